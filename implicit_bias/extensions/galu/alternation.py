@@ -22,19 +22,11 @@ SHIFT = 1e-11
 
 @dataclass(frozen=True, eq=False)
 class Alternation:
-    """Result of `alternate_convex_search`.
+    """Result of `alternate_convex_search`: A as `hidden` (k, d) and B as `readout` (q, k), with ‖a_j‖ = ‖b_j‖.
 
-    Attributes
-    ----------
-    hidden, readout : arrays, shapes (k, d) and (q, k)
-        A and B, scaled so that ‖a_j‖ = ‖b_j‖ for each unit j.
-    loss : float
-        (1/n)‖(G ∘ XAᵀ)Bᵀ − Y‖².
-    history : array
-        Losses at the start and after each half step; never increasing.
-    converged : bool
-        True if the last step lowered the loss by at most the fraction `tol`; else `steps` or Ctrl-C ended the search.
-    seconds : float
+    `loss` is (1/n)‖(G ∘ XAᵀ)Bᵀ − Y‖². `history` contains the losses at the start and after each half step, which never
+    rise. `converged` is True if the last step lowered the loss by at most the fraction `tol`; otherwise `steps` or
+    Ctrl-C ended the search.
     """
 
     hidden: Array = field(repr=False)

@@ -163,19 +163,10 @@ def linear_clusters(
 
 
 def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Array, Array]:
-    """Draw m samples x ~ N(0, I), given |⟨w*, x⟩| ≥ margin, and labels y = sign⟨w*, x⟩; return X (m, d) and y (m,).
+    """Draw m samples x ~ N(0, I) given |⟨w*, x⟩| ≥ margin, and labels y = sign⟨w*, x⟩; return X (m, d) and y (m,).
 
     w* is uniform on the unit sphere. ⟨w*, x⟩ is drawn from the truncated normal distribution, which is equivalent to
-    rejecting samples within the margin.
-
-    Parameters
-    ----------
-    m, d : int
-        Numbers of samples and inputs.
-    margin : float
-        From 0 to 35 standard deviations.
-    seed : int
-        Seed of NumPy's PCG64.
+    rejecting samples within the margin, a number from 0 to 35. `seed` is that of NumPy's PCG64.
 
     Examples
     --------
@@ -201,14 +192,7 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Ar
 def parity(m: int, d: int, bits: int, *, seed: int = 1) -> tuple[Array, Array]:
     """Draw m samples x uniform on {−1, +1}^d and labels y = x_1 x_2 … x_bits; return X (m, d) and y (m,).
 
-    Parameters
-    ----------
-    m, d : int
-        Numbers of samples and inputs.
-    bits : int
-        Number of leading inputs whose parity is the label, from 1 to d.
-    seed : int
-        Seed of NumPy's PCG64.
+    `bits`, from 1 to d, is the number of leading inputs whose parity is the label; `seed` is that of NumPy's PCG64.
 
     Examples
     --------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_callable, check_size, shown
-from implicit_bias.extensions.gated_flow.flow import as_start, as_times, shares_of
+from implicit_bias.extensions.gated_flow.flow import as_start, as_times, scaled_times
 from implicit_bias.extensions.gated_flow.moments import Moments
 from implicit_bias.extensions.gated_flow.orbits import OrbitMoments
 
@@ -106,15 +106,17 @@ def changing_flow(
     at, tau = as_times(times), as_positive(tau, "tau")
     check_callable(progress, "progress")
     if callable(gates):
-        first = _known(gates(float(at[0])))
+        first = _check_kind(gates(float(at[0])))
         start = as_start(w0, (first.k, first.d))
-        weights, pieces, error = _refined(gates, first, start, at, tau, as_positive(tolerance, "tolerance"), progress)
-        found = [_alike(gates(float(t)), first) for t in at]
+        weights, pieces, error = _solve_callable(
+            gates, first, start, at, tau, as_positive(tolerance, "tolerance"), progress
+        )
+        found = [_check_alike(gates(float(t)), first) for t in at]
     else:
-        begins, known = _pieces(gates)
+        starts, known = _pieces(gates)
         start = as_start(w0, (known[0].k, known[0].d))
-        weights, pieces, error = _through(begins, known, start, at, tau)[0], len(known), 0.0
-        found = [known[int(np.searchsorted(begins, t, side="right")) - 1] for t in at]
+        weights, pieces, error = _solve_pieces(starts, known, start, at, tau)[0], len(known), 0.0
+        found = [known[int(np.searchsorted(starts, t, side="right")) - 1] for t in at]
     losses = np.array([moments.loss(w) for moments, w in zip(found, weights, strict=True)])
     return ChangingFlow(at, weights, losses, pieces, error)
 
@@ -124,22 +126,22 @@ def _pieces(gates: Any) -> tuple[Array, list[Any]]:
     given = list(gates) if isinstance(gates, list | tuple) else []
     if not given or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in given):
         raise InputError("gates must be a list of (time, moments), or a function from the time to moments")
-    begins = as_floats([time for time, _ in given], "the times of change", 1)
-    if begins[0] != 0 or (np.diff(begins) <= 0).any():
+    starts = as_floats([time for time, _ in given], "the times of change", 1)
+    if starts[0] != 0 or (np.diff(starts) <= 0).any():
         raise InputError("the times of change must begin with 0 and rise; sort the pieces")
-    first = _known(given[0][1])
-    return begins, [_alike(moments, first) for _, moments in given]
+    first = _check_kind(given[0][1])
+    return starts, [_check_alike(moments, first) for _, moments in given]
 
 
-def _known(moments: Any) -> Any:
+def _check_kind(moments: Any) -> Any:
     if not isinstance(moments, Moments | OrbitMoments):
         raise InputError(f"gates that change over time must be Moments or OrbitMoments, not {shown(moments)}")
     return moments
 
 
-def _alike(moments: Any, first: Any) -> Any:
+def _check_alike(moments: Any, first: Any) -> Any:
     """Return the moments; raise InputError if they differ from the first in kind or size."""
-    if (type(moments), _known(moments).k, moments.d) != (type(first), first.k, first.d):
+    if (type(moments), _check_kind(moments).k, moments.d) != (type(first), first.k, first.d):
         raise InputError(
             f"moments at one time are of {moments.k} gates and {moments.d} inputs, at another of {first.k} and "
             f"{first.d}; give the same gates and inputs at all times"
@@ -147,8 +149,8 @@ def _alike(moments: Any, first: Any) -> Any:
     return moments
 
 
-def _through(
-    begins: Array, known: Sequence[Any], w: Array, at: Array, tau: float, compare: bool = False
+def _solve_pieces(
+    starts: Array, known: Sequence[Any], w: Array, at: Array, tau: float, compare: bool = False
 ) -> tuple[Array, float]:
     """Return the weights (T, k, d) at all times, by the closed form of each piece, and the largest jump.
 
@@ -158,15 +160,15 @@ def _through(
     check_size(len(at) * w.size, "the weights at all times")
     found, jump = np.empty((len(at), *w.shape)), 0.0
     for piece, moments in enumerate(known):
-        last = piece + 1 == len(known) or begins[piece + 1] > at[-1]
-        end = np.inf if last else begins[piece + 1]
-        inside = (at >= begins[piece]) & (at < end)
-        until = at[inside] - begins[piece]
-        stops = until if last else np.append(until, end - begins[piece])
+        last = piece + 1 == len(known) or starts[piece + 1] > at[-1]
+        end = np.inf if last else starts[piece + 1]
+        inside = (at >= starts[piece]) & (at < end)
+        until = at[inside] - starts[piece]
+        stops = until if last else np.append(until, end - starts[piece])
         if len(stops):
-            reached = moments.moved(w, shares_of(stops, moments.k, tau))
+            reached = moments.moved(w, scaled_times(stops, moments.k, tau))
             if compare and piece:
-                other = known[piece - 1].moved(w, shares_of(stops[-1:], moments.k, tau))[0]
+                other = known[piece - 1].moved(w, scaled_times(stops[-1:], moments.k, tau))[0]
                 jump = max(jump, float(np.abs(reached[-1] - other).max()))
             found[inside] = reached[: len(until)]
             w = reached[-1]
@@ -175,7 +177,7 @@ def _through(
     return found, jump
 
 
-def _refined(
+def _solve_callable(
     gates: Callable[[float], Any], first: Any, w0: Array, at: Array, tau: float, tolerance: float, progress: Any
 ) -> tuple[Array, int, float]:
     """Return weights, number of pieces and error estimate for callable gates."""
@@ -183,10 +185,10 @@ def _refined(
     edges = np.unique(np.append(0.0, at))
     while count <= MAX_PIECES:
         cuts = [np.linspace(a, b, count, endpoint=False) for a, b in pairwise(edges)]
-        begins = np.concatenate(cuts) if cuts else np.zeros(1)
-        middles = (begins + np.append(begins[1:], edges[-1])) / 2
-        known = [_alike(gates(float(t)), first) for t in middles]
-        found, jump = _through(begins, known, w0, at, tau, compare=True)
+        starts = np.concatenate(cuts) if cuts else np.zeros(1)
+        middles = (starts + np.append(starts[1:], edges[-1])) / 2
+        known = [_check_alike(gates(float(t)), first) for t in middles]
+        found, jump = _solve_pieces(starts, known, w0, at, tau, compare=True)
         if before is not None:
             better = found + (found - before) / 3
             error = float(np.abs(better - found).max())
@@ -194,10 +196,10 @@ def _refined(
             if jump > SMOOTH_RATIO * jump_before:
                 error = max(error, jump)
             if progress is not None:
-                progress(len(begins), error)
+                progress(len(starts), error)
             # Two grids may agree by chance at a jump. A true second-order error was four times as large before.
             if error <= accepted and last <= 8 * accepted:
-                return better, len(begins), error
+                return better, len(starts), error
             last = error
         before, jump_before, count = found, jump, 2 * count
     raise InputError(

@@ -24,7 +24,7 @@ from implicit_bias.extensions.gated_flow.moments import Moments
 from implicit_bias.features import GatedFeatures
 
 #: Largest t/Kτ whose products with eigenvalues do not overflow.
-MAX_SHARE = 1e100
+MAX_SCALED_TIME = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +66,8 @@ class GradientFlow:
         single = times is not None and dimensions(times) == 0
         at = self.times if times is None else as_times([times] if single else times)
         check_size(len(at) * self.w0.size, "the weights at all times")
-        shares = shares_of(at, self.moments.k, self.tau)
-        found = self.moments.moved(self.w0, shares)
+        scaled = scaled_times(at, self.moments.k, self.tau)
+        found = self.moments.moved(self.w0, scaled)
         return np.asarray(found[0]) if single else np.asarray(found)
 
 
@@ -122,12 +122,12 @@ def gradient_flow(
     moments = _moments(data, y)
     start = as_start(w0, (moments.k, moments.d))
     at, tau = as_times(times), as_positive(tau, "tau")
-    shares = shares_of(at, moments.k, tau)
+    scaled = scaled_times(at, moments.k, tau)
     losses, changes = np.full(len(at), moments.best_loss), []
     for c, s in zip(moments.coordinates(start), moments.spectra, strict=True):
         velocity = s.rhs - s.values * c
         changes.append(solve_diagonal(velocity, s.values))
-        losses += np.exp(-2 * shares[:, None] * s.values) @ solve_diagonal(velocity, np.sqrt(s.values)) ** 2
+        losses += np.exp(-2 * scaled[:, None] * s.values) @ solve_diagonal(velocity, np.sqrt(s.values)) ** 2
     return GradientFlow(moments, start, tau, at, losses, start + moments.combine(changes))
 
 
@@ -140,13 +140,15 @@ def as_start(w0: Any, shape: tuple[int, ...], name: str = "w0") -> Array:
     return start
 
 
-def shares_of(times: Array, k: int, tau: float) -> Array:
+def scaled_times(times: Array, k: int, tau: float) -> Array:
     """Return t/Kτ for each time (T,), at most 1e100."""
     with np.errstate(over="ignore"):
-        shares: Array = times / tau / k
-    if not shares[-1] <= MAX_SHARE:
-        raise InputError(f"times over K tau are at most {MAX_SHARE:g}, not {shares[-1]:g}; for later ones take `limit`")
-    return shares
+        scaled: Array = times / tau / k
+    if not scaled[-1] <= MAX_SCALED_TIME:
+        raise InputError(
+            f"times over K tau are at most {MAX_SCALED_TIME:g}, not {scaled[-1]:g}; for later ones take `limit`"
+        )
+    return scaled
 
 
 def as_times(times: Any) -> Array:

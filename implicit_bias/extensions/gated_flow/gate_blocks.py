@@ -51,7 +51,7 @@ class MomentSums:
     def add(self, features: GatedFeatures, y: ArrayLike) -> None:
         """Add samples with targets (n,)."""
         targets = self._checked(features, y)
-        self.members, parents, G = refined(self.members, features.gate_values)
+        self.members, parents, G = split_classes(self.members, features.gate_values)
         opened = (G != 0).astype(np.float32)
         overlap = self.overlap[np.ix_(parents, parents)] | (opened.T @ opened > 0)
         if len(parents) > len(self.overlap) or (overlap != self.overlap).any():
@@ -102,7 +102,7 @@ class MomentSums:
         self.blocks, self.overlap = blocks, overlap
 
 
-def refined(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
+def split_classes(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
     """Split classes of gates (k,) by the gates' values (n, k).
 
     Returns the class of each gate (k,), the old class of each new one (q,), and the values of each new class (n, q).
@@ -134,7 +134,7 @@ class Spectrum(NamedTuple):
     unresolved: int
 
 
-def spectrum_of(block: Block, copies: np.ndarray, d: int) -> Spectrum:
+def decompose(block: Block, copies: np.ndarray, d: int) -> Spectrum:
     """Decompose a block on d inputs, whose gates have these multiplicities."""
     root = np.repeat(np.sqrt(copies), d)
     values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
@@ -152,7 +152,7 @@ def solve_diagonal(rhs: Array, values: Array) -> Array:
     return np.divide(rhs, values, out=np.zeros_like(rhs), where=values > 0)
 
 
-def phi(values: Array, shares: Array) -> Array:
+def phi(values: Array, scaled: Array) -> Array:
     """Return φ(λ) = (1 − e^{−λs})/λ, and s where λ = 0, for λ ≥ 0 (p,) and s = t/Kτ ≥ 0 (T,); shape (T, p).
 
     Accurate to a few units in the last place for every λs.
@@ -160,7 +160,7 @@ def phi(values: Array, shares: Array) -> Array:
     >>> phi(np.array([0.0, 1e-12, 1e12]), np.array([1.0])).tolist()
     [[1.0, 0.9999999999995, 1e-12]]
     """
-    exponents = shares[:, None] * values
-    whole = np.broadcast_to(shares[:, None], exponents.shape).copy()
+    exponents = scaled[:, None] * values
+    whole = np.broadcast_to(scaled[:, None], exponents.shape).copy()
     result: Array = np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0)
     return result

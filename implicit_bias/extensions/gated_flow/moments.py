@@ -28,10 +28,10 @@ from implicit_bias.extensions.gated_flow.gate_blocks import (
     Block,
     MomentSums,
     Spectrum,
+    decompose,
     phi,
-    refined,
     solve_diagonal,
-    spectrum_of,
+    split_classes,
 )
 from implicit_bias.features import GatedFeatures
 
@@ -155,7 +155,7 @@ class Moments:
         if np.abs(A - A.T).max() > ASYMMETRY * np.abs(A).max():
             raise InputError("A is not symmetric; give ⟨g_i g_j x xᵀ⟩, gate by gate")
         rows = np.hstack([((A + A.T) / 2).reshape(k, -1), b])
-        members, _, distinct = refined(np.zeros(k, dtype=np.int64), rows.T)
+        members, _, distinct = split_classes(np.zeros(k, dtype=np.int64), rows.T)
         first = np.unique(members, return_index=True)[1]
         cells = distinct[:-d].T.reshape(len(first), d, k, d)[:, :, first]
         count, labels = connected_components(csr_array(cells.any(axis=(1, 3))), directed=False)
@@ -207,7 +207,7 @@ class Moments:
     @cached_property
     def spectra(self) -> tuple[Spectrum, ...]:
         """Eigendecomposition of each block, with the copies of a gate reduced to one."""
-        return tuple(spectrum_of(block, self.copies[block.gates], self.d) for block in self.blocks)
+        return tuple(decompose(block, self.copies[block.gates], self.d) for block in self.blocks)
 
     @property
     def unresolved(self) -> int:
@@ -247,10 +247,10 @@ class Moments:
         """A⁺b, the best readout of least norm, shape (k, d)."""
         return self.combine([solve_diagonal(s.rhs, s.values) for s in self.spectra])
 
-    def moved(self, W: Array, shares: Array) -> Array:
-        """Solve dw/ds = b − Aw from weights (k, d); return w at each s = t/Kτ of `shares` (T,), shape (T, k, d)."""
+    def moved(self, W: Array, scaled: Array) -> Array:
+        """Solve dw/ds = b − Aw from weights (k, d); return w at each s = t/Kτ of `scaled` (T,), shape (T, k, d)."""
         pairs = zip(self.spectra, self.coordinates(W), strict=True)
-        return W + self.combine([phi(s.values, shares) * (s.rhs - s.values * c) for s, c in pairs])
+        return W + self.combine([phi(s.values, scaled) * (s.rhs - s.values * c) for s, c in pairs])
 
     def coordinates(self, W: Array) -> list[Array]:
         """Return Vᵀu of each block (qd,) for weights (k, d), where u_g = Σ_i w_i/√m_g over the m_g copies of gate g."""

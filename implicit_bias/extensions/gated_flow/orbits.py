@@ -113,11 +113,11 @@ class OrbitMoments:
         least = np.maximum(ROUNDING * largest, TRANSFORM_ROUNDING * self.k * largest.max())
         return np.where(values > least, values, 0.0), vectors
 
-    def moved(self, W: Array, shares: Array) -> Array:
-        """Solve dw/ds = b − Aw from weights (n, n); return w at each s = t/Kτ of `shares` (T,), shape (T, n, n)."""
+    def moved(self, W: Array, scaled: Array) -> Array:
+        """Solve dw/ds = b − Aw from weights (n, n); return w at each s = t/Kτ of `scaled` (T,), shape (T, n, n)."""
         values, vectors = self.spectra
         start, rhs = self._coordinates(W)
-        steps = phi(values.ravel(), shares).reshape(-1, *values.shape) * (rhs - values * start)
+        steps = phi(values.ravel(), scaled).reshape(-1, *values.shape) * (rhs - values * start)
         return W + np.fft.ifft(np.einsum("frp,tfp->tfr", vectors, steps), axis=1).real
 
     def loss(self, W: ArrayLike) -> float:

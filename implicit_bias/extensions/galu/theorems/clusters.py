@@ -47,16 +47,10 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
 
         k ≥ (8n/μ) log(n/δ),    r = δ/(nk√d),    μ = λ_min(H) for H = `gate_correlations(centres)`
 
-    Let the samples have labels y = ⟨ℓ_i, x⟩ and ‖x − v_i‖ ≤ r in cluster i. With probability at least 1 − 2δ an exact
-    solution exists, and every exact solution predicts ⟨ℓ_i, x⟩ for new samples x of cluster i in the span of its
-    training samples X_i. The rank of Φ is Σ_i rank(X_i). Source: Fiat et al. (2019), appendix B.
-
-    Parameters
-    ----------
-    centres : array, shape (n, d)
-        v_i, of any positive length; they are normalised.
-    delta : float
-        δ, strictly between 0 and 1.
+    `centres` (n, d) are v_i of any positive length, which are normalised. Let the samples have labels y = ⟨ℓ_i, x⟩ and
+    ‖x − v_i‖ ≤ r in cluster i. With probability at least 1 − 2δ an exact solution exists, and every exact solution
+    predicts ⟨ℓ_i, x⟩ for new samples x of cluster i in the span of its training samples X_i. The rank of Φ is
+    Σ_i rank(X_i). Source: Fiat et al. (2019), appendix B.
 
     Raises
     ------
@@ -90,16 +84,9 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
 
         P(Bin(m, ε) < nd) ≤ δ,    satisfied if m ≥ 2(nd + log(1/δ))/ε
 
-    Under the event of Theorem 7, predictions are then exact except with probability ε; both hold with probability at
-    least 1 − 3δ. Fiat et al. (2019), Theorem 6, have m = c(nd log(1/ε) + log(1/δ))/ε; this m is ours. It does not bound
-    the squared test loss, which grows with ‖ℓ_i‖.
-
-    Parameters
-    ----------
-    n, d : int
-        Numbers of clusters and inputs.
-    epsilon, delta : float
-        ε and δ, strictly between 0 and 1.
+    The data have n clusters and d inputs. Under the event of Theorem 7, predictions are then exact except with
+    probability ε; both hold with probability at least 1 − 3δ. Fiat et al. (2019), Theorem 6, have m = c(nd log(1/ε) +
+    log(1/δ))/ε; this m is ours. It does not bound the squared test loss, which grows with ‖ℓ_i‖.
 
     Examples
     --------
@@ -128,13 +115,6 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
     This bound is ours. Lemma 3 of Fiat et al. (2019) has d ≥ (n²/2) log(2n²/δ), which is too small for example at n = 2
     and δ = 1e-4, and at least as large as ours for n ≥ 14.
 
-    Parameters
-    ----------
-    n : int
-        Number of centres.
-    delta : float
-        δ, strictly between 0 and 1.
-
     Examples
     --------
     >>> cluster_dimension(100), cluster_dimension(1000)
@@ -145,16 +125,9 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
 
 
 def slab_probability(d: int, r: float) -> float:
-    """Return P(|⟨u, x⟩| ≤ r) for u uniform on the sphere and ‖x‖ = 1, from ⟨u, x⟩² ~ Beta(½, (d − 1)/2).
+    """Return P(|⟨u, x⟩| ≤ r) for u uniform on the sphere in R^d, d ≥ 2, and ‖x‖ = 1, from ⟨u, x⟩² ~ Beta(½, (d − 1)/2).
 
-    Lemma 5 of Fiat et al. (2019) bounds it by r√d.
-
-    Parameters
-    ----------
-    d : int
-        Number of inputs, at least 2.
-    r : float
-        Positive.
+    Lemma 5 of Fiat et al. (2019) bounds it by r√d, for r > 0.
 
     Examples
     --------

@@ -101,19 +101,13 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
 
 
 def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
-    """Theorem 1: step size and rate for k gates 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I), before they are drawn.
+    """Theorem 1: step size and rate for k random gates on X (m, d), before they are drawn.
 
         η = m/(2k‖X‖²),    ρ = 1 − λ(X)/(2‖X‖²),    except with probability m exp(−kλ(X)/(8‖X‖²))
 
-    Fiat et al. (2019) have twice this η, for the loss (1/2m)‖Φw − y‖². That loss is at most ε after
-    `steps_to(2ε, ‖w_0 − w*‖)` steps, about half as many as the theorem states.
-
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        As for `memorisation_width`.
-    k : int
-        Number of gates. `memorisation_width(X, delta).width` gates have a `failure` of at most δ.
+    `memorisation_width(X, delta).width` gates have a `failure` of at most δ. Fiat et al. (2019) have twice this η, for
+    the loss (1/2m)‖Φw − y‖². That loss is at most ε after `steps_to(2ε, ‖w_0 − w*‖)` steps, about half as many as the
+    theorem states.
 
     Raises
     ------
@@ -139,18 +133,10 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
 
 
 def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Array:
-    """Return the limit of gradient descent on (1/m)‖Φw − y‖² from w_0: w_∞ = w* + (I − P) w_0, shape (k, d).
+    """Return the limit of gradient descent on (1/m)‖Φw − y‖² from w_0 (k, d): w_∞ = w* + (I − P) w_0, shape (k, d).
 
     w* = Φ⁺y is the least-norm solution, and P = Φ⁺Φ projects onto the span of the features. Fiat et al. (2019), proof
     of Theorem 1, state w* for every w_0.
-
-    Parameters
-    ----------
-    features : GatedFeatures
-        Φ of m samples.
-    y : array, shape (m,)
-    w0 : array, shape (k, d)
-        Initial weights.
 
     Examples
     --------
@@ -182,21 +168,12 @@ class Landscape:
 
 
 def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout: ArrayLike) -> Landscape:
-    """Evaluate the squared loss of N(x) = Σ_j α_j g_j(x) ⟨w_j, x⟩ and its derivatives at (W, α).
+    """Evaluate the squared loss of N(x) = Σ_j α_j g_j(x) ⟨w_j, x⟩ and its derivatives at W (k, d) and α (k,).
 
     Every stationary point is a global minimum or a strict saddle. `curvature` is the least eigenvalue of the Hessian
-    over the planes spanned by (−G_j/‖G_j‖, 0) and (0, 1) of (w_j, α_j), with G_j = ∂L/∂w̃_j and w̃_j = α_j w_j. Fiat et
-    al. (2019), section 3, cite a theorem on linear networks; the proof in docs/galu_theory.md is ours.
-
-    Parameters
-    ----------
-    features : GatedFeatures
-        Φ of m samples.
-    y : array, shape (m,)
-    weights : array, shape (k, d)
-        W.
-    readout : array, shape (k,)
-        α, divided by √k for normalised networks.
+    over the planes spanned by (−G_j/‖G_j‖, 0) and (0, 1) of (w_j, α_j), with G_j = ∂L/∂w̃_j and w̃_j = α_j w_j. For
+    normalised networks, divide α by √k. Fiat et al. (2019), section 3, cite a theorem on linear networks; the proof in
+    docs/galu_theory.md is ours.
 
     Raises
     ------

@@ -119,18 +119,9 @@ def generalisation_bound_a_priori(
 
         ‖w*‖² = yᵀ(ΦΦᵀ)⁻¹y ≤ (2/k) yᵀκ(X)⁻¹y = M²/k   and   Φw* = y,    except with probability δ/2
 
-    The gates are 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I). `generalisation_bound` applies at δ/2 for every such width, with
-    training loss 0 and M = √(2 yᵀκ(X)⁻¹y). The bound is ours; that the kernel bounds ‖w*‖² is a step in the proof of
-    Theorem 3 of Fiat et al. (2019).
-
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Independent training samples of length at most 1.
-    y, label_bound
-        As for `generalisation_bound`.
-    delta : float
-        δ, strictly between 0 and 1; δ/2 each for gates and samples.
+    The training samples X (m, d) must be independent and of length at most 1. `generalisation_bound` applies at δ/2 for
+    every such width, with training loss 0 and M = √(2 yᵀκ(X)⁻¹y). The bound is ours; that the kernel bounds ‖w*‖² is a
+    step in the proof of Theorem 3 of Fiat et al. (2019).
 
     Raises
     ------
@@ -207,22 +198,11 @@ class RKHSBound:
 
 
 def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -> RKHSBound:
-    """Theorem 3: width and rate of least squares on random gates for labels y = f*(x) with ‖f*‖_κ ≤ M.
+    """Theorem 3: width and rate of least squares on random gates for labels y = f*(x) with ‖f*‖_κ ≤ M = `radius`.
 
-    The theorem assumes independent samples, λ(X) > 0, and y = f*(x) with probability 1. Samples can refute the last
-    assumption: the least-norm function that interpolates them has norm √(yᵀκ⁻¹y) ≤ M. Source: Fiat et al. (2019),
-    Theorem 3 and appendix C.
-
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of length at most 1.
-    y : array, shape (m,)
-        Labels from −1 to 1.
-    radius : float
-        M > 0; 2‖v‖ for y = ⟨v, x⟩.
-    delta : float
-        δ, strictly between 0 and 1.
+    The theorem assumes independent samples X (m, d) of length at most 1, λ(X) > 0, and labels y = f*(x) from −1 to 1
+    with probability 1; for y = ⟨v, x⟩, M = 2‖v‖. Samples can refute the last assumption: the least-norm function that
+    interpolates them has norm √(yᵀκ⁻¹y) ≤ M. Source: Fiat et al. (2019), Theorem 3 and appendix C.
 
     Raises
     ------
@@ -298,21 +278,14 @@ def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
 
 
 def rademacher_bound(samples: GatedFeatures | ArrayLike, radius: float, p: int) -> float:
-    """Bound the Rademacher complexity of linear predictors in an ℓ_p ball, on samples or gated features φ_i.
+    """Bound the Rademacher complexity of linear predictors with ‖w‖_p ≤ B = `radius`, on samples or gated features φ_i.
 
         E[sup_{‖w‖_p ≤ B} (1/m) Σ_i s_i ⟨w, φ_i⟩]  ≤  B max_i ‖φ_i‖₂ /√m                       (p = 2)
                                                    ≤  B max_i ‖φ_i‖_∞ √(2 log(2D)/m)           (p = 1)
 
-    The s_i = ±1 are random signs, and D is the number of inputs, or k·d for gated features φ(x) = g(x) ⊗ x. Source:
-    first version of Fiat et al., section 4.2.1, which assumes ‖x_i‖_∞ ≤ 1; the bounds hold without this.
-
-    Parameters
-    ----------
-    samples : GatedFeatures, or array, shape (m, D)
-    radius : float
-        B ≥ 0, for example `np.linalg.norm(weights.ravel(), p)`.
-    p : int
-        1 or 2.
+    The s_i = ±1 are random signs, and D is the number of columns of `samples` (m, D), or k·d for gated features φ(x) =
+    g(x) ⊗ x. Source: first version of Fiat et al., section 4.2.1, which assumes ‖x_i‖_∞ ≤ 1; the bounds hold without
+    this.
 
     Examples
     --------

@@ -112,20 +112,15 @@ def gaussian_gradient(target: ArrayLike) -> InitialGradient:
 
 
 def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
-    """Return the expected gradient for x uniform on {−1, +1}^d and the parity y = Π_{i ∈ S} x_i.
+    """Return the expected gradient for x uniform on {−1, +1}^d and the parity y of the first b = `bits` inputs.
 
         E[y 1(⟨u, x⟩ > 0) x_i] = ĥ(S △ {i}),   h(x) = 1(⟨u, x⟩ > 0),   ĥ(V) = E[h(x) Π_{l ∈ V} x_l]
 
-    The entries are Fourier coefficients ĥ of the gate. Averaged over all sets S of b = `bits` inputs, their sum of
-    squares is at most (max(b, d − b) + 1)/(2·binom(d, b)). It is exactly 0 for b = 3, 5, 7, … if no ⟨u, x⟩ is 0. The
-    result is ours, for the gradient of Theorem 4 of Fiat et al. (2019).
-
-    Parameters
-    ----------
-    direction : array, shape (d,)
-        u with d ≤ 20, because all 2^d inputs are enumerated. If ⟨u, x⟩ is 0 up to rounding, the gate is closed.
-    bits : int
-        S is the first `bits` inputs, as in `datasets.parity`.
+    Here y = Π_{i ∈ S} x_i, and ĥ are the Fourier coefficients of the gate u = `direction` (d,). The squared norm of the
+    gradient, averaged over all sets S of b inputs, is at most (max(b, d − b) + 1)/(2·binom(d, b)). The gradient is
+    exactly 0 for b = 3, 5, 7, … if no ⟨u, x⟩ is 0. If ⟨u, x⟩ is 0 up to rounding, the gate is closed. All 2^d inputs
+    are enumerated, and d > 20 raises InputError. The result is ours, for the gradient of Theorem 4 of Fiat et al.
+    (2019).
 
     Examples
     --------
@@ -195,17 +190,9 @@ def first_gradient_norm(X: ArrayLike, y: ArrayLike, k: int) -> FirstGradientNorm
 
         ∂L_S/∂w_j = ∂L_S/∂u_j = −(α_j/(m√k)) Σ_i y_i 1(⟨u_j, x_i⟩ ≥ 0) x_i
 
-    Fiat et al. (2019), Theorem 4, assume |N| ≤ 1 on the unit ball; their proof only uses y_i N(x_i) < 1 on the samples.
-    The mean and the tail bounds are ours.
-
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of positive length.
-    y : array, shape (m,)
-        Labels −1 and +1.
-    k : int
-        Number of units.
+    The samples X (m, d) have positive length, and the labels y (m,) are −1 and +1. Fiat et al. (2019), Theorem 4,
+    assume |N| ≤ 1 on the unit ball; their proof only uses y_i N(x_i) < 1 on the samples. The mean and the tail bounds
+    are ours.
 
     Examples
     --------

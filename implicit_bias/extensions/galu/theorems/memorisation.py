@@ -28,7 +28,7 @@ from implicit_bias.features.gated import GatedFeatures, as_gated
 
 
 def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
-    """Return κ = E[ΦΦᵀ]/k for gates 1(⟨u, x⟩ > 0) with u ~ N(0, I), on one set of samples or between two.
+    """Return κ = E[ΦΦᵀ]/k (m, m) of samples X (m, d), or κ (m, m') between X and Z (m', d).
 
         κ(x, z) = P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) ⟨x, z⟩ = (½ − θ/2π) ⟨x, z⟩,    θ the angle between x and z
 
@@ -36,17 +36,10 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
     for parallel and antipodal pairs. Fiat et al. (2019), section 3.2, print θ = arccos⟨x, z⟩, which requires unit
     samples.
 
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of length 1e-60 to 1e60.
-    Z : array, shape (m', d), optional
-        Other samples; X by default.
-
     Raises
     ------
     InputError
-        If a sample is zero or its length out of range, or X and Z differ in their number of columns.
+        If a sample is zero or its length outside 1e-60 … 1e60, or X and Z differ in their number of columns.
 
     Examples
     --------
@@ -114,20 +107,13 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
 
         k ≥ (8‖X‖²/λ(X)) log(m/δ)   ⟹   ΦΦᵀ ⪰ (k/2) κ(X)  and  σ_min(Φ)² ≥ (k/2) λ(X)
 
-    Rescaling single samples changes this width, but not which widths fit all labels; normalised samples may give a
-    smaller one. Source: Fiat et al. (2019), Lemma 1; the first conclusion, which implies theirs, is ours.
-
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of length 1e-60 to 1e60.
-    delta : float
-        δ, strictly between 0 and 1.
+    Rescaling single samples of X (m, d) changes this width, but not which widths fit all labels; normalised samples may
+    give a smaller one. Source: Fiat et al. (2019), Lemma 1; the first conclusion, which implies theirs, is ours.
 
     Raises
     ------
     InputError
-        If λ(X) is 0 up to rounding, or samples are zero or out of range.
+        As for `gate_kernel`, and if λ(X) is 0 up to rounding.
 
     Examples
     --------
@@ -199,24 +185,17 @@ class SphereWidth:
 
 
 def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
-    """Lemma 2: width at which a layer of random gates fits all labels of unit samples.
+    """Lemma 2: width at which a layer of random gates fits all labels of unit samples X (m, d).
 
         λ(X) ≥ c₁²/2π,    c₁ = σ_min(X ⋆ X),    (X ⋆ X)(X ⋆ X)ᵀ = (XXᵀ) ∘ (XXᵀ),    r = ‖X‖/√(m/d)
 
     The width is of order (m/d) log m if r is bounded and c₁ is bounded away from 0. Source: Fiat et al. (2019), Lemma 2
     and its proof, for x uniform on the sphere and d ≤ m ≤ c₂d².
 
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of length 1 (to 1e-8).
-    delta : float
-        δ, strictly between 0 and 1.
-
     Raises
     ------
     InputError
-        If c₁ is 0 up to rounding, as it is for m > d(d + 1)/2, or a sample does not have length 1.
+        If c₁ is 0 up to rounding, as it is for m > d(d + 1)/2, or a sample does not have length 1 (to 1e-8).
 
     Examples
     --------
@@ -261,8 +240,7 @@ class FittedSamples:
 def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
     """Corollary 1 for given samples: the largest m' such that k random gates fit the first m' samples by Lemma 1.
 
-    Parameters and errors as for `memorisation_width`, with k the number of gates. Fiat et al. (2019), Corollary 1, use
-    Lemma 2 instead, and do not state that m' ≤ m.
+    Fiat et al. (2019), Corollary 1, use Lemma 2 instead, and do not state that m' ≤ m. Errors as for `gate_kernel`.
 
     Examples
     --------
@@ -277,17 +255,10 @@ def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
 
 
 def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05) -> int:
-    """Corollary 1 as printed, from its constants: m' = ⌊kd (c₁²/64π)/log(c₂d²/δ)⌋.
+    """Corollary 1 of Fiat et al. (2019) as printed, from its constants: m' = ⌊kd (c₁²/64π)/log(c₂d²/δ)⌋.
 
-    The corollary also requires d ≤ m' ≤ c₂d², and implicitly m' ≤ m. Source: Fiat et al. (2019), Corollary 1.
-
-    Parameters
-    ----------
-    k, d : int
-    c1, c2 : float
-        c₁ = σ_min(X ⋆ X) ≤ 1 on m' samples, as in `sphere_width`; c₂ ≥ m'/d².
-    delta : float
-        δ, strictly between 0 and 1.
+    c₁ = σ_min(X ⋆ X) ≤ 1 is that of `sphere_width` on m' samples, and c₂ ≥ m'/d². The corollary also requires
+    d ≤ m' ≤ c₂d², and implicitly m' ≤ m.
 
     Raises
     ------
