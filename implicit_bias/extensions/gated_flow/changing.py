@@ -67,12 +67,12 @@ def changing_flow(
     piece, and exact up to rounding. Other gates: the exponential midpoint rule treats [t, t + h] as one piece with the
     gates of its midpoint. It is of second order, stable for every h, and exact if A and b are constant.
 
-    The pieces are halved until the estimated error is below the tolerance. Richardson extrapolation gives the returned
-    weights; its error estimate is a third of the last change, which must also have been at most eight times larger
-    before. To detect jumps, each piece is also solved with the gates of the piece before. The largest difference is
-    quartered with each halving if gates are smooth, and halved if they jump; with jumps it is the error estimate. Jumps
-    therefore need many pieces, so give such gates as pieces. Changes between two midpoints remain undetected. This is
-    ours; section 5, "Some ideas", 1, of the notes on localization asks for it.
+    Pieces are halved, and the weights are extrapolated by Richardson's formula. The error estimate is a third of the
+    last change. Halving ends if this estimate is within the tolerance and the one before was at most eight times the
+    tolerance. To detect jumps, each piece is also solved with the gates of the piece before. Halving quarters the
+    largest difference if gates are smooth, and halves it if they jump; it is then the error estimate. Jumps therefore
+    need many pieces, so give such gates as pieces. Changes between two midpoints remain undetected. This is ours;
+    section 5, "Some ideas", 1, of the notes on localization asks for it.
 
     Parameters
     ----------

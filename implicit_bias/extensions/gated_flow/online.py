@@ -52,11 +52,8 @@ class OnlineTraining:
     lr : float
     steps : array, shape (T,), integers
         Number of completed steps at each time, from 0.
-    weights : array, shape (T, R, K, n)
-    biases : array, shape (T, R, K)
-        Zeros if biases are not trained.
-    output_biases : array, shape (T, R)
-        b₂; zeros if it is not trained.
+    weights, biases, output_biases : arrays, shapes (T, R, K, n), (T, R, K) and (T, R)
+        w_k, b_k and b₂; zeros if biases are not trained.
     losses : array, shape (T, R)
         Loss on the samples of the next step, which are new samples if `data` is a process.
     change : float or None

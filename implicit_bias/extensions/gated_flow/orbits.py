@@ -102,10 +102,10 @@ class OrbitMoments:
 
     @cached_property
     def spectra(self) -> tuple[Array, Array]:
-        """Eigenvalues (n, n) of every Â_f, 0 up to rounding set to 0, and eigenvectors (n, n, n).
+        """Eigenvalues (n, n) of every Â_f, set to 0 where they are 0 up to rounding, and eigenvectors (n, n, n).
 
-        Rounding is relative to the largest eigenvalue of the frequency. The transform adds an error relative to the
-        largest eigenvalue of all frequencies.
+        The threshold is the larger of two: a fraction of the largest eigenvalue of this frequency, and the error of the
+        transform, which is relative to the largest eigenvalue of all frequencies.
         """
         # NumPy's inverse transform has the sign of Â_f and a factor 1/n.
         values, vectors = np.linalg.eigh(np.fft.ifft(self.A, axis=0) * self.k)

@@ -145,7 +145,7 @@ class Pathways:
             raise InputError(f"edges must be {P} different pairs, one for each gate, not {len(set(pairs))}")
         for layers in zip(*pairs, strict=True):
             if set(layers) != set(range(max(layers) + 1)):
-                raise InputError("layers must be numbered from 0 without gaps; leave none out")
+                raise InputError("layers must be numbered from 0 without gaps; renumber them")
         A = np.einsum("np,nq,nd,ne->pqde", G, G, X, X, optimize=True) / len(X)
         B = np.einsum("np,no,nd->pod", G, Y, X, optimize=True) / len(X)
         return cls(A, B, float(np.sum(Y**2)) / len(X), pairs)
@@ -189,11 +189,7 @@ class Pathways:
         """Return the modes over time, from v (F, r) and u (S, r), integrated to about 1e-9.
 
         The result is that of the network if `coupling` is 0, and otherwise that of a network whose modes cannot mix.
-
-        Raises
-        ------
-        InputError
-            If strengths have the wrong shape, and for `times` as `gradient_flow`.
+        Errors of `times` as for `gradient_flow`; strengths of another shape raise InputError, too.
         """
         a, b = self.modes
         F, S = self.layers

@@ -62,10 +62,7 @@ class Ring(ABC):
     def stream(self, chunks: int, size: int, *, seed: int = 1) -> Iterator[tuple[Array, Array]]:
         """Iterate over `chunks` independent samples X (size, n), y (size,), drawn in sequence from one generator.
 
-        Raises
-        ------
-        InputError
-            If a count is not positive; raised before the iteration starts.
+        Counts that are not positive raise InputError before the iteration starts.
         """
         chunks, size, seed = as_count(chunks, "chunks"), as_count(size, "size"), as_seed(seed)
         check_size(size * self.n, "a chunk")
@@ -219,15 +216,11 @@ def nonlinear_gaussian_process(
     n : int
         Number of pixels, at least 2.
     length_scales : two numbers
-        ξ of class 0 and of class 1, positive and at most about n/7; beyond that C is not a covariance. Near this limit,
-        negative eigenvalues of up to 1e-6 of the largest are set to zero, which changes C by as little.
+        ξ of class 0 and of class 1, positive and at most about n/7; beyond that C is not a covariance (InputError).
+        Near this limit, negative eigenvalues of up to 1e-6 of the largest are set to zero, which changes C by as
+        little.
     gain, labels, balanced
-        As for `RingProcess`.
-
-    Raises
-    ------
-    InputError
-        As for `RingProcess`, and if a length scale is too large.
+        As for `RingProcess`, with the same errors.
 
     Examples
     --------
@@ -279,12 +272,7 @@ class SinglePulse(Ring):
         Lengths of class 0 and of class 1, from 1 to n: an integer, or a pair of the smallest and the largest length.
     signs, flip : bool
     labels, balanced
-        As for `RingProcess`.
-
-    Raises
-    ------
-    InputError
-        If a length, a label or n is out of range.
+        As for `RingProcess`, with the same errors.
 
     Examples
     --------
