@@ -48,7 +48,7 @@ grid = np.column_stack([u.ravel(), v.ravel(), np.ones(u.size)])
 scores = {"GD-GLN": network.decision_function(grid)}
 for name, problem in problems.items():
     scores[name] = problem.decision_function(solutions[name].weights, grid)
-cells = np.unique(gates.contexts_of(grid), axis=0, return_inverse=True)[1].reshape(u.shape)
+regions = np.unique(gates.contexts_of(grid), axis=0, return_inverse=True)[1].reshape(u.shape)
 
 # %%
 # Blue is class +1, orange class −1; the thin grey lines are the hyperplanes. The boundary is straight within a
@@ -71,10 +71,10 @@ def draw_hyperplanes(ax, **style):
 
 
 figure, axes = plt.subplots(2, 2, figsize=(9, 7.2), sharex=True, sharey=True)
-shades = np.random.default_rng(1).permutation(cells.max() + 1)[cells]
+shades = np.random.default_rng(1).permutation(regions.max() + 1)[regions]
 axes[0, 0].pcolormesh(u, v, shades, cmap="Greys", alpha=0.35, rasterized=True)
 draw_hyperplanes(axes[0, 0], colors="0.25", linewidths=1.2)
-axes[0, 0].set_title(f"8 hyperplanes cut the plane into {cells.max() + 1} cells")
+axes[0, 0].set_title(f"8 hyperplanes cut the plane into {regions.max() + 1} regions")
 for ax, (name, values) in zip(axes.flat[1:], scores.items(), strict=True):
     ax.pcolormesh(u, v, (values > 0).reshape(u.shape), cmap=ListedColormap(["#F6D3BD", "#C2DDEE"]), rasterized=True)
     draw_hyperplanes(ax, colors="0.55", linewidths=0.6)

@@ -90,5 +90,5 @@ for number, side in enumerate(sides):
 for sign, look in LOOK.items():
     axes[1].plot(*points[few[y[few] == sign]].T, color=look["color"], linewidth=1.5)
 axes[0].set_title("The solver's λ (areas): the centres of the classes agree")
-axes[1].set_title(f"A proof by {len(few)} samples of one cell: the segments cross")
+axes[1].set_title(f"A proof by {len(few)} samples of one region: the segments cross")
 plt.show()
