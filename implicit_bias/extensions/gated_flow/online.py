@@ -126,8 +126,8 @@ def train_online(
 ) -> OnlineTraining:
     """Minimise L = ⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k) + b₂ by gradient descent, with new samples at every step.
 
-        w_k ← w_k − ½ lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k likewise if `biases`
-        b₂ ← b₂ − ½ lr ∂L/∂b₂ = b₂ + lr ⟨y − ŷ⟩ if `output_bias`
+        w_k ← w_k − ½ lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k likewise
+        b₂ ← b₂ − ½ lr ∂L/∂b₂ = b₂ + lr ⟨y − ŷ⟩
 
     The factor K makes the speed of a unit independent of K. Cross-entropy, L = ⟨log(1 + e^ŷ) − yŷ⟩, has no factor ½ and
     replaces ŷ on the right by 1/(1 + e^−ŷ). After s steps the time is t = lr · s. As lr → 0, ReLU networks whose gates
