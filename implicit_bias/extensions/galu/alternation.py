@@ -147,9 +147,9 @@ class _Search:
         change = scipy.linalg.lstsq(self.activations(), self.residual(), check_finite=False)[0]
         self._take(loss, self.A, self.B + change.T)
         sizes = np.linalg.norm(self.A, axis=1), np.linalg.norm(self.B, axis=0)
-        even = np.where((sizes[0] > 0) & (sizes[1] > 0), sizes[1] / np.where(sizes[0] > 0, sizes[0], 1.0), 1.0) ** 0.5
+        ratio = np.where((sizes[0] > 0) & (sizes[1] > 0), sizes[1] / np.where(sizes[0] > 0, sizes[0], 1.0), 1.0) ** 0.5
         # Unconditional, because rescaling leaves the network unchanged and its loss up to rounding.
-        self.A, self.B = self.A * even[:, None], self.B / even
+        self.A, self.B = self.A * ratio[:, None], self.B / ratio
 
     def _take(self, loss: float, A: Array, B: Array) -> None:
         before = self.A, self.B

@@ -329,14 +329,14 @@ class _SampleForm(_LeastValue):
         inner = np.vstack([leaving.T @ across[old], entering.T @ across[new]])
         inner[np.diag_indices(2 * d)] += np.repeat([-1.0, 1.0], d)
         slopes = np.concatenate([leaving.T @ self.dual[old], entering.T @ self.dual[new]])
-        turned = np.linalg.solve(inner, np.column_stack([slopes, across.T]))
+        solved = np.linalg.solve(inner, np.column_stack([slopes, across.T]))
         targets = slopes.shape[1]
-        value = self.value - self.shift * float(np.sum(slopes * turned[:, :targets]))
+        value = self.value - self.shift * float(np.sum(slopes * solved[:, :targets]))
         if not 0 < value <= self.value:
             return None
 
         def update() -> None:
-            self.inverse -= across @ turned[:, targets:]
+            self.inverse -= across @ solved[:, targets:]
             self.dual = self.inverse @ self.Y
             self.value = value
 
@@ -366,12 +366,12 @@ class _WeightForm(_LeastValue):
         inputs = values[opened, None] * plain
         cross = np.matmul((self.G[opened].T[:, :, None] * plain).transpose(0, 2, 1), inputs).reshape(-1, d)
         cross[block] = 0.0
-        turned = self.inverse @ cross - self.inverse[:, block] @ (leaving @ cross)
-        turned[block] = 0.0
+        solved = self.inverse @ cross - self.inverse[:, block] @ (leaving @ cross)
+        solved[block] = 0.0
         # Add the new unit, which lowers the value.
-        added = inputs.T @ inputs - cross.T @ turned
+        added = inputs.T @ inputs - cross.T @ solved
         added[np.diag_indices(d)] += self.shift
-        residual = inputs.T @ self.Y[opened] - turned.T @ self.slopes
+        residual = inputs.T @ self.Y[opened] - solved.T @ self.slopes
         factor = scipy.linalg.cho_factor(added, check_finite=False)
         value = self.value + cost - float(np.sum(residual * scipy.linalg.cho_solve(factor, residual)))
         if not 0 <= value <= self.value:
@@ -379,10 +379,10 @@ class _WeightForm(_LeastValue):
 
         def update() -> None:
             self.inverse -= self.inverse[:, block] @ leaving
-            ends = turned.copy()
-            ends[block] = -np.eye(d)
+            columns = solved.copy()
+            columns[block] = -np.eye(d)
             self.inverse[block] = self.inverse[:, block] = 0.0
-            self.inverse += ends @ scipy.linalg.cho_solve(factor, ends.T)
+            self.inverse += columns @ scipy.linalg.cho_solve(factor, columns.T)
             self.slopes[block] = inputs.T @ self.Y[opened]
             self.value = value
 

@@ -67,7 +67,7 @@ class LeastSquaresModel(Labelled):
         object.__setattr__(self, "intercept", finite_numbers(intercept, "the intercept"))
         needed = 2 if W.ndim == 2 else len(W)
         if self.classes is not None and len(self.classes) != needed:
-            raise InputError(f"the solution needs {needed} classes, not {shown(list(self.classes))}")
+            raise InputError(f"the solution is for a model of {needed} classes, not of {shown(list(self.classes))}")
 
     @property
     def width(self) -> int:

@@ -82,7 +82,7 @@ def gradient_flow(
     singular. Gates that are never open together are separate blocks. The m copies of a gate are reduced to one: the sum
     of their weights moves with mA, and their differences are constant.
 
-    A mean readout ŷ = (1/K) Σ_i g_i v_iᵀx whose weights follow τ dv/dt = −½∂L/∂v = (1/K)(b − Av/K) is the same flow
+    For a mean readout ŷ = (1/K) Σ_i g_i v_iᵀx, the flow is τ dv/dt = −½∂L/∂v = (1/K)(b − Av/K). This is the same flow
     with w = v/K and Kτ instead of τ: v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
 
     Eigenvalues below 1e-12 of the largest of their block count as 0. The limit is therefore exact for condition numbers
