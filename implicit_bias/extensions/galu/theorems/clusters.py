@@ -47,10 +47,10 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
 
         k ≥ (8n/μ) log(n/δ),    r = δ/(nk√d),    μ = λ_min(H)
 
-    H is `gate_correlations(centres)`, and `centres` (n, d) are v_i of any positive length, which are normalised. Let the
-    samples have labels y = ⟨ℓ_i, x⟩ and ‖x − v_i‖ ≤ r in cluster i. With probability at least 1 − 2δ an exact solution
-    exists, and every exact solution predicts ⟨ℓ_i, x⟩ for new samples x of cluster i in the span of its training
-    samples X_i. The rank of Φ is Σ_i rank(X_i). Source: Fiat et al. (2019), appendix B.
+    H is `gate_correlations(centres)`, and `centres` (n, d) are v_i of any positive length, which are normalised. Let
+    the samples have labels y = ⟨ℓ_i, x⟩ and ‖x − v_i‖ ≤ r in cluster i. With probability at least 1 − 2δ an exact
+    solution exists, and every exact solution predicts ⟨ℓ_i, x⟩ for new samples x of cluster i in the span of its
+    training samples X_i. The rank of Φ is Σ_i rank(X_i). Source: Fiat et al. (2019), appendix B.
 
     Raises
     ------
