@@ -19,11 +19,7 @@ Progress = Callable[[dict[str, float]], None]
 def search_arguments(
     X: Any, y: Any, max_seconds: float | None, progress: Progress | None
 ) -> tuple[Array, Array, float]:
-    """Check the arguments that all searches share; return inputs (n, d), labels ±1 (n,) and the time limit.
-
-    >>> search_arguments([[1.0], [2.0]], [1, -1], None, None)[2]
-    inf
-    """
+    """Check the arguments that all searches share; return inputs (n, d), labels ±1 (n,) and the time limit."""
     X = as_floats(X, "X", 2)
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     y = as_signs(y, len(X))
@@ -37,9 +33,6 @@ def run_with_limits(
     """Run all steps; return why they ended early, if they did, and a table with a row for each step.
 
     The first value is 'max_seconds', 'interrupted', or '' if all steps ran.
-
-    >>> run_with_limits([{"gap": 0.5}, {"gap": 0.1}], "round", 1e-9, None)[0]
-    'max_seconds'
     """
     begin, rows, end = time.perf_counter(), list[dict[str, float]](), ""
     with Interruptible() as run:

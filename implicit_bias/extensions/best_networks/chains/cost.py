@@ -160,10 +160,6 @@ def _chords(bounds: Array, q: float) -> tuple[Array, Array]:
 
 
 def without_inactive(W: Array, cost: ChainCost) -> Array:
-    """Set the inactive blocks of W (k, d) to 0.
-
-    >>> without_inactive(np.array([[1.0], [1e-9]]), ChainCost(np.array([0, 1]), 3, 2)).tolist()
-    [[1.0], [0.0]]
-    """
+    """Set the inactive blocks of W (k, d) to 0."""
     lengths = cost.lengths(W)
     return np.where((lengths > INACTIVE * lengths.max())[cost.blocks][:, None], W, 0.0)

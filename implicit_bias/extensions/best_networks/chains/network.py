@@ -18,11 +18,7 @@ from implicit_bias.networks.gln import FixedGatesNetwork, blank_gates
 
 
 def check_depth(layers: Any, gated: Any) -> tuple[int, int]:
-    """Return the number of layers, L ≥ 2, and of gated layers, 1 to L and L − 1 by default, after checking them.
-
-    >>> check_depth(3, None)
-    (3, 2)
-    """
+    """Return the number of layers, L ≥ 2, and of gated layers, 1 to L and L − 1 by default, after checking them."""
     layers = as_count(layers, "layers", least=2)
     return layers, layers - 1 if gated is None else as_count(gated, "gated", most=layers, limit="the number of layers")
 

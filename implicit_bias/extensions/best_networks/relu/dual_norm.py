@@ -127,13 +127,6 @@ def bound_dual_norm(
     semidefinite relaxation. Branch and bound then covers all other subsets and keeps `nodes` of them per level, or one
     if a unit with |h(u)| > `threshold` is already known. With `nodes` = 0 only the first local ascents run, and the
     bound is infinite unless all subsets were enumerated.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = bound_dual_norm(np.array([[3.0, 4.0], [0.0, -1.0]]), np.array([1.0, -1.0]), np.array([1.0, 1.0]))
-    >>> round(found.bound, 9), found.complete
-    (5.0, True)
     """
     used = dual > 0
     weighted, signs = dual[used, None] * X[used], y[used]
