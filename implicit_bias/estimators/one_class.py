@@ -16,7 +16,7 @@ from implicit_bias.estimators.base import NOTHING, FitData, MarginClassifier, Mo
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.path import smallest_price
+from implicit_bias.solvers.path import zero_weights_up_to
 
 #: Relative change of a score with the batches of the samples.
 ROUNDING = 1e-9
@@ -181,7 +181,7 @@ def _solved(estimator: MarginClassifier, data: FitData, problem: MarginProblem, 
     Newton's steps come from above after the first, which starts below: v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀.
     """
     total = float(problem.sample_weight.sum())
-    least = smallest_price(problem) / nu
+    least = zero_weights_up_to(problem) / nu
     price = least
     for _ in range(ATTEMPTS):
         ((_, (solution,)),) = estimator._path([price], replace(data, problems=iter([problem])))

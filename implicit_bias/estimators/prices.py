@@ -18,7 +18,7 @@ from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as
 from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
 from implicit_bias.estimators.base import MarginClassifier, ModelMixin, check_processes
 from implicit_bias.estimators.networks import GLNClassifier
-from implicit_bias.solvers.path import smallest_price
+from implicit_bias.solvers.path import zero_weights_up_to
 
 #: The largest default price over the smallest at which there are weights.
 RANGE = 1e4
@@ -143,7 +143,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         """The prices, ascending."""
         if np.ndim(self.Cs) == 0:
             count = as_count(self.Cs, "Cs")
-            least = min(map(smallest_price, estimator._fit_data(X, y, weight).problems))
+            least = min(map(zero_weights_up_to, estimator._fit_data(X, y, weight).problems))
             return np.array([float(f"{price:.2g}") for price in least * np.geomspace(1, RANGE, count + 1)[1:]])
         try:
             prices = np.unique(as_reals(self.Cs))

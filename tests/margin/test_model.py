@@ -121,7 +121,7 @@ def test_an_interrupted_model_is_kept_and_says_what_is_missing(model, tmp_path):
     part = dataclasses.replace(model, solutions=model.solutions[:2])
     again = load_model(save_model(part, tmp_path / "m.npz"))
     assert again.status is Status.INTERRUPTED
-    with pytest.raises(InputError, match="'virginica' has no answer"):
+    with pytest.raises(InputError, match="'virginica' has no solution"):
         again.predict(X)
 
 
@@ -552,7 +552,7 @@ def test_ctrl_c_keeps_the_classes_that_are_done(table):
     assert interrupted("class 'setosa'", "solve", "iris.csv", *SOLVE, "--verbose").returncode == 130
     kept = load_model("iris-model.npz")
     assert [one.status.name for one in kept.solutions] == ["OPTIMAL", "INTERRUPTED"]
-    assert "has no answer" in run("predict", "iris-model.npz", "iris.csv").stderr
+    assert "has no solution" in run("predict", "iris-model.npz", "iris.csv").stderr
 
 
 def test_values_are_refused_before_samples_are_read(tmp_path):
