@@ -52,9 +52,7 @@ class ClassMarginProblem(MarginProblem):
     def decision_function(self, W: Any, X: Any, b: float = 0.0) -> Array:
         """Scores f_c(x) of new inputs X (n, d); shape (n, K). `b` must be 0, because it cancels in every margin."""
         if b:
-            raise InputError(
-                f"b must be 0, not {shown(b)}: a common intercept cancels in the margins of several classes"
-            )
+            raise InputError(f"b must be 0, not {shown(b)}, because a common intercept cancels in every margin")
         if self.gates is None:
             raise InputError("the problem was built without gates, and cannot score new inputs; build it from gates")
         features = self.gates(X)

@@ -195,9 +195,7 @@ def test_labels_of_any_kind_and_bad_ones():
         with pytest.raises(InputError, match=words):
             svm_classes(X, labels, GATES)
     for labels in (np.zeros(24), LABELS[:-1]):
-        with pytest.raises(
-            InputError, match="labels must be an array of 24, one per sample, with at least two classes"
-        ):
+        with pytest.raises(InputError, match="labels must be an array of 24, one per sample, with at least two"):
             svm_classes(X, labels, GATES)
     with pytest.raises(InputError, match="gates must be Gates"):
         svm_classes(X, LABELS, 3)

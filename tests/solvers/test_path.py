@@ -183,7 +183,7 @@ def test_scoring_weights_splits_and_inputs(cancer):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"estimator": StandardScaler()}, "classifier of margins"),
+        ({"estimator": StandardScaler()}, "max-margin classifier"),
         ({"Cs": 0}, "Cs must be"),
         ({"Cs": []}, "Cs must be a number"),
         ({"Cs": [0.1, -1.0]}, "Cs must be a number"),
