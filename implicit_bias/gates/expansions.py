@@ -72,8 +72,8 @@ class KernelExpansions(Gates):
         wrong = [name for name, value in given if name == "n_jobs" or not isinstance(value, int | float | None)]
         if len(named) < len(self.kernels) or wrong:
             raise InputError(
-                "a kernel that is a function or a matrix, or has parameters other than numbers, cannot be saved; pickle "
-                "the classifier"
+                "a kernel that is a function or a matrix, or has parameters other than numbers, cannot be saved; "
+                "pickle the classifier"
             )
 
     def transform(self, X: Any) -> Array:

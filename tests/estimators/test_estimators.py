@@ -218,7 +218,7 @@ def test_inside_scikit_learn(cancer):
 
 def test_sparse_matrix_without_memory(cancer, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
-    with pytest.raises(InputError, match=r"X, which is held dense, needs about 0\.0 GiB"):
+    with pytest.raises(InputError, match=r"X as a dense array needs about 0\.0 GiB"):
         GLNClassifier(4, C=0.1, random_state=0).fit(sp.csr_array(cancer[0]), cancer[1])
 
 
