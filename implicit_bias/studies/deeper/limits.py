@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.extensions.best_networks import ChainNetwork, best_chains
-from implicit_bias.extensions.best_networks.chains.cost import ChainCost, without_idle
+from implicit_bias.extensions.best_networks.chains.cost import ChainCost, without_inactive
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.metrics import error, optimality_ratio
 from implicit_bias.solvers import solve
@@ -99,7 +99,7 @@ def _descended(
 def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
     """The norm by the cost's tangent at the network's weights, over the least with margins as large."""
     cost, features = ChainCost(network.units, network.degree, network.gated), network.gates()(X)
-    W = without_idle(network.effective_weights(), cost)
+    W = without_inactive(network.effective_weights(), cost)
     problem, kept = cost.problem(features, y, cost.tangent(cost.lengths(W)))
     return optimality_ratio(problem, W[kept], solve(problem, tol=1e-5).objective)
 
