@@ -146,35 +146,17 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     held = table.drop_duplicates(["layers", "seed"])
     kept, ended = table.limit / table.left, np.isfinite(table.limit)
     gaps = 1 - held.lower_bound / held.best
-    certified, runs = 100 * (gaps <= 1e-3)[held.layers > 2].mean(), " % of the runs"
-    near = {layers: 100 * (ratio[table.layers == layers] <= NEAR).mean() for layers in sorted(set(table.layers))}
-    median = {layers: ratio[table.layers == layers].median() for layers in near}
-    return [
-        *(
-            decide(
-                f"descent on {layers} layers ends within 2 % of the best found",
-                f"{share:.0f} %; median ratio {median[layers]:.3f}, {span(ratio[table.layers == layers], '.3f')}",
-                share,
-                "at least",
-                100,
-                runs,
-            )
-            for layers, share in near.items()
-        ),
-        decide(
-            "where descent on three and four layers separates, reweighting leaves it within 1 %",
-            f"ratios {span(kept[deep & ended], '.3f')}",
-            100 * (kept[deep & ended] <= STAYS).mean(),
-            "at least",
-            100,
-            runs,
-        ),
-        decide(
-            "the best found of three and four layers is the global optimum, certified to 0.1 %",
-            f"{certified:.0f} %; gaps up to {gaps.max():.3f}",
-            certified,
-            "at least",
-            100,
-            " % of the cells",
-        ),
-    ]
+    found, runs = [], " % of the runs"
+    for layers, own in ratio.groupby(table.layers):
+        near = 100 * (own <= NEAR).mean()
+        text = f"{near:.0f} %; median ratio {own.median():.3f}, {span(own, '.3f')}"
+        claim = f"descent on {layers} layers ends within 2 % of the best found"
+        found.append(decide(claim, text, near, "at least", 100, runs))
+    left = kept[deep & ended]
+    stays, text = 100 * (left <= STAYS).mean(), f"ratios {span(left, '.3f')}"
+    claim = "where descent on three and four layers separates, reweighting leaves it within 1 %"
+    found.append(decide(claim, text, stays, "at least", 100, runs))
+    claim = "the best found of three and four layers is the global optimum, certified to 0.1 %"
+    certified = 100 * (gaps <= 1e-3)[held.layers > 2].mean()
+    text = f"{certified:.0f} %; gaps up to {gaps.max():.3f}"
+    return [*found, decide(claim, text, certified, "at least", 100, " % of the cells")]
