@@ -64,7 +64,7 @@ def _few_roundings(lengths: Array) -> float:
 
 
 def _unit_bend(longest: float) -> float:
-    """Return the bound of |∂E/∂θ| of a mean that is linear in the angle."""
+    """Return the bound of |∂E/∂θ| of a mean that changes no faster than the angle."""
     return 1.0
 
 
