@@ -96,8 +96,8 @@ def read_samples(
     Raises
     ------
     InputError
-        If the file is missing or unreadable, a column or array is missing, a value is not a number, the first row is
-        0, 1, …, or labels are of one class only or of more classes than half the samples.
+        If the file is missing or unreadable, a column or array is missing, or a value is not a number. Also if the
+        first row is 0, 1, …, or if labels are of one class only or of more classes than half the samples.
 
     Examples
     --------

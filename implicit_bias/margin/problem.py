@@ -66,9 +66,9 @@ class MarginProblem:
     Raises
     ------
     InputError
-        If labels are not −1 or +1, C, a required margin or a sample weight is not positive, shapes do not match, the
-        intercept is free with one class only, constraints are not linear and homogeneous, or the norm does not suit
-        the features.
+        If labels are not −1 or +1; if C, a required margin or a sample weight is not positive; if shapes do not match;
+        if the intercept is free with one class only; if constraints are not linear and homogeneous; or if the norm
+        does not support the features.
 
     Examples
     --------
@@ -222,9 +222,9 @@ class MarginProblem:
         Parameters
         ----------
         structure : str
-            'cone' (all problems), 'second-order' (no nuclear norm), 'quadratic' (a hard margin, and a norm whose square
-            is a quadratic form), 'groups' (a sum of group norms, see `group_form`), or 'atoms' (a sum of group norms or
-            a nuclear norm, and no linear constraints).
+            'cone': all problems. 'second-order': no nuclear norm. 'quadratic': a hard margin, and a norm whose square
+            is a quadratic form. 'groups': a sum of group norms (`group_form`). 'atoms': a sum of group norms or a
+            nuclear norm, without linear constraints.
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is not a quadratic program; use CLARABEL, ECOS or SCS"
