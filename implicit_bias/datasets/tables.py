@@ -213,7 +213,6 @@ def _read_csv(file: Path, names: dict[str, str | None]) -> LabelledSamples:
 
 
 def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
-    """Divide column names into those of gates and the others."""
     listed = [str(name) for name in names]
     gates = [name for name in listed if name.startswith("gate_")]
     return gates, [name for name in listed if name not in gates]
@@ -226,7 +225,6 @@ def _require(file: Path, table: pd.DataFrame, name: str) -> None:
 
 
 def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
-    """Return some columns as numbers (n, p)."""
     for name in names:
         if table[name].isna().any():
             raise InputError(f"column {name!r} of {file} has empty cells or NaN; fill or drop them")
