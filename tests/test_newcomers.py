@@ -158,5 +158,5 @@ def test_a_new_solver(monkeypatch):
     assert (found.status, found.solver, found.iterations) == (Status.OPTIMAL, "PERCEPTRON", 3000)
     assert found.lower_bound <= solve(problem).objective <= found.objective
     for other, words in ((MarginProblem(GatedFeatures(X), Y, Entrywise()), "group_form"), (problem, "no time limit")):
-        with pytest.raises(InputError, match=f"PERCEPTRON cannot take.*{words}"):
+        with pytest.raises(InputError, match=f"PERCEPTRON does not support.*{words}"):
             solve(other, "PERCEPTRON", max_seconds=1.0 if other is problem else None)

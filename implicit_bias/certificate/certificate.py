@@ -46,9 +46,9 @@ def certify(
     ----------
     problem : MarginProblem
     weights : array, shape (k, d)
-        W; any multiple gives the same bounds.
+        W; all positive multiples of W and b give the same bounds.
     dual : array, shape (n,)
-        λ; negative entries count as 0, and any multiple gives the same bounds.
+        λ, with negative entries set to 0; all positive multiples of λ and μ give the same bounds.
     intercept : float
         b, if it is free.
     multipliers : array, shape (m,), optional

@@ -75,7 +75,6 @@ def _value(row: Row, w: list[Fraction]) -> Fraction:
 
 
 def _satisfies(w: Array, row: Row, equal: bool) -> bool:
-    """True if w satisfies one constraint exactly."""
     excess = sum((v * Fraction(float(w[j])) for j, v in row.items()), Fraction(0))
     return excess == 0 if equal else excess <= 0
 

@@ -96,8 +96,8 @@ def read_samples(
     Raises
     ------
     InputError
-        If the file is missing or unreadable, a column or array is missing, a value is not a number, the first row is
-        0, 1, …, or labels are of one class only or of more classes than half the samples.
+        If the file is missing or unreadable, a column or array is missing, or a value is not a number. Also if the
+        first row is 0, 1, …, or if labels are of one class only or of more classes than half the samples.
 
     Examples
     --------
@@ -213,7 +213,6 @@ def _read_csv(file: Path, names: dict[str, str | None]) -> LabelledSamples:
 
 
 def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
-    """Divide column names into those of gates and the others."""
     listed = [str(name) for name in names]
     gates = [name for name in listed if name.startswith("gate_")]
     return gates, [name for name in listed if name not in gates]
@@ -226,7 +225,6 @@ def _require(file: Path, table: pd.DataFrame, name: str) -> None:
 
 
 def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
-    """Return some columns as numbers (n, p)."""
     for name in names:
         if table[name].isna().any():
             raise InputError(f"column {name!r} of {file} has empty cells or NaN; fill or drop them")

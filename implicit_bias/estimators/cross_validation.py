@@ -142,7 +142,6 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self
 
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
-        """Return the values of C in ascending order."""
         if np.ndim(self.Cs) == 0:
             count = as_count(self.Cs, "Cs")
             least = min(map(zero_weights_up_to, estimator._fit_data(X, y, weight).problems))

@@ -165,8 +165,8 @@ class GatedReLUClassifier(MarginClassifier):
 
     Notes
     -----
-    A sample in no half-space has the score 0 for all weights, so that hard margins are not separable. To avoid this,
-    choose gates=RandomHalfSpaces(…, always_on=True).
+    A sample in no half-space has the score 0 for all weights, so that no hard margin exists. To avoid this, choose
+    gates=RandomHalfSpaces(…, always_on=True).
 
     Examples
     --------

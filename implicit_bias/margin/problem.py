@@ -66,9 +66,9 @@ class MarginProblem:
     Raises
     ------
     InputError
-        If labels are not −1 or +1, C, a required margin or a sample weight is not positive, shapes do not match, the
-        intercept is free with one class only, constraints are not linear and homogeneous, or the norm does not suit
-        the features.
+        If labels are not −1 or +1; if C, a required margin or a sample weight is not positive; if shapes do not match;
+        if the intercept is free with one class only; if constraints are not linear and homogeneous; or if the norm
+        does not support the features.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class MarginProblem:
         if not isinstance(self.norm, Norm):
             raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {shown(self.norm)}")
         if self.norm.gates not in (None, self.features.k):
-            raise InputError(f"{self.norm!r} is for {self.norm.gates} gates, the features have {self.features.k}")
+            raise InputError(f"{self.norm!r} is for {self.norm.gates} gates, but the features have {self.features.k}")
         if not isinstance(self.intercept, bool | np.bool_):
             raise InputError(f"intercept must be True (free) or False (none), not {shown(self.intercept)}")
         object.__setattr__(self, "y", as_signs(self.y, self.features.n, both=bool(self.intercept)))
@@ -117,7 +117,6 @@ class MarginProblem:
             self._check_samples()
 
     def _check_samples(self) -> None:
-        """Raise InputError if sizes are out of range or the norm does not suit the samples."""
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
@@ -126,7 +125,7 @@ class MarginProblem:
         if reason:
             raise InputError(f"{self.norm!r} does not support these features: {reason}")
         if self.norm.needs_check:
-            # The checks load CVXPY, which takes a second; norms of the package need none.
+            # Imported here because the checks load CVXPY, which takes a second, and only user-defined norms need them.
             from implicit_bias.norms.check import check_norm
 
             check_norm(self.norm, self.features)
@@ -222,9 +221,9 @@ class MarginProblem:
         Parameters
         ----------
         structure : str
-            'cone' (all problems), 'second-order' (no nuclear norm), 'quadratic' (a hard margin, and a norm whose square
-            is a quadratic form), 'groups' (a sum of group norms, see `group_form`), or 'atoms' (a sum of group norms or
-            a nuclear norm, and no linear constraints).
+            'cone': all problems. 'second-order': no nuclear norm. 'quadratic': a hard margin, and a norm whose square
+            is a quadratic form. 'groups': a sum of group norms (`group_form`). 'atoms': a sum of group norms or a
+            nuclear norm, without linear constraints.
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is not a quadratic program; use CLARABEL, ECOS or SCS"

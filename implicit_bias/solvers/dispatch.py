@@ -111,7 +111,7 @@ def solve(
     if isinstance(run, Solver):
         reason = run.refuses(problem, options)
         if reason:
-            raise InputError(f"{name} cannot take {problem.name}: {reason}")
+            raise InputError(f"{name} does not support {problem.name}: {reason}")
         run.load()
     begin = time.perf_counter()
     conflict = evident_conflict(problem)

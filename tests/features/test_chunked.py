@@ -184,7 +184,7 @@ def test_model_of_given_gate_values(images, y):
         (np.array([["a"]]), {}, "real numbers"),
         (np.zeros(3), {}, r"shape \(n, p\)"),
         (np.zeros((0, 3)), {}, "empty"),
-        (np.array([[1.0, np.nan]]), {}, "column 1 of the source holds NaN"),
+        (np.array([[1.0, np.nan]]), {}, "column 1 of the source contains NaN"),
         (np.ones((2, 2)), {"scale": [1.0, 2.0, 3.0]}, "one number or 2"),
         (np.ones((2, 2)), {"offset": np.inf}, "offset holds NaN or infinity"),
         (np.ones((2, 2)), {"chunk": 0}, "chunk"),
