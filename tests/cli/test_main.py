@@ -98,7 +98,6 @@ def test_ctrl_c_while_loading(module, options):
     [
         (["--help"], "", 141),
         (["solve", "--json"], "1", 2),
-        (["solve", "s.npz", "--verbose"], "", 141),
         (["solve", "s.npz", "--json"], "1", 141),
     ],
 )

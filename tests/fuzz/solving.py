@@ -7,7 +7,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem, Solution, Status, solve
@@ -15,7 +14,7 @@ from implicit_bias.extensions.galu import LeastSquaresModel, least_squares
 from implicit_bias.solvers import Progress
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, expect
-from tests.fuzz.judge import Raw, agree, judge
+from tests.fuzz.judge import agree, judge
 from tests.fuzz.strategies import ARGUMENTS, anything, choice, count, equals, number
 from tests.fuzz.table import entry, row
 from tests.fuzz.values import NOT_FINITE
@@ -75,26 +74,6 @@ def _solve_options(draw: Draw) -> str:
     options = {name: candidates[name](draw) for name in names}
     found = _quietly(draw, solve, problem, may=True, **options)
     return judge(raw, found, float(options["tol"].value) if "tol" in options else 1e-6, limited=True)
-
-
-@entry("solve, twice and on threads", share=3)
-def _solve_again(draw: Draw) -> str:
-    """The same problem twice gives the same bits, and on one and two threads the same optimum within the gap."""
-    draw.badness = 0.0
-    problem, raw = problems.problem(draw)
-    if draw.chance(0.1):
-        X = draw.normal(1100, 6)
-        y = np.where(X[:, 0] > 0, 1.0, -1.0)
-        X[:, 0] += 0.1 * y
-        raw, problem = Raw.gated(X, np.ones((1100, 1)), y, "frobenius"), MarginProblem(GatedFeatures(X), y, Frobenius())
-    first, second = solve(problem), solve(problem)
-    same = all(np.array_equal(getattr(first, k), getattr(second, k), equal_nan=True) for k in ("weights", "dual"))
-    expect(same and first.status is second.status, "two runs differ")
-    with threadpool_limits(2, user_api="blas"):
-        third = solve(problem)
-    judge(raw, third)
-    agree(first, third)
-    return judge(raw, first)
 
 
 @entry(ib.margin_path, share=3)

@@ -326,7 +326,7 @@ def test_the_plan_bounds_pulls_of_samples_with_a_part_in_common_more_closely():
     ratios = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        X, y, dual = rng.normal(size=(40, 20)) + 3, rng.choice([-1.0, 1.0], 40), rng.exponential(size=40)
+        X, y, dual = rng.normal(size=(24, 12)) + 3, rng.choice([-1.0, 1.0], 24), rng.exponential(size=24)
         whole = pull(X, y, dual, nodes=2000)
         assert whole.complete
         assert whole.bound * (1 - 1e-8) <= pull(X, y, dual, nodes=1).bound
