@@ -17,12 +17,6 @@ def weights(features, seed=1):
     return np.random.default_rng(seed).normal(size=(features.k, features.d))
 
 
-def test_the_dense_matrix_is_the_definition(features):
-    i, j = 7, features.k - 1
-    row = features.dense()[i].reshape(features.k, features.d)
-    np.testing.assert_array_equal(row[j], features.gate_values[i, j] * features.X[i])
-
-
 def test_rotation_to_the_rank_keeps_the_operator(features):
     X = np.hstack([features.X, features.X[:, :3] @ np.ones((3, 2))])
     wide = GatedFeatures(X, features.gate_values)
@@ -31,12 +25,6 @@ def test_rotation_to_the_rank_keeps_the_operator(features):
     np.testing.assert_allclose(V.T @ V, np.eye(reduced.d), atol=1e-12)
     W = weights(reduced)
     np.testing.assert_allclose(reduced @ W, wide @ (W @ V.T), atol=1e-10)
-
-
-def test_shared_patterns_are_the_same_operator(features):
-    shared = share_patterns(features.X, features.gate_values, 0)
-    W = weights(features)
-    np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-11)
 
 
 def test_sharing_patterns_saves_nonzeros():

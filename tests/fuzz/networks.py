@@ -21,7 +21,7 @@ from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
 from tests.fuzz.judge import expect_certified
-from tests.fuzz.strategies import count, either, layers, number, one_of
+from tests.fuzz.strategies import count, layers, number, one_of
 from tests.fuzz.table import arguments, entry, row
 from tests.fuzz.values import Array
 
@@ -59,8 +59,8 @@ row(
 row(
     svm_relu,
     _task,
-    patterns=either(None, "all", [[0.5]], [[1, 0]], np.ones((2, 2, 2)), 3),
-    C=either(1.0, 0.0, -1.0, "C", np.nan),
+    patterns=one_of([None], "all", [[0.5]], [[1, 0]], np.ones((2, 2, 2)), 3),
+    C=one_of([1.0], 0.0, -1.0, "C", np.nan),
     same=None,
     finite=False,
     fine=lambda c, problem: expect_certified(ib.solve(problem, tol=1e-4), 1e-4),
@@ -231,13 +231,13 @@ row(
     best_chains,
     _gated_task,
     layers=one_of([2, 3], 1, 0, 2.5, "three"),
-    gated=either(None, 0, 9, "one"),
-    start=either(None, "network", np.ones((1, 1)), ib.ReLUNetwork(40, 2)),
+    gated=one_of([None], 0, 9, "one"),
+    start=one_of([None], "network", np.ones((1, 1)), ib.ReLUNetwork(40, 2)),
     starts=count(1, 2, cap=3),
     nodes=count(0, 3, least=0, cap=10),
     tol=number(0.01, 0.1, high=1.0),
     max_seconds=number(10.0, None),
-    progress=either(None, 3, "print"),
+    progress=one_of([None], 3, "print"),
     share=1,
     same=None,
     finite=False,
