@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from implicit_bias.margin.display import draw_gates, draw_margins, summary
 
 #: λ_i, and lengths of weights, up to this share of the largest count as zero.
 INACTIVE = 1e-5
+#: Width of a printed solution, in characters.
+WIDTH = 79
 
 
 class Status(Enum):
@@ -174,13 +177,14 @@ class Solution(Certificate):
         return summary({"": self})
 
     def __str__(self) -> str:
-        head = f"{self.status.name}: {self.status.value}" + (f"\n  {self.reason}" if self.reason else "")
+        told = [self.reason] if self.reason else []
         how = f"{self.solver}, {self.iterations} iterations, {self.seconds:.2f} s"
         if self.status is Status.NOT_SEPARABLE:
-            return f"{head}\n  proved by {np.count_nonzero(self.dual)} samples in rational arithmetic   ({how})"
-        if self.status is Status.NOT_SEPARABLE_BELOW:
-            return f"{head}\n  lower bound {self.lower_bound:.9g}   ({how})"
-        return (
-            f"{head}\n  objective {self.objective:.9g}, lower bound {self.lower_bound:.9g}, "
-            f"gap {self.gap:.1e}, minimum margin {self.minimum_margin:.6g}   ({how})"
-        )
+            told += [f"proved by {np.count_nonzero(self.dual)} samples in rational arithmetic", how]
+        elif self.status is Status.NOT_SEPARABLE_BELOW:
+            told += [f"lower bound {self.lower_bound:.9g}", how]
+        else:
+            told += [f"objective {self.objective:.9g}, lower bound {self.lower_bound:.9g}, gap {self.gap:.1e}"]
+            told += [f"minimum margin {self.minimum_margin:.6g}; {how}"]
+        lines = [fill(f"{self.status.name}: {self.status.value}", WIDTH, subsequent_indent="  ")]
+        return "\n".join(lines + [fill(each, WIDTH, initial_indent="  ", subsequent_indent="    ") for each in told])
