@@ -143,8 +143,14 @@ def _separated(rng: Any, n: int, d: int) -> Samples:
     return X, y
 
 
+def _all_scales(rng: Any, n: int, d: int) -> Samples:
+    X, y = _separated(rng, n, d)
+    return X * 10.0 ** rng.integers(-12, 13, d), y
+
+
 #: The audit's kinds of samples, and others.
-ALL_KINDS = KINDS | {"collinear": _collinear, "zeros": _zeros, "one class": _one_class, "separated": _separated}
+ALL_KINDS = KINDS | {"collinear": _collinear, "zeros": _zeros, "one class": _one_class}
+ALL_KINDS |= {"separated": _separated, "inputs of all scales": _all_scales}
 
 
 def samples(draw: Draw, scaled: bool = True) -> Samples:

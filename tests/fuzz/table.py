@@ -27,8 +27,9 @@ class Entry:
 
 
 ENTRIES: dict[str, Entry] = {}
-#: Problems, which are records that check their parts.
-REFUSED = ("ClassMarginProblem", "ReLUMarginProblem")
+#: Records that check their parts, and therefore refuse unusable ones.
+CHECKED = ("ClassMarginProblem", "ReLUMarginProblem")
+#: Values that no required argument takes.
 UNUSABLE = [*NOTHING, "word", b"\xff", np.array("x"), lambda: None, Ellipsis, np]
 #: The modules of cases: case number i is about entry i, in this order.
 MODULES: tuple[str, ...] = (
@@ -122,12 +123,12 @@ def record(kind: Any, draw: Draw) -> Any:
 
 
 def load_entries() -> None:
-    """Register all entries, in the order that numbers them: those of the modules, then one for every other callable."""
+    """Register all entries, in the order that numbers them: those of the modules, then one for each other callable."""
     for module in MODULES:
         import_module(f"tests.fuzz.{module}")
     for name in uncovered():
         kind = public_callables()[name]
-        is_record = name not in REFUSED and (is_dataclass(kind) or hasattr(kind, "_fields"))
+        is_record = name not in CHECKED and (is_dataclass(kind) or hasattr(kind, "_fields"))
         entry(kind, share=1)(partial(_print_and_pickle if is_record else _refuse, kind))
 
 
@@ -138,7 +139,7 @@ def _print_and_pickle(kind: Any, draw: Draw) -> None:
 
 
 def _refuse(function: Any, draw: Draw) -> None:
-    """One argument that the callable needs is nothing that it takes, and neither are the others."""
+    """Call a function with unusable values of all required arguments: it must refuse them."""
     needed = [name for name, part in signature(function).parameters.items() if part.default is part.empty]
     draw.call(function, **{name: draw.pick(UNUSABLE) for name in needed}, must=True)
 
