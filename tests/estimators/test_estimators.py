@@ -218,7 +218,7 @@ def test_inside_scikit_learn(cancer):
 @pytest.mark.parametrize("estimator", [GLNClassifier(4), GaLURegressor(4)], ids=repr)
 def test_sparse_matrix_without_memory(estimator):
     wide = sp.csr_array((np.ones(2), ([0, 1], [0, 10**9])), shape=(2000, 10**9 + 1))
-    with pytest.raises(InputError, match="X, which is held dense"):
+    with pytest.raises(InputError, match="X as a dense array"):
         estimator.fit(wide, np.arange(2000) % 2)
 
 
@@ -303,14 +303,14 @@ def test_fits_that_part_nothing_warn(cancer, seed):
     rng = np.random.default_rng(seed)
     C, norm = 10 ** rng.uniform(-12, -5), rng.choice(["group-lasso", "predictor-l2", "frobenius"])
     make = [partial(GLNClassifier, 3, norm=norm), partial(GatedReLUClassifier, 5)][seed % 2]
-    with pytest.warns(UserWarning, match=f"zero, or next to it, since slack at C={C:g}"):
+    with pytest.warns(UserWarning, match=f"zero, because C={C:g} is too small"):
         make(C=C, free_intercept=True, random_state=seed).fit(*cancer)
 
 
 def test_one_class_for_all_samples_warns(cancer):
     X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
     model = GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
-    with pytest.warns(UserWarning, match=r"all samples are put into one class, since slack at C=0.05"):
+    with pytest.warns(UserWarning, match="all samples are assigned to one class, because C=0.05 is too small"):
         assert set(model.fit(X, y).predict(X)) == {"common"}
     assert np.abs(model.weights_).max() > 1e-2
 
@@ -421,6 +421,9 @@ def test_weights_of_joint_classes(three):
     weighted = GLNClassifier(3, **options).fit(X, y, weight)
     copied = GLNClassifier(3, **options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert weighted.certificate_.objective == pytest.approx(copied.certificate_.objective, rel=1e-6)
+    rows, codes = np.repeat(np.arange(len(X)), weight), np.unique(y, return_inverse=True)[1]
+    problem = svm_classes(np.c_[X, np.ones(len(X))][rows], codes[rows], HyperplaneGates(3, 2, seed=1), 0.02)
+    assert weighted.certificate_.objective == pytest.approx(solve(problem).objective, rel=3e-6)
     chosen = MarginClassifierCV(GLNClassifier(3, **options), Cs=3, cv=2).fit(X, y)
     assert chosen.score(X, y) > 0.9
     assert chosen.gaps_.max() <= 1e-6
@@ -441,10 +444,13 @@ def test_weights_of_joint_classes(three):
     [
         (GLNClassifier(multi_class="all"), "unknown multi_class 'all'"),
         (GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
-        (GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso'$"),
+        (GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso', not 'frobenius'$"),
         (GLNClassifier(multi_class="joint", norm=Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
-        (HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier knows no problem of several classes"),
-        (MultipleKernelClassifier(multi_class="joint"), "MultipleKernelClassifier knows no problem of several classes"),
+        (HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier has no joint problem of several classes"),
+        (
+            MultipleKernelClassifier(multi_class="joint"),
+            "MultipleKernelClassifier has no joint problem of several classes",
+        ),
     ],
 )
 def test_joint_problems_that_do_not_exist(three, model, words):

@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from implicit_bias import Frobenius, GatedFeatures, InputError, MarginProblem
+from implicit_bias.features.base import CHUNK_SIZE
 from implicit_bias.features.patterns import share_patterns
 from tests.cases import GATES, OwnFeatures, inputs
 
@@ -85,7 +86,7 @@ WRONG = {
     "no lengths": ({"row_norms": lambda self, units=1.0: np.zeros(self.n)}, "row_norms"),
     "small sizes": ({"magnitudes": lambda self, W: np.abs(self.apply(W))}, "magnitudes"),
     "all closed": ({"closed": lambda self: np.ones(self.n, dtype=bool)}, "closed"),
-    "two sizes": ({"shape": property(lambda self: self.blocks.shape[:2])}, "whole numbers"),
+    "two sizes": ({"shape": property(lambda self: self.blocks.shape[:2])}, "positive integers"),
 }
 
 
@@ -98,3 +99,11 @@ def test_contradictory_features_are_refused(name, seed):
     features = type("Mistaken", (OwnFeatures,), changes)(blocks)
     with pytest.raises(InputError, match=words):
         MarginProblem(features, y, Frobenius())
+
+
+@pytest.mark.long
+def test_gram_matrix_of_weights_is_summed_over_chunks_of_samples():
+    n, rng = CHUNK_SIZE // 64 + 5, np.random.default_rng(0)
+    features = GatedFeatures(rng.normal(size=(n, 8)), rng.integers(0, 2, (n, 8)))
+    dense = features.dense()
+    np.testing.assert_allclose(features.weight_gram(), dense.T @ dense, rtol=1e-9)

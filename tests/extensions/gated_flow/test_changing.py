@@ -177,7 +177,7 @@ def test_pieces_after_the_last_time_do_not_matter():
     ("call", "words"),
     [
         (lambda m: changing_flow([], [[0.0]], [0.0]), "gates must be a list of"),
-        (lambda m: changing_flow([(0.0, 3)], [[0.0]], [0.0]), "are Moments or OrbitMoments, not 3"),
+        (lambda m: changing_flow([(0.0, 3)], [[0.0]], [0.0]), "must be Moments or OrbitMoments, not 3"),
         (lambda m: changing_flow([(1.0, m)], [[0.0]], [0.0]), "must begin with 0 and rise"),
         (lambda m: changing_flow([(0.0, m), (0.0, m)], [[0.0]], [0.0]), "must begin with 0 and rise"),
         (lambda m: changing_flow([(0.0, m)], [[0.0, 1.0]], [0.0]), "w0 must have shape"),
