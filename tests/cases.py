@@ -1,7 +1,7 @@
 """The gates, features, norms and solvers that the laws are swept over (`test_laws*.py`), each listed once."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -197,6 +197,12 @@ every_kind = pytest.mark.parametrize(
 )
 every_norm = pytest.mark.parametrize(("gate", "norm"), list(dict.fromkeys(case[:2] for case in CASES)))
 every_case = pytest.mark.parametrize(("gate", "norm", "kind"), CASES)
+
+
+def every_case_with(name: str, values: Sequence[Any]) -> pytest.MarkDecorator:
+    """Every case, with the values in turn, so that each meets every norm and every kind of features."""
+    cases = [(*case, values[i % len(values)]) for i, case in enumerate(CASES)]
+    return pytest.mark.parametrize(("gate", "norm", "kind", name), cases)
 
 
 def made(gate: str, kind: str = "gated") -> Features:

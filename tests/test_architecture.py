@@ -1,6 +1,7 @@
 """The three rings: imports point inwards, and the public names are documented with examples that run."""
 
 import ast
+import functools
 import importlib
 import inspect
 from pathlib import Path
@@ -41,10 +42,16 @@ def place(parts: tuple[str, ...]) -> tuple[int, ...]:
     return (CORE.index(first),) if first in CORE else (len(CORE) + 1 + ("studies", "cli").index(first),)
 
 
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imported(path: Path) -> list[tuple[str, ...]]:
     """The modules of this package that a module imports, type checking included, as their dotted parts."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "implicit_bias":
             base = (node.module or "").split(".")[1:]
             for alias in node.names:
@@ -138,7 +145,7 @@ def test_torchvision_is_imported_only_where_image_files_are_downloaded():
 
 def test_reshapes_name_their_order():
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("cp.reshape", "cp.vec"):
                 assert any(keyword.arg == "order" for keyword in node.keywords), f"{path.name}:{node.lineno}"
 

@@ -1,6 +1,5 @@
 """A small instance of tests/fuzz/reliability.py, and every fault that a full run of it has found, once."""
 
-import io
 import json
 from random import Random
 
@@ -9,8 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import implicit_bias as ib
 from implicit_bias import InputError
@@ -41,11 +38,10 @@ def test_every_public_callable_has_an_entry():
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-@settings(max_examples=3, derandomize=True, deadline=None, database=None)
-@given(random=st.randoms())
-def test_every_entry_ends_well(name, random):
-    result = reliability.run_entry(ENTRIES[name], random)
-    assert result.ending in reliability.WELL, "\n".join([*result.story, result.trace])
+def test_every_entry_ends_well(name):
+    for seed in range(3):
+        result = reliability.run_entry(ENTRIES[name], Random(f"{seed}/{name}"))
+        assert result.ending in reliability.WELL, "\n".join([*result.story, result.trace])
 
 
 def test_same_seed_and_number_same_case():
@@ -216,44 +212,10 @@ def test_stationarity_of_tiny_weights():
     assert ib.stationarity(linear, 1e200 * X, Y).degree == pytest.approx(1.0)
 
 
-def changed(path, **arrays):
-    """The npz file with some arrays replaced."""
-    with np.load(path) as file:
-        content = {name: file[name] for name in file.files} | arrays
-    buffer = io.BytesIO()
-    np.savez(buffer, **content)
-    path.write_bytes(buffer.getvalue())
-    return path
-
-
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {"weights": np.array("text")},
-        {"dual": np.array([1j, 2])},
-        {"gap": np.array("small")},
-        {"margins": np.ones((2, 2))},
-    ],
-)
-def test_solution_file_of_other_content_is_refused(tmp_path, arrays):
-    path = ib.save_solution(ib.solve(problem()), tmp_path / "solution.npz")
-    with pytest.raises(InputError, match="damaged"):
-        ib.load_solution(changed(path, **arrays))
-
-
 def test_numbers_of_numpy_are_saved(tmp_path):
     gates = ib.HyperplaneGates(np.int64(2), 2, seed=np.int64(5), cutoff=0.0)
     case = ib.svm_gln(X, Y, gates)
     assert json.dumps(ib.load_problem(ib.save_problem(case, tmp_path / "p.npz")).gates.get_params())
-
-
-def test_damaged_npz_files_are_closed(tmp_path):
-    path = tmp_path / "broken.npz"
-    path.write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(InputError):
-        ib.read_samples(path)
-    with pytest.raises(InputError):
-        ib.load_problem(path)
 
 
 @pytest.mark.parametrize("load", [ib.load_network, ib.load_solution, ib.load_problem, ib.load_model, ib.read_samples])

@@ -2,15 +2,12 @@
 
 import multiprocessing
 
-import joblib
 import numpy as np
 import pytest
 import torch
-from sklearn.model_selection import GridSearchCV
 
 from implicit_bias import (
     SGD,
-    GLNClassifier,
     HyperplaneGates,
     LossScaled,
     ReLUNetwork,
@@ -117,12 +114,3 @@ def test_child_of_a_block_with_one_thread(samples):
     assert forked(leave)[0] == 1
     block.__exit__(None, None, None)
     assert torch.get_num_threads() == 2
-
-
-@pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="processes are not forked by default")
-def test_search_in_forked_processes(samples):
-    search = GridSearchCV(GLNClassifier(3, random_state=1), {"C": [0.1, 1.0]}, cv=2)
-    alone = search.fit(*samples).cv_results_["mean_test_score"]
-    with joblib.parallel_config("multiprocessing", n_jobs=2):
-        together = search.fit(*samples).cv_results_["mean_test_score"]
-    np.testing.assert_array_equal(alone, together)

@@ -23,7 +23,7 @@ SMALL = ["--train-size", "60", "--seeds", "1", "2", "--steps", "60", "--jobs", "
 @pytest.mark.parametrize(
     ("command", "options", "models"),
     [
-        ("compare gln", ["--units", "3,4", "--contexts", "2", "4"], ["GD-GLN", "SVM-L2", "SVM-GLN", "SVM-Fro"]),
+        ("compare gln", ["--units", "3", "--contexts", "2", "4"], ["GD-GLN", "SVM-L2", "SVM-GLN", "SVM-Fro"]),
         ("compare relu", ["--units", "5", "--momentum", "0", "0.9"], ["GD-ReLU", "SVM-RC", "SVM-LC", "SVM-HL"]),
         ("compare shallow-gln", ["--contexts", "1", "4", "64"], ["GD-shallow", "SVM-shallow"]),
     ],
@@ -46,11 +46,17 @@ def test_comparisons(command, options, models, tmp_path):
     assert "100%" in done.stderr
 
 
-def test_both_versions_have_a_figure_each(tmp_path):
-    done = run(*SMALL, "--units", "3", "--both", "--out", tmp_path, command="compare gln")
-    assert done.returncode == 0, done.stderr
+def test_both_versions_as_json_have_a_figure_each(tmp_path):
+    code, document = answer("compare", "gln", *SMALL, "--units", "3", "--both", "--out", tmp_path)
+    assert code == 0
     assert {p.name for p in tmp_path.glob("*.png")} == {"comparison.png", "comparison_published.png"}
-    assert "published" in done.stdout
+    # The published version has no SVM-Fro.
+    published = {"GD-GLN", "SVM-L2", "SVM-GLN"}
+    for version, models in (("corrected", published | {"SVM-Fro"}), ("published", published)):
+        assert {row["model"] for row in document["summary"] if row["version"] == version} == models
+    assert len(document["rows"]) == 2 * (4 + 3)
+    assert document["record"]["versions"]["implicit-bias"] == __version__
+    assert all(Path(path).is_file() for path in document["files"])
 
 
 def test_table_of_one_and_two_processes(tmp_path):
@@ -96,17 +102,6 @@ def test_unwritable_output(tmp_path):
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_comparison_as_json(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    small = ("--train-size", 60, "--seeds", "1,2", "--units", 3, "--steps", 60, "--jobs", 1)
-    code, document = answer("compare", "gln", *small)
-    assert code == 0
-    assert [row["model"] for row in document["summary"]] == ["GD-GLN", "SVM-L2", "SVM-GLN", "SVM-Fro"]
-    assert len(document["rows"]) == 8
-    assert document["record"]["versions"]["implicit-bias"] == __version__
-    assert all(Path(path).is_file() for path in document["files"])
 
 
 def test_results_of_other_settings(tmp_path):

@@ -83,9 +83,9 @@ sys.exit(main(sys.argv[2:]))
 
 
 @posix
-@pytest.mark.parametrize(("module", "options"), [("numpy", ["--json"]), ("torch.nn", [])])
-def test_ctrl_c_while_loading(module, options):
-    done = process("-c", INTERRUPTED_AT, module, "compare", "gln", *options, command=[sys.executable])
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_ctrl_c_while_loading(options):
+    done = process("-c", INTERRUPTED_AT, "numpy", "compare", "gln", *options, command=[sys.executable])
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1].startswith("interrupted: nothing was")
@@ -98,7 +98,6 @@ def test_ctrl_c_while_loading(module, options):
     [
         (["--help"], "", 141),
         (["solve", "--json"], "1", 2),
-        (["solve", "s.npz", "--verbose"], "", 141),
         (["solve", "s.npz", "--json"], "1", 141),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from implicit_bias import Status, load_model
 from implicit_bias.cli.main import main
 from implicit_bias.cli.solve import PATIENCE
-from tests.cli.commands import answer, interrupted, process, run
+from tests.cli.commands import answer, interrupted, run
 
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
 
@@ -39,13 +39,6 @@ def test_json_alone_on_standard_output(samples, capfd, solver):
     assert json.loads(out)["solutions"][0]["solver"] == solver
     assert "40 samples" in err
     assert len(err.splitlines()) > 6
-
-
-def test_json_and_exit_code_of_a_process(samples):
-    done = process(*VERBOSE, "--solver", "ECOS", "--max-iterations", 1)
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["status"] == "ITERATION_LIMIT"
-    assert len(done.stderr.splitlines()) > 6
 
 
 def test_inseparable_problem_as_json(samples):

@@ -50,7 +50,7 @@ def test_gd_gln(task, descent):
     assert error(scores, task.y_val) == pytest.approx(0.161, abs=0.003)
 
 
-@pytest.mark.parametrize("solver", ["NATIVE", "CLARABEL"])
+@pytest.mark.parametrize("solver", ["NATIVE", pytest.param("CLARABEL", marks=pytest.mark.long)])
 def test_svm_gln(task, gates, descent, solver):
     solution, scores = certified(svm_gln(task.X_train, task.y_train, gates), task, solver)
     assert solution.objective == pytest.approx(1.71179, rel=1e-4)
@@ -76,6 +76,7 @@ def test_median_cutoffs_halve_all_60000_images(task, gates):
     np.testing.assert_allclose(opened, 0.5, atol=1e-9)
 
 
+@pytest.mark.long
 def test_a_large_cell_is_certified(mnist_root):
     large = load_binary("mnist", 1000, seed=1, root=mnist_root)
     wide = HyperplaneGates(50, 4, seed=2).fit(large.X_pool)

@@ -17,18 +17,14 @@ from implicit_bias import (
 )
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 
-SHORT = SGD(steps=60)
-
-
 #: One of every class, small where its default is slow, and the ways of fitting that share little code with these.
 ESTIMATORS = [
     GLNClassifier(),
     GLNClassifier(units=2, multi_class="joint", tol=1e-9),
     GatedReLUClassifier(),
-    GatedReLUClassifier(gates="learned", training=SHORT),
-    HiddenLayerClassifier(training=SHORT),
+    HiddenLayerClassifier(training=SGD(steps=30)),
     MultipleKernelClassifier(["linear", "rbf"], tol=1e-11),
-    MarginClassifierCV(Cs=2, cv=2),
+    MarginClassifierCV(Cs=[1.0], cv=2),
     OneClassMargin(),
     GaLURegressor(),
     GaLURegressor(gates=HyperplaneGates(3, 2)),

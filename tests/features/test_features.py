@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from implicit_bias import Frobenius, GatedFeatures, InputError, MarginProblem
+from implicit_bias.features.base import CHUNK_SIZE
 from implicit_bias.features.patterns import share_patterns
 from tests.cases import GATES, OwnFeatures, inputs
 
@@ -17,12 +18,6 @@ def weights(features, seed=1):
     return np.random.default_rng(seed).normal(size=(features.k, features.d))
 
 
-def test_the_dense_matrix_is_the_definition(features):
-    i, j = 7, features.k - 1
-    row = features.dense()[i].reshape(features.k, features.d)
-    np.testing.assert_array_equal(row[j], features.gate_values[i, j] * features.X[i])
-
-
 def test_rotation_to_the_rank_keeps_the_operator(features):
     X = np.hstack([features.X, features.X[:, :3] @ np.ones((3, 2))])
     wide = GatedFeatures(X, features.gate_values)
@@ -31,12 +26,6 @@ def test_rotation_to_the_rank_keeps_the_operator(features):
     np.testing.assert_allclose(V.T @ V, np.eye(reduced.d), atol=1e-12)
     W = weights(reduced)
     np.testing.assert_allclose(reduced @ W, wide @ (W @ V.T), atol=1e-10)
-
-
-def test_shared_patterns_are_the_same_operator(features):
-    shared = share_patterns(features.X, features.gate_values, 0)
-    W = weights(features)
-    np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-11)
 
 
 def test_sharing_patterns_saves_nonzeros():
@@ -97,7 +86,7 @@ WRONG = {
     "no lengths": ({"row_norms": lambda self, units=1.0: np.zeros(self.n)}, "row_norms"),
     "small sizes": ({"magnitudes": lambda self, W: np.abs(self.apply(W))}, "magnitudes"),
     "all closed": ({"closed": lambda self: np.ones(self.n, dtype=bool)}, "closed"),
-    "two sizes": ({"shape": property(lambda self: self.blocks.shape[:2])}, "whole numbers"),
+    "two sizes": ({"shape": property(lambda self: self.blocks.shape[:2])}, "positive integers"),
 }
 
 
@@ -110,3 +99,11 @@ def test_contradictory_features_are_refused(name, seed):
     features = type("Mistaken", (OwnFeatures,), changes)(blocks)
     with pytest.raises(InputError, match=words):
         MarginProblem(features, y, Frobenius())
+
+
+@pytest.mark.long
+def test_gram_matrix_of_weights_is_summed_over_chunks_of_samples():
+    n, rng = CHUNK_SIZE // 64 + 5, np.random.default_rng(0)
+    features = GatedFeatures(rng.normal(size=(n, 8)), rng.integers(0, 2, (n, 8)))
+    dense = features.dense()
+    np.testing.assert_allclose(features.weight_gram(), dense.T @ dense, rtol=1e-9)

@@ -6,19 +6,18 @@ A problem is a piece of Python, made from (seed, number) alone: what runs is wha
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 import numpy as np
 
 from implicit_bias import InputError, Status
-from tests.fuzz.exact import Exact, faults, fractions
+from tests.fuzz.exact import Exact, faults
+from tests.fuzz.judge import Raw
+from tests.fuzz.problems import KINDS, tiny
 from tests.fuzz.values import Array
 
-Samples = tuple[Array, Array]
 INACCURATE = Status.INACCURATE.name
 #: What is said of problems whose solver `solve` chooses.
 UNNAMED = "no solver named"
@@ -36,108 +35,6 @@ problem = ib.MarginProblem(
 )
 solution = ib.solve(problem, {how})
 """
-
-# ------------------------------------------------------------------------------------------------------------ samples
-
-
-def _tiny(rng: Any, most: int = 15) -> float:
-    return float(10.0 ** -rng.integers(3, most))
-
-
-def _labels(rng: Any, X: Array) -> Array:
-    """Labels of a linear model, or random ones."""
-    if rng.random() < 0.6:
-        return np.where(X @ rng.integers(-3, 4, X.shape[1]) + rng.integers(-1, 2) / 2 > 0, 1.0, -1.0)
-    return np.asarray(rng.choice([-1.0, 1.0], len(X)))
-
-
-def _normal(rng: Any, n: int, d: int) -> Samples:
-    X = rng.normal(size=(n, d))
-    return X, _labels(rng, X)
-
-
-def _integers(rng: Any, n: int, d: int) -> Samples:
-    X = rng.integers(-3, 4, (n, d)).astype(float)
-    return X, _labels(rng, X)
-
-
-def _large_integers(rng: Any, n: int, d: int) -> Samples:
-    """Determinants of about one beside entries of millions."""
-    N = int(rng.choice([1_000, 2_000_000, 2**26])) + int(rng.integers(1000))
-    if rng.random() < 0.5:
-        return np.array([[N, N + 1], [N + 1, N + 2]], dtype=float), np.array([1.0, -1.0])
-    X = N + rng.integers(0, 4, (min(n, d + 1), d)).astype(float)
-    return X, rng.choice([-1.0, 1.0], len(X))
-
-
-def _nearly_parallel(rng: Any, n: int, d: int) -> Samples:
-    size = rng.choice([1.0, -1.0, 2.0, 0.1], n)
-    X = size[:, None] * (rng.normal(size=d) + _tiny(rng) * rng.normal(size=(n, d)))
-    return X, np.sign(size) if rng.random() < 0.5 else rng.choice([-1.0, 1.0], n)
-
-
-def _nearly_separable(rng: Any, n: int, d: int) -> Samples:
-    """Some samples lie next to the plane, on their own side or on the other."""
-    X, w = rng.normal(size=(n, d)), rng.normal(size=d)
-    w /= np.linalg.norm(w)
-    y = np.where(X @ w > 0, 1.0, -1.0)
-    near = rng.random(n) < 0.4
-    X[near] += (rng.choice([1, 1, -1]) * _tiny(rng) * y[near] - X[near] @ w)[:, None] * w
-    return X, y
-
-
-def _conflicting(rng: Any, n: int, d: int) -> Samples:
-    """The last samples are copies or sums of others, with labels that no W can give them."""
-    X, y = (_integers, _normal)[rng.integers(2)](rng, n, d)
-    for i in range(max(1, n - int(rng.integers(1, 3))), n):
-        others = rng.choice(i, int(rng.integers(1, min(i, 3) + 1)), replace=False)
-        X[i] = -y[i] * ((rng.choice([1.0, 1.0, 2.0, 0.1], len(others)) * y[others]) @ X[others])
-    return X, y
-
-
-def _nearly_conflicting(rng: Any, n: int, d: int) -> Samples:
-    X, y = _conflicting(rng, n, d)
-    if rng.random() < 0.3:
-        return np.where(X == 0, X, np.nextafter(X, X + rng.integers(-1, 2, X.shape))), y
-    return X + _tiny(rng, 17) * rng.normal(size=X.shape), y
-
-
-def _any(rng: Any, n: int, d: int) -> Samples:
-    return (_normal, _conflicting, _nearly_conflicting)[rng.integers(3)](rng, n, d)
-
-
-def _scaled_columns(rng: Any, n: int, d: int) -> Samples:
-    X, y = _any(rng, n, d)
-    return X * 10.0 ** rng.choice([-5, 0, 5] if rng.random() < 0.8 else [-8, 0, 8], d), y
-
-
-def _scaled_rows(rng: Any, n: int, d: int) -> Samples:
-    if rng.random() < 0.5:
-        a = float(10.0 ** rng.integers(1, 9))
-        return np.array([[a, a / 2], [1 / a, -1 / a]]), rng.choice([-1.0, 1.0], 2)
-    X, y = _any(rng, n, d)
-    return X * 10.0 ** rng.choice([-5, -2, 0, 5], (n, 1)), y
-
-
-def _duplicates(rng: Any, n: int, d: int) -> Samples:
-    """Samples of rank three at most, the same again and again, a constant last."""
-    X = rng.integers(-2, 3, (n, 2)).astype(float) @ rng.integers(-2, 3, (2, d)).astype(float)
-    X[:, -1] = 1.0
-    return X, _labels(rng, X)
-
-
-KINDS: dict[str, Callable[[Any, int, int], Samples]] = {
-    "normal": _normal,
-    "integers": _integers,
-    "large integers": _large_integers,
-    "nearly parallel": _nearly_parallel,
-    "nearly separable": _nearly_separable,
-    "conflicting": _conflicting,
-    "nearly conflicting": _nearly_conflicting,
-    "scaled columns": _scaled_columns,
-    "scaled rows": _scaled_rows,
-    "duplicates": _duplicates,
-}
 
 # ----------------------------------------------------------------------------------------------------------- problems
 
@@ -157,53 +54,48 @@ def draw(seed: int, number: int) -> Case:
     rng = np.random.default_rng(Random(f"audit/{seed}/{number}").getrandbits(64))
     kind = list(KINDS)[number % len(KINDS)]
     X, y = KINDS[kind](rng, int(rng.integers(2, 31 if rng.random() < 0.15 else 11)), int(rng.integers(1, 6)))
-    features, blocks, units = _features(rng, X)
-    n, k, d = blocks.shape
-    norm, groups, units = _norm(rng, k, d, units)
+    features, raw, units = _features(rng, X, y)
+    n, k, d = raw.blocks.shape
+    norm, about, units = _norm(rng, k, d, units)
     options, tags = {"C": 'float("inf")'}, [kind, norm.split("(")[0].removeprefix("ib.")]
     tags += ["KernelFeatures"] * ("Kernel" in features) + ["gates"] * ("], [" in features and k > 1)
-    numbers = {"required_margin": np.ones(n), "sample_weight": np.ones(n)}
-    for name in numbers:
+    for name in ("required_margin", "sample_weight"):
         if rng.random() < 0.15:
-            numbers[name] = 10.0 ** rng.uniform(-3, 3, n)
-            options[name] = str(numbers[name].tolist())
+            numbers = 10.0 ** rng.uniform(-3, 3, n)
+            about |= {name.removesuffix("_margin"): numbers}
+            options[name] = str(numbers.tolist())
             tags.append(name)
-    prices = None
     if rng.random() < 0.4:
-        options["C"] = repr(float(10.0 ** rng.uniform(-6, 10)))
-        prices = Fraction(float(options["C"])) * fractions(numbers["sample_weight"])
-    tags.append("hard margin" if prices is None else "soft margin")
-    if intercept := bool(rng.random() < 0.25 and len(set(y)) == 2):
-        options["intercept"] = "True"
+        about["C"] = float(10.0 ** rng.uniform(-6, 10))
+        options["C"] = repr(about["C"])
+    hard = "C" not in about
+    tags.append("hard margin" if hard else "soft margin")
+    if rng.random() < 0.25 and len(set(y)) == 2:
+        about["intercept"], options["intercept"] = True, "True"
         tags.append("free intercept")
-    E, equal = np.zeros((0, k * d)), np.zeros(0, dtype=bool)
     if units is None and rng.random() < 0.15:
         texts, *parts = zip(*(_constraint(rng, k, d) for _ in range(rng.integers(1, 3))), strict=True)
         options["constraints"] = f"lambda W: [{', '.join(texts)}]"
-        E, equal = map(np.concatenate, parts)
+        about |= dict(zip(("E", "equal"), map(np.concatenate, parts), strict=True))
         tags.append("constraints")
-    quadratic = prices is None and norm.startswith(("ib.Frobenius", "ib.PredictorL2"))
-    how, more = _how(rng, quadratic)
+    how, more = _how(rng, hard and norm.startswith(("ib.Frobenius", "ib.PredictorL2")))
     code = CODE.format(features=features, y=y.tolist(), norm=norm, options=_texts(options), how=_texts(how))
-    signs, required = fractions(y), fractions(numbers["required_margin"])
-    rows = blocks.reshape(n, -1) * signs[:, None]
-    exact = Exact(rows, signs, groups, units, required, prices, intercept, fractions(E), equal)
-    return Case(code, exact, float(how["tol"]), tags + more)
+    return Case(code, replace(raw, **about).exact, float(how["tol"]), tags + more)
 
 
 def _texts(options: dict[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
-def _features(rng: Any, X: Array) -> tuple[str, Any, tuple[int, int] | None]:
-    """Features as Python, their blocks (n, k, d), exactly, and (H, K) if the gates are contexts."""
+def _features(rng: Any, X: Array, y: Array) -> tuple[str, Raw, tuple[int, int] | None]:
+    """Features as Python and in numbers, and (H, K) if the gates are contexts."""
     (n, d), units, kind = X.shape, None, rng.random()
     if kind < 0.4:
-        return f"ib.GatedFeatures({X.tolist()})", fractions(X)[:, None], None
+        return f"ib.GatedFeatures({X.tolist()})", Raw.gated(X, np.ones((n, 1)), y), None
     k = int(rng.integers(2, 5))
     if kind < 0.5:
         factors = np.stack([X ** (j + 1) if rng.random() < 0.5 else X * rng.normal(size=d) for j in range(k)], axis=1)
-        return f"ib.KernelFeatures({factors.tolist()})", fractions(factors), None
+        return f"ib.KernelFeatures({factors.tolist()})", Raw(factors, y), None
     # Some samples find every gate closed.
     G = (rng.random((n, k)) < 0.6).astype(float)
     if kind < 0.65:
@@ -213,24 +105,25 @@ def _features(rng: Any, X: Array) -> tuple[str, Any, tuple[int, int] | None]:
         G *= rng.normal(size=(n, k)) * 10.0 ** rng.integers(-3, 4, k)
     elif kind < 0.95:
         G[:, 0] = 1.0
-    return f"ib.GatedFeatures({X.tolist()}, {G.tolist()})", fractions(G)[:, :, None] * fractions(X)[:, None], units
+    return f"ib.GatedFeatures({X.tolist()}, {G.tolist()})", Raw.gated(X, G, y), units
 
 
-def _norm(rng: Any, k: int, d: int, units: tuple[int, int] | None) -> tuple[str, Any, tuple[int, int] | None]:
-    """A norm as Python, its groups, and (H, K) if it is the one of a GLN's predictors."""
-    kind, entries = rng.random(), np.arange(k * d).reshape(k, d)
+def _norm(rng: Any, k: int, d: int, units: Any) -> tuple[str, dict[str, Any], tuple[int, int] | None]:
+    """A norm as Python and as `Raw` takes it, and (H, K) if it is the one of a GLN's predictors."""
+    kind = rng.random()
     if units is not None and kind < 0.5:
-        return f"ib.PredictorL2{units}", [], units
+        return f"ib.PredictorL2{units}", {"norm": "predictor", "shape": units}, units
     if kind < 0.6:
         labels = rng.integers(0, k, k)
         used = np.unique(labels)
         weights = 10.0 ** rng.uniform(-4, 4, len(used)) if rng.random() < 0.5 else np.ones(len(used))
-        groups = [(c, entries[labels == h].ravel().tolist()) for c, h in zip(fractions(weights), used, strict=True)]
-        return f"ib.GroupLasso({labels.tolist()}, {weights.tolist()})", groups, None
+        text = f"ib.GroupLasso({labels.tolist()}, {weights.tolist()})"
+        return text, {"norm": "groups", "groups": labels, "weights": weights}, None
     if kind < 0.65:
         dual = ", lambda V: np.abs(V).max()" if rng.random() < 0.8 else ""
-        return f"ib.ExpressionNorm(lambda W: cp.norm1(W){dual})", [(Fraction(1), [j]) for j in range(k * d)], None
-    return "ib.Frobenius()", [(Fraction(1), [*range(k * d)])], None
+        entries = np.arange(k * d).reshape(k, d)
+        return f"ib.ExpressionNorm(lambda W: cp.norm1(W){dual})", {"norm": "groups", "groups": entries}, None
+    return "ib.Frobenius()", {}, None
 
 
 def _constraint(rng: Any, k: int, d: int) -> tuple[str, Array, Array]:
@@ -248,7 +141,7 @@ def _constraint(rng: Any, k: int, d: int) -> tuple[str, Array, Array]:
         text, rows = f"cp.sum(W) {sense} 0", sign * np.ones((1, k * d))
     elif kind == 3:
         wide = float(rng.choice([1.0, 0.5, 1e3, 1e-3]))
-        thin, sense = wide * (1 - _tiny(rng)), "<="
+        thin, sense = wide * (1 - tiny(rng)), "<="
         text = f"{one} <= {wide!r} * {other}, {thin!r} * {other} <= {one}"
         rows = np.array([unit[a] - wide * unit[b], thin * unit[b] - unit[a]])
     else:

@@ -96,22 +96,6 @@ SIZE: dict[str, Any] = {"train_size": count(1, 50, 500, np.int16(9), most=1438),
 row(ib.load_binary, _digits, **SIZE)
 
 
-@entry("load_binary, image files", share=1)
-def _load_images(draw: Draw) -> None:
-    """Image files that are missing in part, empty, cut or not images at all: always refused, never repaired."""
-    raw = draw.folder / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    names = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-    for name in names[: draw.whole(1, 4)]:
-        content = draw.pick([b"", b"\0\0\x08\x03", bytes(draw.rng.integers(0, 256, 999, dtype=np.uint8)), b"\x80\x04."])
-        (raw / name).write_bytes(content)
-    before = {path.name: path.read_bytes() for path in raw.iterdir()}
-    try:
-        draw.call(ib.load_binary, "mnist", 10, root=draw.folder, must=True)
-    finally:
-        expect(before == {path.name: path.read_bytes() for path in raw.iterdir()}, "it changed the files")
-
-
 row(ib.dataset_names, share=1, fine=lambda c, found: "digits" in found)
 row(ib.solver_names, share=1, fine=lambda c, found: found[0] == "NATIVE")
 row(lambda text: str(ib.InputError(text)), name="InputError", share=1, text="a sentence")

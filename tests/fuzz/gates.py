@@ -6,12 +6,12 @@ import numpy as np
 
 import implicit_bias as ib
 from implicit_bias import HyperplaneGates, ReLUGates
-from implicit_bias.gates import FunctionContexts, HiddenActivations, KernelExpansions, ProductGates
+from implicit_bias.gates import FunctionContexts, HiddenActivations, ProductGates
 from tests.cases import GATES, inputs
 from tests.fuzz import problems
-from tests.fuzz.draw import Draw, Given, expect
+from tests.fuzz.draw import Draw, Given
 from tests.fuzz.strategies import ARGUMENTS, choice, is_power, number, numbers
-from tests.fuzz.table import entry, row
+from tests.fuzz.table import row
 from tests.fuzz.values import Array
 
 
@@ -137,14 +137,3 @@ def _any_contexts(draw: Draw) -> dict[str, Any]:
 row(_global, _contexts, name="FunctionContexts", finite=False, fine=lambda c, problem: problems.judged(problem))
 row(lambda gates, X: gates.contexts_of(X), _any_contexts, name="ContextGates", X=ARGUMENTS["X"], same=0.0)
 row(lambda gates, X: gates.transform(X), _made, name="Gates", X=ARGUMENTS["X"], same=0.0)
-
-
-@entry(KernelExpansions, share=1)
-def _expansions(draw: Draw) -> None:
-    """Functions of kernels, of finite values at the samples."""
-    samples, kernels = draw.normal(3, 2), [("linear", {}), ("rbf", {"gamma": 1.0})]
-    coefficients = draw.array(draw.normal(2, 3), rounded=False)
-    made = draw.call(
-        KernelExpansions, kernels=kernels, samples=draw.array(samples, rounded=False), coefficients=coefficients
-    )
-    expect(np.isfinite(made.transform(samples)).all(), "values that are not finite")

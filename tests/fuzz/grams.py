@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-import torch
 
 from implicit_bias.extensions import infinite
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, expect
-from tests.fuzz.strategies import count, number, one_of
+from tests.fuzz.strategies import count, number, numbers, one_of
 from tests.fuzz.table import entry, row
 
 SERIES = ["tanh", "sigmoid", "softplus", "swish"]
@@ -117,20 +116,6 @@ row(infinite.elu, alpha=SIZE, scale=SIZE, **ACTIVATION)
 row(infinite.polynomial, coefficients=_coefficients, **ACTIVATION)
 SINE = {"name": "sine", "function": np.sin, "derivative": np.cos}
 row(infinite.Activation, lambda draw: SINE, share=1, **ACTIVATION)
-FUNCTIONS = [torch.tanh, torch.nn.functional.silu, lambda z: z**2, lambda z: torch.special.erf(z / 2**0.5)]
-NO_FUNCTIONS: list[Any] = [None, "tanh", 3, lambda z: z.sum(), lambda z: z.detach(), lambda z: 1.0, lambda z: z > 0]
-NO_FUNCTIONS += [lambda z: z[:1], lambda z: z.detach().numpy()]
-NO_GRAMS: list[Any] = [torch.sqrt, torch.log, lambda z: 0 * z, lambda z: torch.exp(z**2), lambda z: torch.exp(z**2 / 4)]
-
-
-@entry(infinite.custom_activation)
-def _custom(draw: Draw) -> None:
-    """Functions of torch have Gram matrices; what is none, or has no mean square, is refused."""
-    function = draw.either(draw.pick(FUNCTIONS), NO_FUNCTIONS)
-    made = draw.call(infinite.custom_activation, function, draw.scalar(["mine"], lambda v: isinstance(v, str)))
-    draw.call(infinite.gram_matrix, draw.normal(2, 3), made)
-    without = infinite.custom_activation(draw.pick(NO_GRAMS))
-    draw.call(infinite.gram_matrix, np.diag([2.0, 3.0]), without, must=True)
 
 
 def _is_positive(gram: Any, room: float) -> bool:
@@ -174,18 +159,21 @@ row(
 )
 
 
-@entry(infinite.predict)
-def _predict(draw: Draw) -> None:
-    """Means and variances of what infinite networks predict; where Θ is singular it says so."""
-    n, d = draw.whole(1, 5), draw.whole(1, 3)
-    network = infinite.InfiniteNetwork(draw.pick(["relu", "erf", "gelu"]), 2, bias_variance=0.1)
-    X, Z = draw.normal(n, d), draw.normal(draw.whole(1, 3), d)
-    options = {
-        "time": draw.either(draw.pick([0.0, 1.0, np.inf]), [-1.0, "t", np.nan]),
-        "trained": draw.either(draw.pick(["all", "readout"]), ["none", None]),
-        "ridge": draw.either(draw.pick([0.0, 0.1]), [-0.1, "r"]),
-    }
-    arrays = draw.array(X, rounded=False), draw.array(draw.normal(n), rounded=False), draw.array(Z, rounded=False)
-    found = draw.call(infinite.predict, network, *arrays, may=n > d, **options)
-    scale = 1 + abs(found.covariance).max()
-    expect(np.isfinite(found.mean).all() and np.diag(found.covariance).min() >= -1e-6 * scale, "no variances")
+def _has_variances(c: Any, found: Any) -> bool:
+    """No variance is negative by more than rounding."""
+    return bool(np.diag(found.covariance).min() >= -1e-6 * (1 + abs(found.covariance).max()))
+
+
+row(
+    infinite.predict,
+    network=lambda draw: infinite.InfiniteNetwork(draw.pick(["relu", "erf", "gelu"]), 2, bias_variance=0.1),
+    X=numbers("n d", rounded=False),
+    y=numbers("n", rounded=False),
+    Z=numbers("m d", rounded=False),
+    time=one_of([0.0, 1.0, np.inf], -1.0, "t", np.nan),
+    trained=one_of(["all", "readout"], "none", None),
+    ridge=one_of([0.0, 0.1], -0.1, "r"),
+    may=lambda c: len(c.X) > c.X.shape[1],
+    same=None,
+    fine=_has_variances,
+)

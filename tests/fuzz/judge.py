@@ -25,14 +25,14 @@ DECIDED_UP_TO = 60
 
 @dataclass
 class Raw:
-    """A margin problem in raw numbers: blocks φ_j(x_i) (n, k, d), labels, the norm's name and parameters, C c_i.
+    """A margin problem in raw numbers: blocks φ_j(x_i) (n, k, d), labels, the norm's name and parameters, C c_i, E.
 
     `factors` are the inputs and gate values of gated features, of which the blocks are rounded products.
     """
 
     blocks: Any
     y: Array
-    norm: str
+    norm: str = "frobenius"
     groups: Any = None
     weights: Any = None
     shape: tuple[int, int] = (1, 1)
@@ -41,9 +41,11 @@ class Raw:
     sample_weight: Any = 1.0
     factors: tuple[Array, Array] | None = None
     intercept: bool = False
+    E: Any = ()
+    equal: Any = ()
 
     @classmethod
-    def gated(cls, X: Array, G: Array, y: Array, norm: str, **more: Any) -> Self:
+    def gated(cls, X: Array, G: Array, y: Array, norm: str = "frobenius", **more: Any) -> Self:
         """Make a problem from inputs (n, d) and gate values (n, k)."""
         wide = np.longdouble
         return cls(G.astype(wide)[:, :, None] * X.astype(wide)[:, None, :], y, norm, factors=(X, G), **more)
@@ -67,8 +69,8 @@ class Raw:
             required=fractions(np.full(n, self.required)),
             prices=prices,
             intercept=self.intercept,
-            E=fractions(np.zeros((0, k * d))),
-            equal=np.zeros(0, dtype=bool),
+            E=fractions(np.reshape(self.E, (-1, k * d))),
+            equal=np.asarray(self.equal, dtype=bool),
             nuclear=(k, d) if self.norm == "nuclear" else None,
         )
 

@@ -1,6 +1,5 @@
 """Cases about activation patterns and best networks, about networks of every kind, and about chains of layers."""
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,11 +10,7 @@ import implicit_bias as ib
 from implicit_bias import SGD, HyperplaneGates, ReLUGates
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.best_networks import (
-    Arrangement,
-    BestChains,
-    BestNetwork,
     ChainNetwork,
-    ReLUMarginProblem,
     activation_patterns,
     best_chains,
     best_network,
@@ -26,7 +21,7 @@ from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
 from tests.fuzz.judge import expect_certified
-from tests.fuzz.strategies import count, either, layers, number, one_of
+from tests.fuzz.strategies import count, layers, number, one_of
 from tests.fuzz.table import arguments, entry, row
 from tests.fuzz.values import Array
 
@@ -55,44 +50,21 @@ def _all_there(X: Array, patterns: np.ndarray) -> bool:
     return len(known) == len(patterns) and {row.tobytes() for row in clear} <= known
 
 
-def _kept(kind: Any, make: Callable[[Draw], Any]) -> None:
-    """Register a record that takes its parts as they are."""
-
-    @entry(kind, share=1)
-    def _record(draw: Draw) -> None:
-        found = make(draw)
-        again = draw.call(kind, **vars(found))
-        expect(repr(again) == repr(found), "another text")
-
-
 row(
     activation_patterns,
     X=lambda draw: draw.array(problems.samples(draw)[0][:8, :4], rounded=False),
     finite=False,
     fine=lambda c, found: _all_there(c.X, found.patterns),
 )
-_kept(Arrangement, lambda draw: activation_patterns(draw.normal(4, 2)))
 row(
     svm_relu,
     _task,
-    patterns=either(None, "all", [[0.5]], [[1, 0]], np.ones((2, 2, 2)), 3),
-    C=either(1.0, 0.0, -1.0, "C", np.nan),
+    patterns=one_of([None], "all", [[0.5]], [[1, 0]], np.ones((2, 2, 2)), 3),
+    C=one_of([1.0], 0.0, -1.0, "C", np.nan),
     same=None,
     finite=False,
     fine=lambda c, problem: expect_certified(ib.solve(problem, tol=1e-4), 1e-4),
 )
-
-
-@entry(ReLUMarginProblem, share=1)
-def _relu_problem(draw: Draw) -> None:
-    """Gates of both signs are refused."""
-    X, y = problems.clean_task(draw)
-    made = svm_relu(X, y, np.ones((2, len(X))))
-    mixed = ib.GatedFeatures(X, np.where(np.arange(len(X)) % 2, 1.0, -1.0)[:, None] * np.ones((1, 4)))
-    features = draw.either(made.features, [mixed, ib.GatedFeatures(X, np.full((len(X), 4), 0.5)), X])
-    again = draw.call(ReLUMarginProblem, features, y, made.norm)
-    network = draw.call(again.network, draw.either(np.ones((4, X.shape[1])), [np.ones(4), np.zeros((4, X.shape[1]))]))
-    expect(network.units == [4], "another number of units")
 
 
 @entry(best_network, share=1)
@@ -112,8 +84,6 @@ def _best_network(draw: Draw) -> None:
     soft = draw.call(best_network, **(given | {"C": draw.pick([0.1, 1.0, np.float32(10)])}))
     expect(0 <= soft.lower_bound <= soft.objective < np.inf, "bounds out of order")
 
-
-_kept(BestNetwork, lambda draw: best_network([[-1.0, 1.0], [1.0, 1.0]], [1, -1], max_rounds=3))
 
 # -------------------------------------------------------------------------------------------------- of every kind
 
@@ -171,20 +141,6 @@ def _gates(draw: Draw) -> dict[str, Any]:
 row(ib.GatedLinearNetwork, _gates, may=lambda c: not getattr(c, "readout", True), **NETWORK)
 for _kind in LAYERED + GATED:
     row(_kind, units=layers, **NETWORK)
-
-
-@entry(ib.ParallelNetwork)
-def _parallel(draw: Draw) -> None:
-    """Outputs are those of the parts, in their order; parts of other shapes are refused."""
-    d, count, seed = draw.whole(1, 4), draw.whole(2, 3), draw.whole(0, 9)
-    parts = [ib.ReLUNetwork(d, 3, seed=seed) for _ in range(count)]
-    others = [ib.ReLUNetwork(d + 1, 3), ib.ReLUNetwork(d, [3, 2]), ib.ReLUNetwork(d, 3, outputs=2), None, "network"]
-    made = draw.call(
-        ib.ParallelNetwork, draw.either(parts, [parts[:1], parts[0], 3, None, *([*parts, o] for o in others)])
-    )
-    X = draw.normal(4, d)
-    expect(np.array_equal(made.decision_function(X)[:, -1], parts[-1].decision_function(X)), "another output")
-    expect(made.effective_weights().shape == (count, 3, d) and made.degree == 2, "other weights")
 
 
 class Own(GatedNetwork):
@@ -275,23 +231,15 @@ row(
     best_chains,
     _gated_task,
     layers=one_of([2, 3], 1, 0, 2.5, "three"),
-    gated=either(None, 0, 9, "one"),
-    start=either(None, "network", np.ones((1, 1)), ib.ReLUNetwork(40, 2)),
+    gated=one_of([None], 0, 9, "one"),
+    start=one_of([None], "network", np.ones((1, 1)), ib.ReLUNetwork(40, 2)),
     starts=count(1, 2, cap=3),
     nodes=count(0, 3, least=0, cap=10),
     tol=number(0.01, 0.1, high=1.0),
     max_seconds=number(10.0, None),
-    progress=either(None, 3, "print"),
+    progress=one_of([None], 3, "print"),
     share=1,
     same=None,
     finite=False,
     fine=lambda c, found: 0 <= found.lower_bound <= found.objective,
 )
-
-
-def _best_chains(draw: Draw) -> Any:
-    X, y = problems.clean_task(draw)
-    return best_chains(X, y, problems.fitted_gates(draw, X), starts=1, nodes=0)
-
-
-_kept(BestChains, _best_chains)

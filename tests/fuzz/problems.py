@@ -1,5 +1,6 @@
 """Samples, gates and margin problems to draw: ordinary, degenerate, and of every scale."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,45 +21,143 @@ SIZES = [(1, 1), (2, 1), (2, 2), (3, 1), (5, 3), (8, 4), (12, 30), (20, 5), (40,
 PRICES = [np.inf] * 4 + [1.0, 0.03, 1e-3, 100.0, 1e-8, 1e8, 1e-300, 1e300, 5e-324, 1e15]
 
 
-def _linear(draw: Draw, n: int, d: int) -> Samples:
-    X = draw.normal(n, d)
-    y = np.where(X @ draw.normal(d) > 0, 1.0, -1.0)
+def tiny(rng: Any, most: int = 15) -> float:
+    return float(10.0 ** -rng.integers(3, most))
+
+
+def _labels(rng: Any, X: Array) -> Array:
+    """Labels of a linear model, or random ones."""
+    if rng.random() < 0.6:
+        return np.where(X @ rng.integers(-3, 4, X.shape[1]) + rng.integers(-1, 2) / 2 > 0, 1.0, -1.0)
+    return np.asarray(rng.choice([-1.0, 1.0], len(X)))
+
+
+def _normal(rng: Any, n: int, d: int) -> Samples:
+    X = rng.normal(size=(n, d))
+    return X, _labels(rng, X)
+
+
+def _integers(rng: Any, n: int, d: int) -> Samples:
+    X = rng.integers(-3, 4, (n, d)).astype(float)
+    return X, _labels(rng, X)
+
+
+def _large_integers(rng: Any, n: int, d: int) -> Samples:
+    """Determinants of about one beside entries of millions."""
+    N = int(rng.choice([1_000, 2_000_000, 2**26])) + int(rng.integers(1000))
+    if rng.random() < 0.5:
+        return np.array([[N, N + 1], [N + 1, N + 2]], dtype=float), np.array([1.0, -1.0])
+    X = N + rng.integers(0, 4, (min(n, d + 1), d)).astype(float)
+    return X, rng.choice([-1.0, 1.0], len(X))
+
+
+def _nearly_parallel(rng: Any, n: int, d: int) -> Samples:
+    size = rng.choice([1.0, -1.0, 2.0, 0.1], n)
+    X = size[:, None] * (rng.normal(size=d) + tiny(rng) * rng.normal(size=(n, d)))
+    return X, np.sign(size) if rng.random() < 0.5 else rng.choice([-1.0, 1.0], n)
+
+
+def _nearly_separable(rng: Any, n: int, d: int) -> Samples:
+    """Some samples lie next to the plane, on their own side or on the other."""
+    X, w = rng.normal(size=(n, d)), rng.normal(size=d)
+    w /= np.linalg.norm(w)
+    y = np.where(X @ w > 0, 1.0, -1.0)
+    near = rng.random(n) < 0.4
+    X[near] += (rng.choice([1, 1, -1]) * tiny(rng) * y[near] - X[near] @ w)[:, None] * w
+    return X, y
+
+
+def _conflicting(rng: Any, n: int, d: int) -> Samples:
+    """The last samples are copies or sums of others, with labels that no W can give them."""
+    X, y = (_integers, _normal)[rng.integers(2)](rng, n, d)
+    for i in range(max(1, n - int(rng.integers(1, 3))), n):
+        others = rng.choice(i, int(rng.integers(1, min(i, 3) + 1)), replace=False)
+        X[i] = -y[i] * ((rng.choice([1.0, 1.0, 2.0, 0.1], len(others)) * y[others]) @ X[others])
+    return X, y
+
+
+def _nearly_conflicting(rng: Any, n: int, d: int) -> Samples:
+    X, y = _conflicting(rng, n, d)
+    if rng.random() < 0.3:
+        return np.where(X == 0, X, np.nextafter(X, X + rng.integers(-1, 2, X.shape))), y
+    return X + tiny(rng, 17) * rng.normal(size=X.shape), y
+
+
+def _any(rng: Any, n: int, d: int) -> Samples:
+    return (_normal, _conflicting, _nearly_conflicting)[rng.integers(3)](rng, n, d)
+
+
+def _scaled_columns(rng: Any, n: int, d: int) -> Samples:
+    X, y = _any(rng, n, d)
+    return X * 10.0 ** rng.choice([-5, 0, 5] if rng.random() < 0.8 else [-8, 0, 8], d), y
+
+
+def _scaled_rows(rng: Any, n: int, d: int) -> Samples:
+    if rng.random() < 0.5:
+        a = float(10.0 ** rng.integers(1, 9))
+        return np.array([[a, a / 2], [1 / a, -1 / a]]), rng.choice([-1.0, 1.0], 2)
+    X, y = _any(rng, n, d)
+    return X * 10.0 ** rng.choice([-5, -2, 0, 5], (n, 1)), y
+
+
+def _duplicates(rng: Any, n: int, d: int) -> Samples:
+    """Samples of rank three at most, the same again and again, a constant last."""
+    X = rng.integers(-2, 3, (n, 2)).astype(float) @ rng.integers(-2, 3, (2, d)).astype(float)
+    X[:, -1] = 1.0
+    return X, _labels(rng, X)
+
+
+KINDS: dict[str, Callable[[Any, int, int], Samples]] = {
+    "normal": _normal,
+    "integers": _integers,
+    "large integers": _large_integers,
+    "nearly parallel": _nearly_parallel,
+    "nearly separable": _nearly_separable,
+    "conflicting": _conflicting,
+    "nearly conflicting": _nearly_conflicting,
+    "scaled columns": _scaled_columns,
+    "scaled rows": _scaled_rows,
+    "duplicates": _duplicates,
+}
+
+
+def _collinear(rng: Any, n: int, d: int) -> Samples:
+    t = rng.normal(size=(n, 1))
+    return t * rng.normal(size=d), np.where(t[:, 0] > rng.choice([0.0, 0.3]), 1.0, -1.0)
+
+
+def _zeros(rng: Any, n: int, d: int) -> Samples:
+    """Samples with zeros of both signs, or of nothing else."""
+    X, y = _normal(rng, n, d)
+    return np.where(rng.random((n, d)) < rng.choice([0.5, 1.0]), rng.choice([0.0, -0.0], (n, d)), X), y
+
+
+def _one_class(rng: Any, n: int, d: int) -> Samples:
+    return rng.normal(size=(n, d)), np.full(n, rng.choice([1.0, -1.0]))
+
+
+def _separated(rng: Any, n: int, d: int) -> Samples:
+    X = rng.normal(size=(n, d))
+    y = np.where(X @ rng.normal(size=d) > 0, 1.0, -1.0)
     X[:, 0] += y
     return X, y
 
 
-def _conflict(X: Array, y: Array, apart: float) -> Samples:
-    """The first sample is the last one but for its label, and for what they are apart."""
-    X, y = X.copy(), y.copy()
-    X[0], y[0] = X[-1], -y[-1]
-    X[0, -1] += apart * abs(X[0, -1])
-    return X, y
+def _all_scales(rng: Any, n: int, d: int) -> Samples:
+    X, y = _separated(rng, n, d)
+    return X * 10.0 ** rng.integers(-12, 13, d), y
+
+
+#: The audit's kinds of samples, and others.
+ALL_KINDS = KINDS | {"collinear": _collinear, "zeros": _zeros, "one class": _one_class}
+ALL_KINDS |= {"separated": _separated, "inputs of all scales": _all_scales}
 
 
 def samples(draw: Draw, scaled: bool = True) -> Samples:
     """Clean inputs (n, d) and labels (n,), of every kind and scale: few, ordinary ones, more inputs than samples."""
     n, d = (max(1, size + draw.whole(-1, 1)) for size in draw.pick(SIZES))
     scale = draw.pick(SCALES) if scaled else 1.0
-    X, y = _linear(draw, n, d)
-    random, t = draw.rng.choice([-1.0, 1.0], n), draw.normal(n, 1)
-    whole = draw.rng.integers(-2, 3, (n, d)).astype(float)
-    rows, last = draw.rng.integers(0, n, n), np.arange(d) == d - 1
-    kinds = {
-        "linear": (X, y),
-        "random labels": (X, random),
-        "duplicates": (X[rows], y[rows]),
-        "a conflict": _conflict(X, y, 0.0),
-        "nearly a conflict": _conflict(X, y, 10.0 ** -draw.whole(4, 15)),
-        "collinear": (t * draw.normal(1, d), np.where(t[:, 0] > draw.pick([0.0, 0.3]), 1.0, -1.0)),
-        "constant": (np.full((n, d), draw.pick([0.0, 1.0, -3.0])), random),
-        "integers": (whole, np.where(whole @ draw.rng.integers(-2, 3, d) > 0, 1.0, -1.0)),
-        "signed zeros": (np.where(draw.rng.random((n, d)) < 0.5, draw.pick([0.0, -0.0]), X), y),
-        "one class": (X, np.full(n, draw.pick([1.0, -1.0]))),
-        "constant last": (np.where(last, 1.0, X), y),
-        "columns of all scales": (X * 10.0 ** draw.rng.integers(-12, 13, d), y),
-        "rows of all scales": (X * 10.0 ** draw.rng.integers(-6, 7, (n, 1)), y),
-    }
-    X, y = draw.among(f"samples, n = {n}, d = {d}, times {scale:g}", kinds)
+    X, y = draw.among(f"samples, n = {n}, d = {d}, times {scale:g}", ALL_KINDS)(draw.rng, n, d)
     with np.errstate(over="ignore", under="ignore"):
         scaled_X = X * scale
     return (scaled_X if np.isfinite(scaled_X).all() else X), y
@@ -66,8 +165,7 @@ def samples(draw: Draw, scaled: bool = True) -> Samples:
 
 def clean_task(draw: Draw) -> Samples:
     """Ordinary samples of both classes."""
-    n, d = draw.whole(4, 30), draw.whole(2, 6)
-    X, y = _linear(draw, n, d)
+    X, y = _separated(draw.rng, draw.whole(4, 30), draw.whole(2, 6))
     y[:2] = -1.0, 1.0
     X[:, 0] = np.where(y > 0, abs(X[:, 0]), -abs(X[:, 0])) + y
     return X, y
@@ -150,7 +248,7 @@ def prices_in_range(raw: Raw) -> bool:
     """True if the bounds C c_i are in range, as they are and in units of the features."""
     if np.isinf(raw.C):
         return True
-    size = np.sqrt(np.sum(raw.blocks**2, axis=(1, 2))).max() or np.longdouble(1)
+    size = np.sqrt(np.sum(raw.blocks.astype(np.longdouble) ** 2, axis=(1, 2))).max() or np.longdouble(1)
     prices = np.longdouble(raw.C) * raw.sample_weight * np.ones(len(raw.y))
     # A sum of squares is not computed alike everywhere: near the ends of the range both is right.
     return in_range(prices, prices * raw.required * size * 10, prices * raw.required * size / 10)

@@ -3,11 +3,11 @@
 import dataclasses
 import io
 import itertools
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem, Solution, Status, solve
@@ -15,7 +15,7 @@ from implicit_bias.extensions.galu import LeastSquaresModel, least_squares
 from implicit_bias.solvers import Progress
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, expect
-from tests.fuzz.judge import Raw, agree, judge
+from tests.fuzz.judge import agree, judge
 from tests.fuzz.strategies import ARGUMENTS, anything, choice, count, equals, number
 from tests.fuzz.table import entry, row
 from tests.fuzz.values import NOT_FINITE
@@ -77,26 +77,6 @@ def _solve_options(draw: Draw) -> str:
     return judge(raw, found, float(options["tol"].value) if "tol" in options else 1e-6, limited=True)
 
 
-@entry("solve, twice and on threads", share=3)
-def _solve_again(draw: Draw) -> str:
-    """The same problem twice gives the same bits, and on one and two threads the same optimum within the gap."""
-    draw.badness = 0.0
-    problem, raw = problems.problem(draw)
-    if draw.chance(0.1):
-        X = draw.normal(1100, 6)
-        y = np.where(X[:, 0] > 0, 1.0, -1.0)
-        X[:, 0] += 0.1 * y
-        raw, problem = Raw.gated(X, np.ones((1100, 1)), y, "frobenius"), MarginProblem(GatedFeatures(X), y, Frobenius())
-    first, second = solve(problem), solve(problem)
-    same = all(np.array_equal(getattr(first, k), getattr(second, k), equal_nan=True) for k in ("weights", "dual"))
-    expect(same and first.status is second.status, "two runs differ")
-    with threadpool_limits(2, user_api="blas"):
-        third = solve(problem)
-    judge(raw, third)
-    agree(first, third)
-    return judge(raw, first)
-
-
 @entry(ib.margin_path, share=3)
 def _margin_path(draw: Draw) -> None:
     """Every point of a path is a certified solution; the objectives rise with the price."""
@@ -146,34 +126,25 @@ def _problem(draw: Draw) -> None:
     expect(draw.call(problem.adjoint, a, same=0.0).shape == (k, d), "another shape")
 
 
-@entry(ib.MarginModel)
-def _model(draw: Draw) -> None:
-    """A model scores inputs of any kind as its problem does, and chooses between its classes by the sign."""
-    X, y = problems.clean_task(draw)
-    problem = ib.svm_gln(X, y, problems.fitted_gates(draw, X), C=1.0)
-    classes = draw.pick([["cat", "dog"], (0, 1), np.array([0.5, 2.5])])
-    solution = solve(problem)
-    model = draw.call(ib.MarginModel, [problem], [solution], classes=classes)
-    scores = draw.call(model.decision_function, draw.array(X), same=1e-9)
-    signs = np.where(model.chosen(scores) == model.classes[1], 1.0, -1.0)
-    expect(np.array_equal(signs, np.where(scores > 0, 1.0, -1.0)), "another class")
-    found = np.where(y > 0, model.classes[1], model.classes[0])
-    expect(np.array_equal(model.margins(scores, found), y * scores), "another margin")
+def _model(kind: Any, make: Callable[..., Any]) -> None:
+    """Register a model: it scores inputs of any kind alike, and chooses between its classes by the sign."""
 
-
-@entry(LeastSquaresModel)
-def _squares_model(draw: Draw) -> None:
-    """A model of least squares predicts ΦW + b, and chooses between two classes by the sign."""
-    X, y = problems.clean_task(draw)
-    gates = problems.fitted_gates(draw, X)
-    solution = least_squares(gates(X), y, ridge=1.0)
-    classes = draw.pick([None, ["cat", "dog"], (0, 1), np.array([0.5, 2.5])])
-    model = draw.call(LeastSquaresModel, gates, solution, draw.pick([0.0, 1.5]), classes=classes)
-    scores = draw.call(model.decision_function, draw.array(X), same=1e-9)
-    if classes is None:
-        expect(np.array_equal(model.predict(X), model.decision_function(X)), "another value")
-    else:
+    @entry(kind)
+    def _scores(draw: Draw) -> None:
+        X, y = problems.clean_task(draw)
+        classes = draw.pick([["cat", "dog"], (0, 1), np.array([0.5, 2.5])])
+        model = draw.call(kind, *make(X, y, problems.fitted_gates(draw, X)), classes=classes)
+        scores = draw.call(model.decision_function, draw.array(X), same=1e-9)
         expect(np.array_equal(model.chosen(scores) == model.classes[1], scores > 0), "another class")
+
+
+def _margin_model(X: Any, y: Any, gates: Any) -> Any:
+    problem = ib.svm_gln(X, y, gates, C=1.0)
+    return [problem], [solve(problem)]
+
+
+_model(ib.MarginModel, _margin_model)
+_model(LeastSquaresModel, lambda X, y, gates: (gates, least_squares(gates(X), y, ridge=1.0), 1.5))
 
 
 @entry(ib.MarginProgram, share=1)

@@ -64,11 +64,6 @@ def choice(*good: Any, also: Predicate = never, functions: bool = True) -> Strat
     return lambda draw: draw.scalar(good, also, functions)
 
 
-def either(good: Any, *bad: Any) -> Strategy:
-    """The good value, or where inputs are damaged one of the bad."""
-    return lambda draw: draw.either(good, bad)
-
-
 def one_of(good: Sequence[Any], *bad: Any) -> Strategy:
     """One of the good values, or where inputs are damaged one of the bad."""
     return lambda draw: draw.either(draw.pick(good), bad)

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from typing import Any, get_args, get_type_hints
@@ -10,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pandas as pd
 
-from tests.fuzz.draw import Draw, Given, expect, meanings
+from tests.fuzz.draw import NOTHING, Draw, Given, expect, meanings
 from tests.fuzz.strategies import ARGUMENTS, Strategy
 from tests.fuzz.values import is_finite
 from tests.public import public_names
@@ -26,6 +27,10 @@ class Entry:
 
 
 ENTRIES: dict[str, Entry] = {}
+#: Records that check their parts, and therefore refuse unusable ones.
+CHECKED = ("ClassMarginProblem", "ReLUMarginProblem")
+#: Values that no required argument takes.
+UNUSABLE = [*NOTHING, "word", b"\xff", np.array("x"), lambda: None, Ellipsis, np]
 #: The modules of cases: case number i is about entry i, in this order.
 MODULES: tuple[str, ...] = (
     *("networks", "classifiers", "comparisons", "files", "fits", "gates"),
@@ -105,30 +110,38 @@ def record(kind: Any, draw: Draw) -> Any:
     samples |= {bool: [True, False], pd.DataFrame: [pd.DataFrame({"loss": [np.nan]})], Any: [0.5, np.nan]}
 
     def part(hint: Any) -> Any:
+        if type(None) in get_args(hint):
+            return None
         first = next(iter(get_args(hint)), hint) if not isinstance(hint, type) else hint
         if is_dataclass(first):
             return record(first, draw)
         return draw.pick(samples.get(first) or list(getattr(first, "__members__", {}).values()) or [np.ones((2, 2))])
 
     needed = [name for name, parameter in signature(kind).parameters.items() if parameter.default is parameter.empty]
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, localns=public_callables())
     return draw.call(kind, **{name: part(hints[name]) for name in needed})
 
 
 def load_entries() -> None:
-    """Register all entries, in the order that numbers them; records that none is about are printed and pickled."""
+    """Register all entries, in the order that numbers them: those of the modules, then one for each other callable."""
     for module in MODULES:
         import_module(f"tests.fuzz.{module}")
     for name in uncovered():
         kind = public_callables()[name]
+        is_record = name not in CHECKED and (is_dataclass(kind) or hasattr(kind, "_fields"))
+        entry(kind, share=1)(partial(_print_and_pickle if is_record else _refuse, kind))
 
-        def run(draw: Draw, kind: Any = kind) -> None:
-            made = record(kind, draw)
-            again = pickle.loads(pickle.dumps(made))
-            expect(str(made) == str(again) and repr(made) == repr(again), "pickled otherwise")
 
-        if is_dataclass(kind) or hasattr(kind, "_fields"):
-            entry(kind, share=1)(run)
+def _print_and_pickle(kind: Any, draw: Draw) -> None:
+    made = record(kind, draw)
+    again = pickle.loads(pickle.dumps(made))
+    expect(str(made) == str(again) and repr(made) == repr(again), "pickled otherwise")
+
+
+def _refuse(function: Any, draw: Draw) -> None:
+    """Call a function with unusable values of all required arguments: it must refuse them."""
+    needed = [name for name, part in signature(function).parameters.items() if part.default is part.empty]
+    draw.call(function, **{name: draw.pick(UNUSABLE) for name in needed}, must=True)
 
 
 def wheel() -> list[Entry]:

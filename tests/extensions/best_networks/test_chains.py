@@ -122,7 +122,7 @@ def test_the_optimum_of_single_weights_is_the_best_of_all_vertices(layers, seed)
     assert best * (1 - 1e-9) <= found.objective <= best * (1 + 1.1e-3)
 
 
-@pytest.mark.parametrize(("layers", "gated"), [(3, 2), (3, 3), (4, 3), (5, 3)])
+@pytest.mark.parametrize(("layers", "gated"), [(3, 3), (5, 3)])
 def test_the_optimum_of_several_contexts_is_the_best_of_all_vertices(layers, gated):
     rng = np.random.default_rng(layers)
     X, y, where = rng.uniform(0.2, 2, size=(8, 1)), np.array([1.0, -1.0] * 4), rng.integers(2, size=(8, 2))
@@ -144,10 +144,10 @@ def test_two_layers_are_the_convex_problem(digits):
         assert found.objective == pytest.approx(optimum, rel=1e-4)
 
 
-@pytest.mark.parametrize(("layers", "gated"), [(3, 1), (3, 2), (4, 3)])
+@pytest.mark.parametrize(("layers", "gated"), [(3, 1), (4, 3)])
 def test_reweighting_never_raises_the_objective_and_ends_in_a_stationary_network(digits, layers, gated):
     X, y, gates = digits
-    found = best_chains(X, y, gates, layers, gated=gated, tol=1e-6, nodes=0, starts=4)
+    found = best_chains(X, y, gates, layers, gated=gated, tol=1e-6, nodes=0, starts=2)
     for _, rows in found.table[found.table.start >= 0].groupby("start"):
         assert (rows.objective.diff().dropna() <= 1e-7 * rows.objective.iloc[0]).all()
     assert found.network.norm() ** 2 / layers == pytest.approx(found.objective, rel=1e-9)
@@ -158,12 +158,11 @@ def test_reweighting_never_raises_the_objective_and_ends_in_a_stationary_network
     assert again.table.objective.iloc[-1] == pytest.approx(found.objective, rel=1e-5)
 
 
-@pytest.mark.parametrize(("layers", "gated"), [(3, 2), (4, 3)])
-def test_branching_certifies_few_units(digits, layers, gated):
-    found = best_chains(*digits, layers, starts=3, tol=0.01)
+def test_branching_certifies_few_units(digits):
+    found = best_chains(*digits, 3, starts=3, tol=0.01)
     assert found.end == "certified"
     assert found.convex_bound < found.lower_bound <= found.objective <= found.lower_bound / (1 - 0.01)
-    loose = best_chains(*digits, layers, starts=3, tol=0.01, nodes=5)
+    loose = best_chains(*digits, 3, starts=3, tol=0.01, nodes=5)
     assert loose.end == "max_nodes"
     assert found.convex_bound <= loose.lower_bound <= found.objective
     assert loose.gap > 0.01
@@ -214,7 +213,7 @@ def test_larger_inputs_need_smaller_weights(digits):
 
 def test_half_spaces_have_the_same_cost_however_many_layers_they_gate(digits):
     X, y, _ = digits
-    found = [best_chains(X, y, RandomHalfSpaces(2, always_on=True), 4, gated=gated, starts=3) for gated in (1, 3, 4)]
+    found = [best_chains(X, y, RandomHalfSpaces(2, always_on=True), 4, gated=gated, starts=2) for gated in (1, 4)]
     assert {one.end for one in found} == {"certified"}
     assert np.ptp([one.objective for one in found]) <= 2e-3 * found[0].objective
 

@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
@@ -80,20 +79,6 @@ def test_the_network_of_a_fit_predicts_the_same_and_trains_on(table, tmp_path, s
         network.decision_function(inputs), model.predict(X), rtol=1e-8, atol=1e-8 * np.abs(Y).max()
     )
     assert all(p.dtype == torch.float64 and p.requires_grad for p in network.parameters())
-
-
-@pytest.mark.parametrize("steps", [0, 10])
-def test_weights_count_copies(table, steps):
-    X, y = table
-    weight = np.random.default_rng(0).integers(0, 3, len(X))
-    for model, targets in ((GaLURegressor, y), (GaLUClassifier, y > 100)):
-        model = model(9, 0.1, steps=steps, sharpness=1.0, random_state=0)
-        weighted, repeated = (
-            clone(model).fit(X, targets, weight),
-            clone(model).fit(X.repeat(weight, axis=0), targets.repeat(weight)),
-        )
-        np.testing.assert_allclose(weighted.weights_, repeated.weights_, rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(weighted.intercept_, repeated.intercept_)
 
 
 def test_classes_are_signs_and_the_largest_score_wins():
@@ -172,22 +157,6 @@ def test_bad_samples():
         GaLURegressor(gates=ConstantGate()).fit([[1.0], [2.0]], [1, 2]).network()
     soft = SoftGates([[1.0, 0.5]], 2.0)
     assert GaLURegressor(gates=soft, ridge=0.0).fit([[1.0], [2.0]], [1, 2]).predict([[1.0]]) == pytest.approx(1.0)
-
-
-def test_sparse_inputs_give_the_same_fit_and_are_refused_where_memory_is_too_small(table):
-    X, y = np.round(table[0]), table[1]
-    fits = ((GaLURegressor(7, 0.1, random_state=1), y), (GaLUClassifier(7, 0.1, random_state=1), y > 100))
-    for model, targets in fits:
-        expected = clone(model).fit(X, targets)
-        for kind in (sp.csr_array, sp.csc_matrix, sp.coo_array):
-            found = clone(model).fit(kind(X), targets)
-            np.testing.assert_array_equal(found.weights_, expected.weights_)
-            np.testing.assert_array_equal(found.predict(kind(X)), expected.predict(X))
-            if isinstance(model, GaLUClassifier):
-                np.testing.assert_array_equal(found.decision_function(kind(X)), expected.decision_function(X))
-    wide = sp.csr_array((np.ones(2), ([0, 1], [0, 10**9])), shape=(2000, 10**9 + 1))
-    with pytest.raises(InputError, match="X as a dense array"):
-        GaLURegressor().fit(wide, np.zeros(2000))
 
 
 def test_targets_and_inputs_that_are_no_numbers_are_refused_in_one_line(table):

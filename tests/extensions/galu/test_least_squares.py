@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from implicit_bias import GatedFeatures, InputError, KernelFeatures, ReLUGates
-from implicit_bias._utils import blocks
 from implicit_bias.extensions.galu import alternate_convex_search, improve_filters, least_squares
 from implicit_bias.extensions.galu.closed_form import _by_cholesky, _by_spectrum
 from tests.cases import drawn
@@ -134,13 +133,6 @@ FEATURES, TARGETS = drawn(20, 3, 4, 0)
 def test_bad_input(call, words):
     with pytest.raises(InputError, match=words):
         call()
-
-
-def test_the_gram_matrix_of_weights_in_blocks(monkeypatch):
-    features, _ = drawn(50, 5, 7, 0)
-    monkeypatch.setattr(blocks, "ROWS", 8)
-    dense = features.dense()
-    np.testing.assert_allclose(features.weight_gram(), dense.T @ dense, atol=1e-12)
 
 
 @pytest.mark.long
