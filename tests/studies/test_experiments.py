@@ -23,6 +23,7 @@ from implicit_bias.studies.runner.cells import cells_of
 from implicit_bias.studies.runner.results import load, load_alone, result_table
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
+from implicit_bias.studies.runner.verdicts import as_markdown
 from implicit_bias.studies.scale.study import EXPERIMENT as SCALE
 from tests import ROOT
 
@@ -154,6 +155,14 @@ def committed():
         yield f"limit {folder.name}", load_alone(LIMIT, folder, "reproduce limit")
 
 
+COMMITTED = dict(committed())
+
+
+def page_of(study):
+    """The text of the page that shows the verdicts of a study."""
+    return (ROOT / "docs" / f"{'findings' if study == 'paper' else study}.md").read_text()
+
+
 @pytest.mark.parametrize("collection", COLLECTIONS, ids=lambda collection: collection.name)
 def test_what_help_says_of_a_collection_holds(collection):
     # Fresh: other tests take figures out of the shared dictionary, and putting them back changes their order.
@@ -165,15 +174,31 @@ def test_what_help_says_of_a_collection_holds(collection):
 def test_every_experiment_has_a_committed_table():
     """Those of one study alone are parts of the paper's."""
     parts = {f"paper {name}" for name in STUDIES} | {"limit"}
-    assert {name for name, _ in committed()} == EXPERIMENTS.keys() - parts | LIMITS
+    assert COMMITTED.keys() == EXPERIMENTS.keys() - parts | LIMITS
 
 
-@pytest.mark.parametrize("found", [pytest.param(found, id=name) for name, found in committed()])
-def test_committed_tables_are_drawn_and_judged(found):
+@pytest.mark.parametrize("name", COMMITTED)
+def test_committed_tables_are_drawn_and_judged_and_their_verdicts_shown(name):
+    found = COMMITTED[name]
     assert found.experiment.figures(found.table)
     assert found.verdicts
     # What cells are missing for is undecided.
     assert found.outcome().split(" (")[0] in ("yes", "no", "partly") or found.record["missing"]
+    assert as_markdown(found.verdicts) in page_of(name.split()[0]) or name == "limit plain"
+
+
+@pytest.mark.parametrize("collection", COLLECTIONS, ids=lambda collection: collection.name)
+def test_pages_show_all_figures_of_a_collection_and_no_other_verdicts(collection):
+    page, shown = page_of(collection.name), set()
+    for name in collection.names:
+        found = COMMITTED[f"{collection.name} {name}"]
+        assert found.record["missing"] == 0
+        picture = f"figures/{collection.name}/{name.replace('-', '_')}.png"
+        assert f"]({picture})" in page
+        assert (ROOT / "docs" / picture).is_file()
+        shown.update(as_markdown(found.verdicts).splitlines())
+    told = [line for line in page.splitlines() if line.endswith((" yes |", " no |", " undecided |"))]
+    assert {line for line in told if line.count(" | ") == 3} <= shown
 
 
 def test_the_correlation_of_gap_and_norm():

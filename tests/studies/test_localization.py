@@ -23,7 +23,7 @@ from implicit_bias.studies.localization import (
 )
 from implicit_bias.studies.localization.networks import ONE, process_of, spread, stayed, trained
 from implicit_bias.studies.runner import product
-from tests.studies.pages import outcomes, page_of, told
+from tests.studies.pages import judged, outcomes, told
 
 TINY = {"steps": 20, "batch": 20, "repeats": 2, "seed": 3}
 PROCESS = {"process": "NLGP", "gain": 3.0}
@@ -257,12 +257,7 @@ NONE = " undecided"
     ],
 )
 def test_verdicts(module, table, expected, words):
-    found = outcomes(module, table)
-    if "made" in table:
-        assert found.pop() == "yes"
-    assert found == expected.split()
-    assert words in " | ".join(verdict.found for verdict in module.verdicts(table))
-    assert module.draw(table)
+    assert judged(module, table, words) == expected.split() + ["yes"] * ("made" in table)
 
 
 @pytest.mark.parametrize(("closed", "printed", "expected"), [(0.01, 0.5, "yes no"), (0.5, 0.01, "no yes")])
@@ -317,7 +312,3 @@ def test_moments_of_cases_equal_those_of_samples():
         np.testing.assert_allclose(exact.dense(), sampled.dense(), atol=0.03)
         np.testing.assert_allclose(exact.b, sampled.b, atol=0.02)
         assert (exact.redundant, exact.power) == (sampled.redundant, sampled.power)
-
-
-def test_page_shows_committed_verdicts():
-    page_of(COLLECTION)

@@ -10,15 +10,7 @@ from scipy.linalg import null_space
 from docs.errata.batch_order import AGREEMENTS, LOSSES, agreement, losses
 from docs.errata.published_l2 import osqp_weights
 from docs.errata.random_contexts import PUBLISHED, accuracies
-from implicit_bias import (
-    GatedLinearNetwork,
-    HyperplaneGates,
-    PredictorL2,
-    certify,
-    load_binary,
-    solve,
-    train,
-)
+from implicit_bias import GatedLinearNetwork, HyperplaneGates, PredictorL2, certify, load_binary, solve, train
 from implicit_bias.metrics import error, inconsistency
 from implicit_bias.studies.paper.experiment import cells, comparison
 from implicit_bias.studies.paper.osqp import osqp_choice

@@ -17,7 +17,7 @@ from implicit_bias.extensions.gated_flow.orbits import OrbitMoments
 
 #: Maximum number of pieces between two times.
 MAX_PIECES = 2**14
-#: Ratio that tells smooth gates from jumps: halving the pieces divides the step-to-step change of w by 4 or by 2.
+#: Threshold between smooth gates and jumps: halving the pieces multiplies `jump` by 1/4 or by 1/2, respectively.
 SMOOTH_RATIO = 0.35
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +58,16 @@ class Strip:
     bound: float
 
 
+def _few_roundings(lengths: Array) -> float:
+    """Return the rounding error of a closed form of few operations."""
+    return 16.0
+
+
+def _unit_bend(longest: float) -> float:
+    """Return the bound of |∂E/∂θ| of a mean that changes no faster than the angle."""
+    return 1.0
+
+
 @dataclass(frozen=True)
 class Activation:
     """Activation σ with its derivative, and its Gaussian means if they have closed forms.
@@ -95,9 +105,9 @@ class Activation:
     derivative: Callable[[Any], Numbers]
     pair: Callable[[GaussianPairs], Numbers] | None = None
     dual: Callable[[GaussianPairs], Numbers] | None = None
-    rounding: Callable[[Array], float] = field(default=lambda _: 16.0)
-    dual_rounding: Callable[[Array], float] = field(default=lambda _: 16.0)
-    bend: Callable[[float], float] = field(default=lambda _: 1.0)
+    rounding: Callable[[Array], float] = _few_roundings
+    dual_rounding: Callable[[Array], float] = _few_roundings
+    bend: Callable[[float], float] = _unit_bend
     slope_stretch: Callable[[Array], float] | None = None
     strip: Strip | None = None
     parity: str | None = None

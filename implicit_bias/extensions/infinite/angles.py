@@ -57,8 +57,8 @@ class Points:
     def of(cls, X: ArrayLike, digits: int | None = None, normalise: bool = False, name: str = "X") -> Points:
         """Check points X (n, d), and divide them by their lengths if `normalise`.
 
-        With `digits`, X is taken as exact, and lengths and directions have so many digits. Raises InputError if X is
-        invalid, a row is zero, or a length is not between 1e-60 and 1e60.
+        With `digits`, X is taken as exact, and lengths and directions are computed to that many digits. Raises
+        InputError if X is invalid, a row is zero, or a length is not between 1e-60 and 1e60.
         """
         rows = as_floats(X, name, 2)
         directions, norms = unit_samples(rows, True, name), length(rows, axis=1)
@@ -67,9 +67,9 @@ class Points:
         if digits is None:
             return cls(directions, directions, np.ones(len(rows))) if normalise else cls(rows, directions, norms)
         exact = np.frompyfunc(multiprecision(digits).mpf, 1, 1)(rows)
-        many = sqrt((exact * exact).sum(axis=1))
-        unit = exact / many[:, None]
-        return cls(unit, unit, 0 * many + 1) if normalise else cls(exact, unit, many)
+        lengths = sqrt((exact * exact).sum(axis=1))
+        unit = exact / lengths[:, None]
+        return cls(unit, unit, 0 * lengths + 1) if normalise else cls(exact, unit, lengths)
 
     def __len__(self) -> int:
         return len(self.norms)

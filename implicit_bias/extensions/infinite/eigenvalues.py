@@ -114,7 +114,8 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     if not isinstance(gram, Gram):
         gram = Gram(_as_symmetric(gram), 0.0)
     values = gram.values
-    _check_square(values)
+    if values.shape[0] != values.shape[1]:
+        raise InputError("the matrix must be symmetric; use the kernel of one set of points")
     context = context_of(values)
     if context is not None and len(values) > MAX_MULTIPRECISION:
         raise InputError(f"{len(values)} points would take hours in multiprecision; use at most {MAX_MULTIPRECISION}")
@@ -128,15 +129,9 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
 def _as_symmetric(values: ArrayLike) -> Array:
     matrix = as_floats(values, "the matrix", 2)
     check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
-    _check_square(matrix)
     if not np.array_equal(matrix, matrix.T):
         raise InputError("the matrix must be symmetric; use a Gram matrix, or (A + A.T)/2")
     return matrix
-
-
-def _check_square(matrix: Numbers) -> None:
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError("the matrix must be symmetric; use the kernel of one set of points")
 
 
 def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
@@ -243,13 +238,13 @@ def _substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numb
 
 
 def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int = 10) -> SmallestEigenvalue:
-    """Compute λ_min of the Gram matrix of n equally spaced points of the unit circle to so many correct digits.
+    """Compute λ_min of the Gram matrix of n equally spaced points of the unit circle in multiprecision.
 
         λ_k = Σ_j E(2πj/n) cos(2πj/n) cos(2πjk/n),    k = 0 … n/2
 
-    are the eigenvalues, where E(θ) = E[σ'(z)σ'(z')] at the angle θ. They are computed in multiprecision, with twice the
-    digits until these suffice; the points are exact, unlike points in doubles. For even n each point has its opposite.
-    Then λ_min is exactly 0 if σ' is even or odd, or if n ≥ 6 and σ'(z) + σ'(−z) is constant.
+    are the eigenvalues, where E(θ) = E[σ'(z)σ'(z')] at the angle θ. The number of working digits is doubled until
+    `digits` are correct. The points are exact, unlike points in doubles. For even n each point has its opposite: λ_min
+    is then exactly 0 if σ' is even or odd, or if n ≥ 6 and σ'(z) + σ'(−z) is constant.
 
     Parameters
     ----------

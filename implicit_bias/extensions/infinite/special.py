@@ -28,7 +28,7 @@ MAX_SERIES = 50.0
 
 
 def multiprecision(digits: int) -> mpmath.MPContext:
-    """Return a separate mpmath context with so many decimal digits."""
+    """Return a separate mpmath context with a given number of decimal digits."""
     context = mpmath.mp.clone()
     context.dps = digits
     return context
@@ -63,7 +63,7 @@ def pi(values: Numbers) -> Number:
 
 
 def short(value: Number, digits: int) -> str:
-    """Format a number, which can be beyond the range of doubles, with so many digits."""
+    """Format a number, which can be beyond the range of doubles, with `digits` digits."""
     context = context_of(value)
     return f"{value:.{digits}g}" if context is None else str(context.nstr(value, digits))
 

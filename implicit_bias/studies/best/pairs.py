@@ -1,8 +1,8 @@
 """Distance of descent, its limit and given gates to the best network on pairs of digits.
 
 100 of the embedded digits of two labels, 65 inputs with the constant, otherwise as in the plane: descent has 1000 steps
-at 0.1, and is driven on towards its limit. The best network is found by column generation, its pulls bounded by the
-tree of subsets.
+at 0.1, and is driven on towards its limit. The best network is found by column generation, with dual norms
+bounded by branch and bound.
 """
 
 from functools import lru_cache, partial

@@ -23,38 +23,33 @@ CELL = ["train_size", "units", "momentum"]
 PLACES = {"sgd": "after training", "plain": "plain descent", "loss-scaled": "at the limit"}
 #: An end of a descent, and a column of it: network, descent, column.
 Side = tuple[str, str, str]
+GD_GLN, GD_RELU, RANDOM_GATES, ITS_GATES = (
+    (network, "sgd", "error") for network in ("gln", "learned-relu", "random-relu", "retrained-relu")
+)
+GLN_LIMIT, RELU_LIMIT, FROZEN_LIMIT = ((name, "loss-scaled", "error") for name in ("gln", "learned-relu", "relu"))
+RC, LC = ((network, "sgd", "svm_error") for network in ("random-relu", "retrained-relu"))
+RELU_APART, GLN_APART = ((network, "sgd", "inconsistency") for network in ("learned-relu", "gln"))
 #: Claims that the first is above the second, on the same cells.
 CONTRASTS: dict[str, tuple[Side, Side]] = {
-    "GD-GLN errs more than its limit":
-        (("gln", "sgd", "error"), ("gln", "loss-scaled", "error")),
-    "GD-ReLU errs more than the limit behind its frozen gates":
-        (("learned-relu", "sgd", "error"), ("relu", "loss-scaled", "error")),
-    "GD-ReLU errs more than the limit of learned gates":
-        (("learned-relu", "sgd", "error"), ("learned-relu", "loss-scaled", "error")),
-    "the limit behind frozen gates errs more than that of learned gates":
-        (("relu", "loss-scaled", "error"), ("learned-relu", "loss-scaled", "error")),
-    "GD-FReLU with random gates errs more than its limit, SVM-RC":
-        (("random-relu", "sgd", "error"), ("random-relu", "sgd", "svm_error")),
-    "GD-FReLU with learned gates errs more than its limit, SVM-LC":
-        (("retrained-relu", "sgd", "error"), ("retrained-relu", "sgd", "svm_error")),
-    "GD-FReLU with random gates errs more than GD-FReLU with learned gates":
-        (("random-relu", "sgd", "error"), ("retrained-relu", "sgd", "error")),
-    "SVM-RC errs more than SVM-LC":
-        (("random-relu", "sgd", "svm_error"), ("retrained-relu", "sgd", "svm_error")),
-    "GD-ReLU errs more than GD-FReLU with its gates":
-        (("learned-relu", "sgd", "error"), ("retrained-relu", "sgd", "error")),
+    "GD-GLN errs more than its limit": (GD_GLN, GLN_LIMIT),
+    "GD-ReLU errs more than the limit behind its frozen gates": (GD_RELU, FROZEN_LIMIT),
+    "GD-ReLU errs more than the limit of learned gates": (GD_RELU, RELU_LIMIT),
+    "the limit behind frozen gates errs more than that of learned gates": (FROZEN_LIMIT, RELU_LIMIT),
+    "GD-FReLU with random gates errs more than its limit, SVM-RC": (RANDOM_GATES, RC),
+    "GD-FReLU with learned gates errs more than its limit, SVM-LC": (ITS_GATES, LC),
+    "GD-FReLU with random gates errs more than GD-FReLU with learned gates": (RANDOM_GATES, ITS_GATES),
+    "SVM-RC errs more than SVM-LC": (RC, LC),
+    "GD-ReLU errs more than GD-FReLU with its gates": (GD_RELU, ITS_GATES),
     "GD-ReLU disagrees with SVM-LC more than GD-FReLU with its gates":
-        (("learned-relu", "sgd", "inconsistency"), ("retrained-relu", "sgd", "inconsistency")),
+        (RELU_APART, ("retrained-relu", "sgd", "inconsistency")),
     "GD-ReLU disagrees with SVM-LC more than the limit of learned gates with that of its own":
-        (("learned-relu", "sgd", "inconsistency"), ("learned-relu", "loss-scaled", "inconsistency")),
-    "SVM-Fro errs more than SVM-GLN":
-        (("gln", "sgd", "frobenius_error"), ("gln", "sgd", "svm_error")),
-    "GD-GLN disagrees with SVM-Fro more than with SVM-GLN":
-        (("gln", "sgd", "frobenius_inconsistency"), ("gln", "sgd", "inconsistency")),
+        (RELU_APART, ("learned-relu", "loss-scaled", "inconsistency")),
+    "SVM-Fro errs more than SVM-GLN": (("gln", "sgd", "frobenius_error"), ("gln", "sgd", "svm_error")),
+    "GD-GLN disagrees with SVM-Fro more than with SVM-GLN": (("gln", "sgd", "frobenius_inconsistency"), GLN_APART),
     "the limit of GD-GLN disagrees with SVM-Fro more than with SVM-GLN":
         (("gln", "loss-scaled", "frobenius_inconsistency"), ("gln", "loss-scaled", "inconsistency")),
     "GD-ReLU disagrees with the Frobenius norm on its gates more than with SVM-LC":
-        (("learned-relu", "sgd", "frobenius_inconsistency"), ("learned-relu", "sgd", "inconsistency")),
+        (("learned-relu", "sgd", "frobenius_inconsistency"), RELU_APART),
 }  # fmt: skip
 
 
@@ -219,14 +214,11 @@ def _differences(last: pd.DataFrame) -> str:
     found: dict[str, dict[int, str]] = {}
     for one in contrasts(last):
         alone = len(one.momenta) == 1 < momenta[one.train_size, one.units]
-        told = _told(one) + (f" (momentum {one.momenta[0]:g})" if alone else "")
+        (low, high), mean = one.test.interval, one.test.values.mean()
+        told = f"{mean:.2f} ± {(high - low) / 2:.2f}".replace("-", "−")
+        told = f"**{told}**" if low > 0 or high < 0 else told
+        told += f" (momentum {one.momenta[0]:g})" if alone else ""
         found.setdefault(one.test.claim, {})[one.units] = told
     rows = [["claim", *(f"H = {units}" for units in sizes)]]
     rows += [[claim, *(own.get(units, "–") for units in sizes)] for claim, own in found.items()]
     return markdown(rows)
-
-
-def _told(one: Contrast) -> str:
-    (low, high), mean = one.test.interval, one.test.values.mean()
-    told = f"{mean:.2f} ± {(high - low) / 2:.2f}".replace("-", "−")
-    return f"**{told}**" if low > 0 or high < 0 else told

@@ -155,16 +155,10 @@ class _Iteration:
         margins = -self.slope * self.outputs(self.zeta)
         pulled = -s.equal * s.zeta * (self.A @ dual) - self.slope * (self.G * self.v[:, None]).T @ self.yX
         square, pushed = 2 * s.t**2 * t, self.on_t * dual
-        pairs: tuple[tuple[Parts, Parts], ...] = (
-            (
-                [(equal, s.equal), (margins - self.z, s.margin)],
-                [(equal, s.equal), (margins, s.margin), (self.z, s.margin)],
-            ),
-            (
-                [(square + pushed, s.t), (pulled, s.zeta)],
-                [(square, s.t), (pushed, s.t), (pulled, s.zeta)],
-            ),
-        )
+        missing: Parts = [(equal, s.equal), (margins - self.z, s.margin)]
+        outputs: Parts = [(equal, s.equal), (margins, s.margin), (self.z, s.margin)]
+        gradient: Parts = [(square + pushed, s.t), (pulled, s.zeta)]
+        pairs = (missing, outputs), (gradient, [(square, s.t), (pushed, s.t), (pulled, s.zeta)])
         if all(_largest(parts) <= TOLERANCE * (1 + _largest(terms)) for parts, terms in pairs):
             return True, 1.0
         primal, dual_share = (

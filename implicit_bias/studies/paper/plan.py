@@ -81,14 +81,9 @@ class ClaimsFigure(Layout):
 
 _GLN, _RELU, _SHALLOW = (STUDIES[f"compare_{name}"] for name in ("gln", "relu", "shallow_gln"))
 _CONTEXTS: dict[str, Any] = {"contexts": (2,)}
-GLN = Part(_GLN, {"units": (10, 20, 50, 100), "contexts": (2, 4)}, {"units": (10, 50)} | _CONTEXTS)
-RELU = Part(
-    _RELU,
-    {"units": (10, 20, 50, 100)} | _CONTEXTS,
-    {"units": (10, 50)} | _CONTEXTS,
-    ("median",),
-    (0.0, 0.9),
-)
+_UNITS, _FEW = (_CONTEXTS | {"units": units} for units in ((10, 20, 50, 100), (10, 50)))
+GLN = Part(_GLN, _UNITS | {"contexts": (2, 4)}, _FEW)
+RELU = Part(_RELU, _UNITS, _FEW, ("median",), (0.0, 0.9))
 SHALLOW = Part(
     _SHALLOW,
     {"units": (1,), "contexts": tuple(2**b for b in range(16))},
@@ -101,17 +96,11 @@ WIDE_RELU = Part(_RELU, {"units": (500, 1000)} | _CONTEXTS, {"units": ()}, ("med
 _DRAWS = {"split": "own", "seeds": tuple(range(11, 21))} | _CONTEXTS
 _THREE = _DRAWS | {"seeds": (11, 12, 13), "units": (10,)}
 _SPREAD: dict[str, Any] = {"momentum": (0.0, 0.9), "versions": VERSIONS[:1]}
-_ONE_LAYER = {"units": (1,)}
+_REGIONS = _DRAWS | {"units": (1,), "contexts": (4, 8, 16, 32, 64)}
 SPREADS = (
     Part(_GLN, _DRAWS | {"units": (10, 50, 100)}, _THREE, **_SPREAD),
     Part(_RELU, _DRAWS | {"units": (10, 50, 100)}, _THREE, ("median",), **_SPREAD),
-    Part(
-        _SHALLOW,
-        _DRAWS | _ONE_LAYER | {"contexts": (4, 8, 16, 32, 64)},
-        _THREE | _ONE_LAYER | {"contexts": (16,)},
-        ("median",),
-        **_SPREAD,
-    ),
+    Part(_SHALLOW, _REGIONS, _THREE | {"units": (1,), "contexts": (16,)}, ("median",), **_SPREAD),
 )
 
 _A, _B = Panels("a", "error", {}), Panels("b", "inconsistency", {})

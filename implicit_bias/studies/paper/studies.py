@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: The comparison as it should be, and with the published faults.
 VERSIONS = ("corrected", "published")
+#: Splits of the data: as published, by a seed of 1, or by the seed of the cell.
+SPLITS = ("published", "own")
 #: Every published fault, by the name that `Config.faults` and the functions of `published` take.
 FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw")
 
@@ -53,7 +55,6 @@ class Config:
         from implicit_bias.datasets import dataset_names
         from implicit_bias.solvers import solver_names
         from implicit_bias.solvers.base import as_tolerance
-        from implicit_bias.studies.runner.cells import SPLITS
         from implicit_bias.training.optimisers import SGD
 
         counts = ("train_size", "units", "contexts", "seeds")

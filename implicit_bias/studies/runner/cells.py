@@ -11,9 +11,6 @@ from implicit_bias.datasets.images import ImageClasses, load_classes
 from implicit_bias.studies.runner.experiment import Experiment, Rows
 from implicit_bias.studies.settings import Settings
 
-#: Splits of the data: as published, by a seed of 1, or by the seed of the cell.
-SPLITS = ("published", "own")
-
 
 @dataclass(frozen=True, eq=False)
 class Cell:

@@ -27,8 +27,6 @@ from implicit_bias.extensions.best_networks import ChainNetwork, best_chains
 from implicit_bias.extensions.best_networks.chains import search
 from implicit_bias.extensions.best_networks.chains.cost import Box, ChainCost
 from implicit_bias.gates import FunctionContexts
-from implicit_bias.studies.deeper import COLLECTION
-from tests.studies.pages import page_of
 
 UNITS = np.array([0, 0, 0, 1, 1, 2])
 DEPTHS = [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (5, 4)]
@@ -255,10 +253,6 @@ def test_gates_that_layers_cannot_share_are_refused(digits):
     assert best_chains(X, y, soft, 3, gated=1).network.gated == 1
     with pytest.raises(InputError, match="start must have weights of shape"):
         best_chains(X, y, soft, 3, gated=1, start=np.ones((2, 2)))
-
-
-def test_the_page_shows_the_committed_table():
-    assert page_of(COLLECTION)
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-90, 1e90, 1e200])

@@ -25,8 +25,8 @@ from implicit_bias.extensions.best_networks.relu.network import basic_solution, 
 from implicit_bias.extensions.best_networks.relu.problem import cone_problem
 from implicit_bias.extensions.best_networks.relu.relaxation import SignBound, solve_relaxation
 from implicit_bias.solvers.native.cones import ConeKernels, solve_in_cones
-from implicit_bias.studies.best import COLLECTION, planar
-from tests.studies.pages import page_of, told
+from implicit_bias.studies.best import planar
+from tests.studies.pages import told
 
 
 def task(n, d, seed=1):
@@ -439,10 +439,6 @@ CELL = {"data": "xor", "n": 10, "units": [8], "steps": 50, "max_steps": 50, "see
 
 def test_a_tiny_cell_is_computed_drawn_and_told(tmp_path):
     assert set(told(planar, CELL, tmp_path)) <= {"undecided", "yes", "no"}
-
-
-def test_the_page_shows_the_committed_tables():
-    assert page_of(COLLECTION)
 
 
 def test_many_cones_are_not_for_arithmetic_of_many_digits():

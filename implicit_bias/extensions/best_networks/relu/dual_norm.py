@@ -78,7 +78,7 @@ class RotatedInputs:
     T: Array
     Q: Array
     #: Upper bound of ‖Q‖.
-    stretch: float
+    q_norm: float
     #: Upper bounds of ‖x_i − Q t_i‖ (n,).
     residuals: Array
 
@@ -94,7 +94,7 @@ class RotatedInputs:
 
     def bound(self, dual_norm: float, dual: Array) -> float:
         """Bound the dual norm on X from a bound on T, by |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖."""
-        return (dual_norm * self.stretch + math.fsum((dual * self.residuals).tolist())) * (1 + share(8))
+        return (dual_norm * self.q_norm + math.fsum((dual * self.residuals).tolist())) * (1 + share(8))
 
 
 def can_enumerate(X: Array, y: Array) -> bool:

@@ -206,7 +206,7 @@ class _Search:
             # Without units every sample has a slack of 1.
             self.upper, self.margins = C * len(X) * (1 + 2 * UNIT), np.zeros(len(X))
         #: Factor of the inputs in the convex problem.
-        self.stretch = 1.0
+        self.input_factor = 1.0
         self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
         self.lower, self.dual, self.complete, self.largest_value = 0.0, np.zeros(len(X)), False, np.nan
         #: If the subsets can be enumerated, a bound costs no more than local ascent.
@@ -232,9 +232,9 @@ class _Search:
 
     def _round(self) -> str | None:
         """Solve the convex problem, update both bounds and the patterns; return why the search ends, if it does."""
-        inputs, tol = self.stretch * self.inputs.T, self.tol * RELATIVE_TOLERANCE
+        inputs, tol = self.input_factor * self.inputs.T, self.tol * RELATIVE_TOLERANCE
         answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, self.current_C, tol)
-        self._update_upper(self.stretch * answer.weights @ self.inputs.Q.T, self.signs)
+        self._update_upper(self.input_factor * answer.weights @ self.inputs.Q.T, self.signs)
         dual = np.clip(answer.dual, 0.0, self.C)
         dual = np.where(dual > NEGLIGIBLE * dual.max(), dual, 0.0)
         self.last_dual, added = dual, 0
@@ -253,10 +253,10 @@ class _Search:
             # For a hard margin these patterns separate, so the convex problem needs no slack.
             ended = None if added or self.current_C < self.C else "no pattern"
             self.current_C = self.C
-            if ended and self.stretch == 1.0 < self.largest_value and np.inf > self.C:
+            if ended and self.input_factor == 1.0 < self.largest_value and np.inf > self.C:
                 # Dividing λ by its dual norm loses a share of the whole objective. Longer inputs make the dual norm
                 # at most 1 and lose a share of the norm only.
-                self.stretch, ended = 2 * self.largest_value - 1, None
+                self.input_factor, ended = 2 * self.largest_value - 1, None
             return ended
         self.current_C *= 1.0 if added else C_FACTOR
         return "not separated" if self.current_C * self.mean_length > LARGEST_C else None

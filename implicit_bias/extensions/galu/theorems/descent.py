@@ -20,6 +20,7 @@ from implicit_bias._utils.checks import (
     as_probability,
     check_range,
 )
+from implicit_bias._utils.files import finite_numbers
 from implicit_bias._utils.scaling import length
 from implicit_bias.extensions.galu.closed_form import least_squares
 from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
@@ -144,9 +145,7 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
     [[2.0, 7.0]]
     """
     features = as_gated(features)
-    start = as_numbers(w0, (features.k, features.d), "w0")
-    if not np.isfinite(start).all():
-        raise InputError("w0 holds NaN or infinity; start from finite weights")
+    start = finite_numbers(as_numbers(w0, (features.k, features.d), "w0"), "w0")
     # One solve gives Φ⁺(y − Φw_0) = w* − Pw_0.
     result: Array = start + least_squares(features, as_numbers(y, (features.n,), "y") - features @ start).weights
     return result
@@ -189,12 +188,10 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
     """
     features = as_gated(features)
     y = as_column(y, features.n)
-    W = as_numbers(weights, (features.k, features.d), "weights")
+    W = finite_numbers(as_numbers(weights, (features.k, features.d), "weights"), "weights")
     alpha = as_floats(readout, "readout", 1)
     if len(alpha) != features.k:
         raise InputError(f"readout must have {features.k} numbers, one per gate, not {len(alpha)}")
-    if not np.isfinite(W).all():
-        raise InputError("the weights hold NaN or infinity; give finite ones")
     least = least_squares(features, y).loss
     with np.errstate(over="ignore", invalid="ignore"):
         residual = features @ (alpha[:, None] * W) - y

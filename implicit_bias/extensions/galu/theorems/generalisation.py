@@ -21,6 +21,7 @@ from implicit_bias._utils.checks import (
     as_probability,
     check_range,
 )
+from implicit_bias._utils.files import finite_numbers
 from implicit_bias._utils.scaling import length
 from implicit_bias.extensions.galu.theorems.memorisation import check_lengths, memorisation_width, positive_kernel
 from implicit_bias.features.gated import GatedFeatures, as_gated
@@ -99,9 +100,7 @@ def generalisation_bound(
     """
     features, label_bound = as_gated(features), as_positive(label_bound, "label_bound")
     y = _labels(y, features.n, label_bound)
-    w = as_numbers(weights, (features.k, features.d), "weights")
-    if not np.isfinite(w).all():
-        raise InputError("the weights hold NaN or infinity; give finite ones")
+    w = finite_numbers(as_numbers(weights, (features.k, features.d), "weights"), "weights")
     check_lengths(features.X)
     widest = float(np.abs(features.gate_values).max())
     if widest > 1:
