@@ -192,7 +192,7 @@ class ScaledIteration:
         return self._grow(margins, -radial, square**0.5, sharpness)
 
     def _search(self, v: Any, value: float, direction: Any, promised: float, sharpness: float, least: float) -> Any:
-        """The step from v against a direction: halved until it brings what is promised, or is shorter than `least`."""
+        """The end of a step from v, halved until the loss decreases as promised or the step is below `least`."""
         while True:
             rate = self.length / sharpness
             new = self._unit(self.function.mix(1.0, v, -rate, direction))
@@ -238,16 +238,12 @@ class PlainIteration:
     def step(self) -> bool:
         """Make a step of gradient descent."""
         value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
-        if not (np.isfinite(value) and bool(margins.isfinite().all())):
-            raise self._diverged()
         self.weights = self.weights - self.lr * gradient
-        # Beyond this, the network's outputs overflow where it is measured.
-        if not float(self.weights.abs().max()) < 1e100:
-            raise self._diverged()
+        # With larger weights, the network's outputs overflow where it is measured.
+        small = float(self.weights.abs().max()) < 1e100
+        if not (small and np.isfinite(value) and bool(margins.isfinite().all())):
+            raise InputError(f"plain descent diverged; use a smaller lr than {self.lr:g}")
         return False
-
-    def _diverged(self) -> InputError:
-        return InputError(f"plain descent diverged; use a smaller lr than {self.lr:g}")
 
     def _mean_logistic(self, margins: Tensor) -> Tensor:
         """log(1 + Σ_c e^{−q_ic}), in the mean over samples."""

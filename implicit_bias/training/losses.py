@@ -1,4 +1,4 @@
-"""The losses that training lowers: of margins, and of many networks' outputs."""
+"""Losses of margins, and of outputs at targets or classes, with their derivatives."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -57,7 +57,7 @@ def refuse_for_classes(loss: str) -> None:
 
 
 def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """The mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
+    """Mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
 
     >>> mean_losses(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").tolist()
     [0.75]
@@ -70,7 +70,7 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
 
 
 def mean_slopes(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """The derivatives (R, b, q) of the `mean_losses`, as autograd has them.
+    """Derivatives (R, b, q) of the `mean_losses`, as autograd has them.
 
     >>> mean_slopes(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").flatten().tolist()
     [-0.0, 0.5]

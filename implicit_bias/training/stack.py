@@ -81,7 +81,7 @@ class Stack(Stepper):
 
 
 class WrittenStack(Stack):
-    """The same with gradients written out, for L hidden layers with fixed gates g^{(ℓ)}, ReLU's, or linear ones.
+    """A stack with gradients written out, for L hidden layers with fixed gates g^{(ℓ)}, ReLU's, or linear ones.
 
         p^{(ℓ)} = A^{(ℓ)} z^{(ℓ−1)},   z^{(ℓ)} = g^{(ℓ)} ∘ p^{(ℓ)},   z^{(0)} = x,   f = B z^{(L)}
         ∂/∂A^{(ℓ)} = (∂/∂p^{(ℓ)}) z^{(ℓ−1)ᵀ},   ∂/∂p^{(ℓ)} = g^{(ℓ)} ∘ A^{(ℓ+1)ᵀ} ∂/∂p^{(ℓ+1)}

@@ -69,7 +69,7 @@ class TwoLayerUpdates(MarginStepper):
             weight.sub_(velocity, alpha=rate)
 
     def _descend(self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float) -> Tensor:
-        """The step of `parts`; gives a_h ∂ℓ/∂f, shape (b, H)."""
+        """Make the step of `parts`; return a_h ∂ℓ/∂f, shape (b, H)."""
         target, kept, factor = (self.velocity, self.momentum, 1.0) if self.momentum else (self.parts, 1.0, -rate)
         pushed = torch.outer(slopes, self.readout[0])
         if self.constant:
@@ -113,7 +113,7 @@ class TwoLayerUpdates(MarginStepper):
 
 
 class TwoLayerSpanUpdates(TwoLayerUpdates):
-    """The same steps for few samples, on p instead of w, with w = w₀ + Σ_i α_i g(x_i) x_i throughout.
+    """The steps of `TwoLayerUpdates` for few samples, on p instead of w, with w = w₀ + Σ_i α_i g(x_i) x_i throughout.
 
         V ← μ V + Σ_{i ∈ B} K_i ∂ℓ/∂p(x_i),   p ← p − η V,   K = XXᵀ
 
