@@ -38,7 +38,7 @@ class TwoLayerUpdates(MarginStepper):
         #: The gates (M, n, H), unless they are learned.
         self.gates = None if contexts is None else layer.turned_gates(contexts).to(exact)
         self.readout = [weight.flatten().to(exact, copy=True) for weight in self.head]
-        self.readout_velocity = [torch.zeros_like(weight) for weight in self.readout]
+        self.update_readout = config.update(self.readout)
         each = self.hidden[:, self.seen].to(exact).unflatten(0, (-1, len(self.turn)))
         #: What descends: the weights, shape (M, d, H).
         self.parts = torch.einsum("mc,hcd->mhd", self.turn, each).contiguous().mT
@@ -63,10 +63,7 @@ class TwoLayerUpdates(MarginStepper):
         hidden, outputs = self._forward(values, gates)
         slopes = self.slopes(outputs, batch)
         self._descend(batch, rows, gates, slopes, rate)
-        gradients = (slopes @ hidden, slopes.sum())
-        for weight, velocity, gradient in zip(self.readout, self.readout_velocity, gradients, strict=False):
-            velocity.mul_(self.momentum).add_(gradient)
-            weight.sub_(velocity, alpha=rate)
+        self.update_readout((slopes @ hidden, slopes.sum())[: len(self.readout)], rate)
 
     def _descend(self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float) -> Tensor:
         """Make the step of `parts`; return a_h ∂ℓ/∂f, shape (b, H)."""
