@@ -252,19 +252,6 @@ class Program:
         missing[0] += 1
         return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, missing, rho)
 
-    def bend(self, at: Point, step: Point, q: Tensor, P: Tensor) -> Residual:
-        """Return the second-order change of the residual along a step, with P the columns K_hλ/ρ."""
-        q2, P2 = self.kernels.directional(step.lam)
-        q, q2, P2, shrunk = q / at.rho**2, q2 / at.rho**2, P2 / at.rho, step.rho / at.rho
-        cross = P.T @ step.lam / at.rho
-        curl = q2 - 2 * cross * shrunk + q * shrunk**2
-        return Residual(
-            (P2 - shrunk * P) @ step.eta - shrunk * ((P2 - shrunk * P) @ at.eta),
-            at.rho * curl / 2,
-            0 * at.nu,
-            -step.eta @ (cross - q * shrunk) - at.eta @ (q2 - 4 * cross * shrunk + 3 * q * shrunk**2) / 2,
-        )
-
 
 class NewtonSystem:
     """One factorisation of the linearised optimality conditions, for several right-hand sides.
@@ -290,17 +277,14 @@ class NewtonSystem:
         self.program, self.kernels, self.at, self.mu = program, program.kernels, at, at.complementarity()
         if not self.mu > 0:
             raise ArithmeticError("no complementarity is left")
-        self.q, self.P, self.residual = q, P / at.rho, program.residual(at, q, f / at.rho)
-        self._eliminate()
-        try:
-            self._prepare(exact=False)
-        except ArithmeticError:
-            self._prepare_exactly()
+        self.residual = program.residual(at, q, f / at.rho)
+        self._eliminate(q, P / at.rho)
+        self._prepare()
 
-    def _eliminate(self) -> None:
+    def _eliminate(self, q: Tensor, P: Tensor) -> None:
         """Form the bordered system without M."""
-        at, q, P, E, box = self.at, self.q, self.P, self.program.equalities, self.program.box
-        H, f = P.shape[1], P @ at.eta
+        at, E, box, H = self.at, self.program.equalities, self.program.box, len(q)
+        f = P @ at.eta
         diagonal = at.z / at.lam
         c, corner = f / at.rho, at.eta @ q / at.rho**3
         if box is not None:
@@ -315,42 +299,38 @@ class NewtonSystem:
         self.corner[-1, -1] += corner
         weights = at.eta / at.rho
         self.factorise = partial(self.kernels.factor, weights, first=f / (at.eta @ q / at.rho + TINY) ** 0.5)
-        self.diagonals = diagonal, diagonal + SHIFT * weights.sum()
+        # If doubles fail, too, M is shifted.
+        self.attempts = (False, diagonal), (True, diagonal), (True, diagonal + SHIFT * weights.sum())
 
-    def _prepare_exactly(self) -> None:
-        """In doubles, with a shifted M if these do not suffice."""
-        try:
-            self._prepare(exact=True)
-        except ArithmeticError:
-            self._prepare(exact=True, shifted=True)
-
-    def _prepare(self, exact: bool, shifted: bool = False) -> None:
-        """Factorise M and the system that the elimination of Δλ leaves."""
-        # Free the memory of an earlier factor.
-        vars(self).pop("factor", None)
-        self.factor = self.factorise(self.diagonals[shifted], exact)
-        self.solved = self.factor.solve(self.columns)
-        self.border = lu_factor(self.corner - self.columns.T @ self.solved)
-        if self.border is None:
-            raise ArithmeticError("the bordered system is singular")
+    def _prepare(self, exact: bool = False) -> None:
+        """Factorise M and the system that the elimination of Δλ leaves; in doubles if `exact`, or if less fails."""
+        for precise, diagonal in self.attempts[exact:]:
+            # Free the memory of an earlier factor.
+            vars(self).pop("factor", None)
+            try:
+                self.factor = self.factorise(diagonal, precise)
+            except ArithmeticError:
+                continue
+            self.solved = self.factor.solve(self.columns)
+            self.border = lu_factor(self.corner - self.columns.T @ self.solved)
+            if self.border is not None:
+                return
+        raise ArithmeticError("the normal matrix is not positive definite, or the bordered system is singular")
 
     def direction(self, target: float, guess: Point | None) -> Point:
         """Return the predictor, without `guess`, or the corrector for its second-order terms."""
         products = self.at.products()
         if guess is None:
             return self.solution(self.residual, products)
-        second, bend = guess.products(), vars(self.program.bend(self.at, guess, self.q, self.P))
-        step = self.solution(
-            Residual(**{name: value + bend[name] for name, value in vars(self.residual).items()}),
-            {name: product + second[name] - target * (product != 0) for name, product in products.items()},
-        )
+        centred = {name: product - target * (product != 0) for name, product in products.items()}
+        second = guess.products()
+        step = self.solution(self.residual, {name: centred[name] + second[name] for name in products})
 
         def left(direction: Point) -> float:
             return self.at.moved(self._length(direction), direction).complementarity()
 
         if self.at.room(step) < 0.5 or left(step) > self.mu:
             # Second-order terms of a guess with little room may leave none, or lead back and forth for ever.
-            centred = {name: product - target * (product != 0) for name, product in products.items()}
             plain = self.solution(self.residual, centred)
             step = min(step, plain, key=left) if left(step) > self.mu else max(step, plain, key=self.at.room)
         return step
@@ -396,10 +376,7 @@ class NewtonSystem:
             if found is not None:
                 return found
             self.kernels.partial_failed = True
-            try:
-                self._prepare(exact=False)
-            except ArithmeticError:
-                self._prepare_exactly()
+            self._prepare()
         lam, small = self._once(a, right)
         product = self.factor.product
         if product is None:
@@ -414,7 +391,7 @@ class NewtonSystem:
             if coarse:
                 found = self._by_conjugate_gradients(product, a, right)
                 if found is None:
-                    self._prepare_exactly()
+                    self._prepare(exact=True)
                     found = self._once(a, right)
                 return found
             more, correction = self._once(missing, rest)
