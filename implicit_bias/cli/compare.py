@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Outcome, report_files, settings_of
 from implicit_bias.cli.parsers import ENGINE, Parser, add_versions
 from implicit_bias.studies.paper.studies import STUDIES, Config
 
@@ -63,19 +63,18 @@ def _cutoff(text: str) -> Any:
 
 def compare(options: Namespace) -> Outcome:
     """Run the comparison and write its files."""
-    from implicit_bias.cli.sweeps import computed, told
+    from implicit_bias.cli.sweeps import computed
     from implicit_bias.studies.paper.experiment import comparison
     from implicit_bias.studies.paper.summary import summarise
     from implicit_bias.studies.runner.results import require_replaceable, write_alone
 
-    values = {name: value for name, value in vars(options).items() if name in Config.__dataclass_fields__}
     out = Path(options.out)
-    experiment = comparison(STUDIES[options.study], Config(**values))
+    experiment = comparison(STUDIES[options.study], settings_of(options, Config))
     require_replaceable(out, experiment)
     (found,) = computed([experiment], options, out)
     table = found.table.astype({"momentum": float})  # Read back from the file's format, 0 is whole.
     print(readable(table))
-    paths = told(write_alone(found, out))
+    paths = report_files(write_alone(found, out))
     document = {"summary": summarise(table), "rows": table, "record": found.record, "files": paths}
     document["findings"] = {found.experiment.name: found.findings()}
     return Outcome(130 if found.record["missing"] else 0, document)

@@ -7,15 +7,18 @@ import os
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from implicit_bias._utils.checks import InputError
 from implicit_bias._utils.files import require_writable
+
+T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
@@ -25,10 +28,10 @@ class Outcome(NamedTuple):
     document: dict[str, Any]
 
 
-def guarded(action: Callable[[], int], told: Callable[[str], Any] = lambda sentence: None) -> int:
+def guarded(action: Callable[[], int], on_error: Callable[[str], Any] = lambda sentence: None) -> int:
     """Run some work; bad input becomes one sentence on standard error and exit code 2, a warning one sentence.
 
-    `told` is called with the sentence.
+    `on_error` is called with the sentence.
 
     >>> guarded(lambda: 0)
     0
@@ -44,7 +47,7 @@ def guarded(action: Callable[[], int], told: Callable[[str], Any] = lambda sente
     except KeyboardInterrupt:
         code, kind, sentence = 130, "", "interrupted: nothing was finished"
     print(f"{kind}{sentence}", file=sys.stderr)
-    told(sentence)
+    on_error(sentence)
     return code
 
 
@@ -70,6 +73,20 @@ def execute(options: Namespace) -> int:
         code = guarded(work, lambda sentence: document.update(error=sentence))
     print(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=True))
     return code
+
+
+def report_files(paths: Iterable[Path]) -> list[Path]:
+    """Print which files were written, and return them."""
+    written = list(paths)
+    for path in written:
+        print(f"wrote {path}")
+    return written
+
+
+def settings_of(options: Namespace, settings: type[T]) -> T:
+    """Return a dataclass of settings, made from the options with the names of its fields."""
+    names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
+    return settings(**{name: value for name, value in vars(options).items() if name in names})
 
 
 def counted(number: int, thing: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Outcome, settings_of
 from implicit_bias.cli.parsers import Parser
 from implicit_bias.studies.limit.config import DESCENTS, NETWORKS, STARTS, LimitConfig
 
@@ -62,15 +62,13 @@ def declare(parser: Parser, command: str) -> None:
 def limit(options: Namespace) -> Outcome:
     """Run the study, or load what an earlier run computed, and write its files."""
     from implicit_bias._utils.threads import one_thread
-    from implicit_bias.cli.sweeps import computed, ended, known, redrawn
+    from implicit_bias.cli.sweeps import computed, ended, folder_of, known
     from implicit_bias.studies.limit.study import EXPERIMENT, configured, lines, titled
     from implicit_bias.studies.runner.results import load_alone, require_replaceable, write_alone
 
-    values = {name: value for name, value in vars(options).items() if name in LimitConfig.__dataclass_fields__}
-    config = LimitConfig(**values)
-    out = Path(options.out or f"results/limit{'-redrawn' if options.redraw else ''}")
+    config = settings_of(options, LimitConfig)
+    out = folder_of(options, "results/limit", config != LimitConfig() or options.stored)
     if options.redraw:
-        out = redrawn(out, config != LimitConfig() or options.stored)
         found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce limit")
         found = replace(found, experiment=titled(found.record["title"]))
     else:

@@ -101,15 +101,12 @@ def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) ->
         from implicit_bias._utils.missing import MissingError, torch_is_needed
         from implicit_bias.cli.execution import execute
 
-        missing = None
         try:
             with torch_is_needed("this command"):
                 for name in options.loads:
                     import_module(f"implicit_bias.{name}")
         except MissingError as error:
-            missing = error
-    if missing is not None:
-        options.run = partial(_refuse, missing)
+            options.run = partial(_refuse, error)
     return execute(options)
 
 

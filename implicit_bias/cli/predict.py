@@ -12,7 +12,7 @@ import numpy as np
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, as_numbers
 from implicit_bias._utils.files import write_atomically
-from implicit_bias.cli.execution import Outcome, counted, place_of
+from implicit_bias.cli.execution import Outcome, counted, place_of, report_files
 from implicit_bias.cli.parsers import SHORT_CODES, Parser
 from implicit_bias.datasets.tables import read_inputs
 
@@ -60,9 +60,8 @@ def predict(options: Namespace) -> Outcome:
                 warnings.warn(f"class {positive!r}: {solution.status.value} (gap {solution.gap:.1e})", stacklevel=2)
     scores = model.decision_function(X, *more)
     table, document = (_targets if model.classes is None else _classes)(model, scores, labels)
-    path = write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())
-    print(f"wrote {path}")
-    return Outcome(0, {"model": repr(model), "samples": len(table)} | document | {"files": [path]})
+    files = report_files([write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())])
+    return Outcome(0, {"model": repr(model), "samples": len(table)} | document | {"files": files})
 
 
 def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -55,30 +55,26 @@ def declare(parser: Parser, command: str) -> None:
         parser.add_argument("--dataset", default=PAPER["dataset"], help="mnist as published, or another data set")
     if images:
         parser.add_shared("--data-root")
+    parser.add_shared("--redraw")
     if paper:
-        text = "compute nothing: figures and report from an earlier run, such as data/paper"
-        parser.add_argument("--redraw", metavar="FOLDER", help=text)
         add_versions(parser, VERSIONS)
-    else:
-        parser.add_shared("--redraw")
     parser.add_shared(*ENGINE)
     parser.add_argument("--out", help=f"folder for cells, {place}; else {folder}, for --redraw {redrawn}")
 
 
 def reproduce_paper(options: Namespace) -> Outcome:
     """Run the cells, or load those of an earlier run, and write what follows from them."""
-    from implicit_bias.cli.sweeps import computed, ended, redrawn
+    from implicit_bias.cli.sweeps import computed, ended, folder_of
     from implicit_bias.studies.paper.experiment import reproduction
     from implicit_bias.studies.paper.report import report_page
     from implicit_bias.studies.runner.results import as_csv, load_alone, write_alone
 
     experiment = reproduction(chosen(FIGURES, options.figure), options.dataset, options.versions)
+    out = folder_of(options, "results/paper", options.quick or options.scheduler, "results/redrawn")
     if options.redraw:
-        out = redrawn(options.out or "results/redrawn", options.quick or options.scheduler)
         found = load_alone(experiment, Path(options.redraw), "reproduce paper")
         found = replace(found, csv=as_csv(found.table[found.table.version.isin(options.versions)]))
     else:
-        out = Path(options.out or "results/paper")
         (found,) = computed([experiment], options, out)
     missing = bool(found.record["missing"]) and not options.redraw
     return ended([found], write_alone(found, out, report_page), found.record, missing)
@@ -86,16 +82,15 @@ def reproduce_paper(options: Namespace) -> Outcome:
 
 def reproduce(options: Namespace) -> Outcome:
     """Run the cells, or load the tables of an earlier run, and write what follows from them."""
-    from implicit_bias.cli.sweeps import computed, ended, redrawn
+    from implicit_bias.cli.sweeps import computed, ended, folder_of
     from implicit_bias.studies.runner.results import load, write
 
     collection = _collection(options.collection)
     experiments = collection.chosen(*options.figure)
+    out = folder_of(options, f"results/{collection.name}", options.quick or options.scheduler)
     if options.redraw:
-        out = redrawn(options.out or f"results/{collection.name}-redrawn", options.quick or options.scheduler)
         found = load(collection, Path(options.redraw), None if "all" in options.figure else options.figure)
     else:
-        out = Path(options.out or f"results/{collection.name}")
         found = computed(experiments, options, out)
     missing = len(found) < len(experiments) or any(one.record["missing"] for one in found)
     records = {one.experiment.name: one.record for one in found}

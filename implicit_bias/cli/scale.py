@@ -63,7 +63,7 @@ def declare(parser: Parser, command: str) -> None:
 
 def scale(options: Namespace) -> Outcome:
     """Compute the chosen cells that are not stored; write table, figures and findings of all that are."""
-    from implicit_bias.cli.sweeps import computed, ended, known, redrawn
+    from implicit_bias.cli.sweeps import computed, ended, folder_of, known
     from implicit_bias.studies.runner.cells import cells_of
     from implicit_bias.studies.runner.results import load_alone, resume_from, write_alone
     from implicit_bias.studies.runner.store import Store
@@ -71,10 +71,9 @@ def scale(options: Namespace) -> Outcome:
 
     given = {COORDINATES.get(name, name): getattr(options, name) for name in TEXTS}
     wanted = {name: values for name, values in given.items() if values != GRID[name]}
-    ending = "-redrawn" if options.redraw else "-quick" if options.quick else ""
-    out = Path(options.out or f"results/scale{ending}")
+    computing = wanted or options.quick or options.list or options.extend or options.scheduler
+    out = folder_of(options, f"results/scale{'-quick' if options.quick else ''}", computing)
     if options.redraw:
-        out = redrawn(out, wanted or options.quick or options.list or options.extend or options.scheduler)
         found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce scale")
         return ended([found], write_alone(found, out), found.record, missing=False)
     experiment = replace(EXPERIMENT, grid=partial(grid, max_seconds=options.max_seconds))

@@ -15,7 +15,7 @@ import numpy as np
 # Its names are loaded when they are used, so that help does not wait for them.
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, context_bits, one_of
-from implicit_bias.cli.execution import Outcome, counted, place_of
+from implicit_bias.cli.execution import Outcome, counted, place_of, report_files
 from implicit_bias.cli.parsers import EXIT_CODES, Parser
 from implicit_bias.datasets.tables import LabelledSamples, read_samples
 from implicit_bias.datasets.task import with_constant
@@ -105,10 +105,9 @@ def solve(options: Namespace) -> Outcome:
     model = core.MarginModel(
         list(problems.values()), solutions, classes=classes, constant=constant, columns=samples.columns
     )
-    path = core.save_model(model, out, samples=options.keep_samples)
-    print(f"wrote {path}")
+    files = report_files([core.save_model(model, out, samples=options.keep_samples)])
     code = max(map(_code, [model.status, *(one.status for one in solutions)]))
-    return Outcome(code, _described(model, samples.sample_weight is not None) | {"files": [path]})
+    return Outcome(code, _described(model, samples.sample_weight is not None) | {"files": files})
 
 
 def _code(status: core.Status) -> int:

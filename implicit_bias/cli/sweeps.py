@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from implicit_bias._utils.checks import InputError, one_of
 from implicit_bias._utils.files import require_writable
-from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Outcome, report_files
 from implicit_bias.studies.runner.cells import Cell, cells_of
 from implicit_bias.studies.runner.engines import ENGINES
 from implicit_bias.studies.runner.experiment import Experiment
@@ -68,11 +68,16 @@ def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable
     return result_table(found, experiment, quick=quick)
 
 
-def redrawn(folder: str | Path, computing: Any) -> Path:
-    """Return where to draw again; raises InputError with options of a computation."""
+def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn: str | None = None) -> Path:
+    """Return the folder of the results: --out, else `default`; with --redraw, `redrawn` or `default`-redrawn.
+
+    Raises InputError for --redraw with options of a computation.
+    """
+    if not options.redraw:
+        return Path(options.out or default)
     if computing:
         raise InputError("--redraw computes nothing, so that no option of a computation goes with it")
-    return require_writable(folder)
+    return require_writable(options.out or redrawn or f"{default}-redrawn")
 
 
 def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
@@ -93,17 +98,9 @@ def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
     return found
 
 
-def told(paths: Iterable[Path]) -> list[Path]:
-    """Print which files were written."""
-    written = list(paths)
-    for path in written:
-        print(f"wrote {path}")
-    return written
-
-
 def ended(found: Sequence[ResultTable], paths: Iterable[Path], record: Any, missing: bool) -> Outcome:
-    """Print findings and files; the code is 130 if cells are missing."""
+    """Print findings and files; return the outcome, with code 130 if cells are missing."""
     for one in found:
         print(one.lines())
     document = {"findings": {one.experiment.name: one.findings() for one in found}, "record": record}
-    return Outcome(130 if missing else 0, document | {"files": told(paths)})
+    return Outcome(130 if missing else 0, document | {"files": report_files(paths)})

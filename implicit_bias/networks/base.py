@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.linalg import helmert
 from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, shown
 from implicit_bias.gates import Gates
 
+#: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
+GATHER_FROM = 16
+
 
 class OneLayer(NamedTuple):
-    """Weights of f(x) = A V(x) + b, V_h(x) = Σ_m g_mh(x) ⟨w_mh, x⟩: gated linear units of one layer."""
+    """Weights of f(x) = A V(x) + b, V_h(x) = Σ_m g_mh(x) ⟨w_mh, x⟩: gated linear units of one layer.
+
+    If the context c(x) of a unit chooses one of its M weights, g_m(x) = 1(c(x) = m). Training then turns these weights
+    by an orthogonal Q with a constant first row: w′_m = Σ_c Q_mc w_c and g′_m(x) = Q_{m, c(x)} have the same V, and the
+    first gate is the same for all samples, so that the gradient of w′_1 is an outer product.
+    """
 
     #: w, one row for each unit and linear part, shape (H·M, d).
     hidden: Tensor
@@ -26,6 +37,22 @@ class OneLayer(NamedTuple):
     parts: int
     #: True if a unit's context chooses one of its parts; otherwise contexts are gate values.
     chosen: bool
+
+    @property
+    def has_formulas(self) -> bool:
+        """True if written-out gradients are cheaper than autograd: a readout, and not too many parts a unit."""
+        return self.readout is not None and self.parts <= GATHER_FROM
+
+    def turn(self) -> Array:
+        """Q, shape (M, M)."""
+        return np.asarray(helmert(self.parts, full=True))
+
+    def turned_gates(self, contexts: Tensor) -> Tensor:
+        """Gates (M, n, H) of the turned weights for the network's contexts, in float64."""
+        if not self.chosen:
+            return contexts.double()[None]
+        turn = torch.as_tensor(self.turn(), device=contexts.device)
+        return turn.index_select(1, contexts.flatten()).view(self.parts, *contexts.shape)
 
 
 class GatedNetwork(nn.Module, ABC):
@@ -41,6 +68,8 @@ class GatedNetwork(nn.Module, ABC):
     """
 
     inputs: int
+    #: q.
+    outputs: int = 1
     _gated_linear = False
 
     def __init_subclass__(cls, gated_linear: bool = False) -> None:
@@ -67,6 +96,11 @@ class GatedNetwork(nn.Module, ABC):
     @abstractmethod
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         """Outputs (n,), or (n, q) of several, for inputs (n, d) in the network's dtype."""
+
+    @property
+    def parts(self) -> list[GatedNetwork]:
+        """Networks side by side with outputs of their own; by default this network alone."""
+        return [self]
 
     def contexts(self, X: Array) -> Tensor | None:
         """Values of the fixed gates for inputs X (n, d), a tensor with n rows; None if the gates are learned."""
@@ -153,6 +187,12 @@ class GatedNetwork(nn.Module, ABC):
     def norm(self) -> float:
         """‖w‖₂ over all parameters."""
         return float(torch.sqrt(sum((p.detach().double() ** 2).sum() for p in self.parameters())))  # type: ignore[arg-type]
+
+
+def views(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """Consecutive parts of a row in the shapes of some tensors."""
+    parts = row.split([tensor.numel() for tensor in like])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 
 
 def to_array(tensor: Tensor) -> Array:

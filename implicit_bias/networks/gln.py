@@ -13,10 +13,7 @@ from torch import Tensor, nn
 from implicit_bias._utils.checks import Array, InputError, as_count, as_numbers, as_seed, check_size, context_bits
 from implicit_bias.gates import ContextGates, HyperplaneGates
 from implicit_bias.gates.hyperplanes import CUTOFF_STD, DIRECTION_STD
-from implicit_bias.networks.base import GatedNetwork, OneLayer, to_array
-
-#: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
-GATHER_FROM = 16
+from implicit_bias.networks.base import GATHER_FROM, GatedNetwork, OneLayer, to_array
 
 
 class FixedGatesNetwork(GatedNetwork):

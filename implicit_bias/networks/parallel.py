@@ -45,8 +45,8 @@ class ParallelNetwork(GatedNetwork):
         given = list(networks) if isinstance(networks, Sequence) and not isinstance(networks, str) else []
         if len(given) < 2 or not all(isinstance(one, GatedNetwork) for one in given):
             raise InputError(f"networks must be two or more GatedNetworks, not {shown(networks)}")
-        kinds = {(type(one), one.inputs, one.degree, getattr(one, "outputs", 1)) for one in given}
-        if len(kinds) > 1 or getattr(given[0], "outputs", 1) != 1:
+        kinds = {(type(one), one.inputs, one.degree, one.outputs) for one in given}
+        if len(kinds) > 1 or given[0].outputs != 1:
             raise InputError("the networks must be of one class, one output, and equal numbers of inputs and layers")
         self.networks = nn.ModuleList(copy.deepcopy(given))
         self.inputs, self.outputs = given[0].inputs, len(given)

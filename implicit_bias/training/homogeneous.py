@@ -1,7 +1,9 @@
-"""Homogeneous networks: as a function of one vector of weights, and the stationarity that Theorem 3.1 asks of them."""
+"""Homogeneous networks as a function of one vector of weights."""
 
 import copy
 import math
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.scaling import over_power
 from implicit_bias.features import GatedFeatures
 from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks.base import views
 from implicit_bias.training.losses import Loss, log_sum_exp
 
 #: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.
@@ -19,7 +22,7 @@ DEVIATION = 1e-6
 
 
 def sine(a: Tensor, b: Tensor) -> float:
-    """The sine of the angle between the lines of two vectors, accurate for small angles; 1 if one of them is 0."""
+    """Sine of the angle between the lines of two vectors, accurate for small angles; 1 if one of them is 0."""
     lengths = float(a.norm()), float(b.norm())
     if not min(lengths) > 0:
         return 1.0
@@ -28,19 +31,68 @@ def sine(a: Tensor, b: Tensor) -> float:
 
 
 def readout_biases(network: nn.Module) -> list[Parameter]:
-    """The biases of readouts, each once."""
+    """Biases of readouts, each once."""
     each = [module.readout_biases() for module in network.modules() if isinstance(module, GatedNetwork)]
     return list({id(bias): bias for biases in each for bias in biases}.values())
 
 
 def homogeneous_parameters(network: nn.Module) -> list[Parameter]:
-    """The trainable parameters, GLNs' readout biases left out."""
+    """Trainable parameters except GLNs' readout biases."""
     biases = set(map(id, readout_biases(network)))
     return [p for p in network.parameters() if p.requires_grad and id(p) not in biases]
 
 
-class MarginFunction:
-    """The margins of a network as a function of one vector w of all its weights, and their gradients.
+class Objective(ABC):
+    """log Σ_i exp(−q_i) of a network's margins q as a function of a vector of its weights.
+
+    A vector is a tensor of all weights here; a subclass may use another form, and then defines what is computed of it.
+    """
+
+    #: L.
+    degree: int
+    #: Number of margins.
+    count: int
+    has_kinks: bool
+    #: Vector of the network's weights.
+    start: Any
+    #: Parts of the weights that no sample reaches: they never move, and belong to no vector.
+    rest: list[Tensor]
+
+    @abstractmethod
+    def loss(self, w: Any, radius: float) -> float:
+        """Return log Σ_i exp(−q_i) at `radius` times w."""
+
+    @abstractmethod
+    def gradient(self, w: Any, radius: float) -> tuple[float, Any, Any]:
+        """Return the loss at `radius` times w, its gradient times radius^(1−L), and the margins."""
+
+    def around(self, u: Any, before: Any, radius: float) -> tuple[Any, Any]:
+        """Return both vectors, in a form that is valid for steps of their distance."""
+        return u, before
+
+    def dot(self, a: Any, b: Any) -> float:
+        """⟨a, b⟩."""
+        return float(a @ b)
+
+    def mix(self, s: float, a: Any, t: float, b: Any) -> Any:
+        """s a + t b."""
+        return s * a + t * b
+
+    def tangent(self, gradient: Any, radial: float, w: Any) -> Any:
+        """Gradient without its part along w."""
+        return gradient - radial * w
+
+    def direction(self, tangent: Any, radial: float, w: Any, radius: float) -> Any:
+        """Direction against which a step goes: the tangent itself."""
+        return tangent
+
+    def flat(self, w: Any) -> Tensor:
+        """All weights as one tensor."""
+        return torch.as_tensor(w)
+
+
+class MarginFunction(Objective):
+    """The margins of a network as a function of one vector w of all its weights, and their gradients by autograd.
 
     q_i = y_i f_w(x_i) of signs y,    q_ic = f_{y_i}(x_i) − f_c(x_i), c ≠ y_i, of classes y: one after the other
     """
@@ -53,10 +105,10 @@ class MarginFunction:
         self.network = network
         self.inputs, self.contexts = network.tensors(X)
         self.has_kinks = self.contexts is None
-        self.outputs: int = getattr(network, "outputs", 1)
+        self.outputs = network.outputs
         self.y = torch.as_tensor(y) if self.outputs == 1 else torch.as_tensor(y).long()
         self.shape = (len(y),) if self.outputs == 1 else (len(y), self.outputs)
-        #: The places of the pairs (i, c) among all outputs.
+        #: Places of the pairs (i, c) among all outputs.
         self.pairs = (self.y[:, None] != torch.arange(self.outputs)).flatten().nonzero()[:, 0]
         self.count = len(y) * max(self.outputs - 1, 1)
         self.twin = copy.deepcopy(network)
@@ -69,7 +121,7 @@ class MarginFunction:
 
     @torch.no_grad()
     def _check(self, w: Tensor) -> None:
-        """Refuse outputs that are not one per sample, or not homogeneous of the network's own L or, each, of more."""
+        """Refuse outputs of another shape, and of another lowest degree than the network's L."""
         w = w / w.norm()
         outputs, doubled, fourfold = (self._outputs(factor * w) for factor in (1, 2, 4))
         if outputs.shape != self.shape:
@@ -106,64 +158,33 @@ class MarginFunction:
             rest.append(weights - (weights @ V) @ V.T)
         if found:
             self.inputs = self.inputs @ V
-            for module in self.twin.modules():
-                if isinstance(module, GatedNetwork):
-                    module.inputs = V.shape[1]
+            for each in (self.twin, *self.twin.parts):
+                each.inputs = V.shape[1]
         return V, rest
 
     def _set(self, w: Tensor) -> None:
-        first = 0
-        for parameter in self.parameters:
-            parameter.data = w[first : first + parameter.numel()].view(parameter.shape)
-            first += parameter.numel()
+        for parameter, values in zip(self.parameters, views(w, self.parameters), strict=True):
+            parameter.data = values
 
     @torch.no_grad()
     def margins(self, w: Tensor) -> Tensor:
-        """q (n,), or (n(q − 1),) of several outputs."""
+        """Return q, shape (n,), or (n(K − 1),) with K outputs."""
         return self._margins(self._outputs(w))
 
     def loss(self, w: Tensor, radius: float) -> float:
-        """log Σ_i exp(−q_i) at `radius` times w."""
+        """Return log Σ_i exp(−q_i) at `radius` times w."""
         return float(log_sum_exp(self.margins(radius * w)))
 
     def gradient(self, w: Tensor, radius: float, loss: Loss = log_sum_exp) -> tuple[float, Tensor, Tensor]:
-        """The loss of the margins at `radius` times w, its gradient times radius^(1−L), and the margins."""
+        """Return a loss of the margins at `radius` times w, its gradient times radius^(1−L), and the margins."""
         margins = self._margins(self._outputs(radius * w))
         value = loss(margins)
         gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters)])
         return float(value.detach()), radius ** (1 - self.degree) * gradient, margins.detach()
 
-    def around(self, u: Tensor, before: Tensor, radius: float) -> tuple[Tensor, Tensor]:
-        """Both as they are: all samples take part in every step."""
-        return u, before
-
-    @staticmethod
-    def dot(a: Tensor, b: Tensor) -> float:
-        """⟨a, b⟩."""
-        return float(a @ b)
-
-    @staticmethod
-    def mix(s: float, a: Tensor, t: float, b: Tensor) -> Tensor:
-        """s a + t b."""
-        return s * a + t * b
-
-    @staticmethod
-    def tangent(gradient: Tensor, radial: float, w: Tensor) -> Tensor:
-        """The gradient less its part along w."""
-        return gradient - radial * w
-
-    @staticmethod
-    def direction(tangent: Tensor, radial: float, w: Tensor, radius: float) -> Tensor:
-        """Against which a step goes: the tangent itself."""
-        return tangent
-
-    def flat(self, w: Tensor) -> Tensor:
-        """All weights as one vector: w."""
-        return w
-
     @torch.no_grad()
     def write(self, w: Tensor) -> None:
-        """Give w to the network."""
+        """Write w into the network."""
         self._set(w)
         for target, source in zip(homogeneous_parameters(self.network), self.parameters, strict=True):
             if source.shape == target.shape:
@@ -172,7 +193,7 @@ class MarginFunction:
             target[0].copy_(source[0] @ self.rotation.T + rest)
 
     def state(self, w: Tensor) -> dict[str, float]:
-        """A row of the table."""
+        """Return a row of the table."""
         loss, gradient, margins = self.gradient(w, 1.0)
         norm = math.hypot(*(float(part.norm()) for part in (w, *self.rest)))
         return {

@@ -1,4 +1,4 @@
-"""How the limit is approached: by steps scaled by the loss, or by plain descent."""
+"""Descents to the limit: with steps scaled by the loss, and plain descent."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from implicit_bias._utils.checks import InputError, as_count, as_positive
-from implicit_bias.training.homogeneous import MarginFunction
-from implicit_bias.training.one_layer import LayerFunction, SpanFunction, WeightFunction, networks_of
-from implicit_bias.training.two_layers import has_one_layer
+from implicit_bias.training.homogeneous import MarginFunction, Objective
+from implicit_bias.training.one_layer import SpanFunction, WeightFunction
 
 #: A norm may grow while the residual is below this multiple of the gap between the mean and the minimum margin.
 SLACK = 0.25
@@ -32,14 +31,14 @@ class Iteration(Protocol):
 
 
 class Descent(ABC):
-    """Base class of the ways to the limit: a new one is a subclass with its own `stepper`."""
+    """Base class of descents to the limit: a new one is a subclass with its own `stepper`."""
 
     max_steps: int
     max_seconds: float
 
     @abstractmethod
     def stepper(self, function: MarginFunction) -> Iteration:
-        """The iteration from the function's start."""
+        """Return the iteration from the function's start."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,8 @@ class LossScaled(Descent):
         as_positive(self.margin, "margin", zero=True)
 
     def stepper(self, function: MarginFunction) -> "ScaledIteration":
-        """The iteration on the span of few samples, the weights of one layer, or those of any network."""
-        return ScaledIteration(steps_of(function, self.preconditioned), self)
+        """Return the iteration on the function in its cheapest form."""
+        return ScaledIteration(objective_of(function, self.preconditioned), self)
 
 
 @dataclass(frozen=True)
@@ -145,21 +144,20 @@ class PlainDescent(Descent):
         as_positive(self.max_seconds, "max_seconds", infinite=True)
 
     def stepper(self, function: MarginFunction) -> "PlainIteration":
-        """The iteration on all weights."""
+        """Return the iteration on all weights."""
         return PlainIteration(function, self)
 
 
 class ScaledIteration:
     """The iteration of `LossScaled`."""
 
-    def __init__(self, function: MarginFunction | LayerFunction, config: LossScaled) -> None:
+    def __init__(self, function: Objective, config: LossScaled) -> None:
         self.function, self.config = function, config
-        start: Any = self.function.start
-        self.radius = self.function.dot(start, start) ** 0.5
-        self.u: Any = start / self.radius
+        self.radius = function.dot(function.start, function.start) ** 0.5
+        self.u = function.start / self.radius
         self.before = self.u
         self.length, self.run, self.crossing = 1.0, 0, False
-        #: The norm of the weights that no sample reaches, and that never move.
+        #: Norm of the weights that no sample reaches, and that never move.
         self.still = float(np.hypot.reduce([0.0, *(float(part.norm()) for part in function.rest)]))
 
     @property
@@ -168,13 +166,12 @@ class ScaledIteration:
         return self.function.flat(self.radius * self.u)
 
     def step(self) -> bool:
-        """One step from u_k to u_{k+1}, and R."""
-        # Its vectors are its own: tensors, or arrays that hold the units' values, too.
-        function: Any = self.function
+        """Make a step from u_k to u_{k+1}, and of R; return True if the descent has converged."""
+        function = self.function
         sharpness = self.radius**function.degree
         self.u, self.before = function.around(self.u, self.before, self.radius)
-        pull = self.run / (self.run + 3)
-        v = self._unit(function.mix(1 + pull, self.u, -pull, self.before))
+        momentum = self.run / (self.run + 3)
+        v = self._unit(function.mix(1 + momentum, self.u, -momentum, self.before))
         value, gradient, margins = function.gradient(v, self.radius)
         radial = function.dot(gradient, v)
         tangent = function.tangent(gradient, radial, v)
@@ -195,7 +192,7 @@ class ScaledIteration:
         return self._grow(margins, -radial, square**0.5, sharpness)
 
     def _search(self, v: Any, value: float, direction: Any, promised: float, sharpness: float, least: float) -> Any:
-        """The step from v against a direction: halved until it brings what is promised, or is shorter than `least`."""
+        """The end of a step from v, halved until the loss decreases as promised or the step is below `least`."""
         while True:
             rate = self.length / sharpness
             new = self._unit(self.function.mix(1.0, v, -rate, direction))
@@ -212,7 +209,7 @@ class ScaledIteration:
         return vector
 
     def _grow(self, margins: Any, radial: float, tangential: float, sharpness: float) -> bool:
-        """Let R grow if the direction has kept up, unless the end is reached; return whether it is."""
+        """Let R grow if the direction has kept up, unless the end is reached; return True if it is."""
         smallest = float(margins.min())
         mean = radial * sharpness / self.function.degree
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
@@ -221,13 +218,13 @@ class ScaledIteration:
             return False
         sharp = smallest > 0 and np.log(self.function.count) <= self.config.tolerance * smallest
         # The margins are those before the step, the weights those after it.
-        if sharp and self._wide(margins) and self._wide(self.function.gradient(self.u, self.radius)[2]):
+        if sharp and self._is_wide(margins) and self._is_wide(self.function.gradient(self.u, self.radius)[2]):
             return True
         self.radius *= self.config.growth ** (1 / self.function.degree)
         return False
 
-    def _wide(self, margins: Any) -> bool:
-        """Whether the normalised margin is what is asked for."""
+    def _is_wide(self, margins: Any) -> bool:
+        """True if the normalised margin is at least the one that the descent must reach."""
         norm = float(np.hypot(self.radius, self.still))
         return float(margins.min()) >= self.config.margin * norm**self.function.degree
 
@@ -239,29 +236,28 @@ class PlainIteration:
         self.function, self.lr, self.weights = function, config.lr, function.start
 
     def step(self) -> bool:
-        """One step of gradient descent."""
+        """Make a step of gradient descent."""
         value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
-        if not (np.isfinite(value) and bool(margins.isfinite().all())):
-            raise self._diverged()
         self.weights = self.weights - self.lr * gradient
-        # Beyond this, the network's outputs overflow where it is measured.
-        if not float(self.weights.abs().max()) < 1e100:
-            raise self._diverged()
+        # With larger weights, the network's outputs overflow where it is measured.
+        small = float(self.weights.abs().max()) < 1e100
+        if not (small and np.isfinite(value) and bool(margins.isfinite().all())):
+            raise InputError(f"plain descent diverged; use a smaller lr than {self.lr:g}")
         return False
-
-    def _diverged(self) -> InputError:
-        return InputError(f"plain descent diverged; use a smaller lr than {self.lr:g}")
 
     def _mean_logistic(self, margins: Tensor) -> Tensor:
         """log(1 + Σ_c e^{−q_ic}), in the mean over samples."""
         return softplus(torch.logsumexp(-margins.view(len(self.function.y), -1), 1)).mean()
 
 
-def steps_of(function: MarginFunction, preconditioned: bool) -> MarginFunction | LayerFunction:
-    """What descent steps on: the span of few samples, the weights of one layer, or any network's."""
-    each = networks_of(function.network)
-    alike = len({(type(one), *(one.layer_shapes() or [(0, 0)])[0][1:]) for one in each}) == 1
-    one_layer = alike and all(map(has_one_layer, each))
+def objective_of(function: MarginFunction, preconditioned: bool) -> Objective:
+    """Return the objective in its cheapest form: in the span of few samples, on the weights of one layer, or as it is.
+
+    Raises InputError for preconditioned steps of other networks than those with one hidden layer and fixed gates.
+    """
+    each = function.network.parts
+    layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]
+    one_layer = len(layers) == len(each) and len({layer.parts for layer in layers}) == 1
     if preconditioned and (function.has_kinks or not one_layer):
         raise InputError("preconditioned steps take networks with one hidden layer and fixed gates")
     if not one_layer:

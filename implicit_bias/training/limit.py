@@ -92,7 +92,7 @@ def descend_to_limit(
     check_callable(measure, "measure")
     check_callable(progress, "progress")
     X = as_floats(X, "X", 2)
-    aims = as_aims(y, len(X), getattr(network, "outputs", 1), "logistic")
+    aims = as_aims(y, len(X), network.outputs, "logistic")
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     start = time.perf_counter()
     rows: list[dict[str, float]] = []

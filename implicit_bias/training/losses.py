@@ -1,6 +1,7 @@
-"""The losses that training lowers: of margins, and of many networks' outputs."""
+"""Losses of margins, and of outputs at targets or classes, with their derivatives."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,30 +11,20 @@ from implicit_bias._utils.checks import InputError
 
 Loss = Callable[[Tensor], Tensor]
 
-#: ℓ(m) of the margins m = y·f(x).
-MARGIN_LOSSES: dict[str, Loss] = {
-    "logistic": lambda margins: softplus(-margins),
-    "exponential": lambda margins: torch.exp(-margins),
-    "hinge": lambda margins: torch.relu(1 - margins),
-    "squared": lambda margins: (1 - margins) ** 2,
+
+class MarginLoss(NamedTuple):
+    """A loss ℓ(m) of margins m = y·f(x), and its derivative ℓ′(m), as autograd has it where ℓ has a kink."""
+
+    value: Loss
+    slope: Loss
+
+
+MARGIN_LOSSES = {
+    "logistic": MarginLoss(lambda margins: softplus(-margins), lambda margins: -torch.sigmoid(-margins)),
+    "exponential": MarginLoss(lambda margins: torch.exp(-margins), lambda margins: -torch.exp(-margins)),
+    "hinge": MarginLoss(lambda margins: torch.relu(1 - margins), lambda margins: -(margins < 1).to(margins.dtype)),
+    "squared": MarginLoss(lambda margins: (1 - margins) ** 2, lambda margins: 2 * (margins - 1)),
 }
-
-#: ℓ′(m), as autograd has it where ℓ has a kink.
-MARGIN_SLOPES: dict[str, Loss] = {
-    "logistic": lambda margins: -torch.sigmoid(-margins),
-    "exponential": lambda margins: -torch.exp(-margins),
-    "hinge": lambda margins: -(margins < 1).to(margins.dtype),
-    "squared": lambda margins: 2 * (margins - 1),
-}
-
-
-def output_slopes(outputs: Tensor, y: Tensor, slope: Loss) -> Tensor:
-    """∂/∂f_i (1/n) Σ_i ℓ(y_i f_i) for outputs f and signs y (n,), from ℓ′.
-
-    >>> output_slopes(torch.tensor([0.5, 3.0]), torch.tensor([-1.0, 1.0]), MARGIN_SLOPES["squared"]).tolist()
-    [1.5, 2.0]
-    """
-    return y * slope(y * outputs) / len(y)
 
 
 def log_sum_exp(margins: Tensor) -> Tensor:
@@ -60,13 +51,13 @@ CLASS_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def refuse_for_classes(loss: str) -> None:
-    """Raises InputError for a loss that several outputs do not have."""
+    """Raise InputError for a loss that is not defined for several outputs."""
     if loss not in CLASS_LOSSES:
         raise InputError(f"several outputs take the losses squared, {', '.join(CLASS_LOSSES)}, not {loss}")
 
 
 def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """The mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
+    """Mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
 
     >>> mean_losses(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").tolist()
     [0.75]
@@ -74,12 +65,12 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
     if loss == "squared":
         return ((outputs - targets) ** 2).mean(dim=(1, 2))
     if outputs.shape[2] == 1:
-        return MARGIN_LOSSES[loss]((outputs * targets)[..., 0]).mean(dim=1)
+        return MARGIN_LOSSES[loss].value((outputs * targets)[..., 0]).mean(dim=1)
     return CLASS_LOSSES[loss](outputs, targets.expand(outputs.shape[:2])).mean(dim=1)
 
 
 def mean_slopes(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """The derivatives (R, b, q) of the `mean_losses`, as autograd has them.
+    """Derivatives (R, b, q) of the `mean_losses`, as autograd has them.
 
     >>> mean_slopes(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").flatten().tolist()
     [-0.0, 0.5]
@@ -88,7 +79,7 @@ def mean_slopes(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
     if loss == "squared":
         return (outputs - targets).mul_(2 / (samples * q))
     if q == 1:
-        return MARGIN_SLOPES[loss](outputs * targets).mul_(targets).div_(samples)
+        return MARGIN_LOSSES[loss].slope(outputs * targets).mul_(targets).div_(samples)
     right = targets.expand(outputs.shape[:2])[..., None]
     if loss == "logistic":
         slopes, weight = outputs.softmax(dim=2), outputs.new_tensor(-1.0)

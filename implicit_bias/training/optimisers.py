@@ -1,4 +1,4 @@
-"""How networks are trained: descent with one drop of its rate, or Adam, in minibatches."""
+"""Optimisers of `train`: minibatch descent with one drop of its rate, and Adam."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -17,49 +17,49 @@ from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES
 LOSSES = ("squared", *CLASS_LOSSES)
 
 
-#: Applies one step to the weights, in place: of gradients, one for each tensor of weights, and a rate.
+#: Applies one step to the weights, in place, from the gradient of each tensor of weights and a rate.
 Update = Callable[[Sequence[Tensor], float], None]
 
 
 class Optimiser(ABC):
-    """Base class of the ways to train with minibatches: a new one is a subclass with its own `update`."""
+    """Base class of optimisers with minibatches: a new one is a subclass with its own `update`."""
 
     steps: int
     batch_size: int
     lr: float
     loss: str
 
-    #: True if a step treats every weight alike, so that all layers may be one row; else weights are matrices, behind
-    #: an axis of networks if several train together.
+    #: True if a step treats every weight alike: networks that train together then pass all their layers as one row.
+    #: Otherwise weights are matrices, with a leading axis of networks if several train together.
     entrywise: ClassVar[bool] = True
 
     @abstractmethod
-    def update(self, weights: Sequence[Tensor], *, fused: bool | None = None) -> Update:
-        """The steps of some weights from here on; `fused` asks for a single kernel, if there is one."""
+    def update(self, weights: Sequence[Tensor]) -> Update:
+        """Return a function that makes a step of these weights; it keeps the state of the optimiser."""
 
     def plain_momentum(self) -> float | None:
-        """μ if a step is w ← w − η v, v ← μ v + ∇, so that it can be made in a span; None if it is not."""
+        """Return μ if steps are w ← w − η v, v ← μ v + ∇, so that they can be made in a span; else None."""
         return None
 
     def batches_per_epoch(self, n: int) -> int:
-        """How many minibatches n samples make."""
+        """Number of minibatches of n samples."""
         return -(-n // int(self.batch_size))
 
     def count(self, n: int) -> int:
-        """How many steps are made with n samples."""
+        """Number of steps with n samples."""
         return int(self.steps)
 
     def epochs(self, n: int) -> int:
-        """How many epochs of n samples these are; the last may be cut short."""
+        """Number of epochs of n samples; the last may be cut short."""
         n = as_count(n, "n")
         return -(-self.count(n) // self.batches_per_epoch(n))
 
     def rates(self, epochs: int) -> Iterator[float]:
-        """The rate of each epoch."""
+        """Rate of each epoch."""
         return repeat(self.lr, epochs)
 
     def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:
-        """The minibatches of one epoch, as indices of n samples."""
+        """Minibatches of one epoch, as indices of n samples."""
         return torch.randperm(n, generator=generator).to(device).split(int(self.batch_size))
 
     def refuse_rates_beyond(self, dtype: torch.dtype) -> None:
@@ -71,7 +71,7 @@ class Optimiser(ABC):
 
 @dataclass(frozen=True)
 class SGD(Optimiser):
-    """Minibatch descent whose rate drops once, at half time; the defaults are the published training.
+    """Minibatch descent with a rate that drops once, at half time; the defaults are the published training.
 
         w ← w − η_t · v,   v ← μ v + ∇ (1/|B|) Σ_{i ∈ B} ℓ(y_i f_w(x_i))
 
@@ -125,12 +125,12 @@ class SGD(Optimiser):
             raise InputError(f"loader must be True or False, not {shown(self.loader)}")
 
     def count(self, n: int) -> int:
-        """Those of the whole epochs that fit, at least of one."""
+        """Number of steps of the whole epochs that fit, at least of one."""
         many = self.batches_per_epoch(n)
         return max(1, int(self.steps) // many) * many
 
     def rates(self, epochs: int) -> Iterator[float]:
-        """The rate of each epoch, lower from half time on.
+        """Rate of each epoch, lower from half time on.
 
         >>> list(SGD(lr=1.0, lr_factor=0.5).rates(5))
         [1.0, 1.0, 0.5, 0.5, 0.5]
@@ -139,17 +139,17 @@ class SGD(Optimiser):
         return (later if epoch >= max(1, epochs // 2) else self.lr for epoch in range(epochs))
 
     def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:
-        """The minibatches of one epoch, as indices of n samples."""
+        """Minibatches of one epoch, as indices of n samples."""
         if self.loader:
             torch.empty((), dtype=torch.int64).random_(generator=generator)
         return super().shuffled(n, generator, device)
 
     def plain_momentum(self) -> float:
-        """μ."""
+        """Return μ."""
         return self.momentum
 
-    def update(self, weights: Sequence[Tensor], *, fused: bool | None = None) -> Update:
-        """Steps with momentum; no kernel is fused."""
+    def update(self, weights: Sequence[Tensor]) -> Update:
+        """Return a function that makes a step with momentum."""
         velocities = [torch.zeros_like(weight) for weight in weights]
 
         @torch.no_grad()
@@ -194,9 +194,11 @@ class Adam(Optimiser):
         as_positive(self.lr, "lr")
         one_of(self.loss, LOSSES, "loss")
 
-    def update(self, weights: Sequence[Tensor], *, fused: bool | None = None) -> Update:
-        """Steps of Adam; a fused kernel rounds differently."""
+    def update(self, weights: Sequence[Tensor]) -> Update:
+        """Return a function that makes a step of Adam."""
         weights = list(weights)
+        # A single kernel is faster for one long row. It rounds differently.
+        fused = True if weights[0].ndim == 1 and weights[0].device.type == "cpu" else None
         first, second = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
         made = [torch.zeros(()) for _ in weights]
 

@@ -1,4 +1,4 @@
-"""The loop and the result of all training."""
+"""Loop and result of all training."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TrainingResult:
 
     @property
     def losses(self) -> Array:
-        """The last loss of every network, shape (R,)."""
+        """Last loss of every network, shape (R,)."""
         return np.asarray(self.table.loss.iloc[-max(1, len(self.networks)) :], dtype=float)
 
 

@@ -10,9 +10,11 @@ from torch.nn.functional import pad
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, dimensions
 from implicit_bias.networks import GatedNetwork, LayeredNetwork
-from implicit_bias.training.losses import mean_losses, mean_slopes, refuse_for_classes
+from implicit_bias.networks.base import views
+from implicit_bias.training.losses import mean_losses, mean_slopes
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import Stepper
+from implicit_bias.training.targets import as_aims
 
 #: Samples whose outputs are computed at once when a loss is measured.
 CHUNK = 4096
@@ -25,7 +27,7 @@ class Stack(Stepper):
 
     def __init__(self, networks: Sequence[GatedNetwork], X: ArrayLike, y: ArrayLike, config: Optimiser) -> None:
         layered = [network for network in networks if isinstance(network, LayeredNetwork)]
-        kinds = {(type(n), n.inputs, len(n.units), n.outputs, getattr(n, "sharpness", None)) for n in layered}
+        kinds = {(type(n), *(n.config() | {"units": len(n.units)}).values()) for n in layered}
         if len(kinds) != 1 or len(layered) < len(networks):
             raise InputError(
                 "networks that train together must be layered ones of one class, such as ReLUNetwork(…), "
@@ -35,19 +37,19 @@ class Stack(Stepper):
         filled = [_filled(group) for group in zip(*(n.layers for n in layered), strict=True)]
         #: All weights in one row, and each layer's as a view of it.
         self.flat = torch.cat([weights.flatten() for weights in filled])
-        self.weights = _views(self.flat, filled)
+        self.weights = views(self.flat, filled)
         self.filters = [_filled(group) for group in zip(*(n.filters() for n in layered), strict=True)]
         #: Inputs (n, d) or (R, n, d), and targets (1 or R, n, q), or classes (1 or R, n).
         self.X, self.y = (each.to(self.flat.device) for each in _samples(self.first, len(layered), X, y, config.loss))
         self.rows = [self.flat] if config.entrywise else self.weights
-        self.update = config.update(self.rows, fused=True if self.flat.device.type == "cpu" else None)
+        self.update = config.update(self.rows)
 
     def step(self, batch: Tensor, rate: float) -> None:
-        """One step of each network on the mean loss of its own samples of indices `batch`."""
-        self.update(_views(self.gradient(batch), self.rows), rate)
+        """Make a step of each network on the mean loss of its own samples of indices `batch`."""
+        self.update(views(self.gradient(batch), self.rows), rate)
 
     def gradient(self, batch: Tensor) -> Tensor:
-        """The gradient of the sum of the networks' mean losses, all layers in a row, by autograd."""
+        """Gradient of the sum of the networks' mean losses, all layers in a row, by autograd."""
         weights = [weights.detach().requires_grad_() for weights in self.weights]
         outputs = self._outputs(self.X.index_select(-2, batch), weights)
         total = mean_losses(outputs, self.y.index_select(1, batch), self.loss).sum()
@@ -60,7 +62,7 @@ class Stack(Stepper):
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
-        """Each network's mean loss over all its samples."""
+        """Return each network's mean loss over all its samples."""
         n, total = self.X.shape[-2], torch.zeros(len(self.networks), dtype=torch.float64)
         for first in range(0, n, CHUNK):
             part = slice(first, first + CHUNK)
@@ -79,7 +81,7 @@ class Stack(Stepper):
 
 
 class WrittenStack(Stack):
-    """The same with gradients written out, for L hidden layers with fixed gates g^{(ℓ)}, ReLU's, or linear ones.
+    """A stack with gradients written out, for L hidden layers with fixed gates g^{(ℓ)}, ReLU's, or linear ones.
 
         p^{(ℓ)} = A^{(ℓ)} z^{(ℓ−1)},   z^{(ℓ)} = g^{(ℓ)} ∘ p^{(ℓ)},   z^{(0)} = x,   f = B z^{(L)}
         ∂/∂A^{(ℓ)} = (∂/∂p^{(ℓ)}) z^{(ℓ−1)ᵀ},   ∂/∂p^{(ℓ)} = g^{(ℓ)} ∘ A^{(ℓ+1)ᵀ} ∂/∂p^{(ℓ+1)}
@@ -100,21 +102,21 @@ class WrittenStack(Stack):
         super().__init__(networks, X, y, config)
         self.relu = self.first.kind == "relu"
         self.row = torch.zeros_like(self.flat)
-        self.parts = _views(self.row, self.weights)
+        self.parts = views(self.row, self.weights)
         samples = self.X if self.X.ndim == 3 else self.X[None]
         units = sum(filters.shape[1] for filters in self.filters)
         few = len(self.networks) * samples.shape[1] * units <= kept
         self.fixed = self._fixed(samples) if few else None
 
     def _fixed(self, X: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """What training leaves of samples X (1 or R, b, d): the inputs of the first trained layer, and gates."""
+        """Inputs of the first trained layer and fixed gates for samples X (1 or R, b, d)."""
         if not self.first.hidden_is_trained:
             return self.first.activations(self.weights, self.filters, X), []
         return X, [values.float() for values in self.first.fixed_gates(self.filters, X) or []]
 
     @torch.no_grad()
     def gradient(self, batch: Tensor) -> Tensor:
-        """The gradient of the sum of the networks' mean losses, all layers in a row."""
+        """Gradient of the sum of the networks' mean losses, all layers in a row."""
         if self.fixed is None:
             z, gates = self._fixed((self.X if self.X.ndim == 3 else self.X[None]).index_select(1, batch))
         else:
@@ -136,7 +138,7 @@ class WrittenStack(Stack):
 
 
 def stack_of(networks: Sequence[GatedNetwork], X: ArrayLike, y: ArrayLike, config: Optimiser) -> Stack:
-    """The cheapest way to train networks together on X (n, d) or (R, n, d)."""
+    """Return the cheapest stepper of several networks on X (n, d) or (R, n, d)."""
     first = networks[0]
     if not isinstance(first, LayeredNetwork):
         return Stack(networks, X, y, config)
@@ -163,12 +165,6 @@ def _outer(slopes: Tensor, z: Tensor, out: Tensor) -> None:
         torch.bmm(slopes.mT, z, out=out)
 
 
-def _views(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """The parts of a row, in the shapes of some tensors."""
-    parts = flat.split([tensor.numel() for tensor in like])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
-
-
 def _filled(group: Sequence[Tensor]) -> Tensor:
     """Matrices of several shapes as one stack in float32, zeros behind the smaller ones."""
     rows, columns = (max(matrix.shape[axis] for matrix in group) for axis in (0, 1))
@@ -180,27 +176,20 @@ def _filled(group: Sequence[Tensor]) -> Tensor:
 def _samples(first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str) -> tuple[Tensor, Tensor]:
     own = dimensions(X) == 3
     inputs = as_floats(X, "X", 3 if own else 2)
-    samples = inputs.shape[-2]
     if inputs.shape[-1] != first.inputs or (own and len(inputs) != count):
         wanted = f"({count}, n, {first.inputs})" if own else f"(n, {first.inputs})"
         raise InputError(f"X must have shape {wanted} for these networks, not {inputs.shape}")
-    leading = (count, samples) if own else (samples,)
-    classes = loss != "squared" and first.outputs > 1
-    shape = leading if classes or dimensions(y) == len(leading) else (*leading, first.outputs)
-    targets = as_floats(y, "y", len(shape))
-    if targets.shape != shape or (first.outputs > 1 and not classes and len(shape) == len(leading)):
-        expected = leading if classes else (*leading, first.outputs)
-        raise InputError(f"y must have shape {expected} for these networks and X, not {targets.shape}")
-    if classes:
-        refuse_for_classes(loss)
-        if not np.isin(targets, np.arange(first.outputs)).all():
-            raise InputError(f"y must hold the classes 0 to {first.outputs - 1} as whole numbers")
-        values = torch.as_tensor(targets, dtype=torch.int64)
-    else:
-        if loss != "squared" and not np.isin(targets, (-1.0, 1.0)).all():
-            raise InputError(f"y must hold −1 and +1 for the {loss} loss")
-        values = _single(targets.reshape(*leading, first.outputs))
-    return _single(inputs), values if own else values[None]
+    is_table = dimensions(y) == inputs.ndim
+    targets = as_floats(y, "y", inputs.ndim if is_table else inputs.ndim - 1)
+    if is_table and loss != "squared" and targets.shape[-1] == 1:
+        targets = targets[..., 0]
+    if own and len(targets) != count:
+        raise InputError(f"y must have targets for each of the {count} networks, but its shape is {targets.shape}")
+    samples, q = inputs.shape[-2], first.outputs
+    aims = np.stack([as_aims(each, samples, q, loss, both=False) for each in (targets if own else targets[None])])
+    if loss != "squared" and q > 1:
+        return _single(inputs), torch.as_tensor(aims, dtype=torch.int64)
+    return _single(inputs), _single(aims.reshape(len(aims), samples, q))
 
 
 def _single(values: Array) -> Tensor:

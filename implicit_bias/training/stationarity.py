@@ -1,4 +1,4 @@
-"""The stationarity that Theorem 3.1 asks of the limit of gradient descent."""
+"""Stationarity of the limit of gradient descent, as Theorem 3.1 states it."""
 
 import copy
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ ALIKE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Stationarity:
-    """How far a network is from ŵ = Σ_i λ_i y_i ∇f_ŵ(x_i), λ ≥ 0 on the supporting samples.
+    """Distance of a network from ŵ = Σ_i λ_i y_i ∇f_ŵ(x_i), λ ≥ 0 on the supporting samples.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Stationarity:
 def stationarity(
     network: nn.Module, X: ArrayLike, y: ArrayLike, tolerance: float = 0.05, *, support: str | ArrayLike = "tight"
 ) -> Stationarity:
-    """The stationarity residual of Theorem 3.1, by non-negative least squares, at the direction ŵ = w/‖w‖.
+    """Stationarity residual of Theorem 3.1, by non-negative least squares, at the direction ŵ = w/‖w‖.
 
         minimise ‖ŵ − Σ_i λ_i y_i ∇f_ŵ(x_i)‖  over  λ ≥ 0,  λ_i = 0 for i ∉ S,      q_i = y_i f_ŵ(x_i)
 
@@ -199,18 +199,17 @@ def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Para
 
 
 def _scaled(network: nn.Module, X: Array, parameters: list[Parameter], factor: float) -> Array:
-    """|f_{cw}(X)| for a factor c."""
-    values = [parameter.data for parameter in parameters]
+    """|f_{cw}(X)| for a factor c, a power of 2, so that the weights come back as they were."""
     for parameter in parameters:
         parameter.data = factor * parameter.data
     outputs = np.abs(_outputs(network, X).detach().numpy())
-    for parameter, value in zip(parameters, values, strict=True):
-        parameter.data = value
+    for parameter in parameters:
+        parameter.data = parameter.data / factor
     return outputs
 
 
 def _least(q: Array, degrees: Array, support: str | Array) -> Array:
-    """Each sample's margin in terms of the least that it is measured by: 1 for those of the support."""
+    """Each sample's margin over the least one that it is compared with: 1 for tight constraints."""
     if not isinstance(support, str):
         least = np.empty_like(q)
         for context in np.unique(support):

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from implicit_bias._utils.scaling import over_power
-from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES
+from implicit_bias.networks import GatedNetwork
+from implicit_bias.training.losses import MARGIN_LOSSES
+from implicit_bias.training.optimisers import Optimiser
 
 
 class Stepper(ABC):
@@ -20,7 +22,7 @@ class Stepper(ABC):
 
     @abstractmethod
     def record(self) -> list[dict[str, float]]:
-        """The loss and other numbers of all samples, a row for each network."""
+        """Return the loss and other numbers of all samples, a row for each network."""
 
     @abstractmethod
     def write(self) -> None:
@@ -30,30 +32,35 @@ class Stepper(ABC):
 class MarginStepper(Stepper):
     """A stepper of one network of one output, for labels y = ±1."""
 
-    degree: int
     y: Tensor
 
-    def __init__(self, loss: str) -> None:
-        self.loss, self.slope = MARGIN_LOSSES[loss], MARGIN_SLOPES[loss]
+    def __init__(self, network: GatedNetwork, config: Optimiser) -> None:
+        self.network, self.loss = network, MARGIN_LOSSES[config.loss]
+        self.momentum = config.plain_momentum() or 0.0
 
     @abstractmethod
     def outputs(self) -> Tensor:
-        """f(x_i), shape (n,)."""
+        """Outputs f(x_i) of all samples, shape (n,)."""
 
     @abstractmethod
     def norm(self) -> float:
-        """‖w‖₂ over all parameters."""
+        """Norm ‖w‖₂ of all parameters."""
+
+    def slopes(self, outputs: Tensor, batch: Tensor) -> Tensor:
+        """Derivatives ∂/∂f_i (1/|B|) Σ_i ℓ(y_i f_i), shape (|B|,), at the outputs f of the samples B."""
+        y = self.y.index_select(0, batch)
+        return y * self.loss.slope(y * outputs) / len(y)
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
-        """Mean loss, error, smallest margin, norm, and normalised margin."""
+        """Return mean loss, error, smallest margin, norm, and normalised margin."""
         margins = self.y * self.outputs()
         margin, norm = float(margins.min()), self.norm()
         row = {
-            "loss": float(self.loss(margins).mean()),
+            "loss": float(self.loss.value(margins).mean()),
             "error": float((margins <= 0).double().mean()),
             "margin": margin,
             "norm": norm,
-            "normalised_margin": over_power(margin, norm, self.degree),
+            "normalised_margin": over_power(margin, norm, self.network.degree),
         }
         return [row]

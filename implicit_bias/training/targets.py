@@ -10,16 +10,18 @@ from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, 
 from implicit_bias.training.losses import refuse_for_classes
 
 
-def as_aims(y: Any, samples: int, outputs: int, loss: str) -> Array:
-    """Signs (n,), real targets (n,) or (n, q), or classes (n,) as whole numbers: what the loss takes of y."""
+def as_aims(y: Any, samples: int, outputs: int, loss: str, both: bool = True) -> Array:
+    """Return y as the loss takes it: signs (n,), real targets (n,) or (n, q), or classes (n,), whole numbers.
+
+    Signs must be of both classes unless `both` is False.
+    """
     if loss == "squared":
-        column = outputs == 1 and dimensions(y) != 2
-        aims = as_targets(y, samples)
-        if aims.shape[1] != outputs:
-            raise InputError(f"y has {aims.shape[1]} targets per sample, but the network has {outputs} output(s)")
-        return aims[:, 0] if column else aims
+        targets = as_targets(y, samples)
+        if targets.shape[1] != outputs:
+            raise InputError(f"y has {targets.shape[1]} targets per sample, but the network has {outputs} output(s)")
+        return targets[:, 0] if outputs == 1 and dimensions(y) != 2 else targets
     if outputs == 1:
-        return as_signs(y, samples)
+        return as_signs(y, samples, both=both)
     refuse_for_classes(loss)
     classes = as_floats(y, "y", 1)
     if len(classes) != samples or not np.isin(classes, np.arange(outputs)).all():
@@ -28,5 +30,5 @@ def as_aims(y: Any, samples: int, outputs: int, loss: str) -> Array:
 
 
 def are_signs(aims: Array) -> bool:
-    """Whether these are labels −1 and +1, both of them."""
+    """True for labels −1 and +1 of both classes."""
     return aims.ndim == 1 and np.array_equal(np.unique(aims), (-1.0, 1.0))

@@ -2,12 +2,9 @@
 
 import numpy as np
 import torch
-from scipy.linalg import helmert
 from torch import Tensor
 
 from implicit_bias.networks import GatedNetwork
-from implicit_bias.networks.gln import GATHER_FROM
-from implicit_bias.training.losses import output_slopes
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper
 
@@ -15,27 +12,17 @@ from implicit_bias.training.stepper import MarginStepper
 FEW_UNITS = 16
 
 
-def has_one_layer(network: GatedNetwork) -> bool:
-    """Whether it is f(x) = A V(x) + b, with linear units of one layer, of not too many contexts each."""
-    layer = network.one_layer()
-    return layer is not None and layer.readout is not None and layer.parts <= GATHER_FROM
-
-
 class TwoLayerUpdates(MarginStepper):
     """Steps on the weights.
 
         f(x) = Σ_h a_h Σ_m g_mh(x) p_mh(x) + b,   p_mh(x) = ⟨w_mh, x⟩,   ∂ℓ/∂p_mh = a_h g_mh(x) ∂ℓ/∂f
 
-    The K weights of a GLN's unit are turned, w_mh = Σ_c Q_mc w_hc and g_mh(x) = Q_{m, c_h(x)}, by an orthogonal Q whose
-    first row is constant: of the M = K gradients the first is then an outer product. Units of other networks have one
-    linear part, M = 1. Inputs that are 0 for all samples take no part.
+    The weights of a GLN's unit are turned (`OneLayer`). Inputs that are 0 for all samples take no part.
     """
 
     @torch.no_grad()
     def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray, config: Optimiser) -> None:
-        super().__init__(config.loss)
-        self.momentum = config.plain_momentum() or 0.0
-        self.network, self.degree = network, network.degree
+        super().__init__(network, config)
         inputs, contexts = network.tensors(X)
         layer = network.one_layer()
         assert layer is not None
@@ -45,16 +32,13 @@ class TwoLayerUpdates(MarginStepper):
         exact = torch.promote_types(inputs.dtype, torch.float32)
         self.X = inputs[:, self.seen].to(exact)
         self.y = torch.as_tensor(signs, dtype=exact, device=inputs.device)
-        #: Q, and the number of gates of a unit that are constants, 1 or 0.
-        self.turn = torch.as_tensor(helmert(layer.parts, full=True), dtype=exact, device=inputs.device)
+        self.turn = torch.as_tensor(layer.turn(), dtype=exact, device=inputs.device)
+        #: Number of a unit's gates that are constant, 1 or 0.
         self.constant = int(layer.chosen)
         #: The gates (M, n, H), unless they are learned.
-        self.gates = None
-        if contexts is not None:
-            turned = self.turn.index_select(1, contexts.flatten()) if self.constant else contexts.to(exact)
-            self.gates = turned.view(len(self.turn), *contexts.shape)
+        self.gates = None if contexts is None else layer.turned_gates(contexts).to(exact)
         self.readout = [weight.flatten().to(exact, copy=True) for weight in self.head]
-        self.readout_velocity = [torch.zeros_like(weight) for weight in self.readout]
+        self.update_readout = config.update(self.readout)
         each = self.hidden[:, self.seen].to(exact).unflatten(0, (-1, len(self.turn)))
         #: What descends: the weights, shape (M, d, H).
         self.parts = torch.einsum("mc,hcd->mhd", self.turn, each).contiguous().mT
@@ -73,19 +57,16 @@ class TwoLayerUpdates(MarginStepper):
 
     @torch.no_grad()
     def step(self, batch: Tensor, rate: float) -> None:
-        """One step on the batch."""
+        """Make one step on the batch."""
         rows, values = self._values(batch)
         gates = _opened(values) if self.gates is None else self.gates.index_select(1, batch)
         hidden, outputs = self._forward(values, gates)
-        slopes = output_slopes(outputs, self.y.index_select(0, batch), self.slope)
+        slopes = self.slopes(outputs, batch)
         self._descend(batch, rows, gates, slopes, rate)
-        gradients = (slopes @ hidden, slopes.sum())
-        for weight, velocity, gradient in zip(self.readout, self.readout_velocity, gradients, strict=False):
-            velocity.mul_(self.momentum).add_(gradient)
-            weight.sub_(velocity, alpha=rate)
+        self.update_readout((slopes @ hidden, slopes.sum())[: len(self.readout)], rate)
 
     def _descend(self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float) -> Tensor:
-        """The step of `parts`; gives a_h ∂ℓ/∂f, shape (b, H)."""
+        """Make the step of `parts`; return a_h ∂ℓ/∂f, shape (b, H)."""
         target, kept, factor = (self.velocity, self.momentum, 1.0) if self.momentum else (self.parts, 1.0, -rate)
         pushed = torch.outer(slopes, self.readout[0])
         if self.constant:
@@ -110,13 +91,13 @@ class TwoLayerUpdates(MarginStepper):
 
     @torch.no_grad()
     def outputs(self) -> Tensor:
-        """f(x_i), shape (n,)."""
+        """Outputs f(x_i), shape (n,)."""
         values = self._all_values()
         return self._forward(values, _opened(values) if self.gates is None else self.gates)[1]
 
     @torch.no_grad()
     def norm(self) -> float:
-        """‖w‖₂."""
+        """Norm ‖w‖₂."""
         return float(self._square() + sum(_square(part) for part in (self.hidden[:, ~self.seen], *self.readout))) ** 0.5
 
     @torch.no_grad()
@@ -129,7 +110,7 @@ class TwoLayerUpdates(MarginStepper):
 
 
 class TwoLayerSpanUpdates(TwoLayerUpdates):
-    """The same steps for few samples, on p instead of w, with w = w₀ + Σ_i α_i g(x_i) x_i throughout.
+    """The steps of `TwoLayerUpdates` for few samples, on p instead of w, with w = w₀ + Σ_i α_i g(x_i) x_i throughout.
 
         V ← μ V + Σ_{i ∈ B} K_i ∂ℓ/∂p(x_i),   p ← p − η V,   K = XXᵀ
 

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from implicit_bias._utils.checks import InputError, as_floats
 from implicit_bias.networks import GatedNetwork
-from implicit_bias.training.losses import mean_losses, output_slopes
+from implicit_bias.training.losses import mean_losses
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper, Stepper
 from implicit_bias.training.targets import are_signs, as_aims
-from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates, has_one_layer
+from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates
 
 #: Above this many samples their n × n kernel costs more than it saves.
 SPAN_UP_TO = 10_000
@@ -23,25 +23,22 @@ class WeightUpdates(MarginStepper):
     """Steps on all weights of any network, in its own dtype, for any targets."""
 
     def __init__(self, network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> None:
-        super().__init__(config.loss)
-        self.kind, self.signs, q = config.loss, are_signs(aims), getattr(network, "outputs", 1)
+        super().__init__(network, config)
+        self.kind, self.signs = config.loss, are_signs(aims)
         #: True if ∂ℓ/∂f is written out.
         self.written = self.signs and config.plain_momentum() is not None
-        self.classes = config.loss != "squared" and q > 1
-        self.network, self.degree = network, network.degree
+        self.classes = config.loss != "squared" and network.outputs > 1
         self.X, self.contexts = network.tensors(X)
         self.y = torch.as_tensor(aims, dtype=torch.int64 if self.classes else self.X.dtype, device=self.X.device)
-        self.shape = (len(X), q) if q > 1 else (len(X),)
+        self.shape = (len(X), network.outputs) if network.outputs > 1 else (len(X),)
         self.weights = list(network.parameters())
         self.update = config.update(self.weights)
 
     def step(self, batch: Tensor, rate: float) -> None:
-        """One step of the optimiser on ∇ (1/|B|) Σ_{i ∈ B} ℓ(f(x_i), y_i) for the samples B of indices `batch`."""
+        """Make a step of the optimiser on ∇ (1/|B|) Σ_{i ∈ B} ℓ(f(x_i), y_i), B the samples of indices `batch`."""
         outputs = self.network(self.X[batch], None if self.contexts is None else self.contexts[batch])
         if self.written:
-            with torch.no_grad():
-                slopes = output_slopes(outputs, self.y[batch], self.slope)
-            gradients = torch.autograd.grad(outputs, self.weights, slopes)
+            gradients = torch.autograd.grad(outputs, self.weights, self.slopes(outputs.detach(), batch))
         else:
             mean = self._mean(outputs, self.y[batch])
             gradients = torch.autograd.grad(mean, self.weights, materialize_grads=True)
@@ -54,7 +51,7 @@ class WeightUpdates(MarginStepper):
 
     @torch.no_grad()
     def outputs(self) -> Tensor:
-        """f(x_i), shape (n,) or (n, q). Raises InputError for another shape, which the labels would be broadcast to."""
+        """Outputs f(x_i), shape (n,) or (n, q). Raises InputError for other shapes, which broadcasting would hide."""
         outputs = self.network(self.X, self.contexts)
         if not isinstance(outputs, Tensor) or outputs.shape != self.shape:
             found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
@@ -62,12 +59,12 @@ class WeightUpdates(MarginStepper):
         return outputs
 
     def norm(self) -> float:
-        """‖w‖₂ over all parameters."""
+        """Norm ‖w‖₂ of all parameters."""
         return self.network.norm()
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
-        """Loss, norm, and the error of classes; for labels ±1 as for other steppers."""
+        """Return loss, norm, and the error of classes; for labels ±1 the columns of all steppers."""
         if self.signs:
             return super().record()
         outputs = self.outputs()
@@ -81,7 +78,7 @@ class WeightUpdates(MarginStepper):
 
 
 class SpanUpdates(MarginStepper):
-    """Steps of a shallow GLN, which is linear in its weights: w = w₀ + Φᵀα throughout, so that α (n,) is all there is.
+    """Steps of a shallow GLN, which is linear in its weights: w = w₀ + Φᵀα throughout, so that only α (n,) changes.
 
         f = f₀ + ΦΦᵀα,   (ΦΦᵀ)_ij = 1(c(x_i) = c(x_j)) ⟨x_i, x_j⟩,   v ← μ v + ∂ℓ/∂f,   α ← α − η v
 
@@ -89,9 +86,7 @@ class SpanUpdates(MarginStepper):
     """
 
     def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray, config: Optimiser) -> None:
-        super().__init__(config.loss)
-        self.momentum = config.plain_momentum() or 0.0
-        self.network, self.degree = network, network.degree
+        super().__init__(network, config)
         with torch.no_grad():
             inputs, contexts = network.tensors(X)
             assert contexts is not None
@@ -108,37 +103,37 @@ class SpanUpdates(MarginStepper):
         self.start = self.weights.clone()
 
     def step(self, batch: Tensor, rate: float) -> None:
-        """One step on the batch."""
+        """Make one step on the batch."""
         outputs = self.first[batch] + self.kernel[batch] @ self.alpha
-        self.velocity.mul_(self.momentum).index_add_(0, batch, output_slopes(outputs, self.y[batch], self.slope))
+        self.velocity.mul_(self.momentum).index_add_(0, batch, self.slopes(outputs, batch))
         self.alpha.sub_(self.velocity, alpha=rate)
 
     def outputs(self) -> Tensor:
-        """f(x_i), shape (n,)."""
+        """Outputs f(x_i), shape (n,)."""
         return self.first + self.kernel @ self.alpha
 
     def norm(self) -> float:
-        """‖w‖₂."""
+        """Norm ‖w‖₂."""
         square = self.first_square + float(self.alpha @ (self.first + self.outputs()))
         return max(square, 0.0) ** 0.5
 
     @torch.no_grad()
     def write(self) -> None:
-        """w = w₀ + Φᵀα, rounded to the network's dtype."""
+        """Write w = w₀ + Φᵀα, rounded to the network's dtype."""
         change = (self.alpha[:, None] * self.X).to(self.start.dtype)
         self.weights.copy_(self.start.index_add(0, self.regions, change))
 
 
 def updates_of(network: GatedNetwork, X: ArrayLike, y: ArrayLike, config: Optimiser) -> Stepper:
-    """The cheapest way to train `network` on X (n, d); all make the same steps up to rounding."""
+    """Return the cheapest stepper of `network` on X (n, d); all make the same steps up to rounding."""
     X = as_floats(X, "X", 2)
-    aims = as_aims(y, len(X), getattr(network, "outputs", 1), config.loss)
-    if config.plain_momentum() is None or not are_signs(aims):
-        return WeightUpdates(network, X, aims, config)
+    aims = as_aims(y, len(X), network.outputs, config.loss)
     layer = network.one_layer()
-    if layer is not None and layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):
+    if layer is None or config.plain_momentum() is None or not are_signs(aims):
+        return WeightUpdates(network, X, aims, config)
+    if layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):
         return SpanUpdates(network, X, aims, config)
-    if not has_one_layer(network) or getattr(network, "outputs", 1) > 1:
+    if not layer.has_formulas:
         return WeightUpdates(network, X, aims, config)
     few = len(X) <= min(SPAN_UP_TO, SAMPLES_PER_INPUT * np.any(X, axis=0).sum())
     largest = torch.finfo(torch.promote_types(next(network.parameters()).dtype, torch.float32)).max

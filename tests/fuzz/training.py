@@ -10,7 +10,6 @@ from implicit_bias import SGD, Adam, LossScaled, PlainDescent
 from implicit_bias.extensions import gated_flow
 from implicit_bias.extensions.gated_flow import train_online
 from implicit_bias.networks import ReadoutNetwork
-from implicit_bias.training.two_layers import has_one_layer
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
 from tests.fuzz.networks import DTYPES, GATED, LAYERED, Own, network
@@ -76,7 +75,8 @@ def _descend(draw: Draw) -> None:
         nn.init.zeros_(parameter)
     # Plain descent may diverge, and the squares of inputs overflow, which is said.
     plain, kinks = isinstance(config, PlainDescent), net.contexts(np.zeros((1, net.inputs))) is None
-    steered = not plain and metric and (kinks or not has_one_layer(net))
+    layer = net.one_layer()
+    steered = not plain and metric and (kinks or layer is None or not layer.has_formulas)
     must = lambda c: zero or steered or _not_signs(c)  # noqa: E731
     may = lambda c: plain or not in_range(*np.array([1e180, 1e-180], np.longdouble) * np.abs(c.X).max())  # noqa: E731
     options["network"] = draw.scalar([net], never)

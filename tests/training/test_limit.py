@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from implicit_bias import (
+    SGD,
     ConstantGate,
     FrozenReLUNetwork,
     GatedLinearNetwork,
@@ -34,24 +35,17 @@ from implicit_bias.training.losses import log_sum_exp
 from implicit_bias.training.one_layer import SpanFunction, WeightFunction, values_at
 from implicit_bias.training.result import TrainingResult
 from implicit_bias.training.stationarity import stationarity
-from tests.cases import inputs
-
-X = inputs(n=60)
-Y = np.where(X[:, 0] > 0, 1.0, -1.0)
-
-
-def gln(d=X):
-    return GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(d))
+from tests.training.reference import X, Y, gln, torch_training
 
 
 def linear(d=X):
-    return GatedLinearNetwork(HyperplaneGates(1, 1).fit(d), readout=False)
+    return gln(d, 1, 1, readout=False)
 
 
 NETWORKS = {
     "gln": gln,
     "deep gln": lambda: GatedLinearNetwork([HyperplaneGates(4, 2, seed=s).fit(X) for s in (1, 2)]),
-    "many contexts": lambda: GatedLinearNetwork(HyperplaneGates(2, 32, seed=1).fit(X)),
+    "many contexts": lambda: gln(units=2, contexts=32),
     "linear": linear,
     "relu": lambda: ReLUNetwork(12, 8),
     "frozen": lambda: FrozenReLUNetwork(12, 8),
@@ -59,14 +53,14 @@ NETWORKS = {
 }
 
 
-def glns(d=X):
-    return ParallelNetwork([GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(d), seed=s) for s in range(3)])
+def glns():
+    return ParallelNetwork([gln(seed=seed) for seed in range(3)])
 
 
 #: Networks of three outputs.
 CLASSES = {
-    "gln": lambda: GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(X), outputs=3),
-    "four contexts": lambda: GatedLinearNetwork(HyperplaneGates(3, 4, seed=1).fit(X), outputs=3),
+    "gln": lambda: gln(outputs=3),
+    "four contexts": lambda: gln(units=3, contexts=4, outputs=3),
     "relu": lambda: ReLUNetwork(12, 8, outputs=3),
     "frozen": lambda: FrozenReLUNetwork(12, 8, outputs=3),
     "soft gates": lambda: GaLU0Network(12, 4, sharpness=2.0, outputs=3),
@@ -80,6 +74,16 @@ LABELS = X[:, :3].argmax(axis=1)
 @pytest.fixture(params=NETWORKS)
 def network(request):
     return NETWORKS[request.param]()
+
+
+def problem_of(network, x=X, y=Y):
+    """The margin problem behind the gates of a network."""
+    is_gln = isinstance(network, GatedLinearNetwork)
+    return svm_gln(x, y, network.gates()) if is_gln else svm_lc(x, y, network)
+
+
+def ratio_of(network, problem, bound):
+    return optimality_ratio(problem, network.effective_weights(), bound)
 
 
 def flat(network):
@@ -126,7 +130,7 @@ def test_rotated_inputs_give_the_weights_back(network):
 
 ONE_LAYER = {
     "gln": gln,
-    "four contexts": lambda: GatedLinearNetwork(HyperplaneGates(3, 4, seed=1).fit(X)),
+    "four contexts": lambda: gln(units=3, contexts=4),
     "relu": lambda: ReLUNetwork(12, 8),
     "frozen": lambda: FrozenReLUNetwork(12, 8),
     "galu": lambda: GaLUNetwork(12, 4),
@@ -182,14 +186,14 @@ def test_products_of_single_precision_keep_the_values_of_the_weights(kind, sampl
 def test_products_of_single_precision_lead_to_the_same_limit(kind):
     """The normalised margin comes within what is asked of the certified one, as with doubles."""
     network = ONE_LAYER[kind]()
-    problem = svm_gln(X, Y, network.gates()) if kind == "gln" else svm_lc(X, Y, network)
+    problem = problem_of(network)
     best = solve(problem)
     config = LossScaled(tolerance=0.01, margin=0.99 * 0.5 / best.objective)
     function = MarginFunction(network, X, Y)
     stepper = ScaledIteration(WeightFunction(function, single_from=len(Y)), config)
     assert any(stepper.step() for _ in range(20_000))
     function.write(stepper.weights)
-    assert 1 <= optimality_ratio(problem, network.effective_weights(), best.lower_bound) <= 1 / 0.99 + 1e-6
+    assert 1 <= ratio_of(network, problem, best.lower_bound) <= 1 / 0.99 + 1e-6
 
 
 @pytest.mark.parametrize("way", [SpanFunction, WeightFunction])
@@ -253,14 +257,12 @@ def test_preconditioned_steps_of_inputs_of_any_size_are_numbers(scale):
 
 @pytest.mark.parametrize("kind", ["gln", "four contexts", "frozen"])
 def test_preconditioned_descent_ends_at_the_certified_optimum(kind):
-    network = FrozenReLUNetwork(12, 8)
-    if kind != "frozen":
-        contexts = HyperplaneGates(4, 2, seed=1) if kind == "gln" else HyperplaneGates(3, 4, seed=1)
-        network = GatedLinearNetwork(contexts.fit(SKEWED))
-    problem = svm_lc(SKEWED, Y, network) if kind == "frozen" else svm_gln(SKEWED, Y, network.gates())
+    makers = {"gln": gln, "four contexts": lambda d: gln(d, 3, 4), "frozen": lambda d: FrozenReLUNetwork(12, 8)}
+    network = makers[kind](SKEWED)
+    problem = problem_of(network, SKEWED)
     config = LossScaled(tolerance=0.01, max_steps=20_000, preconditioned=True)
     assert descend_to_limit(network, SKEWED, Y, config).end == "converged"
-    assert 1 - 1e-9 <= optimality_ratio(problem, network.effective_weights(), solve(problem).lower_bound) <= 1.01
+    assert 1 - 1e-9 <= ratio_of(network, problem, solve(problem).lower_bound) <= 1.01
 
 
 @pytest.mark.parametrize("kind", ["gln", "frozen"])
@@ -283,27 +285,22 @@ def test_linear_descent_ends_at_the_certified_svm(digits):
     descent = descend_to_limit(network, digits.X_train, digits.y_train)
     W = network.effective_weights()
     assert descent.end == "converged"
-    assert 1 - 1e-9 <= optimality_ratio(problem, W, solution.lower_bound) <= 1.002
+    assert 1 - 1e-9 <= ratio_of(network, problem, solution.lower_bound) <= 1.002
     assert alignment(W, solution.weights) >= 0.9999
     assert inconsistency(digits.X_val @ W[0], digits.X_val @ solution.weights[0]) <= 0.003
 
 
 @pytest.mark.parametrize(("kind", "momentum"), [("gln", True), ("gln", False), ("frozen relu", True)])
 def test_two_layers_fall_to_the_certified_optimum_from_above(digits, kind, momentum):
-    if kind == "gln":
-        network = gln(digits.X_pool)
-        problem = svm_gln(digits.X_train, digits.y_train, network.gates())
-    else:
+    network = gln(digits.X_pool)
+    if kind != "gln":
         learned = ReLUNetwork(65, 20, seed=1)
         train(learned, digits.X_train, digits.y_train)
         network = learned.freeze()
-        problem = svm_lc(digits.X_train, digits.y_train, network)
+    problem = problem_of(network, digits.X_train, digits.y_train)
     bound = solve(problem).lower_bound
     config = LossScaled(momentum=momentum, max_steps=20_000 if momentum else 1500)
-
-    def measure(network):
-        return {"ratio": optimality_ratio(problem, network.effective_weights(), bound)}
-
+    measure = lambda network: {"ratio": ratio_of(network, problem, bound)}  # noqa: E731
     table = descend_to_limit(network, digits.X_train, digits.y_train, config, measure=measure).table
     assert (table.ratio >= 1 - 1e-9).all()
     assert (0.5 / bound * (1 + 1e-9) >= table.normalised_margin).all()
@@ -317,7 +314,7 @@ def test_two_layers_fall_to_the_certified_optimum_from_above(digits, kind, momen
 def test_a_margin_asked_for_is_had_at_the_end_of_the_same_path(kind, percent):
     """The certificate ends the descent: later than the smoothing does, where that is too coarse, and else there."""
     coarse, exact = NETWORKS[kind]().double(), NETWORKS[kind]().double()
-    problem = (svm_gln if kind == "gln" else svm_lc)(X, Y, exact.gates() if kind == "gln" else exact)
+    problem = problem_of(exact)
     bound = solve(problem).lower_bound
     before = descend_to_limit(coarse, X, Y, LossScaled(tolerance=0.05)).table
     asked = LossScaled(tolerance=0.05, margin=0.5 / bound / (1 + percent / 100), max_steps=20_000)
@@ -325,7 +322,7 @@ def test_a_margin_asked_for_is_had_at_the_end_of_the_same_path(kind, percent):
     after = descent.table
     assert descent.end == "converged"
     assert after.normalised_margin.iloc[-1] >= asked.margin
-    assert optimality_ratio(problem, exact.effective_weights(), bound) <= 1 + percent / 100
+    assert ratio_of(exact, problem, bound) <= 1 + percent / 100
     enough = before.normalised_margin.iloc[-1] >= asked.margin
     assert enough == (percent == 5.0)
     same = before if enough else before.iloc[:-1]
@@ -356,7 +353,7 @@ def test_several_outputs_fall_to_the_certified_optimum_from_above(kind):
     """½‖w‖² over the least margin of all pairs: a bound of the optimum, and in the end next to it."""
     gates = HyperplaneGates(4, 2, seed=1).fit(X)
     if kind == "own":
-        network = ParallelNetwork([GatedLinearNetwork(gates, seed=seed) for seed in range(3)])
+        network = glns()
     elif kind == "frozen":
         network = ReLUNetwork(12, 8, seed=1).freeze()
         gates = network.gates()
@@ -453,22 +450,15 @@ def test_learned_gates_are_followed_across_kinks():
     network = ReLUNetwork(12, 8)
     descent = descend_to_limit(network, X, Y, LossScaled(tolerance=0.02, max_steps=20_000))
     assert descent.end == "converged"
-    problem = svm_lc(X, Y, network)
-    assert 1 <= optimality_ratio(problem, network.effective_weights(), solve(problem).lower_bound) < 1.3
+    problem = problem_of(network)
+    assert 1 <= ratio_of(network, problem, solve(problem).lower_bound) < 1.3
 
 
-def test_plain_descent_is_the_written_out_loop():
+def test_plain_descent_is_torchs_on_all_samples():
     network, twin = gln().double(), gln().double()
-    with torch.no_grad():
-        twin.readout.bias.zero_()
-    x, y = torch.as_tensor(X), torch.as_tensor(Y)
+    twin.readout.bias.requires_grad_(False).zero_()
     descent = descend_to_limit(network, X, Y, PlainDescent(lr=0.1, max_steps=20))
-    weights = [twin.hidden_weights[0], twin.readout.weight]
-    for _ in range(20):
-        loss = torch.log(1 + torch.exp(-y * twin(x))).mean()
-        with torch.no_grad():
-            for p, g in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-                p.sub_(0.1 * g)
+    torch_training(twin, X, Y, SGD(steps=20, batch_size=60, lr=0.1, lr_factor=1.0))
     torch.testing.assert_close(flat(network), flat(twin), rtol=1e-9, atol=1e-11)
     assert descent.end == "max_steps"
     assert descent.table.step.iloc[-1] == 20
@@ -575,10 +565,10 @@ def with_biases():
 @pytest.mark.mnist
 def test_the_published_cell_reaches_its_limit(mnist_root):
     task = load_binary("mnist", 500, seed=1, root=mnist_root)
-    network = GatedLinearNetwork(HyperplaneGates(10, 2, seed=1).fit(task.X_pool))
-    problem = svm_gln(task.X_train, task.y_train, network.gates())
+    network = gln(task.X_pool, 10)
+    problem = problem_of(network, task.X_train, task.y_train)
     solution = solve(problem)
     descend_to_limit(network, task.X_train, task.y_train, LossScaled(tolerance=0.01))
-    assert 1 <= optimality_ratio(problem, network.effective_weights(), solution.lower_bound) <= 1.01
+    assert 1 <= ratio_of(network, problem, solution.lower_bound) <= 1.01
     svm = problem.decision_function(solution.weights, task.X_val)
     assert inconsistency(network.decision_function(task.X_val), svm) <= 0.005

@@ -5,23 +5,9 @@ import pytest
 import scipy.optimize
 import torch
 
-from implicit_bias import (
-    GatedLinearNetwork,
-    HyperplaneGates,
-    InputError,
-    solve,
-    svm_gln,
-    train,
-)
+from implicit_bias import InputError, solve, svm_gln, train
 from implicit_bias.training.stationarity import stationarity
-from tests.cases import inputs
-
-X = inputs(n=60)
-Y = np.where(X[:, 0] > 0, 1.0, -1.0)
-
-
-def gln(d=X):
-    return GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(d))
+from tests.training.reference import X, Y, gln
 
 
 def balanced(network, problem, W):

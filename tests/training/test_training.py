@@ -1,3 +1,5 @@
+"""Training of one network."""
+
 import copy
 from dataclasses import replace
 from itertools import cycle
@@ -9,57 +11,32 @@ import torch
 from implicit_bias import SGD, Adam, GatedLinearNetwork, HyperplaneGates, InputError, ReLUNetwork, train
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
 from implicit_bias.gates import FunctionContexts
-from implicit_bias.training.losses import MARGIN_LOSSES, MARGIN_SLOPES
+from implicit_bias.training.losses import MARGIN_LOSSES
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates
 from implicit_bias.training.updates import SpanUpdates, WeightUpdates, updates_of
-from tests.cases import inputs
-
-X = inputs(n=60)
-Y = np.where(X[:, 0] > 0, 1.0, -1.0)
+from tests.training.reference import X, Y, gln, mean_loss, torch_training
 
 
-def gln():
-    return GatedLinearNetwork(HyperplaneGates(4, 2, seed=1).fit(X))
-
-
-@pytest.mark.parametrize(("loss", "momentum"), zip(MARGIN_LOSSES, (0.0, 0.9, 0.9, 0.0), strict=True))
-def test_training_is_the_published_loop(momentum, loss):
-    """Against the update written out: batches of a permutation an epoch, the rate divided by 4 at half time."""
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    zip(MARGIN_LOSSES, ({}, {"momentum": 0.9}, {"momentum": 0.9, "loader": True}, {"loader": True}), strict=True),
+)
+def test_training_is_the_published_loop(loss, options):
     network, twin = gln().double(), gln().double()
-    config = SGD(steps=30, batch_size=25, lr=0.1, momentum=momentum, loss=loss)
+    config = SGD(steps=30, batch_size=25, lr=0.1, loss=loss, **options)
     train(network, X, Y, config, seed=7)
-    generator = torch.Generator().manual_seed(7)
-    velocity = [torch.zeros_like(p) for p in twin.parameters()]
-    x, y = torch.as_tensor(X), torch.as_tensor(Y)
-    for epoch in range(10):
-        rate = 0.1 if epoch < 5 else 0.025
-        order = torch.randperm(60, generator=generator)
-        for start in (0, 25, 50):
-            batch = order[start : start + 25]
-            margins = y[batch] * twin(x[batch])
-            values = {
-                "logistic": torch.log(1 + torch.exp(-margins)),
-                "exponential": torch.exp(-margins),
-                "hinge": (1 - margins) * (margins < 1),
-                "squared": margins**2 - 2 * margins + 1,
-            }[loss]
-            gradients = torch.autograd.grad(values.mean(), list(twin.parameters()))
-            with torch.no_grad():
-                for v, p, g in zip(velocity, twin.parameters(), gradients, strict=True):
-                    v.mul_(momentum).add_(g)
-                    p.sub_(rate * v)
+    torch_training(twin, X, Y, config, seed=7)
     for p, q in zip(network.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
 
 
-def test_same_seed_same_weights_bit_for_bit_whatever_the_threads():
-    results = []
-    before = torch.get_num_threads()
+@pytest.mark.parametrize("make", [gln, lambda: [GaLU0Network(12, units, sharpness=2.0) for units in ([6, 6], [5, 3])]])
+def test_same_seed_same_weights_bit_for_bit_whatever_the_threads(make):
+    results, before = [], torch.get_num_threads()
     for threads, seed in ((1, 1), (2, 1), (1, 2)):
         torch.set_num_threads(threads)
-        network = gln()
-        train(network, X, Y, SGD(steps=50), seed=seed)
-        results.append(network.effective_weights())
+        networks = train(make(), X, Y, SGD(steps=50), seed=seed).networks
+        results.append([network.decision_function(X) for network in networks])
         assert torch.get_num_threads() == threads
     torch.set_num_threads(before)
     np.testing.assert_array_equal(results[0], results[1])
@@ -87,18 +64,6 @@ def test_history():
     assert history.seconds > 0
 
 
-def test_interrupted_training_keeps_the_network_and_says_so():
-    def stop(step, steps):
-        if step == 3:
-            raise KeyboardInterrupt
-
-    network = gln()
-    history = train(network, X, Y, SGD(steps=20), progress=stop)
-    assert history.interrupted
-    assert len(history.table) == 4
-    assert np.isfinite(network.decision_function(X)).all()
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -115,6 +80,7 @@ def test_interrupted_training_keeps_the_network_and_says_so():
         (lambda: SGD(lr=-1), "lr"),
         (lambda: SGD(momentum=1.0), "momentum"),
         (lambda: SGD(loss="focal"), "logistic, exponential"),
+        (lambda: SGD(loader=1), "loader must be True or False"),
     ],
 )
 def test_bad_input(call, words):
@@ -135,8 +101,8 @@ def test_weights_beyond_the_networks_numbers_are_refused():
 @pytest.mark.parametrize("loss", MARGIN_LOSSES)
 def test_slopes_are_those_of_autograd(loss):
     margins = torch.tensor([-800.0, -2.0, 0.0, 1.0, 1.5, 800.0], dtype=torch.float64, requires_grad=True)
-    MARGIN_LOSSES[loss](margins).sum().backward()
-    torch.testing.assert_close(MARGIN_SLOPES[loss](margins.detach()), margins.grad, rtol=1e-12, atol=0.0)
+    MARGIN_LOSSES[loss].value(margins).sum().backward()
+    torch.testing.assert_close(MARGIN_LOSSES[loss].slope(margins.detach()), margins.grad, rtol=1e-12, atol=0.0)
 
 
 def hyperplanes(units, contexts):
@@ -226,24 +192,6 @@ def test_the_way_follows_network_and_samples():
     }
 
 
-def test_a_loader_draws_a_seed_for_its_workers_before_each_permutation():
-    """Against the update written out: the batches of the published version of torch's DataLoader."""
-    network, twin = gln().double(), gln().double()
-    train(network, X, Y, SGD(steps=6, batch_size=25, lr=0.1, lr_factor=1.0, loader=True), seed=3)
-    generator = torch.Generator().manual_seed(3)
-    inputs, contexts = twin.tensors(X)
-    signs, descent = torch.as_tensor(Y), torch.optim.SGD(twin.parameters(), lr=0.1)
-    for _ in range(2):
-        torch.empty((), dtype=torch.int64).random_(generator=generator)
-        for batch in torch.randperm(60, generator=generator).split(25):
-            descent.zero_grad()
-            torch.nn.functional.softplus(-signs[batch] * twin(inputs[batch], contexts[batch])).mean().backward()
-            descent.step()
-    np.testing.assert_allclose(network.effective_weights(), twin.effective_weights(), rtol=1e-9, atol=1e-12)
-    with pytest.raises(InputError, match="loader must be True or False"):
-        SGD(loader=1)
-
-
 @pytest.mark.parametrize(
     ("make", "n"),
     [
@@ -293,21 +241,6 @@ AIMS = {
 }
 
 
-def loss_written_out(outputs, y, loss):
-    """The mean loss of outputs (b,) or (b, q), each term by its formula."""
-    if loss == "squared":
-        return ((outputs.reshape(len(y), -1) - y.reshape(len(y), -1)) ** 2).mean()
-    if outputs.ndim == 1:
-        return torch.log(1 + torch.exp(-y * outputs)).mean()
-    rows = torch.arange(len(y))
-    right = outputs[rows, y.long()]
-    if loss == "logistic":
-        return (torch.log(torch.exp(outputs).sum(1)) - right).mean()
-    others = outputs.clone()
-    others[rows, y.long()] = -torch.inf
-    return torch.clamp(1 + others.max(1).values - right, min=0).mean()
-
-
 @pytest.mark.parametrize(
     ("name", "config"),
     [*zip(AIMS, cycle(CONFIGS), strict=False), ("galu, signs", CONFIGS[1])],
@@ -316,25 +249,14 @@ def test_training_on_targets_is_torchs_loop(name, config):
     make, y, loss = AIMS[name]
     network, twin, config = make().double(), make().double(), replace(config, loss=loss)
     history = train(network, X, y, config, seed=7, every=9)
-    generator = torch.Generator().manual_seed(7)
+    torch_training(twin, X, y, config, seed=7)
     x, aims = torch.as_tensor(X), torch.as_tensor(y, dtype=torch.float64)
-    if isinstance(config, Adam):
-        optimiser = torch.optim.Adam(twin.parameters(), lr=config.lr)
-    else:
-        optimiser = torch.optim.SGD(twin.parameters(), lr=config.lr, momentum=config.momentum)
-    for epoch in range(10):
-        if isinstance(config, SGD) and epoch == 5:
-            optimiser.param_groups[0]["lr"] /= 4
-        for batch in torch.randperm(60, generator=generator).split(25):
-            optimiser.zero_grad()
-            loss_written_out(twin(x[batch]), aims[batch], loss).backward()
-            optimiser.step()
     for p, q in zip(network.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-10)
         assert p.grad is None
     table = history.table
     assert table.step.tolist() == [0, 9, 18, 27, 30]
-    assert table.loss.iloc[-1] == pytest.approx(float(loss_written_out(twin(x), aims, loss).detach()), rel=1e-9)
+    assert table.loss.iloc[-1] == pytest.approx(float(mean_loss(twin(x), aims, loss).detach()), rel=1e-9)
     assert table.norm.iloc[-1] == pytest.approx(twin.norm())
     wrong = {"classes": lambda: twin(x).argmax(1) != aims, "signs": lambda: twin(x) * aims <= 0}
     for kind, errs in wrong.items():
@@ -354,18 +276,12 @@ def test_labels_are_targets_of_the_squared_loss():
     assert "margin" not in reals.table
 
 
-def test_training_on_targets_nears_the_closed_form_and_can_be_interrupted():
+def test_training_on_targets_nears_the_closed_form():
     gates = GaLUNetwork(12, 2, seed=1).gates()
     best = least_squares(gates(X), TARGETS[:, 0]).loss
     network = GaLUNetwork(12, 2, seed=1).double()
     history = train(network, X, TARGETS[:, 0], Adam(steps=4000, batch_size=60, lr=1e-2), every=500)
     assert (1 - 1e-9) * best <= history.table.loss.iloc[-1] < 1.01 * best
-
-    def stop(step, steps):
-        if step == 2:
-            raise KeyboardInterrupt
-
-    assert train(network, X, TARGETS[:, 0], Adam(steps=40), progress=stop).interrupted
     assert len(train(network, X, TARGETS[:, 0], Adam(steps=0)).table) == 1
 
 
