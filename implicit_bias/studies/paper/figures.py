@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -184,7 +185,7 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
             look = style(model)
             ax.errorbar(place, means[-1], yerr=np.nan_to_num(least.std()), linewidth=1, markersize=3.5, **look)
         ax.plot(range(len(columns)), means, linestyle=dash, linewidth=0.8, color="0.6", zorder=0)
-    ax.set_xticks(range(len(columns)), [label for label, _, _ in columns], fontsize=6, rotation=30)
+    ax.set_xticks(range(len(columns)), [label for label, _, _ in columns], fontsize=7, rotation=30)
     ax.set_ylabel("least error (%)")
 
 
@@ -319,19 +320,20 @@ def _claims_figure(table: pd.DataFrame, title: str) -> Figure:
     shown = intervals(table)
     if not shown:
         raise InputError("the table holds too few draws for intervals")
-    drawing = Figure(figsize=(10, 0.19 * len(shown) + 1.3), layout="constrained")
+    labels = [fill(test.claim, 52, break_on_hyphens=False) for test, _ in shown]
+    drawing = Figure(figsize=(8, 0.3 * len(shown) + 1.3), layout="constrained")
     ax = drawing.subplots()
     for place, (test, outcome) in enumerate(shown):
         mean, colour = test.values.mean(), OUTCOMES[outcome]
-        (low, high), fill = test.interval, colour if test.split else "white"
+        (low, high), face = test.interval, colour if test.split else "white"
         ax.plot([low, high], [place, place], color=colour, linewidth=1)
-        ax.plot(mean, place, "o", markersize=4, color=colour, markerfacecolor=fill)
+        ax.plot(mean, place, "o", markersize=4, color=colour, markerfacecolor=face)
     ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.set_xscale("symlog", linthresh=1)
-    ticks = [-5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 10, 20]
+    ticks = [-5, -2, -1, 0, 1, 2, 5, 10, 20]
     ax.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
     ax.minorticks_off()
-    ax.set_yticks(range(len(shown)), [test.claim for test, _ in shown], fontsize=6)
+    ax.set_yticks(range(len(shown)), labels, fontsize=8)
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set(xlabel="how far above 0 (percentage points, 95 % interval)", title=title)
     handles = [Line2D([], [], color=colour, marker="o", markersize=4, label=name) for name, colour in OUTCOMES.items()]
