@@ -1,4 +1,4 @@
-"""From a margin problem to its certified solution: `solve`, several solvers, one certificate."""
+"""Certified solutions of margin problems: `solve`, several solvers, one certificate."""
 
 from implicit_bias.certificate import certify
 from implicit_bias.margin.solution import Certificate, Solution, Status

@@ -211,7 +211,7 @@ def _merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Soluti
 
 
 def _reason(problem: MarginProblem, best: Solution, attempts: list[Solution]) -> str:
-    """How the inconclusive ones of several attempts ended, and what keeps an INACCURATE gap from `tol`."""
+    """Explain how the inconclusive attempts ended, and what keeps an INACCURATE gap from `tol`."""
     inaccurate = best.status is Status.INACCURATE
     several = attempts if inaccurate else attempts[:-1]
     parts = [f"{one.solver} ended at a gap of {one.gap:.1e}" for one in several if len(attempts) > 1]
