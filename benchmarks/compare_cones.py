@@ -15,7 +15,7 @@ from common import alternately, run
 
 from implicit_bias import load_binary
 from implicit_bias.extensions.best_networks.relu.network import bound_of, network_of
-from implicit_bias.extensions.best_networks.relu.problem import patterned
+from implicit_bias.extensions.best_networks.relu.problem import cone_problem
 from implicit_bias.solvers.base import Options
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.native.cones import solve_in_cones
@@ -32,7 +32,7 @@ def compared(n: int, units: int, limit: int, root: str | None) -> dict[str, str]
     both, signs = np.vstack([patterns, patterns]), np.repeat([1.0, -1.0], len(patterns))
     ways: dict[str, Callable[[], Any]] = {"native": partial(solve_in_cones, X, y, both, signs, np.inf, TOLERANCE)}
     if n <= limit:
-        problem = patterned(X, y, both, signs)
+        problem = cone_problem(X, y, both, signs)
         ways["clarabel"] = partial(CVXPY_SOLVERS["CLARABEL"], problem, Options(TOLERANCE))
     taken, found = alternately(ways, 1, time.process_time)
     norms = {name: bound_of(network_of(answer.weights, signs > 0), X, y)[0] for name, answer in found.items()}

@@ -1,4 +1,4 @@
-"""How far two models agree: error, inconsistency, margins and alignment."""
+"""Metrics of models: error, inconsistency, normalised margin and alignment."""
 
 from typing import Any
 
@@ -19,8 +19,10 @@ __all__ = [
 
 
 def predictions(scores: Any) -> Array:
-    """Predicted labels of scores (n,): +1 where the score is positive, else −1 (a score of exactly 0 as well).
+    """Return the predicted labels of scores (n,): +1 for positive scores, else −1, also for a score of 0.
 
+    Examples
+    --------
     >>> from implicit_bias.metrics import predictions
     >>> predictions([0.3, -2.0, 0.0]).tolist()
     [1.0, -1.0, -1.0]
@@ -29,8 +31,10 @@ def predictions(scores: Any) -> Array:
 
 
 def error(scores: Any, y: Any) -> float:
-    """Fraction of samples whose predicted label is not y: scores (n,), y (n,) of −1 and +1.
+    """Return the fraction of misclassified samples, for scores (n,) and labels y (n,) of −1 and +1.
 
+    Examples
+    --------
     >>> from implicit_bias.metrics import error
     >>> error([0.3, -2.0, 1.0, -1.0], [1, -1, -1, -1])
     0.25
@@ -40,21 +44,25 @@ def error(scores: Any, y: Any) -> float:
 
 
 def inconsistency(scores_a: Any, scores_b: Any) -> float:
-    """Fraction of samples for which two models predict different labels: scores (n,) and (n,).
+    """Return the fraction of samples for which two models with scores (n,) predict different labels.
 
+    Examples
+    --------
     >>> from implicit_bias.metrics import inconsistency
     >>> inconsistency([1.0, 2.0, -1.0, -3.0], [5.0, -1.0, -2.0, -2.0])
     0.25
     """
     a, b = predictions(scores_a), predictions(scores_b)
     if len(a) != len(b):
-        raise InputError(f"the two models score {len(a)} and {len(b)} samples; score the same ones")
+        raise InputError(f"there are {len(a)} and {len(b)} scores; give scores of the same samples")
     return float(np.mean(a != b))
 
 
 def expected_inconsistency(error_a: float, error_b: float) -> float:
-    """Inconsistency of two models that err independently: e_a (1 − e_b) + e_b (1 − e_a).
+    """Return the inconsistency of two models with independent errors: e_a (1 − e_b) + e_b (1 − e_a).
 
+    Examples
+    --------
     >>> from implicit_bias.metrics import expected_inconsistency
     >>> round(expected_inconsistency(0.1, 0.2), 12)
     0.26
@@ -64,8 +72,12 @@ def expected_inconsistency(error_a: float, error_b: float) -> float:
 
 
 def normalised_margin(problem: MarginProblem, W: Any) -> float:
-    """min_i y_i (ΦW)_i / ‖W‖ in the problem's norm; at most 1/optimum, with equality at a solution. W (k, d).
+    """Return min_i y_i (ΦW)_i / ‖W‖ for weights W (k, d) and the problem's norm.
 
+    For a hard-margin problem with m_i = 1 and b = 0 it is at most 1/optimum, with equality at a solution.
+
+    Examples
+    --------
     >>> from implicit_bias import ConstantGate, svm_gln
     >>> from implicit_bias.metrics import normalised_margin
     >>> normalised_margin(svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate()), [[3.0, 0.0]])
@@ -75,35 +87,39 @@ def normalised_margin(problem: MarginProblem, W: Any) -> float:
     W = _of_size_one(as_floats(W, "weights", 2))
     size = problem.norm.value(W)
     if size == 0:
-        raise InputError("these weights have norm 0, so they have no normalised margin")
+        raise InputError("these weights have norm 0 and no normalised margin; give other weights")
     return float(problem.margins(W).min() / size)
 
 
 def alignment(W_a: Any, W_b: Any) -> float:
-    """Cosine ⟨W_a, W_b⟩ / (‖W_a‖ ‖W_b‖) of two weights of one shape (k, d), in Frobenius geometry.
+    """Return the cosine ⟨W_a, W_b⟩ / (‖W_a‖_F ‖W_b‖_F) of two weights (k, d).
 
+    Examples
+    --------
     >>> from implicit_bias.metrics import alignment
     >>> alignment([[1.0, 0.0]], [[2.0, 0.0]])
     1.0
     """
     a, b = as_floats(W_a, "weights", 2), as_floats(W_b, "weights", 2)
     if a.shape != b.shape:
-        raise InputError(f"weights of shapes {a.shape} and {b.shape} cannot be aligned")
+        raise InputError(f"the weights have shapes {a.shape} and {b.shape}; give weights of one shape")
     if not a.any() or not b.any():
-        raise InputError("weights that are all zero have no direction")
+        raise InputError("weights that are all zero have no direction; give other weights")
     a, b = _of_size_one(a), _of_size_one(b)
     return float(np.sum(a * b)) / float(np.linalg.norm(a) * np.linalg.norm(b))
 
 
 def _of_size_one(W: Array) -> Array:
-    """W over its largest entry, so that no square overflows or vanishes; zeros as they are."""
+    """Divide W by its largest entry, so that squares neither overflow nor underflow."""
     largest = np.abs(W).max()
     return W / largest if largest > 0 else W
 
 
 def optimality_ratio(problem: MarginProblem, W: Any, optimum: float) -> float:
-    """(‖W‖ / min margin) / optimum: 1 if W points to the max-margin solution, infinity if it does not separate.
+    """Return (‖W‖ / min_i y_i (ΦW)_i) / optimum: 1 at the max-margin solution, infinity if W does not separate.
 
+    Examples
+    --------
     >>> from implicit_bias import ConstantGate, svm_gln
     >>> from implicit_bias.metrics import optimality_ratio
     >>> problem = svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate())

@@ -71,7 +71,7 @@ def test_summary_over_seeds():
         (lambda: predictions([np.nan]), "NaN"),
         (lambda: error([1.0, 2.0], [1.0]), "1 labels for 2"),
         (lambda: inconsistency([1.0], [1.0, 2.0]), "score the same"),
-        (lambda: alignment([[1.0]], [[1.0, 2.0]]), "cannot be aligned"),
+        (lambda: alignment([[1.0]], [[1.0, 2.0]]), "give weights of one shape"),
         (lambda: alignment([[0.0]], [[1.0]]), "no direction"),
         (lambda: normalised_margin(problem("constant", "frobenius"), np.zeros((1, 12))), "norm 0"),
     ],

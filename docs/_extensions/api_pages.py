@@ -11,6 +11,7 @@ from typing import Any
 import sphinx.ext.autosummary
 from docutils import nodes
 from sphinx.addnodes import pending_xref
+from typeset import latex
 
 from tests.public import public_names
 
@@ -100,18 +101,19 @@ def write_index(path: Path) -> None:
         path.write_text(text)
 
 
-def formulas_as_literal_blocks(lines: list[str]) -> None:
-    """Indented paragraphs of a docstring's prose become literal blocks, in place."""
+def typeset_formulas(lines: list[str]) -> None:
+    """Turn the indented paragraphs of a docstring's prose into displayed formulas, in place."""
     result: list[str] = []
-    literal = sections = False
-    for before, line, after in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
-        sections = sections or set(after.strip()) == {"-"}
-        indented = line.startswith("    ")
-        if indented and not literal and not before.strip() and not sections:
-            result += ["::", ""]
-            literal = True
-        elif line.strip() and not indented:
-            literal = False
+    formula: list[str] = []
+    prose = True
+    for before, line, after in zip(["", *lines], [*lines, ""], [*lines[1:], "", ""], strict=True):
+        prose = prose and set(after.strip()) != {"-"}
+        if prose and line.startswith("    ") and (formula or not before.strip()):
+            formula.append(line.strip())
+            continue
+        if formula:
+            result += [".. math::", "", *(f"   {each}" for each in latex("\n".join(formula)).split("\n")), ""]
+            formula = []
         result.append(line)
     lines[:] = result
 
@@ -143,11 +145,11 @@ def escape(line: str) -> str:
 
 def mend(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Make a docstring written for readers of the source fit for reStructuredText."""
-    formulas_as_literal_blocks(lines)
+    typeset_formulas(lines)
     one_attribute_each(lines)
     literal = prompt = False
     for i, line in enumerate(lines):
-        if line == "::":
+        if line == ".. math::":
             literal = True
         elif literal and line.strip() and not line.startswith(" "):
             literal = False

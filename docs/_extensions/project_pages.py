@@ -38,13 +38,9 @@ def top(name: str, otherwise: str) -> str:
     return re.sub(r"\[([^\]]+)\]\((?!https?:|#)(?![\w/]+\.md)[^)]*\)|\[([^\]]+)\]\([A-Z]+\.md\)", r"\1\2", text)
 
 
-def mend(app: Any, name: str, source: list[str]) -> None:
-    """Links to the top level's own pages become text; pages that the index does not name join its reference."""
+def plain_links(app: Any, name: str, source: list[str]) -> None:
+    """Turn links to files of the top level into text, in place."""
     source[0] = re.sub(r"\[([^\]]+)\]\(\.\./[A-Z]+\.md[^)]*\)", r"\1", source[0])
-    if name == "index":
-        named = set(re.findall(r"^\S+$", source[0], flags=re.M)) | {"index"}
-        others = sorted(page.stem for page in Path(app.srcdir).glob("*.md") if page.stem not in named)
-        source[0] = source[0].replace("\nbenchmarks\n", "\n".join(["\nbenchmarks", *others, ""]))
 
 
 def link_pictures(app: Any, doctree: Any, name: str) -> None:
@@ -67,7 +63,6 @@ def setup(app: Any) -> dict[str, bool]:
         page = Path(app.srcdir) / name
         if not page.exists() or page.read_text() != text:
             page.write_text(text)
-    app.connect("source-read", mend)
+    app.connect("source-read", plain_links)
     app.connect("doctree-resolved", link_pictures)
-    app.connect("env-get-outdated", lambda *_: ["index"])
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,1 +1,1 @@
-"""Argument checks, files, memory, threads, rounding."""
+"""Argument checks, files, memory, threads and rounding."""

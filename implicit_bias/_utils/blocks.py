@@ -1,4 +1,4 @@
-"""Symmetric matrices in blocks: threads of OpenBLAS crash in products AAᵀ of 20 000 rows with hundreds of columns."""
+"""Block-wise symmetric matrices, because OpenBLAS threads crash in AAᵀ of 20 000 rows with hundreds of columns."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array
 
-#: Rows of a block.
+#: Number of rows of a block.
 ROWS = 4096
 
 
 def row_blocks(n: int, size: int = ROWS) -> list[slice]:
-    """Return slices of at most `size` rows that cover 0 … n − 1.
+    """Return slices of at most `size` rows that cover rows 0 … n − 1.
 
     >>> row_blocks(5000)
     [slice(0, 4096, None), slice(4096, 5000, None)]
@@ -22,7 +22,7 @@ def row_blocks(n: int, size: int = ROWS) -> list[slice]:
 def symmetric_blocks(
     n: int, entries: Callable[[slice, slice], Array], dtype: np.dtype | None = None, size: int = ROWS
 ) -> Array:
-    """Return a symmetric matrix (n, n) of doubles, or of `dtype`; `entries` computes blocks of the lower half.
+    """Return a symmetric matrix (n, n) of a dtype, float64 by default; `entries` computes blocks of the lower half.
 
     >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> symmetric_blocks(2, lambda rows, columns: A[rows] @ A[columns].T).tolist()

@@ -1,4 +1,4 @@
-"""Argument checks: bad input raises one sentence that names the fault and the remedy."""
+"""Argument checks, which raise InputError: one sentence that names the fault and the remedy."""
 
 import math
 import numbers
@@ -15,8 +15,10 @@ Array = NDArray[np.float64]
 
 
 class InputError(ValueError):
-    """Raised for every input that this toolkit refuses; its text names the remedy.
+    """Error of invalid input; its text names the remedy.
 
+    Examples
+    --------
     >>> from implicit_bias import InputError, load_binary
     >>> try:
     ...     load_binary("no such data")
@@ -26,26 +28,26 @@ class InputError(ValueError):
     """
 
 
-#: What converting the wrong things to numbers raises.
+#: Exceptions of failing conversions to numbers.
 CONVERSION_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
 
 
 def without_torch(values: Any) -> Any:
     """Return the numbers of a tensor, on any device, as an array; other values unchanged."""
-    # Without torch there are no tensors, and importing it takes seconds. Files, too, have a method `detach`.
+    # If torch is not loaded there are no tensors, and importing it takes seconds.
     torch = sys.modules.get("torch")
     return values.numpy(force=True) if torch is not None and isinstance(values, torch.Tensor) else values
 
 
 def _plain(values: Any) -> np.ndarray:
-    """Return an array; raise TypeError for a list with masked numbers, which NumPy would turn into NaN."""
+    """Return an array; raise TypeError for a list with masked numbers, which NumPy would convert to NaN."""
     if isinstance(values, list | tuple) and any(value is np.ma.masked for value in values):
         raise TypeError("masked")
     return np.asarray(without_torch(values))
 
 
 def as_reals(values: Any) -> Array:
-    """A float64 array of any shape; one of `CONVERSION_ERRORS` for what is masked, complex or no number."""
+    """Return a float64 array of any shape; raise one of `CONVERSION_ERRORS` for masked, complex or other values."""
     raw = _plain(values)
     if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
         raise TypeError(raw.dtype)
@@ -62,7 +64,7 @@ def dimensions(values: Any) -> int:
 
 
 def as_floats(values: Any, name: str, ndim: int) -> Array:
-    """A float64 array with `ndim` dimensions, finite and not empty."""
+    """Return a finite, non-empty float64 array with `ndim` dimensions."""
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
@@ -76,21 +78,21 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(array))[0]
         raise InputError(f"{name} holds NaN or infinity (first at index {tuple(map(int, bad))}); clean it first")
-    # Torch takes no arrays that cannot be written or run backwards; a single row counts as contiguous if it does.
+    # Torch does not support read-only arrays or negative strides, which a contiguous array of one row may have.
     array = np.require(array, requirements=["C", "W"])
     return array if min(array.strides) > 0 else array.copy()
 
 
 def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -> Array:
-    """Numbers (n,), a label or target of each sample."""
+    """Return numbers (n,), one label or target per sample."""
     column = as_floats(values, name, 1)
     if len(column) != samples:
-        raise InputError(f"{name} has {len(column)} {kind}s for {samples} samples; give one {kind} a sample")
+        raise InputError(f"{name} has {len(column)} {kind}s for {samples} samples; give one {kind} per sample")
     return column
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
-    """Labels −1 and +1, one per sample, of both classes unless `both` is False."""
+    """Return labels −1 and +1, one per sample; `both` requires samples of both classes."""
     listed = values
     if isinstance(values, np.ndarray):
         listed = values.ravel().tolist() if values.dtype.kind in "OTU" else []
@@ -103,12 +105,12 @@ def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> A
             f"{name} must hold −1 and +1, but holds {first}; BinaryTask.from_arrays converts any two classes"
         )
     if both and len(classes) < 2:
-        raise InputError(f"{name} holds one class only ({classes[0]:+g}); a margin needs samples of both")
+        raise InputError(f"{name} holds one class only ({classes[0]:+g}); give samples of both")
     return y
 
 
 def as_targets(y: Any, samples: int) -> Array:
-    """Targets (n, q) from (n,) or (n, q)."""
+    """Return targets (n,) or (n, q) as an array (n, q)."""
     Y = as_floats(y, "y", 2 if dimensions(y) == 2 else 1)
     if len(Y) != samples:
         raise InputError(f"y has {len(Y)} targets for {samples} samples; give one per sample")
@@ -117,7 +119,7 @@ def as_targets(y: Any, samples: int) -> Array:
 
 
 def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
-    """A float64 array of exactly this shape; NaN and infinity pass."""
+    """Return a float64 array of exactly this shape; NaN and infinity are allowed."""
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
@@ -128,14 +130,14 @@ def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
 
 
 def finite(kernel: Array) -> Array:
-    """The kernel (n, n), unless its squares overflow."""
+    """Return the kernel (n, n); raise InputError if an entry has overflowed."""
     if not np.isfinite(kernel).all():
         raise InputError("the squares of these features overflow; scale the inputs down")
     return kernel
 
 
 def as_rows(rows: Any, samples: int) -> np.ndarray:
-    """The indices that a mask, indices or a slice choose of the samples, at least one."""
+    """Return the indices of the samples that a mask, indices or a slice select, at least one."""
     try:
         chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
     except (IndexError, TypeError, ValueError):
@@ -145,14 +147,14 @@ def as_rows(rows: Any, samples: int) -> np.ndarray:
     return chosen
 
 
-#: Smallest size of features whose sums, and weights of the inverse size, stay in floating point.
+#: Smallest size of features for which sums, and weights of the inverse size, do not overflow.
 SMALLEST = 1e-280
-#: Largest such size.
+#: Largest size of features for which sums do not overflow.
 LARGEST = 1e280
 
 
 def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = LARGEST) -> None:
-    """Refuse sizes (n,) so large or small that the answer would leave floating point; zeros pass."""
+    """Raise InputError if a nonzero size is so large or small that results could overflow or underflow."""
     used = sizes[sizes != 0]
     if used.size and not (used.min() >= least and used.max() <= most):
         raise InputError(
@@ -162,7 +164,7 @@ def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = 
 
 
 def as_positives(values: Any, count: int, name: str) -> float | Array:
-    """One positive finite number, or an array of them, shape (count,)."""
+    """Return a positive finite number, or an array (count,) of them."""
     if isinstance(values, numbers.Real) or not hasattr(values, "__len__"):
         return as_positive(values, name)
     array = as_floats(values, name, 1)
@@ -174,7 +176,7 @@ def as_positives(values: Any, count: int, name: str) -> float | Array:
 
 
 def as_path(value: Any, name: str) -> Path:
-    """A path from a string or path object."""
+    """Return a path from a string or path object."""
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(f"{name} must be a path, not {shown(value)}")
     path = Path(os.fsdecode(value))
@@ -183,12 +185,12 @@ def as_path(value: Any, name: str) -> Path:
     except UnicodeEncodeError:
         text = b"\0"
     if b"\0" in text or len(text) >= 4096:
-        raise InputError(f"{name} must be a path, but {value!a:.80} is too long or has characters that no path holds")
+        raise InputError(f"{name} must be a path, but {value!a:.80} is too long or has invalid characters")
     return path
 
 
 def as_file(value: Any) -> Path:
-    """The path of an existing file."""
+    """Return the path of an existing file."""
     path = as_path(value, "the file")
     try:
         found = path.is_file()
@@ -200,19 +202,19 @@ def as_file(value: Any) -> Path:
 
 
 def as_seed(seed: Any) -> int:
-    """A seed as a whole number from 0 to 2⁶³ − 1."""
+    """Return a seed, an integer from 0 to 2⁶³ − 1."""
     return as_count(seed, "seed", least=0, most=2**63 - 1, limit="2^63 − 1")
 
 
 def check_size(entries: int, what: str) -> None:
-    """Refuse arrays of more than 2³¹ numbers (16 GiB), which a slip of the keyboard asks for."""
+    """Raise InputError for arrays of more than 2³¹ numbers (16 GiB), which most likely are mistakes."""
     if entries > 2**31:
         count = f"{entries:.1e}" if entries < 2**1000 else "far too many"
-        raise InputError(f"{what} would hold {count} numbers; ask for fewer units, contexts or samples")
+        raise InputError(f"{what} would hold {count} numbers; use fewer units, contexts or samples")
 
 
 def as_count(value: Any, name: str, least: int = 1, most: int | None = None, limit: str = "") -> int:
-    """A whole number of at least `least` and at most `most`, which errors call `limit`."""
+    """Return an integer from `least` to `most`; messages call the latter `limit`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
     count = int(value)
@@ -222,12 +224,12 @@ def as_count(value: Any, name: str, least: int = 1, most: int | None = None, lim
 
 
 def as_number_of(value: Any, name: str) -> int:
-    """A whole number from 1 to 10¹⁰⁰, which a float can represent in formulas."""
+    """Return an integer from 1 to 10¹⁰⁰, for formulas in floating point."""
     return as_count(value, name, most=10**100, limit="10^100")
 
 
 def shown(value: Any) -> str:
-    """A value for an error's text: the first line of what it prints as, shortened."""
+    """Return the text of a value for an error message: the first line of its repr, shortened."""
     try:
         text = repr(value)
     except ValueError:
@@ -237,7 +239,7 @@ def shown(value: Any) -> str:
 
 
 def as_real(value: Any) -> float:
-    """A real number as a float; NaN for what is none, and for whole numbers and fractions beyond floats."""
+    """Return a real number as a float; NaN for other values and for numbers that overflow."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return math.nan
     try:
@@ -247,18 +249,18 @@ def as_real(value: Any) -> float:
 
 
 def as_positive(value: Any, name: str, infinite: bool = False, zero: bool = False) -> float:
-    """A positive real number, finite unless `infinite`; 0, too, with `zero`."""
+    """Return a positive real number; `infinite` allows infinity, and `zero` allows 0."""
     number = as_real(value)
-    # Longer floats than ours may overflow, or vanish.
-    least = number > 0 or (zero and number == 0 and value == 0)
-    if not least or (math.isinf(number) and not (infinite and value == number)):
+    # A nonzero value of higher precision may become 0 or infinity as a float; both comparisons exclude this.
+    valid = number > 0 or (zero and number == 0 and value == 0)
+    if not valid or (math.isinf(number) and not (infinite and value == number)):
         kind = "number of at least 0" if zero else "positive number"
         raise InputError(f"{name} must be a {kind}{' or infinity' if infinite else ''}, not {shown(value)}")
     return number
 
 
 def context_bits(contexts: Any) -> int:
-    """The b of 2^b contexts."""
+    """Return b for 2^b contexts; raise InputError unless their number is a power of two."""
     count = as_count(contexts, "contexts", most=2**62, limit="2^62, so that they can be numbered")
     if count & (count - 1):
         raise InputError(f"contexts must be a power of two (1, 2, 4, 8, …), not {shown(count)}")
@@ -266,13 +268,13 @@ def context_bits(contexts: Any) -> int:
 
 
 def check_callable(value: Any, name: str) -> None:
-    """Refuse what is neither None nor a function."""
+    """Raise InputError unless a value is None or callable."""
     if value is not None and not callable(value):
         raise InputError(f"{name} must be a function, not {shown(value)}")
 
 
 def as_fraction(value: Any, name: str) -> float:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1."""
     number = as_real(value)
     if not 0 <= number <= 1:
         raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
@@ -280,7 +282,7 @@ def as_fraction(value: Any, name: str) -> float:
 
 
 def as_probability(value: Any, name: str = "delta") -> float:
-    """A number strictly between 0 and 1; at least 1e-100, for smaller ones leave floating point in formulas."""
+    """Return a number strictly between 0 and 1, and at least 1e-100, because formulas underflow for smaller ones."""
     number = as_real(value)
     if not 1e-100 <= number < 1:
         least = " (at least 1e-100)" if 0 < number < 1 else ""
@@ -289,7 +291,7 @@ def as_probability(value: Any, name: str = "delta") -> float:
 
 
 def one_of(value: Any, known: Iterable[str], what: str) -> str:
-    """`value`, if it is one of the `known` names."""
+    """Return `value`; raise InputError unless it is one of the `known` names."""
     names = list(known)
     if not isinstance(value, str) or value not in names:
         raise InputError(f"unknown {what} {value!r}; known: {', '.join(names)}")

@@ -1,6 +1,7 @@
-"""Writing results, to a temporary file first, then renamed, so that nothing half-written is ever seen; and archives.
+"""Atomic writing of files, and archives.
 
-Archives are files of arrays: NumPy's npz format with a JSON text inside; loading executes no code.
+A file is written under a temporary name and then renamed, so that it is never seen incomplete. An archive is an npz
+file of arrays with a JSON text; loading one executes no code.
 """
 
 import io
@@ -21,14 +22,14 @@ from implicit_bias._utils.checks import InputError, as_file, as_path
 from implicit_bias._utils.memory import TooLargeError, check_memory
 from implicit_bias._utils.version import __version__
 
-#: How many times its size the content of a compressed file can be, a little above what deflation reaches.
-DENSEST = 1100
+#: Largest compression ratio of an npz member, slightly above the maximum of deflation.
+MAX_COMPRESSION_RATIO = 1100
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Write `content` to a temporary file beside `path` and rename it to `path`.
+    """Write `content` to a temporary file next to `path` and rename it to `path`.
 
-    Raises InputError if the folder cannot be created or written; an earlier file at `path` then stays as it was.
+    If the folder cannot be created or written, InputError is raised and an earlier file at `path` does not change.
 
     >>> import tempfile, pathlib
     >>> folder = tempfile.mkdtemp()
@@ -42,7 +43,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary file beside `path` to write to, which is renamed to `path` if the block ends well, else removed.
+    """Yield a temporary file next to `path`; rename it to `path` if the block succeeds, else remove it.
 
     >>> target = Path(tempfile.mkdtemp(), "a.txt")
     >>> with replacing(target) as temporary:
@@ -72,7 +73,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def require_writable(folder: str | os.PathLike[str]) -> Path:
-    """The folder, created if need be; refused before any long work if it cannot be written.
+    """Return a folder, created if necessary; raise InputError if it cannot be written.
 
     >>> require_writable(tempfile.mkdtemp()).is_dir()
     True
@@ -88,9 +89,9 @@ def require_writable(folder: str | os.PathLike[str]) -> Path:
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """The arrays of an open NPZ file, each read on first access and none of them pickled.
+    """Arrays of an open npz file, each read on access, without pickle.
 
-    The announced size of an array is compared with the content of the file before memory is taken.
+    The size of an array in its header is compared with the size of the file before memory is allocated.
     """
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
@@ -103,8 +104,9 @@ class Arrays(Mapping[str, np.ndarray]):
             header = {(1, 0): read_array_header_1_0, (2, 0): read_array_header_2_0}[read_magic(member)]
             shape, _, dtype = header(member)
             size = math.prod(shape) * dtype.itemsize
-            if size != info.file_size - member.tell() or info.file_size > DENSEST * (info.compress_size + 1):
-                raise ValueError("an array is announced that the file does not hold")
+            dense = info.file_size > MAX_COMPRESSION_RATIO * (info.compress_size + 1)
+            if size != info.file_size - member.tell() or dense:
+                raise ValueError("an array is larger than the file")
         check_memory(size, f"its array {name!r}", "free some, or save a smaller one")
         with self.archive.open(info) as member:
             return np.asarray(read_array(member, allow_pickle=False))
@@ -117,7 +119,7 @@ class Arrays(Mapping[str, np.ndarray]):
 
 
 def finite_numbers(values: Any, name: str) -> np.ndarray:
-    """An array of finite numbers, of any shape and type: what a file holds of gates and solutions."""
+    """Return an array of any shape and real dtype; raise InputError unless all numbers are finite."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
         raise InputError(f"{name} must hold finite numbers")
@@ -126,14 +128,14 @@ def finite_numbers(values: Any, name: str) -> np.ndarray:
 
 @contextmanager
 def open_arrays(file: Path) -> Iterator[Arrays]:
-    """The arrays of an NPZ file; a damaged one provokes errors of many kinds, while it is open as well."""
+    """Yield the arrays of an npz file; a damaged file raises exceptions of many types, also inside the block."""
     with zipfile.ZipFile(file) as archive:
         yield Arrays(archive)
 
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Turn whatever the content of a file provokes into one sentence: a damaged file raises errors of many kinds.
+    """Convert every exception of the block into an InputError, because damaged files raise exceptions of many types.
 
     >>> with reading("a.npz", "solution"):
     ...     {}["weights"]
@@ -153,7 +155,7 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
 def write_archive(
     path: str | os.PathLike[str], kind: str, about: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> Path:
-    """Write arrays, and in the array `about`, as JSON: the format `kind` ("problem 1"), our version, and `about`."""
+    """Write arrays and, as JSON in the array `about`, the format `kind` ("problem 1"), the version and `about`."""
     text = json.dumps({"format": f"implicit_bias {kind}", "implicit_bias": __version__} | about, allow_nan=False)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, about=np.array(text), **arrays)  # type: ignore[arg-type]
@@ -162,10 +164,9 @@ def write_archive(
 
 @contextmanager
 def open_archive(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[dict[str, Any], Arrays]]:
-    """Open what `write_archive` wrote to `path` as this `kind`: about and arrays, each read on first access.
+    """Open an archive of this `kind`; yield `about` and the arrays, each read on access.
 
-    Raises InputError if the file is missing, damaged or of another kind; also for what its content provokes in the
-    block.
+    InputError is raised if the file is missing, damaged or of another kind, and for every exception of the block.
 
     >>> import numpy as np, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "example.npz")

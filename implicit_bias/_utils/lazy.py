@@ -1,4 +1,4 @@
-"""Packages whose public names are listed in a stub, `__init__.pyi`, and loaded from their modules on first use."""
+"""Lazy packages: their public names are listed in a stub, `__init__.pyi`, and loaded on first use."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,14 +8,14 @@ import lazy_loader
 
 
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of the package whose `__init__` is `file`.
+    """Return `__getattr__` and `__dir__` of a lazy package whose `__init__` is `file`.
 
-    A name that needs torch raises MissingError in an installation without torch; a star import leaves it out.
+    Without torch, a name that needs it raises MissingError, and a star import skips it.
     """
     load, listed, names = lazy_loader.attach_stub(package, file)
 
     def __getattr__(name: str) -> Any:  # noqa: N807
-        # Importing this module loads NumPy, which `import implicit_bias` alone does not need.
+        # Imported here because it loads NumPy, which `import implicit_bias` alone does not need.
         from implicit_bias._utils.missing import MissingError, torch_is_needed
 
         if name == "__all__":

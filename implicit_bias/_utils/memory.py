@@ -1,22 +1,22 @@
-"""Free memory: a task that needs more is refused before it starts."""
+"""Free memory, and a check of it before large allocations."""
 
 import math
 from pathlib import Path
 
 from implicit_bias._utils.checks import InputError
 
-#: Linux's own account of its memory.
+#: Memory of a Linux system.
 SYSTEM = Path("/proc/meminfo")
-#: Limits of a Linux container.
+#: Memory limits of a Linux container.
 CONTAINER = Path("/sys/fs/cgroup")
 
 
 class TooLargeError(InputError):
-    """Raised for what this machine has no memory for."""
+    """Error of a computation that needs more than the free memory."""
 
 
 def free_memory() -> float:
-    """Bytes that can still be taken; infinity where the system does not tell.
+    """Return the free memory in bytes; infinity if it is unknown.
 
     >>> free_memory() > 0
     True
@@ -36,14 +36,14 @@ def _container() -> float:
     try:
         most, used = (int((CONTAINER / f"memory.{name}").read_text()) for name in ("max", "current"))
         rows = dict(line.split() for line in (CONTAINER / "memory.stat").read_text().splitlines())
-        # Files that are only kept because there was room count as used.
+        # `current` includes the file cache, which can be freed.
         return float(max(0, most - used + int(rows.get("inactive_file", 0))))
     except (OSError, ValueError):
         return math.inf
 
 
 def check_memory(need: float, what: str, remedy: str, free: float | None = None) -> None:
-    """Refuse what needs more bytes than are free: `free`, where it is not this machine's memory.
+    """Raise TooLargeError if `need` bytes exceed `free`, by default the free memory of this machine.
 
     >>> check_memory(6.1 * 2**30, "this", "use fewer units", free=3 * 2**30)
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""The error of what needs torch in an installation without it."""
+"""Error message for functions that need torch in an installation without it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from implicit_bias._utils.checks import InputError
 
 
 class MissingError(InputError, ImportError):
-    """Raised for what needs a package that is not installed."""
+    """Error of a function that needs a package which is not installed."""
 
 
 @contextmanager
 def torch_is_needed(what: str) -> Iterator[None]:
-    """Turn a failing import of torch or torchvision in a block into a MissingError that names what needs it.
+    """Convert a failing import of torch or torchvision in the block into a MissingError about `what`.
 
     >>> with torch_is_needed("this"):
     ...     import torch.nonsense

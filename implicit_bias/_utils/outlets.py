@@ -1,4 +1,4 @@
-"""Standard output and error that outlive their readers."""
+"""Standard output and error that ignore a closed pipe."""
 
 import os
 import sys
@@ -9,26 +9,26 @@ from typing import IO, Any, TextIO, cast
 
 
 class Outlet:
-    """A stream of text that goes on where its reader goes away: the rest is lost, and the work is not."""
+    """Text stream that discards its output once its pipe is closed, so that the computation continues."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.unread = stream, False
 
     def write(self, text: str) -> int:
-        """Write, or lose, a text."""
-        self._kept(self.stream.write, text)
+        """Write a text, or discard it if the pipe is closed."""
+        self._without_pipe_errors(self.stream.write, text)
         return len(text)
 
     def flush(self) -> None:
-        """Let go of what was written."""
-        self._kept(self.stream.flush)
+        """Flush the stream."""
+        self._without_pipe_errors(self.stream.flush)
 
-    def _kept(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def _without_pipe_errors(self, action: Callable[..., Any], *arguments: Any) -> None:
         try:
             action(*arguments)
         except BrokenPipeError:
             self.unread = True
-            # What the stream still holds goes there, too, now or when Python ends.
+            # The stream's buffer is flushed to the null device, now or when Python ends.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.stream.fileno())
             os.close(nowhere)
@@ -39,7 +39,7 @@ class Outlet:
 
 @contextmanager
 def outlets() -> Iterator[tuple[Outlet, Outlet]]:
-    """Standard output and error as outlets, until the block ends.
+    """Replace standard output and error by outlets in the block.
 
     >>> with outlets() as (out, err):
     ...     print("read", file=sys.stdout)

@@ -1,7 +1,7 @@
-"""Sums and products with bounds of their rounding: as doubles at a share per term, as pairs of doubles at nearly none.
+"""Sums and products with bounds of their rounding errors, in doubles or more precisely in pairs of doubles.
 
-Error-free transformations (Dekker 1971; Ogita, Rump & Oishi 2005) and, for matrices, slices of so few bits that their
-products have none to round (Ozaki, Ogita, Oishi & Rump 2012).
+The methods are error-free transformations (Dekker 1971; Ogita, Rump & Oishi 2005) and, for matrix products, slices of
+so few bits that their products are exact (Ozaki, Ogita, Oishi & Rump 2012).
 """
 
 import numpy as np
@@ -9,19 +9,18 @@ import numpy as np
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.scaling import TINY
 
-#: The relative rounding of one operation.
+#: Unit roundoff u, the relative error of one operation.
 UNIT = float(np.finfo(float).eps) / 2
-#: The most slices of a matrix: 8 of about 20 bits reach far beyond two doubles.
-SLICES = 8
-#: What the terms beyond the last slice, and the rounding of the second double, amount to at most in a sum of terms
-#: of size 1, per term.
-REST = 2.0**-90
-#: A power of two below all products of floats.
-NOWHERE = 5000
+#: Largest number of slices of a matrix; 8 slices of about 20 bits are far more precise than two doubles.
+MAX_SLICES = 8
+#: Error bound per term of size 1 in a sum: what the slices omit, and the rounding of the second double.
+ERROR_PER_TERM = 2.0**-90
+#: Exponent whose negative is below those of all products of floats.
+BELOW_ALL = 5000
 
 
 def share(terms: float) -> float:
-    """γ_m = mu/(1 − mu): the rounding of m additions, in any order, as a share of the sum of the terms' sizes.
+    """Return γ_m = mu/(1 − mu): the error bound of m additions, in any order, relative to the sum of the terms' sizes.
 
     >>> share(1) == UNIT / (1 - UNIT)
     True
@@ -30,7 +29,7 @@ def share(terms: float) -> float:
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """s + e = a + b exactly, s the rounded sum.
+    """Return the rounded sum s and its error e, with s + e = a + b exactly.
 
     >>> two_sum(np.array(1.0), np.array(1e-20))
     (np.float64(1.0), np.float64(1e-20))
@@ -41,7 +40,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """p + e = ab exactly, p the rounded product; no size may exceed 2^990.
+    """Return the rounded product p and its error e, with p + e = ab exactly, for sizes up to 2^990.
 
     >>> p, e = two_product(np.array(1.0 + 2.0**-30), np.array(1.0 + 2.0**-30))
     >>> float(p), float(e) == 2.0**-60
@@ -53,14 +52,14 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _halves(a: Array) -> tuple[Array, Array]:
-    """a as a sum of two numbers of 26 bits."""
+    """Split a into a sum of two numbers of 26 bits."""
     large = a * 134217729.0
     upper = large - (large - a)
     return upper, a - upper
 
 
 def pair_sum(upper: Array, lower: Array) -> tuple[Array, Array, Array]:
-    """Σ_j (upper_ij + lower_ij) over the last axis as the sum of two arrays, and a bound of their error.
+    """Return Σ_j (upper_ij + lower_ij), over the last axis, as the sum of two arrays, and a bound of its error.
 
     >>> upper, lower, error = pair_sum(np.array([1e20, 1.0, -1e20]), np.zeros(3))
     >>> float(upper + lower), float(error) < 1e-12
@@ -77,15 +76,15 @@ def pair_sum(upper: Array, lower: Array) -> tuple[Array, Array, Array]:
 
 
 def precise_product(A: Array, B: Array) -> tuple[Array, Array, Array]:
-    """AB (m, p) for A (m, n) and B (n, p) as the sum of two arrays, and a bound of its error, far below u².
+    """Return AB (m, p), for A (m, n) and B (n, p), as the sum of two arrays, and a bound of its error, far below u².
 
-    Each matrix is cut into slices of so few bits that the sums of their products are exact in doubles.
+    Each matrix is split into slices of so few bits that the products of slices are exact in doubles.
 
     >>> upper, lower, error = precise_product(np.array([[1e20, 1.0, -1e20]]), np.ones((3, 1)))
     >>> float(upper[0, 0] + lower[0, 0]), bool(error[0, 0] < 1e-5)
     (1.0, True)
     """
-    # Powers of two that make the columns of A about 1, and then its rows and the columns of B at most 1.
+    # Powers of two scale the columns of A to about 1, then its rows and the columns of B to at most 1.
     middle = _exponents(A, 0)
     A, B = np.ldexp(A, -middle), np.ldexp(B * np.any(A, axis=0, keepdims=True).T, middle.T)
     rows, columns = _exponents(A, 1), _exponents(B, 0)
@@ -101,21 +100,21 @@ def precise_product(A: Array, B: Array) -> tuple[Array, Array, Array]:
             lower += lost
     by = rows + columns
     with np.errstate(over="ignore", under="ignore"):
-        # What vanishes of A beside the largest of its column meets as much as the largest of B.
-        error = np.ldexp(n * REST, by) + np.ldexp(n * TINY, columns) + n * TINY
+        # The second term bounds the underflow of entries of A that are tiny compared with their column.
+        error = np.ldexp(n * ERROR_PER_TERM, by) + np.ldexp(n * TINY, columns) + n * TINY
         return np.ldexp(upper, by), np.ldexp(lower, by), error
 
 
 def _exponents(A: Array, axis: int) -> np.ndarray:
-    """The e with 2^(e−1) ≤ max |a| < 2^e along an axis, below all of them for zeros; kept as an axis of length 1."""
+    """Return e with 2^(e−1) ≤ max |a| < 2^e along an axis, which is kept with length 1; −BELOW_ALL for zeros."""
     largest, e = np.frexp(np.abs(A).max(axis=axis, keepdims=True))
-    return np.where(largest == 0, -NOWHERE, e)
+    return np.where(largest == 0, -BELOW_ALL, e)
 
 
 def _slices(A: Array, bits: int) -> list[Array]:
-    """Arrays that add up to A, |a| ≤ 1, up to 2^(−bits·SLICES): the s-th of multiples of 2^(−bits·s), s = 1, 2, …"""
+    """Split A, |a| ≤ 1, into slices s = 1, 2, …: multiples of 2^(−bits·s) with sum A up to 2^(−bits·MAX_SLICES)."""
     found: list[Array] = []
-    while len(found) < SLICES and (A.any() or not found):
+    while len(found) < MAX_SLICES and (A.any() or not found):
         anchor = 1.5 * 2.0 ** (52 - bits * (len(found) + 1))
         top = (A + anchor) - anchor
         found.append(top)

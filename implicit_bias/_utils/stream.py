@@ -1,8 +1,8 @@
-"""torch's random stream on the CPU in NumPy, bit for bit, so that what was published with it needs no torch.
+"""torch's random numbers on the CPU, computed by NumPy bit for bit, so that published experiments do not need torch.
 
-The words are those of the Mersenne twister (mt19937). torch turns them into numbers of its own: 24 bits of a word are a
-uniform float32; normal ones are Box & Muller's, in float32 by the polynomials of the Cephes library with fused
-multiplications, as torch has them for processors with AVX2.
+The generator is the Mersenne twister (mt19937) with 32-bit words. A uniform float32 is made of 24 bits of a word.
+Normal numbers use the Box-Muller method in float32, with the polynomials of the Cephes library and fused
+multiply-add, like torch on processors with AVX2.
 """
 
 import numpy as np
@@ -13,44 +13,47 @@ from implicit_bias._utils.checks import as_seed
 Floats = NDArray[np.float32]
 f32 = np.float32
 
-#: Cephes' logf, cosf and sinf: the coefficients of the highest power first; ln 2 and π/4 as sums of short numbers.
+#: Coefficients of Cephes' logf, the highest power first.
 LOG = (
     *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1),
     *(2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
 )
+#: Coefficients of Cephes' cosf.
 COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+#: Coefficients of Cephes' sinf.
 SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+#: ln 2 as a sum of short numbers.
 LN2 = (0.693359375, -2.12194440e-4)
+#: π/4 as a sum of short numbers.
 QUARTER_PI = (0.78515625, 2.4187564849853515625e-4, 3.77489497744594108e-8)
-#: Normal numbers are drawn in blocks of this size; fewer one pair at a time, in doubles.
+#: Block size of normal numbers; torch draws fewer numbers in pairs, in doubles.
 BLOCK = 16
 
 
 class TorchStream:
-    """The numbers that `torch.Generator().manual_seed(seed)` leads to.
+    """Random numbers of `torch.Generator().manual_seed(seed)`.
 
-    Normal numbers in float32 are torch's to the last bit where the processor has AVX2; elsewhere torch itself rounds
-    otherwise.
+    Normal numbers in float32 equal torch's bit for bit on processors with AVX2; on others torch rounds differently.
 
     >>> [f"{u:.4f}" for u in TorchStream(1).uniform(3)]  # torch.rand(3) after torch.manual_seed(1)
     ['0.7576', '0.2793', '0.4031']
     """
 
     def __init__(self, seed: int) -> None:
-        # Of a longer seed torch takes the last 32 bits.
+        # torch uses the last 32 bits of a seed.
         self.twister = np.random.RandomState(as_seed(seed) % 2**32)
         self.spare: float | None = None
 
     def words(self, count: int) -> NDArray[np.uint32]:
-        """Whole numbers of 32 bits."""
+        """Draw 32-bit integers."""
         return self.twister.randint(0, 2**32, size=count, dtype=np.uint32)
 
     def uniform(self, count: int) -> Floats:
-        """U(0, 1) in float32, as `tensor.uniform_()`: a word each."""
+        """Draw from U(0, 1) in float32, like `tensor.uniform_()`, one word per number."""
         return (self.words(count) & np.uint32(2**24 - 1)).astype(f32) * f32(2.0**-24)
 
     def permutation(self, count: int) -> NDArray[np.int64]:
-        """Permutation of `torch.randperm` and `torch.utils.data.random_split`, for less than 2³²/20 numbers."""
+        """Draw the permutation of `torch.randperm` and `torch.utils.data.random_split`, for count < 2³²/20."""
         order = np.arange(count)
         for i, word in enumerate(self.words(max(count - 1, 0)).tolist()):
             j = i + word % (count - i)
@@ -58,7 +61,7 @@ class TorchStream:
         return order
 
     def normal(self, count: int, deviation: float) -> Floats:
-        """N(0, deviation²), as `normal_` of a new tensor."""
+        """Draw from N(0, deviation²) in float32, like `normal_` of a new tensor."""
         if count < BLOCK:
             return np.array([self._one() * deviation for _ in range(count)], dtype=f32)
         whole = count - count % BLOCK
@@ -70,7 +73,7 @@ class TorchStream:
         return drawn * f32(deviation)
 
     def _one(self) -> float:
-        """One number from doubles of 53 bits, two words each; the second of a pair is kept for the next call."""
+        """Draw one normal number in doubles of two words each; the second of a pair is kept for the next call."""
         if self.spare is None:
             high, low = self.words(4).astype(np.uint64).reshape(2, 2).T
             turn, u = ((high << np.uint64(32) | low) & np.uint64(2**53 - 1)) * 2.0**-53
@@ -82,14 +85,14 @@ class TorchStream:
 
 
 def _box_muller(u: Floats) -> Floats:
-    """Normal numbers: of each 16 uniform ones, the first 8 give the radii and the others the angles of 8 pairs."""
+    """Return normal numbers: in each block of 16 uniform ones, 8 give the radii and 8 the angles of 8 pairs."""
     first, second = u.reshape(-1, 2, BLOCK // 2).transpose(1, 0, 2)
     radius, (sin, cos) = np.sqrt(f32(-2) * _log(f32(1) - first)), _sin_cos(f32(2 * np.pi) * second)
     return np.stack([radius * cos, radius * sin], axis=1).ravel()
 
 
 def _fused(a: Floats, b: Floats | f32, c: Floats | f32) -> Floats:
-    """ab + c, rounded once: the product is exact in doubles."""
+    """Return ab + c, rounded once, because the product is exact in doubles."""
     return (np.multiply(a, b, dtype=np.float64) + c).astype(f32)
 
 
@@ -110,7 +113,7 @@ def _log(u: Floats) -> Floats:
 
 
 def _sin_cos(x: Floats) -> tuple[Floats, Floats]:
-    """Sine and cosine of 0 ≤ x ≤ 2π from the remainder of x modulo π/2 and its octant."""
+    """Return sine and cosine of 0 ≤ x ≤ 2π, computed from the remainder of x modulo π/2 and its octant."""
     octant = ((x * f32(4 / np.pi)).astype(np.int64) + 1) & ~1
     for part in QUARTER_PI:
         x = _fused(octant.astype(f32), f32(-part), x)

@@ -1,4 +1,4 @@
-"""One thread of linear algebra for work too small to share and in forked processes; Ctrl-C that ends a computation."""
+"""Single-threaded linear algebra, for small tasks and forked processes; and handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run a block with one thread of BLAS, and of torch where it is loaded; restore the numbers afterwards.
+    """Run the block with one thread of BLAS and, if it is loaded, of torch; restore their numbers afterwards.
 
     >>> import torch
     >>> with one_thread():
@@ -27,7 +27,7 @@ def one_thread() -> Iterator[None]:
     try:
         yield
     finally:
-        # A process forked in the block keeps to one.
+        # A process that was forked in the block keeps one thread.
         if os.getpid() == process:
             limits.restore_original_limits()
             if torch:
@@ -35,9 +35,9 @@ def one_thread() -> Iterator[None]:
 
 
 class Interruptible:
-    """Context that Ctrl-C leaves quietly: the caller keeps what it has and says 'interrupted'.
+    """Context manager that ends on Ctrl-C without an exception, so that the caller can return partial results.
 
-    `interrupted` is then True, and `carried` has the arguments of the KeyboardInterrupt.
+    `interrupted` is then True, and `carried` contains the arguments of the KeyboardInterrupt.
 
     >>> with Interruptible() as run:
     ...     raise KeyboardInterrupt("half")
@@ -59,16 +59,16 @@ class Interruptible:
 
 @cache
 def _blas() -> Any:
-    """The BLAS libraries of NumPy and SciPy; finding them takes milliseconds."""
-    # Each has its own, which is there once this is loaded.
+    """Return a controller of the BLAS libraries of NumPy and SciPy, cached because the search takes milliseconds."""
+    # NumPy and SciPy have different libraries; this import loads SciPy's.
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
 
 
-def _keep_to_one() -> None:
-    """A forked process has none of torch's threads, but their pool, which would wait for them for ever."""
+def _use_one_thread() -> None:
+    """Use one thread in a forked process, because torch's thread pool would wait for threads that do not exist."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     if _blas.cache_info().currsize:
@@ -76,4 +76,4 @@ def _keep_to_one() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keep_to_one)
+    os.register_at_fork(after_in_child=_use_one_thread)

@@ -1,4 +1,4 @@
-"""scikit-learn's checks of inputs, with their refusals turned into our own errors."""
+"""scikit-learn's checks of inputs, with their exceptions converted to InputError."""
 
 import re
 from collections.abc import Iterator
@@ -17,16 +17,16 @@ from implicit_bias._utils.memory import check_memory
 
 
 class InputTypeError(InputError, TypeError):
-    """Input of a type that cannot be used: scikit-learn's contract wants a TypeError for it."""
+    """Error of input of a wrong type, for which scikit-learn's interface requires a TypeError."""
 
 
 class UnfittedError(InputError, NotFittedError):
-    """A method was called that needs `fit` first."""
+    """Error of a method that was called before `fit`."""
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what scikit-learn's checks raise into an InputError of the same text."""
+    """Convert exceptions of scikit-learn's checks in the block into an InputError with the same text."""
     try:
         yield
     except InputError:
@@ -38,7 +38,7 @@ def refusals() -> Iterator[None]:
 
 
 def _short(error: Exception) -> str:
-    """The error's text, which may end in all of the data, or in advice at length."""
+    """Return an exception's text without the data or the long advice that it may contain."""
     text = re.sub(r":\narray=.*\.\n(?=Reshape)", ". ", str(error), flags=re.DOTALL)
     if text.startswith("Complex data"):
         return f"{text.splitlines()[0]}; give real numbers"
@@ -52,17 +52,16 @@ def _short(error: Exception) -> str:
 def validated(
     estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool, sparse: bool = False, **checks: Any
 ) -> Any:
-    """X (n, d) as float64, finite, with the number and names of features kept (`reset`) or compared; y too if given.
+    """Return X (n, d) as finite float64, and y if given; `reset` sets the number and names of features.
 
-    A sparse X is taken if `sparse`, and made dense where there is memory for it. `checks` are those of scikit-learn's
-    `validate_data`, such as `multi_output`.
-
-    Raises InputError for everything else, for masked entries too, which scikit-learn would read as if they were there.
+    Without `reset` the features are compared with those of `fit`. `sparse` allows a sparse X, which is converted to a
+    dense array. `checks` are parameters of scikit-learn's `validate_data`, such as `multi_output`. InputError is raised
+    for invalid inputs, including masked entries, whose masks scikit-learn would ignore.
     """
     if np.ma.is_masked(X):
         raise InputError("X holds masked entries; fill them or leave their samples out")
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
-        raise InputError("X holds dates or durations, which are no numbers without a unit; convert them first")
+        raise InputError("X holds dates or durations, which are not numbers without a unit; convert them first")
     with refusals(), np.errstate(over="ignore", invalid="ignore"):
         checks |= {"accept_sparse": ("csr", "csc", "coo") if sparse else False}
         found = validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset, **checks)
@@ -71,13 +70,13 @@ def validated(
     inputs, *rest = found if isinstance(found, tuple) else (found,)
     if sp.issparse(inputs):
         size = 8 * inputs.shape[0] * inputs.shape[1]
-        check_memory(size, "X, which is held dense,", "choose or join its columns first")
+        check_memory(size, "X as a dense array", "select or combine its columns first")
         inputs = inputs.toarray()
     return (inputs, *rest) if rest else inputs
 
 
 def seed_of(random_state: Any) -> int:
-    """A whole random state is itself the seed; any other one, None too, draws it."""
+    """Return an integer random state as the seed; draw a seed from any other random state."""
     if random_state is None or not np.issubdtype(type(random_state), np.integer):
         with refusals():
             return int(check_random_state(random_state).randint(2**31 - 1))
@@ -85,7 +84,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def as_weights(values: Any, X: Array) -> Array:
-    """Weights of the samples X, finite, not negative and not all zero; ones for None."""
+    """Return sample weights (n,), ones by default; raise InputError unless they are finite, ≥ 0 and not all zero."""
     with refusals():
         if np.asarray(without_torch(values)).dtype.kind == "c":
             raise InputError("sample_weight holds complex numbers; give real ones")
@@ -94,7 +93,7 @@ def as_weights(values: Any, X: Array) -> Array:
 
 
 def with_class_weights(weight: Array, class_weight: Any, y: np.ndarray) -> Array:
-    """Weights (n,) times those of the classes of the labels y (n,), which must be positive; 'balanced' counts `weight`.
+    """Multiply sample weights (n,) by the positive class weights of labels y (n,); 'balanced' depends on `weight`.
 
     >>> with_class_weights(np.array([1.0, 1.0, 2.0]), "balanced", np.array(["a", "a", "b"])).tolist()
     [1.0, 1.0, 2.0]

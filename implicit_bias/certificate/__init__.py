@@ -1,4 +1,4 @@
-"""The certificate of any weights and dual, whichever solver computed them; it shares no code with the solvers."""
+"""Certificates of weights and dual variables from any source; the package shares no code with the solvers."""
 
 from implicit_bias.certificate.certificate import NEARLY_ZERO, certify
 

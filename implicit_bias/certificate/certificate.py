@@ -1,6 +1,6 @@
-"""The certificate of any weights and dual: an upper and a lower bound, or the proof that nothing separates.
+"""Certificate of any weights and dual: an upper and a lower bound, or a proof that no weights separate.
 
-The bounds count the rounding of every sum on their way, and share no code with any solver.
+The bounds include the rounding errors of their computation. No code is shared with the solvers.
 """
 
 from __future__ import annotations
@@ -20,33 +20,49 @@ from implicit_bias.certificate.rational import null_vector
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Certificate
 
-#: Share of Σ λ_i ‖φ(x_i)‖ below which ‖Φᵀ(λ∘y)‖ shows that no weights of useful size separate.
+#: Farkas residual up to which no weights of useful size separate.
 NEARLY_ZERO = 1e-9
-#: The same, μ's terms included, below which ‖Φᵀ(λ∘y)‖ may be zero in truth: rational arithmetic decides.
-PERHAPS_ZERO = 1e-6
-#: Rounding errors above this share of the gap, and above `OF_A_BOUND`, are removed by error-free summation.
-OF_THE_GAP = 0.02
-#: Rounding errors up to this share of a bound are accepted.
-OF_A_BOUND = 1e-13
-#: Relative distance up to which a power of two replaces the best multiple of weights or a dual.
-ABOUT = 0.02
+#: Farkas residual (with the terms of μ in its denominator) up to which rational arithmetic looks for an exact proof.
+POSSIBLY_ZERO = 1e-6
+#: Rounding errors above this share of the gap, and above `ACCEPTED_ERROR`, are removed by error-free summation.
+ACCEPTED_SHARE_OF_GAP = 0.02
+#: Relative rounding error of a bound that is always accepted.
+ACCEPTED_ERROR = 1e-13
+#: Relative distance up to which a power of two may replace the best multiple of weights or dual.
+POWER_OF_TWO_TOL = 0.02
 
 
 @np.errstate(all="ignore")
 def certify(
     problem: MarginProblem, weights: Any, dual: Any, intercept: float = 0.0, multipliers: Any = None
 ) -> Certificate:
-    """Compute bounds from any weights (k, d), dual (n,), intercept and multipliers (m,), whatever their origin.
+    """Compute rigorous bounds of the optimum from any weights and dual.
 
-    The bounds count their own rounding, at a share per term; if that is a large part of the gap, margins and Φᵀ(λ∘y)
-    are summed again without errors. Weights outside the cone of linear constraints are moved into it, in rational
-    arithmetic. Rational arithmetic also decides whether a dual with Φᵀ(λ∘y) ≈ 0 proves that nothing separates.
+    The bounds include their rounding errors. If these are a large part of the gap, margins and Φᵀ(λ∘y) are computed
+    again by error-free summation. Weights that violate linear constraints are moved into the feasible cone in rational
+    arithmetic. Rational arithmetic also decides whether a dual with Φᵀ(λ∘y) ≈ 0 proves that no weights separate.
+
+    Parameters
+    ----------
+    problem : MarginProblem
+    weights : array, shape (k, d)
+        W; any multiple gives the same bounds.
+    dual : array, shape (n,)
+        λ; negative entries count as 0, and any multiple gives the same bounds.
+    intercept : float
+        b, if it is free.
+    multipliers : array, shape (m,), optional
+        μ of the linear constraints; zeros by default.
+
+    Returns
+    -------
+    Certificate
 
     Raises
     ------
     InputError
-        If a shape is wrong, an intercept or multipliers are given to a problem without, or the norm's `value` and
-        `dual` contradict each other.
+        If a shape is wrong, an intercept or multipliers are given for a problem that has none, or the norm's `value`
+        and `dual` contradict each other.
 
     Examples
     --------
@@ -59,40 +75,40 @@ def certify(
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
-    W, b = _sized(W, b)
+    W, b = _normalised(W, b)
     if problem.constraints is not None:
-        W, b = _sized(into_cone(problem.constraints, W), b)
+        W, b = _normalised(into_cone(problem.constraints, W), b)
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
     upper, lower = _upper_bound(problem, W, b), _lower_bound(problem, lam, mu)
-    if upper.blurred(_gap(upper.bound, lower.bound)):
-        upper = _precisely(problem, W, b, upper)
-    if lower.blurred(_gap(upper.bound, lower.bound)):
+    if upper.imprecise(_gap(upper.bound, lower.bound)):
+        upper = _precise_upper_bound(problem, W, b, upper)
+    if lower.imprecise(_gap(upper.bound, lower.bound)):
         lower = max(_lower_bound(problem, lam, mu, precise=True), lower, key=lambda one: one.bound)
-        if upper.blurred(_gap(upper.bound, lower.bound)):
-            upper = _precisely(problem, W, b, upper)
-    farkas, pull = _farkas_residual(problem, lower)
-    if problem.hard and np.isinf(upper.bound) and farkas <= PERHAPS_ZERO * (1 + pull):
+        if upper.imprecise(_gap(upper.bound, lower.bound)):
+            upper = _precise_upper_bound(problem, W, b, upper)
+    farkas, mu_terms = _farkas_residual(problem, lower)
+    if problem.hard and np.isinf(upper.bound) and farkas <= POSSIBLY_ZERO * (1 + mu_terms):
         proof = null_vector(problem, lower.lam, lower.mu)
         if proof is not None:
             V = _correlation(problem, *proof, precise=True)[0]
             farkas, _ = _farkas_residual(problem, _Lower(*proof, V, np.inf, np.inf))
             return Certificate(W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, b, proof[1])
     if problem.norm.needs_check:
-        # The checks load CVXPY, which takes a second; norms of the package need none.
+        # Imported here because the checks load CVXPY, which takes a second, and only user-defined norms need them.
         from implicit_bias.norms.check import check_pair
 
         check_pair(problem.norm, upper.W, lower.V)
     if lower.bound > upper.bound:
         raise InputError(
-            f"{problem.norm!r} contradicts itself: weights reach {upper.bound:.9g}, below the lower bound "
-            f"{lower.bound:.9g} by its dual; mend its `value` or `dual`"
+            f"{problem.norm!r} contradicts itself: its value gives the objective {upper.bound:.9g}, below the lower "
+            f"bound {lower.bound:.9g} from its dual; correct its `value` or `dual`"
         )
     gap = _gap(upper.bound, lower.bound)
     return Certificate(upper.W, lower.lam, upper.bound, lower.bound, gap, upper.margins, farkas, upper.b, lower.mu)
 
 
-def _precisely(problem: MarginProblem, W: Array, b: float, upper: _Upper) -> _Upper:
-    """The upper bound summed again without errors, or the given one if underflow makes that worse."""
+def _precise_upper_bound(problem: MarginProblem, W: Array, b: float, upper: _Upper) -> _Upper:
+    """Compute the upper bound by error-free summation; keep the given one if underflow makes the new one worse."""
     return min(_upper_bound(problem, W, b, precise=True), upper, key=lambda one: one.bound)
 
 
@@ -107,33 +123,30 @@ def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
     return np.where(np.isfinite(array), array, 0.0)
 
 
-def _sized(values: Array, companion: Any) -> tuple[Array, Any]:
-    """Both over about the largest entry of either: only the direction counts, and large numbers would overflow.
-
-    A power of two changes no digit.
-    """
+def _normalised(values: Array, companion: Any) -> tuple[Array, Any]:
+    """Divide both by a power of two near their largest entry: large numbers would overflow, and no digit is lost."""
     largest = nearest_power_of_two(max(np.abs(values).max(initial=0.0), np.abs(companion).max(initial=0.0)))
     return values / largest, companion / largest
 
 
 def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[Array, Array]:
-    """λ (n,) and μ (m,), finite and of size 1; a μ of zeros if none is given, no negative one of an inequality."""
+    """Return λ (n,) and μ (m,), normalised; μ is 0 by default and not negative for inequalities."""
     constraints = problem.constraints
     if constraints is None:
         if multipliers is not None and np.size(multipliers):
             raise InputError(
                 "the problem has no linear constraints: build it with constraints=…, or leave multipliers out"
             )
-        return _sized(lam, np.zeros(0))
+        return _normalised(lam, np.zeros(0))
     rows = len(constraints.equal)
     mu = np.zeros(rows) if multipliers is None else _finite(multipliers, (rows,), "multipliers")
-    return _sized(lam, constraints.feasible(mu))
+    return _normalised(lam, constraints.feasible(mu))
 
 
-def _exactly(t: float) -> list[float]:
-    """Return a power of two near t, if there is one: multiplying by it rounds nothing."""
+def _close_power_of_two(t: float) -> list[float]:
+    """Return a list of the power of two close to t, if there is one: multiplication by it has no rounding error."""
     power = nearest_power_of_two(t)
-    return [power] if power != t and abs(t / power - 1) <= ABOUT else []
+    return [power] if power != t and abs(t / power - 1) <= POWER_OF_TWO_TOL else []
 
 
 def _normal(scaled: Array, values: Array) -> bool:
@@ -142,46 +155,45 @@ def _normal(scaled: Array, values: Array) -> bool:
 
 
 def _differ(bounds: list[float]) -> bool:
-    """True if the bounds differ by more than `OF_A_BOUND`."""
-    return bool(max(bounds) > min(bounds) * (1 + OF_A_BOUND))
+    return bool(max(bounds) > min(bounds) * (1 + ACCEPTED_ERROR))
 
 
 @dataclass(frozen=True)
 class _Upper:
-    """Weights and the objective of their best multiple: at most `bound`, and `hope` without rounding errors."""
+    """Best multiple of weights; `optimistic` ≤ objective ≤ `bound` for all possible rounding errors."""
 
     W: Array
     b: float
     margins: Array
     bound: float
-    hope: float
+    optimistic: float
 
-    def blurred(self, gap: float) -> bool:
+    def imprecise(self, gap: float) -> bool:
         """True if the rounding error is large compared with the gap."""
         if not self.bound < np.inf:
-            return self.hope < np.inf
-        return self.bound - self.hope > max(OF_THE_GAP * gap, OF_A_BOUND) * self.hope
+            return self.optimistic < np.inf
+        return self.bound - self.optimistic > max(ACCEPTED_SHARE_OF_GAP * gap, ACCEPTED_ERROR) * self.optimistic
 
 
 def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = False) -> _Upper:
-    """The best multiple t ≥ 0 of W and b, and the objective there."""
+    """Return the best multiple t ≥ 0 of W and b, and its objective."""
     f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
     if not precise and _normal(t * W, W):
-        # The product with t is one more rounding of every term, next to at least six that are counted.
-        return _reached(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
+        # The product with t rounds every term once more; `error` counts at least six roundings of each.
+        return _bounded_objective(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
     found = [
-        _reached(problem, factor * W, factor * b, *_margins(problem, factor * W, factor * b, precise))
-        for factor in [t, *_exactly(t)]
+        _bounded_objective(problem, factor * W, factor * b, *_margins(problem, factor * W, factor * b, precise))
+        for factor in [t, *_close_power_of_two(t)]
     ]
     return min(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
 
 
-def _entries(problem: MarginProblem, W: Array) -> float:
-    """No less than ‖Δ‖ of any Δ with |Δ_jl| ≤ |W_jl|.
+def _entrywise_bound(problem: MarginProblem, W: Array) -> float:
+    """Return an upper bound of ‖Δ‖ over all Δ with |Δ_jl| ≤ |W_jl|.
 
-    √k ‖W‖ for the package's norms: a group's nuclear norm is at most the root of its rows, k or fewer, times its
-    length. Σ_jl |W_jl| ‖±E_jl‖ for user-defined ones.
+    For the package's norms it is √k ‖W‖, because the nuclear norm of a group with r ≤ k rows is at most √r times its
+    Frobenius norm. For user-defined norms it is Σ_jl |W_jl| ‖±E_jl‖.
     """
     norm = problem.norm
     if not norm.needs_check:
@@ -191,18 +203,18 @@ def _entries(problem: MarginProblem, W: Array) -> float:
     return float((sizes * each).sum()) * (1 + norm.rounding(*W.shape))
 
 
-def _reached(problem: MarginProblem, W: Array, b: float, f: Array, error: Array) -> _Upper:
-    """The objective of W and b with margins f, or of their multiple with margins of at least m_i."""
+def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, error: Array) -> _Upper:
+    """Bound the objective of W and b, whose margins are f up to `error`."""
     value = problem.norm.value_bound(W)
     if problem.constraints is not None:
-        # The entries are rounded twice on the way from a point of the cone.
-        value += 4 * UNIT * _entries(problem, W)
+        # A point of the cone was rounded to floats and scaled: two roundings of each entry.
+        value += 4 * UNIT * _entrywise_bound(problem, W)
         error = error + 4 * UNIT * (problem.features.magnitudes(W) + abs(b))
     return _Upper(W, b, f, _objective(problem, value, f - error), _objective(problem, value, f + error))
 
 
 def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
-    """The margins y_i ((ΦW)_i + b), and bounds of their errors, that of subtracting these from them included."""
+    """Return the margins y_i ((ΦW)_i + b) and bounds of their errors, including that of `margins − error`."""
     upper, lower, error = problem.features.apply_bounded(W, precise)
     b_, zero = np.full_like(upper, b), np.zeros_like(upper)
     upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
@@ -211,7 +223,7 @@ def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple
 
 
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:
-    """Objective of weights of norm `value` and margins of at least f, rounded up; hard margins: of their multiple."""
+    """Objective, rounded up, of weights with norm `value` and margins f; hard margins: of their feasible multiple."""
     if problem.hard:
         worst = float((f / problem.required_margin).min())
         return float(value / worst * (1 + 4 * UNIT)) if worst > 0 else np.inf
@@ -223,75 +235,77 @@ def _objective(problem: MarginProblem, value: float, f: Array) -> float:
 
 
 def _best_multiple(problem: MarginProblem, value: float, f: Array) -> float:
-    """The t ≥ 0 with margins of at least m_i, or that minimises t‖W‖ + Σ p_i (m_i − t f_i)₊; ‖W‖ = `value`.
+    """Return the t ≥ 0 that minimises the objective of tW: t‖W‖ + Σ p_i (m_i − t f_i)₊, p_i = C c_i, ‖W‖ = `value`.
 
-    The latter is convex and piecewise linear in t: the slope rises by p_i f_i at m_i/f_i (f_i > 0), up to
-    ‖W‖ − Σ_{f_i<0} p_i f_i; summed from that end, it loses nothing to large prices.
+    It is convex and piecewise linear in t. Its slope increases by p_i f_i at m_i/f_i (f_i > 0), up to
+    ‖W‖ − Σ_{f_i<0} p_i f_i. The slopes are summed from that end, so that large p_i cause no cancellation. For a hard
+    margin, t is the smallest multiple with margins of at least m_i.
     """
     if problem.hard:
         worst = float((f / problem.required_margin).min())
         return 1.0 / worst if worst > 0 else 1.0
-    positive, prices = f > 0, problem.prices
+    positive, p = f > 0, problem.prices
     with np.errstate(over="ignore", invalid="ignore"):
         breaks = np.broadcast_to(problem.required_margin, len(f))[positive] / f[positive]
         order = np.argsort(breaks)
-        to_come = np.cumsum((prices[positive] * f[positive])[order][::-1])[::-1]
-        slopes = value - prices[~positive] @ f[~positive] - np.append(to_come, 0.0)
+        remaining = np.cumsum((p[positive] * f[positive])[order][::-1])[::-1]
+        slopes = value - p[~positive] @ f[~positive] - np.append(remaining, 0.0)
         first = int(np.argmax(slopes >= 0))
         return 0.0 if first == 0 or not (slopes >= 0).any() else float(breaks[order[first - 1]])
 
 
 @dataclass(frozen=True)
 class _Lower:
-    """λ, μ, V = Φᵀ(λ∘y) − Eᵀμ and the lower bound they prove: `bound`, and `hope` without rounding errors."""
+    """λ, μ and V = Φᵀ(λ∘y) − Eᵀμ; `bound` ≤ dual objective ≤ `optimistic` for all possible rounding errors."""
 
     lam: Array
     mu: Array
     V: Array
     bound: float
-    hope: float
+    optimistic: float
 
-    def blurred(self, gap: float) -> bool:
+    def imprecise(self, gap: float) -> bool:
         """True if the rounding error is large compared with the gap."""
-        return self.hope - self.bound > max(OF_THE_GAP * gap if gap < np.inf else 0.0, OF_A_BOUND) * self.hope
+        accepted = max(ACCEPTED_SHARE_OF_GAP * gap if gap < np.inf else 0.0, ACCEPTED_ERROR)
+        return self.optimistic - self.bound > accepted * self.optimistic
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> _Lower:
-    """The largest multiple of λ and μ that is feasible, and its Σ m_iλ_i."""
-    lam = _balanced(problem, lam)
+    """Return the largest feasible multiple of λ and μ, and its Σ m_iλ_i."""
+    lam = _with_zero_sum(problem, lam)
     V, error = _correlation(problem, lam, mu, precise)
     size = problem.norm.dual_upper(V, error)
     if not lam.any() or not size < np.inf:
         return _Lower(lam, mu, V, 0.0, 0.0)
     used = lam > 0
-    # At most so large that sums stay in floating point.
+    # Limited, so that sums do not overflow.
     scale = min(1 / max(size, 1 / LARGEST), float((problem.prices[used] / lam[used]).min()))
-    factors = [scale, *(factor for factor in _exactly(scale) if factor < scale)] if precise else [scale]
+    factors = [scale, *(power for power in _close_power_of_two(scale) if power < scale)] if precise else [scale]
     found = []
     for factor in factors:
-        scaled, multipliers = _balanced(problem, factor * lam), factor * mu
+        scaled, multipliers = _with_zero_sum(problem, factor * lam), factor * mu
         summed = precise or problem.intercept or not _normal(factor * lam, lam)
         V_, error_ = (
             _correlation(problem, scaled, multipliers, precise) if summed else (factor * V, 1.5 * factor * error)
         )
-        found.append(_proved(problem, scaled, multipliers, V_, error_))
+        found.append(_bounded_dual_objective(problem, scaled, multipliers, V_, error_))
     return max(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
 
 
-def _proved(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:
-    """Return the bound of the best multiple of λ and μ; V = Φᵀ(λ∘y) − Eᵀμ, its rows known up to `error`."""
+def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:
+    """Bound the dual objective of the best multiple of λ and μ; the rows of V = Φᵀ(λ∘y) − Eᵀμ are exact to `error`."""
     size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
-    priced, n = float((lam / problem.prices).max()), len(lam)
+    relative, n = float((lam / problem.prices).max()), len(lam)
     size = max(size, 1 / LARGEST**1.05)
-    # No more than the largest numbers, and less what vanishes.
+    # The subtracted term bounds what products lose by underflow.
     total = max(math.fsum(np.minimum(problem.required_margin * lam, LARGEST).tolist()) - n * TINY, 0.0)
-    # No finite λ proves an infinite bound.
-    bound = float(min(total * (1 - 8 * UNIT) / max(size, priced * (1 + 2 * UNIT)), LARGEST))
-    return _Lower(lam, mu, V, bound, float(min(total / max(least, priced, 1 / LARGEST), LARGEST)))
+    # A finite λ never proves an infinite bound.
+    bound = float(min(total * (1 - 8 * UNIT) / max(size, relative * (1 + 2 * UNIT)), LARGEST))
+    return _Lower(lam, mu, V, bound, float(min(total / max(least, relative, 1 / LARGEST), LARGEST)))
 
 
 def _correlation(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> tuple[Array, Array]:
-    """V = Φᵀ(λ∘y) − Eᵀμ (k, d), and how far its rows may be off (k,)."""
+    """Return V = Φᵀ(λ∘y) − Eᵀμ (k, d), and bounds (k,) of the errors of its rows in Euclidean length."""
     constraints = problem.constraints
     upper, lower, error = problem.features.adjoint_bounded(problem.y * lam, precise)
     if constraints is not None:
@@ -302,8 +316,8 @@ def _correlation(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -
     return V, error + 2 * UNIT * length(V, axis=1)
 
 
-def _balanced(problem: MarginProblem, lam: Array) -> Array:
-    """λ with Σ y_iλ_i = 0, exactly, where the intercept is free: smaller λ for the heavier class; else λ itself."""
+def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
+    """Scale down the λ of one class so that Σ y_iλ_i = 0 exactly, if the intercept is free; else return λ."""
     if not problem.intercept:
         return lam
     positive = problem.y > 0
@@ -313,8 +327,8 @@ def _balanced(problem: MarginProblem, lam: Array) -> Array:
     if not (min(sums) > 0 and max(sums) < np.inf):
         return np.zeros_like(lam)
     lam = lam * np.where(positive, min(sums) / sums[0], min(sums) / sums[1])
-    # Multiples of a unit so large that all sums are exact. The excess of one class, at most n units, is taken from its
-    # largest λ, which has 2^51/n units or more.
+    # λ becomes multiples of a unit so large that all sums are exact. The excess of one class, at most n units, is
+    # subtracted from its largest λ, which is at least 2^51/n units.
     unit = 2.0 ** (np.frexp(lam.sum())[1] - 52)
     lam = np.floor(lam / unit)
     excess = lam[positive].sum() - lam[~positive].sum()
@@ -324,7 +338,7 @@ def _balanced(problem: MarginProblem, lam: Array) -> Array:
 
 
 def _farkas_residual(problem: MarginProblem, lower: _Lower) -> tuple[float, float]:
-    """‖V‖ and Σ_j |μ_j| ‖E_j‖ as shares of Σ_i λ_i ‖φ(x_i)‖, inputs in units of their sizes; infinity without λ."""
+    """Return ‖V‖ and Σ_j |μ_j| ‖E_j‖, relative to Σ_i λ_i ‖φ(x_i)‖, with every input divided by its size."""
     units = problem.features.units()
     reach = float(lower.lam @ problem.features.row_norms(units))
     if 0 < reach < np.inf:

@@ -8,25 +8,26 @@ import scipy.sparse as sp
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias.margin.constraints import LinearConstraints
 
-#: A row of E, or a weight in terms of the free ones: coefficients by column.
+#: Coefficients by column: of a row of E, or of a dependent weight as a combination of free weights.
 Row = dict[int, Fraction]
-#: Rounds in which violated inequalities become equalities.
+#: Number of rounds that turn violated inequalities into equalities.
 ROUNDS = 5
-#: Coefficients of equalities, and those that their elimination makes of them, up to which it is exact.
-ELIMINATED_UP_TO = 200_000
+#: Largest number of coefficients that exact elimination of the equalities may process.
+MAX_COEFFICIENTS = 200_000
 
 
 def into_cone(constraints: LinearConstraints, W: Array) -> Array:
-    """Weights (k, d) near W that satisfy E vec(W) ≤ 0 and its equalities, up to the rounding of their own entries.
+    """Return weights (k, d) near W that satisfy E vec(W) ≤ 0 and its equalities, up to the rounding of each entry.
 
-    Violated inequalities count as equalities, and the weights that equalities determine are computed from the others.
-    If others are then violated after `ROUNDS` rounds, W moves along a direction D into the cone, as far as the worst
-    violation needs: ED < 0 in every row that leaves room and ED = 0 in the others. Zeros if D is no such direction.
+    Violated inequalities become equalities, and the weights that equalities determine are computed from the others.
+    If some inequalities are still violated after `ROUNDS` rounds, W moves along a direction D into the cone until none
+    is: ED = 0 in the rows that hold with equality in the whole cone, ED < 0 in all others. The result is zero if no
+    such D is found.
 
     Raises
     ------
     InputError
-        If the equalities are too many to be solved exactly.
+        If there are too many equalities for exact elimination.
 
     Examples
     --------
@@ -37,19 +38,19 @@ def into_cone(constraints: LinearConstraints, W: Array) -> Array:
     """
     w = W.ravel()
     rows = _rows(constraints)
-    if all(_keeps(row, equal, w) for row, equal in zip(rows, constraints.equal, strict=True)):
+    if all(_satisfies(w, row, equal) for row, equal in zip(rows, constraints.equal, strict=True)):
         return W
-    # A small violation mostly stems from a constraint that holds with equality.
+    # Most small violations are of constraints that hold with equality at the optimum.
     kept = constraints.equal.copy()
     for _ in range(ROUNDS):
-        point = _determined(w, _solved([row for row, is_kept in zip(rows, kept, strict=True) if is_kept]))
+        point = _substituted(w, _eliminated([row for row, is_kept in zip(rows, kept, strict=True) if is_kept]))
         violated = np.array([_value(row, point) > 0 for row in rows]) & ~kept
         if not violated.any():
             return np.array([float(value) for value in point]).reshape(W.shape)
         kept |= violated
     direction, tight = _interior(constraints)
-    pivots = _solved([row for row, is_tight in zip(rows, tight, strict=True) if is_tight])
-    point, inward = _determined(w, pivots), _determined(direction, pivots)
+    pivots = _eliminated([row for row, is_tight in zip(rows, tight, strict=True) if is_tight])
+    point, inward = _substituted(w, pivots), _substituted(direction, pivots)
     step = Fraction(0)
     for row in (row for row, is_tight in zip(rows, tight, strict=True) if not is_tight):
         excess, gain = _value(row, point), -_value(row, inward)
@@ -73,16 +74,17 @@ def _value(row: Row, w: list[Fraction]) -> Fraction:
     return sum((v * w[j] for j, v in row.items()), Fraction(0))
 
 
-def _keeps(row: Row, equal: bool, w: Array) -> bool:
+def _satisfies(w: Array, row: Row, equal: bool) -> bool:
     """True if w satisfies one constraint exactly."""
     excess = sum((v * Fraction(float(w[j])) for j, v in row.items()), Fraction(0))
     return excess == 0 if equal else excess <= 0
 
 
 def _interior(constraints: LinearConstraints) -> tuple[Array, np.ndarray]:
-    """A direction D (k·d,) into the cone, and the rows (m,) that hold with equality in all of it.
+    """Return a direction D (k·d,) into the cone, and a mask (m,) of the rows that hold with equality in the whole cone.
 
-    maximise Σ s_i subject to E_i D + s_i ≤ 0, 0 ≤ s_i ≤ 1: the cone being one, s_i is 1 wherever there is room.
+    Linear program: maximise Σ s_i subject to E_i D + s_i ≤ 0, 0 ≤ s_i ≤ 1. At the optimum every s_i is 0 or 1, because
+    multiples of D are feasible.
     """
     E = sp.csr_array(sp.diags_array(1 / np.maximum(np.abs(constraints.E).max(axis=1).toarray().ravel(), 1e-300)))
     E = sp.csr_array(E @ constraints.E)
@@ -106,11 +108,11 @@ def _interior(constraints: LinearConstraints) -> tuple[Array, np.ndarray]:
     return found.x[:size], tight
 
 
-def _solved(equalities: list[Row]) -> dict[int, Row]:
-    """Of weights that equalities determine, what they are in terms of the free ones (Gauss–Jordan elimination)."""
+def _eliminated(equalities: list[Row]) -> dict[int, Row]:
+    """Express weights that equalities determine as combinations of free ones, by Gauss–Jordan elimination."""
     pivots: dict[int, Row] = {}
-    #: The pivots whose rows name a column.
-    named: dict[int, set[int]] = {}
+    # For each free column, the pivots whose combinations contain it.
+    users: dict[int, set[int]] = {}
     work = 0
     for equality in equalities:
         row: Row = {}
@@ -124,23 +126,23 @@ def _solved(equalities: list[Row]) -> dict[int, Row]:
         pivot = max(row, key=lambda j: abs(row[j]))
         pivots[pivot] = {j: -v / row[pivot] for j, v in row.items() if j != pivot}
         for j in pivots[pivot]:
-            named.setdefault(j, set()).add(pivot)
-        for other in named.pop(pivot, set()):
+            users.setdefault(j, set()).add(pivot)
+        for other in users.pop(pivot, set()):
             factor = pivots[other].pop(pivot)
             for j, v in pivots[pivot].items():
                 pivots[other][j] = pivots[other].get(j, Fraction(0)) + factor * v
-                named.setdefault(j, set()).add(other)
+                users.setdefault(j, set()).add(other)
             work += len(pivots[pivot])
-        if work > ELIMINATED_UP_TO:
+        if work > MAX_COEFFICIENTS:
             raise InputError(
-                "the equalities among the constraints are too many and too dense to be solved exactly; "
-                "give fewer, or replace gates that share weights by one"
+                "the constraints have too many equalities, or too dense ones, for exact elimination; "
+                "give fewer, or replace gates that share weights by one gate"
             )
     return pivots
 
 
-def _determined(w: Array, pivots: dict[int, Row]) -> list[Fraction]:
-    """w with the determined entries computed from the others."""
+def _substituted(w: Array, pivots: dict[int, Row]) -> list[Fraction]:
+    """Replace the dependent entries of w by their combinations of the free ones."""
     exact = [Fraction(float(value)) for value in w]
     for pivot, row in pivots.items():
         exact[pivot] = _value(row, exact)

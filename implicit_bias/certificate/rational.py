@@ -1,4 +1,4 @@
-"""Proofs in rational arithmetic that nothing separates: λ ≥ 0 with Φᵀ(λ∘y) − Eᵀμ = 0 exactly."""
+"""Proofs of inseparability in rational arithmetic: λ ≥ 0 with Φᵀ(λ∘y) − Eᵀμ = 0 exactly."""
 
 from fractions import Fraction
 from math import gcd
@@ -10,23 +10,24 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.features import GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 
-#: Operations on integers of up to `BITS` bits that a proof may take, some seconds; longer ones count for more.
-WORK = 400_000
+#: Largest number of integer operations of a proof, a few seconds; integers above `BITS` bits count as more.
+MAX_OPERATIONS = 400_000
 #: Number of bits of an integer whose operation counts as one.
 BITS = 4400
-#: Rounds in which samples with negative λ are left out.
+#: Number of rounds that drop samples with negative λ.
 ROUNDS = 4
 
 
 def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, Array] | None:
-    """λ ≥ 0 (n,), 1ᵀλ = 1, and μ (m,) near the given ones with Φᵀ(λ∘y) = Eᵀμ and, if b is free, Σ y_iλ_i = 0, exactly.
+    """Find λ ≥ 0 (n,) and μ (m,) near the given ones with Φᵀ(λ∘y) = Eᵀμ exactly and 1ᵀλ = 1.
 
-    Only the floats returned are rounded. None if there are none on the support of λ and μ, or it is too large: up to
-    rank + 1 samples are a proof, and `WORK` allows about 70 of as many features.
+    With a free intercept also Σ y_iλ_i = 0. The equations hold for rational numbers; the returned floats are these
+    numbers rounded. The result is None if there is no solution on the support of λ and μ, or if the support is too
+    large. A proof needs at most rank + 1 samples, and `MAX_OPERATIONS` allows about 70.
 
     Examples
     --------
-    Three samples of which the third is minus the sum of the others, to the last bit or not:
+    The third of three samples is minus the sum of the others, up to rounding:
 
     >>> import numpy as np
     >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem
@@ -38,7 +39,7 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
     True
     """
     samples, rows = np.flatnonzero(lam > 0), np.flatnonzero(mu)
-    # The largest first: they are solved for, and the smallest keep their values.
+    # In descending order, so that elimination solves for the largest λ, and the smallest keep their values.
     samples = samples[np.argsort(-lam[samples] * problem.features.select(samples).row_norms(), kind="stable")]
     signed = np.zeros(len(mu), dtype=bool) if problem.constraints is None else ~problem.constraints.equal
     for _ in range(ROUNDS):
@@ -48,28 +49,28 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
         if equations is None:
             return None
         given = [Fraction(float(v)) for v in [*lam[samples], *mu[rows]]]
-        values = _near(equations, given)
+        values = _solution_near(equations, given)
         if values is None:
             return None
         weights, multipliers = values[: len(samples)], values[len(samples) :]
         wrong = [v < 0 and signed[j] for v, j in zip(multipliers, rows, strict=True)]
         if not any(wrong) and all(v >= 0 for v in weights) and any(weights):
             total = sum(weights)
-            proof, pulls = np.zeros_like(lam), np.zeros_like(mu)
+            proof, proof_mu = np.zeros_like(lam), np.zeros_like(mu)
             proof[samples] = [float(v / total) for v in weights]
-            pulls[rows] = [float(v / total) for v in multipliers]
-            return proof, pulls
+            proof_mu[rows] = [float(v / total) for v in multipliers]
+            return proof, proof_mu
         samples = samples[[v > 0 for v in weights]]
         rows = rows[[not is_wrong for is_wrong in wrong]]
     return None
 
 
 def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) -> Any:
-    """The matrix (c, s + m) of Φᵀ(λ∘y) − Eᵀμ = 0 and Σ y_iλ_i = 0 on a support, exact; None if it is too large."""
+    """Return the exact matrix (c, s + m) of Φᵀ(λ∘y) − Eᵀμ = 0 and Σ y_iλ_i = 0 on a support; None if too large."""
     features, y = problem.features.select(samples), problem.y[samples]
     size = len(samples) + len(rows)
     if isinstance(features, GatedFeatures):
-        # Of a product that vanishes, both factors count.
+        # By factors, because their products may underflow to zero.
         used = np.outer(features.gate_values.any(axis=0), features.X.any(axis=0)).ravel()
     else:
         used = np.asarray(features.dense().any(axis=0))
@@ -77,7 +78,7 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
     if problem.constraints is not None:
         named = problem.constraints.E[rows].indices
         columns = np.union1d(columns, named)
-    if _operations(len(columns), size) > WORK:
+    if _operations(len(columns), size) > MAX_OPERATIONS:
         return None
     exact = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
     if isinstance(features, GatedFeatures):
@@ -89,8 +90,8 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
     table = table * exact(y)[:, None]
     if problem.constraints is not None:
         E = -problem.constraints.E[rows].toarray()[:, columns]
-        pulls = exact(np.hstack([E, np.zeros((len(rows), int(problem.intercept)))]))
-        table = np.vstack([table, pulls]) if len(rows) else table
+        constraint_rows = exact(np.hstack([E, np.zeros((len(rows), int(problem.intercept)))]))
+        table = np.vstack([table, constraint_rows]) if len(rows) else table
     return table.T
 
 
@@ -98,16 +99,16 @@ def _operations(equations: int, unknowns: int) -> int:
     return equations * unknowns * min(equations + 1, unknowns)
 
 
-def _near(equations: Any, given: list[Fraction]) -> list[Fraction] | None:
-    """The solution of equations (c, s) whose free unknowns have the values `given`; None if 0 is the only one.
+def _solution_near(equations: Any, given: list[Fraction]) -> list[Fraction] | None:
+    """Solve the homogeneous equations (c, s) with the free unknowns as `given`; None if 0 is the only solution.
 
-    None, too, where numbers grow too long: minors of r rows have about r times as many bits as the entries.
-    Gauss–Jordan elimination without fractions (Bareiss 1968), unknown by unknown.
+    The result is also None if numbers become too long: minors of r rows have about r times as many bits as the entries.
+    The method is fraction-free Gauss–Jordan elimination (Bareiss 1968).
     """
-    whole = [_whole(row) for row in equations]
-    M = np.array([row for row in whole if any(row)], dtype=object).reshape(-1, len(given))
+    integers = [_as_integers(row) for row in equations]
+    M = np.array([row for row in integers if any(row)], dtype=object).reshape(-1, len(given))
     bits = min(M.shape) * max((int(v).bit_length() for v in M.flat), default=0)
-    if _operations(*M.shape) * max(1.0, bits / BITS) ** 1.6 > WORK:
+    if _operations(*M.shape) * max(1.0, bits / BITS) ** 1.6 > MAX_OPERATIONS:
         return None
     pivots: list[int] = []
     last = 1
@@ -130,9 +131,9 @@ def _near(equations: Any, given: list[Fraction]) -> list[Fraction] | None:
     return values
 
 
-def _whole(row: Any) -> list[int]:
-    """A row of fractions as whole numbers without a common factor."""
+def _as_integers(row: Any) -> list[int]:
+    """Multiply a row of dyadic fractions to integers without a common factor."""
     denominator = max(v.denominator for v in row)
-    whole = [int(v * denominator) for v in row]
-    common = gcd(*whole) or 1
-    return [v // common for v in whole]
+    integers = [int(v * denominator) for v in row]
+    common = gcd(*integers) or 1
+    return [v // common for v in integers]

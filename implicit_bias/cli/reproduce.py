@@ -12,6 +12,7 @@ from implicit_bias.cli.parsers import ENGINE, Parser, add_versions
 from implicit_bias.studies.collection import Collection
 from implicit_bias.studies.paper.plan import FIGURES, PAPER
 from implicit_bias.studies.paper.studies import VERSIONS
+from implicit_bias.studies.settings import chosen
 
 PART = ("--quick", "a part of every figure, in a few minutes")
 PAPER_TEXT = """\
@@ -68,11 +69,10 @@ def reproduce_paper(options: Namespace) -> Outcome:
     """Run the cells, or load those of an earlier run, and write what follows from them."""
     from implicit_bias.cli.sweeps import computed, ended, redrawn
     from implicit_bias.studies.paper.experiment import reproduction
-    from implicit_bias.studies.paper.plan import chosen
     from implicit_bias.studies.paper.report import report_page
     from implicit_bias.studies.runner.results import as_csv, load_alone, write_alone
 
-    experiment = reproduction(chosen(*options.figure), options.dataset, options.versions)
+    experiment = reproduction(chosen(FIGURES, options.figure), options.dataset, options.versions)
     if options.redraw:
         out = redrawn(options.out or "results/redrawn", options.quick or options.scheduler)
         found = load_alone(experiment, Path(options.redraw), "reproduce paper")

@@ -1,4 +1,4 @@
-"""Binary image tasks: digits (embedded), MNIST and Fashion-MNIST, and own arrays by the same type; synthetic tasks."""
+"""Data sets: digits, MNIST and Fashion-MNIST as binary tasks, distorted images, and the user's arrays and tables."""
 
 import operator
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def dataset_names() -> list[str]:
-    """Names of the data sets of `load_binary`.
+    """Return the names of the data sets of `load_binary`.
 
     >>> from implicit_bias import dataset_names
     >>> dataset_names()
@@ -43,30 +43,36 @@ def load_binary(
     positive: Iterable[int] = (0, 1, 2, 3, 4),
     negative: Iterable[int] | None = None,
 ) -> BinaryTask:
-    """A data set of ten labels as a binary task, split as published.
+    """Load a data set of ten labels as a binary task, with the split of Lippl, Abbott & Chung.
 
-    Pixels are scaled to [−1, 1] and a constant 1 is appended. `torch.utils.data.random_split` with a generator of
-    the given seed divides the N samples into training (train_size), unused, and validation (N // 5; 12 000 of MNIST's
-    60 000 training images, the published split).
+    Pixels are scaled to [−1, 1] and a constant 1 is appended. The N samples are divided into train_size training
+    samples, unused samples and N // 5 validation samples, with the random numbers of `torch.utils.data.random_split`.
+    For MNIST with seed 1 this is the published split, with 12 000 of the 60 000 training images for validation.
 
     Parameters
     ----------
-    name : 'digits' (scikit-learn's 8×8 digits, embedded, N = 1797, d = 65), 'mnist' or 'fashion-mnist' (d = 785)
+    name : 'digits', 'mnist' or 'fashion-mnist'
+        'digits' are scikit-learn's 8×8 digits (N = 1797, d = 65); the others have d = 785.
     train_size : int
         n, at most N − N // 5.
     seed : int
-        Seed of the split (torch's Mersenne twister); published: 1.
+        Seed of the split, for torch's Mersenne twister.
     root : path, optional
-        The folder that holds (or will receive) `MNIST/raw` or `FashionMNIST/raw`; default: the environment variable
-        IMPLICIT_BIAS_DATA, else `data`. Missing images are downloaded there with progress.
-    positive, negative : labels of the two classes
-        Default: 0–4 are +1 and all the others −1. Labels in neither are left out before the split.
+        Folder of `MNIST/raw` or `FashionMNIST/raw`; by default the environment variable IMPLICIT_BIAS_DATA, or else
+        `data`. Missing images are downloaded into it.
+    positive, negative : collections of int
+        Labels of the classes +1 and −1. By default 0–4 are positive, and all other labels negative. Samples of other
+        labels are removed before the split.
+
+    Returns
+    -------
+    BinaryTask
 
     Raises
     ------
     InputError
-        For unknown names, sizes out of range, labels that overlap or leave a class empty, and for image files that are
-        missing, damaged or cannot be downloaded.
+        If the name is unknown, a size is out of range, labels overlap or a class is empty, or image files are missing,
+        damaged or cannot be downloaded.
 
     Examples
     --------
@@ -88,7 +94,7 @@ def load_signs(
     positive: Iterable[int] = (0, 1, 2, 3, 4),
     negative: Iterable[int] | None = None,
 ) -> tuple[Array, Array]:
-    """All inputs (N, d) of a data set and their labels −1 and +1 (N,), before any split; arguments of `load_binary`."""
+    """Return all inputs (N, d) and labels −1 and +1 (N,) of a data set; the parameters are those of `load_binary`."""
     one_of(name, dataset_names(), "data set")
     plus, minus = _label_sets(positive, negative)
     images, labels = load_digits() if name == "digits" else load_images(name, root)
@@ -97,7 +103,7 @@ def load_signs(
 
 
 def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> BinaryTask:
-    """The task of all inputs X (N, d) and labels y (N,), split by a seed as `load_binary` says."""
+    """Return the task of inputs X (N, d) and labels y (N,), with the split of `load_binary`."""
     train, validation = _split(len(y), train_size, seed, name)
     return BinaryTask(name, X[train], y[train], X[validation], y[validation], X)
 
@@ -120,8 +126,8 @@ def _split(total: int, train_size: int, seed: int, name: str) -> tuple[np.ndarra
     validation = total // 5
     if train_size > total - validation:
         raise InputError(
-            f"train_size must be at most {total - validation} for {name}: "
-            f"{validation} of its {total} samples validate; got {train_size}"
+            f"train_size must be at most {total - validation} for {name}, not {train_size}: "
+            f"{validation} of its {total} samples are for validation"
         )
     order = TorchStream(seed).permutation(total)
     return order[:train_size], order[total - validation :]

@@ -1,4 +1,4 @@
-"""More images than there are: MNIST and Fashion-MNIST, shifted and turned a little, on disk as bytes."""
+"""Arbitrarily many images: training images of MNIST and Fashion-MNIST, rotated and shifted, on disk as bytes."""
 
 import shutil
 from os import PathLike
@@ -14,15 +14,15 @@ from implicit_bias._utils.threads import one_thread
 from implicit_bias.datasets.images import IMAGE_SETS, raw_images
 
 #: Largest shift along each axis, in pixels.
-SHIFT = 2.0
-#: Largest turn, in degrees.
-TURN = 12.0
-#: Images that are turned at a time; each chunk has random numbers of its own.
+MAX_SHIFT = 2.0
+#: Largest rotation, in degrees.
+MAX_ROTATION = 12.0
+#: Number of images per chunk; each chunk has its own random numbers.
 CHUNK = 10_000
 
 
 class DistortedImages(NamedTuple):
-    """Images (n, 784) as bytes, memory-mapped, and labels (n,) from 0 to 9.
+    """Memory-mapped images (n, 784) as bytes, and labels (n,) from 0 to 9.
 
     >>> DistortedImages._fields
     ('images', 'labels')
@@ -35,27 +35,34 @@ class DistortedImages(NamedTuple):
 def distorted_images(
     name: str, n: int, folder: str | PathLike[str], root: str | PathLike[str] | None = None, *, seed: int = 1
 ) -> DistortedImages:
-    """n images made of the N = 60 000 training images of a set: these first, then copies of them, distorted.
+    """Generate n images: the N = 60 000 training images of a set, followed by distorted copies.
 
-    Image i shows training image i mod N. From i = N on it is turned about its centre by an angle uniform in ±12° and
-    then shifted by numbers of pixels uniform in ±2, along each axis; between pixels bilinear, black outside, rounded.
+    Image i is made of training image i mod N. For i ≥ N it is rotated about its centre by an angle uniform in ±12°,
+    then shifted along each axis by a number of pixels uniform in ±2. Interpolation is bilinear, pixels outside the
+    image are black, and values are rounded.
 
-    They are written chunk by chunk to `folder/NAME-n-seed.npy`, whole or not at all, with progress; a file that is
-    there is opened.
+    The images are written to `folder/NAME-n-seed.npy`, completely or not at all. If this file exists, it is opened.
 
     Parameters
     ----------
     name : 'mnist' or 'fashion-mnist'
     n : int
+        Number of images.
     folder : path
-    root : as for `load_binary`
+    root : path, optional
+        As for `load_binary`.
     seed : int
-        Of angles and shifts (NumPy's PCG64).
+        Seed of angles and shifts, for NumPy's PCG64.
+
+    Returns
+    -------
+    DistortedImages
 
     Raises
     ------
     InputError
-        As `load_binary`; for a folder that cannot be written or has too little room, and a file there of another shape.
+        As for `load_binary`, and if the folder cannot be written, has too little free space, or contains another file
+        of this name.
 
     Examples
     --------
@@ -71,11 +78,12 @@ def distorted_images(
     place = as_path(folder, "the folder")
     path = place / f"{name}-{n}-{seed}.npy"
     pixels, labels = raw_images(name, root)
-    every = labels[np.arange(n) % len(labels)]
+    all_labels = labels[np.arange(n) % len(labels)]
     if not path.exists():
-        from tqdm import tqdm  # Which other data sets do without.
+        # Imported here because other data sets do not need it.
+        from tqdm import tqdm
 
-        _require_room(place, n * pixels.shape[1])
+        _require_space(place, n * pixels.shape[1])
         with replacing(path) as temporary:
             images = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(n, pixels.shape[1]))
             for first in tqdm(range(0, n, CHUNK), f"writing {path.name}", unit="chunk", delay=2, disable=None):
@@ -84,13 +92,13 @@ def distorted_images(
     try:
         images = np.load(path, mmap_mode="r")
     except (OSError, ValueError):
-        raise InputError(f"{path} is no array file; move it away") from None
+        raise InputError(f"{path} is not an array file; move it away") from None
     if images.shape != (n, pixels.shape[1]) or images.dtype != np.uint8:
-        raise InputError(f"{path} holds {images.dtype} {images.shape}, not these images; move it away")
-    return DistortedImages(images, every)
+        raise InputError(f"{path} contains {images.dtype} {images.shape}, not these images; move it away")
+    return DistortedImages(images, all_labels)
 
 
-def _require_room(folder: Path, size: int) -> None:
+def _require_space(folder: Path, size: int) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
@@ -98,33 +106,34 @@ def _require_room(folder: Path, size: int) -> None:
         raise InputError(f"{folder} cannot be written ({error.strerror or error}); choose another folder") from None
     if size > free:
         raise InputError(
-            f"{folder} has {free / 2**30:.1f} GiB free and the images take {size / 2**30:.1f}; ask for fewer"
+            f"{folder} has {free / 2**30:.1f} GiB free, but the images need {size / 2**30:.1f} GiB; use fewer images"
         )
 
 
 def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
-    """Images first … first + count − 1; the same ones whatever n."""
+    """Return images first … first + count − 1, which do not depend on n."""
     rng = np.random.default_rng([seed, first])
-    angles, shifts = rng.uniform(-TURN, TURN, CHUNK)[:count], rng.uniform(-SHIFT, SHIFT, (CHUNK, 2))[:count]
+    angles = rng.uniform(-MAX_ROTATION, MAX_ROTATION, CHUNK)[:count]
+    shifts = rng.uniform(-MAX_SHIFT, MAX_SHIFT, (CHUNK, 2))[:count]
     numbers = first + np.arange(count)
     chosen, copies = pixels[numbers % len(pixels)], numbers >= len(pixels)
     if copies.any():
-        chosen[copies] = _moved(chosen[copies], np.deg2rad(angles[copies]), shifts[copies])
+        chosen[copies] = _distorted(chosen[copies], np.deg2rad(angles[copies]), shifts[copies])
     return chosen
 
 
-def _moved(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Square images (m, p) as bytes, turned by angles (m,) and shifted by pixels (m, 2)."""
-    with torch_is_needed("an endless set of distorted images"):
+def _distorted(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """Rotate square images (m, p) by angles (m,) and shift them by pixels (m, 2)."""
+    with torch_is_needed("a set of distorted images"):
         import torch
         from torch.nn.functional import affine_grid, grid_sample
 
     side = round(images.shape[1] ** 0.5)
     cos, sin = np.cos(angles), np.sin(angles)
     back = np.stack([np.stack([cos, sin], 1), np.stack([-sin, cos], 1)], 1)
-    # Where a pixel comes from, in units of half a side: back along the shift, then turned back.
+    # Maps of each pixel to its origin, in units of half a side: the inverse shift, then the inverse rotation.
     maps = np.concatenate([back, -back @ (2 / side * shifts)[:, :, None]], axis=2)
-    # Sums of many threads differ from run to run.
+    # With several threads, sums would differ from run to run.
     with one_thread():
         stack = torch.as_tensor(images.reshape(-1, 1, side, side)).to(torch.float32)
         grid = affine_grid(torch.as_tensor(maps, dtype=torch.float32), list(stack.shape), align_corners=False)

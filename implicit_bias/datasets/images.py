@@ -1,4 +1,4 @@
-"""Images of ten classes: scikit-learn's digits, MNIST's files, and their principal components."""
+"""Images of ten classes: scikit-learn's digits, MNIST and Fashion-MNIST, and their principal components."""
 
 import hashlib
 import os
@@ -15,8 +15,8 @@ from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.datasets.task import with_constant
 
-#: Directions of less than this part of the largest variance are rounding.
-LEAST_VARIANCE = 1e-6
+#: Relative variance, compared with the largest, up to which a principal direction counts as rounding.
+MIN_VARIANCE = 1e-6
 
 #: Folder and MD5 sums of the uncompressed files of each image set, in torchvision's layout `ROOT/FOLDER/raw`.
 IMAGE_SETS = {
@@ -42,12 +42,12 @@ IMAGE_SETS = {
 
 
 def data_root(root: str | PathLike[str] | None) -> Path:
-    """The folder of the image files: `root`, else the environment variable IMPLICIT_BIAS_DATA, else `data`."""
+    """Return the folder of the image files: `root`, else the environment variable IMPLICIT_BIAS_DATA, else `data`."""
     return as_path(root or os.environ.get("IMPLICIT_BIAS_DATA") or "data", "the data root")
 
 
 def load_digits() -> tuple[Array, np.ndarray]:
-    """scikit-learn's digits: pixels (1797, 64) scaled from 0 … 16 to [−1, 1], labels (1797,)."""
+    """Return scikit-learn's digits: pixels (1797, 64), scaled from 0 … 16 to [−1, 1], and labels (1797,)."""
     from sklearn.datasets import load_digits as embedded
 
     pixels, labels = embedded(return_X_y=True)
@@ -55,13 +55,13 @@ def load_digits() -> tuple[Array, np.ndarray]:
 
 
 def load_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[Array, np.ndarray]:
-    """The 60 000 training or the 10 000 test images of a set: pixels (N, 784) in [−1, 1] and labels (N,)."""
+    """Return the 60 000 training or 10 000 test images of a set: pixels (N, 784) in [−1, 1] and labels (N,)."""
     pixels, labels = raw_images(name, root, train)
     return pixels / 127.5 - 1.0, labels
 
 
 def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """The same images as bytes (N, 784)."""
+    """Return the images of `load_images` as bytes (N, 784), and the labels (N,)."""
     folder, sums = IMAGE_SETS[name]
     top = data_root(root)
     raw = top / folder / "raw"
@@ -70,21 +70,21 @@ def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) 
         _download(folder, top, list(sums))
     elif missing:
         raise InputError(
-            f"{raw / missing[0]} is missing while other files of {folder} are there; put it back, "
+            f"{raw / missing[0]} is missing, but other files of {folder} exist; put it back, "
             f"or move {raw} away to download all of them again"
         )
     part = "train" if train else "t10k"
-    pixels, labels = (_whole(raw / file, sums[file]) for file in sums if file.startswith(part))
-    # The files begin with the number and size of the images in 16 bytes, and the number of labels in 8.
+    pixels, labels = (_verified(raw / file, sums[file]) for file in sums if file.startswith(part))
+    # Image files begin with a header of 16 bytes, label files with one of 8.
     return pixels[16:].reshape(-1, 784), labels[8:].astype(np.int64)
 
 
-def _whole(file: Path, expected: str) -> np.ndarray:
-    """The bytes of a file, whose MD5 sum is as expected."""
+def _verified(file: Path, expected: str) -> np.ndarray:
+    """Return the bytes of a file; raise InputError unless its MD5 sum is `expected`."""
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise InputError(f"{file} cannot be read ({error.strerror}); mend its permissions") from None
+        raise InputError(f"{file} cannot be read ({error.strerror}); check its permissions") from None
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         raise InputError(
@@ -95,14 +95,14 @@ def _whole(file: Path, expected: str) -> np.ndarray:
 
 
 def _torchvision(folder: str) -> type:
-    """Return the class that downloads the files; some builds of torchvision cannot be imported."""
+    """Return torchvision's class that downloads the files; some builds of torchvision cannot be imported."""
     import torchvision.datasets
 
     return getattr(torchvision.datasets, folder)
 
 
 def _download(folder: str, top: Path, files: list[str]) -> None:
-    """Download into a temporary folder beside the target and rename, so that nothing half-written stays."""
+    """Download into a temporary folder next to the target, then rename it, so that no partial files remain."""
     by_hand = f"put the four uncompressed IDX files into {top / folder / 'raw'} by hand, or give another data root"
     try:
         dataset = _torchvision(folder)
@@ -125,7 +125,7 @@ def _download(folder: str, top: Path, files: list[str]) -> None:
 
 
 def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
-    """Every file of an image set, and whether it is 'found', 'missing' or 'damaged'; nothing is downloaded.
+    """Map each file of an image set to 'found', 'missing' or 'damaged', without a download.
 
     >>> set(image_files("mnist", tempfile.mkdtemp()).values())
     {'missing'}
@@ -135,14 +135,14 @@ def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
     for file, expected in sums.items():
         path = data_root(root) / folder / "raw" / file
         try:
-            states[str(path)] = "found" if path.is_file() and len(_whole(path, expected)) else "missing"
+            states[str(path)] = "found" if path.is_file() and len(_verified(path, expected)) else "missing"
         except (InputError, OSError):
             states[str(path)] = "damaged"
     return states
 
 
 class ImageClasses(NamedTuple):
-    """Inputs X (n, d), float64, the constant input last, and labels y (n,) from 0 to 9, of three parts.
+    """Inputs X (n, d) with the constant input last, and labels y (n,) from 0 to 9: training, held out and test parts.
 
     >>> parts = load_classes("digits", components=10, held_out=200)
     >>> [len(X) for X in parts[::2]]
@@ -160,22 +160,32 @@ class ImageClasses(NamedTuple):
 def load_classes(
     name: str, components: int | None, held_out: int, root: str | PathLike[str] | None = None, *, seed: int = 1
 ) -> ImageClasses:
-    """An image set reduced to its principal components, x = Λ^{−½} Uᵀ(pixels − mean), and a constant 1 appended.
+    """Load an image set with ten classes, by default whitened: x = Λ^{−½} Uᵀ(pixels − mean), and a constant 1 appended.
 
-    Mean and the largest eigenvalues Λ and eigenvectors U of the covariance are those of the training part: the
-    training images without `held_out` of them, drawn at random, on which to choose settings. MNIST and Fashion-MNIST
-    have 10 000 test images of their own; of the digits a random quarter is the test part.
+    The mean and the largest eigenvalues Λ and eigenvectors U of the covariance are those of the training part. A random
+    part of the training images is held out for the choice of settings. The test part is the 10 000 test images of MNIST
+    and Fashion-MNIST, or a random quarter of the digits.
 
     Parameters
     ----------
     name : 'digits', 'mnist' or 'fashion-mnist'
     components : int or None
-        d − 1; no more than have any variance. None keeps the pixels, in [−1, 1], as they are.
+        Number d − 1 of principal components, all with nonzero variance. None keeps the pixels, in [−1, 1].
     held_out : int
-        None of them, if 0.
-    root, and errors : as for `load_binary`
+        Number of held-out images; may be 0.
+    root : path, optional
+        As for `load_binary`.
     seed : int
-        Of the draws; NumPy's PCG64.
+        Seed of the random parts, for NumPy's PCG64.
+
+    Returns
+    -------
+    ImageClasses
+
+    Raises
+    ------
+    InputError
+        As for `load_binary`, and if `components` or `held_out` is too large.
 
     Examples
     --------
@@ -207,20 +217,20 @@ def load_classes(
 
 
 def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
-    """The mean (p,) and the directions U Λ^{−½} (p, components)."""
+    """Return the mean (p,) and the directions U Λ^{−½} (p, components)."""
     if components > pixels.shape[1]:
         raise InputError(f"components must be at most {pixels.shape[1]}, the number of pixels, not {components}")
     with torch_is_needed("PCA of images as published"):
         import torch
 
     mean = pixels.mean(axis=0)
-    # Sums of many threads differ from run to run; single precision halves their time and loses nothing here.
+    # With several threads, sums would differ from run to run. Single precision is accurate enough and twice as fast.
     with one_thread():
         centred = torch.as_tensor(pixels - mean, dtype=torch.float32)
         covariance = (centred.T @ centred).double() / len(pixels)
         values, vectors = torch.linalg.eigh(covariance)
     largest, axes = values.numpy()[::-1][:components], vectors.numpy()[:, ::-1][:, :components]
-    if largest[-1] <= LEAST_VARIANCE * largest[0]:
-        count = int((largest > LEAST_VARIANCE * largest[0]).sum())
-        raise InputError(f"only {count} components of these images have any variance; ask for at most {count}")
+    if largest[-1] <= MIN_VARIANCE * largest[0]:
+        count = int((largest > MIN_VARIANCE * largest[0]).sum())
+        raise InputError(f"only {count} components of these images have any variance; use at most {count}")
     return mean, axes / np.sqrt(largest)

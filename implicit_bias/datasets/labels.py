@@ -1,4 +1,4 @@
-"""Base class of the models: inputs in, scores and classes out."""
+"""Base class of models, which map inputs to scores and classes."""
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -14,12 +14,18 @@ from implicit_bias.datasets.task import with_constant
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Labelled(ABC):
-    """Base of the models, which score inputs and may have classes.
+    """Base class of models, which score inputs and may have classes.
 
-    Two classes are decided by one score, the second where f(x) > 0; more by the largest f_c(x). Without classes, f(x)
-    is what is predicted. The fields are those of `MarginModel`. Raises InputError for classes that are none, or that
-    `dtype` does not hold, and a constant that is not True or False.
+    With two classes, the prediction is the second if f(x) > 0. With more, it is the class with the largest f_c(x).
+    Without classes, the prediction is f(x). `MarginModel` explains the fields.
 
+    Raises
+    ------
+    InputError
+        If classes are invalid or not representable in `dtype`, or `constant` is not True or False.
+
+    Examples
+    --------
     >>> from implicit_bias import ConstantGate
     >>> from implicit_bias.extensions.galu import LeastSquaresModel, least_squares
     >>> gates = ConstantGate().fit([[1.0], [2.0]])
@@ -44,7 +50,7 @@ class Labelled(ABC):
         numbers = [label for label in listed if isinstance(label, float)]
         if len(set(listed)) < max(2, len(listed)) or not np.isfinite(numbers).all():
             raise InputError(
-                f"classes must be a list of two or more different texts or finite numbers, not {shown(given)}"
+                f"classes must be a list of two or more different strings or finite numbers, not {shown(given)}"
             )
         object.__setattr__(self, "classes", tuple(listed))
 
@@ -59,10 +65,10 @@ class Labelled(ABC):
         return self.width - bool(self.constant)
 
     def inputs(self, X: Any) -> Array:
-        """X (n, p) as what gates take, (n, d). InputError for other numbers of columns, and what is not finite."""
+        """Return X (n, p) as the inputs (n, d) of gates; raise InputError if X is not finite or has another width."""
         inputs = as_floats(X, "X", 2)
         if inputs.shape[1] != self.n_features_in:
-            raise InputError(f"X has {inputs.shape[1]} columns, the model takes {self.n_features_in}")
+            raise InputError(f"X has {inputs.shape[1]} columns, but the model needs {self.n_features_in}")
         return with_constant(inputs) if self.constant else inputs
 
     def chosen(self, scores: Array) -> np.ndarray:
@@ -73,20 +79,25 @@ class Labelled(ABC):
         return np.array(self.classes, dtype=self.dtype)[index]
 
     def margins(self, scores: Array, labels: Any) -> Array:
-        """y_i f(x_i), or for several classes the score of the label less the largest other; shape (n,).
+        """Margins (n,): y_i f(x_i) for two classes, else the score of the label minus the largest other score.
 
-        Not positive where the prediction is wrong. InputError for labels that are none of the classes.
+        A margin is at most 0 if the prediction is wrong.
+
+        Raises
+        ------
+        InputError
+            If a label is not one of the classes, or the number of labels is wrong.
         """
         places = {label: place for place, label in enumerate(self.classes)}
         listed = np.asarray(labels).tolist()
         unknown = next((label for label in listed if label not in places), None)
         if unknown is not None:
             raise InputError(
-                f"label {unknown!r} is none of the model's classes; predict without labels, or leave it out"
+                f"label {unknown!r} is not one of the model's classes; predict without labels, or leave it out"
             )
         codes = np.array([places[label] for label in listed])
         if len(codes) != len(scores):
-            raise InputError(f"there are {len(codes)} labels for {len(scores)} samples; give one label a sample")
+            raise InputError(f"there are {len(codes)} labels for {len(scores)} samples; give one label per sample")
         if scores.ndim == 1:
             return np.where(codes == 1, scores, -scores)
         rows = np.arange(len(scores))
@@ -96,9 +107,10 @@ class Labelled(ABC):
 
 
 def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
-    """Classes as Python's own values, and the type of what is predicted: the given one, or that of an array of classes.
+    """Return classes as a list of Python values, and the dtype of predictions.
 
-    Raises InputError for a type that does not hold the classes; what are no classes at all comes back as it is.
+    The dtype is the given one or that of an array of classes; InputError is raised if the classes do not fit into it.
+    Values that are not a list or an array are returned unchanged.
 
     >>> as_labels(np.array([0, 1], dtype=np.uint8), None)
     ([0, 1], dtype('uint8'))
@@ -115,5 +127,5 @@ def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
         if np.array(plain, dtype=found).tolist() == plain and (found is None or found.kind in "biufUO"):
             return plain, found
     if dtype is not None:
-        raise InputError(f"dtype must be a NumPy type that holds the classes, not {shown(dtype)}")
+        raise InputError(f"dtype must be a NumPy type that can represent the classes, not {shown(dtype)}")
     return plain, np.dtype(object)

@@ -1,4 +1,4 @@
-"""Reading a user's own samples from CSV or NPZ files."""
+"""Reading of samples from CSV and NPZ files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Columns(NamedTuple):
-    """The names of a CSV file's columns; their numbers from 0 where the file names none.
+    """Names of a CSV file's columns, or their numbers from 0 if the file has no names.
 
     >>> Columns(["height"], ["gate_tall"], "animal").label
     'animal'
@@ -33,10 +33,20 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LabelledSamples:
-    """Inputs X (n, p), labels (n,), their classes in order, and gate values (n, k) if there are any.
+    """Samples of a file.
 
-    `groups` (k,) names the unit of each gate; `sample_weight` and `required_margin` (n,) are those of the samples, if
-    the file has them; `columns` are the names in a CSV file.
+    Attributes
+    ----------
+    X : array, shape (n, p)
+    labels : array, shape (n,)
+    classes : tuple
+        The distinct labels, sorted.
+    gate_values : array, shape (n, k), optional
+    groups : array, shape (k,), optional
+        The unit of each gate.
+    sample_weight, required_margin : array, shape (n,), optional
+    columns : Columns, optional
+        The column names of a CSV file.
     """
 
     X: Array = field(repr=False)
@@ -49,16 +59,14 @@ class LabelledSamples:
     columns: Columns | None = field(default=None, repr=False)
 
     def signs(self, positive: Any) -> Array:
-        """+1 for samples of the class `positive`, −1 for all others; shape (n,)."""
+        """Labels (n,): +1 for samples of the class `positive`, −1 for all others."""
         return np.where(self.labels == positive, 1.0, -1.0)
 
     @property
     def y(self) -> Array:
-        """Labels of two classes as −1 and +1, shape (n,); InputError if there are more."""
+        """Labels of two classes as −1 and +1, shape (n,); raise InputError if there are more classes."""
         if len(self.classes) > 2:
-            raise InputError(
-                f"the samples are of {len(self.classes)} classes; use signs(one), this one against the rest"
-            )
+            raise InputError(f"there are {len(self.classes)} classes; use signs(one), for this class against the rest")
         return self.signs(self.classes[1])
 
 
@@ -67,18 +75,29 @@ def read_samples(
 ) -> LabelledSamples:
     """Read samples from a CSV or NPZ file.
 
-    CSV: one sample per row; the column `label` (default: the last) holds the classes, the columns `weights` and
-    `margins` (default: none) sample weights and required margins, columns whose name starts with `gate_` gate values,
-    all others are inputs. A first row that holds a number is data, not names; one that
-    counts the columns (0, 1, …) is refused.
-    NPZ: arrays `X` (n, p) and `y` (n,), optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
+    A CSV file has one sample per row. Columns whose names start with `gate_` are gate values, and all columns without
+    another meaning are inputs. If the first row contains a number it is a sample, otherwise it contains the names. An
+    NPZ file has arrays `X` (n, p) and `y` (n,), and optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
     `required_margin` (n,).
+
+    Parameters
+    ----------
+    path : path
+        A file with the suffix .csv or .npz.
+    label : str, optional
+        Column of the labels; by default the last column without another meaning.
+    weights, margins : str, optional
+        Columns of the sample weights and the required margins.
+
+    Returns
+    -------
+    LabelledSamples
 
     Raises
     ------
     InputError
-        For a missing or unreadable file, missing columns or arrays, values that are not numbers, and labels of one
-        class, or of so many that they are no classes.
+        If the file is missing or unreadable, a column or array is missing, a value is not a number, the first row is
+        0, 1, …, or labels are of one class only or of more classes than half the samples.
 
     Examples
     --------
@@ -100,12 +119,10 @@ def read_samples(
 def read_inputs(
     path: str | os.PathLike[str], columns: Columns | None, inputs: int, text: bool
 ) -> tuple[Array, Array | None, np.ndarray | None]:
-    """New samples from a CSV or NPZ file, for a model: inputs X (n, p), gate values and labels, where there are any.
+    """Read new samples for a model from a CSV or NPZ file: inputs X (n, p), gate values and labels, or None for these.
 
-    Of a CSV file, the columns that the model was made from are taken by name, and all others left. Without names, the
-    first `inputs` columns are taken, and one more is the label. Labels are read as text if they are `text`.
-
-    Errors as for `read_samples`.
+    In a CSV file, `columns` selects the columns by name. Without names, the first `inputs` columns are the inputs, and
+    one more column is the label. Labels are read as strings if `text` is True. Errors are those of `read_samples`.
     """
     file = _table_file(path)
     if file.suffix.lower() == ".npz":
@@ -114,10 +131,10 @@ def read_inputs(
         return as_floats(arrays["X"], "X", 2), gates, arrays.get("y")
     table = _table(file)
     if columns is None:
-        gates_of, rest = _parted(table.columns)
+        gates_of, rest = _gates_and_others(table.columns)
         label = rest[inputs] if len(rest) == inputs + 1 else None
         if len(rest) != inputs + (label is not None):
-            raise InputError(f"{file} has {len(rest)} columns of inputs, the model takes {inputs}")
+            raise InputError(f"{file} has {len(rest)} columns of inputs, but the model needs {inputs}")
         columns = Columns(rest[:inputs], gates_of, label or "")
     for name in columns.inputs + columns.gates:
         _require(file, table, name)
@@ -137,7 +154,7 @@ def _table_file(path: str | os.PathLike[str]) -> Path:
 
 
 def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
-    """The table of a CSV file, one column read as text if asked."""
+    """Read a CSV file as a table, with the column `as_text` as strings."""
     import pandas as pd
 
     try:
@@ -145,7 +162,7 @@ def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
         named = pd.to_numeric(first, errors="coerce").isna().all()
         kinds = {} if as_text is None else {as_text if named else int(as_text): str}
         with warnings.catch_warnings():
-            # Rows longer than the first would lose their end with no more than a warning.
+            # For rows longer than the first, pandas would drop their end with only a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(file, header=0 if named else None, index_col=False, skipinitialspace=True, dtype=kinds)
     except (ValueError, OSError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
@@ -158,7 +175,7 @@ def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
             "columns, or write the file with header=False"
         )
     if table.empty:
-        raise InputError(f"{file} holds no samples; give at least one row")
+        raise InputError(f"{file} contains no samples; give at least one row")
     table.columns = [str(name).strip() for name in table.columns]
     nameless = [place for place, name in enumerate(table.columns, 1) if named and name.startswith("Unnamed: ")]
     if nameless:
@@ -179,9 +196,9 @@ def _read_csv(file: Path, names: dict[str, str | None]) -> LabelledSamples:
         if other is not None:
             raise InputError(f"column {name!r} of {file} cannot be both {kind} and {other}; name two columns")
     label = special["label"]
-    gates, inputs = _parted(name for name in table.columns if name not in special.values())
+    gates, inputs = _gates_and_others(name for name in table.columns if name not in special.values())
     if not inputs:
-        raise InputError(f"{file} has no input columns beside the label {shown(label)}; separate columns by commas")
+        raise InputError(f"{file} has no input columns, only the label {shown(label)}; separate columns by commas")
     if table[label].isna().any():
         raise InputError(f"column {label!r} of {file} has empty cells; give each sample a label")
     labels, classes = _classes(table[label].to_numpy())
@@ -195,8 +212,8 @@ def _read_csv(file: Path, names: dict[str, str | None]) -> LabelledSamples:
     return LabelledSamples(X, labels, classes, values, columns=columns, **own)
 
 
-def _parted(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
-    """Names of gate columns, and the others."""
+def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
+    """Divide column names into those of gates and the others."""
     listed = [str(name) for name in names]
     gates = [name for name in listed if name.startswith("gate_")]
     return gates, [name for name in listed if name not in gates]
@@ -209,27 +226,27 @@ def _require(file: Path, table: pd.DataFrame, name: str) -> None:
 
 
 def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
-    """Some columns, as numbers (n, p)."""
+    """Return some columns as numbers (n, p)."""
     for name in names:
         if table[name].isna().any():
             raise InputError(f"column {name!r} of {file} has empty cells or NaN; fill or drop them")
         if table[name].dtype.kind not in "biufc":
-            raise InputError(f"column {name!r} of {file} holds values that are no numbers; encode or drop it")
+            raise InputError(f"column {name!r} of {file} contains values that are not numbers; encode or drop it")
     return as_floats(table[names].to_numpy(), what, 2)
 
 
 def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Labels and their classes; refused where there is one class, or nearly one for each sample."""
+    """Return labels and classes; raise InputError for one class, or for more classes than half the samples."""
     labels, classes = labels_and_classes(values)
     if len(classes) < 2:
-        raise InputError(f"labels hold one class only ({classes[0]!r}); a margin needs samples of two")
+        raise InputError(f"labels are of one class only ({classes[0]!r}); give samples of at least two")
     if len(classes) > max(2, len(labels) / 2):
         raise InputError(f"labels are of {len(classes)} classes for {len(labels)} samples; name the column of classes")
     return labels, tuple(classes)
 
 
 def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The wanted arrays that an NPZ file holds, among them X."""
+    """Return those of the wanted arrays that an NPZ file contains; X is required."""
     try:
         with open_arrays(file) as held:
             names = list(held)
@@ -239,7 +256,7 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
     except Exception as error:
         raise InputError(f"{file} cannot be read as NPZ ({type(error).__name__}); save it with numpy.savez") from None
     if "X" not in arrays:
-        raise InputError(f"{file} has no array 'X'; it holds {', '.join(names) or 'nothing'}")
+        raise InputError(f"{file} has no array 'X', which is required; it contains {', '.join(names) or 'no arrays'}")
     return arrays
 
 
@@ -247,10 +264,10 @@ def _read_npz(file: Path, names: dict[str, str | None]) -> LabelledSamples:
     own = {"label": "y", "weights": "sample_weight", "margins": "required_margin"}
     for kind, array in own.items():
         if names[kind] is not None:
-            raise InputError(f"an NPZ file has its {kind} in the array {array}; names of columns are for CSV files")
+            raise InputError(f"an NPZ file has its {kind} in the array {array}; only CSV files have column names")
     arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"))
     if "y" not in arrays:
-        raise InputError(f"{file} has no array 'y'; it holds {', '.join(arrays)}")
+        raise InputError(f"{file} has no array 'y', which is required; it contains {', '.join(arrays)}")
     labels, classes = _classes(arrays["y"])
     values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
     weight, margin = (as_floats(arrays[n], n, 1) if n in arrays else None for n in ("sample_weight", "required_margin"))

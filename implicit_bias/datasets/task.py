@@ -1,4 +1,4 @@
-"""The type of every binary task."""
+"""Binary tasks, and conversion of labels."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, 
 
 @dataclass(frozen=True, eq=False)
 class BinaryTask:
-    """Training and validation samples of a two-class task, float64, the constant input last.
+    """Training and validation samples of a two-class task, as float64.
 
     Attributes
     ----------
     name : str
     X_train, X_val : arrays, shapes (n, d) and (n_val, d)
-    y_train, y_val : arrays of −1 and +1, shapes (n,) and (n_val,)
+        Inputs, usually with the constant input last.
+    y_train, y_val : arrays, shapes (n,) and (n_val,)
+        Labels −1 and +1.
     X_pool : array, shape (N, d)
-        Every input of the source, without labels: the published cutoffs are medians over it.
+        All inputs of the data set; the published cutoffs are medians over them.
     classes : tuple
         The original names of the classes −1 and +1.
 
     Raises
     ------
     InputError
-        For empty or non-finite arrays, shapes that do not match, labels other than −1 and +1, or a training set of
-        one class.
+        If an array is empty or not finite, shapes do not match, labels are not −1 and +1, or the training samples are
+        of one class only.
 
     Examples
     --------
@@ -48,14 +50,13 @@ class BinaryTask:
     classes: tuple[Any, Any] = (-1, 1)
 
     def __post_init__(self) -> None:
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         for name in ("X_train", "X_val", "X_pool"):
-            put(name, as_floats(getattr(self, name), name, 2))
-        put("y_train", as_signs(self.y_train, len(self.X_train), "y_train"))
-        put("y_val", as_signs(self.y_val, len(self.X_val), "y_val", both=False))
+            object.__setattr__(self, name, as_floats(getattr(self, name), name, 2))
+        object.__setattr__(self, "y_train", as_signs(self.y_train, len(self.X_train), "y_train"))
+        object.__setattr__(self, "y_val", as_signs(self.y_val, len(self.X_val), "y_val", both=False))
         columns = {getattr(self, name).shape[1] for name in ("X_train", "X_val", "X_pool")}
         if len(columns) > 1:
-            raise InputError(f"X_train, X_val and X_pool must have the same columns, not {sorted(columns)}")
+            raise InputError(f"X_train, X_val and X_pool must have the same number of columns, not {sorted(columns)}")
 
     @classmethod
     def from_arrays(
@@ -69,18 +70,22 @@ class BinaryTask:
         constant: bool = True,
         name: str = "own arrays",
     ) -> BinaryTask:
-        """A task of own arrays: any two classes, the smaller (in sorting order) becoming −1.
+        """Return a task of arrays with labels of any two classes; the first in sorting order becomes −1.
 
         Parameters
         ----------
         X_train, X_val, X_pool : arrays, shapes (n, p), (n_val, p), (N, p)
-            Without validation data the training data validate; without a pool the training inputs are the pool.
-        y_train, y_val : arrays of two distinct values: numbers or strings
+            By default the validation samples are the training samples, and the pool is the training inputs.
+        y_train, y_val : arrays, shapes (n,), (n_val,)
+            Numbers or strings of two classes.
         constant : bool
             Append the constant input 1, so that d = p + 1.
         name : str
 
-        Raises InputError as the class does, and for labels that are not exactly two classes.
+        Raises
+        ------
+        InputError
+            As for the class, and if the labels are not of exactly two classes.
         """
         X_train = as_floats(X_train, "X_train", 2)
         signs, classes = binary_labels(y_train)
@@ -96,12 +101,12 @@ class BinaryTask:
 
 
 def with_constant(X: Array) -> Array:
-    """X (n, d − 1) with the constant input 1 appended, (n, d)."""
+    """Append the constant input 1 to X (n, d − 1)."""
     return np.hstack([X, np.ones((len(X), 1))])
 
 
 def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
-    """Labels as −1 and +1, and the two classes they stand for (found, unless given)."""
+    """Return labels as −1 and +1, and the two classes, which are those of the labels by default."""
     values, found = labels_and_classes(labels)
     if classes is None:
         if len(found) != 2:
@@ -111,12 +116,12 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
         classes = (found[0], found[1])
     unknown = [value for value in found if value not in classes]
     if unknown:
-        raise InputError(f"label {unknown[0]!r} is none of the training classes {classes[0]!r} and {classes[1]!r}")
+        raise InputError(f"label {unknown[0]!r} is neither of the training classes {classes[0]!r} and {classes[1]!r}")
     return np.where(values == classes[1], 1.0, -1.0), classes
 
 
 def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
-    """Labels (n,) as an array, and the classes among them, sorted; fractions are none, as in scikit-learn."""
+    """Return labels (n,) as an array, and the sorted classes; raise InputError for fractions, as scikit-learn does."""
     try:
         values = np.asarray(without_torch(labels))
     except (TypeError, ValueError, RuntimeError):
@@ -126,7 +131,7 @@ def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
     import pandas as pd
 
     if pd.isna(values).any() or (values.dtype.kind == "f" and not np.isfinite(values).all()):
-        raise InputError("labels hold missing values, NaN or infinity; clean them first")
+        raise InputError("labels contain missing values, NaN or infinity; clean them first")
     try:
         classes = np.unique(values).tolist()
     except TypeError:
@@ -134,7 +139,7 @@ def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
     fraction = next((one for one in classes if isinstance(one, float) and one % 1), None)
     if fraction is not None:
         raise InputError(
-            f"labels hold fractions such as {fraction}, which are no classes but a quantity; cut it into classes "
+            f"labels contain fractions such as {fraction}, which are quantities, not classes; convert them to classes "
             "(numpy.digitize), or name the column of classes"
         )
     return values, classes

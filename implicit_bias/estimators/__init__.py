@@ -1,14 +1,14 @@
-"""Certified max-margin classifiers with scikit-learn's contract, and gated least squares.
+"""Certified max-margin classifiers with scikit-learn's interface.
 
-The mathematics is that of the formulations and of `regression`. Several classes are one problem per class, this class
-against the rest, or one problem of all.
+They solve the problems of `implicit_bias.margin`. For more than two classes they solve one problem per class, this
+class against the rest, or one joint problem.
 """
 
 from implicit_bias.estimators.base import MarginClassifier, NotSeparableError
+from implicit_bias.estimators.cross_validation import MarginClassifierCV
 from implicit_bias.estimators.kernels import MultipleKernelClassifier, PrecomputedKernel
 from implicit_bias.estimators.networks import GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier
 from implicit_bias.estimators.one_class import OneClassMargin
-from implicit_bias.estimators.prices import MarginClassifierCV
 
 __all__ = [
     "GLNClassifier",

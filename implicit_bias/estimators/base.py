@@ -1,4 +1,6 @@
-"""Base of the classifiers: everything except the choice of the margin problem."""
+"""Base class of the classifiers, which implements everything except the margin problem."""
+
+from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
@@ -31,19 +33,19 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers import margin_path
 
-#: Weights count as zero if they move no score by more than this, relative to the required margin 1.
-NOTHING = 1e-4
-#: Seed of the direction onto which rows are projected to find those that may be equal.
+#: Weights count as zero if they change no score by more than this; the required margin is 1.
+NEGLIGIBLE_SCORE = 1e-4
+#: Seed of the direction onto which rows are projected to find candidates of equal rows.
 _SEED = 1
 
 
 class NotSeparableError(InputError):
-    """Error of a hard margin that does not exist: no weights separate the samples; `certificate` holds the proof.
+    """Error of a hard-margin fit to samples that no weights separate.
 
     Attributes
     ----------
     certificate : Solution
-        Its `dual` λ (n,) ≥ 0 has Φᵀ(λ∘y) = 0 (a Farkas certificate).
+        The proof: `dual` is λ ≥ 0 (n,) with Φᵀ(λ∘y) = 0 (a Farkas certificate).
 
     Examples
     --------
@@ -69,23 +71,23 @@ class ModelMixin:
     _model: MarginModel
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes), the largest wins.
+        """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else one score per class.
 
         Raises
         ------
         UnfittedError
             Before `fit`.
         InputError
-            For inputs that do not fit those of `fit`.
+            If the inputs do not match those of `fit`.
         """
         return self.as_model().decision_function(validated(self, X, reset=False, sparse=True))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class of each row of X (n, p); errors as `decision_function`."""
+        """Class of each row of X (n, p); errors are those of `decision_function`."""
         return self.as_model().chosen(self.decision_function(X))
 
     def as_model(self) -> MarginModel:
-        """The fitted estimator as margin problems and certified answers, without samples: what `save_model` writes.
+        """Return the fitted estimator as a model without samples, which `save_model` writes.
 
         Raises
         ------
@@ -109,8 +111,8 @@ class ModelMixin:
 class FitData:
     """Samples, classes and margin problems of a fit.
 
-    `rows` (m,) are the indices of the samples with weight, `codes` (m,) their classes as indices. There is one problem
-    for each class, or one for the second of two classes, or one of all classes together (`svm_classes`) if `joint`.
+    `rows` (m,) are the indices of the distinct samples with weight, and `codes` (m,) are indices into `classes`. There
+    is one problem for two classes. For more there is one problem per class, or one for all (`svm_classes`) if `joint`.
     """
 
     rows: np.ndarray
@@ -121,21 +123,23 @@ class FitData:
 
     @property
     def names(self) -> list[str]:
-        """The class that is +1 in each problem, in words."""
+        """Name of each problem in messages."""
         if self.joint:
             return ["all classes"]
         return [f"class {label}" for label in (self.classes if len(self.classes) > 2 else self.classes[1:])]
 
     def support(self, solutions: Sequence[Solution]) -> np.ndarray:
-        """Indices among `rows` of the support vectors of any of the solutions."""
+        """Return the indices into `rows` of the support vectors of all solutions."""
         each = np.concatenate([solution.support for solution in solutions])
         return np.unique(each // (len(self.classes) - 1) if self.joint else each)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
-    """Base of the classifiers: a subclass defines the margin problem of inputs and signs in `_problem`.
+    """Base class of the classifiers; a subclass defines its margin problem in `_problem`.
 
+    Examples
+    --------
     >>> from implicit_bias import GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier
     >>> from implicit_bias.estimators import MarginClassifier
     >>> all(issubclass(kind, MarginClassifier) for kind in (GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier))
@@ -157,83 +161,85 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
-        """The margin problem of inputs X (n, d) and signs y (n,), over the gates that `_shared` gave."""
+        """Return the margin problem of inputs X (n, d) and signs y (n,); `gates` is the result of `_shared_gates`."""
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
-        """The margin problem of inputs X (n, d) and several classes `codes` at once."""
-        raise InputError(f"{type(self).__name__} knows no problem of several classes at once; use multi_class='ovr'")
+        """Return the joint margin problem of inputs X (n, d) and classes `codes` (n,)."""
+        raise InputError(f"{type(self).__name__} has no joint problem of several classes; use multi_class='ovr'")
 
-    def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
-        """Fitted gates that the problems of all classes share; None if each has its own."""
+    def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
+        """Return fitted gates for the problems of all classes; None if each problem has its own gates."""
         return None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve the margin problem of X (n, p) and labels y (n,), or those of more than two classes.
+        """Solve the margin problem of X (n, p) and labels y (n,), or the problems of more than two classes.
 
         Parameters
         ----------
         X : array, data frame or sparse matrix, shape (n, p)
-            A sparse one is made dense.
-        y : array, shape (n,), of at least two classes
+            Inputs. Sparse matrices are converted to dense arrays.
+        y : array, shape (n,)
+            Labels of at least two classes.
         sample_weight : array, shape (n,), optional
-            Prices of the samples' slack, ≥ 0, in units of C; zero leaves a sample out, two counts as two copies.
+            c_i ≥ 0, the factors of C. A weight of 0 removes a sample, and a weight of 2 counts as two copies.
 
         Raises
         ------
         NotSeparableError
-            If a hard margin (C = inf) does not exist.
+            If C = inf and the samples are not separable.
         InputError
-            For anything that scikit-learn or the margin problem refuses.
+            If the samples or a parameter are invalid.
 
         Warns
         -----
         ConvergenceWarning
-            If a certificate is worse than `tol` asks; `status_` says why and what to do.
+            If a certified gap exceeds `tol`; `status_` gives the reason and a remedy.
         UserWarning
-            If slack is so cheap at this C that the weights are nothing, or all samples are put into one of two classes.
+            If C is so small that all weights are zero, or that all samples are assigned to one of two classes.
         """
         data = self._fit_data(X, y, sample_weight)
         for problems, solutions in self._path([self.C], data):
             for name, problem, solution in zip(data.names, problems, solutions, strict=True):
-                self._warn(solution, name, problem, alone=len(data.classes) == 2)
+                self._warn(solution, name, problem, two_classes=len(data.classes) == 2)
         return self
 
     def _fit_data(self, X: Any, y: Any, sample_weight: Any) -> FitData:
-        """The problems of a fit to these samples."""
+        """Check samples and parameters; return the problems of a fit."""
         for name in ("fit_intercept", "free_intercept", "warm_start"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
         check_processes(self.n_jobs)
         kind = one_of(self.multi_class, ("ovr", "joint", "shared"), "multi_class")
         X, y = validated(self, X, y, reset=True, sparse=True)
-        rows, weight, price = self._weights(X, y, sample_weight)
+        rows, weight, slack_weight = self._sample_weights(X, y, sample_weight)
         inputs, seed = self._inputs(X[rows]), seed_of(self.random_state)
         classes, codes = np.unique(y[rows], return_inverse=True)
         if len(classes) < 2:
-            raise InputError(f"y holds one class only ({classes[0]}); a margin needs samples of two")
-        problems = self._problems(inputs, codes, self._shared(inputs, seed, weight), seed, price)
+            raise InputError(f"y has only one class ({classes[0]}); give samples of at least two")
+        problems = self._problems(inputs, codes, self._shared_gates(inputs, seed, weight), seed, slack_weight)
         return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
-    def _path(self, prices: Sequence[Any], data: FitData) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Fit at each price, starting from the solutions at the one before; yield problems and solutions."""
-        earlier = self._earlier(data)
-        for problems, solutions in self._solved(data, prices, earlier):
+    def _path(self, costs: Sequence[Any], data: FitData) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+        """Fit at each C, warm-started from the solutions at the previous C; yield problems and solutions."""
+        earlier = self._warm_start(data)
+        for problems, solutions in self._solve(data, costs, earlier):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
-            self._keep(problems, solutions)
+            self._set_results(problems, solutions)
             support = data.support(solutions)
             self.support_ = data.rows[support]
             self.n_support_ = np.bincount(data.codes[support], minlength=len(data.classes))
             yield problems, solutions
 
     def _problems(
-        self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, price: Array
+        self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, slack_weight: Array
     ) -> Iterator[MarginProblem]:
-        """Yield the problem of each class, or of the second of two; over shared gates only their signs differ.
+        """Yield the problems of a fit; if the classes share gates, their problems differ only in the signs.
 
-        A joint problem of all classes gives every pair of a sample and another class the sample's weight.
+        In a joint problem every pair of a sample and another class has the sample's weight.
         """
         if self.multi_class != "ovr" and codes.max() > 1:
-            joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=np.repeat(price, codes.max()))
+            pair_weight = np.repeat(slack_weight, codes.max())
+            joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
             joint.check_prices()
             yield joint
             return
@@ -242,14 +248,14 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             y = np.where(codes == code, 1.0, -1.0)
             if problem is None or gates is None:
                 found = self._problem(X, y, gates, seed)
-                problem = found.replace(sample_weight=price, intercept=bool(self.free_intercept))
+                problem = found.replace(sample_weight=slack_weight, intercept=bool(self.free_intercept))
                 problem.check_prices()
             yield problem.replace(y=y)
 
-    def _solved(
-        self, data: FitData, prices: Sequence[Any], earlier: list[Solution | None]
+    def _solve(
+        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None]
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield at each price the problems, without their samples to save memory, and their solutions."""
+        """Yield the problems and their solutions at each C; the problems have no samples, to save memory."""
         problems: list[MarginProblem] = []
 
         def tasks() -> Iterator[Any]:
@@ -257,51 +263,49 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             for name, problem, start in zip(data.names, data.problems, earlier, strict=True):
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.replace(features=features))
-                yield delayed(_separated)(problem, prices, name, solver=self.solver, start=start, **options)
+                yield delayed(_checked_path)(problem, costs, name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())
-        for price, *solutions in zip(prices, *paths, strict=True):
-            yield [problem.replace(C=price) for problem in problems], solutions
+        for C, *solutions in zip(costs, *paths, strict=True):
+            yield [problem.replace(C=C) for problem in problems], solutions
 
-    def _earlier(self, data: FitData) -> list[Solution | None]:
-        """Return NATIVE's last solution of each problem, if the samples have the same labels; otherwise None."""
-        nothing: list[Solution | None] = [None] * len(data.names)
+    def _warm_start(self, data: FitData) -> list[Solution | None]:
+        """Return NATIVE's last solution of each problem if the samples have the same labels, else None for each."""
+        none: list[Solution | None] = [None] * len(data.names)
         if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, data.classes)):
-            return nothing
+            return none
         earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
         native = self.solver in (None, "NATIVE") and all(solution.solver == "NATIVE" for solution in earlier)
-        native = native and len(earlier) == len(nothing)
-        return earlier if native and np.array_equal(self._codes, data.codes) else nothing
+        native = native and len(earlier) == len(none)
+        return earlier if native and np.array_equal(self._codes, data.codes) else none
 
-    def _weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
-        """Return the rows with weight, their weights (None if all are equal), and the weights of their slack."""
+    def _sample_weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
+        """Return the distinct rows with weight, their weights (None if all are equal), and c_i with class weights."""
         given = as_weights(sample_weight, X)
         with refusals():
             check_classification_targets(y)
         rows, given = _merged(X, np.unique(y, return_inverse=True)[1], given)
-        y = y[rows]
-        price = with_class_weights(given, self.class_weight, y)
-        return rows, None if np.ptp(given) == 0 else given, price
+        slack_weight = with_class_weights(given, self.class_weight, y[rows])
+        return rows, None if np.ptp(given) == 0 else given, slack_weight
 
     def _inputs(self, X: Array) -> Array:
-        """The inputs of the problems to fit."""
         return with_constant(X) if self.fit_intercept else X
 
-    def _warn(self, solution: Solution, name: str, problem: MarginProblem, alone: bool) -> None:
+    def _warn(self, solution: Solution, name: str, problem: MarginProblem, two_classes: bool) -> None:
         if solution.status is not Status.OPTIMAL:
-            told = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
-            warnings.warn(f"{name}: {solution.status.value} ({told})", ConvergenceWarning, stacklevel=3)
+            details = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
+            warnings.warn(f"{name}: {solution.status.value} ({details})", ConvergenceWarning, stacklevel=3)
             return
         scores = problem.y * solution.margins
-        found = ""
-        if np.abs(scores - solution.intercept).max() <= max(NOTHING, self.tol):
-            found = f"{name}: all weights are zero, or next to it, since slack at C={problem.C:g} is cheaper"
-        elif alone and len(set(scores > 0)) == 1:
-            found = f"all samples are put into one class, since slack at C={problem.C:g} is cheaper than to part them"
-        if found:
-            warnings.warn(f"{found}; increase C, or scale the inputs up", UserWarning, stacklevel=3)
+        message = ""
+        if np.abs(scores - solution.intercept).max() <= max(NEGLIGIBLE_SCORE, self.tol):
+            message = f"{name}: all weights are (nearly) zero, because C={problem.C:g} is too small"
+        elif two_classes and len(set(scores > 0)) == 1:
+            message = f"all samples are assigned to one class, because C={problem.C:g} is too small"
+        if message:
+            warnings.warn(f"{message}; increase C, or scale the inputs up", UserWarning, stacklevel=3)
 
-    def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
+    def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]
         self._model = _model_of(self, problems, solutions)
         self.status_ = self._model.status
@@ -312,14 +316,14 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def weights_(self) -> Array:
-        """W (k, d), or (classes, k, d): those of the certificates."""
+        """Weights W of the certificates, shape (k, d) or (classes, k, d)."""
         found = self.certificate_
         if self._joint:
             return found.weights.reshape(len(self.classes_), -1, found.weights.shape[1])
         return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
 
     def _html_repr(self) -> str:
-        """Return scikit-learn's diagram for a notebook, and below it the certificates."""
+        """Return scikit-learn's diagram for a notebook, followed by a table of the certificates."""
         diagram: str = super()._html_repr()
         if not self.__sklearn_is_fitted__():
             return diagram
@@ -334,13 +338,13 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
 
 def check_processes(n_jobs: Any) -> None:
-    """Raise InputError if `n_jobs` is not a number of processes."""
+    """Raise InputError unless `n_jobs` is a number of processes, −1 or None."""
     if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
         raise InputError(f"n_jobs must be a number of processes, -1 for all cores, or None; not {shown(n_jobs)}")
 
 
 def columns_of(estimator: Any) -> Columns | None:
-    """Names of an estimator's inputs if it was fitted to a data frame, else None."""
+    """Return the names of an estimator's inputs if it was fitted to a data frame, else None."""
     names = getattr(estimator, "feature_names_in_", None)
     return None if names is None else Columns(names.tolist(), [], "")
 
@@ -348,9 +352,9 @@ def columns_of(estimator: Any) -> Columns | None:
 def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Array]:
     """Return the indices (m,) of the distinct samples with weight, and their weights (m,).
 
-    Equal samples of one class `codes` (n,) become one sample with the sum of their weights, so that weighting and
-    repeating are the same. If some are equal, or weights are not 1, the order is that of the samples' bytes: the same
-    for any order of the same samples.
+    Equal samples of one class `codes` (n,) become one sample with the sum of their weights, so that a weight of 2 is
+    the same as two copies. If some samples are equal, or weights are not 1, the samples are sorted by their bytes, so
+    that the result does not depend on their order.
 
     >>> rows, weights = _merged(np.array([[2.0], [1.0], [2.0]]), np.array([0, 1, 0]), np.ones(3))
     >>> rows.tolist(), weights.tolist()
@@ -359,12 +363,12 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
     rows = np.flatnonzero(given > 0)
     weights = given[rows]
     direction = np.random.default_rng(_SEED).uniform(1, 2, X.shape[1])
-    # Not by BLAS, whose sums may differ from row to row.
+    # BLAS is avoided because it may sum equal rows in different orders.
     keys = np.einsum("ij,j->i", X[rows], direction)
     alike = bool((weights == 1).all())
     if alike and len(rows) == len(np.unique(keys)):
         return rows, weights
-    # No −0, which equals 0 but is other bytes.
+    # Adding 0 replaces −0 by 0, which is equal but has other bytes.
     table = np.column_stack([X[rows], codes[rows]]) + 0.0
     whole = np.ascontiguousarray(table).view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
     _, first, place = np.unique(whole, return_index=True, return_inverse=True)
@@ -373,10 +377,10 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
     return rows[first], np.bincount(place, weights, len(first)).astype(np.float64)
 
 
-def _separated(problem: MarginProblem, prices: Sequence[Any], name: str, **options: Any) -> list[Solution]:
-    """Solve a problem at each price; raise if it is interrupted or proved to have no solution."""
-    path = margin_path(problem, prices, **options)
-    if path[-1].status is Status.INTERRUPTED or len(path) < len(prices):
+def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **options: Any) -> list[Solution]:
+    """Solve a problem at each C; raise an error if it is interrupted or proved inseparable."""
+    path = margin_path(problem, costs, **options)
+    if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
         raise KeyboardInterrupt  # A search over many fits must end, too.
     for solution in path:
         if solution.status.inseparable:

@@ -1,4 +1,4 @@
-"""The classifier of several kernels at once."""
+"""Max-margin classifier with several kernels."""
 
 from __future__ import annotations
 
@@ -27,57 +27,59 @@ from implicit_bias.margin.solution import Solution
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import certify
 
-#: The widths of the default Gaussian kernels: γ d Var X.
+#: γ p Var X of the default Gaussian kernels.
 WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
-#: Kernels whose share of the norm is below this have none.
+#: Share of the norm up to which the weights of a kernel count as zero.
 NEGLIGIBLE = 1e-6
-#: Samples whose λ is below the first of these shares of the largest that the certificate allows do not predict.
-SMALL = (1e-5, 1e-6, 1e-7, 1e-8, 0.0)
+#: Relative thresholds, tried in order, up to which λ_i is set to zero; the first that keeps the gap is taken.
+THRESHOLDS = (1e-5, 1e-6, 1e-7, 1e-8, 0.0)
 
 
 @dataclass(eq=False, repr=False)
 class MultipleKernelClassifier(MarginClassifier):
-    """The largest margin in the sum of several kernels' spaces, with the share of each kernel.
+    """Max-margin classifier that learns weights for several kernels (multiple-kernel learning).
 
         minimise Σ_m ‖w_m‖ + C Σ_i c_i ξ_i   subject to   y_i (Σ_m ⟨w_m, φ_m(x_i)⟩ + b) ≥ 1 − ξ_i,   ξ ≥ 0
 
-    with ⟨φ_m(x), φ_m(x′)⟩ = k_m(x, x′)/s_m: SVM-GLN's problem, with kernels in place of units. At the optimum w_m = η_m
-    Σ_i λ_i y_i φ_m(x_i), so that this is the support vector machine of the best kernel Σ_m η_m k_m/s_m; many η are 0.
+    with ⟨φ_m(x), φ_m(x′)⟩ = k_m(x, x′)/s_m. This is SVM-GLN with kernels instead of units. At the optimum
+    w_m = η_m Σ_i λ_i y_i φ_m(x_i), so that the classifier is a support vector machine with the kernel Σ_m η_m k_m/s_m.
+    Many η_m are 0.
 
     Parameters
     ----------
     kernels : sequence, optional
-        Each a function k(X, Z) → (n, m) of inputs (n, p) and (m, p), positive semidefinite; a name of scikit-learn's
-        `pairwise_kernels`; or a name and a dict of its parameters. A kernel known as a matrix is one of row numbers:
-        `PrecomputedKernel`. By default the linear one, and Gaussian ones of five widths, γ = 1/16 to 16 over p Var X.
+        Each kernel is a positive semidefinite function k(X, Z) from inputs (n, p) and (m, p) to a matrix (n, m), the
+        name of one of scikit-learn's `pairwise_kernels`, or such a name and a dict of parameters. For given matrices
+        use `PrecomputedKernel`. The default is the linear kernel and Gaussian kernels with γ p Var X = 1/16, …, 16.
     C : float
-        The price of slack; `inf` for the hard margin. The norm is not squared: below some C all weights are zero.
+        Cost of slack; `inf` for the hard margin. Because the norm is not squared, all weights are zero below some C.
     normalise : bool
-        Divide each kernel by s_m, the (weighted) mean of k_m(x, x) over the training samples; else s_m = 1. A kernel of
-        larger values costs less norm.
+        If True, s_m is the (weighted) mean of k_m(x, x) over the training samples; otherwise s_m = 1, and the norm
+        penalises kernels with small values more.
     fit_intercept : bool
-        Append the constant input 1, for kernels that make something of it.
+        Append the constant input 1, for kernels that depend on it.
     free_intercept : bool
-        Whether there is a bias b, which costs nothing.
+        Add one intercept b that the norm does not penalise.
     solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
         As for `GLNClassifier`.
 
     Attributes
     ----------
     classes_, certificate_, status_, intercept_, support_, n_support_, n_features_in_, feature_names_in_
-        As for `GLNClassifier`. The certificate is one of the weights that predict.
+        As for `GLNClassifier`. The certificate is that of the weights used for prediction.
     kernel_weights_ : array, shape (k,), or (classes, k)
-        ‖w_m‖ / Σ ‖w‖: each kernel's share.
-    dual_coef_ : array, shape (k, support), or (classes, k, support)
-        a with f(x) = Σ_m Σ_i a_mi k_m(x, x_i) + b over the samples x_i that predict; a_mi = η_m λ_i y_i / s_m.
-    support_vectors_ : array, shape (support, p)
-        These x_i: with a gap that is not zero, a few more than `support_` lists.
+        Share ‖w_m‖ / Σ_l ‖w_l‖ of each kernel.
+    dual_coef_ : array, shape (k, s), or (classes, k, s)
+        a_mi = η_m λ_i y_i / s_m, with f(x) = Σ_m Σ_i a_mi k_m(x, x_i) + b.
+    support_vectors_ : array, shape (s, p)
+        The samples x_i of this sum; they may include a few that `support_` does not list.
     kernels_ : list of functions
         The k_m.
 
     Examples
     --------
-    Which of two groups of inputs tells benign from malignant?
+    Compare two groups of inputs for distinguishing benign from malignant tumours:
+
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.metrics.pairwise import rbf_kernel
@@ -96,12 +98,12 @@ class MultipleKernelClassifier(MarginClassifier):
     normalise: bool = field(default=True, kw_only=True)
     fit_intercept: bool = field(default=False, kw_only=True)
 
-    def _shared(self, X: Array, seed: int, weight: Array | None) -> Any:
+    def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Any:
         if not isinstance(self.normalise, bool | np.bool_):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
         kernels = _listed(self.kernels, X, weight)
         need = 24.0 * len(kernels) * len(X) ** 2
-        check_memory(need, f"{len(kernels)} kernels of {len(X)} samples", "use fewer of them")
+        check_memory(need, f"{len(kernels)} kernels of {len(X)} samples", "use fewer kernels or samples")
         values = np.stack([evaluated(kernel, m, X, X) for m, kernel in enumerate(kernels)])
         scales = np.ones(len(values))
         if self.normalise:
@@ -113,16 +115,16 @@ class MultipleKernelClassifier(MarginClassifier):
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
 
-    def _solved(
-        self, data: FitData, prices: Sequence[Any], earlier: list[Solution | None]
+    def _solve(
+        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None]
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         whole = list(data.problems)
-        for problems, solutions in super()._solved(replace(data, problems=iter(whole)), prices, earlier):
+        for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier):
             each = [
-                _predicting(problem.replace(features=known.features), solution, self.tol)
+                _expansion(problem.replace(features=known.features), solution, self.tol)
                 for known, problem, solution in zip(whole, problems, solutions, strict=True)
             ]
-            # What predicts stands where gates do.
+            # `_set_results` replaces these pairs of features and coefficients by gates.
             yield (
                 [
                     problem.replace(gates=(known.features, found))
@@ -131,9 +133,9 @@ class MultipleKernelClassifier(MarginClassifier):
                 [solution for _, solution in each],
             )
 
-    def _keep(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
+    def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]
-        super()._keep([problem.replace(gates=None) for problem in problems], solutions)
+        super()._set_results([problem.replace(gates=None) for problem in problems], solutions)
         features, coefficients = gates[0][0], np.stack([found for _, found in gates])
         coefficients = coefficients / features.scales[:, None]
         used = coefficients.any(axis=(0, 1))
@@ -143,10 +145,10 @@ class MultipleKernelClassifier(MarginClassifier):
         self.dual_coef_ = coefficients[..., used] if len(gates) > 1 else coefficients[0][:, used]
         self.support_vectors_ = features.samples[used]
         self.kernels_ = [function_of(kernel) for kernel in features.kernels]
-        self._model = _expanded(self._model, features.kernels, features.samples, coefficients)
+        self._model = _model_of_expansions(self._model, features.kernels, features.samples, coefficients)
 
     def decision_function(self, X: Any) -> Array:
-        """Scores as of any margin classifier; each kernel is computed once for all classes."""
+        """Scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes."""
         inputs = self.as_model().inputs(validated(self, X, reset=False, sparse=True))
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
         scores = np.repeat(self.intercept_[None], len(inputs), axis=0)
@@ -158,17 +160,19 @@ class MultipleKernelClassifier(MarginClassifier):
 
 @dataclass(frozen=True)
 class PrecomputedKernel:
-    """A kernel of row numbers: k(i, j) = K_ij for inputs of one column of them, in cross-validation too.
+    """Kernel given by its matrix: k(i, j) = K_ij, where the only input of a sample is its row number in K.
+
+    Cross-validation works as with other kernels.
 
     Parameters
     ----------
     K : array, shape (n, n)
-        Symmetric and positive semidefinite, over all samples: those of training and the new ones.
+        Symmetric positive semidefinite matrix of all samples, those to be predicted included.
 
     Raises
     ------
     InputError
-        For a matrix that is not square and finite, and row numbers that it does not have.
+        If K is not square and finite; in a call, if an input is not a row number of K.
 
     Examples
     --------
@@ -186,21 +190,20 @@ class PrecomputedKernel:
     def __post_init__(self) -> None:
         K = as_floats(self.K, "K", 2)
         if K.shape[0] != K.shape[1]:
-            raise InputError(f"K must have a row and a column for every sample, and has shape {K.shape}")
+            raise InputError(f"K must have a row and a column for every sample, not shape {K.shape}")
         object.__setattr__(self, "K", K)
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        """K at the row numbers of X (n, 1) and Z (m, 1)."""
+        """Return the entries of K at the row numbers X (n, 1) and Z (m, 1); shape (n, m)."""
         for rows in (X, Z):
-            known = rows.shape[1:] == (1,) and np.isin(rows, np.arange(len(self.K))).all()
-            if not known:
+            if rows.shape[1:] != (1,) or not np.isin(rows, np.arange(len(self.K))).all():
                 raise InputError(f"a precomputed kernel takes one column of row numbers from 0 to {len(self.K) - 1}")
         return np.asarray(self.K[np.ix_(X[:, 0].astype(int), Z[:, 0].astype(int))])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _FittedKernels(KernelFeatures):
-    """Kernel features with their samples (n, p), kernels k_m and scales s_m."""
+    """Kernel features with the samples (n, p), kernels k_m and scales s_m that define them."""
 
     samples: Array
     kernels: list[Any]
@@ -208,7 +211,7 @@ class _FittedKernels(KernelFeatures):
 
 
 def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
-    """Return `kernels` for training samples X (n, p) as functions, or names with their parameters."""
+    """Return `kernels`, or the default kernels for training samples X (n, p), as functions or (name, parameters)."""
     if kernels is None:
         centred = X - np.average(X, weights=None if weight is None else np.repeat(weight[:, None], X.shape[1], 1))
         unit = float(np.average((centred**2).sum(axis=1), weights=weight)) or 1.0
@@ -229,39 +232,41 @@ def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
     return one_of(name, sorted(PAIRWISE_KERNEL_FUNCTIONS), "kernel"), dict(parameters)
 
 
-def _predicting(problem: MarginProblem, solution: Solution, tol: float) -> tuple[Array, Solution]:
-    """Coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i), and the certificate of these weights.
+def _expansion(problem: MarginProblem, solution: Solution, tol: float) -> tuple[Array, Solution]:
+    """Return coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i), and the certificate of these weights.
 
-    a_mi = η_m λ_i y_i, without as many samples of small λ as the certificate allows. Weights that are no such sums to
-    the tolerance, as other solvers may find them, have coefficients of their own.
+    a_mi = η_m λ_i y_i, without the samples of smallest λ_i, as far as the gap allows. If no such a has a small enough
+    gap, which happens with solvers other than NATIVE, least squares compute a.
     """
     features = problem.features
     assert isinstance(features, KernelFeatures)
     sizes = length(solution.weights, axis=1)
-    for least in SMALL:
-        lam = np.where(solution.dual > least * solution.dual.max(initial=0.0), solution.dual, 0.0) * problem.y
+    for threshold in THRESHOLDS:
+        lam = np.where(solution.dual > threshold * solution.dual.max(initial=0.0), solution.dual, 0.0) * problem.y
         correlation = features.adjoint(lam)
         used = (sizes > NEGLIGIBLE * sizes.sum()) & correlation.any(axis=1)
         eta = np.divide(sizes, length(correlation, axis=1), out=np.zeros_like(sizes), where=used)
         again = certify(problem, eta[:, None] * correlation, solution.dual, intercept=solution.intercept)
         if again.gap <= max(tol, solution.gap):
-            # The certificate has the best multiple of the weights.
+            # The certificate contains the best multiple of the weights.
             eta *= length(again.weights) / (length(eta[:, None] * correlation) or 1.0)
             return np.outer(eta, lam), replace(solution, **vars(again))
     blocks = features.factors.transpose(1, 2, 0)
     return np.stack([scipy.linalg.lstsq(A, w)[0] for A, w in zip(blocks, solution.weights, strict=True)]), solution
 
 
-def _expanded(model: MarginModel, kernels: Sequence[Any], samples: Array, coefficients: Array) -> MarginModel:
-    """The model of kernels k_m with one feature for each: its part Σ_i a_mi k_m(x, x_i) of f, at norm 1.
+def _model_of_expansions(
+    model: MarginModel, kernels: Sequence[Any], samples: Array, coefficients: Array
+) -> MarginModel:
+    """Return the model with one feature per kernel: its part Σ_i a_mi k_m(x, x_i) of f, scaled to norm 1.
 
-    `samples` are the x_i (s, d) and `coefficients` a (problems, k, s).
+    `samples` are the x_i (s, d), and `coefficients` are a (problems, k, s).
     """
     problems, solutions = [], []
     for problem, solution, a in zip(model.problems, model.solutions, coefficients, strict=True):
         sizes = length(solution.weights, axis=1)[:, None]
         used = a.any(axis=0)
-        # An expansion has a sample, if only to multiply it by zero.
+        # Kernel expansions need at least one sample, even if its coefficients are zero.
         used[0] |= not used.any()
         units = np.divide(a, sizes, out=np.zeros_like(a), where=sizes > 0)[:, used]
         features = UnkeptFeatures((problem.features.n, len(kernels), 1), products=False)

@@ -1,4 +1,4 @@
-"""The classifiers of gated linear and ReLU networks."""
+"""Classifiers that are the limits of gated linear and ReLU networks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_count, one_of
+from implicit_bias._utils.checks import Array, InputError, as_count, one_of, shown
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import Cutoff, check_cutoff
@@ -23,62 +23,68 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class GLNClassifier(MarginClassifier):
-    """The limit of a trained gated linear network: SVM-GLN, or SVM-L2, over random hyperplane contexts.
+    """Max-margin classifier that is the limit of a gated linear network (SVM-GLN or SVM-L2).
 
         minimise ‖ζ‖ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
+
+    Φ are the features of random hyperplane contexts.
 
     Parameters
     ----------
     units, contexts : int
         H units with 2^b contexts each (`HyperplaneGates`).
     C : float
-        The price of slack; `inf` for the hard margin. The norm is not squared: below some C all weights are zero.
+        Cost of slack; `inf` for the hard margin. Because the norm is not squared, all weights are zero below some C.
     norm : 'group-lasso', 'predictor-l2', 'frobenius' or a Norm
-        Σ_h ‖ζ_h‖₂ (SVM-GLN), ‖β‖₂ of the predictors (SVM-L2), ‖ζ‖_F, or one for gates of these H units.
+        Σ_h ‖ζ_h‖₂ (SVM-GLN), ‖β‖₂ of the predictors (SVM-L2), ‖ζ‖_F, or a norm for gates of these H units.
     cutoff : 'median', 'random', number or (low, high)
         As for `HyperplaneGates`.
     fit_intercept : bool
-        Append the constant input 1, so that every context has a bias of its own (penalised like any weight).
+        Append the constant input 1, so that every context has its own bias, penalised like any weight.
     free_intercept : bool
-        Add one bias b that costs nothing, as SVC does. The limit of gradient descent has none: False.
+        Add one intercept b that the norm does not penalise, as in SVC. The limit of gradient descent has none: choose
+        False for that.
     solver, tol, max_seconds, device, verbose
         As for `solve`, for the problem of each class.
     n_jobs : int, optional
-        Processes that share the classes between them; −1 for one per core. The answer is the same.
+        Number of processes for the classes; −1 for one per core. It does not change the result.
     warm_start : bool
-        Start from the solutions of the last `fit`, if it was on the same samples, for example at another C.
+        Start from the solutions of the last `fit` if it was on the same samples, for example at another C.
     class_weight : dict, 'balanced' or None
-        Multiplies the prices of the classes' samples, as in scikit-learn; positive. 'balanced' counts sample weights.
+        Positive factors of the sample weights of each class, as in scikit-learn. 'balanced' takes sample weights into
+        account.
     random_state : int, RandomState or None
         An int is the seed of the gates, as in `HyperplaneGates(seed=…)`.
     multi_class : 'ovr', 'joint' or 'shared'
-        More than two classes: one problem each, this class against the rest; or one problem of all (`svm_classes`), to
-        whose hard margin softmax descent is seen to tend: f_{y_i}(x_i) − f_c(x_i) ≥ 1 − ξ_ic for all c ≠ y_i, whose
-        outputs have units of their own ('joint'), or share them ('shared', slower). There is then no free intercept.
-        The norm is that of 'group-lasso'; 'joint' takes 'frobenius', too.
+        Method for more than two classes. 'ovr' solves one problem per class, this class against the rest. The others
+        solve one joint problem (`svm_classes`) without a free intercept: f_{y_i}(x_i) − f_c(x_i) ≥ 1 − ξ_ic for all
+        c ≠ y_i. In experiments, descent on the softmax loss converges to its hard margin. With 'joint' each output has
+        its own units; the norm is 'group-lasso' or 'frobenius'. With 'shared' all outputs share the units, which is
+        slower; the norm is 'group-lasso'.
 
     Attributes
     ----------
     classes_ : array
-    certificate_ : Solution, or a list of one per class if there are more than two
-        Of 'joint' and 'shared' one, over all pairs of a sample and another class.
+    certificate_ : Solution or list of Solution
+        A list with one per class for 'ovr' with more than two classes. For 'joint' and 'shared' a single certificate
+        over all pairs of a sample and another class.
     status_ : Status
-        OPTIMAL, or the first that is not.
+        Status of the first solution that is not OPTIMAL, else OPTIMAL.
     weights_ : array, shape (k, d), or (classes, k, d)
         W.
     intercept_ : array, shape (1,), or (classes,)
         The free intercepts b; 0 without.
-    gates_ : Gates, fitted, or a list of one per class
-        As many as `certificate_`.
+    gates_ : Gates or list of Gates
+        Fitted gates, a list if `certificate_` is one.
     samples_ : array of int
-        The samples that the certificates are over, in their order: those with weight, and of equal ones, whose weights
-        are added, the first.
+        Indices of the distinct samples with weight, in the order of the certificates. Of equal samples, whose weights
+        are added, it contains the first.
     support_ : array of int
-        Those of them that carry the solutions (λ_i > 0).
+        Indices of the support vectors (λ_i > 0).
     n_support_ : array of int, shape (classes,)
-        How many there are of each class.
+        Number of support vectors of each class.
     n_features_in_ : int
-        p.
+        Number p of inputs.
     feature_names_in_ : array
         As in scikit-learn.
 
@@ -100,7 +106,7 @@ class GLNClassifier(MarginClassifier):
     norm: str | Norm = field(default="group-lasso", kw_only=True)
     cutoff: Cutoff = field(default="median", kw_only=True)
 
-    def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates:
+    def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates:
         return HyperplaneGates(self.units, self.contexts, seed, self.cutoff).fit(X, sample_weight=weight)
 
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
@@ -116,21 +122,24 @@ class GLNClassifier(MarginClassifier):
         assert gates is not None
         known = ("group-lasso",) if self.multi_class == "shared" else ("group-lasso", "frobenius")
         if not isinstance(self.norm, str) or self.norm not in known:
-            raise InputError(f"multi_class={self.multi_class!r} takes norm={' or '.join(map(repr, known))}")
+            names = " or ".join(map(repr, known))
+            raise InputError(f"multi_class={self.multi_class!r} takes norm={names}, not {shown(self.norm)}")
         problem = svm_classes(X, codes, gates, self.C, shared=self.multi_class == "shared")
         return problem.replace(norm=Frobenius()) if self.norm == "frobenius" else problem
 
 
 @dataclass(eq=False, repr=False)
 class GatedReLUClassifier(MarginClassifier):
-    """The limit of a ReLU network whose gates stay: SVM-RC with random, SVM-LC with learned, or given gates.
+    """Max-margin classifier that is the limit of a ReLU network with fixed gates.
 
         minimise Σ_h ‖ζ_h‖₂ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
+
+    The gates are random (SVM-RC), learned (SVM-LC) or given.
 
     Parameters
     ----------
     units : int
-        H half-spaces, or hidden units of the network; without effect for given gates.
+        Number H of half-spaces, or of hidden units of the network; no effect for given gates.
     C, fit_intercept, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start
         As for `GLNClassifier`.
     class_weight, multi_class
@@ -138,14 +147,14 @@ class GatedReLUClassifier(MarginClassifier):
     random_state : int, RandomState or None
         An int is the seed of half-spaces, network and training.
     gates : 'random', 'learned' or Gates
-        'random': `RandomHalfSpaces`. 'learned': those of a `ReLUNetwork` trained on the samples, one network per class,
-        or one of as many outputs unless `multi_class` is 'ovr'; sample weights play no part in its training. Gates of
-        your own see the constant input too (`fit_intercept`); unfitted ones are fitted on a copy.
-        A search or cross-validation clones them, that is, fits them again on every part.
+        'random' is `RandomHalfSpaces`. 'learned' are the gates of a `ReLUNetwork` trained on the samples without their
+        weights: one network per class for 'ovr', else one network with an output per class. Custom gates get the
+        constant input, too (`fit_intercept`). If they are not fitted, a copy is; grid search and cross-validation clone
+        them and fit them again on every part.
     cutoff : 'median', 'random', number or (low, high)
-        Of random half-spaces.
+        Cutoff of random half-spaces.
     training : SGD, optional
-        How the network of learned gates is trained.
+        Training of the network of learned gates.
 
     Attributes
     ----------
@@ -156,8 +165,8 @@ class GatedReLUClassifier(MarginClassifier):
 
     Notes
     -----
-    A sample in no half-space scores 0, and no weights give it a margin: with a hard margin it is a proof that nothing
-    separates; use `RandomHalfSpaces(…, always_on=True)` as gates.
+    A sample in no half-space has the score 0 for all weights, so that hard margins are not separable. To avoid this,
+    choose gates=RandomHalfSpaces(…, always_on=True).
 
     Examples
     --------
@@ -175,8 +184,8 @@ class GatedReLUClassifier(MarginClassifier):
     cutoff: Cutoff = field(default="median", kw_only=True)
     training: SGD | None = field(default=None, kw_only=True)
 
-    def _shared(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
-        # Parameters that other gates make no use of are checked all the same.
+    def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
+        # Checked for all kinds of gates, although only random half-spaces use it.
         check_cutoff(self.cutoff)
         if isinstance(self.gates, Gates):
             return self.gates.fitted(X, weight)
@@ -197,18 +206,18 @@ class GatedReLUClassifier(MarginClassifier):
 
 @dataclass(eq=False, repr=False)
 class HiddenLayerClassifier(MarginClassifier):
-    """The maximum margin on a trained ReLU network's hidden activations: SVM-HL.
+    """Max-margin classifier on the hidden activations of a trained ReLU network (SVM-HL).
 
         minimise ‖a‖₂ + C Σ_i c_i ξ_i   subject to   y_i ⟨a, h(x_i)⟩ ≥ 1 − ξ_i,   ξ ≥ 0
 
     Parameters
     ----------
     units : int
-        Hidden units H.
+        Number H of hidden units.
     training : SGD, optional
-        How the network is trained; sample weights play no part in it.
+        Training of the network, which ignores sample weights.
     solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
-        As for `GatedReLUClassifier`; the constant input goes into the network. `multi_class` is 'ovr' only.
+        As for `GatedReLUClassifier`; the constant is an input of the network. `multi_class` must be 'ovr'.
     random_state : int, RandomState or None
         An int is the seed of the network and its training.
 
@@ -238,7 +247,7 @@ class HiddenLayerClassifier(MarginClassifier):
 
 
 def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None, outputs: int = 1) -> ReLUNetwork:
-    """A ReLU network trained on X and signs or classes y, in float64: scores must not depend on samples' batches."""
+    """Train a ReLU network on X and signs or classes y; return it in float64, so that batching changes no score."""
     from implicit_bias.networks import ReLUNetwork
     from implicit_bias.training.optimisers import SGD
     from implicit_bias.training.sgd import train

@@ -1,4 +1,4 @@
-"""One class: what is unlike the samples lies on the side of the origin."""
+"""Outlier detection: samples of one class are separated from the origin of the features."""
 
 from __future__ import annotations
 
@@ -12,61 +12,63 @@ from sklearn.exceptions import ConvergenceWarning
 
 from implicit_bias._utils.checks import Array, InputError, as_positive, shown
 from implicit_bias._utils.validation import seed_of, validated
-from implicit_bias.estimators.base import NOTHING, FitData, MarginClassifier, ModelMixin
+from implicit_bias.estimators.base import NEGLIGIBLE_SCORE, FitData, MarginClassifier, ModelMixin
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.path import smallest_price
+from implicit_bias.solvers.path import zero_weights_up_to
 
-#: Relative change of a score with the batches of the samples.
+#: Relative rounding error of a score, which depends on how samples are batched.
 ROUNDING = 1e-9
-#: Largest number of values of C that are tried.
-ATTEMPTS = 60
-#: Factor between two values of C while too many samples have slack.
+#: Maximum number of values of C.
+MAX_ATTEMPTS = 60
+#: Factor between successive values of C if the mean slack is not below ν.
 STEP = 4.0
-#: Largest C that is tried, relative to the first.
-FURTHEST = 1e8
-#: Norm up to which no weights may exist before the search ends with an inaccurate solver, relative to that of weights
-#: that reach the margin in the mean.
-FAR = 1e3
+#: Largest ratio of C to its first value.
+MAX_RATIO = 1e8
+#: The search ends after an INACCURATE solution if weights of mean slack below ν need a norm larger than this multiple
+#: of ν C₁ Σ c_i, where C₁ is the first value of C.
+MAX_NORM = 1e3
 
 
 @dataclass(eq=False, repr=False)
 class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Outliers: the samples of one class, separated from the origin by the largest margin that a share ν may miss.
+    """Outlier detector: separates samples of one class from the origin, except for a share ν of them.
 
         minimise ‖W‖ + C Σ_i c_i ξ_i   subject to   f(x_i) = ⟨W, Φ(x_i)⟩ ≥ 1 − ξ_i,   ξ ≥ 0
 
-    at the price C for which ν = Σ λ_i / (C Σ c_i), with the dual 0 ≤ λ_i ≤ C c_i. Samples with slack have λ_i = C c_i,
-    and those that support the margin λ_i > 0, so that at most a share ν of the samples has slack, and at least a share
-    ν supports it. This is the problem of scikit-learn's `OneClassSVM`, minimise ½‖W‖² − ρ + Σ c_i ξ_i / (ν Σ c_i)
-    subject to ⟨W, Φ(x_i)⟩ ≥ ρ − ξ_i, with any norm, in units of ρ: divided by ρ, its solutions are those above. For
-    it is to minimise ‖W‖ / (1 − S), S = Σ c_i ξ_i / (ν Σ c_i), whose least value t is the root C ν Σ c_i of the
-    problem above, for which C is found by Newton's method.
+    The dual variables are 0 ≤ λ_i ≤ C c_i, and C is chosen so that ν = Σ λ_i / (C Σ c_i). Samples with slack have
+    λ_i = C c_i, and support vectors have λ_i > 0. So at most a share ν of the samples has slack, and at least a share
+    ν are support vectors.
+
+    This extends the problem of scikit-learn's `OneClassSVM` to any norm. That problem is to minimise
+    ½‖W‖² − ρ + Σ c_i ξ_i / (ν Σ c_i) subject to ⟨W, Φ(x_i)⟩ ≥ ρ − ξ_i. Its solutions, divided by ρ, are those above:
+    both minimise ‖W‖ / (1 − S) with S = Σ c_i ξ_i / (ν Σ c_i), whose minimum is C ν Σ c_i. Newton's method finds C.
 
     Parameters
     ----------
     estimator : MarginClassifier, optional
-        Whose gates or kernels Φ are, and whose norm; MultipleKernelClassifier(["rbf"]) if not given: a Gaussian kernel
-        of γ = 1/p, for standardised inputs. Its C, class weights and free intercept are not used. Gates that a network
-        learns from labels are refused.
+        Classifier that defines Φ, by its gates or kernels, and the norm. Its C, class weights and free intercept are
+        ignored. Gates learned from labels are not supported. The default is MultipleKernelClassifier(["rbf"]), a
+        Gaussian kernel with γ = 1/p, for standardised inputs.
     nu : float
         ν, between 0 and 1.
 
     Attributes
     ----------
     estimator_ : MarginClassifier
-        Fitted: its `decision_function` is f, its `gates_` or `kernels_` are Φ.
+        Fitted classifier: its `decision_function` is f, and its `gates_` or `kernels_` define Φ.
     certificate_ : Solution
-        Certificate of the problem above at `C_`; `support_` are the samples with λ_i > 0.
+        Certificate of the problem above at `C_`; its `support` are the samples with λ_i > 0.
     status_ : Status
     C_ : float
     nu_ : array, shape (2,)
-        The ν of which this is the solution is proved to lie between these: the certificate's bounds over C Σ c_i.
+        Certified bounds of the ν that belongs to `C_`: the certificate's bounds divided by C Σ c_i.
     offset_ : float
-        1, less what rounding and the gap make of it, so that at most a share ν of the training samples is below.
+        Threshold of the scores: 1, reduced so that at most a share ν of the training samples is below it, despite
+        rounding and the gap.
     n_features_in_ : int
-        p.
+        Number p of inputs.
     feature_names_in_ : array
         As in scikit-learn.
 
@@ -85,46 +87,46 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
     nu: float = field(default=0.1, kw_only=True)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find the margin of the samples X (n, p).
+        """Solve the one-class problem of the samples X (n, p).
 
         Parameters
         ----------
         X : array, data frame or sparse matrix, shape (n, p)
         y : ignored
         sample_weight : array, shape (n,), optional
-            c_i ≥ 0; zero leaves a sample out, two counts as two copies.
+            c_i ≥ 0. A weight of 0 removes a sample, and a weight of 2 counts as two copies.
 
         Raises
         ------
         InputError
-            If all samples are equal, if no weights are found whose mean slack Σ c_i ξ_i / Σ c_i is below ν (which is
-            proved for all weights up to a norm that the text names), and for anything that the classifier refuses.
+            If all samples are equal, a parameter is invalid, or no weights with mean slack Σ c_i ξ_i / Σ c_i < ν are
+            found. The message then states the norm up to which the absence of such weights is proved.
 
         Warns
         -----
         ConvergenceWarning
-            If the certificate is worse than the classifier's `tol` asks, or ν is not met to it.
+            If the certified gap, or the relative error of ν, exceeds the classifier's `tol`.
         UserWarning
             If all samples have the same score.
         """
         nu = as_positive(self.nu, "nu")
         if nu >= 1:
-            raise InputError(f"nu must be a share between 0 and 1, not {nu:g}")
+            raise InputError(f"nu must be between 0 and 1, not {nu:g}")
         given = MultipleKernelClassifier(["rbf"]) if self.estimator is None else self.estimator
         if not isinstance(given, MarginClassifier):
-            raise InputError(f"estimator must be a classifier of margins such as GLNClassifier(), not {shown(given)}")
+            raise InputError(f"estimator must be a max-margin classifier such as GLNClassifier(), not {shown(given)}")
         samples = validated(self, X, reset=True, sparse=True)
-        # Each price starts from the solution at the one before it.
+        # The solve at each C starts from the solution at the previous C.
         estimator = clone(given).set_params(warm_start=True, free_intercept=False, class_weight=None)
         validated(estimator, X, reset=True, sparse=True)
         data, problem = _fit_data(estimator, samples, sample_weight)
-        self.C_, self.nu_ = _solved(estimator, data, problem, nu)
+        self.C_, self.nu_ = _fit_to_nu(estimator, data, problem, nu)
         self.estimator_, self.certificate_, self.status_ = estimator, estimator.certificate_, estimator.status_
         scores = estimator.as_model().decision_function(samples[data.rows])
-        if np.ptp(scores) <= max(NOTHING, estimator.tol):
+        if np.ptp(scores) <= max(NEGLIGIBLE_SCORE, estimator.tol):
             warnings.warn(
-                "all samples have the same score, which tells nothing: a constant alone keeps the margin; take a "
-                "Gaussian kernel (the default) on standardised inputs, or fit_intercept=False",
+                "all samples have the same score, because a constant alone attains the margin; use a Gaussian kernel "
+                "(the default) on standardised inputs, or fit_intercept=False",
                 UserWarning,
                 stacklevel=2,
             )
@@ -132,81 +134,81 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         self._model = replace(estimator.as_model(), offset=self.offset_)
         if not np.allclose(self.nu_, nu, rtol=2 * estimator.tol, atol=0):
             warnings.warn(
-                f"this is the solution of a nu between {self.nu_[0]:.7g} and {self.nu_[1]:.7g}, not proved to be that "
-                f"of {nu:g}: {self.status_.value}",
+                f"the nu of this solution is only known to be between {self.nu_[0]:.7g} and {self.nu_[1]:.7g}, and not "
+                f"proved to be {nu:g}: {self.status_.value}",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
     def score_samples(self, X: Any) -> Array:
-        """f(x) of each row of X (n, p): 1 on the margin, less for what is unlike the samples.
+        """Scores f(x) of the rows of X (n, p): 1 on the margin, smaller for outliers.
 
         Raises
         ------
         UnfittedError
             Before `fit`.
         InputError
-            For inputs that do not fit those of `fit`.
+            If the inputs do not match those of `fit`.
         """
         return replace(self.as_model(), offset=0.0).decision_function(validated(self, X, reset=False, sparse=True))
 
     def decision_function(self, X: Any) -> Array:
-        """f(x) − `offset_` of each row of X (n, p), not positive for outliers; errors as `score_samples`."""
+        """Scores f(x) − `offset_` of the rows of X (n, p), at most 0 for outliers; errors as in `score_samples`."""
         return super().decision_function(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """−1 for each row of X (n, p) that is an outlier, else +1; errors as `score_samples`."""
+        """Return −1 for each row of X (n, p) that is an outlier, else +1; errors as in `score_samples`."""
         return super().predict(X)
 
 
 def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[FitData, MarginProblem]:
-    """The one-class problem of the samples X (n, p) on the features of a classifier."""
-    rows, weight, price = estimator._weights(X, np.ones(len(X), dtype=int), sample_weight)
+    """Return the samples and the one-class problem of X (n, p) with the features of a classifier."""
+    rows, weight, slack_weight = estimator._sample_weights(X, np.ones(len(X), dtype=int), sample_weight)
     if len(rows) < 2:
-        raise InputError("the samples are all equal, or one with weight; a margin of one class needs two that differ")
+        raise InputError("one class needs two different samples with weight; these are all equal, or only one has any")
     inputs, seed = estimator._inputs(X[rows]), seed_of(estimator.random_state)
-    gates = estimator._shared(inputs, seed, weight)
+    gates = estimator._shared_gates(inputs, seed, weight)
     if gates is None:
         raise InputError("one class has no labels for a network to learn gates from; use random or given gates")
-    # The formulations ask for two classes.
+    # `_problem` requires two classes, so that it gets signs which are then replaced.
     signs = np.where(np.arange(len(rows)) > 0, 1.0, -1.0)
-    problem = replace(estimator._problem(inputs, signs, gates, seed), y=signs**2, sample_weight=price)
+    problem = replace(estimator._problem(inputs, signs, gates, seed), y=signs**2, sample_weight=slack_weight)
     return FitData(rows, np.array([-1, 1]), np.ones(len(rows), dtype=int), iter(())), problem
 
 
-def _solved(estimator: MarginClassifier, data: FitData, problem: MarginProblem, nu: float) -> tuple[float, Array]:
-    """Fit at the price C of the share ν, the root of v(C) − CνΣc for the optimum v(C), which is concave.
+def _fit_to_nu(estimator: MarginClassifier, data: FitData, problem: MarginProblem, nu: float) -> tuple[float, Array]:
+    """Fit at the C that belongs to ν: the root of v(C) − CνΣc, where v(C) is the optimum, a concave function.
 
-    Newton's steps come from above after the first, which starts below: v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀.
+    Newton's method starts below the root, because v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀; all later iterates are above it.
     """
     total = float(problem.sample_weight.sum())
-    least = smallest_price(problem) / nu
-    price = least
-    for _ in range(ATTEMPTS):
-        ((_, (solution,)),) = estimator._path([price], replace(data, problems=iter([problem])))
-        shares = np.array([solution.lower_bound, solution.objective]) / (price * total)
+    first = zero_weights_up_to(problem) / nu
+    C = first
+    for _ in range(MAX_ATTEMPTS):
+        ((_, (solution,)),) = estimator._path([C], replace(data, problems=iter([problem])))
+        bounds = np.array([solution.lower_bound, solution.objective]) / (C * total)
         slack = float(problem.sample_weight @ np.maximum(1 - solution.margins, 0))
         room = nu * total - slack
-        following = (solution.objective - price * slack) / room if room > 0 else STEP * price
-        done = np.allclose(shares, nu, rtol=2 * estimator.tol, atol=0)
-        # ‖W‖ + C Σ c_i ξ_i is at least the lower bound, for any weights.
-        proved = solution.lower_bound - price * nu * total
-        lost = solution.status is Status.INACCURATE and proved > FAR * nu * least * total
-        if lost or following > FURTHEST * least:
+        following = (solution.objective - C * slack) / room if room > 0 else STEP * C
+        done = np.allclose(bounds, nu, rtol=2 * estimator.tol, atol=0)
+        # ‖W‖ + C Σ c_i ξ_i is at least the lower bound for all weights.
+        proved = solution.lower_bound - C * nu * total
+        hopeless = solution.status is Status.INACCURATE and proved > MAX_NORM * nu * first * total
+        if hopeless or following > MAX_RATIO * first:
             raise InputError(
                 f"no weights of a norm up to {proved:.2g} have a mean slack below nu={nu:g}, which is proved: the "
-                "samples lie around the origin, and nothing that is linear in their features parts them from it; take "
+                "samples surround the origin, and no linear function of their features separates them from it; use "
                 "a Gaussian kernel (the default), gates that close, or a larger nu"
             )
-        if done or solution.status is not Status.OPTIMAL or following == price:
+        if done or solution.status is not Status.OPTIMAL or following == C:
             break
-        price = following
-    return price, shares
+        C = following
+    return C, bounds
 
 
 def _quantile(scores: Array, weights: Array, share: float) -> float:
-    """The largest score below which there is no more than a share of the weights.
+    """Return the largest score such that at most a given share of the weights belongs to smaller scores.
 
     >>> _quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 1 / 3)
     2.0

@@ -1,4 +1,4 @@
-"""Gated linear features Φ(x) = g(x) ⊗ x, the one data structure of this toolkit: what they can do, and their kinds."""
+"""Features as linear operators, above all gated linear features Φ(x) = g(x) ⊗ x."""
 
 from implicit_bias.features.base import Features, KernelFeatures
 from implicit_bias.features.chunked import ChunkedFeatures, ChunkedInputs

@@ -1,4 +1,4 @@
-"""Features, the one data structure of this toolkit: their methods, and those made of blocks or kernels."""
+"""Base class of features, features of kernels, and features without samples."""
 
 from __future__ import annotations
 
@@ -16,26 +16,30 @@ from implicit_bias._utils.rounding import UNIT, precise_product, share, two_sum
 from implicit_bias._utils.scaling import TINY, largest_entries, length, without_exponent
 from implicit_bias.features.patterns import PatternBlocks
 
-#: Numbers of a dense chunk of samples.
-AT_ONCE = 2**25
+#: Largest number of entries of a dense chunk of samples.
+CHUNK_SIZE = 2**25
+#: Residual of the pivoted Cholesky factorisation, relative to the largest entry, up to which a kernel counts as
+#: positive semidefinite.
+SEMIDEFINITE_RTOL = 1e-10
+#: Number of samples on which `check_features` compares the methods.
+CHECKED_SAMPLES = 5
 
 
 class Features(ABC):
-    """n samples as a linear operator Φ: R^{k×d} → R^n on weights W of k gates (or blocks) with d numbers each.
+    """Base class of features: n samples as a linear operator Φ: R^{k×d} → R^n on weights of k gates or blocks.
 
         (ΦW)_i = Σ_j ⟨w_j, φ_j(x_i)⟩;   gated linear features have φ_j(x) = g_j(x) x, that is, Φ(x) = g(x) ⊗ x
 
-    Every system of this toolkit fits such features and asks them through the methods below: a max-margin fit (`solve`),
-    a least-squares fit (`least_squares`), a gradient flow (`gated_flow`); the output of a network whose gates stay is
-    ΦW, too, in its effective weights W.
+    All models of this package fit such features: max-margin problems (`solve`), least squares (`least_squares`) and
+    gradient flows (`gated_flow`). The output of a network with fixed gates is ΦW, where W are its effective weights.
 
-    A kind of features is a subclass with `shape` and `dense`. Everything else follows from these two; a kind that need
-    not form Φ overrides what its structure makes cheaper, as `GatedFeatures` does: then `select`, too. A problem built
-    with features of your own tries on a few samples whether the methods agree with each other.
+    A subclass defines `shape` and `dense`, and inherits all other methods. To avoid the matrix Φ it overrides the
+    methods that its structure makes cheaper, including `select`, like `GatedFeatures`. When a problem is built with
+    user-defined features, their methods are compared on a few samples.
 
     Examples
     --------
-    Windows of a signal, φ_j(x) = (x_j, x_{j+1}), with the group lasso to choose among them:
+    Use the group lasso to select windows of a signal, φ_j(x) = (x_j, x_{j+1}):
 
     >>> import numpy as np
     >>> from implicit_bias.features import Features
@@ -54,15 +58,14 @@ class Features(ABC):
     ('OPTIMAL', [False, False, True])
     """
 
-    #: The arrays that the class is made from again, in the order that it takes them; None if it is not saved.
+    #: Attributes that are the parameters of saved features, in order; None if the class cannot be saved.
     made_of: tuple[str, ...] | None = None
-    #: g_j(x_i), shape (n, k), of features Φ(x) = g(x) ⊗ x; None of others.
+    #: g_j(x_i), shape (n, k), of features Φ(x) = g(x) ⊗ x; None for other features.
     gate_values: Array | None = None
     #: True if the samples are available.
     kept = True
-
-    #: Whether the methods of the class are known to agree. A class sets it in its own body; classes derived from it are
-    #: checked as all others when a problem is built.
+    #: True if the methods of the class are tested. Each class sets this itself; subclasses do not inherit it and are
+    #: checked when a problem is built.
     verified = False
 
     @property
@@ -78,7 +81,7 @@ class Features(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int, int]:
-        """(n, k, d)."""
+        """Numbers (n, k, d) of samples, gates or blocks, and inputs or entries of a block."""
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}={size}" for name, size in zip("nkd", self.shape, strict=False))
@@ -86,7 +89,7 @@ class Features(ABC):
 
     @abstractmethod
     def dense(self) -> Array:
-        """Φ as a matrix (n, k·d), gate-major columns."""
+        """Matrix Φ (n, k·d), with columns ordered by gate."""
 
     @property
     def n(self) -> int:
@@ -95,16 +98,16 @@ class Features(ABC):
 
     @property
     def k(self) -> int:
-        """Number of gates, or blocks."""
+        """Number of gates or blocks."""
         return self.shape[1]
 
     @property
     def d(self) -> int:
-        """Number of inputs, or the length of a block."""
+        """Number of inputs or of entries of a block."""
         return self.shape[2]
 
     def apply(self, W: Any) -> Array:
-        """ΦW for weights W (k, d); returns (n,)."""
+        """Return ΦW (n,) for weights W (k, d)."""
         W = as_numbers(W, (self.k, self.d), "weights")
         with np.errstate(over="ignore", invalid="ignore"):
             return self.dense() @ W.ravel()
@@ -113,20 +116,21 @@ class Features(ABC):
         return self.apply(W)
 
     def adjoint(self, a: Any) -> Array:
-        """Φᵀa for sample weights a (n,); returns (k, d)."""
+        """Return Φᵀa (k, d) for sample weights a (n,)."""
         a = as_numbers(a, (self.n,), "sample weights")
         with np.errstate(over="ignore", invalid="ignore"):
             return (a @ self.dense()).reshape(self.k, self.d)
 
     def magnitudes(self, W: Any) -> Array:
-        """Σ_j ⟨|w_j|, |φ_j(x_i)|⟩ for W (k, d), which the rounding of (ΦW)_i is a share of; shape (n,)."""
+        """Return Σ_j ⟨|w_j|, |φ_j(x_i)|⟩ (n,) for W (k, d); rounding errors of (ΦW)_i are relative to it."""
         w = np.abs(as_numbers(W, (self.k, self.d), "weights")).ravel()
         return np.concatenate([np.abs(rows) @ w for rows in np.array_split(self.dense(), max(1, self.n // ROWS))])
 
     def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """ΦW as the sum of two arrays (n,), and a bound (n,) of their error: a share of `magnitudes` per term.
+        """Return ΦW as the sum of two arrays (n,), and bounds (n,) of the error of this sum.
 
-        `precise`: by error-free products, an error far below that of one rounding.
+        By default the bounds are relative to `magnitudes`. `precise` uses error-free products, with errors far below
+        that of one rounding.
         """
         if not precise:
             f = self.apply(W)
@@ -137,9 +141,9 @@ class Features(ABC):
         return upper, lower, error + self._terms * self._vanishing
 
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """Φᵀa as the sum of two arrays (k, d), and a bound (k,) of the lengths of their rows' errors.
+        """Return Φᵀa as the sum of two arrays (k, d), and bounds (k,) of the errors of its rows in Euclidean length.
 
-        As `apply_bounded`; samples with a_i = 0 play no part.
+        `precise` has the same meaning as in `apply_bounded`. Samples with a_i = 0 are skipped.
         """
         a = as_numbers(a, (self.n,), "sample weights")
         used = np.flatnonzero(a)
@@ -159,35 +163,35 @@ class Features(ABC):
         return upper, lower, np.asarray(length(error, axis=1)) * (1 + share(self.d + 4)) + vanished
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
-        """Φᵀa of some rows by error-free products: two arrays (k, d), and a bound of each entry's error."""
+        """Return Φᵀa of some rows by error-free products: two arrays (k, d), and bounds (k, d) of the errors."""
         parts = precise_product(a[None], self.select(rows).dense())
         upper, lower, error = (part.reshape(self.k, self.d) for part in parts)
         return upper, lower, error
 
     @property
     def _terms(self) -> int:
-        """Number of roundings of a sum (ΦW)_i, or more."""
+        """Upper bound of the number of roundings of a sum (ΦW)_i."""
         return self.k * self.d + 2
 
     @property
     def _vanishing(self) -> float:
-        """Largest loss of a term that underflows."""
+        """Largest error of a term that underflows."""
         return float(TINY)
 
     def _block_lengths(self) -> Array:
-        """‖φ_j(x_i)‖, shape (n, k)."""
+        """Lengths ‖φ_j(x_i)‖, shape (n, k)."""
         return np.asarray(length(self._blocks(), axis=2))
 
     def gram(self) -> Array:
-        """ΦΦᵀ, shape (n, n). Raises InputError if that overflows."""
+        """Return ΦΦᵀ (n, n); raise InputError if it overflows."""
         dense, by = without_exponent(self.dense())
         with np.errstate(over="ignore"):
             return finite(np.ldexp(dense @ dense.T, 2 * by))
 
     def weight_gram(self) -> Array:
-        """ΦᵀΦ, shape (kd, kd), summed over chunks of samples."""
+        """Return ΦᵀΦ (kd, kd), summed over chunks of samples."""
         size = self.k * self.d
-        chunk = max(1, AT_ONCE // size)
+        chunk = max(1, CHUNK_SIZE // size)
 
         def entries(rows: slice, columns: slice) -> Array:
             total = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
@@ -199,82 +203,73 @@ class Features(ABC):
         return symmetric_blocks(size, entries)
 
     def row_norms(self, units: Any = 1.0) -> Array:
-        """‖φ(x_i)‖ with the inputs in `units` u (d,), shape (n,)."""
+        """Return ‖φ(x_i)‖ (n,) with the inputs divided by `units` (d,)."""
         return np.asarray(length((self._blocks() / units).reshape(self.n, -1), axis=1))
 
     def units(self) -> Array:
-        """Units of the inputs that make their sizes similar, shape (d,); here ones."""
+        """Return units (d,) in which the inputs have similar sizes; ones by default."""
         return np.ones(self.d)
 
     def in_units(self, units: Array) -> Features:
-        """The features of inputs in `units` u (d,); themselves where they have no units."""
+        """Return the features of inputs divided by `units` (d,); by default these features."""
         return self
 
     def largest(self) -> Array:
-        """A bound of |φ_jl(x_i)| over the samples, shape (k, d)."""
+        """Return upper bounds (k, d) of |φ_jl(x_i)| over the samples."""
         return np.asarray(np.abs(self._blocks()).max(axis=0))
 
     def closed(self) -> np.ndarray:
-        """True where φ(x_i) = 0, shape (n,)."""
+        """Return a mask (n,) of the samples with φ(x_i) = 0."""
         return np.asarray(~self.dense().any(axis=1))
 
     def scale(self) -> float:
-        """√(mean ‖φ(x_i)‖²/k), the root mean square length of the inputs or blocks; 1 if they are all zero."""
+        """Return √(mean ‖φ(x_i)‖²/k), the root mean square length of the inputs or blocks; 1 if all are zero."""
         return float(length(self.dense())) / float(np.sqrt(self.n * self.k)) or 1.0
 
     def scaled(self, factor: float) -> Features:
-        """The features times `factor`."""
-        return _explicit(as_factor(factor) * self._blocks())
+        """Return the features times `factor`."""
+        return KernelFeatures(as_factor(factor) * self._blocks())
 
     def mixed(self, T: Any) -> Features:
-        """The features Φ̂ with Φ̂Ŵ = Φ(TŴ) for T (k, k̂)."""
+        """Return the features Φ̂ with Φ̂Ŵ = Φ(TŴ) for T (k, k̂)."""
         T = as_mixing(T, self.k)
-        return _explicit(np.einsum("nkr,kj->njr", self._blocks(), T.toarray() if hasattr(T, "toarray") else T))
+        return KernelFeatures(np.einsum("nkr,kj->njr", self._blocks(), T.toarray() if hasattr(T, "toarray") else T))
 
     def select(self, rows: Any) -> Features:
-        """The features of some samples only (a mask or indices)."""
-        return _explicit(self._blocks()[as_rows(rows, self.n)])
+        """Return the features of some samples (a mask, a slice or indices)."""
+        return KernelFeatures(self._blocks()[as_rows(rows, self.n)])
 
     def reduced(self) -> tuple[Features, Array]:
-        """Return the same operator on fewer inputs if some are superfluous, and the V (d, r) of the way back.
+        """Return an equivalent operator with r ≤ d inputs, and V (d, r) with Φ̃W̃ = Φ(W̃Vᵀ) and VᵀV = I.
 
-        Φ̃W̃ = Φ(W̃Vᵀ), VᵀV = I. Here itself: blocks have no rotation in common.
+        By default it is Φ itself with V = I, because blocks have no common rotation.
         """
         return self, np.eye(self.d)
 
     def shared(self) -> PatternBlocks:
-        """ΦW with as few nonzeros as may be; here every gate is a block of its own."""
+        """Return a sparse factorisation of ΦW; by default with one block per gate."""
         return PatternBlocks(sp.eye_array(self.k, format="csr"), sp.csr_array(self.dense()))
 
     def _blocks(self) -> Array:
-        """φ_j(x_i), shape (n, k, d)."""
+        """Blocks φ_j(x_i), shape (n, k, d)."""
         return self.dense().reshape(self.shape)
 
 
-def _explicit(blocks: Array) -> Features:
-    return KernelFeatures(blocks)
-
-
 def as_factor(value: Any) -> float:
-    """A finite factor of all features."""
+    """Return a factor of features as a float; raise InputError unless it is finite."""
     return float(as_floats([value], "the factor", 1)[0])
 
 
 def as_mixing(T: Any, gates: int) -> Any:
-    """A matrix (k, k̂), dense or sparse."""
+    """Return a matrix (k, k̂), dense or sparse; raise InputError unless it has a row for each gate."""
     T = T if hasattr(T, "tocsr") else as_floats(T, "the mixing matrix", 2)
     if T.shape[0] != gates:
         raise InputError(f"the mixing matrix must have {gates} rows, one per gate, not {T.shape[0]}")
     return T
 
 
-#: Residual of the pivoted Cholesky factorisation, relative to the largest entry, up to which a kernel counts as
-#: positive semidefinite.
-ROUNDING = 1e-10
-
-
 def pivoted_cholesky(K: Array) -> Array | None:
-    """A (n, r) with AAᵀ = K up to rounding, r the numerical rank; None if a symmetric K is not positive semidefinite.
+    """Return A (n, r) with AAᵀ = K up to rounding, r the numerical rank; None if K is not positive semidefinite.
 
     >>> pivoted_cholesky(np.array([[4.0, 2.0], [2.0, 1.0]])).tolist()
     [[2.0], [1.0]]
@@ -283,7 +278,7 @@ def pivoted_cholesky(K: Array) -> Array | None:
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K, tol=len(K) * np.finfo(float).eps * largest, lower=1)
     order, rank = order - 1, rank if largest > 0 else 0
     factor, rest = np.tril(factor)[:, :rank], order[rank:]
-    if np.abs(K[np.ix_(rest, rest)] - factor[rank:] @ factor[rank:].T).max(initial=0.0) > ROUNDING * largest:
+    if np.abs(K[np.ix_(rest, rest)] - factor[rank:] @ factor[rank:].T).max(initial=0.0) > SEMIDEFINITE_RTOL * largest:
         return None
     found = np.empty_like(factor)
     found[order] = factor
@@ -292,15 +287,15 @@ def pivoted_cholesky(K: Array) -> Array | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelFeatures(Features):
-    """Features of k blocks with φ_j(x) ∈ R^r each: (ΦW)_i = Σ_j ⟨w_j, φ_j(x_i)⟩, block kernels K_j = Φ_jΦ_jᵀ.
+    """Features of k blocks φ_j(x) ∈ R^r with kernels K_j = Φ_jΦ_jᵀ: (ΦW)_i = Σ_j ⟨w_j, φ_j(x_i)⟩.
 
-    They stand where `GatedFeatures` do: a `MarginProblem` with `GroupLasso` over the blocks is multiple-kernel
-    learning, with `Frobenius` the support vector machine of the sum of the kernels (without an intercept).
+    A `MarginProblem` with these features and `GroupLasso` over the blocks is multiple-kernel learning. With `Frobenius`
+    it is the support vector machine of the sum of the kernels, without an intercept.
 
     Parameters
     ----------
     factors : array, shape (n, k, r)
-        φ_j(x_i), for explicit features; shorter blocks are filled up with zeros. For kernels: `from_kernels`.
+        The blocks φ_j(x_i); shorter blocks are padded with zeros. `from_kernels` computes them from kernels.
 
     Raises
     ------
@@ -330,9 +325,17 @@ class KernelFeatures(Features):
 
     @classmethod
     def from_kernels(cls, kernels: Any) -> KernelFeatures:
-        """The features of positive semidefinite kernels, shape (k, n, n): K_j = Φ_jΦ_jᵀ by pivoted Cholesky factors.
+        """Return features of given kernels K_j = Φ_jΦ_jᵀ, computed by pivoted Cholesky factorisation.
 
-        Raises InputError if one is not symmetric or not positive semidefinite.
+        Parameters
+        ----------
+        kernels : array, shape (k, n, n)
+            Symmetric positive semidefinite matrices.
+
+        Raises
+        ------
+        InputError
+            If a kernel is not symmetric or not positive semidefinite.
         """
         stack = as_floats(kernels, "kernels", 3)
         if stack.shape[1] != stack.shape[2]:
@@ -352,7 +355,7 @@ class KernelFeatures(Features):
         return cls(factors[:, :, :used])
 
     def extended(self, kernels: Any) -> KernelFeatures:
-        """The features of m new samples from their kernels with the n old ones, shape (k, m, n)."""
+        """Return the features of m new samples; `kernels` (k, m, n) are their kernels with the n samples."""
         cross = as_floats(kernels, "kernels", 3)
         if cross.shape[::2] != (self.k, self.n):
             raise InputError(f"kernels must have shape ({self.k}, m, {self.n}), not {cross.shape}")
@@ -366,13 +369,13 @@ class KernelFeatures(Features):
         return n, k, r
 
     def dense(self) -> Array:
-        """Φ as a matrix (n, k·r), block-major columns."""
+        """Matrix Φ (n, k·r), with columns ordered by block."""
         return self.factors.reshape(self.n, -1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnkeptFeatures(Features):
-    """Numbers of samples, gates and inputs of features that were not kept; what needs the samples is refused.
+    """Features without samples, which have only a shape; methods that need the samples raise InputError.
 
     >>> from implicit_bias import InputError
     >>> try:
@@ -403,40 +406,36 @@ class UnkeptFeatures(Features):
         )
 
 
-#: Samples that are looked at.
-TRIED = 5
-
-
 def check_features(features: Features) -> None:
-    """Raise InputError if the methods of features contradict `dense` on some samples, for random weights."""
+    """Raise InputError if the methods of features contradict `dense` for some samples and random weights."""
     sizes = features.shape
-    whole = isinstance(sizes, tuple) and len(sizes) == 3 and all(isinstance(s, int | np.integer) for s in sizes)
-    _claim(features, whole and min(sizes) > 0, f"shape must be three whole numbers (n, k, d), not {shown(sizes)}")
+    integers = isinstance(sizes, tuple) and len(sizes) == 3 and all(isinstance(s, int | np.integer) for s in sizes)
+    _claim(features, integers and min(sizes) > 0, f"shape must be positive integers (n, k, d), not {shown(sizes)}")
     n, k, d = sizes
-    rows = np.unique(np.linspace(0, n - 1, TRIED).astype(int))
-    # Features that can select need not be able to form Φ.
+    rows = np.unique(np.linspace(0, n - 1, CHECKED_SAMPLES).astype(int))
+    # Features with their own `select` may be too large to form Φ.
     few = features if type(features).select is Features.select else features.select(rows)
     A, size = few.dense(), (n if few is features else len(rows), k * d)
-    fine = isinstance(A, np.ndarray) and A.dtype == np.float64 and A.shape == size and bool(np.isfinite(A).all())
+    valid = isinstance(A, np.ndarray) and A.dtype == np.float64 and A.shape == size and bool(np.isfinite(A).all())
     found = f"{A.dtype} {A.shape}" if isinstance(A, np.ndarray) else shown(A)
-    _claim(features, fine, f"dense() must be a finite float64 array of shape (n, k·d), here {size}, not {found}")
+    _claim(features, valid, f"dense() must be a finite float64 array of shape (n, k·d), here {size}, not {found}")
     A = A[rows] if few is features else A
     rng = np.random.default_rng(0)
-    W, a, room = rng.normal(size=(k, d)), np.zeros(n), 4 * share(2 * (k * d + n))
+    W, a, rtol = rng.normal(size=(k, d)), np.zeros(n), 4 * share(2 * (k * d + n))
     a[rows] = rng.normal(size=len(rows))
-    reach = np.abs(A) @ np.abs(W.ravel())
-    _agree(features, "apply", features.apply(W)[rows], A @ W.ravel(), room * reach)
-    _agree(features, "adjoint", features.adjoint(a).ravel(), a[rows] @ A, room * (np.abs(a[rows]) @ np.abs(A)))
-    _agree(features, "magnitudes", features.magnitudes(W)[rows], reach, room * reach)
+    magnitudes = np.abs(A) @ np.abs(W.ravel())
+    _check_equal(features, "apply", features.apply(W)[rows], A @ W.ravel(), rtol * magnitudes)
+    _check_equal(features, "adjoint", features.adjoint(a).ravel(), a[rows] @ A, rtol * (np.abs(a[rows]) @ np.abs(A)))
+    _check_equal(features, "magnitudes", features.magnitudes(W)[rows], magnitudes, rtol * magnitudes)
     lengths = np.sqrt((A**2).sum(axis=1))
-    _agree(features, "row_norms", features.row_norms()[rows], lengths, 1e-9 * lengths)
-    _agree(features, "closed", features.closed()[rows], np.asarray(~A.any(axis=1)), np.zeros(len(rows)))
+    _check_equal(features, "row_norms", features.row_norms()[rows], lengths, 1e-9 * lengths)
+    _check_equal(features, "closed", features.closed()[rows], np.asarray(~A.any(axis=1)), np.zeros(len(rows)))
 
 
-def _agree(features: Features, name: str, found: Any, expected: np.ndarray, room: Array) -> None:
+def _check_equal(features: Features, name: str, found: Any, expected: np.ndarray, tolerance: Array) -> None:
     found = np.asarray(found, dtype=np.float64)
-    fine = found.shape == expected.shape and bool((np.abs(found - expected) <= room).all())
-    _claim(features, fine, f"{name}() is not what dense() says: {shown(found)} where that gives {shown(expected)}")
+    equal = found.shape == expected.shape and bool((np.abs(found - expected) <= tolerance).all())
+    _claim(features, equal, f"{name}() contradicts dense(): {shown(found)} instead of {shown(expected)}")
 
 
 def _claim(features: Features, holds: bool, text: str) -> None:

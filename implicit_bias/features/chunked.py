@@ -1,4 +1,4 @@
-"""Gated linear features of more samples than memory holds: inputs stay in a file or on a cluster, read in chunks."""
+"""Gated linear features of inputs that do not fit in memory: chunks are read from a file or a cluster."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from implicit_bias.features.base import Features, as_mixing
 from implicit_bias.features.gated import GatedFeatures
 from implicit_bias.features.patterns import PatternBlocks
 
-#: Numbers of a chunk, as float64: 64 MiB.
-AT_ONCE = 2**23
-#: Seconds after which a pass over the samples shows a bar, on a terminal.
-PATIENCE = 3.0
+#: Number of entries of a chunk: 64 MiB of float64.
+CHUNK_SIZE = 2**23
+#: Seconds before a progress bar of a pass over the samples appears.
+BAR_DELAY = 3.0
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """x = (scale · u + offset, 1)/units for stored rows u; the 1 only if `constant`."""
+    """Map from stored rows u to inputs x = (scale · u + offset, 1)/units, with the 1 only if `constant`."""
 
     scale: Array
     offset: Array
@@ -35,7 +35,7 @@ class Scaling:
     units: Array | float = 1.0
 
     def __call__(self, raw: np.ndarray) -> Array:
-        """Inputs (m, d) of stored rows (m, p)."""
+        """Return the inputs (m, d) of stored rows (m, p)."""
         p = raw.shape[1]
         X = np.empty((len(raw), p + self.constant))
         np.multiply(raw, self.scale, out=X[:, :p])
@@ -47,20 +47,20 @@ class Scaling:
 
 
 class ChunkedInputs:
-    """Inputs X (n, d) over an array that need not fit in memory: x = scale · u + offset, the constant 1 last if asked.
+    """Inputs X (n, d) = scale · u + offset of an array u that may be larger than the memory.
 
-    A pass over all samples reads one chunk after the other; numerical libraries use their threads. Of a Dask array
-    it is computed where the chunks lie: by Dask's threads or, with a `distributed.Client`, the processes of a cluster.
+    A pass over all samples reads the chunks in turn. The chunks of a Dask array are processed where they are stored:
+    by Dask's threads or, with a `distributed.Client`, by the processes of a cluster.
 
     Parameters
     ----------
-    source : NumPy array or memory map, or Dask array, shape (n, p)
-        Numbers u of any real type, such as `np.load("images.npy", mmap_mode="r")` of bytes.
-    scale, offset : one number, or an array (p,)
+    source : NumPy array, memory map or Dask array, shape (n, p)
+        Stored numbers u of any real dtype, such as bytes in `np.load("images.npy", mmap_mode="r")`.
+    scale, offset : float or array, shape (p,)
     constant : bool
-        Whether to append the constant input 1: d = p + 1.
+        Append the constant input 1, so that d = p + 1.
     chunk : int, optional
-        Samples that are scaled at a time; if not given, as many as are 64 MiB. A Dask array has its own chunks.
+        Number of samples per chunk; by default 64 MiB of float64. A Dask array keeps its own chunks.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class ChunkedInputs:
     Raises
     ------
     InputError
-        For an array of another kind or shape, and numbers that are not finite.
+        If the array has another type or shape, or its numbers are not finite.
 
     Examples
     --------
@@ -103,15 +103,15 @@ class ChunkedInputs:
         self.source = source.rechunk({1: p}) if self.lazy else source
         self.scaling = Scaling(_each_column(scale, p, "scale"), _each_column(offset, p, "offset"), bool(constant))
         self.shape = n, p + self.scaling.constant
-        rows = max(1, AT_ONCE // self.shape[1]) if chunk is None else as_count(chunk, "chunk")
+        rows = max(1, CHUNK_SIZE // self.shape[1]) if chunk is None else as_count(chunk, "chunk")
         ends = np.cumsum(self.source.chunks[0]).tolist() if self.lazy else [*range(rows, n, rows), n]
         self.chunks = [slice(first, last) for first, last in zip([0, *ends[:-1]], ends, strict=True)]
         least, most = (np.array(found) for found in zip(*self._each_raw(_extremes), strict=True))
         largest = np.abs(self.scaling(np.stack([least.min(axis=0), most.max(axis=0)]))).max(axis=0)
         if not np.isfinite(largest).all():
             raise InputError(
-                f"column {int(np.argmin(np.isfinite(largest)))} of the source holds NaN or infinity, or overflows when "
-                "scaled; clean it first"
+                f"column {int(np.argmin(np.isfinite(largest)))} of the source contains NaN or infinity, or overflows "
+                "when scaled; clean it first"
             )
         self.largest: Array = largest
 
@@ -123,21 +123,21 @@ class ChunkedInputs:
         return f"{type(self).__name__}(n={self.shape[0]}, d={self.shape[1]}, {kind})"
 
     def __getitem__(self, rows: Any) -> Array:
-        """The inputs (m, d) of some samples (a slice, a mask or indices), in memory."""
+        """Return the inputs (m, d) of some samples (a slice, a mask or indices), in memory."""
         raw = self.source[rows if isinstance(rows, slice) else np.atleast_1d(np.arange(len(self))[rows])]
         return self.scaling(raw.compute() if self.lazy else raw)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """All of them in memory, if it is large enough."""
+        """Return all inputs as an array; raise InputError if they do not fit in memory."""
         check_memory(8 * self.shape[0] * self.shape[1], "all these inputs in memory", "use what takes ChunkedInputs")
         return self[:].astype(dtype or np.float64, copy=False)
 
     def __matmul__(self, M: Array) -> Array:
-        """XM for M (d, q), shape (n, q)."""
+        """Return XM (n, q) for M (d, q)."""
         return np.concatenate(list(self.each(_times, shared=(M,))))
 
     def in_units(self, units: Array) -> ChunkedInputs:
-        """The inputs in `units` u (d,)."""
+        """Return the inputs divided by `units` (d,)."""
         inputs = copy.copy(self)
         inputs.scaling = replace(self.scaling, units=self.scaling.units * np.asarray(units))
         inputs.largest = self.largest / units
@@ -146,35 +146,39 @@ class ChunkedInputs:
     def each(
         self, function: Callable[..., Any], split: tuple[np.ndarray, ...] = (), shared: tuple[Any, ...] = ()
     ) -> Iterator[Any]:
-        """function(inputs (m, d), the same rows of each array in `split`, shared) of every chunk, in their order."""
-        return self._each_raw(_scaled_first, split, (self.scaling, function, shared))
+        """Yield function(inputs, parts, shared) for each chunk, in order.
+
+        `inputs` (m, d) are those of the chunk, and `parts` the same rows of the arrays in `split`.
+        """
+        return self._each_raw(_with_inputs, split, (self.scaling, function, shared))
 
     def _each_raw(
         self, function: Callable[..., Any], split: tuple[np.ndarray, ...] = (), shared: tuple[Any, ...] = ()
     ) -> Iterator[Any]:
-        """The same of the rows as they are stored."""
+        """Yield the same for stored rows instead of inputs."""
         if self.lazy:
             import dask
 
-            common, ask = dask.delayed(shared, traverse=False), dask.delayed(function, pure=False)
+            common, call = dask.delayed(shared, traverse=False), dask.delayed(function, pure=False)
             blocks = zip(self.chunks, self.source.to_delayed().ravel(), strict=True)
-            tasks = [ask(block, tuple(part[rows] for part in split), common) for rows, block in blocks]
+            tasks = [call(block, tuple(part[rows] for part in split), common) for rows, block in blocks]
             yield from dask.compute(*tasks)
             return
-        from tqdm import tqdm  # Which inputs in memory do without.
+        # Imported here because inputs in memory do not need it.
+        from tqdm import tqdm
 
-        bar = tqdm(self.chunks, "pass over the samples", unit="chunk", delay=PATIENCE, leave=False, disable=None)
+        bar = tqdm(self.chunks, "pass over the samples", unit="chunk", delay=BAR_DELAY, leave=False, disable=None)
         for rows in bar:
             yield function(self.source[rows], tuple(part[rows] for part in split), shared)
 
 
 def _each_column(values: Any, columns: int, name: str) -> Array:
-    """One number, or one a column, as float64."""
+    """Return one number, or one per column, as float64."""
     if np.ndim(values) == 0:
         return as_floats([values], name, 1)
     array = as_floats(values, name, 1)
     if len(array) != columns:
-        raise InputError(f"{name} must be one number or {columns}, one a column, not {len(array)}")
+        raise InputError(f"{name} must be one number or {columns}, one per column, not {len(array)}")
     return array
 
 
@@ -182,7 +186,7 @@ def _extremes(raw: np.ndarray, split: tuple[()], shared: tuple[()]) -> tuple[np.
     return raw.min(axis=0), raw.max(axis=0)
 
 
-def _scaled_first(raw: np.ndarray, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> Any:
+def _with_inputs(raw: np.ndarray, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> Any:
     scaling, function, common = shared
     return function(scaling(raw), split, common)
 
@@ -192,22 +196,22 @@ def _times(X: Array, split: tuple[()], shared: tuple[Array]) -> Array:
 
 
 class ChunkedFeatures(Features):
-    """The operator of `GatedFeatures`, (ΦW)_i = Σ_j g_j(x_i) ⟨w_j, x_i⟩, of inputs that are not all held in memory.
+    """Gated linear features, (ΦW)_i = Σ_j g_j(x_i) ⟨w_j, x_i⟩, of inputs that may be larger than the memory.
 
-    Every sum over the samples, and each of its bounds of rounding, is that of the chunks, added up. Gates called on
-    `ChunkedInputs` give such features, and so do the builders, such as `svm_gln`; NATIVE solves with them and certifies
-    over all samples. What needs all of Φ at once (Gram matrices, CVXPY's solvers) is refused where it does not fit.
+    Gates called on `ChunkedInputs`, and builders such as `svm_gln`, return such features. NATIVE solves and certifies
+    problems with them chunk by chunk. Methods that need all of Φ (Gram matrices, CVXPY's solvers) raise InputError if
+    it does not fit in memory.
 
     Parameters
     ----------
     X : ChunkedInputs, shape (n, d)
-    gate_values : array, shape (n, k), of any real type, optional
-        g_j(x_i), kept as given: hard gates as one byte each, say. Without them one gate is always open.
+    gate_values : array, shape (n, k), optional
+        g_j(x_i) of any real dtype, which is kept: hard gates may be bytes. By default one gate is always open.
 
     Raises
     ------
     InputError
-        As `GatedFeatures`, and for inputs of another type.
+        As for `GatedFeatures`, or if X is not ChunkedInputs.
 
     Examples
     --------
@@ -232,7 +236,7 @@ class ChunkedFeatures(Features):
         if len(values) != len(X):
             raise InputError(f"X has {len(X)} rows and gate_values has {len(values)}; give one row of each per sample")
         self.X, self.gate_values = X, values
-        #: T of gate values GT, (k, k̂), if they are mixed.
+        #: T (k, k̂) of mixed gate values GT, or None.
         self.mixing: Any = None
         for _ in X.each(_checked, (values,)):
             pass
@@ -243,15 +247,15 @@ class ChunkedFeatures(Features):
         return len(self.X), k, self.X.shape[1]
 
     def gates(self, rows: Any) -> Array:
-        """Gate values (m, k) of some samples, as float64."""
+        """Return the gate values (m, k) of some samples as float64."""
         return _mixed(self.gate_values[rows], self.mixing)
 
     def _each(self, method: str, split: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Iterator[Any]:
-        """Call a method of the features of each chunk with their part of `split` and all of `shared`."""
-        return self.X.each(_asked, (self.gate_values, *split), (self.mixing, method, *shared))
+        """Yield the results of a method of each chunk's features, called with its part of `split` and `shared`."""
+        return self.X.each(_called, (self.gate_values, *split), (self.mixing, method, *shared))
 
     def _with(self, **parts: Any) -> ChunkedFeatures:
-        """The features with other parts; what was computed of these is forgotten."""
+        """Return a copy with other attributes and without cached results."""
         features = copy.copy(self)
         features.__dict__.pop("_sizes", None)
         features.__dict__.update(parts)
@@ -275,9 +279,10 @@ class ChunkedFeatures(Features):
         return np.concatenate(upper), np.concatenate(lower), np.concatenate(error)
 
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """Φᵀa as the sum of two arrays (k, d), and a bound (k,) of the lengths of their rows' errors.
+        """Return Φᵀa as the sum of two arrays (k, d), and bounds (k,) of the errors of its rows in Euclidean length.
 
-        The sums of the chunks are added without error, but for that of what the additions lost, which is counted.
+        The sums of the chunks are added by error-free transformations; the bounds include the rounding of the lower
+        parts.
         """
         a = as_numbers(a, (self.n,), "sample weights")
         upper, lower, error = np.zeros((self.k, self.d)), np.zeros((self.k, self.d)), np.zeros(self.k)
@@ -292,8 +297,8 @@ class ChunkedFeatures(Features):
 
     @cached_property
     def _sizes(self) -> tuple[Array, np.ndarray]:
-        """‖φ(x_i)‖, and whether φ(x_i) = 0."""
-        norms, closed = zip(*self.X.each(_sized, (self.gate_values,), (self.mixing,)), strict=True)
+        """Row norms ‖φ(x_i)‖, and a mask of φ(x_i) = 0."""
+        norms, closed = zip(*self.X.each(_norms_and_closed, (self.gate_values,), (self.mixing,)), strict=True)
         return np.concatenate(norms), np.concatenate(closed)
 
     def row_norms(self, units: Any = 1.0) -> Array:
@@ -329,12 +334,12 @@ class ChunkedFeatures(Features):
         return GatedFeatures.of_computed(self.X[chosen], self.gates(chosen))
 
     def _whole(self) -> GatedFeatures:
-        """All of them in memory, if it is large enough."""
+        """Return all features in memory; raise InputError if they do not fit."""
         check_memory(8 * self.n * (self.k + self.d), "all these samples in memory", "use NATIVE, which takes chunks")
         return self.select(slice(None))
 
     def dense(self) -> Array:
-        """Φ as a matrix (n, k·d), gate-major columns: for tests and small problems only."""
+        """Matrix Φ (n, k·d), with columns ordered by gate; only for small problems."""
         check_memory(8 * self.n * self.k * self.d, "Φ as a matrix", "use NATIVE, which does not form it")
         return self._whole().dense()
 
@@ -353,7 +358,7 @@ class ChunkedFeatures(Features):
 
 
 def gate_values_of(X: ChunkedInputs, transform: Callable[[Array], Array]) -> np.ndarray:
-    """The gate values (n, k) that `transform` gives the chunks: as bytes where all are small whole numbers.
+    """Return the gate values (n, k) that `transform` computes for the chunks, as bytes if all are small integers.
 
     >>> import numpy as np
     >>> gate_values_of(ChunkedInputs(np.array([[1.0], [3.0]]), chunk=1), lambda X: X > 2).dtype
@@ -369,7 +374,7 @@ def gate_values_of(X: ChunkedInputs, transform: Callable[[Array], Array]) -> np.
 
 def _compact(X: Array, split: tuple[()], shared: tuple[Callable[[Array], Array]]) -> np.ndarray:
     values = np.asarray(shared[0](X))
-    # What a byte cannot hold comes out as another number.
+    # A number that does not fit in a byte becomes another number.
     with np.errstate(invalid="ignore"):
         small = values.astype(np.int8)
     return small if (small == values).all() else values.astype(np.float64)
@@ -380,12 +385,12 @@ def _mixed(values: np.ndarray, mixing: Any) -> Array:
     return values if mixing is None else np.asarray(values @ mixing)
 
 
-def _asked(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> Any:
+def _called(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> Any:
     (values, *own), (mixing, method, *common) = split, shared
     return getattr(GatedFeatures.of_computed(X, _mixed(values, mixing)), method)(*own, *common)
 
 
-def _sized(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> tuple[Array, np.ndarray]:
+def _norms_and_closed(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> tuple[Array, np.ndarray]:
     part = GatedFeatures.of_computed(X, _mixed(split[0], shared[0]))
     return part.row_norms(), part.closed()
 

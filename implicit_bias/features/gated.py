@@ -19,23 +19,23 @@ from implicit_bias.features.patterns import PatternBlocks, share_patterns
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GatedFeatures(Features):
-    """The linear operator Φ: R^{k×d} → R^n of n gated inputs with k gates.
+    """Gated linear features of n inputs with k gates: a linear operator Φ: R^{k×d} → R^n.
 
         (ΦW)_i = Σ_j g_j(x_i) ⟨w_j, x_i⟩
 
     Parameters
     ----------
     X : array, shape (n, d)
-        Inputs x_i as rows, the constant input last where a bias is wanted. Stored as float64.
+        Inputs x_i as rows, stored as float64. For biases, the last input is the constant 1.
     gate_values : array, shape (n, k), optional
-        Gate values g_j(x_i): any real numbers; zeros and ones for hard gates. Without them one gate is always open:
-        Φ is X, plain inputs.
+        Gate values g_j(x_i): any real numbers, or zeros and ones for hard gates. By default one gate is always open,
+        so that Φ is X.
 
     Raises
     ------
     InputError
-        If an array is empty, not finite, not two-dimensional, the numbers of rows differ, or inputs, gate values or
-        their products have sizes beyond 1e-280 to 1e280.
+        If an array is empty, not finite or not two-dimensional, the numbers of rows differ, or inputs, gate values or
+        their products are not between 1e-280 and 1e280 in size.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class GatedFeatures(Features):
         sizes = largest_entries(X), largest_entries(gate_values)
         open_ = (sizes[0] > 0) & (sizes[1] > 0)
         with np.errstate(over="ignore"):
-            # A product that vanishes is too small, not closed.
+            # A product that underflows is too small, not a closed gate.
             products = np.where(open_, np.maximum(sizes[0] * sizes[1], TINY), 0.0)
         check_range(sizes[0].max(keepdims=True), "the inputs X")
         check_range(sizes[1].max(keepdims=True), "the gate values")
@@ -78,7 +78,7 @@ class GatedFeatures(Features):
         return len(self.X), self.gate_values.shape[1], self.X.shape[1]
 
     def apply(self, W: Any) -> Array:
-        """ΦW = ((X Wᵀ) ∘ G) 1 for weights W (k, d), by the gates that have any; returns (n,)."""
+        """Return ΦW = ((X Wᵀ) ∘ G) 1, shape (n,), for weights W (k, d); gates with zero weights are skipped."""
         W = as_numbers(W, (self.k, self.d), "weights")
         used = W.any(axis=1)
         chosen: Any = slice(None) if used.all() else used
@@ -95,7 +95,7 @@ class GatedFeatures(Features):
         return np.concatenate([np.einsum("nk,nk->n", X @ W.T, G) for X, G in chunks])
 
     def adjoint(self, a: Any) -> Array:
-        """Φᵀa = (G ∘ a)ᵀ X for sample weights a (n,); returns (k, d)."""
+        """Return Φᵀa = (G ∘ a)ᵀ X, shape (k, d), for sample weights a (n,)."""
         a = as_numbers(a, (self.n,), "sample weights")
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray((self.gate_values * a[:, None]).T @ self.X)
@@ -126,44 +126,43 @@ class GatedFeatures(Features):
 
     @property
     def _terms(self) -> int:
-        """Number of roundings of a sum (ΦW)_i: d and k, one after the other."""
+        """Number of roundings of a sum (ΦW)_i: d, then k."""
         return self.k + self.d + 2
 
     @property
     def _vanishing(self) -> float:
-        """Largest loss of a term: a product that underflows is multiplied by the third factor."""
+        """Largest error of a term: the third factor multiplies a product that underflows."""
         return float(TINY) * max(1.0, *(float(sizes.max()) for sizes in self._largest))
 
     @cached_property
     def _largest(self) -> tuple[Array, Array]:
-        """max_i |g_j(x_i)| (k,) and max_i |x_il| (d,)."""
+        """Largest sizes of each gate, max_i |g_j(x_i)| (k,), and of each input, max_i |x_il| (d,)."""
         return largest_entries(self.gate_values.T), largest_entries(self.X.T)
 
     @cached_property
     def input_lengths(self) -> Array:
-        """‖x_i‖, shape (n,)."""
+        """Lengths ‖x_i‖, shape (n,)."""
         return np.concatenate([length(self.X[rows], axis=1) for rows in row_blocks(self.n)])
 
     def _block_lengths(self) -> Array:
-        """|g_j(x_i)| ‖x_i‖, shape (n, k)."""
         return np.abs(self.gate_values) * self.input_lengths[:, None]
 
     def gram(self) -> Array:
-        """ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n). Raises InputError if that overflows."""
+        """Return ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n); raise InputError if it overflows."""
         (G, by), (X, times) = without_exponent(self.gate_values), without_exponent(self.X)
         kernel = symmetric_blocks(self.n, lambda rows, columns: (G[rows] @ G[columns].T) * (X[rows] @ X[columns].T))
         with np.errstate(over="ignore"):
             return finite(np.ldexp(kernel, 2 * (by + times), out=kernel))
 
     def row_norms(self, units: Any = 1.0) -> Array:
-        """‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i/u‖ with the inputs in `units` u (d,), shape (n,)."""
+        """Return ‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i/u‖, shape (n,), with the inputs divided by `units` u (d,)."""
         lengths = self.input_lengths
         if np.ndim(units) or units != 1:
             lengths = np.concatenate([length(self.X[rows] / units, axis=1) for rows in row_blocks(self.n)])
         return np.asarray(length(self.gate_values, axis=1) * lengths)
 
     def units(self) -> Array:
-        """The power of two next to the largest |x_il| of each input l, 1 for inputs that are zero; shape (d,)."""
+        """Return the power of two nearest to max_i |x_il| for each input l, 1 for zero inputs; shape (d,)."""
         return nearest_powers_of_two(self._largest[1])
 
     def in_units(self, units: Array) -> GatedFeatures:
@@ -173,11 +172,11 @@ class GatedFeatures(Features):
         return np.outer(*self._largest)
 
     def closed(self) -> np.ndarray:
-        """True where φ(x_i) = 0: every gate closed, or no input; shape (n,)."""
+        """Return a mask (n,) of the samples with φ(x_i) = 0: all gates closed, or all inputs zero."""
         return np.asarray(~(self.gate_values.any(axis=1) & self.X.any(axis=1)))
 
     def scale(self) -> float:
-        """√(mean ‖x_i‖²), the root mean square length of the inputs; 1 if they are all zero."""
+        """Return √(mean ‖x_i‖²), the root mean square length of the inputs; 1 if all are zero."""
         return float(length(self.X)) / float(np.sqrt(self.n)) or 1.0
 
     def scaled(self, factor: float) -> GatedFeatures:
@@ -185,7 +184,7 @@ class GatedFeatures(Features):
 
     @classmethod
     def of_computed(cls, X: Array, gate_values: Array) -> GatedFeatures:
-        """Features of arrays that were computed or checked before; their range is not checked."""
+        """Return features of arrays that are already checked or computed, without checks."""
         features = cls.__new__(cls)
         object.__setattr__(features, "X", X)
         object.__setattr__(features, "gate_values", gate_values)
@@ -195,7 +194,7 @@ class GatedFeatures(Features):
         return self.of_computed(**({"X": self.X, "gate_values": self.gate_values} | parts))
 
     def mixed(self, T: Any) -> GatedFeatures:
-        """The features of the gate values GT for T (k, k̂): Φ̂Ŵ = Φ(TŴ)."""
+        """Return the features of the gate values GT for T (k, k̂): Φ̂Ŵ = Φ(TŴ)."""
         return self._with(gate_values=np.asarray(self.gate_values @ as_mixing(T, self.k)))
 
     def select(self, rows: Any) -> GatedFeatures:
@@ -203,10 +202,10 @@ class GatedFeatures(Features):
         return self._with(X=self.X[chosen], gate_values=self.gate_values[chosen])
 
     def reduced(self) -> tuple[GatedFeatures, Array]:
-        """Return the same operator on inputs of full column rank, and the rotation V (d, r) of the way back.
+        """Return an equivalent operator with inputs X̃ of full column rank, and V (d, r) with X = X̃Vᵀ and VᵀV = I.
 
-        X = X̃Vᵀ with VᵀV = I, so Φ̃W̃ = Φ(W̃Vᵀ) and every norm of this toolkit has the same value at W̃ and W̃Vᵀ.
-        Only directions at rounding level are dropped, on the singular values of X itself.
+        Then Φ̃W̃ = Φ(W̃Vᵀ), and rotation-invariant norms have the same value at W̃ and W̃Vᵀ. Directions are dropped only
+        if their singular values are at rounding level.
         """
         _, s, Vt = scipy.linalg.svd(self.X, full_matrices=False, check_finite=False)
         rank = max(1, int(np.sum(s > s[0] * max(self.X.shape) * np.finfo(float).eps)))
@@ -214,16 +213,16 @@ class GatedFeatures(Features):
         return self._with(X=self.X @ V), V
 
     def shared(self) -> PatternBlocks:
-        """ΦW by patterns of gates, where samples share them."""
+        """Return a sparse factorisation of ΦW that exploits gate patterns shared by samples."""
         return share_patterns(self.X, self.gate_values)
 
     def dense(self) -> Array:
-        """Φ as a matrix (n, k·d), gate-major columns: for tests and small problems only."""
+        """Matrix Φ (n, k·d), with columns ordered by gate; only for small problems."""
         return np.asarray(np.einsum("nk,nd->nkd", self.gate_values, self.X).reshape(self.n, -1))
 
 
 def as_gated(features: Any) -> GatedFeatures:
-    """Features that are gated inputs."""
+    """Return `features`; raise InputError unless they are GatedFeatures."""
     if not isinstance(features, GatedFeatures):
         raise InputError(f"features must be GatedFeatures, not {shown(features)}")
     return features

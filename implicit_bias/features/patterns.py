@@ -1,11 +1,12 @@
-"""Shared gate patterns: ΦW with far fewer nonzeros, for solvers that need Φ as a sparse matrix.
+"""Shared gate patterns: sparse factors of Φ with few nonzeros, for solvers that need Φ as a sparse matrix.
 
-Samples that agree on a block of gates meet the same sum of weights there. With one variable for each distinct
-pattern s of a block, u_s = Σ_j s_j w_j, a sample needs one row of inputs per block instead of one per open gate:
+Samples with the same gates in a block of gates share the sum of weights of this block. With one variable
+u_s = Σ_j s_j w_j for each distinct pattern s, a sample needs one copy of its inputs per block instead of one per open
+gate:
 
     Σ_j g_ij ⟨w_j, x_i⟩ = Σ_blocks ⟨u_s(i), x_i⟩
 
-With n = 2000 samples and 100 units of two contexts this divides the nonzeros by five or six.
+For n = 2000 samples and 100 units of two contexts there are five to six times fewer nonzeros.
 """
 
 from dataclasses import dataclass
@@ -15,27 +16,34 @@ import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array
 
-#: Nonzeros of Φ from which sharing pays for its extra variables.
-SHARE_FROM = 2_000_000
+#: Number of nonzeros of Φ from which shared patterns are faster in spite of the additional variables.
+MIN_NONZEROS = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class PatternBlocks:
-    """ΦW = M vec(U), U = SW: `S` (K, k) holds the patterns, `M` (n, K·d) is sparse, pattern-major."""
+    """Factorisation ΦW = M vec(U), U = SW, with K patterns as the rows of S.
+
+    Attributes
+    ----------
+    S : sparse array, shape (K, k)
+    M : sparse array, shape (n, K·d)
+        Columns are ordered by pattern.
+    """
 
     S: sp.csr_array
     M: sp.csr_array
 
     @property
     def trivial(self) -> bool:
-        """True if every pattern is one gate: then U is W and needs no variable."""
+        """True if each pattern is one gate, so that U = W and no variable is added."""
         return bool(self.S.shape[0] == self.S.shape[1] and self.S.nnz == self.S.shape[0])
 
 
-def share_patterns(X: Array, G: Array, least: int = SHARE_FROM) -> PatternBlocks:
-    """Divide the gates, in their order, into blocks whose patterns are few against the samples that share them.
+def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBlocks:
+    """Factorise Φ of inputs X (n, d) and gate values G (n, k) by blocks of consecutive gates.
 
-    Of inputs X (n, d) and gate values G (n, k). Below `least` nonzeros of Φ every gate stays a block of its own.
+    The blocks have far fewer patterns than samples. If Φ has fewer than `least` nonzeros, each gate is a block.
     """
     share = np.count_nonzero(G) * X.shape[1] >= least
     columns_of = _blocks(G) if share else [slice(j, j + 1) for j in range(G.shape[1])]
@@ -54,7 +62,7 @@ def share_patterns(X: Array, G: Array, least: int = SHARE_FROM) -> PatternBlocks
 
 
 def _blocks(G: Array) -> list[slice]:
-    """Consecutive columns, a block closed before its patterns' entries outgrow a quarter of the samples."""
+    """Divide the columns into blocks whose patterns have at most n/4 entries each."""
     n, k = G.shape
     starts, code = [0], np.unique(G[:, 0], return_inverse=True)[1]
     for j in range(1, k):
@@ -70,9 +78,9 @@ def _blocks(G: Array) -> list[slice]:
 
 
 def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
-    """Distinct nonzero rows of a block, the row of each sample and its factor (0: every gate of the block closed).
+    """Return the distinct nonzero rows of a block, the row of each sample, and its factor, 0 if all gates are closed.
 
-    A block of one gate is its own pattern, with the gate's values as factors.
+    A block of one gate has the pattern 1, with the gate's values as factors.
     """
     if G.shape[1] == 1:
         return np.ones((1, 1)), np.zeros(len(G), dtype=np.int64), G[:, 0]
@@ -85,7 +93,7 @@ def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
 
 
 def _selector(X: Array, index: np.ndarray, scale: Array, patterns: int) -> sp.csr_array:
-    """The sparse M (n, patterns·d): row i holds scale_ib · x_i at the columns of pattern index_ib."""
+    """Return the sparse M (n, patterns·d): row i contains scale_ib · x_i in the columns of pattern index_ib."""
     n, d = X.shape
     sample, block = np.nonzero(scale)
     data = (scale[sample, block, None] * X[sample]).ravel()

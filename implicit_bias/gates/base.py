@@ -1,7 +1,7 @@
-"""Base of the gates: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k).
+"""Base class of gates, which map inputs X (n, d) to gate values (n, k).
 
-Every class follows scikit-learn's transformers: `fit(X)`, `transform(X)`, `get_params`, `clone`. A fitted gate object
-called on inputs gives their features: `gates(X) @ W`.
+All gates are scikit-learn transformers: `fit(X)`, `transform(X)`, `get_params`, `clone`. Calling fitted gates on inputs
+returns the gated linear features: `gates(X) @ W`.
 """
 
 from typing import Any, Self, overload
@@ -16,15 +16,18 @@ from implicit_bias._utils.validation import UnfittedError, as_weights, validated
 from implicit_bias.features.chunked import ChunkedFeatures, ChunkedInputs, gate_values_of
 from implicit_bias.features.gated import GatedFeatures
 
-#: Largest average number of copies of a sample that replace weights.
-MOST_COPIES = 100
+#: Largest mean number of copies per sample that replace integer weights.
+MAX_MEAN_COPIES = 100
 
 
 class Gates(TransformerMixin, BaseEstimator):
-    """Base of all gates. A subclass has `fit`, `transform` and, once fitted, `groups` (k,): each gate's hidden unit.
+    """Base class of all gates; a subclass defines `fit`, `transform` and `groups`.
 
-    Setting `n_features_in_` in `fit`, or what `learned` names last, is what marks gates as fitted.
+    `groups` (k,) is the hidden unit of each gate. Gates count as fitted once the last attribute in `learned` is set,
+    by default `n_features_in_`.
 
+    Examples
+    --------
     >>> from implicit_bias.gates import Gates
     >>> from implicit_bias import HyperplaneGates
     >>> issubclass(HyperplaneGates, Gates)
@@ -32,14 +35,14 @@ class Gates(TransformerMixin, BaseEstimator):
     """
 
     groups: np.ndarray
-    #: The attributes that the class is made from again, in the order that it takes them; None if it is not saved.
+    #: Attributes that are the parameters of saved gates, in order; None if the class cannot be saved.
     made_of: tuple[str, ...] | None = None
-    #: The attributes that `fit` sets; the last marks gates as fitted.
+    #: Attributes that `fit` sets; the last one marks gates as fitted.
     learned: tuple[str, ...] = ("n_features_in_",)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fix everything that depends on the inputs X (n, d); a sample of weight 2 counts as two."""
-        raise InputError(f"{type(self).__name__} has no method fit(X), which gates need; use HyperplaneGates(…), say")
+        """Fit the gates to inputs X (n, d); a sample of weight 2 counts as two samples."""
+        raise InputError(f"{type(self).__name__} has no method fit(X), which gates need; see HyperplaneGates")
 
     def transform(self, X: Any) -> Array:
         """Gate values (n, k) of inputs X (n, d)."""
@@ -51,16 +54,16 @@ class Gates(TransformerMixin, BaseEstimator):
         return hasattr(self, self.learned[-1])
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, as scikit-learn does; fitted gates are unfitted by it, for they no longer describe them."""
+        """Set parameters, as in scikit-learn; gates are then no longer fitted."""
         super().set_params(**params)
         if params:
             self.__dict__.pop(self.learned[-1], None)
         return self
 
     def fitted(self, X: Any, sample_weight: Any = None) -> Self:
-        """These gates if they are fitted, else a copy of them fitted on X, with weights where there are any.
+        """Return these gates if they are fitted, else a copy fitted on X.
 
-        If `fit` takes no weights, whole ones are replaced by copies of the samples.
+        If `fit` does not support weights, integer weights are replaced by copies of the samples.
         """
         if self.is_fitted:
             return self
@@ -68,20 +71,20 @@ class Gates(TransformerMixin, BaseEstimator):
             return clone(self).fit(X)
         if not has_fit_parameter(self, "sample_weight"):
             copies = np.asarray(sample_weight)
-            if (copies == np.floor(copies)).all() and copies.sum() <= MOST_COPIES * len(copies):
+            if (copies == np.floor(copies)).all() and copies.sum() <= MAX_MEAN_COPIES * len(copies):
                 return clone(self).fit(np.repeat(X, copies.astype(np.int64), axis=0))
             raise InputError(f"{type(self).__name__}.fit takes no sample_weight; fit the gates before, without weights")
         return clone(self).fit(X, sample_weight=sample_weight)
 
     def restore(self, **learned: Any) -> Self:
-        """Set again what `fit` once gave, by the names in `learned`; InputError unless all is finite."""
+        """Set the attributes in `learned` to saved values; raise InputError unless all are finite."""
         for name in self.learned:
             values = finite_numbers(learned[name], f"{name} of the gates")
             setattr(self, name, values if values.ndim else values.item())
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the gates, shape (k,), for data frames: the class in lower case and a number."""
+        """Names of the gates, shape (k,), for data frames: the class name in lower case and a number."""
         self._require_fitted()
         name = type(self).__name__.lower()
         return np.array([f"{name}{j}" for j in range(len(self.groups))], dtype=object)
@@ -94,15 +97,15 @@ class Gates(TransformerMixin, BaseEstimator):
     @overload
     def __call__(self, X: Any) -> GatedFeatures: ...
     def __call__(self, X: Any) -> GatedFeatures | ChunkedFeatures:
-        """The gated linear features of inputs X (n, d); of `ChunkedInputs`, gate values are computed chunk by chunk."""
+        """Return the gated linear features of inputs X (n, d); `ChunkedInputs` are processed chunk by chunk."""
         if isinstance(X, ChunkedInputs):
             return ChunkedFeatures(X, gate_values_of(X, self.transform))
         return GatedFeatures(X, self.transform(X))
 
     def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Array, Array | None]:
-        """The inputs of `fit` that have weight, and their weights; the number and names of features are kept.
+        """Return the inputs of `fit` with nonzero weight and their weights; set `n_features_in_`.
 
-        Whatever was fitted before no longer counts, so that a fit that fails leaves nothing half fitted.
+        The gates are marked as not fitted first, so that a failing fit does not leave them half fitted.
         """
         self.__dict__.pop(self.learned[-1], None)
         inputs: Array = validated(self, X, reset=True)
@@ -123,6 +126,8 @@ class Gates(TransformerMixin, BaseEstimator):
 class ConstantGate(Gates):
     """One gate that is always 1: Φ(x) = x, the linear model.
 
+    Examples
+    --------
     >>> from implicit_bias import ConstantGate
     >>> ConstantGate().fit_transform([[0.5, 1.0], [2.0, 1.0]]).tolist()
     [[1.0], [1.0]]

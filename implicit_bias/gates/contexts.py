@@ -1,4 +1,4 @@
-"""Gates that are the contexts of hidden units, and those of the regions of one unit that hold samples."""
+"""One-hot gates: contexts of hidden units, and the occupied regions of one unit."""
 
 from typing import Any, Self
 
@@ -9,12 +9,14 @@ from implicit_bias.gates.base import Gates
 
 
 class ContextGates(Gates):
-    """Base of the gates of a GLN: every unit h is in one context c_h(x) of K, and its gates are one-hot.
+    """Base class of one-hot GLN gates: each unit h is in one of K contexts, c_h(x).
 
         g_{hK+c}(x) = 1(c_h(x) = c),   h = 0 … H − 1,   c = 0 … K − 1
 
-    A subclass has `fit`, `units` (H), `contexts` (K, any number) and `contexts_of`. Lippl, Abbott & Chung, section 4.
+    A subclass defines `fit`, `units` (H), `contexts` (K ≥ 1) and `contexts_of`. Lippl, Abbott & Chung, section 4.
 
+    Examples
+    --------
     >>> from implicit_bias.gates import ContextGates
     >>> from implicit_bias import HyperplaneGates
     >>> issubclass(HyperplaneGates, ContextGates)
@@ -25,12 +27,12 @@ class ContextGates(Gates):
     contexts: int
 
     def contexts_of(self, X: Any) -> np.ndarray:
-        """The context c_h(x) of every unit, whole numbers of shape (n, H)."""
+        """Context c_h(x) of each unit: integers of shape (n, H)."""
         raise InputError(f"{type(self).__name__} has no method contexts_of(X), which contexts need")
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """The unit of each gate, shape (H·K,)."""
+        """Unit of each gate, shape (H·K,)."""
         return np.repeat(np.arange(self.units), self.contexts)
 
     def transform(self, X: Any) -> Array:
@@ -43,28 +45,29 @@ class ContextGates(Gates):
 
 
 class OccupiedRegions(Gates):
-    """One-hot gates of those regions of one unit, such as `HyperplaneGates(1, 16)`, that hold samples of `fit`.
+    """One-hot gates of the regions of one unit that contain training samples.
 
         g_j(x) = 1(c(x) = c_j),   c_1 < … < c_k the contexts of the samples
 
-    No margin constraint involves the weights of any other region, so the problems of all regions and of these have
-    one solution, with zero weights elsewhere: a new input there scores 0. This is what makes 2¹⁵ regions affordable.
+    Weights of empty regions occur in no margin constraint, so that they are zero in the solution, and leaving them out
+    changes nothing. The score of a new input in an empty region is 0. This makes 2¹⁵ regions feasible.
 
     Parameters
     ----------
-    regions : ContextGates, fitted, of one unit
+    regions : ContextGates
+        Fitted contexts of one unit, such as `HyperplaneGates(1, 16)`.
 
     Attributes
     ----------
     occupied_ : array of int, shape (k,)
         The contexts c_j.
     groups : array of int, shape (k,)
-        One group of all regions: zeros.
+        Zeros: all regions are one group.
 
     Raises
     ------
     InputError
-        For gates that are not fitted or of several units.
+        If the gates are not fitted or have several units.
 
     Examples
     --------
@@ -82,13 +85,13 @@ class OccupiedRegions(Gates):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         if not isinstance(self.regions, ContextGates) or self.regions.units != 1:
-            raise InputError("OccupiedRegions takes the fitted contexts of one unit, such as HyperplaneGates(1, 16)")
+            raise InputError("OccupiedRegions needs the fitted contexts of one unit, such as HyperplaneGates(1, 16)")
         self.occupied_ = np.unique(self.regions.contexts_of(self._first_inputs(X, sample_weight)[0]))
         self.groups = np.zeros(len(self.occupied_), dtype=np.int64)
         return self
 
     def __sklearn_clone__(self) -> Self:
-        """A copy over the same fitted regions, which scikit-learn would unfit."""
+        """Return a copy with the same fitted regions; scikit-learn would clone them unfitted."""
         return type(self)(self.regions)
 
     def transform(self, X: Any) -> Array:

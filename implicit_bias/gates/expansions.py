@@ -1,4 +1,6 @@
-"""Kernel expansions of a fitted classifier as gates."""
+"""Gates that are the kernel expansions of a fitted classifier."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,16 +15,24 @@ from implicit_bias.gates.base import Gates
 
 
 class KernelExpansions(Gates):
-    """One function a kernel, g_m(x) = Σ_i a_mi k_m(x, x_i), on the input 1: (ΦW)(x) = Σ_m W_m g_m(x) for W (k, 1).
+    """Kernel expansions g_m(x) = Σ_i a_mi k_m(x, x_i), one per kernel, as gates of the constant input 1.
+
+    The features are (ΦW)(x) = Σ_m W_m g_m(x) for W (k, 1).
 
     Parameters
     ----------
-    kernels : sequence of functions, or of (name, dict of parameters)
-        k(X, Z) → (n, m), or a kernel as scikit-learn's `pairwise_kernels` takes them, which a file can hold, too.
+    kernels : sequence
+        Functions k(X, Z) from inputs (n, d) and (m, d) to a matrix (n, m), or pairs of a name of scikit-learn's
+        `pairwise_kernels` and a dict of parameters. Only such pairs can be saved.
     samples : array, shape (s, d)
         The x_i.
     coefficients : array, shape (k, s)
-        a.
+        The a_mi.
+
+    Raises
+    ------
+    InputError
+        If shapes do not match, or a kernel cannot be evaluated.
 
     Examples
     --------
@@ -40,12 +50,15 @@ class KernelExpansions(Gates):
         self.samples = as_floats(samples, "samples", 2)
         self.coefficients = as_floats(coefficients, "coefficients", 2)
         if self.coefficients.shape != (len(self.kernels), len(self.samples)):
-            raise InputError("coefficients must have a row for each kernel, and a column for each sample")
+            raise InputError(
+                f"coefficients must have shape {(len(self.kernels), len(self.samples))}, a row per kernel and a column "
+                f"per sample, not {self.coefficients.shape}"
+            )
         self.n_features_in_ = self.samples.shape[1]
         self.groups = np.arange(len(self.kernels))
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Return the gates, which are fitted from the start."""
+        """Return the gates, which do not depend on X."""
         return self
 
     def restore(self, **learned: Any) -> Self:
@@ -53,14 +66,14 @@ class KernelExpansions(Gates):
         return super().restore(**learned)
 
     def require_named(self) -> None:
-        """Raise InputError unless all kernels are names with numbers as parameters, which a file holds."""
+        """Raise InputError unless all kernels are names with numbers as parameters, which can be saved."""
         named = [kernel for kernel in self.kernels if not callable(kernel)]
         given = [item for _, parameters in named for item in parameters.items()]
         wrong = [name for name, value in given if name == "n_jobs" or not isinstance(value, int | float | None)]
         if len(named) < len(self.kernels) or wrong:
             raise InputError(
-                "a kernel that is a function or a matrix of your own, or has parameters other than numbers, cannot be "
-                "saved; pickle the classifier"
+                "a kernel that is a function or a matrix, or has parameters other than numbers, cannot be saved; "
+                "pickle the classifier"
             )
 
     def transform(self, X: Any) -> Array:
@@ -72,13 +85,13 @@ class KernelExpansions(Gates):
         return values
 
     def __call__(self, X: Any) -> Any:
-        """The features g(x): d = 1."""
+        """Return the features g(x) of inputs X, with d = 1."""
         values = self.transform(X)
         return GatedFeatures(np.ones((len(values), 1)), values)
 
 
 def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
-    """k of a function, which it is, or of a name and a dict of parameters.
+    """Return the function k(X, Z) of a kernel: a function, or a name and a dict of parameters.
 
     >>> function_of(("poly", {"degree": 2, "coef0": 0, "gamma": 1}))(np.eye(2), np.ones((1, 2))).tolist()
     [[1.0], [1.0]]
@@ -86,7 +99,7 @@ def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
     if callable(kernel):
         function: Callable[[Array, Array], Any] = kernel
         return function
-    # Gates without kernels do without.
+    # Imported here because only kernels given by name need it.
     from sklearn.metrics.pairwise import pairwise_kernels
 
     name, parameters = kernel
@@ -94,7 +107,7 @@ def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:
-    """k_m(X, Z), shape (n, m); InputError unless it is a matrix of finite numbers."""
+    """Return k_m(X, Z), shape (n, m); raise InputError unless it is a matrix of finite numbers."""
     try:
         values = as_floats(function_of(kernel)(X, Z), f"the values of kernel {m}", 2)
     except InputError:
@@ -102,5 +115,5 @@ def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:
     except (TypeError, ValueError) as error:
         raise InputError(f"kernel {m} cannot be called: {error}") from error
     if values.shape != (len(X), len(Z)):
-        raise InputError(f"kernel {m} must give shape {(len(X), len(Z))} here, and gave {values.shape}")
+        raise InputError(f"kernel {m} must give shape {(len(X), len(Z))} here, not {values.shape}")
     return values

@@ -1,4 +1,6 @@
-"""Gates that are given: by a function, by a network, by weights, or as products of other gates."""
+"""Gates defined by a function, a network, weights, or products of other gates."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -13,7 +15,6 @@ from implicit_bias.gates.contexts import ContextGates
 
 
 def _evaluated(function: Any, X: Array, what: str) -> Array:
-    """The values (n, …) of a user's function of gates or contexts."""
     if not callable(function):
         raise InputError(f"function must be callable, not {type(function).__name__}")
     values = as_floats(function(X), f"the values of the {what}' function", 2)
@@ -23,14 +24,14 @@ def _evaluated(function: Any, X: Array, what: str) -> Array:
 
 
 class FunctionGates(Gates):
-    """Gates of your own: g(X) = function(X), any real numbers.
+    """User-defined gates: g(X) = function(X), any real numbers.
 
     Parameters
     ----------
     function : callable
-        From inputs X (n, d) to gate values (n, k), row by row: the gates of a sample must not depend on the others.
+        Maps inputs X (n, d) to gate values (n, k). The gates of a sample must not depend on the other samples.
     grouping : array of int, shape (k,), optional
-        The unit of each gate, `groups` once fitted; by default every gate is a unit of its own.
+        The unit of each gate, which `fit` copies to `groups`; by default each gate has its own unit.
 
     Raises
     ------
@@ -57,36 +58,39 @@ class FunctionGates(Gates):
         k = _evaluated(self.function, X, "gates").shape[1]
         groups = np.arange(k) if self.grouping is None else as_floats(self.grouping, "grouping", 1)
         if len(groups) != k or (groups % 1).any():
-            raise InputError(f"grouping must hold {k} whole numbers, one for each gate that the function gives")
+            raise InputError(
+                f"grouping must contain {k} integers, one per gate of the function, not {shown(self.grouping)}"
+            )
         self.k_, self.groups = k, groups.astype(np.int64)
         return self
 
     def transform(self, X: Any) -> Array:
         values = _evaluated(self.function, self._fitted_inputs(X), "gates")
         if values.shape[1] != self.k_:
-            raise InputError(f"the function gave {self.k_} gates in fit and now gives {values.shape[1]}")
+            raise InputError(f"the function returned {self.k_} gates in fit, but now returns {values.shape[1]}")
         return values
 
 
 class FunctionContexts(ContextGates):
-    """Contexts of your own, any number of them: c(X) = function(X).
+    """User-defined contexts: c(X) = function(X).
 
     Parameters
     ----------
     function : callable
-        From inputs X (n, d) to contexts (n, H), whole numbers from 0 to K − 1, row by row.
+        Maps inputs X (n, d) to contexts (n, H), integers from 0 to K − 1. The contexts of a sample must not depend on
+        the other samples.
     contexts : int
-        K. All K count, for SVM-L2 and in the network, whether samples are in them or not.
+        K ≥ 1. SVM-L2 and networks use all K contexts, even if some contain no samples.
 
     Attributes
     ----------
     units : int
-        H, as many as `function` gives columns.
+        H, the number of columns that `function` returns.
 
     Raises
     ------
     InputError
-        For a function that gives anything else, or another number of units than in `fit`.
+        If the values are not such contexts, or their number of columns differs from that in `fit`.
 
     Examples
     --------
@@ -113,24 +117,24 @@ class FunctionContexts(ContextGates):
     def contexts_of(self, X: Any) -> np.ndarray:
         values = self._values(self._fitted_inputs(X))
         if values.shape[1] != self.units:
-            raise InputError(f"the function gave {self.units} units in fit and now gives {values.shape[1]}")
+            raise InputError(f"the function returned {self.units} units in fit, but now returns {values.shape[1]}")
         return values
 
     def _values(self, X: Array) -> np.ndarray:
         values = _evaluated(self.function, X, "contexts")
         wrong = values[(values % 1 != 0) | (values < 0) | (values >= self.contexts)]
         if wrong.size:
-            raise InputError(f"contexts are whole numbers from 0 to {self.contexts - 1}, not {shown(float(wrong[0]))}")
+            raise InputError(f"contexts must be integers from 0 to {self.contexts - 1}, not {shown(float(wrong[0]))}")
         return values.astype(np.int64)
 
 
 class HiddenActivations(ConstantGate):
-    """The features h(x) of a trained network's last hidden layer, behind one open gate: those of SVM-HL.
+    """Hidden activations of a trained network as the features of SVM-HL: Φ(x) = h(x).
 
     Parameters
     ----------
-    network : object with a method `hidden(X)` → (n, H)
-        Taken as it is; there is nothing to fit.
+    network : object
+        Has a method `hidden` from X (n, d) to activations (n, H).
 
     Examples
     --------
@@ -151,7 +155,7 @@ class HiddenActivations(ConstantGate):
         return super().fit(X, y, sample_weight)
 
     def __call__(self, X: Any) -> Any:
-        """The activations as features: d = H, k = 1."""
+        """Return the activations of inputs X as features, with d = H and k = 1."""
         return GatedFeatures(self.network.hidden(self._fitted_inputs(X)))
 
 
@@ -161,9 +165,9 @@ class SoftGates(Gates):
     Parameters
     ----------
     weights : array, shape (k, d)
-        The filters u_j as rows; the gates are fitted from the start.
+        The filters u_j as rows. No `fit` is needed.
     sharpness : float
-        s > 0: near 0 every gate is about ½, so that the layer is linear; for large s the gates are hard.
+        s > 0. For s → 0 all gates tend to ½ and the layer is linear; for s → ∞ they tend to hard gates.
 
     Examples
     --------
@@ -194,13 +198,21 @@ class SoftGates(Gates):
 
 
 class ProductGates(Gates):
-    """The gates of several layers that all read the input, taken together: one gate per path through the units.
+    """Products of the gates of several layers of the same input, with one gate per path through the units.
 
-        g_{(j_1, …, j_L)}(x) = Π_ℓ g^{(ℓ)}_{j_ℓ}(x),   k = k_1 · … · k_L, the last layer's unit running fastest
+        g_{(j_1, …, j_L)}(x) = Π_ℓ g^{(ℓ)}_{j_ℓ}(x),   k = k_1 · … · k_L
+
+    The index of the last layer varies fastest.
 
     Parameters
     ----------
-    layers : sequence of fitted gates
+    layers : list of Gates
+        Fitted gates of each layer.
+
+    Raises
+    ------
+    InputError
+        If an entry of `layers` is not fitted gates, or their numbers of inputs differ.
 
     Examples
     --------
@@ -228,13 +240,13 @@ class ProductGates(Gates):
             raise InputError(f"layers must be a list of fitted gates, not {shown(self.layers)}")
         inputs = {gates.n_features_in_ for gates in layers}
         if len(inputs) > 1:
-            raise InputError(f"the layers' gates must read the same input, but take {sorted(inputs)} columns")
+            raise InputError(f"all layers must have the same number of inputs, not {sorted(inputs)}")
         self.k_ = int(np.prod([len(gates.groups) for gates in layers], dtype=object))
         (self.n_features_in_,) = inputs
         return self
 
     def __sklearn_clone__(self) -> Self:
-        """A copy over the same fitted layers, which scikit-learn would unfit."""
+        """Return a copy with the same fitted layers; scikit-learn would clone them unfitted."""
         return type(self)(self.layers)
 
     def transform(self, X: Any) -> Array:

@@ -1,4 +1,4 @@
-"""Gates made of hyperplanes: contexts of gated linear networks, random half-spaces, and a ReLU layer's own units.
+"""Gates defined by hyperplanes: contexts of gated linear networks, random half-spaces, and units of a ReLU layer.
 
 The random numbers are those of the published code.
 """
@@ -29,18 +29,26 @@ from implicit_bias.features.chunked import ChunkedInputs
 from implicit_bias.gates.base import Gates
 from implicit_bias.gates.contexts import ContextGates
 
-#: Standard deviation of published directions.
-DIRECTIONS = 36.0
-#: Standard deviation of published cutoffs.
-CUTOFFS = 9.0
-#: Hyperplanes whose projections of all inputs are held at once.
-FIT_AT_ONCE = 64
+#: Standard deviation of the directions in the published code.
+DIRECTION_STD = 36.0
+#: Standard deviation of the cutoffs in the published code.
+CUTOFF_STD = 9.0
+#: Number of hyperplanes whose projections of all inputs are in memory at once.
+FIT_BLOCK = 64
 
 Cutoff = str | float | tuple[float, float]
 
 
 class ThresholdGates(Gates):
-    """Base of the gates made of hyperplanes: `directions_` v (p, d), whose ⟨v, x⟩ is compared with `cutoffs_` (p,)."""
+    """Base class of gates that compare projections ⟨v_j, x⟩ with cutoffs b_j.
+
+    Attributes
+    ----------
+    directions_ : array, shape (p, d)
+        The v_j as rows.
+    cutoffs_ : array, shape (p,)
+        The b_j.
+    """
 
     units: int
     seed: int
@@ -50,14 +58,14 @@ class ThresholdGates(Gates):
     learned = ("n_features_in_", "directions_", "cutoffs_")
 
     def restore(self, **learned: Any) -> Self:
-        """Restore what `fit` learned; each cutoff needs a direction of n_features_in_ numbers."""
+        """Set the results of `fit`; raise InputError unless every cutoff has a direction (n_features_in_,)."""
         planes, inputs = np.size(learned["cutoffs_"]), int(learned["n_features_in_"])
         as_numbers(learned["cutoffs_"], (planes,), "the gates' cutoffs")
         as_numbers(learned["directions_"], (planes, inputs), "the gates' directions")
         return super().restore(**learned)
 
     def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
-        """Return the inputs with weight; `ChunkedInputs` stay as they are: only their projections are needed."""
+        # ChunkedInputs are not loaded, because only their projections are needed.
         if not isinstance(X, ChunkedInputs):
             return super()._first_inputs(X, sample_weight)
         if sample_weight is not None:
@@ -67,11 +75,11 @@ class ThresholdGates(Gates):
         return X, None
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
-        """Directions (p, d), random cutoffs (p,) from N(0, s²), and s. Raises InputError for bad parameters."""
+        """Draw directions (p, d) and random cutoffs (p,) from N(0, s²); return both and s."""
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Draw the hyperplanes and fix the cutoffs on X (n, d): the published code uses all inputs (`X_pool`)."""
+        """Draw the hyperplanes and set the cutoffs on X (n, d); the published code uses all inputs (`X_pool`)."""
         self.check()
         X, weight = self._first_inputs(X, sample_weight)
         self.directions_, random, spread = self._draw(X.shape[1])
@@ -79,7 +87,7 @@ class ThresholdGates(Gates):
         return self
 
     def check(self) -> None:
-        """Raise InputError for parameters that no inputs can mend, as `fit` does."""
+        """Raise InputError if a parameter is invalid for all inputs."""
         as_count(self.units, "units")
         as_seed(self.seed)
         check_cutoff(self.cutoff)
@@ -92,29 +100,32 @@ class ThresholdGates(Gates):
         return projections
 
     def _fit_cutoffs(self, X: Any, random: Array, spread: float, weight: Array | None) -> Array:
-        """The cutoffs (p,) that `cutoff` asks for; `random` are the drawn ones, N(0, spread²)."""
+        """Return the cutoffs (p,) for the parameter `cutoff`; `random` are the drawn ones, N(0, spread²)."""
         cutoff = self.cutoff
         if cutoff == "random":
             return random
         if isinstance(cutoff, numbers.Real):
             return np.full(len(random), float(cutoff))
         cutoffs = np.empty(len(random))
-        for first in range(0, len(random), FIT_AT_ONCE):
-            block = slice(first, first + FIT_AT_ONCE)
-            cutoffs[block] = self._divide(X @ self.directions_[block].T, random[block] / spread, cutoff, weight)
+        for first in range(0, len(random), FIT_BLOCK):
+            block = slice(first, first + FIT_BLOCK)
+            cutoffs[block] = self._quantiles(X @ self.directions_[block].T, random[block] / spread, cutoff, weight)
         return cutoffs
 
     @staticmethod
-    def _divide(projections: Array, levels: Array, cutoff: Cutoff, weight: Array | None) -> Array:
-        """The median, or the quantile at a normally distributed level, of each projection (N, p)."""
+    def _quantiles(projections: Array, levels: Array, cutoff: Cutoff, weight: Array | None) -> Array:
+        """Return a quantile of each column of projections (n, p): the median, or at a level Φ(z) in the range `cutoff`.
+
+        `levels` (p,) are the z ~ N(0, 1), and Φ is the normal distribution function.
+        """
         size = np.abs(projections).max(axis=0, initial=0.0)
         constant = np.ptp(projections, axis=0) <= 1e-12 * size
         if constant.any():
             raise InputError(
-                f"a hyperplane's projections are the same for all inputs (n_samples = {len(projections)}), so "
+                f"the projections on a hyperplane are the same for all inputs (n_samples = {len(projections)}), and "
                 f"cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
             )
-        # Raised at rounding level: a sample that is the median or quantile itself is closed however it is computed.
+        # The added rounding error closes the gate of a sample that is the median or quantile itself.
         if cutoff == "median" and weight is None:
             return np.asarray(np.median(projections, axis=0) + 1e-12 * size)
         low, high = (0.5, 0.5) if cutoff == "median" else cast(tuple[float, float], cutoff)
@@ -123,10 +134,9 @@ class ThresholdGates(Gates):
 
 
 def quantile(values: Array, share: float, weight: Array | None = None) -> float:
-    """The least of the values (N,) that `share` of all weight does not exceed; midway to the next where it is exact.
+    """Return the weighted quantile of values (n,) at a level: the averaged inverse of their distribution function.
 
-    The inverse of the distribution function, averaged at its jumps: the median for a half, and the same for weights 2
-    as for two copies.
+    The level ½ gives the median, and a weight of 2 gives the same as two copies.
 
     >>> quantile(np.array([1.0, 2.0, 4.0]), 0.5, np.array([1.0, 1.0, 2.0])), quantile(np.array([1.0, 1.0, 4.0]), 0.5)
     (3.0, 1.0)
@@ -141,7 +151,7 @@ def quantile(values: Array, share: float, weight: Array | None = None) -> float:
 
 
 def check_cutoff(cutoff: Any) -> None:
-    """Refuse a cutoff that is not 'median', 'random', a finite number or a range of quantile levels."""
+    """Raise InputError unless a cutoff is 'median', 'random', a finite number or a range of quantile levels."""
     if isinstance(cutoff, str) and cutoff in ("median", "random"):
         return
     if math.isfinite(as_real(cutoff)):
@@ -156,20 +166,20 @@ def check_cutoff(cutoff: Any) -> None:
 
 
 def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array]:
-    """The published stream of a seed: directions (count, inputs) and cutoffs (count,).
+    """Draw directions (count, inputs) and cutoffs (count,) like the published code of Lippl, Abbott & Chung.
 
-    torch's Mersenne twister seeded with `seed`: the default initialisation of a linear layer (drawn and discarded),
-    directions N(0, 36²) and cutoffs N(0, 9²), all in float32 (Lippl, Abbott & Chung, published code).
+    It draws from torch's Mersenne twister in float32: first the default initialisation of a linear layer, which is
+    discarded, then directions from N(0, 36²) and cutoffs from N(0, 9²).
     """
     check_size(count * inputs, "the hyperplanes")
     stream = TorchStream(seed)
     stream.words(count * inputs)
-    directions = stream.normal(count * inputs, DIRECTIONS).reshape(count, inputs)
-    return directions.astype(np.float64), stream.normal(count, CUTOFFS).astype(np.float64)
+    directions = stream.normal(count * inputs, DIRECTION_STD).reshape(count, inputs)
+    return directions.astype(np.float64), stream.normal(count, CUTOFF_STD).astype(np.float64)
 
 
 class HyperplaneGates(ContextGates, ThresholdGates):
-    """The contexts of a gated linear network: H units, each with b hyperplanes and K = 2^b contexts, one-hot.
+    """Contexts of a gated linear network with H units, b hyperplanes per unit and K = 2^b one-hot contexts.
 
         c_h(x) = bits 1(⟨v_{h,1}, x⟩ > b_{h,1}) … 1(⟨v_{h,b}, x⟩ > b_{h,b}), most significant first
         g_{hK+c}(x) = 1(c_h(x) = c)
@@ -177,22 +187,21 @@ class HyperplaneGates(ContextGates, ThresholdGates):
     Parameters
     ----------
     units : int
-        H, the number of hidden units.
+        Number H of hidden units.
     contexts : int
-        K = 2^b contexts per unit, as many as b hyperplanes have sides, whether or not inputs lie there; 1 gives one
-        gate that is always open. `FunctionContexts` takes any number.
+        Number K = 2^b of contexts per unit; 1 means one gate that is always open. `FunctionContexts` allows any number.
     seed : int
-        Seed of torch's Mersenne twister. The stream is the published one (`draw_hyperplanes`), so that on MNIST the
-        contexts equal the paper's bit for bit.
+        Seed of torch's Mersenne twister. The random numbers are those of the published code, so that the contexts on
+        MNIST equal the paper's bit for bit.
     cutoff : 'median', 'random', number or (low, high)
-        'median': the median of each projection over the X of `fit`; (low, high): its quantile at a random level,
-        uniform between the two; both raised by 1e-12 of the largest projection. 'random': N(0, 9²). A number: that
-        cutoff for all.
+        'median' is the median of each projection over the X of `fit`. (low, high) is a quantile at a random level,
+        uniform in this range. Both are increased by 1e-12 of the largest projection. 'random' draws from N(0, 9²).
+        A number is the cutoff of all hyperplanes.
 
     Attributes
     ----------
     directions_ : array, shape (H·b, d)
-        The v as rows, unit-major.
+        The v as rows, ordered by unit.
     cutoffs_ : array, shape (H·b,)
         The b.
     groups : array, shape (H·K,)
@@ -201,7 +210,8 @@ class HyperplaneGates(ContextGates, ThresholdGates):
     Raises
     ------
     InputError
-        From `fit`: for contexts that are not a power of two, an unknown cutoff, or data whose projections are constant.
+        From `fit`, if `contexts` is not a power of two, the cutoff is invalid, or the projections on a hyperplane are
+        all equal.
 
     Examples
     --------
@@ -227,8 +237,10 @@ class HyperplaneGates(ContextGates, ThresholdGates):
 
     @classmethod
     def from_hyperplanes(cls, directions: Any, cutoffs: Any, contexts: int = 2) -> Self:
-        """Fitted gates with given hyperplanes: directions (H·b, d) unit-major and cutoffs (H·b,).
+        """Return fitted gates with given directions (H·b, d), ordered by unit, and cutoffs (H·b,).
 
+        Examples
+        --------
         >>> from implicit_bias import HyperplaneGates
         >>> gates = HyperplaneGates.from_hyperplanes([[1.0, 0.0]], [0.5])
         >>> gates.transform([[0.0, 1.0], [1.0, 1.0]]).tolist()
@@ -246,7 +258,7 @@ class HyperplaneGates(ContextGates, ThresholdGates):
         return gates.restore(n_features_in_=directions.shape[1], directions_=directions, cutoffs_=cutoffs)
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
-        return *draw_hyperplanes(inputs, int(self.units) * context_bits(self.contexts), self.seed), CUTOFFS
+        return *draw_hyperplanes(inputs, int(self.units) * context_bits(self.contexts), self.seed), CUTOFF_STD
 
     def contexts_of(self, X: Any) -> np.ndarray:
         bits = context_bits(self.contexts)
@@ -263,16 +275,20 @@ class RandomHalfSpaces(ThresholdGates):
     Parameters
     ----------
     units : int
-        H, the number of half-spaces.
+        Number H of half-spaces.
     seed : int
-        Seed of torch's Mersenne twister; the directions are `torch.nn.init.orthogonal_` of (H, d), as published, which
-        rounds them to float32: a share of 1e-7.
+        Seed of torch's Mersenne twister. Up to float32 rounding, the directions are those of the published code:
+        `torch.nn.init.orthogonal_` of an array (H, d).
     cutoff : 'median', 'random', number or (low, high)
-        As for `HyperplaneGates`; 'random' is N(0, 1/(16 d)), the distances to the origin that GLN contexts have.
+        As for `HyperplaneGates`, but 'random' draws from N(0, 1/(16 d)). The hyperplanes then have the same distances
+        from the origin as those of GLN contexts.
     always_on : bool
-        Add a last gate that is always 1, as in the published code, though not in the paper.
+        Add a last gate that is always 1, which the published code has but the paper does not mention.
 
-    Errors as for `HyperplaneGates`.
+    Raises
+    ------
+    InputError
+        From `fit`, as for `HyperplaneGates`.
 
     Examples
     --------
@@ -292,7 +308,7 @@ class RandomHalfSpaces(ThresholdGates):
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]
-        """One group per gate, shape (H,) or, with the always-on gate, (H + 1,)."""
+        """Group of each gate, all different; shape (H,), or (H + 1,) with the always-on gate."""
         return np.arange(self.units + bool(self.always_on))
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
@@ -309,7 +325,7 @@ class RandomHalfSpaces(ThresholdGates):
 
 
 def _orthogonal(drawn: Array) -> Array:
-    """The Q of a QR factorisation of normal numbers (m, d), or of their transpose, whose R has a positive diagonal."""
+    """Return Q of a QR factorisation of normal numbers (m, d), or of their transpose, with R_jj > 0."""
     wide = drawn.shape[0] < drawn.shape[1]
     Q, R = np.linalg.qr(drawn.T if wide else drawn)
     Q = Q * np.sign(np.diag(R))
@@ -317,14 +333,14 @@ def _orthogonal(drawn: Array) -> Array:
 
 
 class ReLUGates(ThresholdGates):
-    """The gates of a ReLU layer's own units: g_h(x) = 1(⟨w_h, x⟩ ≥ 0). The learned contexts of SVM-LC.
+    """Gates of the units of a ReLU layer, g_h(x) = 1(⟨w_h, x⟩ ≥ 0): the learned contexts of SVM-LC.
 
-    On the hyperplane itself they are open; those of Lippl, Abbott & Chung, section 5, are closed there.
+    They are open on the hyperplane itself; in Lippl, Abbott & Chung, section 5, they are closed there.
 
     Parameters
     ----------
     weights : array, shape (H, d)
-        The layer's weights w_h as rows; the gates are fitted from the start.
+        The layer's weights w_h as rows. No `fit` is needed.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Max-margin fits of gated linear features: norms, constraints, problems, formulations and their solvers."""
+"""Margin problems of gated linear features, their constraints and formulations, and the results of solving them."""

@@ -1,4 +1,4 @@
-"""The margin problem of several classes at once: f_{y_i}(x_i) − f_c(x_i) ≥ 1 for every other class c."""
+"""Joint margin problem of several classes: f_{y_i}(x_i) − f_c(x_i) ≥ 1 for every other class c."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_numbers, check_size
+from implicit_bias._utils.checks import Array, InputError, as_numbers, check_size, shown
 from implicit_bias.datasets.task import labels_and_classes
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
@@ -18,15 +18,17 @@ from implicit_bias.norms import GroupLasso, NuclearNorm
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassMarginProblem(MarginProblem):
-    """A margin problem whose samples are pairs of a sample and a class that is not its own (`svm_classes`).
+    """Joint margin problem of K classes (`svm_classes`); its samples are the pairs of a sample and another class.
 
-    W (K·k, d) stacks the weights of K outputs, each of k gates.
+    W (K·k, d) stacks the weights of K outputs with k gates each.
 
     Attributes
     ----------
     classes : array, shape (K,)
         The labels, sorted.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from implicit_bias import ConstantGate, solve, svm_classes
     >>> problem = svm_classes([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], ["a", "b", "c"], ConstantGate())
@@ -40,60 +42,64 @@ class ClassMarginProblem(MarginProblem):
         super().__post_init__()
         K = len(self.classes) if np.ndim(self.classes) == 1 else 0
         if K < 2 or self.features.k % K:
-            raise InputError(f"classes must be two or more labels that share {self.features.k} gates evenly")
+            raise InputError(f"classes must be two or more labels whose number divides {self.features.k}, the gates")
 
     def outputs(self, W: Any) -> Array:
-        """The weights (K, k, d) of each output."""
+        """Weights of each output; shape (K, k, d)."""
         _, k, d = self.features.shape
         return as_numbers(W, (k, d), "weights").reshape(len(self.classes), -1, d)
 
     def decision_function(self, W: Any, X: Any, b: float = 0.0) -> Array:
-        """f_c(x) of new inputs X (n, d), shape (n, K); `b`, which cancels in every margin, must be 0."""
-        if b or self.gates is None:
-            raise InputError("several classes have no common intercept, and are scored through the problem's own gates")
+        """Scores f_c(x) of new inputs X (n, d); shape (n, K). `b` must be 0, because it cancels in every margin."""
+        if b:
+            raise InputError(f"b must be 0, not {shown(b)}, because a common intercept cancels in every margin")
+        if self.gates is None:
+            raise InputError("the problem was built without gates, and cannot score new inputs; build it from gates")
         features = self.gates(X)
-        return np.column_stack([features @ own for own in self.outputs(W)])
+        return np.column_stack([features @ weights for weights in self.outputs(W)])
 
     def predict(self, W: Any, X: Any) -> Array:
-        """The class of largest f_c for each input (n, d)."""
+        """Class with the largest f_c for each input X (n, d); shape (n,)."""
         return np.asarray(self.classes[self.decision_function(W, X).argmax(axis=1)])
 
 
 def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared: bool = False) -> ClassMarginProblem:
-    """Several classes at once: minimise ‖ζ‖ subject to f_{y_i}(x_i) − f_c(x_i) ≥ 1 for all c ≠ y_i, f_c = Φζ_c.
+    """Joint problem of K classes: minimise ‖ζ‖ subject to f_{y_i}(x_i) − f_c(x_i) ≥ 1 for all c ≠ y_i, f_c = Φζ_c.
 
-    This is ours, the counterpart of min ½‖w‖² in Theorem 3.1 of Lippl, Abbott & Chung for two classes. Convergence of
-    gradient descent on the softmax loss to its stationary points is shown neither there nor here. For given gates and
-    f_c(x) = Σ_h a_ch ⟨w_h, φ_h(x)⟩, the least ½‖w‖² behind outputs is a norm of ζ:
+    This problem is ours. It extends min ½‖w‖² in Theorem 3.1 of Lippl, Abbott & Chung from two to K classes.
+    Convergence of gradient descent on the softmax loss to its stationary points is not proved, neither there nor here.
+    For given gates and f_c(x) = Σ_h a_ch ⟨w_h, φ_h(x)⟩, the smallest ½‖w‖² that represents f is a norm of ζ:
 
-    - **Outputs with units of their own**: ζ_ch = a_ch w_ch, and ½a² + ½‖w‖² ≥ ‖aw‖, with equality for equal lengths.
+    - **Each output has its own units**: ζ_ch = a_ch w_ch, and ½a² + ½‖w‖² ≥ ‖aw‖, with equality for equal lengths.
       The norm is Σ_c Σ_h ‖ζ_ch‖, a group lasso over the units of all outputs.
-    - **Outputs that share their units**: ζ_h = a_h w_hᵀ is a matrix of rank one, a row for each output, and ½‖a_h‖² +
-      ½‖w_h‖² ≥ ‖a_h‖‖w_h‖ = ‖ζ_h‖_*. Σ_h ‖ζ_h‖_* over all matrices is the largest convex function below that. It is
-      exact if the answer has rank one, or at most as many as there are units behind the same gates.
+    - **All outputs share the units**: ζ_h = a_h w_hᵀ is a matrix of rank one with one row per output, and
+      ½‖a_h‖² + ½‖w_h‖² ≥ ‖a_h‖‖w_h‖ = ‖ζ_h‖_*, the nuclear norm. Σ_h ‖ζ_h‖_* over all matrices is the largest convex
+      lower bound. It is exact if the rank of each solution ζ_h is at most the number of units with the same gates.
 
-    With two classes they are SVM-GLN, and SVM-GLN over √2: ζ_2 = −ζ_1.
+    For two classes the optima are that of SVM-GLN and, with shared units, that of SVM-GLN over √2, because ζ_2 = −ζ_1.
 
     Parameters
     ----------
     X : array, shape (n, d)
-    labels : array, shape (n,), of two classes or more
+        Inputs.
+    labels : array, shape (n,)
+        Integers or strings of at least two classes.
     gates : Gates
-        With `groups`, the units; fitted, or fitted on X.
+        Gates with the attribute `groups`, the unit of each gate; fitted on X if they are not fitted.
     C : float
-        Price of slack, for every pair; inf for the hard margin.
+        Cost of slack, for every pair; inf for the hard margin.
     shared : bool
-        Whether outputs share their units.
+        True if all outputs share the units.
 
     Returns
     -------
     ClassMarginProblem
-        Its samples are the n(K − 1) pairs, its inputs those of X, once for each pair.
+        Its n(K − 1) samples are the pairs of a sample and another class; the rows of X are repeated accordingly.
 
     Raises
     ------
     InputError
-        For bad arrays or gates, labels of one class, or labels with fractions.
+        If arrays or gates are invalid, or labels are of one class or not integers or strings.
 
     Examples
     --------
@@ -110,12 +116,12 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     gates = fitted_gates(X, gates, grouped=True)
     features = gates(X)
     given, found = labels_and_classes(labels)
-    # Texts in a column of a data frame are objects.
+    # Strings in a column of a data frame have the dtype object.
     classes = np.asarray(found)
     if classes.dtype.kind not in "biufU":
-        raise InputError("labels must be numbers or texts")
+        raise InputError("labels must be numbers or strings")
     if given.shape != (features.n,) or len(classes) < 2:
-        raise InputError(f"labels must be {features.n}, one per sample, of at least two classes")
+        raise InputError(f"labels must be an array of {features.n}, one per sample, with at least two classes")
     codes = np.unique(given, return_inverse=True)[1]
     K, n, k = len(classes), features.n, features.k
     check_size(n * (K - 1) * max(K * k, features.d), "the pairs of samples and classes")
@@ -124,8 +130,7 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     signs = np.eye(K)[codes[samples]] - np.eye(K)[others]
     values = np.einsum("pc,pj->pcj", signs, features.gate_values[samples]).reshape(len(samples), K * k)
     units, outputs = np.tile(np.unique(gates.groups, return_inverse=True)[1], K), np.repeat(np.arange(K), k)
-    own = GroupLasso(outputs * (units.max() + 1) + units)
-    norm = NuclearNorm(units, outputs) if shared else own
+    norm = NuclearNorm(units, outputs) if shared else GroupLasso(outputs * (units.max() + 1) + units)
     pairs = GatedFeatures(features.X[samples], values)
     name = "several classes, shared units" if shared else "several classes"
     return ClassMarginProblem(pairs, np.ones(len(samples)), norm, C, gates, name, classes=classes)

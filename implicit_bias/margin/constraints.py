@@ -16,24 +16,30 @@ from implicit_bias._utils.scaling import length
 if TYPE_CHECKING:
     import cvxpy as cp
 
-WANTED = (
+EXPECTED = (
     "constraints must be a function of the weights W that returns linear CVXPY constraints, such as lambda W: [W >= 0]"
 )
-#: Coefficients up to which a dense copy of them is summed without errors.
-PRECISE_UP_TO = 10_000_000
+#: Number of coefficients up to which error-free products use a dense copy of them.
+MAX_PRECISE_ENTRIES = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class LinearConstraints:
-    """E vec(W) ≤ 0, some rows with equality; vec(W) row by row. If W satisfies them, so does every tW with t ≥ 0.
+    """Homogeneous linear constraints E vec(W) ≤ 0, some rows with equality; vec(W) stacks the rows of W.
 
     Parameters
     ----------
     E : sparse array, shape (m, k·d)
+        Coefficients.
     equal : array of bool, shape (m,)
-        Which rows are equalities.
-    shape : tuple
+        True for equalities.
+    shape : tuple of int
         (k, d).
+
+    Raises
+    ------
+    InputError
+        If shapes do not match, or coefficients are not finite real numbers.
 
     Examples
     --------
@@ -49,20 +55,20 @@ class LinearConstraints:
     def __post_init__(self) -> None:
         fits = self.E.shape == (len(self.equal), self.shape[0] * self.shape[1])
         if not fits or self.equal.ndim != 1 or self.E.dtype.kind not in "iuf" or not np.isfinite(self.E.data).all():
-            raise InputError("the coefficients of constraints must be finite real numbers, one row of k·d a constraint")
+            raise InputError("E must contain finite real numbers, one row of k·d coefficients per constraint")
         self.E.sum_duplicates()
 
     @classmethod
     def of(cls, function: Callable[[cp.Expression], Any], shape: tuple[int, int]) -> LinearConstraints:
-        """Return the constraints that `function` gives for W of this shape.
+        """Return the constraints that `function` returns for W of this shape.
 
         Raises
         ------
         InputError
-            If they are not linear constraints of CVXPY, or not homogeneous (W = 0 must lie on every boundary).
+            If they are not linear CVXPY constraints, or not homogeneous (W = 0 must satisfy all with equality).
         """
         if not callable(function):
-            raise InputError(f"{WANTED}, not {function!r:.60}")
+            raise InputError(f"{EXPECTED}, not {function!r:.60}")
         import cvxpy as cp
 
         W = cp.Variable(shape)
@@ -70,28 +76,28 @@ class LinearConstraints:
         rows, equal = [], []
         for constraint in given if isinstance(given, list | tuple) else [given]:
             if not isinstance(constraint, cp.constraints.Inequality | cp.constraints.Equality):
-                raise InputError(f"{WANTED}; {constraint!s:.60} is none")
+                raise InputError(f"{EXPECTED}; {constraint!s:.60} is not a linear constraint")
             side = constraint.expr
             if not side.is_affine() or side.is_complex() or any(variable.id != W.id for variable in side.variables()):
-                raise InputError(f"{WANTED}; {constraint!s:.60} is not linear and real in W")
+                raise InputError(f"{EXPECTED}; {constraint!s:.60} is not linear and real in W")
             rows.append(_matrix(side, W))
             equal.append(np.full(side.size, isinstance(constraint, cp.constraints.Equality)))
         if not rows:
-            raise InputError(f"{WANTED}; there are none")
+            raise InputError(f"{EXPECTED}; the function returned no constraints")
         return cls(sp.csr_array(sp.vstack(rows)), np.concatenate(equal), shape)
 
     def feasible(self, multipliers: Array) -> Array:
-        """Return μ with the negative entries of inequalities set to 0."""
+        """Return μ (m,) with the negative multipliers of inequalities set to 0."""
         return np.where(self.equal, multipliers, np.maximum(multipliers, 0.0))
 
     def adjoint_bounded(self, multipliers: Array, precise: bool = False) -> tuple[Array, Array, Array]:
-        """Eᵀμ as the sum of two arrays (k, d), and a bound (k,) of the lengths of their rows' errors.
+        """Return Eᵀμ as a sum of two arrays (k, d), and bounds (k,) of the errors of its rows in Euclidean length.
 
-        `precise`: by error-free products, if E is not too large.
+        `precise` uses error-free products, if E is not too large.
         """
         used = np.flatnonzero(multipliers)
         E, mu = self.E[used], multipliers[used]
-        if precise and len(used) and len(used) * E.shape[1] <= PRECISE_UP_TO:
+        if precise and len(used) and len(used) * E.shape[1] <= MAX_PRECISE_ENTRIES:
             upper, lower, error = (part.reshape(self.shape) for part in precise_product(mu[None], E.toarray()))
             return upper, lower, np.asarray(length(error, axis=1))
         sizes = (np.abs(E).T @ np.abs(mu)).reshape(self.shape)
@@ -100,7 +106,7 @@ class LinearConstraints:
         return total, np.zeros(self.shape), share(terms) * np.asarray(length(sizes, axis=1))
 
     def expressions(self, W: cp.Expression) -> list[cp.Constraint]:
-        """Constraints on a CVXPY expression W (k, d): the inequalities in one, then the equalities in one."""
+        """Constraints on a CVXPY expression W (k, d): one for all inequalities, then one for all equalities."""
         import cvxpy as cp
 
         w = cp.vec(W, order="C")
@@ -108,7 +114,7 @@ class LinearConstraints:
         return bounds + ([self.E[self.equal] @ w == 0] if self.equal.any() else [])
 
     def multipliers(self, constraints: list[cp.Constraint]) -> Array:
-        """μ (m,) from the dual values of `expressions`; zeros where the solver gave none."""
+        """Multipliers μ (m,) from the dual values of `expressions`; zeros if the solver returned none."""
         found = np.zeros(len(self.equal))
         kinds = [kind for kind in (~self.equal, self.equal) if kind.any()]
         for rows, constraint in zip(kinds, constraints, strict=True):
@@ -118,13 +124,13 @@ class LinearConstraints:
 
 
 def _matrix(side: cp.Expression, W: cp.Variable) -> sp.csr_array:
-    """The matrix (m, k·d) of an affine expression of W without a constant term."""
+    """Return the matrix (m, k·d) of a linear expression of W."""
     W.value = np.zeros(W.shape)
-    # CVXPY gives a single number where the matrix has but one.
+    # CVXPY returns a number instead of a matrix with one entry.
     columns = sp.csc_array(np.atleast_2d(side.grad[W]) if W.size == side.size == 1 else side.grad[W]).T
     if columns.dtype.kind not in "iuf" or not np.isfinite(columns.data).all():
         raise InputError("the coefficients of constraints must be finite real numbers")
     if np.any(side.value != 0):
-        raise InputError("constraints must be homogeneous, so that every multiple of W keeps them: W >= 0, not W >= 1")
+        raise InputError("constraints must be homogeneous, so that every tW, t ≥ 0, satisfies them: W >= 0, not W >= 1")
     order = np.arange(W.size).reshape(W.shape, order="F").ravel()
     return sp.csr_array(sp.csc_array(columns)[:, order])

@@ -1,4 +1,4 @@
-"""HTML tables of solutions for notebooks, and plots on matplotlib axes; certificates and solutions import it."""
+"""HTML tables of solutions for notebooks, and plots of certificates on matplotlib axes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from implicit_bias._utils.checks import InputError, shown
 
-#: Of support vectors, or gates with weights; and of the others.
+#: Colours of active items (support vectors, or gates with weights) and of inactive ones.
 COLOURS = ("#0072B2", "#B9C4CC")
-MOST_BINS = 40
+MAX_BINS = 40
 
 
 def summary(solutions: Mapping[Any, Any], groups: np.ndarray | None = None) -> str:
-    """An HTML table of certified answers, one row a class: status, bounds, gap, active groups, support vectors.
+    """Return an HTML table of solutions, one row per class: status, bounds, gap, active groups, support vectors.
 
-    `groups` (k,) names the group of each gate; without, the gates themselves are counted.
+    `groups` (k,) is the group of each gate; without it, the table counts active gates.
     """
     classes = list(solutions) != [""]
     head = ["class"] * classes + ["status", "lower bound", "objective", "gap"]
@@ -44,20 +44,20 @@ def _axes(certificate: Any, ax: Any) -> Any:
     from matplotlib.axes import Axes
 
     if not np.isfinite(certificate.weights).all():
-        raise InputError("nothing separates these samples, so that there are no weights and no margins to draw")
+        raise InputError("no weights separate these samples, so that there is nothing to plot; use a soft margin")
     if ax is not None and not isinstance(ax, Axes):
         raise InputError(f"ax must be matplotlib axes or None, not {shown(ax)}")
     return plt.subplots()[1] if ax is None else ax
 
 
 def draw_margins(certificate: Any, ax: Any) -> Any:
-    """The margins' histogram, on these axes or new ones."""
+    """Draw histograms of the margins on `ax` or new axes, and return the axes."""
     ax, margins = _axes(certificate, ax), certificate.margins
-    carries = np.isin(np.arange(len(margins)), certificate.support)
-    parts = {"support vectors": margins[carries], "other samples": margins[~carries]}
+    in_support = np.isin(np.arange(len(margins)), certificate.support)
+    parts = {"support vectors": margins[in_support], "other samples": margins[~in_support]}
     labels = [f"{name} ({len(part)})" for name, part in parts.items()]
     most = max(margins.max(), margins.min() + 1e-6 * max(1.0, np.abs(margins).max()))
-    bins = np.linspace(margins.min(), most, min(MOST_BINS, max(5, len(margins) // 5)) + 1)
+    bins = np.linspace(margins.min(), most, min(MAX_BINS, max(5, len(margins) // 5)) + 1)
     ax.hist(list(parts.values()), bins, stacked=True, color=COLOURS, label=labels)
     if margins.min() <= 0:
         ax.axvline(0, color="black", linewidth=0.8, label="decision boundary")
@@ -67,7 +67,7 @@ def draw_margins(certificate: Any, ax: Any) -> Any:
 
 
 def draw_gates(certificate: Any, ax: Any) -> Any:
-    """The lengths of the gates' weights as bars, on these axes or new ones."""
+    """Draw the lengths of the gates' weights as bars on `ax` or new axes, and return the axes."""
     ax, active = _axes(certificate, ax), certificate.active
     lengths = np.linalg.norm(certificate.weights, axis=1)
     order = np.argsort(-lengths, kind="stable")

@@ -1,4 +1,6 @@
-"""The margin problems of Lippl, Abbott & Chung; builders fit gates that are not fitted on their own X."""
+"""Builders of the margin problems of Lippl, Abbott & Chung. They fit gates on X if these are not fitted."""
+
+from __future__ import annotations
 
 from typing import Any
 
@@ -11,39 +13,46 @@ from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
 
 
 def fitted_gates(X: Any, gates: Any, grouped: bool) -> Gates:
-    """Return the gates, fitted on X if they are not; raise InputError if they are none, or lack `groups`."""
+    """Return gates fitted on X, or `gates` if they are fitted; `grouped` requires the attribute `groups`."""
     if not isinstance(gates, Gates):
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
     gates = gates.fitted(X)
     if grouped and not hasattr(gates, "groups"):
-        raise InputError(f"{type(gates).__name__} has no `groups`, the unit of each gate, which its fit must set")
+        raise InputError(f"{type(gates).__name__} has no `groups`, the unit of each gate; its fit must set them")
     return gates
 
 
 def _build(X: Any, y: Any, gates: Any, norm: Norm | None, C: float, name: str) -> MarginProblem:
-    """The margin problem of `gates` on X; the group lasso over the gates' own groups unless `norm` is given."""
+    """Build the margin problem of `gates` on X; the default norm is the group lasso over the gates' groups."""
     gates = fitted_gates(X, gates, norm is None)
     features = gates(X)
     return MarginProblem(features, as_signs(y, features.n), norm or GroupLasso(gates.groups), C, gates, name)
 
 
 def svm_gln(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
-    """SVM-GLN: minimise Σ_h ‖ζ_h‖₂ subject to y_i (Φζ)_i ≥ 1, the limit of GD-GLN.
+    """SVM-GLN: minimise Σ_h ‖ζ_h‖₂ subject to y_i (Φζ)_i ≥ 1, the limit of gradient descent on a GLN.
 
-    Lippl, Abbott & Chung, eq. 20 and, on gradient descent, Proposition B.8.
+    Lippl, Abbott & Chung, eq. 20; Proposition B.8 is the statement about gradient descent.
 
     Parameters
     ----------
     X : array, shape (n, d)
-    y : array of −1 and +1, shape (n,)
-    gates : Gates, usually HyperplaneGates
+        Inputs.
+    y : array, shape (n,)
+        Labels −1 and +1.
+    gates : Gates
+        Usually `HyperplaneGates`.
     C : float
-        Price of slack; inf for the hard margin.
+        Cost of slack; inf for the hard margin.
+
+    Returns
+    -------
+    MarginProblem
 
     Raises
     ------
     InputError
-        For bad arrays, labels or gates.
+        If arrays, labels or gates are invalid.
 
     Examples
     --------
@@ -57,9 +66,9 @@ def svm_gln(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
 
 
 def svm_l2(X: Any, y: Any, gates: ContextGates, C: float = np.inf) -> MarginProblem:
-    """SVM-L2: minimise ‖Aζ‖_F = K^{1−H/2} ‖β‖₂ subject to y_i (Φζ)_i ≥ 1, with the correct A (see `PredictorL2`).
+    """SVM-L2: minimise ‖Aζ‖_F = K^{1−H/2} ‖β‖₂ subject to y_i (Φζ)_i ≥ 1; `PredictorL2` defines A.
 
-    Parameters and errors as for `svm_gln`; `gates` must be contexts, such as HyperplaneGates.
+    Parameters and errors are those of `svm_gln`; `gates` must be contexts, such as `HyperplaneGates`.
 
     Examples
     --------
@@ -77,7 +86,7 @@ def svm_l2(X: Any, y: Any, gates: ContextGates, C: float = np.inf) -> MarginProb
 def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
     """SVM-RC: minimise Σ_h ‖ζ_h‖₂ (eq. 22) with random contexts, usually `RandomHalfSpaces`.
 
-    Parameters and errors as for `svm_gln`.
+    Parameters and errors are those of `svm_gln`.
 
     Examples
     --------
@@ -92,8 +101,8 @@ def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
 def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     """SVM-LC: minimise Σ_h ‖ζ_h‖₂ (eq. 22) with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
 
-    `network` has a method `gates()`, as `ReLUNetwork` and `FrozenReLUNetwork` do, and one output, the decision. Other
-    parameters and errors as for `svm_gln`.
+    `network` has one output and a method `gates()`, like `ReLUNetwork` and `FrozenReLUNetwork`. The other parameters
+    and errors are those of `svm_gln`.
 
     Examples
     --------
@@ -106,14 +115,14 @@ def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     if not callable(method) or isinstance(method, Gates):
         raise InputError(f"SVM-LC needs a network with gates(), not {type(network).__name__}")
     if getattr(network, "outputs", 1) != 1:
-        raise InputError(f"SVM-LC needs a network with one output, the decision, not one with {network.outputs}")
+        raise InputError(f"SVM-LC needs a network with one output, not {network.outputs}")
     return _build(X, y, network.gates(), None, C, "SVM-LC")
 
 
 def svm_hl(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     """SVM-HL: minimise ‖a‖₂ subject to y_i ⟨a, h(x_i)⟩ ≥ 1 on a trained network's last hidden activations h(x).
 
-    W is (1, H), without an intercept. `network` has a method `hidden(X)` → (n, H).
+    W is (1, H), and there is no intercept. `network` has a method `hidden` from X (n, d) to activations (n, H).
 
     Examples
     --------
@@ -128,10 +137,10 @@ def svm_hl(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
 
 
 def svm_shallow(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
-    """The SVM of a shallow GLN: minimise ‖β‖₂ with one linear model per context; `HyperplaneGates(1, contexts)`.
+    """SVM of a shallow GLN: minimise ‖β‖₂ with one linear model per context of `HyperplaneGates(1, contexts)`.
 
-    It separates into one linear SVM per context, and with `ConstantGate()` it is the linear SVM without intercept.
-    Parameters and errors as for `svm_gln`.
+    It separates into one linear SVM per context. With `ConstantGate()` it is the linear SVM without intercept.
+    Parameters and errors are those of `svm_gln`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A model: solved margin problems as one classifier, with the classes and columns that it was made from."""
+"""Classifier made of solved margin problems."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ from implicit_bias.margin.solution import Solution, Status
 
 @dataclass(frozen=True, eq=False)
 class MarginModel(Labelled):
-    """Margin problems and their answers as a classifier: of two classes, each against the rest, or all at once.
+    """Classifier made of solved margin problems: of two classes, one class against the rest, or all classes jointly.
 
-        f_c(x) = ⟨W_c, Φ(x)⟩ + b_c − r      two classes: the second where f(x) > 0; else that of the largest f_c(x)
+    The scores are f_c(x) = ⟨W_c, Φ(x)⟩ + b_c − r. For two classes there is one score, and the prediction is the second
+    class if it is positive. For more classes the prediction is the class with the largest score.
 
     Parameters
     ----------
     problems : sequence of MarginProblem
-        One for two classes, in which +1 is the second; else one per class, in which +1 is this class, or one of all
-        (`svm_classes`).
+        One problem for two classes, with +1 for the second. For more classes, one problem per class, with +1 for this
+        class, or one joint problem (`svm_classes`).
     solutions : sequence of Solution
-        Their answers, in the same order; fewer where a solve was interrupted.
-    offset : float, by keyword
-        r: that of `OneClassMargin`, whose classes are −1, outliers, and +1.
-    classes : sequence of texts or numbers, by keyword
-        Different ones; −1 and +1 if not given. Those of an array keep its type in what is predicted.
-    constant : bool, by keyword
-        Whether the problems' inputs are those of the model with the constant 1 appended.
-    columns : Columns, optional, by keyword
-        The columns of the CSV file that the samples come from, by which new samples are read.
-    dtype : NumPy type, optional, by keyword
-        Of what is predicted; by default that of the classes.
+        Solutions of the problems, in the same order; fewer if a solve was interrupted.
+    offset : float, keyword-only
+        r, which `OneClassMargin` sets.
+    classes : sequence of strings or numbers, keyword-only
+        Distinct labels; −1 and +1 by default. If this is an array, predictions have its dtype.
+    constant : bool, keyword-only
+        True if the problems' inputs are those of the model with a constant 1 appended.
+    columns : Columns, optional, keyword-only
+        Columns of the CSV file of the samples, used to read new samples.
+    dtype : NumPy type, optional, keyword-only
+        dtype of predictions; by default that of the classes.
 
     Raises
     ------
     InputError
-        If these do not belong together.
+        If problems, solutions and classes do not match.
 
     Examples
     --------
@@ -73,50 +74,70 @@ class MarginModel(Labelled):
             raise InputError("classes must be a list of two or more; the default is (-1, 1)")
         joint = [len(one.classes) for one in self.problems if isinstance(one, ClassMarginProblem)]
         if joint and (len(self.problems) > 1 or joint != [len(self.classes)]):
-            raise InputError(f"a problem of {joint[0]} classes at once stands alone, and for as many classes")
+            raise InputError(
+                f"a joint problem of {joint[0]} classes must be the only problem and come with {joint[0]} classes, "
+                f"not {len(self.problems)} problems and {len(self.classes)} classes"
+            )
         if len(self.problems) != (1 if joint or len(self.classes) == 2 else len(self.classes)):
-            raise InputError("give one problem for two classes, and for more one per class")
+            raise InputError(
+                f"{len(self.problems)} problems do not match {len(self.classes)} classes; "
+                "give one problem for two classes, and one per class for more"
+            )
         if len(self.solutions) > len(self.problems):
-            raise InputError("give at most one solution per problem")
+            raise InputError(
+                f"{len(self.solutions)} solutions for {len(self.problems)} problems; give at most one per problem"
+            )
         if not np.isfinite(as_real(self.offset)):
             raise InputError(f"offset must be a finite number, not {shown(self.offset)}")
         object.__setattr__(self, "offset", as_real(self.offset))
         for problem, solution in zip(self.problems, self.solutions, strict=False):
             n, k, d = problem.features.shape
             if solution.weights.shape != (k, d) or solution.dual.shape != (n,):
-                raise InputError(f"a solution does not belong to {problem!r}; give the problem that it solves")
+                raise InputError(f"a solution does not belong to {problem!r}; list solutions in the problems' order")
         if len({_inputs(problem) for problem in self.problems}) > 1:
             raise InputError("the problems differ in their inputs; give problems of the same samples")
 
     @property
     def status(self) -> Status:
-        """OPTIMAL, or the first that is not; INTERRUPTED where an answer is missing."""
+        """Status of the first solution that is not OPTIMAL, else OPTIMAL; INTERRUPTED if solutions are missing."""
         others = [solution.status for solution in self.solutions if solution.status is not Status.OPTIMAL]
         missing = [Status.INTERRUPTED] if len(self.solutions) < len(self.problems) else []
         return [*others, *missing, Status.OPTIMAL][0]
 
     @property
     def positives(self) -> tuple[Any, ...]:
-        """The class that is +1 in each problem; all of them in one of several at once."""
+        """Class that is +1 in each problem; for a joint problem, a tuple of all classes."""
         if isinstance(self.problems[0], ClassMarginProblem):
             return (tuple(self.classes),)
         return tuple(self.classes[1:] if len(self.problems) == 1 else self.classes)
 
     @property
     def width(self) -> int:
-        """How many inputs the problems have."""
+        """Number of inputs of the problems, a constant included."""
         return _inputs(self.problems[0])
 
     def decision_function(self, X: Any, gate_values: Any = None) -> Array:
-        """Scores of inputs X (n, p): (n,) for two classes, positive for the second; else (n, classes).
+        """Scores of inputs X (n, p).
 
-        Gate values (n, k) are needed where the problems were made from gate values, without gates.
+        Parameters
+        ----------
+        X : array, shape (n, p)
+        gate_values : array, shape (n, k), optional
+            Required if the problems were built from gate values, without gates.
 
-        Raises InputError for inputs that do not fit, and where an answer has no weights.
+        Returns
+        -------
+        array, shape (n,) or (n, classes)
+            For two classes one score, positive for the second class; else one score per class.
+
+        Raises
+        ------
+        InputError
+            If inputs do not fit the model, or a solution is missing or has no weights.
         """
         inputs = self.inputs(X)
         self._require_weights()
-        # Features of a few thousand rows at a time.
+        # In blocks of a few thousand rows, because features may need much memory.
         blocks = [slice(None)] if gate_values is not None else row_blocks(len(inputs))
         return np.concatenate([self._scores(inputs[rows], gate_values) for rows in blocks])
 
@@ -137,9 +158,11 @@ class MarginModel(Labelled):
         if problem.gates is not None:
             return problem.gates(X)
         if not problem.features.gated:
-            raise InputError(f"{problem.name} was built from kernels, and cannot score new inputs")
+            raise InputError(
+                f"{problem.name} was built from kernels and cannot score new inputs; build it from gates for that"
+            )
         if gate_values is None:
-            raise InputError(f"{problem.name} was built from gate values; give those of the new inputs too")
+            raise InputError(f"{problem.name} was built from gate values; give those of the new inputs, too")
         return GatedFeatures(X, gate_values)
 
     def _require_weights(self) -> None:
@@ -148,10 +171,10 @@ class MarginModel(Labelled):
                 raise InputError(f"class {positive!r} has no weights: {solution.status.value}")
         if len(self.solutions) < len(self.problems):
             missing = self.positives[len(self.solutions)]
-            raise InputError(f"class {missing!r} has no answer: the solve was interrupted; solve again from this model")
+            raise InputError(f"class {missing!r} has no solution, because the solve was interrupted; solve it again")
 
     def predict(self, X: Any, gate_values: Any = None) -> np.ndarray:
-        """The class of each row of X (n, p); errors as `decision_function`."""
+        """Class of each row of X (n, p); parameters and errors are those of `decision_function`."""
         return self.chosen(self.decision_function(X, gate_values))
 
     def _repr_html_(self) -> str:
@@ -161,10 +184,9 @@ class MarginModel(Labelled):
         return f"<div><code>{html.escape(repr(self))}</code></div>{table}"
 
     def __repr__(self) -> str:
-        told = f"{len(self.classes)} classes, {self.n_features_in} inputs, {self.status.name}"
-        return f"MarginModel({self.problems[0].name!r}, {told})"
+        size = f"{len(self.classes)} classes, {self.n_features_in} inputs"
+        return f"MarginModel({self.problems[0].name!r}, {size}, {self.status.name})"
 
 
 def _inputs(problem: MarginProblem) -> int:
-    """How many inputs gates take, or features have."""
     return problem.features.d if problem.gates is None else int(problem.gates.n_features_in_)

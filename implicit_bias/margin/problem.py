@@ -1,4 +1,4 @@
-"""Margin problems."""
+"""The margin problem: features, labels, norm, and optional slack, intercept and linear constraints."""
 
 from __future__ import annotations
 
@@ -32,41 +32,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MarginProblem:
-    """minimise ‖W‖ + C Σ c_i ξ_i subject to y_i ((ΦW)_i + b) ≥ m_i − ξ_i, ξ ≥ 0; the hard margin (ξ = 0) for C = ∞.
+    """Margin problem of gated linear features, with a hard or a soft margin.
 
-    The required margins m_i and the sample weights c_i are 1 unless given, the intercept b is 0 unless it is free.
-    With one class only, and b = 0, this is the one-class problem.
+        minimise ‖W‖ + C Σ_i c_i ξ_i   subject to   y_i ((ΦW)_i + b) ≥ m_i − ξ_i,   ξ ≥ 0
+
+    C = ∞ is the hard margin, ξ = 0. The required margins m_i and the sample weights c_i are 1 by default, and the
+    intercept b is 0 by default. With labels of one class only, this is the one-class problem.
 
     Parameters
     ----------
-    features : Features, such as GatedFeatures or KernelFeatures
-        Φ: n samples, k gates (or blocks), d inputs.
+    features : Features
+        Φ of n samples, k gates (or blocks) and d inputs, such as `GatedFeatures` or `KernelFeatures`.
     y : array, shape (n,)
         Labels −1 and +1.
     norm : Norm
         ‖·‖ of the weights W (k, d).
     C : float
-        The price of a unit of slack; `inf` for the hard margin.
+        Cost of slack; `inf` for the hard margin.
     gates : Gates, optional
-        The fitted gates behind `features`, so that new inputs can be scored.
+        The fitted gates of `features`, which predictions for new inputs need.
     name : str
-        What to call the problem in tables and messages.
-    required_margin : array, shape (n,), or one number
+        Name of the problem in tables and messages.
+    required_margin : float or array, shape (n,)
         m_i > 0.
-    sample_weight : array, shape (n,), or one number
-        c_i > 0, the price of sample i's slack in units of C; without effect on a hard margin.
+    sample_weight : float or array, shape (n,)
+        c_i > 0, factor of C for sample i; no effect on a hard margin.
     intercept : bool
-        Whether b is free: it costs no norm, whatever its size.
+        True if b is a free variable, which the norm does not penalise.
     constraints : function, optional
-        From a CVXPY expression W (k, d) to linear constraints, such as `lambda W: [W >= 0]`; they must be homogeneous.
-        Kept as `LinearConstraints`.
+        Maps a CVXPY expression W (k, d) to homogeneous linear constraints, such as `lambda W: [W >= 0]`. The attribute
+        is a `LinearConstraints`.
 
     Raises
     ------
     InputError
-        For labels other than −1 and +1, a free intercept with one class only, mismatched shapes, C ≤ 0, required
-        margins or sample weights that are not positive, constraints that are not linear and homogeneous, or a norm
-        that is not for these features.
+        If labels are not −1 or +1, C, a required margin or a sample weight is not positive, shapes do not match, the
+        intercept is free with one class only, constraints are not linear and homogeneous, or the norm does not suit
+        the features.
 
     Examples
     --------
@@ -108,19 +110,21 @@ class MarginProblem:
             shape = (self.features.k, self.features.d)
             object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))
         if self.constraints is not None and self.norm.seminorm:
-            raise InputError(f"{self.norm!r} leaves some weights undetermined, so that it takes no constraints")
+            raise InputError(
+                f"{self.norm!r} is zero for some nonzero weights and does not support constraints; choose another norm"
+            )
         if self.features.kept:
             self._check_samples()
 
     def _check_samples(self) -> None:
-        """Raise InputError for sizes, prices or a norm that do not suit the samples."""
+        """Raise InputError if sizes are out of range or the norm does not suit the samples."""
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
         self.check_prices()
         reason = self.norm.refuses(self.features)
         if reason:
-            raise InputError(f"{self.norm!r} cannot take these features: {reason}")
+            raise InputError(f"{self.norm!r} does not support these features: {reason}")
         if self.norm.needs_check:
             # The checks load CVXPY, which takes a second; norms of the package need none.
             from implicit_bias.norms.check import check_norm
@@ -128,17 +132,17 @@ class MarginProblem:
             check_norm(self.norm, self.features)
 
     def check_prices(self) -> None:
-        """Raise InputError unless the upper bounds C c_i of λ_i stay in floating point, in any units."""
+        """Raise InputError if an upper bound C c_i of λ_i overflows or underflows, also after scaling the features."""
         if self.hard:
             return
         with np.errstate(over="ignore"):
-            prices = self.prices
-            scaled = prices * self.required_margin * (self.features.row_norms().max() or 1.0)
-        if not np.isfinite(prices).all():
+            bounds = self.prices
+            scaled = bounds * self.required_margin * (self.features.row_norms().max() or 1.0)
+        if not np.isfinite(bounds).all():
             raise InputError("C times sample_weight overflows; use C=inf for a hard margin")
-        # What vanishes is too small, not zero.
-        check_range(np.maximum(prices, TINY), "the prices C times sample_weight")
-        check_range(np.maximum(scaled, TINY), "the prices in units of the features")
+        # A product that underflows is too small, not zero.
+        check_range(np.maximum(bounds, TINY), "C times sample_weight")
+        check_range(np.maximum(scaled, TINY), "C times sample_weight in units of the features")
 
     def __repr__(self) -> str:
         parts = [repr(self.name), repr(self.features), repr(self.norm), "hard margin" if self.hard else f"C={self.C:g}"]
@@ -147,7 +151,7 @@ class MarginProblem:
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def replace(self, **parts: Any) -> MarginProblem:
-        """Return a copy with some fields replaced by values that are not checked again; see `check_prices`."""
+        """Return a copy with some fields replaced, without the checks of a new problem; see `check_prices`."""
         problem = copy.copy(self)
         for name, value in parts.items():
             object.__setattr__(problem, name, value)
@@ -157,7 +161,7 @@ class MarginProblem:
 
     @cached_property
     def group_form(self) -> GroupForm | None:
-        """The norm as a sum of group norms, which the native solver needs; None if it is none."""
+        """The norm as a sum of group norms, which the native solver needs; None if it has no such form."""
         return self.norm.group_form(self.features.k)
 
     @property
@@ -167,71 +171,76 @@ class MarginProblem:
 
     @property
     def prices(self) -> Array:
-        """C c_i, the upper bounds of the dual λ_i; shape (n,)."""
+        """Upper bounds C c_i of the dual λ_i; shape (n,)."""
         return np.full(self.features.n, self.C * self.sample_weight)
 
     def margins(self, W: Any, b: float = 0.0) -> Array:
-        """y_i ((ΦW)_i + b) for W (k, d); shape (n,)."""
+        """Margins y_i ((ΦW)_i + b) for W (k, d); shape (n,)."""
         return self.y * (self.features.apply(W) + as_numbers(b, (), "the intercept"))
 
     def adjoint(self, dual: Any) -> Array:
-        """Φᵀ(λ∘y) for λ (n,); shape (k, d)."""
+        """Correlations Φᵀ(λ∘y) with a dual λ (n,); shape (k, d)."""
         return self.features.adjoint(self.y * as_numbers(dual, (self.features.n,), "the dual"))
 
     def decision_function(self, W: Any, X: Any, b: float = 0.0) -> Array:
-        """Scores Φ(x)·W + b of new inputs X (n, d) through the problem's own gates."""
+        """Scores ⟨W, Φ(x)⟩ + b of new inputs X (n, d), gated by the problem's `gates`; shape (n,)."""
         if self.gates is None:
             raise InputError("the problem was built from features, without gates; use GatedFeatures(X, values) @ W")
         return self.gates(X) @ W + as_numbers(b, (), "the intercept")
 
     def cvxpy(self, reduce: bool = True, quadratic: bool = False) -> MarginProgram:
-        """The problem as a real `cvxpy.Problem`, with `weights`, `margins` and `margin_constraint` on it.
+        """Return the problem as a `cvxpy.Problem` that can be extended.
 
         Parameters
         ----------
         reduce : bool
-            Rotate the inputs to their rank, where norm and constraints allow it. This keeps the optimum, but the
-            weights then stay in the span of the inputs: pass False to add constraints on single weights.
+            Replace the inputs by coordinates in their span if norm and constraints allow it. The optimum stays the
+            same, but the weights stay in this span: pass False to add constraints on single weights.
         quadratic : bool
-            Minimise ‖W‖² instead of ‖W‖ (the same weights for a hard margin), for QP solvers such as OSQP.
+            Minimise ‖W‖² instead of ‖W‖, for QP solvers such as OSQP. The weights of a hard margin stay the same.
+
+        Returns
+        -------
+        MarginProgram
 
         Raises
         ------
         InputError
-            If `quadratic` is asked of a norm whose square is no quadratic form, or of a soft margin.
+            If `quadratic` is True for a soft margin or for a norm whose square is not a quadratic form.
         """
         reason = self.unsupported("quadratic") if quadratic else None
         if reason:
             raise InputError(reason)
-        # CVXPY takes a second to load, which most solves do without.
+        # Imported here because CVXPY takes a second to load, and most solves do not need it.
         from implicit_bias.margin.program import program_of
 
         return program_of(self, reduce, quadratic)
 
     def unsupported(self, structure: str) -> str | None:
-        """Explain why the problem does not have a structure that a solver needs; None if it has.
+        """Explain why the problem does not have a structure that a solver needs; None if it has it.
 
-        'cone': every problem, by its norm's CVXPY expression. 'second-order': all except those of a nuclear norm.
-        'quadratic': a hard margin and a norm whose square is a quadratic form. 'groups': a norm that is a sum of group
-        norms (`group_form`). 'atoms': the same, or a nuclear norm, which is one of infinitely many groups, and no
-        linear constraints.
+        Parameters
+        ----------
+        structure : str
+            'cone' (all problems), 'second-order' (no nuclear norm), 'quadratic' (a hard margin, and a norm whose square
+            is a quadratic form), 'groups' (a sum of group norms, see `group_form`), or 'atoms' (a sum of group norms or
+            a nuclear norm, and no linear constraints).
         """
         if structure == "quadratic" and not self.hard:
-            return "a soft margin with a norm is no quadratic program; use CLARABEL, ECOS or SCS"
+            return "a soft margin with a norm is not a quadratic program; use CLARABEL, ECOS or SCS"
         if structure == "quadratic":
             import cvxpy as cp
 
             if self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
-                return f"the square of {self.norm!r} is no quadratic form; use CLARABEL, ECOS or SCS"
+                return f"the square of {self.norm!r} is not a quadratic form; use CLARABEL, ECOS or SCS"
         if structure == "second-order" and self.norm.semidefinite:
-            return "it knows no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
+            return "it has no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
         if structure == "atoms" and self.constraints is not None:
-            return "it takes no linear constraints; use CLARABEL or SCS"
+            return "it does not support linear constraints; use CLARABEL or SCS"
         if structure == "groups" or (structure == "atoms" and not self.norm.has_atoms):
             form = self.group_form
             if form is None:
-                remedy = "use CLARABEL or SCS"
-                return f"it needs a norm that is a sum of group norms, {self.norm!r} gives no group_form(); {remedy}"
+                return f"it needs a sum of group norms, but {self.norm!r} has no group_form(); use CLARABEL or SCS"
             if form.expand.shape != (self.features.k, len(form.groups)):
                 return f"the group_form of {self.norm!r} must expand {len(form.groups)} rows to {self.features.k} gates"
         return None

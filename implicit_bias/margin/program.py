@@ -1,4 +1,4 @@
-"""A margin problem as a program of CVXPY."""
+"""Margin problems as CVXPY problems."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ import scipy.sparse as sp
 
 
 class MarginProgram(cp.Problem):
-    """The `cvxpy.Problem` of a margin problem: extend it with constraints and solve it as usual.
+    """A `cvxpy.Problem` of a margin problem, which can be extended with constraints and solved as usual.
 
     Attributes
     ----------
     weights : cvxpy.Expression, shape (k, d)
-        The weights W in the original coordinates.
+        W in the original coordinates.
     intercept : cvxpy.Expression
         b; the constant 0 if it is not free.
     margins : cvxpy.Expression, shape (n,)
@@ -21,7 +21,7 @@ class MarginProgram(cp.Problem):
     margin_constraint : cvxpy.Constraint
         y_i ((ΦW)_i + b) ≥ m_i − ξ_i; its dual value is λ (n,).
     linear_constraints : list of cvxpy.Constraint
-        Those of the problem's `constraints`.
+        The `constraints` of the margin problem.
 
     Examples
     --------
@@ -41,10 +41,10 @@ class MarginProgram(cp.Problem):
 
 
 def program_of(problem: Any, reduce: bool, quadratic: bool) -> MarginProgram:
-    """Return the program of a MarginProblem."""
+    """Return the CVXPY problem of a MarginProblem; `MarginProblem.cvxpy` explains the parameters."""
     reduce = reduce and problem.norm.rotation_invariant and problem.constraints is None
     features, V = problem.features.reduced() if reduce else (problem.features, np.eye(problem.features.d))
-    # Inputs of mean square length 1 and one column per gate: what the solvers digest best.
+    # The solvers converge best with inputs of mean square length 1 and one column of weights per gate.
     scale = features.scale()
     columns = cp.Variable((features.d, features.k), name="W")
     constraints = problem.norm.gauge(columns.T)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,24 @@ import numpy as np
 from implicit_bias._utils.checks import Array
 from implicit_bias.margin.display import draw_gates, draw_margins, summary
 
-#: λ_i, and lengths of weights, up to this share of the largest count as zero.
+#: Relative size, compared with the largest, up to which λ_i and the lengths of weights count as zero.
 INACTIVE = 1e-5
+#: Width of a printed solution, in characters.
+WIDTH = 79
 
 
 class Status(Enum):
-    """How a solve ended; each value's text is a remedy.
+    """Outcome of a solve; the value is a text that names the remedy.
 
+    Examples
+    --------
     >>> from implicit_bias import Status
     >>> print(Status.ITERATION_LIMIT.value)
     stopped at the iteration limit; increase max_iterations
     """
 
     OPTIMAL = "certified to the tolerance; nothing to do"
-    INACCURATE = "the gap is larger than asked; scale inputs alike, loosen tol, raise max_iterations, change the solver"
+    INACCURATE = "the gap exceeds tol; bring the inputs to one scale, loosen tol, or choose another solver"
     NOT_SEPARABLE = "no weights separate these samples; use more units or contexts, or a soft margin (finite C)"
     NOT_SEPARABLE_BELOW = (
         "no weights of a norm below the lower bound separate these samples; "
@@ -30,46 +35,47 @@ class Status(Enum):
     )
     ITERATION_LIMIT = "stopped at the iteration limit; increase max_iterations"
     TIME_LIMIT = "stopped at the time limit; increase max_seconds"
-    INTERRUPTED = "interrupted; this is the best answer so far: solve again with start= this solution to go on"
+    INTERRUPTED = "interrupted with the best answer so far; pass this solution as start= to continue"
 
     @property
     def inseparable(self) -> bool:
-        """True if no weights separate, at all or below some norm."""
+        """True if no weights separate the samples, or none below some norm."""
         return self in (Status.NOT_SEPARABLE, Status.NOT_SEPARABLE_BELOW)
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Rigorous bounds on the optimum of a margin problem, recomputed from weights and dual alone.
+    """Rigorous bounds of the optimum of a margin problem, computed from weights and dual alone.
 
-    Any W and b with m = min_i y_i((ΦW)_i + b)/m_i > 0 give the upper bound ‖W‖/m, any λ ≥ 0 the lower bound
-    Σ m_iλ_i / ‖Φᵀ(λ∘y)‖_* (soft margin: λ_i ≤ C c_i as well, and the slack of the best multiple of W and b; free
-    intercept b: Σ y_iλ_i = 0 as well, for which the λ of one class are scaled down; else b = 0). Linear constraints
-    E vec(W) ≤ 0 take multipliers μ ≥ 0, Φᵀ(λ∘y) − Eᵀμ stands in place of Φᵀ(λ∘y), and W lies in their cone.
+    Any W and b with m = min_i y_i((ΦW)_i + b)/m_i > 0 give the upper bound ‖W‖/m. Any λ ≥ 0 gives the lower bound
+    Σ m_iλ_i / ‖Φᵀ(λ∘y)‖_*. Three extensions change these formulas:
 
-    The bounds are those of `weights` and `dual` as they stand, in exact arithmetic: the rounding of every sum on the
-    way is counted against them. They rest on the norm's `value` and `dual`.
+    - Soft margin: also λ_i ≤ C c_i, and the upper bound is the objective of the best multiple of W and b.
+    - Free intercept b (otherwise b = 0): also Σ y_iλ_i = 0, for which the λ of one class are scaled down.
+    - Linear constraints E vec(W) ≤ 0: W satisfies them, and Φᵀ(λ∘y) − Eᵀμ with μ ≥ 0 replaces Φᵀ(λ∘y).
+
+    The bounds hold in exact arithmetic: every rounding error of their computation is bounded and included. They rely on
+    the norm's `value` and `dual`.
 
     Attributes
     ----------
     weights : array, shape (k, d)
-        W, scaled to be feasible: every y_i((ΦW)_i + b) ≥ m_i, one with equality (soft margin: the best multiple), up to
-        rounding, which `objective` counts.
+        W, scaled so that y_i((ΦW)_i + b) ≥ m_i up to rounding, with equality for one i. For a soft margin, the multiple
+        with the smallest objective.
     dual : array, shape (n,)
-        λ ≥ 0, scaled to be feasible: ‖Φᵀ(λ∘y)‖_* = 1 (soft margin: at most 1, and λ_i ≤ C c_i), up to rounding, which
-        `lower_bound` counts; if nothing separates, 1ᵀλ = 1.
+        λ ≥ 0, scaled so that ‖Φᵀ(λ∘y)‖_* = 1 up to rounding (soft margin: at most 1, and λ_i ≤ C c_i). For inseparable
+        data 1ᵀλ = 1.
     objective : float
-        The upper bound, reached by a multiple of `weights`; infinity if they do not separate.
+        Upper bound, attained by a multiple of `weights`; infinity if they do not separate.
     lower_bound : float
-        The lower bound, proved by a multiple of `dual`; infinity if it proves, by rational arithmetic, that nothing
-        separates.
+        Lower bound, proved by a multiple of `dual`; infinity if it proves inseparability in rational arithmetic.
     gap : float
-        (objective − lower_bound) / objective; infinity if there is no upper bound.
+        Relative gap (objective − lower_bound) / objective; infinity without an upper bound.
     margins : array, shape (n,)
         y_i ((ΦW)_i + b) at `weights` and `intercept`.
     farkas_residual : float
-        ‖Φᵀ(λ∘y) − Eᵀμ‖_F / Σ_i λ_i ‖φ(x_i)‖, every input in units of its own size, so that a large one hides no small
-        one: no W of length 1 has margins of more than this share of the features' mean length, weighted by λ.
+        ‖Φᵀ(λ∘y) − Eᵀμ‖_F / Σ_i λ_i ‖φ(x_i)‖, with every input divided by its size. For W of length 1 in these units,
+        the smallest margin is at most this multiple of the mean of ‖φ(x_i)‖ weighted by λ.
     intercept : float
         b, scaled with W; 0 unless it is free.
     multipliers : array, shape (m,)
@@ -95,56 +101,69 @@ class Certificate:
 
     @property
     def minimum_margin(self) -> float:
-        """min_i y_i ((ΦW)_i + b); 1 for a separating W of a hard-margin problem that requires margins of 1."""
+        """Smallest margin, min_i y_i ((ΦW)_i + b); 1 for a separable hard-margin problem with all m_i = 1."""
         return float(self.margins.min())
 
     @property
     def support(self) -> np.ndarray:
-        """Indices of the support vectors: λ_i above 1e-5 of the largest."""
+        """Indices of the support vectors: λ_i > 1e-5 max_j λ_j."""
         return np.flatnonzero(self.dual > INACTIVE * self.dual.max(initial=0.0))
 
     @property
     def active(self) -> np.ndarray:
-        """Mask (k,) of the gates with weights: rows of W longer than 1e-5 of the longest."""
+        """Mask (k,) of the active gates: ‖w_h‖₂ > 1e-5 max_j ‖w_j‖₂ for the rows of W."""
         lengths = np.linalg.norm(self.weights, axis=1)
         return np.asarray(lengths > INACTIVE * lengths.max(initial=0.0))
 
     def plot_margins(self, ax: Any = None) -> Any:
-        """Draw histograms of the margins, of support vectors and others, on `ax`, new axes if None; return the axes.
+        """Draw histograms of the margins of support vectors and other samples.
 
-        Raises InputError if there are no weights.
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            New axes by default.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Raises
+        ------
+        InputError
+            If there are no weights.
         """
         return draw_margins(self, ax)
 
     def plot_gates(self, ax: Any = None) -> Any:
-        """Draw the length ‖w_j‖₂ of each gate's weights, the longest first, on `ax`, new axes if None; return the axes.
+        """Draw the length ‖w_j‖₂ of each gate's weights, in descending order.
 
-        Raises InputError if there are no weights.
+        Parameters, result and errors are those of `plot_margins`.
         """
         return draw_gates(self, ax)
 
     @property
     def separable(self) -> bool:
-        """False if `dual` proves that no weights separate."""
+        """False if `dual` proves that no weights separate the samples."""
         return self.objective < np.inf or self.lower_bound < np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Solution(Certificate):
-    """The certified answer to a margin problem: a `Certificate` and how it was obtained.
+    """Certified solution of a margin problem: a `Certificate` with the status and cost of the solve.
 
     Attributes
     ----------
     status : Status
     iterations : int
-        Of the solver; −1 where it does not tell.
+        Number of iterations of the solver; −1 if it does not report them.
     seconds : float
-        Wall-clock time of the whole solve: translation, solver and certificate.
+        Wall-clock time of the whole solve, including translation and certificate.
     solver : str
+        Name of the solver whose answer has the smallest gap.
     tol : float
-        The relative gap that was asked for.
+        Largest relative gap of an OPTIMAL solution.
     reason : str
-        Of INACCURATE: what in the data or the solver keeps the gap from `tol`. Empty where there is nothing to say.
+        Cause of an INACCURATE status, or attempts of several solvers; often empty otherwise.
 
     Examples
     --------
@@ -165,22 +184,23 @@ class Solution(Certificate):
         try:
             k, d = self.weights.shape
             bounds = f"objective={self.objective:.9g}, gap={self.gap:.1e}"
-            told = f"{self.status.name}, {bounds}, k={k}, d={d}, {len(self.support)} support vectors, {self.solver}"
+            text = f"{self.status.name}, {bounds}, k={k}, d={d}, {len(self.support)} support vectors, {self.solver}"
         except (AttributeError, TypeError, ValueError):
-            told = "made by hand of other things than numbers"
-        return f"Solution({told})"
+            text = "with fields that are not numbers"
+        return f"Solution({text})"
 
     def _repr_html_(self) -> str:
         return summary({"": self})
 
     def __str__(self) -> str:
-        head = f"{self.status.name}: {self.status.value}" + (f"\n  {self.reason}" if self.reason else "")
-        how = f"{self.solver}, {self.iterations} iterations, {self.seconds:.2f} s"
+        details = [self.reason] if self.reason else []
+        cost = f"{self.solver}, {self.iterations} iterations, {self.seconds:.2f} s"
         if self.status is Status.NOT_SEPARABLE:
-            return f"{head}\n  proved by {np.count_nonzero(self.dual)} samples in rational arithmetic   ({how})"
-        if self.status is Status.NOT_SEPARABLE_BELOW:
-            return f"{head}\n  lower bound {self.lower_bound:.9g}   ({how})"
-        return (
-            f"{head}\n  objective {self.objective:.9g}, lower bound {self.lower_bound:.9g}, "
-            f"gap {self.gap:.1e}, minimum margin {self.minimum_margin:.6g}   ({how})"
-        )
+            details += [f"proved by {np.count_nonzero(self.dual)} samples in rational arithmetic", cost]
+        elif self.status is Status.NOT_SEPARABLE_BELOW:
+            details += [f"lower bound {self.lower_bound:.9g}", cost]
+        else:
+            details += [f"objective {self.objective:.9g}, lower bound {self.lower_bound:.9g}, gap {self.gap:.1e}"]
+            details += [f"minimum margin {self.minimum_margin:.6g}; {cost}"]
+        head = fill(f"{self.status.name}: {self.status.value}", WIDTH, subsequent_indent="  ")
+        return "\n".join([head, *(fill(one, WIDTH, initial_indent="  ", subsequent_indent="    ") for one in details)])

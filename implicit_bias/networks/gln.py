@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_numbers, as_seed, check_size, context_bits
 from implicit_bias.gates import ContextGates, HyperplaneGates
-from implicit_bias.gates.hyperplanes import CUTOFFS, DIRECTIONS
+from implicit_bias.gates.hyperplanes import CUTOFF_STD, DIRECTION_STD
 from implicit_bias.networks.base import GatedNetwork, OneLayer, to_array
 
 #: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
@@ -77,8 +77,8 @@ def _after_hyperplanes(inputs: int, count: int, seed: int) -> torch.Generator:
     generator = torch.Generator().manual_seed(as_seed(seed))
     directions, cutoffs = torch.empty(count, inputs), torch.empty(count)
     _default_linear_(directions, generator)
-    directions.normal_(0, DIRECTIONS, generator=generator)
-    cutoffs.normal_(0, CUTOFFS, generator=generator)
+    directions.normal_(0, DIRECTION_STD, generator=generator)
+    cutoffs.normal_(0, CUTOFF_STD, generator=generator)
     return generator
 
 

@@ -1,4 +1,4 @@
-"""Regularisers: each class owns its value, its dual norm and its CVXPY expression."""
+"""Norms of weights: each class defines its value, its dual norm and its CVXPY expression."""
 
 from implicit_bias.norms.base import GroupForm, Norm
 from implicit_bias.norms.expression import ExpressionNorm

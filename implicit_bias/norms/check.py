@@ -1,4 +1,4 @@
-"""Checks of user-defined norms: `value`, `dual` and `expression` are compared on matrices of many kinds."""
+"""Checks of user-defined norms: `value`, `dual` and `expression` are compared for many kinds of matrices."""
 
 import contextlib
 import warnings
@@ -12,42 +12,43 @@ import scipy.sparse as sp
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.scaling import length, without_exponent
 from implicit_bias.features.base import Features
-from implicit_bias.norms.base import Norm, known_of
+from implicit_bias.norms.base import Norm, cache_of
 
 #: Relative difference above which two numbers contradict each other.
-SHARE = 1e-9
+RTOL = 1e-9
 #: Number of weights up to which CVXPY maximises ⟨V, W⟩ over the unit ball when a problem is built.
-BUILT = 200
-#: The same for an answer.
-ANSWERED = 500
+MAX_SOLVED_WHEN_BUILT = 200
+#: Number of weights up to which it does so when a problem has been solved.
+MAX_SOLVED_AT_ANSWER = 500
 #: Time limit of CVXPY's solver, in seconds.
-SECONDS = 1.0
-#: Number of weights up to which CVXPY computes a gradient, whose memory may grow as the square of their number.
-DIFFERENTIATED = 5000
+MAX_SECONDS = 1.0
+#: Number of weights up to which CVXPY computes a gradient, which may need memory for their number squared.
+MAX_DIFFERENTIATED = 5000
 
 
 def check_norm(norm: Norm, features: Features) -> None:
-    """Refuse a norm that contradicts itself on weights of all kinds, or on the rows of the features as V."""
+    """Raise InputError if a norm contradicts itself on sample matrices, or with rows of the features as V."""
     shape, rows = (features.k, features.d), np.unique(np.linspace(0, features.n - 1, 3).astype(int))
     of_features = [features.select([row]).adjoint([1.0]) for row in rows]
     of_features.append(features.select(rows).adjoint([1.0, -1.0, 1.0][: len(rows)]))
-    if shape not in known_of(norm):
+    if shape not in cache_of(norm):
         _claim(norm, norm.expression(cp.Variable(shape)).is_convex(), "its expression is not convex by CVXPY's rules")
         for place, (W, V) in enumerate(zip(_samples(shape, 0), _samples(shape, 1), strict=True)):
-            check_pair(norm, W, of_features[0] if norm.seminorm else V, BUILT if place in (0, 1, 4) else 0)
+            max_solved = MAX_SOLVED_WHEN_BUILT if place in (0, 1, 4) else 0
+            check_pair(norm, W, of_features[0] if norm.seminorm else V, max_solved)
         _check_group_form(norm, shape)
-        known_of(norm)[shape] = True
+        cache_of(norm)[shape] = True
     for V in of_features:
         check_pair(norm, V, V, 0)
 
 
-def check_pair(norm: Norm, W: Any, V: Any, solved: int = ANSWERED) -> None:
-    """Refuse a norm that W and V (k, d) contradict; up to `solved` weights, CVXPY looks for a W that does."""
+def check_pair(norm: Norm, W: Any, V: Any, max_solved: int = MAX_SOLVED_AT_ANSWER) -> None:
+    """Raise InputError if W and V (k, d) contradict a norm; up to `max_solved` weights, CVXPY also searches for a W."""
     W, V = (without_exponent(M if np.isfinite(M).all() else np.zeros(np.shape(M)))[0] for M in (W, V))
     if W.any():
         _check_value(norm, W, V)
     if norm.has_formula:
-        for U, weights in ((_gradient(norm, W), [W]), (V, [W, *_dual_candidates(V), *_tight(norm, V, solved)])):
+        for U, weights in ((_gradient(norm, W), [W]), (V, [W, *_dual_candidates(V), *_maximiser(norm, V, max_solved)])):
             if U.any():
                 _check_dual(norm, U, weights)
 
@@ -58,24 +59,24 @@ def _claim(norm: Norm, holds: bool, text: str) -> None:
 
 
 def _check_value(norm: Norm, W: Array, U: Array) -> None:
-    """Check ‖2W‖ = 2‖W‖, ‖W + U‖ ≤ ‖W‖ + ‖U‖, and the value of the expression and for rotated inputs."""
+    """Check ‖2W‖ = 2‖W‖, ‖W + U‖ ≤ ‖W‖ + ‖U‖, the value of the expression, and rotation invariance."""
     once, twice, minus = (norm.number("value", t * W) for t in (1, 2, -1))
-    fine = np.isfinite(once) and np.isfinite(minus) and abs(twice - 2 * once) <= SHARE * twice
+    valid = np.isfinite(once) and np.isfinite(minus) and abs(twice - 2 * once) <= RTOL * twice
     rule = "‖2W‖ must be 2‖W‖, finite and not negative (for a square take its root)"
-    _claim(norm, fine, f"it is no norm: {rule}, not {twice:.10g} where ‖W‖ is {once:.10g}")
+    _claim(norm, valid, f"it is not a norm: {rule}, not {twice:.10g} for ‖W‖ = {once:.10g}")
     both, other = norm.number("value", W + U), norm.number("value", U)
-    fine = both <= (once + other) * (1 + SHARE)
-    _claim(norm, fine, f"it is no norm: ‖W + U‖ = {both:.10g} exceeds {once:.10g} + {other:.10g}")
+    valid = both <= (once + other) * (1 + RTOL)
+    _claim(norm, valid, f"it is not a norm: ‖W + U‖ = {both:.10g} exceeds {once:.10g} + {other:.10g}")
     stated = norm.expression(cp.Constant(W)).value
     stated = once if stated is None else float(stated)
-    fine = abs(stated - once) <= 1e3 * SHARE * once
-    _claim(norm, fine, f"its `value` gives {once:.10g} where its `expression` is {stated:.10g}")
+    valid = abs(stated - once) <= 1e3 * RTOL * once
+    _claim(norm, valid, f"its `value` gives {once:.10g}, but its `expression` gives {stated:.10g}; correct one of them")
     if norm.rotation_invariant:
         normal = np.random.default_rng(3).normal(size=(W.shape[1],))
         mirrored = norm.number("value", W - 2 * np.outer(W @ normal, normal) / np.sum(normal**2))
-        told = f"an orthogonal map of the inputs turns {once:.10g} into {mirrored:.10g}"
-        fine = abs(mirrored - once) <= 1e3 * SHARE * once
-        _claim(norm, fine, f"{told}; say rotation_invariant = False")
+        change = f"an orthogonal map of the inputs changes its value from {once:.10g} to {mirrored:.10g}"
+        valid = abs(mirrored - once) <= 1e3 * RTOL * once
+        _claim(norm, valid, f"{change}; set rotation_invariant = False")
 
 
 def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
@@ -83,14 +84,15 @@ def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
     size, twice, bound = norm.number("dual", V), norm.number("dual", 2 * V), norm.dual_bound(length(V, axis=1))
     for W in weights:
         value, pairing, lost = norm.number("value", W), float(np.sum(V * W)), 1e-12 * float(np.sum(np.abs(V * W)))
-        told = f"a V that a W of norm {1 if value else 0} pairs with to {pairing / (value or 1):.10g}"
-        # Infinity times 0 contradicts nothing.
-        fine = not pairing - lost > size * value * (1 + SHARE)
-        _claim(norm, fine, f"its `dual` gives {size:.10g} for {told}; mend `dual`")
-    fine = size == np.inf or abs(twice - 2 * size) <= SHARE * twice
-    _claim(norm, fine, f"its `dual` gives {size:.10g} for V and {twice:.10g} for 2V; mend `dual`")
+        known = f"⟨V, W⟩ = {pairing / (value or 1):.10g} for a W with ‖W‖ = {1 if value else 0}"
+        # The comparison is False if size · value is NaN, that is infinity times 0, which is no contradiction.
+        valid = not pairing - lost > size * value * (1 + RTOL)
+        _claim(norm, valid, f"its `dual` of a V is {size:.10g}, but {known}; correct `dual`")
+    valid = size == np.inf or abs(twice - 2 * size) <= RTOL * twice
+    _claim(norm, valid, f"its `dual` gives {size:.10g} for V and {twice:.10g} for 2V; correct `dual`")
     bound = size if bound is None else bound
-    _claim(norm, bound >= size * (1 - SHARE), f"its `dual_bound` gives {bound:.10g} where its `dual` is {size:.10g}")
+    text = f"its `dual_bound` gives {bound:.10g}, which is below its `dual` {size:.10g}; correct `dual_bound`"
+    _claim(norm, bound >= size * (1 - RTOL), text)
 
 
 def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
@@ -101,13 +103,15 @@ def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
         parts = np.random.default_rng(2).normal(size=(size, shape[1]))
         value = norm.number("value", form.expand @ parts)
         total = sum(float(length(parts[form.groups == group])) for group in np.unique(form.groups))
-        alone = size <= k <= 500 and np.linalg.matrix_rank(form.expand.toarray()) == size
-        fine = (1 - SHARE if alone else 0) * total <= value <= total * (1 + SHARE)
-        _claim(norm, fine, f"its `group_form` gives {total:.10g} where its `value` is {value:.10g}")
+        unique = size <= k <= 500 and np.linalg.matrix_rank(form.expand.toarray()) == size
+        valid = (1 - RTOL if unique else 0) * total <= value <= total * (1 + RTOL)
+        _claim(
+            norm, valid, f"its `group_form` gives {total:.10g}, but its `value` is {value:.10g}; correct one of them"
+        )
 
 
 def _samples(shape: tuple[int, int], seed: int) -> list[Array]:
-    """Weights of many kinds: full, of one sign, sparse, of rank one, of sum 0, single rows, columns and entries."""
+    """Return matrices: dense, sparse, of one sign, of rank one, of sum 0, of one row, column or entry."""
     rng = np.random.default_rng(seed)
     full = rng.normal(size=shape)
     found = [full, full * (rng.random(shape) < 0.3), np.abs(full), np.ones(shape), np.outer(full[:, 0], full[0])]
@@ -119,7 +123,7 @@ def _samples(shape: tuple[int, int], seed: int) -> list[Array]:
 
 
 def _dual_candidates(V: Array) -> Iterator[Array]:
-    """Weights that are tight for V in one norm or another: of entries, rows, columns or singular values."""
+    """Yield weights that attain the dual norm of V for norms of entries, rows, columns or singular values."""
     rows, columns = length(V, axis=1)[:, None], length(V, axis=0)
     yield from (V, np.sign(V), V * (np.abs(V) == np.abs(V).max()), V * (rows == rows.max()))
     yield from (V * (columns == columns.max()), V / np.where(rows, rows, 1.0), V / np.where(columns, columns, 1.0))
@@ -129,12 +133,12 @@ def _dual_candidates(V: Array) -> Iterator[Array]:
 
 
 def _gradient(norm: Norm, W: Array) -> Array:
-    """A V with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1, by CVXPY; zeros if it has none or would take long."""
-    if W.size > DIFFERENTIATED:
+    """Compute a V with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1 by CVXPY; zeros if W is too large or differentiation fails."""
+    if W.size > MAX_DIFFERENTIATED:
         return np.zeros(W.shape)
     X = cp.Variable(W.shape)
     X.value = W
-    # Not every expression has a gradient, and computing it may fail.
+    # Some expressions have no gradient, and CVXPY raises various exceptions for them.
     with contextlib.suppress(Exception):
         found = norm.expression(X).grad[X]
         V = np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64)
@@ -142,12 +146,12 @@ def _gradient(norm: Norm, W: Array) -> Array:
     return np.zeros(W.shape)
 
 
-def _tight(norm: Norm, V: Array, solved: int) -> list[Array]:
-    """The W of the largest ⟨V, W⟩ in the unit ball, as far as CLARABEL gets; its values are not used."""
+def _maximiser(norm: Norm, V: Array, max_solved: int) -> list[Array]:
+    """Maximise ⟨V, W⟩ over the unit ball with CLARABEL; return W in a list, which is empty without a result."""
     W = cp.Variable(V.shape)
     with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
         warnings.simplefilter("ignore")
-        if V.size <= solved:
+        if V.size <= max_solved:
             ball = [norm.expression(W) <= 1, *norm.gauge(W)]
-            cp.Problem(cp.Maximize(cp.sum(cp.multiply(V, W))), ball).solve(solver="CLARABEL", time_limit=SECONDS)
+            cp.Problem(cp.Maximize(cp.sum(cp.multiply(V, W))), ball).solve(solver="CLARABEL", time_limit=MAX_SECONDS)
     return [] if W.value is None or not np.isfinite(W.value).all() else [W.value]

@@ -1,4 +1,4 @@
-"""A norm from a CVXPY expression alone."""
+"""Norms that are defined by a CVXPY expression."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from implicit_bias.norms.base import Norm
 if TYPE_CHECKING:
     import cvxpy as cp
 
-#: Relative tolerances of the solver of dual norms, tried in turn.
+#: Relative tolerances of the solver of dual norms, tried in this order.
 TOLERANCES = (1e-10, 1e-9, 1e-8)
-#: Multiple of the tolerance by which its value is raised.
-RAISED = 100
+#: Relative amount, in multiples of the tolerance, that is added to a computed dual norm as a safety margin.
+SAFETY = 100
 
 
 class ExpressionNorm(Norm):
-    """‖W‖ given by a CVXPY expression: any convex function with ‖tW‖ = t‖W‖ ≥ 0 for t ≥ 0.
+    """Norm defined by a CVXPY expression: any convex function with ‖tW‖ = t‖W‖ ≥ 0 for t ≥ 0.
 
-    CVXPY's solvers take it; the native one needs a norm with a `group_form`, such as `GroupLasso`. The dual norm
-    sup {⟨V, W⟩: ‖W‖ ≤ 1} is computed by CLARABEL to 1e-10 (or 1e-9, 1e-8 if it gets no further) and raised by a
-    hundred times as much, unless you give its formula. Only with the formula is the lower bound of a certificate
-    independent of any solver. A formula is checked when a problem is built, and at its answer.
+    It works with the solvers of CVXPY, but not with NATIVE. The lower bound of a certificate needs the dual norm
+    sup {⟨V, W⟩: ‖W‖ ≤ 1}. If its formula is given, the certificate is independent of any solver, and the formula is
+    checked when a problem is built and solved. Otherwise CLARABEL computes the dual norm with a tolerance of 1e-10
+    (1e-9 or 1e-8 if that fails), and 100 times the tolerance is added.
 
     Parameters
     ----------
     function : callable
-        From a CVXPY expression W (k, d) to a scalar convex expression.
+        Maps a CVXPY expression W (k, d) to a scalar convex expression.
     dual : callable, optional
-        From an array V (k, d) to the dual norm, a float.
+        Maps an array V (k, d) to its dual norm, a float.
     name : str
-        What to call it.
+        Name of the norm in messages.
 
     Raises
     ------
     InputError
-        When a problem is built with it: if the expression is not scalar, convex, non-negative and homogeneous, or
-        `dual` smaller than the dual norm at weights of many kinds.
+        If `function` or `dual` is not callable. When a problem is built: if the expression is not scalar, convex,
+        non-negative and homogeneous, or `dual` is smaller than the dual norm of a test matrix.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class ExpressionNorm(Norm):
     ) -> None:
         if not callable(function) or not (dual is None or callable(dual)):
             raise InputError(
-                "ExpressionNorm takes a function of a CVXPY expression W, and for `dual` a function of an array"
+                "ExpressionNorm needs a function of a CVXPY expression W; `dual` must be a function of an array or None"
             )
         self.function = function
         self.dual_function = dual
@@ -72,13 +72,13 @@ class ExpressionNorm(Norm):
         self.name = name
 
     def value(self, W: Array) -> float:
-        """‖W‖."""
+        """Value of the expression at W."""
         import cvxpy as cp
 
         return float(self.expression(cp.Constant(np.asarray(W, dtype=np.float64))).value)
 
     def dual(self, V: Array) -> float:
-        """sup {⟨V, W⟩: ‖W‖ ≤ 1}; infinity if the solver finds no such bound."""
+        """Dual norm sup {⟨V, W⟩: ‖W‖ ≤ 1}; infinity if the solver fails."""
         import cvxpy as cp
 
         if self.dual_function is not None:
@@ -90,14 +90,15 @@ class ExpressionNorm(Norm):
         problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(V / largest, W))), [self.expression(W) <= 1])
         for tol in TOLERANCES:
             with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
-                warnings.simplefilter("ignore")  # The status says it.
+                # CVXPY warns about inaccurate solutions; the status is checked instead.
+                warnings.simplefilter("ignore")
                 problem.solve(solver="CLARABEL", tol_gap_rel=tol, tol_gap_abs=tol, tol_feas=tol)
                 if problem.status == cp.OPTIMAL:
-                    return largest * float(problem.value) * (1 + RAISED * tol)
+                    return largest * float(problem.value) * (1 + SAFETY * tol)
         return np.inf
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """The function of W."""
+        """Result of the function for W; raise InputError unless it is a scalar CVXPY expression."""
         import cvxpy as cp
 
         found = self.function(W)

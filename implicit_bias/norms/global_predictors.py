@@ -1,4 +1,6 @@
-"""The linear predictors of a two-layer GLN in its global contexts: how they are tied, and how many are free."""
+"""Linear predictors of a two-layer GLN in its global contexts, and which of them can be chosen freely."""
+
+from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -7,26 +9,28 @@ from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, 
 
 
 def global_predictors(zeta: ArrayLike, units: int) -> Array:
-    """The predictors of all global contexts: f(x; γ) = ⟨β_γ, x⟩ with β_γ = Σ_h ζ_{h,γ_h}.
+    """Return the predictors of all global contexts: f(x; γ) = ⟨β_γ, x⟩ with β_γ = Σ_h ζ_{h,γ_h}.
 
-    The architecture ties them: what a change of some units' contexts adds does not depend on the other units
-    (Lemma B.6, whose condition 2 means γ_h). For H = K = 2 this is β₂₁ − β₂₂ = β₁₁ − β₁₂ (eq. 16).
+    The predictors are dependent: the difference that a change of some units' contexts makes does not depend on the
+    contexts of the other units (Lemma B.6, where condition 2 must read γ_h). For H = K = 2 this means
+    β₂₁ − β₂₂ = β₁₁ − β₁₂ (eq. 16).
 
     Parameters
     ----------
-    zeta : array, shape (H·K, d), unit-major
-        ζ_hc = w⁽²⁾_h w⁽¹⁾_hc (eq. 17), the `effective_weights()` of a `GatedLinearNetwork`.
+    zeta : array, shape (H·K, d)
+        ζ_hc = w⁽²⁾_h w⁽¹⁾_hc (eq. 17) in row hK + c: the `effective_weights()` of a `GatedLinearNetwork`.
     units : int
-        H.
+        H, at most 31.
 
     Returns
     -------
-    array, shape (K, …, K, d), an axis for each unit
+    array, shape (K, …, K, d)
+        β, with one axis per unit.
 
     Raises
     ------
     InputError
-        For a bad array, rows that do not divide among the units, and more than 31 units.
+        If the array is invalid, its number of rows is not a multiple of H, or H > 31.
 
     References
     ----------
@@ -40,10 +44,10 @@ def global_predictors(zeta: ArrayLike, units: int) -> Array:
     ([[5.0, 9.0], [6.0, 10.0]], True)
     """
     zeta = as_floats(zeta, "zeta", 2)
-    # NumPy's arrays have at most 32 axes.
+    # NumPy 1 supports at most 32 axes.
     units = as_count(units, "units", most=31)
     if len(zeta) % units:
-        raise InputError(f"zeta has {len(zeta)} rows, which do not divide among {units} units")
+        raise InputError(f"zeta has {len(zeta)} rows, which is not a multiple of the {units} units")
     contexts, d = len(zeta) // units, zeta.shape[1]
     check_size(contexts**units * d, "the predictors of all global contexts")
     beta = np.zeros(d)
@@ -53,7 +57,7 @@ def global_predictors(zeta: ArrayLike, units: int) -> Array:
 
 
 def free_contexts(units: int, contexts: int) -> np.ndarray:
-    """Global contexts whose predictors can be chosen freely, and determine all others (Lemma B.7).
+    """Return global contexts whose predictors can be chosen freely and determine all others (Lemma B.7).
 
         Γ̄ = {γ: at most one γ_h differs from the first context},   |Γ̄| = (K − 1)H + 1
 
@@ -65,12 +69,12 @@ def free_contexts(units: int, contexts: int) -> np.ndarray:
     Returns
     -------
     array of int, shape ((K − 1)H + 1, H)
-        The γ, from 0: first (0, …, 0), then γ_h = 1 … K − 1 for one unit after the other.
+        The γ, counted from 0: first (0, …, 0), then γ_h = 1 … K − 1 for each unit h in turn.
 
     Raises
     ------
     InputError
-        For numbers that are not positive and whole.
+        If a number is not a positive integer.
 
     References
     ----------
@@ -89,11 +93,11 @@ def free_contexts(units: int, contexts: int) -> np.ndarray:
 
 
 def weights_of_predictors(predictors: ArrayLike, units: int) -> Array:
-    """Weights ζ with any predictors in the `free_contexts`, and so the other predictors.
+    """Return weights ζ that have given predictors in the `free_contexts`.
 
         ζ_11 = β_{γ1},   ζ_1c = β_{γc1},   ζ_h1 = 0,   ζ_hc = β_{γch} − β_{γ1}   for h, c > 1
 
-    γ1 has all first contexts, and γch differs from it by the context c of unit h.
+    γ1 consists of the first context of every unit; in γch, unit h has the context c instead.
 
     Parameters
     ----------
@@ -104,13 +108,14 @@ def weights_of_predictors(predictors: ArrayLike, units: int) -> Array:
 
     Returns
     -------
-    array, shape (H·K, d), unit-major
-        The weights w⁽¹⁾ for w⁽²⁾ = 1. Constants c_h with Σ_h c_h = 0 added to all rows of each unit give the same.
+    array, shape (H·K, d)
+        ζ_hc in row hK + c: the weights w⁽¹⁾ for w⁽²⁾ = 1. Adding c_h to all rows of each unit h, with Σ_h c_h = 0,
+        does not change the predictors.
 
     Raises
     ------
     InputError
-        For a bad array, or a number of rows that is not (K − 1)H + 1.
+        If the array is invalid, or its number of rows is not (K − 1)H + 1.
 
     References
     ----------
@@ -125,7 +130,7 @@ def weights_of_predictors(predictors: ArrayLike, units: int) -> Array:
     beta = as_floats(predictors, "predictors", 2)
     units = as_count(units, "units")
     if (len(beta) - 1) % units:
-        raise InputError(f"{len(beta)} predictors are not (K − 1)H + 1 for H = {units} units and a whole number K")
+        raise InputError(f"{len(beta)} predictors are not (K − 1)H + 1 for H = {units} units and an integer K")
     d = beta.shape[1]
     zeta = np.zeros((units, (len(beta) - 1) // units + 1, d))
     zeta[:, 1:] = (beta[1:] - beta[0]).reshape(units, -1, d)

@@ -1,4 +1,4 @@
-"""Norms of whole groups of gates: the Frobenius norm and the group lasso."""
+"""Norms of groups of gates: the Frobenius norm and the group lasso."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ if TYPE_CHECKING:
 
 
 class EuclideanNorm(Norm):
-    """‖LW‖_F for a linear map L of the gates' weights, which a subclass gives as `seen`."""
+    """Norm ‖LW‖_F for a linear map L of the gates' weights, the method `mapped` of a subclass."""
 
     rotation_invariant = True
 
-    def seen(self, W: Any) -> Any:
-        """LW of weights or a CVXPY expression W (k, d); here W itself."""
+    def mapped(self, W: Any) -> Any:
+        """LW of weights or a CVXPY expression W (k, d); W itself by default."""
         return W
 
     def value(self, W: Array) -> float:
-        """‖LW‖_F."""
-        return float(length(self.seen(self.of_gates(W))))
+        """Norm ‖LW‖_F."""
+        return float(length(self.mapped(self.of_gates(W))))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """‖LW‖_F."""
+        """Norm ‖LW‖_F as a CVXPY expression."""
         import cvxpy as cp
 
-        return cp.norm(cp.vec(self.seen(W), order="C"), 2)
+        return cp.norm(cp.vec(self.mapped(W), order="C"), 2)
 
     def quadratic(self, W: cp.Expression) -> cp.Expression:
-        """‖LW‖²_F."""
+        """Square ‖LW‖²_F as a CVXPY expression."""
         import cvxpy as cp
 
-        return cp.sum_squares(self.seen(W))
+        return cp.sum_squares(self.mapped(W))
 
 
 class Frobenius(EuclideanNorm):
-    """‖W‖_F: one group of all gates (shallow GLN, linear models, SVM-HL). Its own dual.
+    """Frobenius norm ‖W‖_F, which is its own dual: the norm of shallow GLNs, linear models and SVM-HL.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from implicit_bias import Frobenius
     >>> Frobenius().value(np.array([[3.0, 0.0], [0.0, 4.0]]))
@@ -54,36 +56,36 @@ class Frobenius(EuclideanNorm):
     verified = True
 
     def dual(self, V: Array) -> float:
-        """‖V‖_F."""
+        """Dual norm ‖V‖_F."""
         return float(length(self.of_gates(V)))
 
     def dual_bound(self, lengths: Array) -> float:
-        """The length of the lengths."""
+        """Dual norm of all V with these row lengths: ‖lengths‖₂."""
         return float(length(lengths))
 
     def group_form(self, k: int) -> GroupForm:
-        """One group of all gates."""
+        """All gates as one group, with T = I."""
         return GroupForm(sp.eye_array(k, format="csr"), np.zeros(k, dtype=np.int64))
 
 
 class GroupLasso(Norm):
-    """Σ_h c_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC.
+    """Group lasso Σ_h c_h ‖ζ_h‖₂ over groups h of gates: the norm of SVM-GLN, SVM-RC and SVM-LC.
 
-    ζ_h stacks the rows of W whose gate belongs to group h; c_h is 1 unless weights are given. Dual norm:
-    max_h ‖V_h‖₂/c_h. Lippl, Abbott & Chung, eqs 20 (GLN) and 22 (FReLU).
+    ζ_h stacks the rows of W whose gates belong to group h. The dual norm is max_h ‖V_h‖₂/c_h.
+    Lippl, Abbott & Chung, eqs 20 (GLN) and 22 (FReLU).
 
     Parameters
     ----------
     groups : sequence of int, shape (k,)
-        The group of each gate: any whole numbers, equal within a group.
-    weights : array, shape (number of groups,), or one number
-        The c_h > 0, in ascending order of the groups' numbers.
+        The group of each gate: any integers, equal within a group.
+    weights : float or array, shape (number of groups,)
+        c_h > 0, in ascending order of the groups' numbers; 1 by default.
 
     Raises
     ------
     InputError
-        If `groups` is empty, not one-dimensional or not of whole numbers, or weights are not positive, one per group,
-        or beyond 1e-150 to 1e150.
+        If `groups` is empty, not one-dimensional or not of integers, or weights are not positive numbers from 1e-150 to
+        1e150, one per group.
 
     Examples
     --------
@@ -115,26 +117,26 @@ class GroupLasso(Norm):
 
     def _group_norms(self, W: Array) -> Array:
         rows = length(self.of_gates(W), axis=1)
-        # Each group in its own size: the squares of a small one vanish beside a large one.
+        # Each group is divided by its size, because the squares of small numbers underflow.
         largest = np.zeros(len(self.labels))
         np.maximum.at(largest, self.index, rows)
         shares = rows / np.where(largest > 0, largest, 1.0)[self.index]
         return np.asarray(largest * np.sqrt(np.bincount(self.index, shares**2, len(self.labels))))
 
     def value(self, W: Array) -> float:
-        """Σ_h c_h ‖ζ_h‖₂."""
+        """Norm Σ_h c_h ‖ζ_h‖₂."""
         return float((self.weights * self._group_norms(W)).sum())
 
     def dual(self, V: Array) -> float:
-        """max_h ‖V_h‖₂/c_h."""
+        """Dual norm max_h ‖V_h‖₂/c_h."""
         return float((self._group_norms(V) / self.weights).max())
 
     def dual_bound(self, lengths: Array) -> float:
-        """The dual norm of the lengths: it depends on no more of V."""
+        """Dual norm of all V with these row lengths, which determine it."""
         return self.dual(np.asarray(lengths)[:, None])
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """Σ_h c_h ‖ζ_h‖₂, all groups in one vectorised norm (smaller groups padded with zero rows)."""
+        """Norm Σ_h c_h ‖ζ_h‖₂ as one vectorised CVXPY norm; smaller groups are padded with zero rows."""
         import cvxpy as cp
 
         sizes = np.bincount(self.index)
@@ -147,7 +149,7 @@ class GroupLasso(Norm):
         return self.weights @ cp.norm(stacked, 2, axis=1)
 
     def group_form(self, k: int) -> GroupForm:
-        """Ŵ_h = c_h ζ_h."""
+        """Groups Ŵ_h = c_h ζ_h."""
         return GroupForm(sp.csr_array(sp.diags_array(1 / self.weights[self.index])), self.groups)
 
     def __repr__(self) -> str:

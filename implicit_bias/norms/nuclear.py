@@ -1,4 +1,4 @@
-"""The nuclear norm of groups of gates, for units whose weights are products of two layers' weights."""
+"""Nuclear norm of groups of gates, for units whose weights are products of two layers' weights."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 class NuclearNorm(Norm):
-    """Σ_h ‖ζ_h‖_*, the sum of the singular values of a matrix for each group h of gates.
+    """Sum of nuclear norms Σ_h ‖ζ_h‖_*, with one matrix ζ_h for each group h of gates.
 
-    Gate j lies in row `rows[j]` of its group's ζ_h; the gates of a row, and their inputs, are its columns. A unit whose
-    output weights a ∈ R^R multiply hidden weights w has ζ_h = a wᵀ of rank one, and ½‖a‖² + ½‖w‖² ≥ ‖ζ_h‖_* with
-    equality where both are of one length: the norm is what weight decay, or gradient descent, sees of such units. By
+    Gate j belongs to row `rows[j]` of its group's ζ_h. The weights of all gates of a row are concatenated. A unit with
+    output weights a ∈ R^R and hidden weights w has ζ_h = a wᵀ of rank one, and ½‖a‖² + ½‖w‖² ≥ ‖ζ_h‖_*, with equality
+    for ‖a‖ = ‖w‖. So weight decay on both layers penalises the nuclear norm. Because of
 
         ‖ζ‖_* = min { Σ_a ‖w_a‖ : ζ = Σ_a u_a w_aᵀ, ‖u_a‖ = 1 }
 
-    it is a group lasso over infinitely many atoms u, of which the native solver finds the few that matter. Dual norm:
-    the largest singular value of any V_h.
+    the norm is a group lasso over infinitely many atoms u. The native solver generates the few that it needs. The dual
+    norm is the largest singular value of all V_h.
 
     Parameters
     ----------
     groups, rows : sequences of int, shape (k,)
-        Any whole numbers. Every group has the same rows, every row of a group equally many gates, in the same order.
+        Any integers. All groups have the same rows, and all rows the same number of gates, in the same order.
 
     Raises
     ------
     InputError
-        If they are not whole numbers, or not one of each per gate, or rows do not match.
+        If an entry is not an integer, the lengths differ, or groups have different rows.
 
     Examples
     --------
@@ -61,42 +61,40 @@ class NuclearNorm(Norm):
         lasso, lines = GroupLasso(groups), GroupLasso(rows)
         self.groups, self.rows, self.gates = lasso.groups, lines.groups, len(lasso.groups)
         if len(lines.groups) != self.gates:
-            raise InputError(f"rows has {len(lines.groups)} entries, and groups {self.gates}: one of each per gate")
+            raise InputError(f"rows has {len(lines.groups)} entries, but groups has {self.gates}; give one per gate")
         self.shape = len(lasso.labels), len(lines.labels)
         counts = np.bincount(lasso.index * self.shape[1] + lines.index, minlength=self.shape[0] * self.shape[1])
         if np.ptp(counts):
-            raise InputError("every group must have the same rows, and every row equally many gates")
-        #: Gates in the order of groups, rows and columns.
+            raise InputError("every group must have the same rows, and every row the same number of gates")
+        #: Gates sorted by group, row and column.
         self.order = np.lexsort((np.arange(self.gates), lines.index, lasso.index))
         self.contexts = int(counts[0])
 
     def matrices(self, W: Array) -> Array:
-        """ζ_h of weights (k, d), shape (H, R, contexts·d)."""
+        """Matrices ζ_h of weights (k, d); shape (H, R, contexts·d)."""
         return self.of_gates(W)[self.order].reshape(*self.shape, -1)
 
     def value(self, W: Array) -> float:
-        """Σ_h ‖ζ_h‖_*."""
+        """Norm Σ_h ‖ζ_h‖_*."""
         return float(np.linalg.svd(self.matrices(W), compute_uv=False).sum())
 
     def dual(self, V: Array) -> float:
-        """max_h of the largest singular value of V_h."""
+        """Dual norm: the largest singular value of all V_h."""
         return float(np.linalg.svd(self.matrices(V), compute_uv=False)[:, 0].max())
 
     def _value_within(self, W: Array) -> float:
-        """Σ_h ‖ζ_h‖_* by `singular_bounds`."""
         return float(singular_bounds(self.matrices(W))[1].sum()) * (1 + share(self.shape[0] + 2))
 
     def dual_bound(self, lengths: Array) -> float:
-        """The largest length of a group's lengths: a matrix is no longer than its entries are."""
+        """Upper bound of the dual norm for these row lengths: the largest Frobenius norm of a group."""
         return GroupLasso(self.groups).dual_bound(lengths)
 
     def _dual_within(self, V: Array, error: Array) -> float:
-        """‖V‖_* by `singular_bounds`, and what an error of these lengths adds."""
         largest = float(singular_bounds(self.matrices(V))[0].max())
         return largest + self.dual_bound(error) * (1 + share(len(self.groups) + 8))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """Σ_h ‖ζ_h‖_*."""
+        """Norm Σ_h ‖ζ_h‖_* as a CVXPY expression."""
         import cvxpy as cp
 
         (H, R), columns = self.shape, self.contexts * W.shape[1]
@@ -105,11 +103,19 @@ class NuclearNorm(Norm):
 
     @cached_property
     def places(self) -> np.ndarray:
-        """The gate of every group, row and column, shape (H, R, contexts)."""
+        """Index of the gate of each group, row and column; shape (H, R, contexts)."""
         return self.order.reshape(*self.shape, -1)
 
     def atoms(self, groups: np.ndarray, directions: Array) -> GroupForm:
-        """W_h = Σ_a u_a ŵ_aᵀ over atoms a of groups h (A,) and unit vectors u_a (A, R): for each a group of Ŵ."""
+        """Group form of W_h = Σ_a u_a ŵ_aᵀ, with one group of Ŵ per atom.
+
+        Parameters
+        ----------
+        groups : array of int, shape (A,)
+            The group h of each atom.
+        directions : array, shape (A, R)
+            The unit vectors u_a.
+        """
         A, C = len(groups), self.contexts
         rows = self.places[groups]
         columns = np.broadcast_to(np.arange(A * C).reshape(A, 1, C), rows.shape)
@@ -122,10 +128,11 @@ class NuclearNorm(Norm):
 
 
 def singular_bounds(M: Array) -> tuple[Array, Array]:
-    """Numbers (H,) that the largest singular value, and the sum of all, of matrices (H, m, n) do not exceed: proved.
+    """Return proved upper bounds (H,) of the largest singular values and of the nuclear norms of matrices (H, m, n).
 
-    For any U, s and V, ‖M‖ ≤ ‖U‖ max s ‖V‖ + ‖M − U diag(s) V‖_F and ‖M‖_* ≤ Σ s_r ‖u_r‖‖v_r‖ + √min(m, n)
-    ‖M − U diag(s) V‖_F, and ‖U‖² ≤ 1 + ‖UᵀU − I‖_F: a decomposition need not be believed, and rounding is counted.
+    For any U, s and V, ‖M‖ ≤ ‖U‖ max s ‖V‖ + ‖M − U diag(s) V‖_F, ‖U‖² ≤ 1 + ‖UᵀU − I‖_F, and
+    ‖M‖_* ≤ Σ s_r ‖u_r‖‖v_r‖ + √min(m, n) ‖M − U diag(s) V‖_F. The bounds include rounding errors, and hold even if the
+    computed singular value decomposition is inaccurate.
 
     >>> largest, total = singular_bounds(np.array([[[3.0, 0.0], [0.0, 4.0]]]))
     >>> bool(4 <= largest[0] < 4 + 1e-12), bool(7 <= total[0] < 7 + 1e-12)
@@ -133,7 +140,7 @@ def singular_bounds(M: Array) -> tuple[Array, Array]:
     """
     U, values, V = np.linalg.svd(M, full_matrices=False)
     rank, terms = values.shape[1], share(M[0].size + 8)
-    # By Cauchy-Schwarz the products' rounding is at most this share of max s ‖U‖‖V‖, of ‖U‖² and of ‖V‖².
+    # By Cauchy-Schwarz, this bounds the rounding errors relative to max s ‖U‖‖V‖, ‖U‖² and ‖V‖².
     lost = 4 * terms * rank
     skew = [
         length((A @ A.transpose(0, 2, 1) - np.eye(rank)).reshape(len(M), -1), axis=1) for A in (U.transpose(0, 2, 1), V)

@@ -1,4 +1,4 @@
-"""The norm of a gated linear network's predictors."""
+"""Norm of a gated linear network's predictors."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 
 class PredictorL2(EuclideanNorm):
-    """The L2 norm of a GLN's predictors in ζ coordinates: the norm of SVM-L2.
+    """L2 norm of a GLN's predictors as a function of ζ: the norm of SVM-L2.
 
         ‖ζ‖ = ‖Aζ‖_F,   A = J/√(HK) − Q/√K + √K·I,   ‖β‖₂ = K^{(H−2)/2} ‖Aζ‖_F
 
-    β_γ = Σ_h ζ_{h,γ_h} runs over all K^H global contexts γ; J is all ones, Q = I_H ⊗ 1_{K×K}. A is the symmetric
-    square root of M = K·I + J − Q (the published eq. 23, J/(HK) − Q + K·I, is not). ‖·‖ is a seminorm: constants c_h
-    with Σ c_h = 0, added to the rows of each unit h, change nothing. We evaluate ‖Aζ‖_F as ‖Bζ‖_F with the sparse
-    factor BᵀB = M of full row rank: √K times the Helmert contrasts of each unit, and the row of ones.
+    β contains β_γ = Σ_h ζ_{h,γ_h} for all K^H global contexts γ. J is the matrix of ones, and Q = I_H ⊗ 1_{K×K}. A is
+    the symmetric square root of M = K·I + J − Q; the published eq. 23, J/(HK) − Q + K·I, is not. The norm is a
+    seminorm: adding c_h to the rows of each unit h, with Σ c_h = 0, does not change it. It is computed as ‖Bζ‖_F with
+    a sparse B of full row rank, BᵀB = M: √K times the Helmert contrasts of each unit, and a row of ones.
 
     Parameters
     ----------
     units, contexts : int
-        H units with K contexts each, any number; W has H·K rows, unit-major.
+        H units with K ≥ 1 contexts each; W has H·K rows, with context c of unit h in row hK + c.
 
     Raises
     ------
     InputError
-        If `units` or `contexts` is not a positive whole number.
+        If `units` or `contexts` is not a positive integer.
 
     Examples
     --------
@@ -61,9 +61,9 @@ class PredictorL2(EuclideanNorm):
         self.gates = self.units * self.contexts
 
     def refuses(self, features: Features) -> str | None:
-        """Gate values must have exactly the same sum in every unit, as one-hot contexts do.
+        """Explain that gate values do not have exactly the same sum in every unit, or return None.
 
-        Else margins see the null space, and the optimum is 0 however little the sums differ.
+        One-hot contexts have equal sums. Otherwise margins depend on the null space of the norm, and the optimum is 0.
         """
         reason = "it is for one-hot contexts: gate values whose sum is exactly the same in every unit"
         if features.gate_values is None:
@@ -71,55 +71,55 @@ class PredictorL2(EuclideanNorm):
         parts = features.gate_values.reshape(features.n, self.units, -1)
         if not (parts % 1).any() and np.abs(parts).max() < 2**30:
             return reason if np.ptp(parts.sum(axis=2), axis=1).any() else None
-        # Only sums of whole numbers are exact; this one is, if it is zero.
+        # Sums of fractions are rounded, but fsum returns 0 only if the exact sum is below the smallest float.
         differences = np.concatenate([parts[:, 1:], -parts[:, :-1]], axis=2).reshape(-1, 2 * self.contexts)
         return reason if any(math.fsum(difference) != 0 for difference in differences) else None
 
     @cached_property
     def factor(self) -> sp.csr_array:
-        """B with BᵀB = M = K·I + J − Q, shape (H(K−1)+1, HK), of full row rank; BBᵀ = diag(K, …, K, HK)."""
+        """Factor B of M = BᵀB = K·I + J − Q, shape (H(K−1)+1, HK), of full row rank; BBᵀ = diag(K, …, K, HK)."""
         helmert = scipy.linalg.helmert(self.contexts) if self.contexts > 1 else np.zeros((0, 1))
         within = np.sqrt(self.contexts) * sp.kron(sp.eye_array(self.units), helmert)
         return sp.csr_array(sp.vstack([within, np.ones((1, self.units * self.contexts))]))
 
     @cached_property
     def _squares(self) -> Array:
-        """The diagonal of BBᵀ, as a column."""
+        """Diagonal of BBᵀ, as a column."""
         squares = np.full((self.factor.shape[0], 1), float(self.contexts))
         squares[-1] = self.units * self.contexts
         return squares
 
-    def seen(self, W: Any) -> Any:
-        """Bζ."""
+    def mapped(self, W: Any) -> Any:
+        """Product Bζ."""
         return self.factor @ W
 
     def dual(self, V: Array) -> float:
-        """‖A⁺V‖_F where V lies in the range of A (every Φᵀa of one-hot gates does), else infinity.
+        """Dual norm ‖A⁺V‖_F if V is in the range of A, as Φᵀa of one-hot gates is, else infinity.
 
-        Up to 1e-9 of its length from the range, V counts as its projection; `dual_upper` counts what it is told.
+        V is projected onto the range if its relative distance from it is at most 1e-9.
         """
         U, outside = self._projected(self.of_gates(V))
         return float(length(U)) if outside <= 1e-9 * length(V) else np.inf
 
     def _projected(self, V: Array) -> tuple[Array, float]:
-        """U = (BBᵀ)⁻¹BV, where A⁺V has the length of U, and the distance ‖V − BᵀU‖_F of V from the range."""
+        """Return U = (BBᵀ)⁻¹BV, with ‖U‖_F = ‖A⁺V‖_F, and the distance ‖V − BᵀU‖_F of V from the range."""
         U = (self.factor @ V) / self._squares
         return U, float(length(V - self.factor.T @ U))
 
     def _value_within(self, W: Array) -> float:
-        """‖Bζ‖_F: sums that cancel are off by a share of ‖|B||ζ|‖_F."""
+        # Because of cancellation the rounding error is relative to ‖|B||ζ|‖_F.
         lost = self.rounding(*W.shape) * length(np.abs(self.factor) @ np.abs(self.of_gates(W)))
         return float(super()._value_within(W) + 2 * lost)
 
     def dual_bound(self, lengths: Array) -> float:
-        """‖lengths‖/√K, or /√H for K = 1: no less than ‖A⁺V‖_F for rows of these lengths, in the range or projected.
+        """Upper bound of ‖A⁺V‖_F for these row lengths: ‖lengths‖₂/√K, or ‖lengths‖₂/√H for K = 1.
 
-        (BBᵀ)^(−1/2)B has orthonormal rows. For K > 1 some V comes within √2 of it.
+        It holds because (BBᵀ)^(−1/2)B has orthonormal rows. For K > 1 it is tight up to a factor of √2.
         """
         return float(length(lengths)) / float(np.sqrt(self._squares.min()))
 
     def _dual_within(self, V: Array, error: Array) -> float:
-        """The bound for those V′ that lie in the range: A⁺ takes V to ‖U‖, and V′ − V to no more than `dual_bound`."""
+        # Only V′ in the range have a finite dual norm: ‖A⁺V′‖ ≤ ‖A⁺V‖ + ‖A⁺(V′ − V)‖ = ‖U‖ + …, by `dual_bound`.
         V = self.of_gates(V)
         U, outside = self._projected(V)
         share, sizes = 2 * self.rounding(*V.shape), (np.abs(self.factor) @ np.abs(V)) / self._squares
@@ -128,14 +128,14 @@ class PredictorL2(EuclideanNorm):
         return float(length(U) + share * length(sizes)) + self.dual_bound(error)
 
     def gauge(self, W: cp.Expression) -> list[cp.Constraint]:
-        """Equal sums Σ_c ζ_hc for all units h: without it interior-point methods meet a singular system."""
+        """Constraints Σ_c ζ_hc = Σ_c ζ_1c for all units h, without which interior-point systems are singular."""
         if self.units == 1:
             return []
         sums = sp.kron(sp.eye_array(self.units), np.ones((1, self.contexts)), format="csr")
         return [(sums[1:] - sums[:-1]) @ W == 0]
 
     def group_form(self, k: int) -> GroupForm:
-        """One group of Ŵ = BW, W = Bᵀ(BBᵀ)⁻¹Ŵ."""
+        """Group form with one group: Ŵ = BW, W = Bᵀ(BBᵀ)⁻¹Ŵ."""
         expand = sp.csr_array((self.factor / self._squares).T)
         return GroupForm(expand, np.zeros(expand.shape[1], dtype=np.int64))
 

@@ -1,1 +1,1 @@
-"""Saving and loading problems, solutions and networks; loading executes no code."""
+"""Saving and loading of models, problems, solutions and networks; loading executes no code."""

@@ -1,4 +1,4 @@
-"""Saving and loading models: problems, answers, classes and columns in one file; loading executes no code."""
+"""Saving and loading of models: problems, solutions, classes and columns in one file; loading executes no code."""
 
 import os
 from collections.abc import Mapping
@@ -23,45 +23,51 @@ KIND = "model 5"
 
 
 class Model(Protocol):
-    """A model of an extension: a `Labelled` that is written as arrays and made again from them."""
+    """Model of an extension: a subclass of `Labelled` that is converted to and from arrays."""
 
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return a JSON dictionary and arrays from which `from_parts` makes the model again."""
+        """Return a JSON dictionary and arrays that `from_parts` converts back to the model."""
 
     @classmethod
     def from_parts(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray], **shared: Any) -> Any:
-        """Return the model; `shared` are classes, columns, constant and dtype."""
+        """Return the model; `shared` contains classes, columns, constant and dtype."""
 
 
 class Fitted(Protocol):
-    """A fitted estimator of this package."""
+    """Fitted estimator of this package."""
 
     def as_model(self) -> MarginModel | Model:
-        """Return the model that predicts as the estimator does."""
+        """Return a model with the predictions of the estimator."""
 
 
 def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
-    """Write a model, or a fitted estimator as one, to `path` (npz): what predicts, and the certified answers.
+    """Write a model or a fitted estimator to an npz file: norms, gates, weights and certified solutions.
 
-    The samples that they were made from are not in it. An estimator comes back as a model that predicts the same.
+    The file contains the inputs of the samples only if `samples` is True. An estimator is loaded as a model with the
+    same predictions.
 
-    The arrays are those of `save_problem`, less the features, and of `save_solution`, under `problem0.…` and
-    `solution0.…`, and so on; of problems that differ in their labels only, `y` alone. A model that was loaded without
-    its samples proves itself again when it gets them: `replace(problem, features=problem.gates(X))`. A model of least
-    squares has gates, `solution.…` and `intercept`.
+    The arrays are those of `save_problem`, without the features, and of `save_solution`, with the prefixes
+    `problem0.`, `solution0.`, and so on. Further problems that differ only in their labels have only the array `y`.
+    To certify a model that was loaded without samples, replace the features of its problems:
+    `replace(problem, features=problem.gates(X))`. A least-squares model has gates, `solution.…` and `intercept`.
 
     Parameters
     ----------
-    model : MarginModel, LeastSquaresModel of GaLU, or an estimator with `as_model()`
+    model : MarginModel, LeastSquaresModel, or an estimator with `as_model()`
     path : path
     samples : bool
-        Keep the inputs of the samples, too, where the model has them: the file then proves its answers by itself, and
-        holds your data.
+        Include the inputs of the samples if the model has them. The file then suffices to certify the solutions, and
+        contains the data.
+
+    Returns
+    -------
+    Path
+        The file.
 
     Raises
     ------
     InputError
-        If `path` cannot be written, or norm, gates or kernels are code of your own, which a file does not hold.
+        If `path` cannot be written, or norm, gates or kernels are user-defined code, which a file cannot contain.
 
     Examples
     --------
@@ -74,8 +80,7 @@ def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str]
     >>> again = load_model(save_model(model, pathlib.Path(tempfile.mkdtemp(), "model.npz"), samples=True))
     >>> bool((again.predict(task.X_val) == model.predict(task.X_val)).all())
     True
-    >>> judged = certify(again.problems[0], again.solutions[0].weights, again.solutions[0].dual)
-    >>> judged.gap < 1e-6
+    >>> certify(again.problems[0], again.solutions[0].weights, again.solutions[0].dual).gap < 1e-6
     True
     """
     found: Any = model
@@ -104,20 +109,19 @@ def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], di
     first, abouts = model.problems[0], []
     arrays: dict[str, np.ndarray] = {}
     for i, problem in enumerate(model.problems):
-        whole = i == 0 or not _alike(problem, first)
+        whole = i == 0 or not _differ_only_in_labels(problem, first)
         about, held = problem_parts(problem, samples) if whole else (None, {"y": problem.y})
         abouts.append(about)
         arrays |= {f"problem{i}.{name}": values for name, values in held.items()}
-    told = []
+    solutions = []
     for i, solution in enumerate(model.solutions):
         about, held = solution_parts(solution)
-        told.append(about)
+        solutions.append(about)
         arrays |= {f"solution{i}.{name}": values for name, values in held.items()}
-    return {"problems": abouts, "solutions": told, "offset": model.offset}, arrays
+    return {"problems": abouts, "solutions": solutions, "offset": model.offset}, arrays
 
 
-def _alike(problem: MarginProblem, first: MarginProblem) -> bool:
-    """True if two problems differ in their labels only."""
+def _differ_only_in_labels(problem: MarginProblem, first: MarginProblem) -> bool:
     same = all(getattr(problem, name) is getattr(first, name) for name in ("features", "norm", "gates", "constraints"))
     same = same and all(getattr(problem, name) == getattr(first, name) for name in ("C", "name", "intercept"))
     weights = ("required_margin", "sample_weight")
@@ -125,9 +129,16 @@ def _alike(problem: MarginProblem, first: MarginProblem) -> bool:
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """The MarginModel, or the model of an extension, that `save_model`, or `implicit-bias solve`, wrote to `path`.
+    """Load a model that `save_model` or `implicit-bias solve` wrote.
 
-    Errors as for `load_solution`; also if problems, answers and classes do not belong together.
+    Returns
+    -------
+    MarginModel or model of an extension
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged or of another kind, or problems, solutions and classes do not match.
 
     Examples
     --------
@@ -144,14 +155,16 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         if "model" in about:
             return named_class(about["model"], core_models, Labelled).from_parts(about, arrays, **shared)
         problems: list[MarginProblem] = []
-        for i, told in enumerate(about["problems"]):
-            held = _under(f"problem{i}.", arrays)
-            problems.append(replace(problems[0], y=held["y"]) if told is None else problem_of(told, held))
-        solutions = [solution_of(told, _under(f"solution{i}.", arrays)) for i, told in enumerate(about["solutions"])]
+        for i, entry in enumerate(about["problems"]):
+            held = _with_prefix(f"problem{i}.", arrays)
+            problems.append(replace(problems[0], y=held["y"]) if entry is None else problem_of(entry, held))
+        solutions = [
+            solution_of(entry, _with_prefix(f"solution{i}.", arrays)) for i, entry in enumerate(about["solutions"])
+        ]
         return MarginModel(problems, solutions, offset=about["offset"], **shared)
 
 
-def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _with_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
 
 

@@ -1,4 +1,4 @@
-"""Names by which files refer to classes of this package; a class of other code has none."""
+"""Names of this package's public classes in files; user-defined classes have none."""
 
 from importlib import import_module
 from inspect import isabstract
@@ -7,27 +7,27 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-#: A room is loaded only when a file or an object refers to it.
+#: Package of the extensions; each is imported only if a file or an object refers to it.
 EXTENSIONS = "implicit_bias.extensions"
 
 
 def class_name(kind: type, package: ModuleType) -> str | None:
-    """Return the name of a public class of a core package, "GaLUNetwork of galu" for one of an extension, else None."""
+    """Return a class's name in files, such as "GaLUNetwork of galu" for an extension; None if it is not public."""
     name = kind.__name__
     if getattr(package, name, None) is kind:
         return name
-    for room in _rooms():
-        if kind.__module__.startswith(f"{EXTENSIONS}.{room}."):
-            return f"{name} of {room}" if getattr(_room(room), name, None) is kind else None
+    for extension in _extensions():
+        if kind.__module__.startswith(f"{EXTENSIONS}.{extension}."):
+            return f"{name} of {extension}" if getattr(_imported(extension), name, None) is kind else None
     return None
 
 
 def named_class(name: str, package: ModuleType, base: type) -> Any:
-    """Return the class with this `class_name`, a subclass of `base`; raise KeyError for any other name."""
-    public, _, room = name.partition(" of ")
-    if room and room not in _rooms():
+    """Return the subclass of `base` with this `class_name`; raise KeyError if there is none."""
+    public, _, extension = name.partition(" of ")
+    if extension and extension not in _extensions():
         raise KeyError(name)
-    home = _room(room) if room else package
+    home = _imported(extension) if extension else package
     kind = getattr(home, public) if public in dir(home) else None
     if not (isinstance(kind, type) and issubclass(kind, base)):
         raise KeyError(name)
@@ -35,8 +35,8 @@ def named_class(name: str, package: ModuleType, base: type) -> Any:
 
 
 def class_names(package: ModuleType, base: type) -> list[str]:
-    """Return the `class_name` of every concrete public subclass of `base` in the core package and all extensions."""
-    homes = {"": package} | {f" of {room}": _room(room) for room in _rooms()}
+    """Return the `class_name` of every concrete public subclass of `base` in a core package and all extensions."""
+    homes = {"": package} | {f" of {extension}": _imported(extension) for extension in _extensions()}
     found = {name + suffix: getattr(home, name) for suffix, home in homes.items() for name in home.__all__}
     return [
         name
@@ -45,9 +45,9 @@ def class_names(package: ModuleType, base: type) -> list[str]:
     ]
 
 
-def _rooms() -> list[str]:
+def _extensions() -> list[str]:
     return [module.name for module in iter_modules([str(Path(__file__).parents[1] / "extensions")])]
 
 
-def _room(name: str) -> ModuleType:
-    return import_module(f"{EXTENSIONS}.{name}")
+def _imported(extension: str) -> ModuleType:
+    return import_module(f"{EXTENSIONS}.{extension}")

@@ -1,4 +1,4 @@
-"""Saving and loading networks: weights, gates and cutoffs together; loading executes no code."""
+"""Saving and loading of networks with their gates and cutoffs; loading executes no code."""
 
 import io
 import os
@@ -21,12 +21,23 @@ FORMAT = "implicit_bias network 1"
 
 
 def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
-    """Write a network to `path`, gates and cutoffs included, so that it predicts the same when loaded.
+    """Write a network with its gates and cutoffs to a file, so that the loaded network has the same predictions.
+
+    Parameters
+    ----------
+    network : GatedNetwork
+        A network of this package.
+    path : path
+
+    Returns
+    -------
+    Path
+        The file.
 
     Raises
     ------
     InputError
-        If `path` cannot be written, the network is of a class unknown to `load_network`, or its weights are not finite.
+        If `path` cannot be written, the network is not of a class of this package, or its weights are not finite.
 
     Examples
     --------
@@ -42,12 +53,11 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
 
 
 def _content(network: Any) -> dict[str, Any]:
-    """A network's class and shape."""
     kind = class_name(type(network), networks)
     if kind is None or not isinstance(network, GatedNetwork):
-        raise InputError(f"cannot save a {type(network).__name__}; take a network of this package")
+        raise InputError(f"cannot save a {type(network).__name__}; use a network of this package")
     if not _finite(network):
-        raise InputError("the network's weights hold NaN or infinity; train with smaller steps")
+        raise InputError("the network's weights contain NaN or infinity; train with smaller steps")
     return {"class": kind, "config": network.config()}
 
 
@@ -58,15 +68,18 @@ def network_parts(network: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def network_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> GatedNetwork:
-    """The network of what `network_parts` gave."""
+    """Return the network that `network_parts` converted."""
     state = {name: torch.as_tensor(values) for name, values in arrays.items()}
     return _restored({"format": FORMAT, **about, "state": state})
 
 
 def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
-    """The network that `save_network` wrote to `path`, on the CPU, in the dtype it was saved with.
+    """Load a network that `save_network` wrote, onto the CPU and with its dtype.
 
-    Errors as for `load_solution`.
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged or of another kind.
 
     Examples
     --------
@@ -79,36 +92,36 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
     """
     file = as_file(path)
     with reading(path, "network"):
-        # Torch does not look at check sums, and reads older formats, through whose reader code could slip before 2.6.
+        # Torch does not verify check sums, and before 2.6 its reader of older formats could execute code.
         with zipfile.ZipFile(file) as archive:
-            # It compresses nothing either: compressed, little could hold more than fits.
+            # Torch writes no compressed entries; a small compressed file could expand to more than the memory.
             if any(info.compress_type for info in archive.infolist()) or archive.testzip() is not None:
                 raise ValueError("damaged")
         with warnings.catch_warnings():
-            # Warnings about other kinds of files.
+            # Torch warns about files of other kinds.
             warnings.simplefilter("ignore")
             return _restored(torch.load(file, map_location="cpu", weights_only=True))
 
 
 def _restored(content: Any) -> GatedNetwork:
-    """The network of a file's content; any exception for another content."""
+    """Return the network of a file's content; raise any exception for invalid content."""
     if content["format"] != FORMAT:
         raise KeyError(content["format"])
     config, state = content["config"], content["state"]
     tensors = [value for value in state.values() if isinstance(value, torch.Tensor)]
-    # Tensors may stride over fewer numbers than they announce, or over none.
+    # With strides, tensors may have fewer numbers in memory than their shape suggests.
     held = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in tensors if value.is_cpu}
     if _size(config) > sum(held.values()):
-        raise InputError("it announces more weights than it holds")
+        raise InputError("its shape has more weights than the file contains")
     network = named_class(content["class"], networks, GatedNetwork).from_config(config)
-    # load_state_dict would convert whatever is there, complex numbers too.
+    # load_state_dict would convert any type, even complex numbers.
     (dtype,) = {value.dtype for value in tensors}
     if not dtype.is_floating_point:
         raise TypeError(dtype)
     network.to(dtype)
     network.load_state_dict(state)
     if not _finite(network):
-        raise InputError("its weights hold NaN or infinity")
+        raise InputError("its weights contain NaN or infinity")
     return network
 
 
@@ -123,7 +136,7 @@ def _size(config: dict[str, Any]) -> int:
         as_count(width, "inputs") * as_count(units, "units") * as_count(contexts, "contexts")
         for width, (units, contexts) in zip(widths, layers, strict=False)
     ]
-    # Chains have a weight or more for each unit in every further layer.
+    # Chains have at least one weight per unit in every further layer.
     return sum(sizes) + (as_count(config.get("layers", 1), "layers") - 1) * layers[0][0]
 
 

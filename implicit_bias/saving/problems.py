@@ -1,4 +1,4 @@
-"""Saving and loading margin problems."""
+"""Saving and loading of margin problems."""
 
 import math
 import os
@@ -23,20 +23,31 @@ from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, check_problem
 
 KIND = "problem 1"
-#: Largest number of inputs of gates whose features do not determine it.
-MOST_INPUTS = 10**7
+#: Largest number of inputs of gates if the features do not determine it.
+MAX_INPUTS = 10**7
 
 
 def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
-    """Write a margin problem to `path` (npz): its arrays, and the rest with format and version as JSON in `about`.
+    """Write a margin problem to an npz file.
 
-    Arrays: `X` and `gate_values`, or `factors`; `y`, `C`, `required_margin`, `sample_weight`; those of norm, gates and
-    linear constraints under `norm.…`, `gates.…` and `constraints.…`; `classes` of a problem of several.
+    The arrays are `X` and `gate_values`, or `factors`; `y`, `C`, `required_margin`, `sample_weight`; those of norm,
+    gates and linear constraints with the prefixes `norm.`, `gates.` and `constraints.`; and `classes` of a joint
+    problem. The array `about` is a JSON text with the other fields, the format and its version.
+
+    Parameters
+    ----------
+    problem : MarginProblem
+    path : path
+
+    Returns
+    -------
+    Path
+        The file.
 
     Raises
     ------
     InputError
-        If `path` cannot be written, or norm or gates are code of your own, which a file does not hold.
+        If `path` cannot be written, or norm or gates are user-defined code, which a file cannot contain.
 
     Examples
     --------
@@ -59,20 +70,20 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
         samples = False
     if samples and not _known(all_features, features):
         raise InputError(
-            f"{type(features).__name__} are code of your own or lie elsewhere, which a file does not hold: "
-            "take features of this package, or add the class to implicit_bias.features with its `made_of`"
+            f"{type(features).__name__} are user-defined or read from elsewhere and cannot be saved: "
+            "use features of this package, or add the class to implicit_bias.features with its `made_of`"
         )
     if not _known(all_norms, norm):
         raise InputError(
-            f"{norm!r} is code of your own, which a file does not hold: take a norm of this package, "
+            f"{norm!r} is user-defined and cannot be saved: use a norm of this package, "
             "or add the class to implicit_bias.norms with its `made_of`"
         )
     arrays = _parts(features, features.made_of) if samples else {}
     arrays |= {f"norm.{name}": values for name, values in _parts(norm, norm.made_of).items()}
     arrays |= _parts(problem, ("y", "C", "required_margin", "sample_weight"))
-    told: dict[str, Any] = {"gates": None, "parameters": {}}
+    about_gates: dict[str, Any] = {"gates": None, "parameters": {}}
     if gates is not None:
-        told, held = gate_parts(gates)
+        about_gates, held = gate_parts(gates)
         arrays |= held
     if problem.constraints is not None:
         E = problem.constraints.E.tocoo()
@@ -83,7 +94,7 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
         arrays["classes"] = np.asarray(problem.classes)
     about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": type(norm).__name__}
     about |= {"features": type(features).__name__} if samples else {"unkept": [*features.shape, features.gated]}
-    return about | told, arrays
+    return about | about_gates, arrays
 
 
 def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -91,7 +102,7 @@ def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if not _known(all_gates, gates):
         raise InputError(
             f"{type(gates).__name__} cannot be saved; pickle the estimator that has them, or save "
-            "dataclasses.replace(problem, gates=None), which solves alike but cannot score new inputs"
+            "dataclasses.replace(problem, gates=None), which has the same solution but cannot score new inputs"
         )
     if isinstance(gates, all_gates.KernelExpansions):
         gates.require_named()
@@ -102,13 +113,13 @@ def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
         given["network"], held = network_parts(given["network"])
         arrays |= {f"network.{name}": values for name, values in held.items()}
-    # JSON holds Python's own numbers only.
+    # JSON supports only Python's own numbers.
     parameters = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
     return {"gates": type(gates).__name__, "parameters": parameters}, arrays
 
 
 def _known(module: ModuleType, thing: Any) -> bool:
-    """True if the class of `thing` is one of a module of this package and has `made_of`."""
+    """True if the class of `thing` belongs to a module of this package and has `made_of`."""
     kind = type(thing)
     return getattr(module, kind.__name__, None) is kind and kind.made_of is not None
 
@@ -118,9 +129,12 @@ def _parts(thing: Any, names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
 
 
 def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
-    """The margin problem that `save_problem` wrote to `path`.
+    """Load a margin problem that `save_problem` wrote.
 
-    Errors as for `load_solution`; also if the file holds what no margin problem can be.
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged or of another kind, or its content is not a valid margin problem.
 
     Examples
     --------
@@ -136,20 +150,20 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
 
 
 def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> MarginProblem:
-    """The problem of what `problem_parts` gave."""
+    """Return the problem that `problem_parts` converted."""
     kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
     saved = [kind for kind in kinds if issubclass(kind, all_features.Features) and kind.made_of is not None]
     features: all_features.Features
     if "unkept" not in about:
-        # Files of earlier versions do not name the class.
+        # Files of earlier versions do not contain the name of the class.
         named = [kind for kind in saved if kind.__name__ == about.get("features", kind.__name__)]
         made = next(kind for kind in named if set(kind.made_of) <= set(arrays))
         features = made(*(arrays[name] for name in made.made_of))
     else:
         *sizes, gated = about["unkept"]
         n, k, d = (as_count(size, "a size") for size in sizes)
-        if max(k, d) > MOST_INPUTS:
-            raise InputError("it announces more gates or inputs than there can be")
+        if max(k, d) > MAX_INPUTS:
+            raise InputError(f"it has more than {MAX_INPUTS} gates or inputs")
         features = UnkeptFeatures((n, k, d), bool(gated))
     norm = getattr(all_norms, about["norm"])
     constraints = None
@@ -176,13 +190,13 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
 
 
 def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: Any, outputs: int = 1) -> Gates:
-    """The gates of what `gate_parts` gave, which have k and d in common with features of so many outputs."""
+    """Return the gates that `gate_parts` converted; raise InputError if their k and d do not match the features."""
     parameters, make = about["parameters"], getattr(all_gates, about["gates"])
     given = {name: arrays[f"gates.{name}"] for name in make.learned}
-    # Before anything is made of the sizes that it announces.
-    announced = math.prod(parameters.get(name, 1) for name in ("units", "contexts"))
-    most = features.d if features.gated and "network" not in parameters else MOST_INPUTS
-    wrong = announced > features.k or given.get("n_features_in_", 0) > most
+    # Sizes are checked before arrays of these sizes are allocated.
+    size = math.prod(parameters.get(name, 1) for name in ("units", "contexts"))
+    max_inputs = features.d if features.gated and "network" not in parameters else MAX_INPUTS
+    wrong = size > features.k or given.get("n_features_in_", 0) > max_inputs
     if "network" in parameters:
         with torch_is_needed("a model of a network's hidden units"):
             from implicit_bias.saving.networks import network_of
@@ -195,9 +209,9 @@ def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: 
         made = gates(np.zeros((1, gates.n_features_in_)))
         if (outputs * made.k, made.d) == (features.k, features.d):
             return gates
-    raise InputError(f"its gates are not the {features.k} of its features")
+    raise InputError(f"its gates do not match the {features.k} gates of its features")
 
 
 def _one(values: np.ndarray) -> Any:
-    """A number as a number, an array as an array."""
+    """Convert an array without dimensions to a number."""
     return values.item() if values.ndim == 0 else values

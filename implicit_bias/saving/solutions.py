@@ -1,4 +1,4 @@
-"""Saving and loading solutions: NumPy's npz format with JSON inside; loading executes no code."""
+"""Saving and loading of solutions as npz files with JSON inside; loading executes no code."""
 
 import os
 from collections.abc import Mapping
@@ -13,15 +13,25 @@ from implicit_bias.margin.solution import Solution, Status
 
 KIND = "solution 3"
 _ARRAYS = ("weights", "dual", "margins", "multipliers")
-#: What rounding, and another version's order of sums, may change in a gap.
+#: Difference of gaps that rounding may cause, because versions may sum in different orders.
 _ROUNDING = 1e-9
 _FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "seconds", "tol")
 
 
 def save_solution(solution: Solution, path: str | os.PathLike[str]) -> Path:
-    """Write a solution with its certificate to `path` (npz).
+    """Write a solution with its certificate to an npz file.
 
-    Its numbers are arrays under their own names; status, solver and iterations are a JSON text in the array `about`.
+    Numbers are arrays with the names of the attributes. The array `about` is a JSON text with the other attributes.
+
+    Parameters
+    ----------
+    solution : Solution
+    path : path
+
+    Returns
+    -------
+    Path
+        The file.
 
     Raises
     ------
@@ -51,13 +61,14 @@ def solution_parts(solution: Solution) -> tuple[dict[str, Any], dict[str, np.nda
 
 
 def load_solution(path: str | os.PathLike[str]) -> Solution:
-    """The solution that `save_solution` wrote to `path`.
+    """Load a solution that `save_solution` wrote.
+
+    The numbers are checked against each other. To verify them against the problem, call `certify`.
 
     Raises
     ------
     InputError
-        If the file is missing, damaged, or not such a file, or its numbers contradict each other. What needs the
-        problem, `certify` checks.
+        If the file is missing, damaged or of another kind, or its numbers contradict each other.
 
     Examples
     --------
@@ -73,7 +84,7 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
 
 
 def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solution:
-    """The solution of what `solution_parts` gave."""
+    """Return the solution that `solution_parts` converted."""
     fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
     fields |= {name: arrays[name].item() for name in _FLOATS}
     fields |= {name: about[name] for name in ("solver", "iterations", "reason")}
@@ -86,19 +97,19 @@ def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solu
 
 
 def _check(fields: dict[str, Any]) -> None:
-    """Raise TypeError unless everything has the type and number of dimensions that solve gives it."""
+    """Raise TypeError unless all fields have the types and dimensions of a solution of `solve`."""
     shapes = {name: fields[name].shape for name in _ARRAYS}
     n = shapes["dual"]
-    sound = len(shapes["weights"]) == 2 and len(n) == 1 and shapes["margins"] == n and len(shapes["multipliers"]) == 1
-    sound = sound and all(fields[name].dtype.kind == "f" for name in _ARRAYS)
-    sound = sound and all(isinstance(fields[name], float) for name in _FLOATS)
-    texts = isinstance(fields["solver"], str) and isinstance(fields["reason"], str)
-    if not (sound and texts and isinstance(fields["iterations"], int)):
-        raise TypeError("another content")
+    valid = len(shapes["weights"]) == 2 and len(n) == 1 and shapes["margins"] == n and len(shapes["multipliers"]) == 1
+    valid = valid and all(fields[name].dtype.kind == "f" for name in _ARRAYS)
+    valid = valid and all(isinstance(fields[name], float) for name in _FLOATS)
+    valid = valid and all(isinstance(fields[name], str) for name in ("solver", "reason"))
+    if not (valid and isinstance(fields["iterations"], int)):
+        raise TypeError("not a solution")
 
 
 def _contradictions(found: Solution) -> dict[str, bool]:
-    """Map each contradiction that no answer of `solve` has, as a sentence, to whether this one has it."""
+    """Map descriptions of contradictions, which no result of `solve` has, to True if this solution has them."""
     proof, optimal = found.status.inseparable, found.status is Status.OPTIMAL
     values = np.concatenate([found.weights.ravel(), found.margins])
     known = [*found.dual, *found.multipliers, found.intercept, found.seconds, found.tol]
@@ -106,18 +117,18 @@ def _contradictions(found: Solution) -> dict[str, bool]:
     gap = np.inf
     if found.objective < np.inf:
         gap = 0.0 if found.objective == 0 else (found.objective - found.lower_bound) / found.objective
-    off = gap != found.gap and not abs(gap - found.gap) <= _ROUNDING * max(1.0, abs(gap))
+    wrong_gap = gap != found.gap and not abs(gap - found.gap) <= _ROUNDING * max(1.0, abs(gap))
     return {
         "weights or margins are NaN or infinite": not proof and not np.isfinite(values).all(),
-        "weights or margins beside the proof that there are none": proof and not np.isnan(values).all(),
+        "weights or margins in spite of a proof that no weights separate": proof and not np.isnan(values).all(),
         "the dual or another number is NaN or infinite": not np.isfinite(known).all(),
         "the dual is negative": bool((found.dual < 0).any()),
         "a number that cannot be negative is": not all(size >= 0 for size in sizes) or found.iterations < -1,
-        "the gap is not that of its bounds": bool(off),
+        "the gap does not match the bounds": bool(wrong_gap),
         "the lower bound exceeds the objective": bool(gap < 0),
         "OPTIMAL, but the gap exceeds tol": optimal and not found.gap <= found.tol < 1,
         "not separable, but the dual proves nothing": proof and not (found.objective == np.inf and found.dual.any()),
         "a lower bound without a dual": found.lower_bound > 0 and not found.dual.any(),
-        "not separable at all, but below a norm only": (found.lower_bound == np.inf)
+        "an infinite lower bound without NOT_SEPARABLE, or vice versa": (found.lower_bound == np.inf)
         != (found.status is Status.NOT_SEPARABLE),
     }

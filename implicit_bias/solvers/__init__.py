@@ -1,4 +1,4 @@
-"""Certified solutions of margin problems: `solve`, several solvers, one certificate."""
+"""Solvers of margin problems, and `solve`, which certifies their answers."""
 
 from implicit_bias.certificate import certify
 from implicit_bias.margin.solution import Certificate, Solution, Status

@@ -1,4 +1,4 @@
-"""Progress, options and answer of a solver, and the base class of solvers."""
+"""Base class of solvers, and the records that they exchange with `solve`: Options, Progress, Answer."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -15,21 +15,20 @@ from implicit_bias.margin.solution import Solution, Status
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a solve after an iteration of the native solver, handed to `solve(callback=…)`.
+    """State of the native solver after an iteration, passed to `solve(callback=…)`.
 
     Attributes
     ----------
     iteration : int
-        Interior-point iterations so far, of all rounds.
+        Number of interior-point iterations so far, over all working sets.
     seconds : float
-        Since the solver was called.
+        Time since the start of the solver.
     lower_bound, objective : float
-        Between these lies the optimum of the problem over all samples; `objective` is infinite as long as no weights
-        are known to separate.
+        Bounds of the optimum over all samples; `objective` is infinite until separating weights are found.
     gap : float
-        Relative gap of the present round: over all samples if the working set holds them all.
+        Relative gap of the current working set, which is that of the problem if the set contains all samples.
     working_set, samples : int
-        Samples in the present round, and in all.
+        Number of samples in the current working set, and in total.
 
     Examples
     --------
@@ -68,16 +67,22 @@ def end_line() -> None:
 
 
 def as_tolerance(value: Any, name: str = "tol") -> float:
-    """Return a tolerance for the relative gap, below 1: any two bounds have a gap of 1."""
+    """Return a valid tolerance for the relative gap: positive and below 1, because every answer has a gap of 1."""
     tolerance = as_positive(value, name)
     if tolerance >= 1:
-        raise InputError(f"{name} is a relative gap and must be below 1, which any answer reaches; not {shown(value)}")
+        raise InputError(f"{name} is a relative gap and must be below 1, not {shown(value)}")
     return tolerance
 
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """The options of `solve`; InputError for bad ones."""
+    """The options of `solve`, checked.
+
+    Raises
+    ------
+    InputError
+        If an option is invalid.
+    """
 
     tol: float
     max_iterations: int | None = None
@@ -102,32 +107,35 @@ class Options:
 
     @property
     def special(self) -> frozenset[str]:
-        """Names of the options given that not every solver takes."""
+        """Names of the given options that not every solver supports."""
         given = {name for name in ("max_seconds", "start", "callback") if getattr(self, name) is not None}
         return frozenset(given if str(self.device) == "cpu" else given | {"device"})
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Claims of a solver; `solve` certifies them.
+    """Uncertified result of a solver; `solve` certifies it.
 
     Attributes
     ----------
     weights : array, shape (k, d)
+        W.
     dual : array, shape (n,)
         λ; zeros if the solver computes none.
     iterations : int
+        Number of iterations; −1 if unknown.
     stopped : Status, optional
-        Why the solver stopped early.
+        The limit that ended the solver early.
     intercept : float
+        b; 0 unless the problem has a free intercept.
     multipliers : array, shape (m,), optional
-        Of the problem's linear constraints.
+        μ of the linear constraints.
     reason : str
-        Why the solver stopped, if it knows: `Solution.reason` of an answer that is INACCURATE.
+        Cause of an early end, if known; `Solution.reason` if the certified answer is INACCURATE.
 
     Examples
     --------
-    A custom solver is a function of a problem and options, here a perceptron:
+    A custom solver is a function of a problem and options, for example a perceptron:
 
     >>> import numpy as np
     >>> from implicit_bias.solvers import Answer
@@ -152,27 +160,27 @@ class Answer:
 
 
 class Solver(ABC):
-    """Base of the solvers that `solve` knows by name; it also takes any function of a problem and options."""
+    """Base class of the solvers in `SOLVERS`."""
 
     name: str
-    #: The structure that a problem must have; see `MarginProblem.unsupported`.
+    #: Structure that a problem must have; see `MarginProblem.unsupported`.
     needs: str = "cone"
-    #: Supported options, of those that not every solver takes.
+    #: Supported options among `max_seconds`, `start`, `callback` and `device`.
     takes: frozenset[str] = frozenset()
 
     @abstractmethod
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Weights and dual of `problem` to a relative gap of about `options.tol`."""
+        """Return weights and dual of `problem` with a relative gap of about `options.tol`."""
 
     def load(self) -> None:
-        """Import what a solve needs, before its time is measured."""
+        """Import the modules that a solve needs, so that its measured time excludes them."""
         return None
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        """Explain why the solver does not take `problem` with these options; None if it does."""
+        """Explain why the solver does not support `problem` with these options; None if it does."""
         missing = options.special - self.takes
         if missing - {"max_seconds"}:
-            return "start, callback and device are options of NATIVE"
+            return "only NATIVE supports start, callback and device; leave them out, or choose NATIVE"
         if missing:
             return "it has no time limit; use CLARABEL, OSQP or SCS"
         return problem.unsupported(self.needs)

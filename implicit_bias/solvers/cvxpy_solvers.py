@@ -1,4 +1,4 @@
-"""CVXPY's solvers."""
+"""Solvers that are called through CVXPY."""
 
 import contextlib
 import threading
@@ -18,49 +18,49 @@ from implicit_bias.solvers.base import Answer, Options, Solver
 
 #: Names of the tolerances of first-order solvers.
 EPSILONS = ("eps_abs", "eps_rel")
-#: Largest iteration limit: the solvers count in 32-bit integers.
-MOST_ITERATIONS = 2**31 - 1
+#: Largest iteration limit, because the solvers count in 32-bit integers.
+MAX_ITERATIONS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class CvxpySolver(Solver):
-    """A solver of CVXPY, and the names of its options."""
+    """A solver called through CVXPY, with the names of its options."""
 
     name: str
     tolerances: tuple[str, ...]
     limit_option: str
     time_option: str | None
-    #: Tolerances are a tenth of the relative gap, and at most this.
-    largest: float = 1e-8
+    #: Largest tolerance; smaller ones are a tenth of the relative gap.
+    max_tolerance: float = 1e-8
     settings: dict[str, Any] = field(default_factory=dict)
     needs: str = "cone"
 
     @property
     def takes(self) -> frozenset[str]:  # type: ignore[override]
-        """A time limit, if it has one."""
+        """Name of the time limit, if the solver has one."""
         return frozenset() if self.time_option is None else frozenset({"max_seconds"})
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        """Also refuse if the package is not installed: ECOS has none for Python 3.13 and newer."""
+        """Explain why the solver does not support `problem`; its package may be missing, as ECOS for Python 3.13."""
         if find_spec(self.name.lower()) is None:
             return f"the package {self.name.lower()} is not installed; install it, or choose another solver"
         return super().refuses(problem, options)
 
     def load(self) -> None:
-        """Import CVXPY and what uses it."""
+        """Import CVXPY and the modules that use it."""
         import implicit_bias.margin.program  # noqa: F401
 
     def translated(self, options: Options) -> dict[str, Any]:
-        """Tolerances and limits of `solve` as options of this solver."""
-        settings = self.settings | dict.fromkeys(self.tolerances, min(self.largest, options.tol / 10))
+        """Translate tolerance and limits of `solve` into options of this solver."""
+        settings = self.settings | dict.fromkeys(self.tolerances, min(self.max_tolerance, options.tol / 10))
         if options.max_iterations is not None:
-            settings[self.limit_option] = min(options.max_iterations, MOST_ITERATIONS)
+            settings[self.limit_option] = min(options.max_iterations, MAX_ITERATIONS)
         if options.max_seconds is not None and self.time_option is not None:
             settings[self.time_option] = options.max_seconds
         return settings
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Solve `problem` to a relative gap of about `options.tol`, inputs and margins of about size 1."""
+        """Solve `problem` to a relative gap of about `options.tol`, with inputs and margins scaled to about 1."""
         import cvxpy as cp
 
         features, scale = problem.features, problem.features.scale()
@@ -71,10 +71,10 @@ class CvxpySolver(Solver):
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
         settings = self.translated(options)
         with warnings.catch_warnings():
-            # CVXPY warns of inaccurate answers; the certificate has a number for it.
+            # CVXPY warns about inaccurate answers; the certificate measures them.
             warnings.simplefilter("ignore")
             given = {"solver": self.name, "canon_backend": "SCIPY", "verbose": options.verbose} | settings
-            # ECOS refuses some programs with a ValueError.
+            # ECOS rejects some programs with a ValueError.
             with Interruptible() as run, contextlib.suppress(cp.SolverError, ValueError):
                 _on_a_thread(lambda: program.solve(**given))
         if run.interrupted:
@@ -98,9 +98,9 @@ class CvxpySolver(Solver):
 
 
 def _on_a_thread(action: Callable[[], Any]) -> None:
-    """Run `action` on a thread, so that Ctrl-C ends it at once: compiled solvers would delay Ctrl-C until they end.
+    """Run `action` on a thread, so that Ctrl-C returns at once: compiled solvers ignore it until they end.
 
-    They all let other threads run. An abandoned one ends by itself, or with the process.
+    They release the interpreter's lock. An abandoned thread ends by itself or with the process.
     """
     done, failures = threading.Event(), list[BaseException]()
 
@@ -113,11 +113,11 @@ def _on_a_thread(action: Callable[[], Any]) -> None:
             done.set()
 
     threading.Thread(target=run, daemon=True).start()
-    # In steps, because Windows cannot interrupt a wait without a limit.
+    # In short waits, because Windows cannot interrupt a wait without a timeout.
     while not done.wait(0.1):
         pass
     for failure in failures:
-        # CLARABEL panics where an eigenvalue is not found.
+        # CLARABEL panics if an eigenvalue computation fails.
         raise failure if isinstance(failure, Exception) else ValueError(str(failure))
 
 

@@ -1,4 +1,4 @@
-"""Diagnosis of INACCURATE solutions, in a sentence."""
+"""One-sentence diagnosis of INACCURATE solutions."""
 
 import numpy as np
 
@@ -8,16 +8,16 @@ from implicit_bias._utils.scaling import length
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution
 
-#: Ratio of two sizes above which they are reported.
-APART = 1e4
-#: Powers of ten that floats hold.
-MOST = 300
+#: Ratio of the largest to the smallest size above which both are reported.
+REPORTED_RATIO = 1e4
+#: Largest power of ten that is printed as a float.
+MAX_EXPONENT = 300
 #: Relative accuracy of a dual norm without a formula.
-KNOWN = 1e-8
+COMPUTED_DUAL_ACCURACY = 1e-8
 
 
 def diagnose(problem: MarginProblem, found: Solution) -> str:
-    """Explain what in the data keeps the gap above `tol`: margins lost in rounding, or sizes far apart.
+    """Explain what keeps the gap above `tol`, for example margins lost in rounding or badly scaled inputs.
 
     Examples
     --------
@@ -32,44 +32,47 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
     by_entries = constrained or (norm.has_formula and norm.dual_bound(np.zeros(features.k)) is None)
     if norm.needs_check and by_entries and np.isinf(norm.entries("value" if constrained else "dual", W.shape)).all():
         remedy = "use fewer gates or inputs" if constrained else "give it the method `dual_bound`"
-        return f"{norm!r} is of so many weights that its rounding is not bounded: {remedy}"
-    blur = UNIT * (features.magnitudes(W) + abs(found.intercept)) / problem.required_margin
-    if found.objective < np.inf and problem.hard and blur.max() > found.tol / 10:
-        i = int(blur.argmax())
+        return f"{norm!r} has too many weights for a bound of its rounding error: {remedy}"
+    errors = UNIT * (features.magnitudes(W) + abs(found.intercept)) / problem.required_margin
+    if found.objective < np.inf and problem.hard and errors.max() > found.tol / 10:
+        i = int(errors.argmax())
         return (
-            f"the margin of sample {i} is {UNIT / blur[i]:.0e} of the sum of its terms' sizes, which double precision "
-            f"resolves to {blur[i]:.0e} only: samples of both classes nearly coincide, or inputs are out of scale"
+            f"the margin of sample {i} is {UNIT / errors[i]:.0e} times the sum of its terms' sizes, so that double "
+            f"precision resolves it to {errors[i]:.0e}: samples of both classes nearly coincide, or inputs need scaling"
         )
     for sizes, what, remedy in (
         (features.largest().max(axis=0), "input", "bring the inputs to one scale"),
         (features.row_norms(), "sample", "bring the samples to one scale"),
         (features.largest().max(axis=1), "gate", "bring the gate values to one scale"),
         (np.broadcast_to(problem.required_margin, features.n), "the required margin of sample", "rescale them"),
-        (np.ones(1) if problem.hard else problem.prices, "the price of sample", "rescale the sample weights"),
+        (np.ones(1) if problem.hard else problem.prices, "the weight of sample", "rescale the sample weights"),
         (getattr(norm, "weights", np.ones(1)), "the weight of group", "rescale the group weights"),
     ):
         used = np.flatnonzero(sizes)
         if len(used):
             large, small = used[sizes[used].argmax()], used[sizes[used].argmin()]
             power = np.log10(sizes[large]) - np.log10(sizes[small])
-            if power >= np.log10(APART):
-                times = f"{10**power:.0e}" if power < MOST else f"1e+{power:.0f}"
+            if power >= np.log10(REPORTED_RATIO):
+                times = f"{10**power:.0e}" if power < MAX_EXPONENT else f"1e+{power:.0f}"
                 return f"{what} {large} is {times} times as large as {what} {small}: {remedy}"
-    price = 0.0 if problem.hard else float(problem.prices.max() * features.row_norms().max())
-    if not problem.hard and not 1 / APART < price < APART:
-        return f"C is {price:.0e} in units of the features: bring it nearer to 1 by scaling the inputs or C"
+    scaled_C = 0.0 if problem.hard else float(problem.prices.max() * features.row_norms().max())
+    if not problem.hard and not 1 / REPORTED_RATIO < scaled_C < REPORTED_RATIO:
+        return f"C is {scaled_C:.0e} in units of the features: bring it nearer to 1 by scaling the inputs or C"
     if not found.objective < np.inf:
         reach = found.lower_bound * float(length(features.row_norms())) / np.sqrt(features.n)
         least = f"; margins are at most {1 / reach:.0e} of the features' lengths" if reach > 1 / LARGEST else ""
-        return f"no weights that separate were found{least}"
-    if not norm.has_formula and found.gap <= 10 * KNOWN:
-        return f"the dual norm of {norm!r} is computed, to {KNOWN:.0e} only: give its formula as dual="
+        return f"no separating weights were found{least}"
+    if not norm.has_formula and found.gap <= 10 * COMPUTED_DUAL_ACCURACY:
+        return (
+            f"the dual norm of {norm!r} is computed numerically, with a relative accuracy of only "
+            f"{COMPUTED_DUAL_ACCURACY:.0e}: give its formula as dual="
+        )
     if constrained:
         return (
-            f"the constraints leave little room: the solver made no progress below {found.gap:.0e}; "
-            "state them without near duplicates, write near equalities as equalities, or loosen tol"
+            f"the feasible set of the constraints is thin: the solver made no progress below a gap of {found.gap:.0e}; "
+            "remove near duplicates, write near equalities as equalities, or loosen tol"
         )
     return (
-        f"the samples' features are nearly dependent: the solver made no progress below {found.gap:.0e}; "
-        "scale the inputs alike, or loosen tol"
+        f"the samples' features are nearly dependent: the solver made no progress below a gap of {found.gap:.0e}; "
+        "bring the inputs to one scale, or loosen tol"
     )

@@ -1,4 +1,6 @@
-"""`solve(problem, solver=…)` returns a certified `Solution`, whichever solver computes the answer."""
+"""The function `solve`: run a solver on a margin problem and certify its answer."""
+
+from __future__ import annotations
 
 import time
 from collections.abc import Callable
@@ -16,21 +18,21 @@ from implicit_bias.solvers.diagnostics import diagnose
 from implicit_bias.solvers.native import NativeSolver, PreciseSolver
 from implicit_bias.solvers.separability import evident_conflict, farkas_candidate, is_final
 
-#: The solvers by name, the preferred ones first.
+#: The solvers by name, in order of preference.
 SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECISE": PreciseSolver()}
-#: How a solver may say that it stopped early. Only the certificate decides what is optimal or not separable.
+#: Values of `Answer.stopped`: the limits. Only the certificate decides whether an answer is optimal or inseparable.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 #: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive.
 FALLBACK_SOLVERS = ("CLARABEL", "PRECISE", "ECOS")
-#: Number of entries of Φ up to which they are tried: solvers of general cone programs then take seconds.
+#: Number of entries of Φ up to which fallback solvers run: solvers of general cone programs then take seconds.
 MAX_RETRY_ENTRIES = 3_000_000
 
-#: A solver: any function of a problem and options.
+#: Type of a solver: any function of a problem and options.
 Run = Callable[[MarginProblem, Options], Answer]
 
 
 def solver_names() -> list[str]:
-    """The solvers that `solve` knows.
+    """Return the names of the available solvers, in order of preference.
 
     >>> from implicit_bias import solver_names
     >>> solver_names()
@@ -58,42 +60,42 @@ def solve(
     ----------
     problem : MarginProblem
     solver : str or function, optional
-        One of `solver_names()`. If not given: NATIVE, our interior-point method, where the norm is a sum of group
-        norms and there are no constraints, else CLARABEL; where its answer is INACCURATE, or NOT_SEPARABLE_BELOW that
-        others may sharpen, and the problem is not large, CLARABEL, PRECISE and ECOS in turn, and `solver` and `reason`
-        of the solution say so. OSQP takes hard margins with a quadratic norm only. The choice changes the time, not the
-        answer. A function of the problem and the options that returns an `Answer` is a solver of your own.
+        One of `solver_names()`, or a custom solver: a function of the problem and the options that returns an
+        `Answer`. The default is NATIVE, the package's interior-point method, for sums of group norms and nuclear norms
+        without linear constraints, and CLARABEL otherwise. If the answer of the default is inconclusive and Φ has at
+        most 3,000,000 entries, CLARABEL, PRECISE and ECOS run in turn until one is conclusive; `reason` then lists the
+        attempts. OSQP solves only hard margins with a quadratic norm.
     tol : float
-        The relative gap asked for, below 1. A larger certified gap gives INACCURATE.
+        Largest relative gap of an OPTIMAL solution, below 1.
     max_iterations : int, optional
-        The solver's own limit; its default if not given. NATIVE counts the iterations of all its working sets,
-        and the passes over all samples that sort a soft margin's.
+        Iteration limit of the solver; by default its own. NATIVE counts the iterations of all its working sets and
+        the passes over all samples that screen a soft margin.
     max_seconds : float, optional
-        Time after which to stop with the best answer so far (TIME_LIMIT). ECOS has no such limit.
+        Time limit in seconds; the solver then returns its best answer so far (TIME_LIMIT). Not available for ECOS.
     start : Solution, optional
-        NATIVE: an earlier answer for the same samples, at another C, norm or tolerance; the first working set is its
-        support. Soft margins of which many samples are at their price begin anew: they are sorted faster than that.
+        NATIVE only: an earlier solution for the same samples, at another C, norm or tolerance. Its support vectors form
+        the first working set. It is ignored if many of them are at their bound (λ_i = C c_i), because screening is
+        faster then.
     device : str
-        NATIVE: 'cpu', which is NumPy, or a device of torch, which must be installed: 'cuda', 'cuda:1', or 'cpu:0',
+        NATIVE only: 'cpu' for NumPy, or a device of torch, which must be installed: 'cuda', 'cuda:1', or 'cpu:0' for
         torch on the CPU. All computation is in float64.
     callback : function of a Progress, optional
-        NATIVE: called at every iteration.
+        NATIVE only: called after every iteration.
     verbose : bool
-        Show the solver's own log; NATIVE renews one line on standard error.
+        Print the solver's log; NATIVE updates one line on standard error.
 
     Returns
     -------
     Solution
-        With the certificate recomputed from weights and dual in the original coordinates. Data that are not
-        separable give the status NOT_SEPARABLE and, in `dual`, the λ that proves it in rational arithmetic, or, where
-        that proof would be too long, NOT_SEPARABLE_BELOW: no weights of a norm below `lower_bound` separate. The
-        weights are then NaN. INACCURATE comes with a `reason`.
-        Ctrl-C gives INTERRUPTED, and from NATIVE the best answer so far.
+        Bounds, recomputed from weights and dual in the original coordinates, and a status. Inseparable data give
+        NOT_SEPARABLE, and `dual` proves it in rational arithmetic. If this proof would be too long, the status is
+        NOT_SEPARABLE_BELOW: no weights of a norm below `lower_bound` separate. The weights are NaN in both cases.
+        INACCURATE comes with a `reason`. Ctrl-C gives INTERRUPTED; NATIVE then returns its best answer so far.
 
     Raises
     ------
     InputError
-        For an unknown solver, one that cannot take the problem, or bad options.
+        If the solver is unknown or does not support the problem, or an option is invalid.
 
     Examples
     --------
@@ -129,7 +131,6 @@ def solve(
 
 
 def _chosen(problem: MarginProblem, solver: str | Run | None) -> tuple[str, Run]:
-    """The name of the solver and the solver itself."""
     if isinstance(solver, Solver):
         return solver.name, solver
     if solver is not None and callable(solver):
@@ -140,12 +141,12 @@ def _chosen(problem: MarginProblem, solver: str | Run | None) -> tuple[str, Run]
 
 
 def _certified(problem: MarginProblem, name: str, answer: Answer, tol: float) -> Solution:
-    """Certify a solver's answer; if its weights do not separate, search for a proof that none do."""
+    """Certify a solver's answer; if its weights do not separate, search for a proof that no weights do."""
     counted = isinstance(answer, Answer) and isinstance(answer.iterations, int | np.integer)
     if not counted or answer.stopped not in STOPPED:
         raise InputError(
-            f"the solver {name} must return an Answer(weights, dual, iterations), with a whole number of iterations, "
-            f"and for `stopped` None or a limit's status, not {shown(answer)}"
+            f"the solver {name} must return an Answer(weights, dual, iterations) with an integer number of iterations "
+            f"and `stopped` None or the status of a limit, not {shown(answer)}"
         )
     bounds = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     if problem.hard and _ended(answer.stopped) and bounds.separable and np.isinf(bounds.objective):
@@ -171,7 +172,7 @@ def _ended(stopped: Status | None) -> bool:
 
 
 def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) -> Solution:
-    """Set the status that the bounds imply after an answer; without weights if nothing separates."""
+    """Set the status that the bounds imply; replace the weights of inseparable data by NaN."""
     unbounded = problem.hard and _ended(stopped) and np.isinf(found.objective)
     if not found.separable or (unbounded and found.farkas_residual <= NEARLY_ZERO):
         status = Status.NOT_SEPARABLE_BELOW if found.separable else Status.NOT_SEPARABLE
@@ -198,7 +199,7 @@ def _with_fallbacks(problem: MarginProblem, options: Options, begin: float, atte
 
 
 def _merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Solution:
-    """The better upper bound of two solutions and the better lower one, each with what proves it."""
+    """Combine the better upper bound with its weights, and the better lower bound with its dual."""
     upper = min(best, attempt, key=lambda one: one.objective)
     lower = max(best, attempt, key=lambda one: one.lower_bound)
     gap = (upper.objective - lower.lower_bound) / upper.objective if upper.objective < np.inf else np.inf
@@ -211,7 +212,7 @@ def _merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Soluti
 
 
 def _reason(problem: MarginProblem, best: Solution, attempts: list[Solution]) -> str:
-    """Explain how the inconclusive attempts ended, and what keeps an INACCURATE gap from `tol`."""
+    """Describe the gaps of the inconclusive attempts, and the cause of an INACCURATE result."""
     inaccurate = best.status is Status.INACCURATE
     several = attempts if inaccurate else attempts[:-1]
     parts = [f"{one.solver} ended at a gap of {one.gap:.1e}" for one in several if len(attempts) > 1]

@@ -1,4 +1,4 @@
-"""Soft margins at several values of C."""
+"""Solution path of a soft margin over several values of C."""
 
 import time
 from dataclasses import replace
@@ -18,29 +18,29 @@ FREE = 0.999
 
 
 def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
-    """Solve a problem's soft margin at every price of slack in `C`, each from the solution before it.
+    """Solve a soft margin at several values of C, each solve warm-started from the previous solution.
 
-    A solution without slack and with every λ_i below C c_i also solves the problem at other prices above its λ_i/c_i:
-    it is then certified again without a solve. Descending prices are fastest: the first ones have few support vectors.
+    A solution without slack and with all λ_i below C c_i solves the problem at every C above all λ_i/c_i. It is then
+    certified again without a solve. Descending values are fastest, because the first ones have few support vectors.
 
     Parameters
     ----------
     problem : MarginProblem
-        Its own C has no effect.
+        The problem; its own C is ignored.
     C : sequence of float
-        Prices of slack, solved in this order; `inf` is the hard margin. Neighbours should be close to each other.
+        Values of C, solved in this order; `inf` is the hard margin. Warm starts help most if neighbours are close.
     **options
-        As for `solve`.
+        Options of `solve`.
 
     Returns
     -------
     list of Solution
-        One per price, each with its own certificate; fewer after an interruption.
+        One certified solution per value; fewer after an interruption.
 
     Raises
     ------
     InputError
-        As `solve`, or if a price is not positive.
+        If `solve` raises it, or a value of C is not positive.
 
     Examples
     --------
@@ -53,18 +53,18 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     """
     check_problem(problem)
     try:
-        prices = as_reals(C)
+        values = as_reals(C)
     except CONVERSION_ERRORS:
-        prices = np.empty((0, 0))
-    if prices.ndim != 1 or prices.size == 0:
-        raise InputError("C must be a list of prices of slack, such as [0.01, 0.1, 1.0]")
+        values = np.empty((0, 0))
+    if values.ndim != 1 or values.size == 0:
+        raise InputError("C must be a list of positive numbers, such as [0.01, 0.1, 1.0]")
     path: list[Solution] = []
-    points = [problem.replace(C=as_positive(price, "C", infinite=True)) for price in prices.tolist()]
+    points = [problem.replace(C=as_positive(value, "C", infinite=True)) for value in values.tolist()]
     for point in points:
         point.check_prices()
     for before, point in zip([points[0], *points], points, strict=False):
         warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
-        known = _still(path[-1], before, point) if path else None
+        known = _recertified(path[-1], before, point) if path else None
         with Interruptible() as run:
             path.append(solve(point, **(options | warm)) if known is None else known)
         if run.interrupted and not path:
@@ -74,11 +74,11 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     return path
 
 
-def _still(earlier: Solution, before: MarginProblem, now: MarginProblem) -> Solution | None:
-    """The earlier solution, if it is certified at the present price: no λ is near its bound, before and now."""
+def _recertified(earlier: Solution, before: MarginProblem, now: MarginProblem) -> Solution | None:
+    """Certify the earlier solution at the new C; None if a λ_i is near its bound or the gap is too large."""
     begin = time.perf_counter()
-    prices = FREE * np.minimum(before.prices, now.prices)
-    if earlier.status is not Status.OPTIMAL or not (earlier.dual < prices).all():
+    bounds = FREE * np.minimum(before.prices, now.prices)
+    if earlier.status is not Status.OPTIMAL or not (earlier.dual < bounds).all():
         return None
     found = certify(now, earlier.weights, earlier.dual, earlier.intercept, earlier.multipliers)
     if found.gap > earlier.tol:
@@ -86,14 +86,17 @@ def _still(earlier: Solution, before: MarginProblem, now: MarginProblem) -> Solu
     return replace(earlier, **vars(found), iterations=0, seconds=time.perf_counter() - begin)
 
 
-def smallest_price(problem: MarginProblem) -> float:
-    """A price of slack C₀ up to which zero weights are optimal; 1 if they are optimal at every price.
+def zero_weights_up_to(problem: MarginProblem) -> float:
+    """Return a C₀ up to which zero weights are optimal; 1 if they are optimal for every C.
 
     C₀ = 1/‖Φᵀ(λ∘y)‖_* for λ = c; with a free intercept, λ of the heavier class are scaled down to Σ y_iλ_i = 0. Then
-    Cλ is feasible for C ≤ C₀ and attains the slack of zero weights, C Σ m_iλ_i, for equal margins m. (Ours.)
+    Cλ is feasible for C ≤ C₀, and its dual objective C Σ m_iλ_i is the slack of zero weights if all m_i are equal.
+    This bound is ours.
 
+    Examples
+    --------
     >>> from implicit_bias import ConstantGate, svm_gln
-    >>> smallest_price(svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate()))
+    >>> zero_weights_up_to(svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate()))
     0.25
     """
     lam, positive = np.full(problem.features.n, problem.sample_weight), problem.y > 0

@@ -1,4 +1,4 @@
-"""Proofs that data are not separable: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = Eᵀμ, μ ≥ 0 the multipliers of linear constraints."""
+"""Search for proofs of inseparability: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = Eᵀμ with multipliers μ ≥ 0 of linear constraints."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,27 +14,27 @@ from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Certificate
 
-#: Residual of a candidate that is small enough to offer; the certificate measures it again.
-ENOUGH = 1e-13
-#: Share of the largest λ below which a λ is left out of a proof.
+#: Largest residual of a candidate that counts as a proof; the certificate verifies it.
+PROOF_RESIDUAL = 1e-13
+#: Relative size, compared with the largest λ, below which a λ is left out of a proof.
 NEGLIGIBLE = 1e-9
-#: Distance of the projections of copies, as a share of their length: sums are rounded in different orders.
-NEIGHBOURS = 1e-9
-#: Number of entries of Φ up to which a proof is searched for from scratch, by dense linear algebra.
-SEARCH_UP_TO = 5_000_000
-#: Number of independent samples that are too many for a proof in rational arithmetic; 70 is about the most.
-INDEPENDENT = 100
-#: Supports that are polished in turn: the λ above these shares of the largest.
-SUPPORTS = (1e-2, 1e-4, 1e-6, 1e-9)
-#: Number of matrices of the products of all samples of a support that are held at once.
-MATRICES = 3
+#: Largest relative distance of the projections of equal rows, whose sums may be rounded in different orders.
+PROJECTION_TOL = 1e-9
+#: Number of entries of Φ up to which dense linear algebra searches for a proof from scratch.
+MAX_SEARCH_ENTRIES = 5_000_000
+#: Number of independent samples that is too large for a proof in rational arithmetic, which takes about 70.
+TOO_MANY_INDEPENDENT = 100
+#: Relative sizes that define the supports tried in turn: all λ above this share of the largest.
+SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6, 1e-9)
+#: Number of Gram matrices of a support that are in memory at once.
+GRAM_COPIES = 3
 
 
 def evident_conflict(problem: MarginProblem) -> Array | None:
-    """λ of samples that alone prove a hard margin impossible, found without a solver; None if there are none.
+    """Return λ (n,) that proves a hard margin infeasible and needs no solver; None if there is no such λ.
 
-    One sample with φ(x_i) = 0, whose margin is 0 for every W; with a free intercept, one of each class. Or two with
-    equal inputs and gates and opposite labels.
+    The support of λ is one sample with φ(x_i) = 0, whose margin is 0 for every W (with a free intercept, one such
+    sample of each class), or two samples with equal inputs and gates and opposite labels.
     """
     if not problem.hard:
         return None
@@ -52,10 +52,7 @@ def evident_conflict(problem: MarginProblem) -> Array | None:
 
 
 def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
-    """Two samples with equal inputs and gates and opposite labels; None without, or if inputs are not available.
-
-    Copies are next to each other in the order of a random projection, up to its rounding.
-    """
+    """Find two samples with equal inputs and gates and opposite labels: neighbours in a random projection."""
     features, y = problem.features, problem.y
     if not isinstance(features, GatedFeatures):
         return None
@@ -64,7 +61,7 @@ def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
         place = features.X @ random.normal(size=features.d) * (1 + features.gate_values @ random.random(features.k))
         order = np.argsort(place)
         first, second = order[:-1], order[1:]
-        near = place[second] - place[first] <= NEIGHBOURS * features.row_norms()[first]
+        near = place[second] - place[first] <= PROJECTION_TOL * features.row_norms()[first]
     for i, j in np.stack([first, second], 1)[near & (y[first] != y[second])]:
         if (features.X[i] == features.X[j]).all() and (features.gate_values[i] == features.gate_values[j]).all():
             return np.array([i, j])
@@ -72,31 +69,32 @@ def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
 
 
 def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array | None] | None:
-    """λ ≥ 0 and μ with the smallest ‖Φᵀ(λ∘y) − Eᵀμ‖ found; the certificate decides whether they are a proof.
+    """Return λ ≥ 0 (n,) and μ (m,) with a small ‖Φᵀ(λ∘y) − Eᵀμ‖, for `certify` to verify; None if none are found.
 
-    `guess` (n,), a solver's dual, is polished on its own support. If that yields no proof and Φ is not too large,
-    non-negative least squares search for one. No sample may be closed. A free intercept is one more, constant feature.
+    `guess` (n,) is the dual of a solver. First it is refined on its own support. If that gives no proof and Φ is small
+    enough, non-negative least squares search for one. A free intercept counts as a constant feature. No sample may have
+    φ(x_i) = 0.
     """
     problem = _in_own_units(problem)
     given = np.maximum(guess, 0.0)
     sizes = given * problem.features.row_norms()
     kept = np.where(sizes > NEGLIGIBLE * sizes.max(), given, 0.0)
-    lam = kept if _residual(problem, kept) <= ENOUGH else _polished(problem, given) if given.any() else None
-    if lam is not None and _residual(problem, lam) <= ENOUGH:
-        return _thinned(problem, lam), None
+    lam = kept if _residual(problem, kept) <= PROOF_RESIDUAL else _refined(problem, given) if given.any() else None
+    if lam is not None and _residual(problem, lam) <= PROOF_RESIDUAL:
+        return _sparse(problem, lam), None
     features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)
-    if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > SEARCH_UP_TO:
+    if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > MAX_SEARCH_ENTRIES:
         return None if lam is None else (lam, None)
-    return _searched(problem)
+    return _by_least_squares(problem)
 
 
 def is_final(proof: Certificate) -> bool:
-    """True if Φᵀ(λ∘y) is zero up to rounding for more samples than rational arithmetic takes: no solver proves more."""
-    return proof.farkas_residual <= ENOUGH and int((proof.dual > 0).sum()) > INDEPENDENT
+    """True if no solver can improve the proof: Φᵀ(λ∘y) ≈ 0 with too many samples for rational arithmetic."""
+    return proof.farkas_residual <= PROOF_RESIDUAL and int((proof.dual > 0).sum()) > TOO_MANY_INDEPENDENT
 
 
 def _in_own_units(problem: MarginProblem) -> MarginProblem:
-    """The problem with every input in units of its own size, as in the certificate; the same proofs hold."""
+    """Scale every input to size 1, as in the certificate; the same λ and μ remain proofs."""
     features, constraints = problem.features, problem.constraints
     units = features.units()
     if constraints is not None:
@@ -106,7 +104,7 @@ def _in_own_units(problem: MarginProblem) -> MarginProblem:
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
-    """‖Φᵀ(λ∘y)‖ as a share of Σ_i λ_i ‖φ(x_i)‖, for the λ of each class of one sum where the intercept is free."""
+    """‖Φᵀ(λ∘y)‖ / Σ_i λ_i ‖φ(x_i)‖; with a free intercept, λ is first scaled to Σ y_iλ_i = 0."""
     if problem.intercept:
         positive = problem.y > 0
         sums = lam[positive].sum(), lam[~positive].sum()
@@ -116,21 +114,21 @@ def _residual(problem: MarginProblem, lam: Array) -> float:
 
 
 def _constant(problem: MarginProblem) -> float:
-    """Value of the feature for a free intercept, as large as the others; 0 without one."""
+    """Value of the constant feature of a free intercept, similar in size to the other features; 0 without one."""
     return float(np.mean(problem.features.row_norms())) if problem.intercept else 0.0
 
 
-def _polished(problem: MarginProblem, lam: Array) -> Array | None:
-    """λ∘v with v ≥ 0 near 1 such that Φᵀ(λ∘v∘y) = 0; None if there is no such v.
+def _refined(problem: MarginProblem, lam: Array) -> Array | None:
+    """Return λ∘v with v ≥ 0 near 1 such that Φᵀ(λ∘v∘y) ≈ 0; None if no v is found.
 
     Each λ_i changes by a small part of itself, so that few become negative; these leave the support. Small supports
-    come first, because λ that should be zero spoil a proof.
+    come first, because a positive λ_i that should be zero makes a proof impossible.
     """
     constant = _constant(problem)
     norms = np.hypot(problem.features.row_norms(), constant)
     sizes = lam * norms / (lam @ norms)
     best, least, tried = None, np.inf, 0
-    for share in SUPPORTS:
+    for share in SUPPORT_LEVELS:
         support = np.flatnonzero(sizes > share * sizes.max())
         for _ in range(3):
             if len(support) < 2 or len(support) == tried:
@@ -144,26 +142,26 @@ def _polished(problem: MarginProblem, lam: Array) -> Array | None:
             residual = _residual(problem, moved)
             if residual < least:
                 best, least = moved, residual
-            if least <= ENOUGH:
+            if least <= PROOF_RESIDUAL:
                 return best
             support = support[v > 0]
     return best
 
 
-def _thinned(problem: MarginProblem, lam: Array) -> Array:
-    """Reduce a proof to at most rank + 1 samples, because rational arithmetic takes few.
+def _sparse(problem: MarginProblem, lam: Array) -> Array:
+    """Reduce a proof to at most rank + 1 samples, because rational arithmetic is feasible only for few.
 
-    Basic solutions of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 have no more. Returns `lam` if the simplex method finds none, or if
-    the rank is so large that a basic solution may still have too many.
+    A basic solution of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 has no more. Return `lam` itself if the simplex method finds none,
+    or if the rank is so large that a basic solution may still have too many samples.
     """
     support, constant = np.flatnonzero(lam > 0), _constant(problem)
     rows = problem.features.select(support)
-    if problem.constraints is not None or rows.n * rows.k * rows.d > SEARCH_UP_TO:
+    if problem.constraints is not None or rows.n * rows.k * rows.d > MAX_SEARCH_ENTRIES:
         return lam
     A = np.insert(rows.dense(), 0, constant, axis=1) * problem.y[support, None]
     sizes = length(A, axis=1)
     A = A[:, A.any(axis=0)] / sizes[:, None]
-    if rows.n <= A.shape[1] + 1 or np.linalg.matrix_rank(A[:INDEPENDENT]) == INDEPENDENT:
+    if rows.n <= A.shape[1] + 1 or np.linalg.matrix_rank(A[:TOO_MANY_INDEPENDENT]) == TOO_MANY_INDEPENDENT:
         return lam
     from scipy.optimize import linprog
 
@@ -177,20 +175,21 @@ def _thinned(problem: MarginProblem, lam: Array) -> Array:
         return lam
     basic = np.zeros_like(lam)
     basic[support] = np.maximum(found.x, 0.0) / sizes
-    best = min((basic, _polished(problem, basic)), key=lambda one: np.inf if one is None else _residual(problem, one))
-    return lam if best is None or _residual(problem, best) > ENOUGH else best
+    best = min((basic, _refined(problem, basic)), key=lambda one: np.inf if one is None else _residual(problem, one))
+    return lam if best is None or _residual(problem, best) > PROOF_RESIDUAL else best
 
 
 def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | None:
-    """A vector near 1 in the null space of Aᵀ, A the features of `rows` and a constant, times `factors`; or None.
+    """Return a vector near 1 in the null space of Aᵀ; A is the features of `rows` and a constant, times `factors`.
 
-    For few features: 1 minus its part in the range of A. Else inverse iteration, v ← (AAᵀ + εI)⁻¹v, if memory suffices.
+    For few features, 1 is projected onto the null space. Otherwise inverse iteration, v ← (AAᵀ + εI)⁻¹v, finds the
+    vector; the result is None if AAᵀ does not fit into memory.
     """
     v = np.ones(rows.n)
     if 4 * rows.k * rows.d <= rows.n:
         A = np.insert(rows.dense(), 0, constant, axis=1) * factors[:, None]
         A /= length(A, axis=0) + TINY
-        # LAPACK pivots column by column, so only the small factor is pivoted.
+        # Pivoting is slow in LAPACK, so only the small factor is pivoted.
         Q, R = scipy.linalg.qr(A[:, A.any(axis=0)], mode="economic", overwrite_a=True, check_finite=False)
         P, R, _ = scipy.linalg.qr(R, pivoting=True, check_finite=False)
         size = np.abs(np.diag(R))
@@ -198,9 +197,9 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
         for _ in range(2):
             v = v - Q @ (P @ (P.T @ (Q.T @ v)))
         return v
-    # In units of the mean square length, because squares of large features overflow.
+    # Scaled by the root mean square length, because squares of large features overflow.
     scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))
-    if not 0 < scale < np.inf or MATRICES * 8.0 * rows.n**2 > free_memory():
+    if not 0 < scale < np.inf or GRAM_COPIES * 8.0 * rows.n**2 > free_memory():
         return None
     K = (rows.scaled(1 / scale).gram() + np.square(constant / scale)) * np.outer(scale * factors, scale * factors)
     K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * np.trace(K)
@@ -214,14 +213,14 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
     return v if v.sum() > 0 else -v
 
 
-def _searched(problem: MarginProblem) -> tuple[Array, Array | None] | None:
-    """Non-negative least squares on the triangular factor of all rows; None if they are independent or overflow."""
+def _by_least_squares(problem: MarginProblem) -> tuple[Array, Array | None] | None:
+    """Solve non-negative least squares on the triangular factor of all rows; None if they are independent."""
     n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
     scale = np.hypot(problem.features.row_norms(), constant)
     features = problem.features.reduced()[0] if constraints is None else problem.features
     rows = np.insert(features.dense(), 0, constant, axis=1) * (problem.y / scale)[:, None]
     if constraints is not None:
-        # A row −E for each μ ≥ 0, and a second one for the negative part of the μ of an equality.
+        # One row −E for each μ ≥ 0, and a second row for the negative part of the μ of an equality.
         E = constraints.E.toarray()
         sizes = length(E, axis=1)
         E = E / (sizes + TINY)[:, None]

@@ -1,4 +1,4 @@
-"""Experiments of one source: their names are available at once, and all else is loaded when needed."""
+"""Experiments of one source: their names are available at once, and everything else is loaded when needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from implicit_bias._utils.checks import one_of
+from implicit_bias.studies.settings import chosen
 
 if TYPE_CHECKING:
     from implicit_bias.studies.runner.experiment import Experiment
@@ -44,5 +44,4 @@ class Collection:
 
     def chosen(self, *figures: str) -> list[Experiment]:
         """The experiments that names, or 'all', stand for, in their order."""
-        names = [one_of(figure, [*self.figures, "all"], "figure") for figure in figures]
-        return [experiment for name, experiment in self.figures.items() if name in names or "all" in names]
+        return [self.figures[name] for name in chosen(self.figures, figures)]

@@ -89,7 +89,7 @@ def test_own_arrays():
         (([[np.inf], [2.0]], [1, 2]), "infinity"),
         (([[1.0], [2.0]], [1, 2], [[1.0]]), "together"),
         (([[1.0], [2.0]], [1, 2], [[1.0]], [3]), "none of the training classes"),
-        (([[1.0], [2.0]], [1, 2], [[1.0, 2.0]], [1]), "same columns"),
+        (([[1.0], [2.0]], [1, 2], [[1.0, 2.0]], [1]), "same number of columns"),
         (([[1.0], [2.0]], [[1], [2]]), "one-dimensional"),
     ],
 )

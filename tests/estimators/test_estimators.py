@@ -218,7 +218,7 @@ def test_inside_scikit_learn(cancer):
 
 def test_sparse_matrix_without_memory(cancer, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
-    with pytest.raises(InputError, match=r"X, which is held dense, needs about 0\.0 GiB"):
+    with pytest.raises(InputError, match=r"X as a dense array needs about 0\.0 GiB"):
         GLNClassifier(4, C=0.1, random_state=0).fit(sp.csr_array(cancer[0]), cancer[1])
 
 
@@ -319,14 +319,14 @@ def test_fits_that_part_nothing_warn(cancer, seed):
     rng = np.random.default_rng(seed)
     C, norm = 10 ** rng.uniform(-12, -5), rng.choice(["group-lasso", "predictor-l2", "frobenius"])
     make = [partial(GLNClassifier, 3, norm=norm), partial(GatedReLUClassifier, 5)][seed % 2]
-    with pytest.warns(UserWarning, match=f"zero, or next to it, since slack at C={C:g}"):
+    with pytest.warns(UserWarning, match=f"zero, because C={C:g} is too small"):
         make(C=C, free_intercept=True, random_state=seed).fit(*cancer)
 
 
 def test_one_class_for_all_samples_warns(cancer):
     X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
     model = GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
-    with pytest.warns(UserWarning, match=r"all samples are put into one class, since slack at C=0.05"):
+    with pytest.warns(UserWarning, match="all samples are assigned to one class, because C=0.05 is too small"):
         assert set(model.fit(X, y).predict(X)) == {"common"}
     assert np.abs(model.weights_).max() > 1e-2
 
@@ -457,10 +457,13 @@ def test_weights_of_joint_classes(three):
     [
         (GLNClassifier(multi_class="all"), "unknown multi_class 'all'"),
         (GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
-        (GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso'$"),
+        (GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso', not 'frobenius'$"),
         (GLNClassifier(multi_class="joint", norm=Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
-        (HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier knows no problem of several classes"),
-        (MultipleKernelClassifier(multi_class="joint"), "MultipleKernelClassifier knows no problem of several classes"),
+        (HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier has no joint problem of several classes"),
+        (
+            MultipleKernelClassifier(multi_class="joint"),
+            "MultipleKernelClassifier has no joint problem of several classes",
+        ),
     ],
 )
 def test_joint_problems_that_do_not_exist(three, model, words):

@@ -145,7 +145,7 @@ def test_what_is_saved_predicts_the_same(zeros):
     [
         (OneClassMargin(nu=0), None, "nu must be a positive"),
         (OneClassMargin(nu=1), None, "between 0 and 1"),
-        (OneClassMargin("gln"), None, "classifier of margins"),
+        (OneClassMargin("gln"), None, "max-margin classifier"),
         (OneClassMargin(HiddenLayerClassifier()), None, "no labels"),
         (OneClassMargin(GatedReLUClassifier(gates="learned")), None, "no labels"),
         (OneClassMargin(), [[1.0, 2.0]] * 5, "all equal"),

@@ -236,23 +236,23 @@ def test_distorted_images_are_the_originals_and_then_copies(few_images, tmp_path
 def test_a_picture_goes_where_it_is_sent():
     dot = np.zeros((3, 784), dtype=np.uint8)
     dot[:, 28 * 5 + 14] = 255
-    moved = distorted._moved(dot, np.array([0.0, 0.0, np.pi / 2]), np.array([[2.0, 0], [0, -1], [0, 0]]))
+    moved = distorted._distorted(dot, np.array([0.0, 0.0, np.pi / 2]), np.array([[2.0, 0], [0, -1], [0, 0]]))
     assert [np.flatnonzero(image).tolist() for image in moved] == [[28 * 5 + 16], [28 * 4 + 14], [28 * 14 + 22]]
 
 
 def test_images_are_written_whole_or_not_at_all(few_images, tmp_path, monkeypatch):
-    moved = distorted._moved
+    moved = distorted._distorted
 
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(distorted, "_moved", interrupted)
+    monkeypatch.setattr(distorted, "_distorted", interrupted)
     with pytest.raises(KeyboardInterrupt):
         distorted_images("mnist", 40, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(distorted, "_moved", moved)
+    monkeypatch.setattr(distorted, "_distorted", moved)
     monkeypatch.setattr(distorted.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 5}))
-    with pytest.raises(InputError, match="ask for fewer"):
+    with pytest.raises(InputError, match="use fewer images"):
         distorted_images("mnist", 40, tmp_path)
     np.save(tmp_path / "mnist-40-1.npy", np.zeros(3))
     with pytest.raises(InputError, match="move it away"):

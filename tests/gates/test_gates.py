@@ -198,7 +198,7 @@ def test_gates_work_in_pipelines():
         (lambda: FunctionContexts("median", 2).fit(inputs()), "callable"),
         (lambda: FunctionContexts(lambda X: X[:, 0] > 0, 2).fit(inputs()), "dimension"),
         (lambda: FunctionContexts(lambda X: X[:5] > 0, 2).fit(inputs()), "5 rows for 30"),
-        (lambda: FunctionContexts(lambda X: 0 * X + 0.5, 2).fit(inputs()), "whole numbers from 0 to 1, not 0.5"),
+        (lambda: FunctionContexts(lambda X: 0 * X + 0.5, 2).fit(inputs()), "integers from 0 to 1, not 0.5"),
         (lambda: FunctionContexts(lambda X: X[:, :2] > 0, 1).fit(inputs()), "from 0 to 0, not 1"),
         (lambda: FunctionContexts(lambda X: 0 * X - 1, 3).fit(inputs()), "from 0 to 2, not -1"),
         (lambda: FunctionContexts(lambda X: 0 * X[:, : len(X)], 2).fit(inputs()).transform(inputs(5)), "units in fit"),

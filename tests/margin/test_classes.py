@@ -189,17 +189,17 @@ def test_labels_of_any_kind_and_bad_ones():
         ([np.nan, 1.0] * 12, "missing values"),
         ([[1], [2, 3]] * 12, "one-dimensional"),
         (LABELS[:, None], "one-dimensional"),
-        ([1j, 2j] * 12, "numbers or texts"),
+        ([1j, 2j] * 12, "numbers or strings"),
         (np.arange(24) / 2, r"fractions such as 0.5, .*numpy.digitize"),
     ]:
         with pytest.raises(InputError, match=words):
             svm_classes(X, labels, GATES)
     for labels in (np.zeros(24), LABELS[:-1]):
-        with pytest.raises(InputError, match="labels must be 24, one per sample, of at least two classes"):
+        with pytest.raises(InputError, match="labels must be an array of 24, one per sample, with at least two"):
             svm_classes(X, labels, GATES)
     with pytest.raises(InputError, match="gates must be Gates"):
         svm_classes(X, LABELS, 3)
-    with pytest.raises(InputError, match="no common intercept"):
+    with pytest.raises(InputError, match="common intercept cancels"):
         svm_classes(X, LABELS, GATES).decision_function(np.zeros((18, 4)), X, 1.0)
     with pytest.raises(InputError, match="weights must have shape"):
         svm_classes(X, LABELS, GATES).outputs(np.zeros((17, 4)))
@@ -221,7 +221,7 @@ def test_what_is_saved_loads_equal_and_predicts(shared, labels, tmp_path):
 def test_a_problem_of_several_classes_is_a_model_of_as_many_and_alone():
     problem = svm_classes(X, np.where(LABELS == "a", "a", "b"), GATES)
     for problems, classes in (([problem], ["a", "b", "c"]), ([problem, problem], ["a", "b"])):
-        with pytest.raises(InputError, match="2 classes at once stands alone"):
+        with pytest.raises(InputError, match="joint problem of 2 classes must be the only problem"):
             MarginModel(problems, [solve(problem)], classes=classes)
 
 

@@ -197,7 +197,7 @@ def test_a_solver_cannot_judge_itself(stopped):
     W, dual = np.zeros((case.features.k, case.features.d)), np.zeros(30)
     with pytest.raises(InputError, match="must return an Answer"):
         solve(case, lambda problem, options: Answer(W, dual, 0, stopped))
-    with pytest.raises(InputError, match="whole number of iterations"):
+    with pytest.raises(InputError, match="integer number of iterations"):
         solve(case, lambda problem, options: Answer(W, dual, None))
 
 

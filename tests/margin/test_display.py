@@ -60,7 +60,7 @@ def test_what_is_proved_is_shown_where_nothing_separates(ax):
     assert "NOT_SEPARABLE" in found._repr_html_()
     assert "none" in found._repr_html_()
     for draw in (found.plot_margins, found.plot_gates):
-        with pytest.raises(InputError, match="nothing separates"):
+        with pytest.raises(InputError, match="nothing to plot"):
             draw(ax)
 
 

@@ -121,7 +121,7 @@ def test_an_interrupted_model_is_kept_and_says_what_is_missing(model, tmp_path):
     part = dataclasses.replace(model, solutions=model.solutions[:2])
     again = load_model(save_model(part, tmp_path / "m.npz"))
     assert again.status is Status.INTERRUPTED
-    with pytest.raises(InputError, match="'virginica' has no answer"):
+    with pytest.raises(InputError, match="'virginica' has no solution"):
         again.predict(X)
 
 
@@ -185,7 +185,7 @@ def test_a_classifier_that_is_saved_predicts_the_same_and_proves_itself_again(cl
 
 
 def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
-    with pytest.raises(InputError, match="function or a matrix of your own"):
+    with pytest.raises(InputError, match="is a function or a matrix"):
         save_model(MultipleKernelClassifier([lambda X, Z: X @ Z.T]).fit(X, NAMES), tmp_path / "m.npz")
     with pytest.raises(InputError, match="not fitted"):
         save_model(OneClassMargin(), tmp_path / "m.npz")
@@ -255,9 +255,9 @@ def test_a_damaged_network_in_a_model_is_refused(tmp_path):
     [
         ({"dtype": "nonsense"}, "dtype must be"),
         ({"dtype": "M8[s]"}, "dtype must be"),
-        ({"dtype": "U1", "classes": ["cat", "dog"]}, "holds the classes"),
-        ({"dtype": "i1", "classes": [0, 300]}, "holds the classes"),
-        ({"dtype": "bool", "classes": [2, 3]}, "holds the classes"),
+        ({"dtype": "U1", "classes": ["cat", "dog"]}, "represent the classes"),
+        ({"dtype": "i1", "classes": [0, 300]}, "represent the classes"),
+        ({"dtype": "bool", "classes": [2, 3]}, "represent the classes"),
         ({"offset": float("nan")}, "offset must be"),
         ({"offset": "1"}, "offset must be"),
         ({"classes": ["a"]}, "two or more"),
@@ -284,9 +284,9 @@ def test_another_problems_solution_is_refused():
 
 def test_labels_and_inputs_that_do_not_fit_are_refused():
     model = two_classes()
-    with pytest.raises(InputError, match="3 columns, the model takes 2"):
+    with pytest.raises(InputError, match="3 columns, but the model needs 2"):
         model.predict(np.ones((1, 3)))
-    with pytest.raises(InputError, match="none of the model's classes"):
+    with pytest.raises(InputError, match="not one of the model's classes"):
         model.margins(np.ones(1), ["eel"])
     with pytest.raises(InputError, match="2 labels for 1 samples"):
         model.margins(np.ones(1), ["cat", "dog"])
@@ -469,7 +469,7 @@ def test_a_model_without_names_takes_columns_by_their_place(tmp_path, monkeypatc
     assert run("predict", "train-model.npz", "new.csv").returncode == 0
     assert pd.read_csv("new-predictions.csv").prediction.tolist() == [0]
     pd.DataFrame(np.ones((1, 3)), columns=["u", "v", "w"]).to_csv("wide.csv", index=False)
-    with pytest.raises(InputError, match="3 columns of inputs, the model takes 1"):
+    with pytest.raises(InputError, match="3 columns of inputs, but the model needs 1"):
         read_inputs("wide.csv", columns, 1, text)
 
 
@@ -552,7 +552,7 @@ def test_ctrl_c_keeps_the_classes_that_are_done(table):
     assert interrupted("class 'setosa'", "solve", "iris.csv", *SOLVE, "--verbose").returncode == 130
     kept = load_model("iris-model.npz")
     assert [one.status.name for one in kept.solutions] == ["OPTIMAL", "INTERRUPTED"]
-    assert "has no answer" in run("predict", "iris-model.npz", "iris.csv").stderr
+    assert "has no solution" in run("predict", "iris-model.npz", "iris.csv").stderr
 
 
 def test_values_are_refused_before_samples_are_read(tmp_path):

@@ -323,7 +323,7 @@ def test_announced_networks_are_not_built(tmp_path, monkeypatch, seed):
         }
     torch.save(content, path)
     monkeypatch.setattr(type(network), "from_config", lambda config: pytest.fail("it builds"))
-    with pytest.raises(InputError, match="announces more weights than it holds"):
+    with pytest.raises(InputError, match="more weights than the file contains"):
         load_network(path)
 
 

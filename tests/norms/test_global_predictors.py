@@ -107,7 +107,7 @@ def test_lemma_b7_no_more_are_free(H, K):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: global_predictors(np.ones((5, 2)), 2), "do not divide among 2 units"),
+        (lambda: global_predictors(np.ones((5, 2)), 2), "not a multiple of the 2 units"),
         (lambda: global_predictors(np.ones((64, 2)), 32), "units must be at most 31"),
         (lambda: global_predictors(np.ones((90, 2)), 30), "would hold"),
         (lambda: global_predictors([1.0, 2.0], 2), "zeta"),

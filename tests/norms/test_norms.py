@@ -355,7 +355,7 @@ def test_what_contradicts_itself_only_at_an_answer_is_told_there(shape):
     check_pair(norm, W, V)
     check_pair(norm, 0 * W, 0 * V)
     for scale in (1e-200, 1.0, 1e200):
-        with pytest.raises(InputError, match="for a V that a W of norm 1 pairs with"):
+        with pytest.raises(InputError, match="for a W with ‖W‖ = 1; correct `dual`"):
             check_pair(norm, W, scale * special)
 
 
@@ -363,11 +363,11 @@ def test_what_contradicts_itself_only_at_an_answer_is_told_there(shape):
     ("methods", "words"),
     [
         ({"value": lambda W: np.linalg.norm(W, "nuc") ** 2}, "‖2W‖ must be 2‖W‖"),
-        ({"value": lambda W: np.sum(np.abs(W) ** 0.5) ** 2, "dual": length}, "exceeds|`expression` is"),
+        ({"value": lambda W: np.sum(np.abs(W) ** 0.5) ** 2, "dual": length}, "exceeds|`expression` gives"),
         ({"value": lambda W: np.nan}, "`value` gives nan"),
         ({"value": lambda W: np.inf}, "finite"),
         ({"value": lambda W: [1.0]}, "`value` gives"),
-        ({"value": length, "dual": length}, "`expression` is"),
+        ({"value": length, "dual": length}, "`expression` gives"),
         ({"expression": lambda W: -cp.normNuc(W)}, "convex"),
         ({"expression": cp.norm1, "value": lambda W: np.abs(W).sum()}, "rotation_invariant = False"),
         ({"dual_bound": lambda lengths: 0.5 * lengths.max()}, "`dual_bound`"),

@@ -139,9 +139,9 @@ CONTRADICTIONS = {
         lambda s, r: {"lower_bound": (low := s.objective * r.uniform(1.1, 1e18)), "gap": 1 - low / s.objective},
         "exceeds the objective",
     ),
-    "another gap": (lambda s, r: {"gap": r.uniform(1e-4, 1)}, "not that of its bounds"),
-    "another bound": (lambda s, r: {"lower_bound": s.lower_bound * r.uniform(0, 0.9)}, "not that of its bounds"),
-    "no gap": (lambda s, r: {"gap": np.nan}, "not that of its bounds"),
+    "another gap": (lambda s, r: {"gap": r.uniform(1e-4, 1)}, "does not match the bounds"),
+    "another bound": (lambda s, r: {"lower_bound": s.lower_bound * r.uniform(0, 0.9)}, "does not match the bounds"),
+    "no gap": (lambda s, r: {"gap": np.nan}, "does not match the bounds"),
     "a wide gap": (lambda s, r: {"objective": 2.0, "lower_bound": (b := r.uniform(0, 1.9)), "gap": 1 - b / 2}, "tol"),
     "any tolerance": (lambda s, r: {"tol": r.uniform(1, 1e300)}, "exceeds tol"),
     "no weights": (lambda s, r: {"weights": spoiled(s.weights, r, np.nan)}, "weights or margins are NaN"),
@@ -149,7 +149,7 @@ CONTRADICTIONS = {
     "an infinite dual": (lambda s, r: {"dual": spoiled(s.dual, r, np.inf)}, "dual or another number is NaN"),
     "a negative dual": (lambda s, r: {"dual": spoiled(s.dual, r, -r.random())}, "dual is negative"),
     "a negative bound": (lambda s, r: {"objective": -r.random(), "gap": np.inf}, "cannot be negative"),
-    "a proof": (lambda s, r: {"status": Status.NOT_SEPARABLE}, "beside the proof"),
+    "a proof": (lambda s, r: {"status": Status.NOT_SEPARABLE}, "in spite of a proof"),
     "a bound without a dual": (lambda s, r: {"dual": 0 * s.dual}, "a lower bound without a dual"),
     "an empty proof": (
         lambda s, r: {
@@ -159,7 +159,7 @@ CONTRADICTIONS = {
             "objective": np.inf,
             "gap": np.inf,
         },
-        "but below a norm only",
+        "an infinite lower bound without",
     ),
 }
 
@@ -203,7 +203,7 @@ def test_announced_gates_take_no_memory(tmp_path, sizes):
     more = {name: np.array(size) for name, size in sizes.items() if name in content}
     np.savez(path, **(content | {"about": np.array(json.dumps(about))} | more))
     text, most = peak(lambda: load_problem(path))
-    assert "its gates are not" in text
+    assert "its gates do not match" in text
     assert most < 2**23
 
 

@@ -33,7 +33,7 @@ from implicit_bias import (
     svm_rc,
 )
 from implicit_bias.gates import RandomHalfSpaces
-from implicit_bias.solvers.path import smallest_price
+from implicit_bias.solvers.path import zero_weights_up_to
 
 CS = [0.1, 0.3, 1.0]
 
@@ -62,11 +62,11 @@ def posed(name, X, y, **parts):
 @pytest.mark.parametrize(
     ("name", "intercept"), [("gln", False), ("gln", True), ("l2", True), ("rc", False), ("frobenius", True)]
 )
-def test_no_weights_up_to_the_smallest_price(cancer, name, intercept):
+def test_zero_weights_are_optimal_up_to_the_bound(cancer, name, intercept):
     X, y = cancer[0], np.where(cancer[1], 1, -1)
     weight = np.random.default_rng(1).uniform(0.5, 2, len(X))
     case = posed(name, X, y, intercept=intercept, sample_weight=weight)
-    C = smallest_price(case)
+    C = zero_weights_up_to(case)
     # CLARABEL is asked, which knows nothing of such a price.
     below = solve(dataclasses.replace(case, C=0.99 * C), "CLARABEL", tol=1e-8)
     size = case.norm.value(below.weights)
@@ -183,7 +183,7 @@ def test_scoring_weights_splits_and_inputs(cancer):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"estimator": StandardScaler()}, "classifier of margins"),
+        ({"estimator": StandardScaler()}, "max-margin classifier"),
         ({"Cs": 0}, "Cs must be"),
         ({"Cs": []}, "Cs must be a number"),
         ({"Cs": [0.1, -1.0]}, "Cs must be a number"),

@@ -10,9 +10,9 @@ import pytest
 from implicit_bias import InputError
 from implicit_bias.studies.runner import engines
 from implicit_bias.studies.runner.cells import cells_of
-from implicit_bias.studies.runner.experiment import product
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
+from implicit_bias.studies.settings import product
 from tests.studies import toys
 from tests.studies.toys import TOY
 

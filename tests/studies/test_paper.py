@@ -15,8 +15,7 @@ from implicit_bias import InputError, Status, load_binary, solve
 from implicit_bias.studies.paper import plan, study
 from implicit_bias.studies.paper.experiment import EXPERIMENT, STUDIES, cells, comparison, reproduction
 from implicit_bias.studies.paper.figures import OUTCOMES, intervals, paper_figure
-from implicit_bias.studies.paper.plan import chosen
-from implicit_bias.studies.paper.report import panel_rows, panels_table, report_page
+from implicit_bias.studies.paper.report import panel_rows, report_page
 from implicit_bias.studies.paper.studies import Config
 from implicit_bias.studies.paper.study import COMPARISONS
 from implicit_bias.studies.paper.verdicts import examine, verdicts
@@ -24,7 +23,8 @@ from implicit_bias.studies.runner.cells import binary_task, cells_of
 from implicit_bias.studies.runner.mean_test import holm
 from implicit_bias.studies.runner.results import ResultTable, as_csv, load_alone, result_table, write_alone
 from implicit_bias.studies.runner.run import run as compute
-from implicit_bias.studies.runner.verdicts import as_markdown
+from implicit_bias.studies.runner.verdicts import as_markdown, markdown
+from implicit_bias.studies.settings import chosen
 from tests import ROOT
 
 OURS = ROOT / "data" / "paper"
@@ -94,10 +94,9 @@ def test_a_seed_may_draw_a_split_of_its_own():
 
 
 def test_figures_are_chosen_by_name():
-    assert chosen("all") == ("2", "3", "4", "5", "gln-widths", "relu-widths", "shallow", "spreads")
-    assert chosen("4") == ("4",)
+    assert chosen(plan.FIGURES, ["all"]) == ("2", "3", "4", "5", "gln-widths", "relu-widths", "shallow", "spreads")
     with pytest.raises(InputError, match="known: 2, 3, 4, 5, gln-widths, relu-widths, shallow, spreads, all"):
-        chosen("6")
+        chosen(plan.FIGURES, ["6"])
 
 
 def test_a_figure_draws_means_over_seeds_in_percent():
@@ -367,8 +366,10 @@ def test_the_published_numbers_are_met_by_our_run(ours):
 def test_the_page_of_findings_is_made_from_our_run(ours):
     found = verdicts(ours)
     assert as_markdown(found) in (ROOT / "docs" / "findings.md").read_text()
-    assert panels_table(found) in (ROOT / "docs" / "reproduction.md").read_text()
-    assert all(shown for panel, _, shown in panel_rows(found) if panel != "5c")
+    panels = panel_rows(found)
+    table = [("panel", "the paper", "ours"), *((panel, said, "<br>".join(shown)) for panel, said, shown in panels)]
+    assert markdown(table) in (ROOT / "docs" / "reproduction.md").read_text()
+    assert all(shown for panel, _, shown in panels if panel != "5c")
 
 
 def test_the_papers_panels_are_those_of_its_captions(ours):

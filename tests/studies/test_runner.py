@@ -15,10 +15,10 @@ from implicit_bias.cli.main import main
 from implicit_bias.studies.galu import COLLECTION
 from implicit_bias.studies.runner import engines
 from implicit_bias.studies.runner.cells import Result, cells_of
-from implicit_bias.studies.runner.experiment import product
 from implicit_bias.studies.runner.results import load
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
+from implicit_bias.studies.settings import product
 from tests.cli import commands
 from tests.studies.toys import COMPUTED, TOY, cells
 
@@ -133,8 +133,12 @@ def test_figures_of_several_runs_gather_in_a_folder(tmp_path):
     redrawn = tmp_path / "redrawn"
     _, document, _ = reproduce("--redraw", tmp_path, "--out", redrawn)
     assert document["findings"]["toy"]["outcome"] == "yes (a quick run)"
+    # A second name of a file: what is replaced as a whole keeps its content there.
+    before, kept = (tmp_path / "toy.csv").read_bytes(), tmp_path / "kept.csv"
+    kept.hardlink_to(tmp_path / "toy.csv")
     _, document, _ = reproduce("--figure", "toy", "--out", tmp_path)
     assert document["findings"]["toy"]["outcome"] == "yes"
+    assert kept.read_bytes() == before != (tmp_path / "toy.csv").read_bytes()
 
 
 def test_results_are_drawn_again(tmp_path):
@@ -169,6 +173,7 @@ def test_a_damaged_table_is_refused_and_does_not_stop_other_figures(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: text.replace("0.1", "0.2"),
+                                    lambda text: text.replace('"width": 3', '"width": 2'),
                                     lambda text: "[]", lambda text: "\0" * 100])  # fmt: skip
 def test_a_damaged_cell_is_named_kept_aside_and_computed_anew(tmp_path, damage):
     store, (cell, *_) = Store(tmp_path), cells()

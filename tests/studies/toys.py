@@ -12,10 +12,11 @@ from typing import Any
 
 from implicit_bias.studies.runner.cells import cells_of
 from implicit_bias.studies.runner.drawing import COLOURS, band, panels
-from implicit_bias.studies.runner.experiment import Experiment, product
+from implicit_bias.studies.runner.experiment import Experiment
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
 from implicit_bias.studies.runner.verdicts import Verdict
+from implicit_bias.studies.settings import product
 
 __all__ = ["TOY", "Store", "cells", "hung_once", "printing", "replace", "run"]
 #: The widths that were computed in this process, in order; an element "stop" before is a Ctrl-C at width 1.

@@ -2,8 +2,8 @@
 Comparison of the estimators
 ============================
 
-The classifiers behave as scikit-learn's do. Here they meet four data sets in the plane, with a linear model and an RBF
-support vector machine beside them. Number: accuracy on the test samples.
+The classifiers follow scikit-learn's interface. This script compares them on four data sets in the plane with a linear
+model and an RBF support vector machine. The numbers are accuracies on the test samples.
 """
 
 # %%
@@ -24,7 +24,7 @@ data = {
 }
 
 # %%
-# One price of slack for all. ``GLNClassifier`` and ``GatedReLUClassifier`` append the constant input themselves.
+# All models use the same C. ``GLNClassifier`` and ``GatedReLUClassifier`` append the constant input themselves.
 
 from sklearn.svm import SVC, LinearSVC
 
@@ -42,7 +42,8 @@ models = {
 }
 
 # %%
-# Shade: the predicted class. The boundaries of the gated models are straight between the hyperplanes of their gates.
+# Colours show the predicted class. The boundaries of the gated models are straight between the hyperplanes of their
+# gates.
 
 import matplotlib.pyplot as plt
 from matplotlib.colors import ListedColormap

@@ -2,9 +2,9 @@
 Kernels selected by the margin
 ==============================
 
-Units are not the only groups that a margin can choose from. With a kernel in each unit's place the group lasso becomes
-multiple-kernel learning: the largest margin in the sum of the kernels' spaces, in which most kernels have no weight.
-Here each kernel sees one property of a cell, so that the weights say which properties tell benign from malignant.
+If each unit is replaced by a kernel, the group lasso becomes multiple-kernel learning. It finds the largest margin in
+the sum of the kernels' spaces, and most kernels get no weight. Here each kernel depends on one property of a cell, so
+the weights show which properties distinguish benign from malignant tumours.
 """
 
 # %%
@@ -35,29 +35,28 @@ def property_kernel(j):
 kernels = [property_kernel(j) for j in range(10)]
 
 # %%
-# From cheap slack to dear: each fit is certified, and ``kernel_weights_`` are the kernels' shares of the norm.
+# Fit with increasing C. Each fit is certified, and ``kernel_weights_`` are the kernels' shares of the norm.
 
-prices = np.geomspace(0.02, 2.0, 9)
-models = [MultipleKernelClassifier(kernels, C=C).fit(X_train, y_train) for C in prices]
+Cs = np.geomspace(0.02, 2.0, 9)
+models = [MultipleKernelClassifier(kernels, C=C).fit(X_train, y_train) for C in Cs]
 shares = np.array([model.kernel_weights_ for model in models])
 print("statuses:", {model.status_.name for model in models})
-for C, model in zip(prices, models, strict=True):
+for C, model in zip(Cs, models, strict=True):
     print(f"C = {C:5.2f}: {np.sum(model.kernel_weights_ > 0)} kernels, accuracy {model.score(X_test, y_test):.3f}")
 mean = SVC(kernel=lambda X, Z: np.mean([kernel(X, Z) for kernel in kernels], axis=0), C=1.0).fit(X_train, y_train)
 print(f"SVC with the mean of the kernels: accuracy {mean.score(X_test, y_test):.3f}")
 
 # %%
-# The shares as the price grows. Properties that never have one are left out.
+# The shares against C. Properties whose share is always zero are omitted.
 
 import matplotlib.pyplot as plt
 
-figure, ax = plt.subplots(figsize=(8, 4.2))
+figure, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
 used = np.flatnonzero(shares.max(axis=0) > 0.01)
 order = used[np.argsort(-shares[:, used].mean(axis=0))]
 colours = plt.get_cmap("tab10").colors
-ax.stackplot(prices, 100 * shares[:, order].T, labels=[names[j] for j in order], colors=colours)
-ax.set(xscale="log", xlabel="price of slack $C$", ylabel="share of the norm, %", ylim=(0, 100))
+ax.stackplot(Cs, 100 * shares[:, order].T, labels=[names[j] for j in order], colors=colours)
+ax.set(xscale="log", xlabel="$C$", ylabel="share of the norm, %", ylim=(0, 100))
 ax.margins(x=0)
 ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-figure.tight_layout()
 plt.show()

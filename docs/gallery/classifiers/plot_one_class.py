@@ -2,20 +2,19 @@
 Outliers with custom gates
 ==========================
 
-With labels of one class only, the margin problem asks for the smallest W that keeps all samples at a distance from
-zero:
+If all samples have the same label, the margin problem finds the smallest W that keeps every f(x_i) away from zero:
 
 .. math::
 
    \\text{minimise} \\quad \\|W\\| + C \\sum_i \\xi_i \\qquad
    \\text{subject to} \\quad (\\Phi W)_i \\ge 1 - \\xi_i, \\quad \\xi \\ge 0
 
-Where f(x) = ⟨W, Φ(x)⟩ is below 1, x is unlike the samples. For f to fall off away from them the gates have to close
-there: here soft gates, a bump around each of 36 places.
+An input with f(x) = ⟨W, Φ(x)⟩ below 1 is an outlier. f decreases away from the samples only if the gates close there.
+The soft gates used here are bumps around 36 points.
 """
 
 # %%
-# A half-moon of samples, with six that lie elsewhere.
+# Samples from a half-moon, and six outliers.
 
 import numpy as np
 from sklearn.datasets import make_moons
@@ -26,8 +25,8 @@ points = np.vstack([moon[0][moon[1] == 0][:114], rng.uniform([-1.4, -0.9], [1.4,
 X = np.column_stack([points, np.ones(len(points))])
 
 # %%
-# ``FunctionGates`` takes any function from inputs (n, d) to gate values (n, k). Every bump is a unit of its own, so the
-# group lasso chooses among them.
+# ``FunctionGates`` takes any function from inputs (n, d) to gate values (n, k). Every bump is a unit, so the group
+# lasso selects bumps.
 
 from implicit_bias import FunctionGates, GroupLasso, MarginProblem, solve
 
@@ -50,8 +49,7 @@ for name, solution in solutions.items():
     print(f"{name:40} {solution.status.name}  {np.sum(solution.margins < 1 - 1e-5)} samples with slack")
 
 # %%
-# The line is f = 1; the shades are f below and above. Orange samples have slack; crosses mark the bumps whose weights
-# are not zero.
+# The line is f = 1, and shades show the value of f. Orange samples have slack. Crosses mark bumps with nonzero weights.
 
 import matplotlib.pyplot as plt
 

@@ -2,19 +2,19 @@
 Inputs that an activation cannot distinguish
 ============================================
 
-A wide two-layer network trains no faster in any direction than the smallest eigenvalue of its Gram matrix allows,
+The smallest eigenvalue of the Gram matrix bounds how fast a wide two-layer network fits its samples:
 
 .. math::
 
-   G_{ij} = \\mathbb{E}\\,[\\sigma'(w^\\top x_i)\\,\\sigma'(w^\\top x_j)]\\,x_i^\\top x_j .
+   G_{ij} = \\mathbb{E}\\,[\\sigma'(w^\\top x_i)\\,\\sigma'(w^\\top x_j)]\\,x_i^\\top x_j
 
-ReLU's slope jumps, so that even close points are seen by different units; a smooth slope hardly differs between them.
-On points that lie close together, here 41 on a circle, this decides everything.
+The derivative of ReLU jumps, so some units separate even close points. A smooth derivative is nearly the same at both
+points, and the smallest eigenvalue is tiny. The example uses 41 points on a circle.
 """
 
 # %%
-# ``gram_matrix`` has closed forms or series with a certified tail; what is below rounding in doubles is computed in
-# multiprecision, and ``smallest_eigenvalue`` proves two bounds.
+# ``gram_matrix`` uses closed forms, or series with a certified tail. Values below double precision are computed in
+# multiple precision. ``smallest_eigenvalue`` returns a value with a proven error bound.
 
 import numpy as np
 
@@ -29,8 +29,8 @@ for name, value in least.items():
     print(f"{name:8} λ_min / E[σ'²] = {value:.3e}")
 
 # %%
-# Left: how alike two points at an angle are to the slopes, against a point with itself. Right: the eigenvalues of G,
-# largest first; below about 10⁻¹⁴, where doubles see nothing, only the least one is shown (a cross), as printed above.
+# Left: the correlation of the derivatives at two points, against their angle. Right: the eigenvalues of G in descending
+# order. Below about 10⁻¹⁴, the limit of double precision, only the smallest one is shown (cross), as printed above.
 
 import matplotlib.pyplot as plt
 

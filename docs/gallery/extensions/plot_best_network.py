@@ -2,13 +2,13 @@
 The best ReLU network, with proof
 =================================
 
-Of all two-layer ReLU networks, of any width, that give a few points margins of 1, which has the smallest weights? The
-problem is convex once all activation patterns are there, so that the answer can be certified; gradient descent, which
-walks a landscape that is not convex, can be held against it.
+Which two-layer ReLU network, of any width, separates given points with margins of 1 and the smallest weights? The
+problem is convex over all activation patterns, so the answer can be certified. Gradient descent solves a nonconvex
+problem; this script compares its limit with the certified optimum.
 """
 
 # %%
-# Forty points on two rings; the constant gives each unit a bias.
+# Forty points on two rings. The constant input gives each unit a bias.
 
 import numpy as np
 from sklearn.datasets import make_circles
@@ -25,7 +25,7 @@ print(best)
 print(best.table[["round", "patterns", "objective", "lower_bound"]].round(4).to_string(index=False))
 
 # %%
-# Descent from a random start, driven on towards its limit. Its norm is Σ|a|‖w‖ over the least margin.
+# Gradient descent from a random start to its limit. Its norm is Σ|a|‖w‖ divided by the minimum margin.
 
 network = ReLUNetwork(inputs=3, units=32, seed=1)
 descent = descend_to_limit(network, X, y, LossScaled(tolerance=0.02, max_steps=3000))
@@ -34,7 +34,7 @@ norm = weights.sum() / (y * network.decision_function(X)).min()
 print(f"limit of descent: norm {norm:.4g}, {norm / best.objective:.3f} times the best network's")
 
 # %%
-# Left what descent drew, right the best network: its units' edges are the lines, the boundary is where it is 0.
+# Left: the limit of descent. Right: the best network. Thin lines are the hyperplanes of the units, thick lines f = 0.
 
 import matplotlib.pyplot as plt
 

@@ -3,13 +3,13 @@ Better filters by Algorithm 1
 =============================
 
 Algorithm 1 of the first version of *Decoupling Gating from Linearity* (Fiat, Malach & Shalev-Shwartz) improves the
-filters of a GaLU layer without a gradient: it draws a new filter for a random unit, and keeps it if the least loss does
-not rise. Two inputs show what that finds. The target is ours; it has a fold along a line and is linear on both sides.
+filters of a GaLU layer without gradients: it draws a new filter for a random unit and keeps it if the minimal loss does
+not increase. In two dimensions the result is visible. The target is ours: it is linear on both sides of a fold.
 """
 
 # %%
-# 200 samples of two inputs with a little noise, six units, and 300 steps. Without a bias every filter is an angle: its
-# unit is open on one side of a line through the origin.
+# 200 samples in the plane with little noise, six units, and 300 steps. Without a bias every unit is open on one side of
+# a line through the origin, so a filter is an angle.
 
 import numpy as np
 
@@ -26,7 +26,7 @@ print(f"loss {first.solution_.loss:.4f} with random filters, {better.solution_.l
 print(f"{better.search_.accepted} of 300 were kept")
 
 # %%
-# The same for 20 layers of random filters: how far the nearest line between open and closed is from the fold.
+# The same for 20 random layers. The angle is that between the fold and the nearest line of a unit.
 
 
 def nearest(filters):
@@ -40,8 +40,7 @@ before, after = ([nearest(model.gates_.directions_) for model in models] for mod
 print(f"degrees from the fold, median of 20: {np.median(before):.1f} before, {np.median(after):.1f} after")
 
 # %%
-# Left and centre: the fit, with the lines between open and closed in white and the fold dashed. Right: what is lowered,
-# for the 20 layers.
+# Left and centre: the fit, with the lines of the units in white and the fold dashed. Right: the loss of the 20 layers.
 
 import matplotlib.pyplot as plt
 
@@ -66,8 +65,8 @@ axes[2].set(yscale="log", xlabel="steps", title="loss + ridge · norm²", ylim=(
 plt.show()
 
 # %%
-# A fold that is there is found, and the loss falls to about the variance of the noise. Where there is none, the same
-# steps fit the noise: with targets that are pure noise the loss falls as well, and the error on new samples rises.
+# The algorithm finds the fold, and the loss decreases to about the variance of the noise. Without a fold the same steps
+# fit the noise: for pure noise as a target the loss decreases too, and the error on new samples increases.
 
 noise = rng.normal(size=200)
 for steps in (0, 300):

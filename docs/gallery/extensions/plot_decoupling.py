@@ -2,16 +2,16 @@
 The cost of decoupling
 ======================
 
-A ReLU unit reads and gates with one vector, a gated linear unit (Fiat, Malach & Shalev-Shwartz, 2019) with two, and
-its gate is drawn and never trained. Does that cost accuracy? It depends on what the gates have to find. Both targets
-here are ours: one bends along many directions, which random gates meet anyway; the other along a single one among 10,
-which they do not.
+A ReLU unit uses one vector as both weight and gate. A gated linear unit (Fiat, Malach & Shalev-Shwartz, 2019) uses two,
+and its gate is random and fixed. Whether that costs accuracy depends on the target. Both targets here are ours: one
+bends along many directions, so random gates match it; the other bends along one direction in ten dimensions, and they
+do not.
 """
 
 # %%
-# 600 samples of 10 Gaussian inputs, 400 of them for fitting and 200 to choose by, with noise of a tenth of the target's
-# variance; errors are on 5000 new samples without noise, as a share of that variance. The first target is a network of
-# 100 random ReLU units, the second the absolute value of one input.
+# 400 samples of 10 Gaussian inputs for fitting and 200 for validation, with noise of a tenth of the target's variance.
+# Errors are measured on 5000 new samples without noise, relative to that variance. The first target is a network of 100
+# random ReLU units, the second the absolute value of one input.
 
 import numpy as np
 
@@ -25,8 +25,8 @@ targets = {
 
 # %%
 # Four models of each width k: ridge regression without gates, GaLU in closed form, the same after 200 steps of
-# Algorithm 1, and a ReLU network trained by Adam. The ridge, and the epoch at which the network is taken, are those
-# with the least error on the 200 samples.
+# Algorithm 1, and a ReLU network trained by Adam. The ridge parameter and the number of epochs
+# minimise the validation error.
 
 from sklearn.linear_model import Ridge
 
@@ -77,10 +77,9 @@ for name, target in targets.items():
     }
 
 # %%
-# Where the target bends along many directions, fixed gates cost accuracy while they are few, and none once there are
-# 32. Where all depends on one direction, the ReLU network turns its units towards it, and 8 of them are enough; fixed
-# gates err more than five times as much at every width from 8 on. Algorithm 1 about halves their error, and is far from
-# the ReLU network still. One draw of each; other seeds move the curves.
+# If the target bends along many directions, few fixed gates lose accuracy and 32 lose none. If it depends on one
+# direction, the ReLU network aligns its units with it and needs 8 of them; the error of fixed gates is more than five
+# times as large at every width from 8 on. Algorithm 1 about halves that error. Each curve is one draw.
 
 import matplotlib.pyplot as plt
 

@@ -2,13 +2,13 @@
 The best network with more layers
 =================================
 
-Chains of L linear units behind the same gates cost ‖ζ‖^(2/L) a unit. With two layers that is a norm, which spreads the
-weights over many units; with more it is concave, and prefers few. The optimum is then one of many local ones: it is
-found by reweighted group lassos, and certified by branch and bound.
+The cost of a chain of L linear units behind the same gate is :math:`\\|\\zeta\\|^{2/L}`. For two layers that is a norm,
+and the optimum uses many units. For more layers it is concave, and the optimum uses few. Such a problem has many local
+optima: reweighted group lassos find a candidate, and branch and bound certifies it.
 """
 
 # %%
-# Sixty points on two moons, a constant, and four half-spaces as gates, with one that is always open.
+# Sixty points on two half-moons with a constant input. Gates: four half-spaces, and one that is always open.
 
 import numpy as np
 from sklearn.datasets import make_moons
@@ -26,7 +26,7 @@ for layers, found in best.items():
     print(f"L = {layers}: {found}, convex bound {found.convex_bound:.4g}")
 
 # %%
-# Above the decisions, margins of ±1 dashed; below the length of every unit's weights.
+# Top: the decision boundary, with margins of ±1 dashed. Bottom: the norm of every unit's weights.
 
 import matplotlib.pyplot as plt
 

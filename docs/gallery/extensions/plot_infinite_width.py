@@ -2,13 +2,13 @@
 The margin at infinite width
 ============================
 
-The gradients of a network at its random start are features of its inputs. Their max-margin problem depends on the draw
-of the weights, and less so the wider the network is: at infinite width it is that of the neural tangent kernel, which
-``InfiniteNetwork`` has for any depth and activation, with a bound of its error.
+The gradients of a network at its random initialisation are features of the input. Their max-margin problem depends on
+the initialisation, but less so for wider networks. At infinite width it is that of the neural tangent kernel, which
+``InfiniteNetwork`` computes for any depth and activation with an error bound.
 """
 
 # %%
-# Two rings of points, which no linear rule separates. ``solve`` takes any kernel, and certifies its answer.
+# Two rings of points, which are not linearly separable. ``solve`` accepts any kernel and certifies the solution.
 
 import numpy as np
 
@@ -44,7 +44,7 @@ for k, row in zip(widths, norms, strict=True):
     print(f"{k:5} units: {row.min():.4f} to {row.max():.4f}")
 
 # %%
-# Left: the norms of five draws come near the limit. Right: where the machines of networks of three depths change sign.
+# Left: the norms for five draws approach the limit. Right: the decision boundaries for three depths.
 
 import matplotlib.pyplot as plt
 

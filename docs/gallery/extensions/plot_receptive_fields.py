@@ -2,15 +2,15 @@
 Growth of a receptive field
 ===========================
 
-Patterns on a ring of 40 pixels: smooth ones in one class, rough ones in the other. A network whose two gates ask for
-the sign of a single pixel learns along a gradient flow that is known exactly, for the whole distribution at once,
-without a sample and without a step:
+The inputs are patterns on a ring of 40 pixels, smooth in one class and rough in the other. The two gates of the network
+open on the sign of a single pixel. Its gradient flow on the entire distribution has a closed form, so neither samples
+nor steps are needed:
 
 .. math::
 
    w(t) = e^{-At/K\\tau}\\,w_0 + \\varphi(A)\\,b, \\quad \\varphi(\\lambda) = \\frac{1 - e^{-\\lambda t/K\\tau}}\\lambda
 
-With labels 1 and 0, the more the pixels saturate (the gain g), the more local are the weights in the end.
+With labels 1 and 0, a larger gain g, which saturates the pixels, leads to more local weights.
 """
 
 # %%
@@ -31,8 +31,8 @@ for gain in (0.01, 3.0, 100.0):
     print(f"g = {gain:<5g} IPR {ipr(found.limit)[0]:.3f}   loss {found.losses[0]:.3f} → {found.moments.best_loss:.3f}")
 
 # %%
-# Top: a pattern of each class at either end of the gains. Middle: the weights of the open gate over time, and in the
-# end. Bottom: how local they are. Large structures are learned first; what sharpens the field comes late.
+# Top: a pattern of each class at the smallest and largest gain. Middle: the weights of the open gate over time, and in
+# the limit. Bottom: the inverse participation ratio. Coarse structure is learned first, and the field localises late.
 
 import matplotlib.pyplot as plt
 

@@ -2,17 +2,17 @@
 Decision regions of a gated linear network
 ==========================================
 
-A unit of a gated linear network (GLN) is a linear function that changes when x crosses the unit's hyperplane. All
-hyperplanes together cut the plane into cells; within a cell the network is linear, and its decision boundary straight.
+A unit of a gated linear network (GLN) is a linear function that changes when x crosses the unit's hyperplane. The
+hyperplanes cut the plane into regions. Within a region the network is linear, and its decision boundary is straight.
 
-The picture shows the cells, the network that gradient descent trained on them, and two max-margin solutions with the
-same contexts: SVM-GLN, which the theory says is the limit, and SVM-L2, which weighs all cells alike (after Figure 1 of
-Lippl, Abbott & Chung, 2022).
+The figure shows the regions, the network trained by gradient descent, and two max-margin solutions with the same
+contexts: SVM-GLN, which is the limit according to the theory, and SVM-L2, which penalises the predictors of all regions
+alike (after Figure 1 of Lippl, Abbott & Chung, 2022).
 """
 
 # %%
-# Two half-moons, and eight units with a hyperplane each. The cutoffs lie at random quantiles of the data from 5 % to
-# 95 %; the published choice, the median, would send all hyperplanes through the middle.
+# Two half-moons, and eight units with a hyperplane each. The cutoffs are random quantiles of the data between 5 %
+# and 95 %. With the published choice, the median, all hyperplanes would pass through the centre.
 
 import numpy as np
 from sklearn.datasets import make_moons
@@ -38,9 +38,9 @@ for name, solution in solutions.items():
     print(f"{name:8} {solution}")
 
 # %%
-# Scores on a grid. The inconsistency of two models is the share of the grid on which their labels differ. This is one
-# draw of data and hyperplanes after 3200 steps, far from the limit: over 31 such draws SVM-GLN was the nearer of the
-# two in 21. :doc:`plot_path_to_the_limit` goes on to the limit itself.
+# Scores on a grid. The inconsistency of two models is the share of the grid on which their predictions differ. This is
+# one draw after 3200 steps, far from the limit. In 21 of 31 such draws SVM-GLN is closer to the network than SVM-L2.
+# :doc:`plot_path_to_the_limit` continues to the limit itself.
 
 low, high = points.min(axis=0) - 0.35, points.max(axis=0) + 0.35
 u, v = np.meshgrid(np.linspace(low[0], high[0], 400), np.linspace(low[1], high[1], 400))
@@ -48,11 +48,11 @@ grid = np.column_stack([u.ravel(), v.ravel(), np.ones(u.size)])
 scores = {"GD-GLN": network.decision_function(grid)}
 for name, problem in problems.items():
     scores[name] = problem.decision_function(solutions[name].weights, grid)
-cells = np.unique(gates.contexts_of(grid), axis=0, return_inverse=True)[1].reshape(u.shape)
+regions = np.unique(gates.contexts_of(grid), axis=0, return_inverse=True)[1].reshape(u.shape)
 
 # %%
-# Blue is class +1, orange class −1; the thin grey lines are the hyperplanes. The boundary is straight within a cell
-# and may jump between cells, for the weights of each unit change at its hyperplane.
+# Blue is class +1, orange class −1; the thin grey lines are the hyperplanes. The boundary is straight within a
+# region and may jump between regions, because the weights of each unit change at its hyperplane.
 
 import matplotlib.pyplot as plt
 from matplotlib.colors import ListedColormap
@@ -71,10 +71,10 @@ def draw_hyperplanes(ax, **style):
 
 
 figure, axes = plt.subplots(2, 2, figsize=(9, 7.2), sharex=True, sharey=True)
-shades = np.random.default_rng(1).permutation(cells.max() + 1)[cells]
+shades = np.random.default_rng(1).permutation(regions.max() + 1)[regions]
 axes[0, 0].pcolormesh(u, v, shades, cmap="Greys", alpha=0.35, rasterized=True)
 draw_hyperplanes(axes[0, 0], colors="0.25", linewidths=1.2)
-axes[0, 0].set_title(f"8 hyperplanes cut the plane into {cells.max() + 1} cells")
+axes[0, 0].set_title(f"8 hyperplanes cut the plane into {regions.max() + 1} regions")
 for ax, (name, values) in zip(axes.flat[1:], scores.items(), strict=True):
     ax.pcolormesh(u, v, (values > 0).reshape(u.shape), cmap=ListedColormap(["#F6D3BD", "#C2DDEE"]), rasterized=True)
     draw_hyperplanes(ax, colors="0.55", linewidths=0.6)

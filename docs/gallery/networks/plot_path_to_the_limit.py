@@ -3,12 +3,12 @@ The path of gradient descent to the SVM
 =======================================
 
 Theorem 3.1 of Lippl, Abbott & Chung (2022): if gradient descent on a network with given contexts converges in
-direction, it is to a stationary point of a margin problem; for a two-layer GLN that is SVM-GLN's (Proposition B.8). Two
-numbers say how far a network with effective weights W has come, both from the certified optimum:
+direction, it converges to a stationary point of a margin problem. For a two-layer GLN that problem is SVM-GLN
+(Proposition B.8). Two numbers measure the distance of a network with effective weights W from the certified optimum:
 
 .. math:: \\frac{\\|W\\| / \\min_i y_i (\\Phi W)_i}{\\text{optimum}} \\ge 1, \\qquad \\cos(W, W_{\\text{SVM}}) \\le 1
 
-Plain gradient descent approaches the limit like 1/log t. Steps scaled by 1/loss, with momentum, get there.
+Plain gradient descent approaches the limit like 1/log t. Steps scaled by 1/loss, with momentum, reach it.
 """
 
 # %%

@@ -2,9 +2,9 @@
 Three classes with shared or separate units
 ===========================================
 
-Softmax descent on a network of several outputs is seen to tend to a margin problem of all classes at once. Which one
-depends on what the outputs share: with units of their own the norm is a group lasso, with shared units a sum of
-nuclear norms. Both can be solved with a certificate, and held against the networks themselves."""
+In experiments, gradient descent on the softmax loss converges to a margin problem over all classes. Its norm depends on
+the network: a group lasso if every output has separate units, a sum of nuclear norms if the outputs share them. This
+script solves both with a certificate and compares them with trained networks."""
 
 # %%
 # Sixty points in three clusters, and a constant.
@@ -32,9 +32,8 @@ for name, solution in solutions.items():
     print(f"{name}: {solution}")
 
 # %%
-# Two networks over these gates: of units for each output, and of three units, one for each class, behind every gate.
-# Their ½‖w‖² over the least margin is never below the certified bound of their problem, and in the limit it is next to
-# it.
+# Two networks over these gates: one with separate units for each output, one with three shared units behind every gate.
+# ½‖w‖² divided by the minimum margin is never below the certified bound of their problem, and close to it in the limit.
 
 behind = FunctionContexts(lambda X: np.tile(gates.contexts_of(X), (1, 3)), 2).fit(X)
 networks = {
@@ -47,8 +46,8 @@ for name, network in networks.items():
     print(f"{name}: limit of descent {norm:.4f}, {norm / solutions[name].lower_bound:.4f} times the certified bound")
 
 # %%
-# What they decide: above the certified answers, below the limits of descent. They differ between the clusters: two of
-# the gates are the same for all sixty points, and nothing says which of them gets the weights.
+# Top: the certified solutions. Bottom: the limits of descent. They differ between the clusters, because two of the
+# gates agree on all sixty points and the problem does not determine which of them gets the weights.
 
 import matplotlib.pyplot as plt
 

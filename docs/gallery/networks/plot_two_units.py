@@ -9,8 +9,8 @@ second on the sign of x₂; together they make a linear predictor for each of th
 """
 
 # %%
-# Points in the square, labelled by a linear function in each quadrant that obeys eq. 16; those near a boundary are left
-# out. ``restore`` gives the gates their hyperplanes, x₁ = 0 and x₂ = 0.
+# Points in the square, labelled by a linear function in each quadrant that satisfies eq. 16. Points near a boundary are
+# omitted. ``restore`` gives the gates their hyperplanes, x₁ = 0 and x₂ = 0.
 
 import numpy as np
 
@@ -26,7 +26,7 @@ kept = np.abs(scores) > 0.12
 X, y = points[kept], np.sign(scores[kept])
 
 # %%
-# The limit of gradient descent: SVM-GLN. Its weights ζ are those of the units, two rows of contexts for each.
+# The limit of gradient descent is SVM-GLN. Its weights ζ have one row for each context of each unit.
 
 problem = svm_gln(X, y, gates)
 solution = solve(problem)
@@ -35,7 +35,7 @@ beta = np.array([[solution.weights[a] + solution.weights[2 + b] for b in (0, 1)]
 print("eq. 16 holds to", np.abs(beta[1, 0] - beta[1, 1] - beta[0, 0] + beta[0, 1]).max())
 
 # %%
-# Above the contexts and the data, below what the units and the network put out; white is 0.
+# Top: the contexts and the data. Bottom: the outputs of the units and of the network; white is 0.
 
 import matplotlib.pyplot as plt
 

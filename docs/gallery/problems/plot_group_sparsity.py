@@ -2,11 +2,11 @@
 Sparsity of units
 =================
 
-The norm of SVM-GLN, :math:`\\sum_h \\|\\zeta_h\\|_2`, is a group lasso with one group per unit: it has corners where a
-whole unit is zero, and its solution uses some units only. The Frobenius norm
-:math:`(\\sum_h \\|\\zeta_h\\|_2^2)^{1/2}` has no corners there, and its solution uses all.
+The norm of SVM-GLN, :math:`\\sum_h \\|\\zeta_h\\|_2`, is a group lasso with one group per unit: it is not smooth where
+a whole unit is zero, so its solution uses only some units. The Frobenius norm
+:math:`(\\sum_h \\|\\zeta_h\\|_2^2)^{1/2}` is smooth there, and its solution uses all units.
 
-That the errors below favour the sparse solution is this split's: :doc:`the means over MNIST </findings>` do not.
+On this split the sparse solution has the lower error. :doc:`Means over MNIST </findings>` do not confirm that.
 """
 
 # %%

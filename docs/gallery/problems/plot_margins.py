@@ -2,18 +2,18 @@
 Hard and soft margins
 =====================
 
-A hard margin asks :math:`y_i (\\Phi W)_i \\ge 1` of every sample. At the solution the samples that carry it, those with
-λ_i > 0, have a margin of exactly 1: the support vectors. A soft margin sells slack at the price C,
+A hard margin requires :math:`y_i (\\Phi W)_i \\ge 1` for every sample. The samples with λ_i > 0, the support vectors,
+have a margin of exactly 1 at the solution. A soft margin penalises violations with C,
 
 .. math:: \\text{minimise} \\quad \\|W\\| + C \\sum_i \\max(0,\\ 1 - y_i (\\Phi W)_i)
 
-and some samples fall below 1, or below 0. The norm is not squared, as it is in most textbooks: where C is small, W = 0
-is the exact solution.
+and some margins are below 1, or negative. Unlike in most textbooks the norm is not squared, so W = 0 is the exact
+solution for small C.
 """
 
 # %%
-# 500 digits and SVM-GLN with 20 units. ``margin_path`` solves the soft margin at several prices, each from the solution
-# before it.
+# 500 digits and SVM-GLN with 20 units. ``margin_path`` solves the soft margin for several C, each from the previous
+# solution.
 
 import numpy as np
 
@@ -31,7 +31,7 @@ for C, solution in zip(prices, path, strict=True):
     )
 
 # %%
-# Samples on the margin, below it and on the wrong side, for all but the first price, at which all weights are zero.
+# Samples on the margin, below it and misclassified, for all C but the smallest, for which all weights are zero.
 
 import matplotlib.pyplot as plt
 
@@ -55,7 +55,7 @@ axes[-1].set_xlabel(r"margin $y_i\,(\Phi W)_i$")
 plt.show()
 
 # %%
-# One solution is drawn in a line, on axes of your own or new ones: its margins, and the lengths of its gates' weights.
+# ``plot_margins`` and ``plot_gates`` draw one solution on given or new axes: margins, and norms of the gates' weights.
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3))
 path[2].plot_margins(axes[0])

@@ -6,14 +6,14 @@ If no weights W give every sample a positive margin, there are λ ≥ 0, not all
 
 .. math:: \\Phi^\\top (\\lambda \\circ y) = 0
 
-and such a λ is a proof (Farkas): every W has :math:`\\sum_i \\lambda_i y_i (\\Phi W)_i = 0`, so that not all margins
-:math:`y_i (\\Phi W)_i` are positive. With 0/1 gates and a constant input it can be seen: in each context of each unit
-the λ-weighted samples of both classes have the same mass and the same centre.
+Such a λ is a proof (Farkas): every W has :math:`\\sum_i \\lambda_i y_i (\\Phi W)_i = 0`, so not all margins :math:`y_i
+(\\Phi W)_i` are positive. With 0/1 gates and a constant input the proof is visible: in each context of each unit the
+λ-weighted samples of both classes have the same mass and the same centre.
 """
 
 # %%
-# A checkerboard of three by three fields with two hyperplanes on it, one per unit. ``solve`` finds that nothing
-# separates and returns the λ, which it checked in the original coordinates.
+# A checkerboard of three by three fields and two hyperplanes, one per unit. ``solve`` finds that no weights separate
+# the samples, and returns a verified λ.
 
 import numpy as np
 
@@ -28,8 +28,8 @@ solution = solve(svm_gln(X, y, gates))
 print(solution)
 
 # %%
-# Φᵀ(λ∘y) = 0 for the constant input says that the masses of the two classes agree, context by context; for the other
-# inputs it says that their centres agree.
+# For the constant input, Φᵀ(λ∘y) = 0 means that the masses of the two classes agree in every context. For the other
+# inputs it means that their centres agree.
 
 weights = solution.dual  # sums to 1
 sides = gates.transform(X).T > 0
@@ -40,7 +40,7 @@ for name, side in zip(("unit 1, left", "unit 1, right", "unit 2, below", "unit 2
 
 # %%
 # The solver's λ uses all samples. A vertex of the linear program λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = 0 is a smaller proof.
-# ``certify`` judges any weights and λ, wherever they come from.
+# ``certify`` verifies any weights and λ, whatever their source.
 
 from scipy.optimize import linprog
 
@@ -54,8 +54,8 @@ few = np.flatnonzero(proof.dual)
 print(f"{len(few)} samples prove it, in rational arithmetic: {not proof.separable}")
 
 # %%
-# Left: the solver's λ as areas, with the four centres of either class: class +1 a ring, dashed for unit 2, and class −1
-# a square within it. Right: four samples of one cell are enough, for the segments between equal labels cross.
+# Left: the solver's λ as areas, with the four centres of each class: rings for class +1 (dashed for unit 2), squares
+# for class −1. Right: four samples of one region suffice, because the segments between equal labels cross.
 
 import matplotlib.pyplot as plt
 
@@ -90,5 +90,5 @@ for number, side in enumerate(sides):
 for sign, look in LOOK.items():
     axes[1].plot(*points[few[y[few] == sign]].T, color=look["color"], linewidth=1.5)
 axes[0].set_title("The solver's λ (areas): the centres of the classes agree")
-axes[1].set_title(f"A proof by {len(few)} samples of one cell: the segments cross")
+axes[1].set_title(f"A proof by {len(few)} samples of one region: the segments cross")
 plt.show()

@@ -2,10 +2,9 @@
 Gated linear features on a line
 ===============================
 
-The whole of the toolkit in one dimension. Gates g(x) open and close as x moves; the features
-:math:`\\Phi(x) = g(x) \\otimes (x, 1)` hold a copy of the input for every open gate, so that
-:math:`f(x) = \\langle W, \\Phi(x) \\rangle` is a straight line between the gates' steps. The margin problem asks for
-the smallest W with :math:`y_i f(x_i) \\ge 1`.
+In one dimension every part is visible. Gates g(x) open and close as x changes. The features :math:`\\Phi(x) = g(x)
+\\otimes (x, 1)` contain a copy of the input for every open gate, so :math:`f(x) = \\langle W, \\Phi(x) \\rangle` is
+linear between the steps of the gates. The margin problem finds the smallest W with :math:`y_i f(x_i) \\ge 1`.
 """
 
 # %%
@@ -22,7 +21,7 @@ steps = np.array([-1.0, 0.6, 2.6])
 gates = HyperplaneGates.from_hyperplanes([[1.0, 0.0]] * 3, steps, contexts=2)
 
 # %%
-# ``callback`` sees the bounds between which the optimum lies after every iteration.
+# ``callback`` receives a lower and an upper bound on the optimum after every iteration.
 
 bounds = []
 problem = svm_gln(task.X_train, task.y_train, gates)
@@ -31,8 +30,8 @@ print(solution)
 print(np.linalg.norm(solution.weights.reshape(3, -1), axis=1).round(4), "= ‖ζ_h‖ of the three units")
 
 # %%
-# Top: the open side of each unit's step. Middle: f and the samples; all lie outside of the grey band, and the
-# support vectors (ringed) on its edge. Bottom: the bounds; there is no upper one until some W separates.
+# Top: the open side of each unit's step. Middle: f and the samples; all lie outside the grey band, and the
+# support vectors (ringed) on its edge. Bottom: the bounds. There is no upper bound until some W separates the samples.
 
 import matplotlib.pyplot as plt
 

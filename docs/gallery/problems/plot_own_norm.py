@@ -2,13 +2,13 @@
 A custom norm
 =============
 
-Which weights are smallest depends on the norm, and a norm is a function: ``ExpressionNorm`` takes any that CVXPY can
-write. Here a linear classifier tells threes from eights in images of 8 × 8 pixels, under three norms: the Frobenius
-norm, the sum of absolute values, and one that charges for differences between neighbouring pixels.
+``ExpressionNorm`` accepts any norm that can be written in CVXPY. Here a linear classifier separates threes from eights
+in images of 8 × 8 pixels under three norms: the Frobenius norm, the sum of absolute values, and one that penalises
+differences between neighbouring pixels.
 """
 
 # %%
-# Threes and eights among the digits. One gate that is always open is the linear model.
+# The threes and eights of the digits. A single gate that is always open gives the linear model.
 
 import cvxpy as cp
 import numpy as np
@@ -20,8 +20,8 @@ task = load_binary("digits", train_size=200, positive=[3], negative=[8])
 gate = ConstantGate().fit(task.X_pool)
 
 # %%
-# W is a CVXPY expression of shape (k, d), here (1, 65); its last entry belongs to the constant input. A formula for the
-# dual norm, where there is one, makes the lower bound free of any solver's word; without it CLARABEL computes it.
+# W is a CVXPY expression of shape (k, d), here (1, 65); its last entry belongs to the constant input. With a formula
+# for the dual norm the lower bound does not depend on a solver. Without one CLARABEL computes the dual norm.
 
 
 def smooth(W):
@@ -43,7 +43,7 @@ for name, norm in norms.items():
     print(f"{norm!r:32} {solution.status.name}  {solution.solver:8}  gap {solution.gap:.0e}")
 
 # %%
-# The weights of the pixels: blue speaks for a three, orange for an eight.
+# The weights of the pixels: blue indicates a three, orange an eight.
 
 import matplotlib.pyplot as plt
 from matplotlib.colors import LinearSegmentedColormap

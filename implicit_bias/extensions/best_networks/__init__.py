@@ -1,4 +1,4 @@
-"""The best two-layer ReLU network and the best gated chains, with proof; bounds on the margins of deep networks."""
+"""Certified best two-layer ReLU networks and gated chains, and bounds on the margins of deep gated networks."""
 
 from implicit_bias._utils.lazy import attach
 

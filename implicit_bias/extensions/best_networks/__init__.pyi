@@ -1,4 +1,4 @@
-"""The public names of `implicit_bias.extensions.best_networks`."""
+"""Public names of `implicit_bias.extensions.best_networks`."""
 
 from .arrangement import Arrangement as Arrangement
 from .arrangement import activation_patterns as activation_patterns

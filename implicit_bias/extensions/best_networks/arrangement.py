@@ -1,4 +1,4 @@
-"""All activation patterns of a ReLU unit on given samples: the cells of an arrangement of hyperplanes, exactly."""
+"""Exact enumeration of the activation patterns of a ReLU unit: the cells of an arrangement of hyperplanes."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, check_size
 
-#: Signs (rays × cells about a ray × samples) up to which cells are listed.
-LARGEST_LIST = 200_000_000
-#: Products of a ray with a sample below this share of their terms' sizes are computed again in whole numbers.
+#: Largest number of signs (rays × cells around a ray × samples) to enumerate.
+MAX_SIGNS = 200_000_000
+#: Size of a product of a ray with a sample, relative to its terms, below which it is recomputed in integers.
 DOUBTFUL = 1e-9
-#: So are products below this size, because digits of their factors may have vanished.
+#: Absolute size below which such a product is recomputed, because its factors may have underflowed.
 VANISHING = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """The cells into which the hyperplanes ⟨u, x_i⟩ = 0 of n samples cut the space of a unit's weights u.
+    """Cells of the arrangement of the hyperplanes ⟨u, x_i⟩ = 0 of n samples in the space of a unit's weights u.
 
     Attributes
     ----------
     patterns : array of bool, shape (P, n)
         1(⟨u, x_i⟩ ≥ 0) for u inside each cell.
     walls : array of bool, shape (P, n)
-        Samples, one for each hyperplane, whose half-spaces ±⟨u, x_i⟩ ≥ 0 are the closed cell; in rank 5 and above a few
-        may be there that are not needed.
+        Samples, at most one for each hyperplane, whose half-spaces ±⟨u, x_i⟩ ≥ 0 intersect in the closed cell. A few
+        may be redundant in rank 5 and above.
 
     >>> from implicit_bias.extensions.best_networks import activation_patterns
     >>> activation_patterns([[1.0, 0.0], [0.0, 1.0]]).walls.all()
@@ -46,15 +46,15 @@ class Arrangement:
 
 
 def activation_patterns(X: Any) -> Arrangement:
-    """Every pattern D = 1(Xu ≥ 0) that u takes on an open set, exactly: no cell is missed or counted twice.
+    """Enumerate the patterns D = 1(Xu ≥ 0) of all open sets of u, exactly: no cell is missed or repeated.
 
-    With m distinct hyperplanes in general position and X of rank r there are 2 Σ_{k<r} C(m−1, k) (Cover 1965), in
-    degenerate position fewer. Patterns of u on hyperplanes are not listed: their cones are faces of the closed cells'.
-    Samples on one line through 0 share a hyperplane; for a sample of zeros 0 ≥ 0 is true.
+    For m distinct hyperplanes in general position and X of rank r there are 2 Σ_{k<r} C(m−1, k) patterns (Cover 1965),
+    otherwise fewer. Patterns that occur only on hyperplanes are omitted: their cones are faces of closed cells. Samples
+    on one line through 0 share a hyperplane. For a sample of zeros, 0 ≥ 0 is true.
 
-    A cell of rank r has extreme rays, each orthogonal to r − 1 independent samples. Every ray is found, the signs of
-    all samples there, and by recursion the cells about it, which those samples decide whose hyperplanes hold it. Signs
-    that rounding leaves in doubt are taken in whole numbers.
+    A cell of rank r has extreme rays, each orthogonal to r − 1 independent samples. The method enumerates all rays with
+    the signs of all samples there. Around each ray, the samples whose hyperplanes contain it determine the cells, which
+    are found by recursion. Signs that rounding leaves in doubt are computed in integers.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def activation_patterns(X: Any) -> Arrangement:
     Raises
     ------
     InputError
-        For bad arrays, or more cells than can be listed: rank 3 takes 350 samples, rank 4 takes 90.
+        If the array is invalid or has too many cells. About 350 samples of rank 3, or 90 of rank 4, are possible.
 
     Examples
     --------
@@ -93,20 +93,19 @@ def activation_patterns(X: Any) -> Arrangement:
 
 
 def _check(m: int, rank: int) -> None:
-    """Refuse more cells than can be listed."""
     pairs = 2 * math.comb(m, max(rank - 1, 0)) * 2 ** (rank - 1) * m
-    if pairs > LARGEST_LIST:
+    if pairs > MAX_SIGNS:
         raise InputError(
-            f"{m} samples of rank {rank} have too many activation patterns to list; take fewer samples or inputs, or "
-            "best_network, which generates those that matter"
+            f"{m} samples of rank {rank} have too many activation patterns to enumerate; use fewer samples or inputs, "
+            "or best_network, which generates only the patterns it needs"
         )
     check_size(pairs, "the activation patterns")
 
 
 def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
-    """The distinct lines through 0 and the samples as whole numbers without a common factor, first entry positive.
+    """Return the distinct lines through 0 and a sample, as coprime integers with a positive first nonzero entry.
 
-    And the line of each sample (n,), and on which side of 0 of it the sample lies: −1, 1, or 0 for a sample of zeros.
+    Also return the line of each sample (n,) and the sign of its multiple: −1, 1, or 0 for a sample of zeros.
     """
     known: dict[tuple[int, ...], int] = {}
     line_of, side = np.zeros(len(X), dtype=np.int64), np.zeros(len(X), dtype=np.int64)
@@ -121,12 +120,12 @@ def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
 
 
 def _floats(lines: list[Any]) -> Array:
-    """Whole numbers (m, r) in units of each line's largest."""
+    """Divide the integers of each line by the largest; return floats (m, r)."""
     return np.array([[value / max(map(abs, line)) for value in line] for line in lines])
 
 
 def _independent(lines: list[Any]) -> Iterator[int]:
-    """Columns that span all columns, one by one, by exact elimination."""
+    """Yield a maximal set of linearly independent columns, by exact elimination."""
     rows = [[Fraction(value) for value in line] for line in lines]
     for column in range(len(rows[0])):
         pivot = next((row for row in rows if row[column]), None)
@@ -141,9 +140,9 @@ def _independent(lines: list[Any]) -> Iterator[int]:
 
 
 def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of a cell and one of its extreme rays, of m distinct lines of rank r, r entries each.
+    """Enumerate all pairs of a cell and one of its extreme rays, for m distinct lines of rank r with r entries each.
 
-    Which lines are positive in the cell (N, m), and which hyperplanes hold the ray (N, m).
+    Return which lines are positive in the cell (N, m), and which hyperplanes contain the ray (N, m).
     """
     m, rank = len(lines), len(lines[0])
     if rank == 1:
@@ -152,27 +151,28 @@ def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     positive, on = [], []
     for count in np.unique((signs == 0).sum(axis=1)):
         group = np.flatnonzero((signs == 0).sum(axis=1) == count)
-        # About a ray on no more hyperplanes than it needs, their samples take all signs.
+        # Around a ray on only r − 1 hyperplanes, their samples take all signs.
         simple = count == rank - 1
         for part in [group] if simple else group[:, None]:
-            held = np.nonzero(signs[part] == 0)[1].reshape(len(part), -1)
-            local = np.array([*itertools.product((False, True), repeat=rank - 1)]) if simple else _about(lines, held[0])
+            through = np.nonzero(signs[part] == 0)[1].reshape(len(part), -1)
+            all_signs = itertools.product((False, True), repeat=rank - 1)
+            local = np.array([*all_signs]) if simple else _around(lines, through[0])
             cells = np.repeat((signs[part] > 0)[:, None], len(local), axis=1)
-            np.put_along_axis(cells, np.broadcast_to(held[:, None], (*cells.shape[:2], count)), local[None], axis=2)
+            np.put_along_axis(cells, np.broadcast_to(through[:, None], (*cells.shape[:2], count)), local[None], axis=2)
             positive.append(cells.reshape(-1, m))
             on.append(np.repeat(signs[part] == 0, len(local), axis=0))
     return np.concatenate(positive), np.concatenate(on)
 
 
-def _about(lines: list[list[int]], held: np.ndarray) -> np.ndarray:
-    """The distinct signs, as positive or not, of lines that are orthogonal to one ray."""
-    own = [lines[i] for i in held]
+def _around(lines: list[list[int]], through: np.ndarray) -> np.ndarray:
+    """Return the distinct sign patterns, True for positive, of the lines `through` that are orthogonal to a ray."""
+    own = [lines[i] for i in through]
     columns = [*_independent(own)]
     return _distinct(_cells([[line[c] for c in columns] for line in own])[0])[0]
 
 
 def _rays(lines: list[list[int]]) -> np.ndarray:
-    """The signs of all samples (N, m) at both ends of each line that r − 1 independent hyperplanes share."""
+    """Return the signs of all samples (N, m) on both rays of each intersection of r − 1 independent hyperplanes."""
     F = _floats(lines)
     subsets = np.array([*itertools.combinations(range(len(lines)), F.shape[1] - 1)])
     rays, sizes = _normals(F[subsets], -1), _normals(np.abs(F)[subsets], 1)
@@ -191,15 +191,16 @@ def _rays(lines: list[list[int]]) -> np.ndarray:
                 product = sum(a * b for a, b in zip(whole, lines[i], strict=True))
                 signs[row, i] = (product > 0) - (product < 0)
     signs = signs[spans]
-    # The hyperplanes through a ray identify it.
+    # The hyperplanes that contain a ray identify its line.
     once = np.unique(np.packbits(signs == 0, axis=1), axis=0, return_index=True)[1]
     return np.concatenate([signs[once], -signs[once]])
 
 
 def _normals(A: np.ndarray, alternate: int) -> np.ndarray:
-    """The vector orthogonal to r − 1 rows (…, r − 1, r), by minors; `alternate` 1 in place of −1: its terms' sizes.
+    """Return the vector orthogonal to r − 1 rows (…, r − 1, r), by minors with alternating signs.
 
-    Minors of the first rows serve those of one more: r 2^r products, and not r!.
+    With `alternate` = 1 instead of −1, return the permanents, which bound the terms' sizes. Minors of the first rows
+    are reused for one row more, so that the number of products is r 2^r, not r!.
     """
     r = A.shape[-1]
     minors: dict[tuple[int, ...], Any] = {(): np.ones(A.shape[:-2], A.dtype)}
@@ -212,11 +213,11 @@ def _normals(A: np.ndarray, alternate: int) -> np.ndarray:
             for columns in itertools.combinations(range(r), row + 1)
         }
     rest = [minors[(*range(c), *range(c + 1, r))] for c in range(r)]
-    # Whole numbers of any size stay objects.
+    # Integers of any size stay objects.
     return np.stack([np.asarray(alternate**c * minor, A.dtype) for c, minor in enumerate(rest)], axis=-1)
 
 
 def _distinct(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows of truth values, and which of them each is."""
+    """Return the distinct rows of truth values, and the index of each row among them."""
     _, first, which = np.unique(np.packbits(cells, axis=1), axis=0, return_index=True, return_inverse=True)
     return cells[first], which.ravel()

@@ -1,4 +1,4 @@
-"""How large the margins of a deep gated network can be, whatever its weights: a certified bound for every depth."""
+"""Certified bound on the margins of a deep gated network with fixed gates, for any depth and all weights."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MarginBound:
-    """What `margin_bound` found: no weights behind these gates have larger margins for their size.
+    """Certified bound on the margins of all networks with given gates, relative to their norm (`margin_bound`).
 
     Attributes
     ----------
     lower_bound : float
         B with (‖w‖²/L)^{L/2} / min_i y_i f_w(x_i) ≥ B for all weights w of the network that separate the samples.
     objective : float
-        The least Σ_p ‖ζ_p‖_* / min margin that was found, of weights that the paths do not share: B is at most this.
+        Upper bound of B: Σ_p ‖ζ_p‖_* over the smallest margin of `weights`, for which paths do not share weights.
     dual : array, shape (n,)
-        λ ≥ 0 that proves the bound: B is at most Σλ / max_p ‖G_p‖, in exact arithmetic.
+        λ ≥ 0 that proves the bound: B ≤ Σλ / max_p ‖G_p‖ in exact arithmetic.
     weights : array, shape (paths, outer contexts, contexts, d)
-        The ζ of `objective`, each path's own.
+        ζ_p of each path p in the relaxed problem.
     degree : int
         L.
 
@@ -48,18 +48,23 @@ class MarginBound:
     degree: int
 
     def ratio(self, network: GatedNetwork, X: Any, y: Any) -> float:
-        """(‖w‖²/L)^{L/2} / min_i y_i f_w(x_i) of a network with these gates, over the bound: 1 is proved to be optimal.
+        """Return (‖w‖²/L)^{L/2} / min_i y_i f_w(x_i) of a network with these gates, divided by the lower bound.
 
-        Infinity if it does not separate the samples. Raises InputError for a GLN whose readout bias is not 0.
+        A ratio of 1 proves that the network is optimal. The ratio is infinite if it does not separate the samples.
+
+        Raises
+        ------
+        InputError
+            If a GLN has a readout bias other than 0.
         """
         if any(bias.any() for bias in network.readout_biases()):
-            raise InputError("the bound is for networks without a readout bias; set it to 0, as descend_to_limit does")
+            raise InputError("the bound requires a readout bias of 0; set it to 0, as descend_to_limit does")
         margin = float((as_signs(y, len(X)) * network.decision_function(X)).min())
         size = (network.norm() ** 2 / self.degree) ** (self.degree / 2)
         return size / margin / self.lower_bound if margin > 0 else np.inf
 
     def decision_function(self, network: GatedNetwork, X: Any) -> Array:
-        """The outputs (n,) of the relaxed problem's weights behind the network's gates."""
+        """Return the outputs (n,) of the relaxed problem's weights with the gates of `network`."""
         X = as_floats(X, "X", 2)
         outer, first = _gates(network, X)
         outputs = np.zeros(len(X))
@@ -71,44 +76,41 @@ class MarginBound:
 
 
 def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> MarginBound | None:
-    """A lower bound on the weights' norm that margins of 1 need, for gates as they are: ours, for any depth L.
+    """Bound from below the norm of all weights with margins of 1, for a network of any depth L with fixed gates.
 
-    Theorem 3.1 promises a stationary point of min ½‖w‖² s.t. y_i f_w(x_i) ≥ 1, which is not convex in w for L > 2, nor
-    in any other coordinates that we know. With the gates fixed f_w sums over paths p = (h_1, …), a unit a gated layer,
+    If the direction of the weights converges, Theorem 3.1 of Lippl, Abbott & Chung (section 3.2) places it at a
+    stationary point of min ‖w‖² subject to y_i f_w(x_i) ≥ 1. For L > 2 this problem is not convex in w. This bound on
+    its global optimum is ours; the page "The limit" derives it.
 
-        f_w(x) = Σ_p Σ_c Π_l 1(c_{h_l}(x) = c_l) ⟨ζ_{p,c}, x⟩,    ‖ζ_p‖_F = Π_l ‖W^{(l)}_{h_l ·, h_{l−1}}‖_F,
+    For fixed gates, f_w sums over paths p with one unit per gated layer. ζ_p is the outer product of the weights along
+    a path over their contexts, a matrix of rank one: outer contexts by first contexts and inputs. For all λ ≥ 0,
 
-    for ζ_p is the outer product of each layer's weights over its contexts. The sum over all paths is a product of
-    matrices of norms, at most that of their Frobenius norms, and means of squares exceed those of products:
+        Σ_p ‖ζ_p‖_* ≤ (‖w‖²/L)^{L/2},    min_i y_i f_w(x_i) Σλ ≤ Σ_p ⟨ζ_p, G_p⟩ ≤ max_p ‖G_p‖ · (‖w‖²/L)^{L/2}
 
-        Σ_p ‖ζ_p‖_F ≤ Π_l ‖W^{(l)}‖_F ≤ (‖w‖²/L)^{L/2}
-
-    As a matrix of the outer layers' contexts by those of the first (and inputs) ζ_p has rank one: ‖ζ_p‖_F is its
-    nuclear norm. For all λ ≥ 0, with G_p = Σ_i λ_i y_i 1(…) x_i of that shape and ‖·‖ the spectral norm, therefore
-
-        min_i y_i f_w(x_i) Σλ ≤ Σ_i λ_i y_i f_w(x_i) = Σ_p ⟨ζ_p, G_p⟩ ≤ max_p ‖G_p‖ · (‖w‖²/L)^{L/2}
-
-    The best λ solves the dual of min Σ_p ‖ζ_p‖_* s.t. margins ≥ 1, paths sharing nothing. For one gated layer this is
-    SVM-GLN (SVM-LC), and the bound is attained. For two it is the best that weights λ can prove: one path alone attains
-    the second inequality. It is a margin problem over the gates of all paths in the `NuclearNorm`, and the bound is the
-    lower one of its certificate, which counts its own rounding.
+    with G_p = Σ_i λ_i y_i 1(…) x_i, where 1(…) are the path's gates, and the spectral norm ‖·‖. The best λ solves the
+    dual of min Σ_p ‖ζ_p‖_* subject to margins ≥ 1, where paths share no weights. This is a margin problem over the
+    gates of all paths with the `NuclearNorm`; the lower bound is that of its certificate. For one gated layer it is
+    SVM-GLN (SVM-LC), and the bound is attained. For two, no λ proves a better bound: one path attains the last
+    inequality.
 
     Parameters
     ----------
     network : GatedLinearNetwork, FrozenReLUNetwork or ReLUNetwork
-        Its gates only; of a ReLU network the present ones, and the bound is one for weights with that pattern alone.
+        Only its gates are used. For a ReLU network they are the current ones, and the bound holds for weights with the
+        same activation patterns.
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     tol : float
-        Relative distance of bound and objective that is asked for.
+        Relative gap between bound and objective at which the solver stops.
 
     Returns
     -------
-    MarginBound, or None if paths with weights of their own, and hence the network, cannot separate the samples.
+    MarginBound or None
+        None if not even paths with separate weights can separate the samples.
 
     Raises
     ------
     InputError
-        For bad arrays and other networks.
+        If arrays are invalid or the network is of another kind.
 
     Examples
     --------
@@ -141,10 +143,10 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
-    """The gates of all paths through the outer layers (n, paths, contexts), and of the first (n, H, K)."""
+    """Return the gates of all paths through the outer layers (n, paths, contexts), and of the first (n, H, K)."""
     found = network.layer_gates(X) if hasattr(network, "layer_gates") else None
     if found is None:
-        raise InputError(f"margin_bound takes a GLN or a ReLU network with one output, not {type(network).__name__}")
+        raise InputError(f"network must be a GLN or a ReLU network with one output, not {type(network).__name__}")
     first, *others = found
     outer = np.ones((len(X), 1, 1))
     for values in others:

@@ -1,4 +1,4 @@
-"""Parts that long searches share: checks of their arguments, and one loop with a time limit and Ctrl-C."""
+"""Argument checks of the searches, and their loop with a time limit and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ Progress = Callable[[dict[str, float]], None]
 def search_arguments(
     X: Any, y: Any, max_seconds: float | None, progress: Progress | None
 ) -> tuple[Array, Array, float]:
-    """Return inputs (n, d), labels −1 and +1 (n,) and the time limit after checking what searches have in common.
-
-    >>> search_arguments([[1.0], [2.0]], [1, -1], None, None)[2]
-    inf
-    """
+    """Check the arguments that all searches share; return inputs (n, d), labels ±1 (n,) and the time limit."""
     X = as_floats(X, "X", 2)
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     y = as_signs(y, len(X))
@@ -34,10 +30,9 @@ def search_arguments(
 def run_with_limits(
     steps: Iterable[dict[str, float]], count: str, max_seconds: float, progress: Progress | None
 ) -> tuple[str, pd.DataFrame]:
-    """Take all steps; return 'max_seconds' or 'interrupted' if that ended them, else '', and a table, a row a step.
+    """Run all steps; return why they ended early, if they did, and a table with a row for each step.
 
-    >>> run_with_limits([{"gap": 0.5}, {"gap": 0.1}], "round", 1e-9, None)[0]
-    'max_seconds'
+    The first value is 'max_seconds', 'interrupted', or '' if all steps ran.
     """
     begin, rows, end = time.perf_counter(), list[dict[str, float]](), ""
     with Interruptible() as run:

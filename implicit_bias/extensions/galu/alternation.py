@@ -1,4 +1,6 @@
-"""Vector outputs over one layer of gated units, by alternate convex search."""
+"""Vector outputs on one layer of gated linear units, by alternate convex search."""
+
+from __future__ import annotations
 
 import time
 from collections.abc import Callable
@@ -14,17 +16,17 @@ from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import check_open
 from implicit_bias.features.gated import GatedFeatures, as_gated
 
-#: Added to a layer's normal matrix, against its mean diagonal: a layer that is not unique moves least.
+#: Added to the diagonal of the normal matrix, relative to its mean: selects the smallest step if several are optimal.
 SHIFT = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
 class Alternation:
-    """A layer A of k units, `hidden` (k, d), and a readout B of q outputs, `readout` (q, k); unit j has ‖a_j‖ = ‖b_j‖.
+    """Result of `alternate_convex_search`: A as `hidden` (k, d) and B as `readout` (q, k), with ‖a_j‖ = ‖b_j‖.
 
-    `loss` is (1/n)‖(G ∘ XAᵀ)Bᵀ − Y‖², and `history` the loss at the start and after every half step, which never rises.
-    `converged` is True if a whole step lowered the loss by less than `tol` of itself; else the steps ended, or Ctrl-C
-    came.
+    `loss` is (1/n)‖(G ∘ XAᵀ)Bᵀ − Y‖². `history` contains the losses at the start and after each half step, which never
+    rise. `converged` is True if the last step lowered the loss by at most the fraction `tol`; otherwise `steps` or
+    Ctrl-C ended the search.
     """
 
     hidden: Array = field(repr=False)
@@ -35,7 +37,7 @@ class Alternation:
     seconds: float
 
     def effective_weights(self) -> Array:
-        """W_cj = B_cj a_j, shape (q, k, d): output c is Φ W_c."""
+        """Return W_cj = B_cj a_j, shape (q, k, d); output c is Φ W_c."""
         return self.readout[:, :, None] * self.hidden
 
 
@@ -48,13 +50,12 @@ def alternate_convex_search(
     seed: int = 1,
     progress: Callable[[int, float], None] | None = None,
 ) -> Alternation:
-    """Lower (1/n)‖(G ∘ XAᵀ)Bᵀ − Y‖² over A for fixed B and over B for fixed A, in turn.
+    """Minimise (1/n)‖(G ∘ XAᵀ)Bᵀ − Y‖² alternately over A (k, d) and B (q, k).
 
-    Each half step is a convex problem, solved exactly: for A with the normal matrix (BᵀB ⊗ 11ᵀ) ∘ ΦᵀΦ (kd × kd, of
-    which ΦᵀΦ is formed once), for B on the hidden activations G ∘ XAᵀ (n × k). The loss never rises; the problem as a
-    whole is not convex, so that another seed may end elsewhere. Memory 16·(kd)² bytes.
-
-    Raises InputError for targets that do not fit the features, or values out of range.
+    Each half step solves a convex problem exactly. For A the normal matrix is (BᵀB ⊗ 11ᵀ) ∘ ΦᵀΦ (kd × kd), where ΦᵀΦ is
+    formed once. For B it is least squares on the hidden activations G ∘ XAᵀ (n × k). The loss never rises. The joint
+    problem is not convex, so the result depends on the seed. Memory: 16(kd)² bytes. Source: Fiat, Malach &
+    Shalev-Shwartz, first version, on outputs in R^{d'}; Gorski, Pfeuffer & Klamroth (2007).
 
     Parameters
     ----------
@@ -62,16 +63,17 @@ def alternate_convex_search(
         Inputs X (n, d) and gate values G (n, k).
     Y : array, shape (n, q), or (n,)
     steps : int
-        Most steps; each is one half step for A and one for B.
+        Maximum number of steps; each consists of a half step for A and one for B.
     tol : float
-        Relative fall of the loss, in a step, below which the search ends.
+        The search ends after a step that lowers the loss by at most this fraction.
     seed : int
-        Of the first A and B, N(0, 1/d) and N(0, 1/k); NumPy's PCG64.
+        Seed of NumPy's PCG64 for the initial A ~ N(0, 1/d) and B ~ N(0, 1/k).
     progress : callable(step, loss), optional
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, on outputs in R^{d'}; Gorski, Pfeuffer & Klamroth (2007).
+    Raises
+    ------
+    InputError
+        If targets do not fit the features, all features are zero, or a value is out of range.
 
     Examples
     --------
@@ -79,7 +81,7 @@ def alternate_convex_search(
     >>> from implicit_bias.extensions.galu import alternate_convex_search, least_squares
     >>> rng = np.random.default_rng(0)
     >>> features = GatedFeatures(rng.normal(size=(50, 4)), rng.integers(0, 2, size=(50, 6)))
-    >>> y = rng.normal(size=50)  # for one output the problem is least squares
+    >>> y = rng.normal(size=50)  # with one output the problem is least squares
     >>> abs(alternate_convex_search(features, y).loss - least_squares(features, y).loss) < 1e-6
     True
     >>> alternate_convex_search(features, rng.normal(size=(50, 3)), steps=20).effective_weights().shape
@@ -96,21 +98,20 @@ def alternate_convex_search(
     with Interruptible():
         for step in range(1, steps + 1):
             before = history[-1]
-            for half in (search.better_hidden, search.better_readout):
-                half(history[-1])
+            for improve in (search.improve_hidden, search.improve_readout):
+                improve(history[-1])
                 history.append(min(search.loss(), history[-1]))
             if progress is not None:
                 progress(step, history[-1])
             converged = before - history[-1] <= tol * before
             if converged:
                 break
-    loss = search.loss()
     seconds = time.perf_counter() - start
-    return Alternation(search.A, search.B, loss, np.array(history), converged, seconds)
+    return Alternation(search.A, search.B, search.loss(), np.array(history), converged, seconds)
 
 
 class _Search:
-    """The present layer A (k, d) and readout B (q, k), and how each is improved."""
+    """Current layer A (k, d) and readout B (q, k)."""
 
     def __init__(self, features: GatedFeatures, Y: Array, rng: np.random.Generator) -> None:
         self.features, self.Y = features, Y
@@ -121,16 +122,16 @@ class _Search:
     def activations(self) -> Array:
         return self.features.gate_values * (self.features.X @ self.A.T)
 
-    def missing(self) -> Array:
+    def residual(self) -> Array:
         return self.Y - self.activations() @ self.B.T
 
     def loss(self) -> float:
-        return float(length(self.missing())) ** 2 / self.features.n
+        return float(length(self.residual())) ** 2 / self.features.n
 
-    def better_hidden(self, loss: float) -> None:
-        """The best A for B, taken unless rounding makes it worse."""
+    def improve_hidden(self, loss: float) -> None:
+        """Minimise over A; keep the old A if rounding would raise the loss."""
         k, d = self.A.shape
-        slopes = (self.features.gate_values * (self.missing() @ self.B)).T @ self.features.X
+        slopes = (self.features.gate_values * (self.residual() @ self.B)).T @ self.features.X
         couplings = self.B.T @ self.B
         normal = (self.gram.reshape(k, d, k, d) * couplings[:, None, :, None]).reshape(k * d, k * d)
         normal[np.diag_indices(k * d)] += SHIFT * max(np.trace(normal) / (k * d), np.finfo(float).tiny)
@@ -141,14 +142,14 @@ class _Search:
         change = scipy.linalg.cho_solve(factor, slopes.ravel(), check_finite=False)
         self._take(loss, self.A + change.reshape(k, d), self.B)
 
-    def better_readout(self, loss: float) -> None:
-        """The best B for A, taken unless rounding makes it worse; then ‖a_j‖ = ‖b_j‖."""
-        change = scipy.linalg.lstsq(self.activations(), self.missing(), check_finite=False)[0]
+    def improve_readout(self, loss: float) -> None:
+        """Minimise over B; keep the old B if rounding would raise the loss. Then rescale to ‖a_j‖ = ‖b_j‖."""
+        change = scipy.linalg.lstsq(self.activations(), self.residual(), check_finite=False)[0]
         self._take(loss, self.A, self.B + change.T)
         sizes = np.linalg.norm(self.A, axis=1), np.linalg.norm(self.B, axis=0)
-        even = np.where((sizes[0] > 0) & (sizes[1] > 0), sizes[1] / np.where(sizes[0] > 0, sizes[0], 1.0), 1.0) ** 0.5
-        # The same network: its loss changes by rounding alone, which must not keep it as it is.
-        self.A, self.B = self.A * even[:, None], self.B / even
+        ratio = np.where((sizes[0] > 0) & (sizes[1] > 0), sizes[1] / np.where(sizes[0] > 0, sizes[0], 1.0), 1.0) ** 0.5
+        # Unconditional, because rescaling leaves the network unchanged and its loss up to rounding.
+        self.A, self.B = self.A * ratio[:, None], self.B / ratio
 
     def _take(self, loss: float, A: Array, B: Array) -> None:
         before = self.A, self.B

@@ -1,4 +1,4 @@
-"""The least-norm and ridge solutions of a least-squares problem on gated linear features, without forming them."""
+"""Least-norm and ridge solutions of least squares on gated linear features Φ, computed without forming Φ."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from implicit_bias._utils.checks import Array, InputError, as_positive, as_targe
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.features import Features
 
-#: Below this size a spectrum costs less than a second.
-SPECTRUM_UP_TO = 1500
-#: Singular values under this share of the largest are too small for the square of Φ to show them.
+#: Largest Gram matrix whose full eigendecomposition takes less than a second.
+MAX_SPECTRUM_SIZE = 1500
+#: Singular values below this share of the largest are lost to rounding in the Gram matrix, which squares them.
 VISIBLE = 1e-5
-#: Corrections of a solution; each costs one product with Φ and Φᵀ.
-CORRECTIONS = 10
-#: A ridge of this many times the squares of the features leaves nothing of the weights.
-STRONGEST = 1e100
+#: Maximum number of refinement steps of a solution; each costs one product with Φ and one with Φᵀ.
+MAX_REFINEMENTS = 10
+#: Largest ratio of the ridge term to the squared features; beyond it the weights underflow.
+MAX_SHIFT = 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """A solution of min_W (1/n)‖ΦW − Y‖² + ρ‖W‖², and how far it can be trusted.
+    """Solution of min_W (1/n)‖ΦW − Y‖² + ρ‖W‖² with measures of its accuracy.
 
     Attributes
     ----------
     weights : array, shape (k, d), or (q, k, d) for targets (n, q)
-        Without ridge the solution of least norm, Φ⁺Y.
+        W. Without ridge, the least-norm solution Φ⁺Y.
     loss : float
-        (1/n)‖ΦW − Y‖², from the residual itself; for several targets their sum.
+        (1/n)‖ΦW − Y‖², computed from the residual; summed over targets.
     norm : float
         ‖W‖ over all weights.
     rank : int
-        Singular values of Φ above `tol` times the largest.
+        Number of singular values of Φ above `tol` times the largest.
     condition : float
-        σ_1/σ_rank, the largest singular value over the smallest that counts.
+        σ_1/σ_rank, the ratio of the largest to the smallest counted singular value.
     gap : float
-        The objective is at most this far above its minimum: ‖Φᵀ(Y − ΦW) − nρW‖²/(n(σ_rank² + nρ)), or itself.
+        Upper bound on the objective minus its minimum: ‖Φᵀ(Y − ΦW) − nρW‖²/(n(σ_rank² + nρ)), at most the objective.
     ridge : float
         ρ.
     form : 'samples' or 'weights'
-        Which Gram matrix was solved with: ΦΦᵀ (n × n), or ΦᵀΦ (kd × kd).
+        Gram matrix that was factorised: ΦΦᵀ (n × n) or ΦᵀΦ (kd × kd).
     seconds : float
 
     Examples
@@ -69,31 +69,30 @@ class LeastSquares:
 
 
 def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: float = 1e-9) -> LeastSquares:
-    """The solution of least norm of min_W (1/n)‖ΦW − y‖² + ρ‖W‖².
+    """Return the least-norm solution of min_W (1/n)‖ΦW − y‖² + ρ‖W‖².
 
-        W = Φᵀ(ΦΦᵀ + nρI)⁺y,   ΦΦᵀ = (GGᵀ) ∘ (XXᵀ),     or     W = (ΦᵀΦ + nρI)⁺Φᵀy,
+        W = Φᵀ(ΦΦᵀ + nρI)⁺y,   ΦΦᵀ = (GGᵀ) ∘ (XXᵀ),     or     W = (ΦᵀΦ + nρI)⁺Φᵀy
 
-    whichever matrix is smaller: memory 8·min(n, kd)² bytes, and about min(n, kd)³/3 operations; ten to thirty times
-    as many where Φ is rank-deficient or its condition number exceeds 1e5, and for matrices so small that it does not
-    matter: then the spectrum decides what counts. The squared condition number is made up for by corrections with Φ
-    itself.
-
-    Raises InputError for targets that are not finite or not one per sample, a negative ridge, a tolerance out of range,
-    features that are all zero, or sizes that would leave floating point.
+    The smaller matrix is factorised, with s = min(n, kd): 8s² bytes and about s³/3 operations. An eigendecomposition
+    replaces the Cholesky factor if s is small, Φ is rank-deficient, or its condition number exceeds 1e5; it costs ten
+    to thirty times more. Refinement with Φ itself undoes the squaring of the condition number. Source: Fiat, Malach &
+    Shalev-Shwartz (2019), section 3. The refinement follows the "corrected seminormal equations" of Björck (1987).
 
     Parameters
     ----------
     features : GatedFeatures or KernelFeatures
-        Φ of n samples; inputs that are linearly dependent are reduced first.
-    y : array, shape (n,), or (n, q) for q targets, each with weights of its own
+        Φ of n samples. Linearly dependent inputs are reduced first.
+    y : array, shape (n,), or (n, q) for q independent targets
     ridge : float
         ρ ≥ 0.
     tol : float
-        Singular values below `tol` times the largest count as zero; from 1e-10, what can be told apart, to 0.1.
+        Singular values below `tol` times the largest count as zero. From 1e-10, the limit of double precision, to 0.1.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), section 3; corrections as in Björck (1987), "corrected seminormal equations".
+    Raises
+    ------
+    InputError
+        If targets are not finite or not one per sample, `ridge` or `tol` is out of range, all features are zero, or
+        sizes would overflow or underflow.
 
     Examples
     --------
@@ -113,45 +112,45 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     if not 1e-10 <= (tol := as_positive(tol, "tol")) <= 0.1:
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
     check_open(features)
-    by, to = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
-    check_range(np.abs(Y / to).max(keepdims=True).ravel() * (to / by), "the targets over the features")
-    small = _SmallerGram.of(features.scaled(1 / by), shift_of(ridge, features.n, by), tol)
-    W = np.stack([small.solve(column) for column in (Y / to).T])
-    residual = Y / to - np.stack([small.features @ w for w in W], axis=1)
-    slope = np.stack([small.features.adjoint(r) for r in residual.T]) - small.shift * W
-    reached = (length(residual) ** 2 + small.shift * length(W) ** 2) / features.n
-    gap = min(reached, length(slope) ** 2 / (features.n * (small.smallest**2 + small.shift))) * to**2
-    W = (W @ small.back.T) * (to / by)
+    scale, y_scale = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
+    check_range(np.abs(Y / y_scale).max(keepdims=True).ravel() * (y_scale / scale), "the targets over the features")
+    gram = _SmallerGram.of(features.scaled(1 / scale), shift_of(ridge, features.n, scale), tol)
+    W = np.stack([gram.solve(column) for column in (Y / y_scale).T])
+    residual = Y / y_scale - np.stack([gram.features @ w for w in W], axis=1)
+    slope = np.stack([gram.features.adjoint(r) for r in residual.T]) - gram.shift * W
+    objective = (length(residual) ** 2 + gram.shift * length(W) ** 2) / features.n
+    gap = min(objective, length(slope) ** 2 / (features.n * (gram.smallest**2 + gram.shift))) * y_scale**2
+    W = (W @ gram.back.T) * (y_scale / scale)
     return LeastSquares(
         weights=W if dimensions(y) == 2 else W[0],
-        loss=float(length(residual) ** 2 / features.n * to**2),
+        loss=float(length(residual) ** 2 / features.n * y_scale**2),
         norm=float(length(W)),
-        rank=small.rank,
-        condition=small.largest / small.smallest,
+        rank=gram.rank,
+        condition=gram.largest / gram.smallest,
         gap=float(gap),
         ridge=ridge,
-        form=small.form,
+        form=gram.form,
         seconds=time.perf_counter() - start,
     )
 
 
 def check_open(features: Features) -> None:
-    """Refuse features that are zero for all samples."""
+    """Raise InputError if the features of all samples are zero."""
     if features.closed().all():
         raise InputError("the features are all zero: every gate is closed for every sample; give other gates")
 
 
-def shift_of(ridge: float, samples: int, by: float) -> float:
-    """nρ for features divided by `by`; as little as there is for a ridge that vanishes beside them."""
-    shift = ridge / by / by * samples
-    if not shift < STRONGEST:
-        raise InputError(f"ridge = {ridge:g} exceeds the squares of the features by far; take a smaller one")
+def shift_of(ridge: float, samples: int, scale: float) -> float:
+    """Return nρ for features divided by `scale`; a positive ridge that underflows becomes the least normal number."""
+    shift = ridge / scale / scale * samples
+    if not shift < MAX_SHIFT:
+        raise InputError(f"ridge = {ridge:g} far exceeds the squares of the features; take a smaller one")
     return max(shift, TINY) if ridge else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class _SmallerGram:
-    """The smaller of ΦΦᵀ and ΦᵀΦ, and an approximate inverse of it (shifted by nρ) on the directions that count."""
+    """The smaller of ΦΦᵀ and ΦᵀΦ, with an approximate inverse of it (shifted by nρ) on its numerical range."""
 
     features: Features
     back: Array
@@ -164,20 +163,20 @@ class _SmallerGram:
 
     @classmethod
     def of(cls, features: Features, shift: float, tol: float) -> _SmallerGram:
-        """Through the spectrum if the matrix is small or ill-conditioned, else by Cholesky's factor."""
+        """Factorise by Cholesky; by an eigendecomposition if the matrix is small or ill-conditioned."""
         reduced, back = features.reduced()
         form = "samples" if reduced.n <= reduced.k * reduced.d else "weights"
         gram = reduced.gram() if form == "samples" else reduced.weight_gram()
-        found = None if len(gram) <= SPECTRUM_UP_TO else _by_cholesky(gram, shift)
+        found = None if len(gram) <= MAX_SPECTRUM_SIZE else _by_cholesky(gram, shift)
         found = found or _by_spectrum(reduced, gram, form, shift, tol)
         return cls(reduced, back, form, shift, *found)
 
     def solve(self, y: Array) -> Array:
-        """The weights (k, d) for targets (n,): unknowns z with (AᵀA + shift)z = b, A = Φᵀ or Φ, corrected with A."""
+        """Return weights (k, d) for targets (n,): (AᵀA + shift)z = b, A = Φᵀ or Φ, by iterative refinement."""
         shape = (self.features.k, self.features.d)
         samples = self.form == "samples"
         z, W, last = np.zeros(len(y) if samples else shape[0] * shape[1]), np.zeros(shape), np.inf
-        for _ in range(CORRECTIONS):
+        for _ in range(MAX_REFINEMENTS):
             missing = y - self.features @ W
             if not samples:
                 missing = self.features.adjoint(missing).ravel()
@@ -185,23 +184,24 @@ class _SmallerGram:
             size = float(length(step))
             if not size < 0.5 * last:
                 break
-            # Not W = Φᵀz, for z has the size of W times the condition number, and so its rounding.
+            # W = Φᵀz would lose digits: z is larger than W by the condition number.
             W = W + (self.features.adjoint(step) if samples else step.reshape(shape))
             z, last = z + step, size
         return W
 
 
-Found = tuple[float, float, int, Callable[[Array], Array]]
+#: σ_1, σ_rank, the rank, and the inverse of gram + shift.
+Factorisation = tuple[float, float, int, Callable[[Array], Array]]
 
 
-def _by_cholesky(gram: Array, shift: float) -> Found | None:
-    """σ_1, σ_n, full rank and the inverse of gram + shift; None unless σ_n is well above what rounding hides."""
+def _by_cholesky(gram: Array, shift: float) -> Factorisation | None:
+    """Factorise by Cholesky; None unless rounding leaves the smallest singular value accurate."""
     size = len(gram)
     largest = float(eigsh(gram, 1, which="LA", return_eigenvectors=False, v0=np.ones(size))[0])
     try:
         bare = scipy.linalg.cho_factor(gram, lower=True, check_finite=False)
         back = LinearOperator((size, size), lambda v: scipy.linalg.cho_solve(bare, v, check_finite=False))
-        # A start that no eigenvector of structured features is orthogonal to.
+        # A constant start could be orthogonal to the eigenvector of structured features; a random one is not.
         probe = np.random.default_rng(0).normal(size=size)
         inverse = float(eigsh(back, 1, which="LA", return_eigenvectors=False, v0=probe, tol=1e-6)[0])
     except (np.linalg.LinAlgError, ArpackError):
@@ -215,8 +215,8 @@ def _by_cholesky(gram: Array, shift: float) -> Found | None:
     return largest**0.5, smallest**0.5, size, lambda b: scipy.linalg.cho_solve(bare, b, check_finite=False)
 
 
-def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: float) -> Found:
-    """The same from the spectrum, for any rank: singular values too small for Φ's square are found on Φ itself."""
+def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: float) -> Factorisation:
+    """Factorise at any rank by eigendecomposition; small singular values are recomputed from Φ itself."""
     squares, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
     largest = float(np.sqrt(squares[-1]))
     visible = squares > (VISIBLE * largest) ** 2

@@ -1,4 +1,6 @@
-"""Synthetic tasks: two models of clusters, a linear rule with a margin, and parities. Drawn by NumPy's PCG64."""
+"""Synthetic tasks, drawn by NumPy's PCG64: noisy and linear clusters, a linear rule with a margin, and parities."""
+
+from __future__ import annotations
 
 from typing import NamedTuple
 
@@ -19,12 +21,12 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.scaling import unit_samples
 
-#: Beyond this many standard deviations there is no probability left in floating point.
-FARTHEST = 35.0
+#: Largest margin, in standard deviations; beyond it the normal tail probability underflows.
+MAX_MARGIN = 35.0
 
 
 class Clusters(NamedTuple):
-    """Samples around cluster centres: inputs X (m, d), labels y (m,), cluster of each (m,), centres (n, d).
+    """Result of `noisy_clusters`: inputs X (m, d), labels y (m,), cluster indices (m,) and centres (n, d).
 
     >>> from implicit_bias.extensions.galu.datasets import noisy_clusters
     >>> noisy_clusters(m=4, n=2, d=3).X.shape
@@ -40,15 +42,14 @@ class Clusters(NamedTuple):
 def noisy_clusters(
     m: int, n: int, d: int, sigma_x: float = 0.1, sigma_y: float = 0.0, *, flip: float | None = None, seed: int = 1
 ) -> Clusters:
-    """m samples of n clusters in R^d: centres c_i ~ N(0, I), x = c_i + N(0, σ_x² I), i uniform.
+    """Draw m samples from n clusters in R^d: centres c_i ~ N(0, I), x = c_i + N(0, σ_x² I), i uniform.
 
         regression:      y = b_i + N(0, σ_y²),  b_i ~ N(0, 1)
         classification:  y = b_i, or −b_i with probability p,  b_i = ±1 with probability ½ each
 
-    What is drawn does not depend on σ_x, σ_y and p: other noise moves the same samples. Training and test samples of
-    the same clusters are parts of one call.
-
-    Raises InputError for numbers out of range, and for `sigma_y` with `flip`.
+    The random numbers do not depend on σ_x, σ_y and p, so that changing the noise moves the same samples. To draw
+    training and test samples from the same clusters, split the result of one call. Source: Fiat, Malach &
+    Shalev-Shwartz, first version, section 4.2.
 
     Parameters
     ----------
@@ -57,13 +58,14 @@ def noisy_clusters(
     sigma_x, sigma_y : float
         Standard deviations, from 0 to 1e100.
     flip : float, optional
-        p, from 0 to 1: makes it classification.
+        p, from 0 to 1; selects classification.
     seed : int
         Seed of NumPy's PCG64.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, section 4.2.
+    Raises
+    ------
+    InputError
+        If a number is out of range, or both `sigma_y` and `flip` are given.
 
     Examples
     --------
@@ -88,7 +90,7 @@ def noisy_clusters(
 
 
 class LinearClusters(NamedTuple):
-    """Samples near cluster centres with labels linear in each cluster: those of `Clusters`, and the maps ℓ (n, d).
+    """Result of `linear_clusters`: the fields of `Clusters`, and the label maps ℓ (n, d).
 
     >>> from implicit_bias.extensions.galu.datasets import linear_clusters
     >>> linear_clusters(m=4, centres=[[1.0, 0.0, 0.0]], radius=0.1).maps.shape
@@ -105,30 +107,32 @@ class LinearClusters(NamedTuple):
 def linear_clusters(
     m: int, centres: ArrayLike, radius: float, *, shares: ArrayLike | None = None, seed: int = 1
 ) -> LinearClusters:
-    """m unit samples, each within a radius of one of n centres v_i on the sphere, with y = ⟨ℓ_i, x⟩, ℓ_i ~ N(0, I).
+    """Draw m unit samples near n centres v_i on the sphere, with labels that are linear in each cluster.
 
-        i ~ Q,    ‖x − v_i‖ = r U^{1/(d−1)} in a uniform direction, U uniform on [0, 1]: nearly uniform on the cap
+        y = ⟨ℓ_i, x⟩,  ℓ_i ~ N(0, I),  i ~ Q;    ‖x − v_i‖ = r U^{1/(d−1)} in a uniform direction, U uniform on [0, 1]
 
-    Training and test samples of the same clusters are parts of one call; what is drawn does not depend on r.
-
-    Raises InputError for bad arrays, centres that are zero, and numbers out of range.
+    The samples are nearly uniform on the caps. The random numbers do not depend on r. To draw training and test samples
+    from the same clusters, split the result of one call. Source: Fiat, Malach & Shalev-Shwartz (2019), appendix B. Q,
+    the ℓ_i and the distribution around v_i are our choice.
 
     Parameters
     ----------
     m : int
-        Samples.
+        Number of samples.
     centres : array, shape (n, d)
-        v_i, of any length but 0, with d ≥ 2; divided by it. `rng.choice([-1.0, 1.0], (n, d))` makes those of Lemma 3.
+        v_i with d ≥ 2, of any positive length; they are normalised. `rng.choice([-1.0, 1.0], (n, d))` draws those of
+        Lemma 3.
     radius : float
-        r, from 0 to 2. For theorems on GaLU: `cluster_width(centres).radius`.
+        r, from 0 to 2; `cluster_width(centres).radius` satisfies Theorem 7.
     shares : array, shape (n,), optional
-        Q, positive numbers that are divided by their sum; the same for all clusters if not given.
+        Positive weights proportional to Q; uniform by default.
     seed : int
         Seed of NumPy's PCG64.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B, which leaves Q, the ℓ_i and the distribution within r of v_i open.
+    Raises
+    ------
+    InputError
+        If a centre is zero, arrays do not fit, or a number is out of range.
 
     Examples
     --------
@@ -149,21 +153,20 @@ def linear_clusters(
     weights = weights / weights.max()
     rng = np.random.default_rng(as_seed(seed))
     maps, cluster = rng.normal(size=(n, d)), rng.choice(n, size=m, p=weights / weights.sum())
-    near, ways = V[cluster], rng.normal(size=(m, d))
-    ways -= np.sum(ways * near, axis=1)[:, None] * near
-    ways /= np.linalg.norm(ways, axis=1)[:, None]
+    near, tangents = V[cluster], rng.normal(size=(m, d))
+    tangents -= np.sum(tangents * near, axis=1)[:, None] * near
+    tangents /= np.linalg.norm(tangents, axis=1)[:, None]
     chord = radius * rng.random(m)[:, None] ** (1 / (d - 1))
-    # The point of the circle through v and the direction t at this distance from v.
-    X = near + chord * (np.sqrt(1 - chord**2 / 4) * ways - chord / 2 * near)
+    # The point at distance `chord` from v on the great circle through v in the drawn direction.
+    X = near + chord * (np.sqrt(1 - chord**2 / 4) * tangents - chord / 2 * near)
     return LinearClusters(X, np.sum(X * maps[cluster], axis=1), cluster, V, maps)
 
 
 def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Array, Array]:
-    """m Gaussian samples x ~ N(0, I) with y = sign⟨w*, x⟩, given that |⟨w*, x⟩| ≥ margin; X (m, d) and y (m,).
+    """Draw m samples x ~ N(0, I) given |⟨w*, x⟩| ≥ margin, and labels y = sign⟨w*, x⟩; return X (m, d) and y (m,).
 
-    w* is uniform on the unit sphere; ⟨w*, x⟩ is drawn from what the margin leaves of the normal distribution, as if
-    samples within it were drawn again. The margin is from 0 to 35 (at 5, already, about one sample in two million would
-    be kept). Else parameters and errors as for `noisy_clusters`.
+    w* is uniform on the unit sphere. ⟨w*, x⟩ is drawn from the truncated normal distribution, which is equivalent to
+    rejecting samples within the margin, a number from 0 to 35. `seed` is that of NumPy's PCG64.
 
     Examples
     --------
@@ -173,23 +176,23 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Ar
     ((100, 5), True)
     """
     m, d, margin = as_count(m, "m"), as_count(d, "d"), as_positive(margin, "margin", zero=True)
-    if margin > FARTHEST:
-        raise InputError(f"margin must be at most {FARTHEST:g} standard deviations, not {margin:g}")
+    if margin > MAX_MARGIN:
+        raise InputError(f"margin must be at most {MAX_MARGIN:g} standard deviations, not {margin:g}")
     check_size(m * d, "the samples")
     rng = np.random.default_rng(as_seed(seed))
     w = rng.normal(size=d)
     w /= np.linalg.norm(w)
     X = rng.normal(size=(m, d))
     y = np.where(rng.random(m) < 0.5, -1.0, 1.0)
-    # 1 − U lies in (0, 1], so that the quantile is finite.
+    # 1 − U lies in (0, 1], which keeps the quantile finite.
     beyond = -ndtri(ndtr(-margin) * (1 - rng.random(m)))
     return X + np.outer(y * np.maximum(beyond, margin) - X @ w, w), y
 
 
 def parity(m: int, d: int, bits: int, *, seed: int = 1) -> tuple[Array, Array]:
-    """m samples x uniform on {−1, +1}^d with y = x_1 x_2 … x_bits; X (m, d) and y (m,).
+    """Draw m samples x uniform on {−1, +1}^d and labels y = x_1 x_2 … x_bits; return X (m, d) and y (m,).
 
-    The parity is of the first `bits` inputs, at most d. Else parameters and errors as for `noisy_clusters`.
+    `bits`, from 1 to d, is the number of leading inputs whose parity is the label; `seed` is that of NumPy's PCG64.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Least squares on gated linear features with scikit-learn's contract: a GaLU layer, solved and not trained."""
+"""scikit-learn estimators of a GaLU layer with fixed gates, solved in closed form by least squares."""
 
 from __future__ import annotations
 
@@ -30,7 +30,13 @@ from implicit_bias._utils.validation import (
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.estimators.base import columns_of
 from implicit_bias.extensions.galu.closed_form import least_squares
-from implicit_bias.extensions.galu.filters import FilterSearch, improve_filters, root_weights
+from implicit_bias.extensions.galu.filters import (
+    FilterSearch,
+    filter_gates,
+    improve_filters,
+    root_weights,
+    sharpness_of,
+)
 from implicit_bias.extensions.galu.model import LeastSquaresModel
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates, ReLUGates, SoftGates
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class _GatedLeastSquares(BaseEstimator):
-    """What the regressor and the classifier share: gates, closed form and scores."""
+    """Shared base: gates, closed form and scores."""
 
     units: int = 100
     ridge: float = 1.0
@@ -52,10 +58,10 @@ class _GatedLeastSquares(BaseEstimator):
     random_state: Any = field(default=None, kw_only=True)
 
     def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
-        """Solve for targets Y (n,) or (n, q) of inputs X (n, p) with weights c (n,), some of which may be 0."""
+        """Fit targets Y (n,) or (n, q) of inputs X (n, p) with sample weights c (n,), some of which may be 0."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
-        # The mean of larger targets may be infinite.
+        # The sum of larger targets could overflow.
         check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
         used = weight > 0
         constant = bool(self.fit_intercept)
@@ -77,7 +83,7 @@ class _GatedLeastSquares(BaseEstimator):
         return self
 
     def _layer(self, X: Array, Y: Array, weight: Array | None) -> tuple[Gates, FilterSearch | None]:
-        """The gates, and the search that found them if there was one."""
+        """Return the gates, and the filter search that improved them if `steps` > 0."""
         units, steps = as_count(self.units, "units"), as_count(self.steps, "steps", least=0)
         sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
         seed = seed_of(self.random_state)
@@ -87,16 +93,16 @@ class _GatedLeastSquares(BaseEstimator):
             one_of(self.gates, ("random",), "gates")
             check_size(units * max(X.shape), "the filters and their gates")
             filters = np.random.default_rng(seed).normal(size=(units, X.shape[1]))
-            gates = ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
+            gates = filter_gates(filters, sharpness)
         if not steps:
             return gates, None
         if not isinstance(gates, ReLUGates | SoftGates):
-            raise InputError(f"Algorithm 1 draws filters, and {type(gates).__name__} have none; take steps=0")
+            raise InputError(f"Algorithm 1 replaces filters, but {type(gates).__name__} have none; use steps=0")
         search = improve_filters(
             X,
             Y,
             directions=gates.directions_,
-            sharpness=gates.sharpness if isinstance(gates, SoftGates) else None,
+            sharpness=sharpness_of(gates),
             steps=steps,
             ridge=self.ridge,
             sample_weight=weight,
@@ -107,25 +113,35 @@ class _GatedLeastSquares(BaseEstimator):
         return search.gates(), search
 
     def predict(self, X: Any) -> np.ndarray:
-        """The targets, or the class, of each row of X (n, p).
+        """Predict the target or the class of each row of X (n, p).
 
-        Raises UnfittedError before `fit`, InputError for inputs that do not fit those of `fit`.
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        InputError
+            If X does not fit the inputs of `fit`.
         """
         return self.as_model().predict(validated(self, X, reset=False, sparse=True))
 
     def as_model(self) -> LeastSquaresModel:
-        """What predicts, without samples: what `save_model` writes. Raises UnfittedError before `fit`."""
+        """Return the fitted predictor without samples, which `save_model` writes; raise UnfittedError before `fit`."""
         if not self.__sklearn_is_fitted__():
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit(X, y) first")
         return self._model
 
     def network(self) -> GaLUNetwork:
-        """The same function as a `GaLUNetwork` in float64, to save, to train on or to build into another.
+        """Return the same function as a `GaLUNetwork` in float64, to save, train or extend.
 
-        With `fit_intercept` its inputs carry the constant 1 last, and its last units are always open: they hold the
-        intercept.
+        With `fit_intercept`, the network's last input is the constant 1; its last units are always open and represent
+        the intercept.
 
-        Raises UnfittedError before `fit`, InputError for gates that are neither ReLUGates nor SoftGates.
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        InputError
+            If the gates are neither ReLUGates nor SoftGates.
         """
         from implicit_bias.extensions.galu.networks import GaLUNetwork
 
@@ -133,12 +149,12 @@ class _GatedLeastSquares(BaseEstimator):
         gates, W = model.gates, model.solution.weights
         if not model.constant or not isinstance(gates, ReLUGates | SoftGates):
             return GaLUNetwork.from_weights(gates, W)
-        # A filter that reads the constant alone is open for all samples, a soft one by σ(s).
+        # A filter that reads only the constant has the same gate value for all samples: 1, or σ(s) if soft.
         constant = np.eye(1, W.shape[-1], W.shape[-1] - 1)
         filters = np.vstack([gates.directions_, constant])
-        more = ReLUGates(filters) if isinstance(gates, ReLUGates) else SoftGates(filters, gates.sharpness)
-        held = np.multiply.outer(model.intercept / more.transform(constant)[0, -1], constant)
-        return GaLUNetwork.from_weights(more, np.concatenate([W, held], axis=-2))
+        extended = filter_gates(filters, sharpness_of(gates))
+        intercepts = np.multiply.outer(model.intercept / extended.transform(constant)[0, -1], constant)
+        return GaLUNetwork.from_weights(extended, np.concatenate([W, intercepts], axis=-2))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -151,36 +167,39 @@ class _GatedLeastSquares(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
-    """A layer of gated linear units with fixed gates, fitted in closed form: least squares on Φ(x) = g(x) ⊗ x.
+    """Layer of gated linear units with fixed gates, fitted in closed form: least squares on Φ(x) = g(x) ⊗ x.
 
         minimise (1/Σc) Σ_i c_i ‖(ΦW)_i + b − y_i‖² + ρ‖W‖²,   b the weighted mean of the targets
+
+    Source: Fiat, Malach & Shalev-Shwartz, first version, sections 4 and 4.1 (closed form) and 4.1.1 (Algorithm 1). The
+    ridge and the intercept are ours.
 
     Parameters
     ----------
     units : int
-        k; without effect for given gates.
+        k; ignored if `gates` are given.
     ridge : float
-        ρ ≥ 0; 0 gives the weights of least norm among those of least loss.
+        ρ ≥ 0. With 0, W has the least norm among all minimisers of the loss.
     gates : 'random' or Gates
-        'random': filters N(0, I). Gates of your own see the constant input too (`fit_intercept`); unfitted ones are
-        fitted on a copy. `ReLUGates(U)` and `SoftGates(U, s)` have filters of your own.
+        'random' draws filters from N(0, I). Custom gates also read the constant input (`fit_intercept`); unfitted
+        gates are fitted on a copy. `ReLUGates(U)` and `SoftGates(U, s)` take custom filters.
     sharpness : float, optional
-        s of random soft gates σ(s⟨u, x⟩); hard ones, 1(⟨u, x⟩ ≥ 0), without it.
+        s of random soft gates σ(s⟨u, x⟩); hard gates 1(⟨u, x⟩ ≥ 0) by default.
     steps : int
-        Steps of Algorithm 1, which replaces filters by better ones (`improve_filters`); it begins with these gates,
-        which must have filters. Several targets share the filters.
+        Number of steps of Algorithm 1, which replaces filters by better ones (`improve_filters`). It starts from
+        `gates`, which must have filters. Several targets share the filters.
     fit_intercept : bool
-        Append the constant input 1, so that every unit has a bias (penalised like any weight) and every filter a
-        cutoff, and take off the targets' mean, which costs nothing.
+        Append the constant input 1, which gives every unit a penalised bias and every filter a threshold, and subtract
+        the targets' mean, which is not penalised.
     random_state : int, RandomState or None
         An int is the seed of the filters and of Algorithm 1.
 
     Attributes
     ----------
     solution_ : LeastSquares
-        With rank, condition and a bound on how far the objective is from its minimum; of the targets less b.
+        Solution for the targets minus b, with rank, condition number and a bound on the suboptimality.
     search_ : FilterSearch or None
-        What Algorithm 1 did.
+        Result of Algorithm 1 if `steps` > 0.
     weights_ : array, shape (k, d), or (q, k, d) for targets (n, q)
         W; d = p + 1 with `fit_intercept`, the constant input last.
     intercept_ : float, or array, shape (q,)
@@ -190,11 +209,6 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
         p.
     feature_names_in_ : array
         As in scikit-learn.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, sections 4 and 4.1 (closed form) and 4.1.1 (Algorithm 1). The ridge
-    and the intercept are ours.
 
     Examples
     --------
@@ -208,18 +222,20 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit targets y (n,) or (n, q) of X (n, p).
-
-        Raises InputError for arrays, weights or parameters that cannot be used, or gates that are closed for every
-        sample.
+        """Fit the targets y (n,) or (n, q) of X (n, p).
 
         Parameters
         ----------
         X : array, data frame or sparse matrix, shape (n, p)
-            A sparse one is made dense, where there is memory for it.
+            A sparse matrix is converted to a dense array.
         y : array, shape (n,) or (n, q)
         sample_weight : array, shape (n,), optional
-            c ≥ 0; zero leaves a sample out, two counts as two copies.
+            c ≥ 0. Weight 0 omits a sample; weight 2 equals two copies of it.
+
+        Raises
+        ------
+        InputError
+            If arrays, weights or parameters are invalid, or the gates are closed for every sample.
         """
         X, y = validated(self, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
         with refusals():
@@ -229,23 +245,24 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
 
 @dataclass(eq=False, repr=False)
 class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
-    """A layer of gated linear units with fixed gates, fitted in closed form to ±1: least squares on Φ(x) = g(x) ⊗ x.
+    """Layer of gated linear units with fixed gates, fitted in closed form to ±1: least squares on Φ(x) = g(x) ⊗ x.
 
-    Two classes are one target, −1 or +1; several are one target each, this class against the rest, over the same
-    gates, and the largest score wins.
+    Two classes are one target, −1 or +1. More classes are one target each, one against the rest, with shared gates; the
+    largest score decides.
 
     Parameters
     ----------
     units, ridge, gates, sharpness, steps, fit_intercept, random_state
         As for `GaLURegressor`.
     class_weight : dict, 'balanced' or None
-        Multiplies the weights of the classes' samples, as in scikit-learn; positive. 'balanced' counts sample weights.
+        Positive factors of the sample weights, one per class, as in scikit-learn. 'balanced' takes sample weights into
+        account.
 
     Attributes
     ----------
     classes_ : array
     solution_, search_, weights_, intercept_, gates_, n_features_in_, feature_names_in_
-        As for `GaLURegressor`, of the targets ±1; q is the number of classes if there are more than two.
+        As for `GaLURegressor`, with targets ±1; q is the number of classes if there are more than two.
 
     Examples
     --------
@@ -259,10 +276,7 @@ class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
     class_weight: Any = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit labels y (n,) of at least two classes.
-
-        Parameters, and errors, as for `GaLURegressor.fit`; InputError for one class, too.
-        """
+        """Fit labels y (n,) of at least two classes; parameters and errors as for `GaLURegressor.fit`."""
         X, y = validated(self, X, y, reset=True, sparse=True)
         weight = as_weights(sample_weight, X)
         X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
@@ -271,13 +285,13 @@ class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
         weight = with_class_weights(weight, self.class_weight, y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise InputError(f"y holds one class only ({classes[0]}); a classifier needs samples of two")
+            raise InputError(f"y contains only one class ({classes[0]}); give samples of at least two classes")
         signs = 2.0 * (codes[:, None] == np.arange(len(classes))) - 1.0
         self.classes_ = classes
         return self._fit(X, signs if len(classes) > 2 else signs[:, 1], weight, classes)
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else (n, classes).
+        """Return scores of X (n, p): shape (n,) for two classes, positive for `classes_[1]`, else (n, classes).
 
         Errors as for `predict`.
         """

@@ -1,4 +1,6 @@
-"""Algorithm 1: better filters for a GaLU layer, by updates of rank d instead of solving anew, from several starts."""
+"""Algorithm 1: improve the filters of a GaLU layer by rank-d updates of an inverse, from one start or several."""
+
+from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
@@ -30,25 +32,24 @@ from implicit_bias.extensions.galu.closed_form import LeastSquares, least_square
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates, SoftGates
 
-#: Searches that are asked for on purpose.
-MOST_RESTARTS = 10**6
-#: Accepted updates after which the inverse is computed anew.
-FRESH_AFTER = 64
-#: Added to the Gram matrix, against its trace over its size, so that it has an inverse.
+#: Number of restarts above which the request is taken for a typing error.
+MAX_RESTARTS = 10**6
+#: Number of accepted updates after which the inverse is recomputed, because updates accumulate rounding errors.
+RECOMPUTE_AFTER = 64
+#: Added to the diagonal of the Gram matrix, relative to its mean, so that the inverse exists.
 SHIFT = 1e-11
-#: Of ‖Y‖²: by how much the value may differ from that of the weights before the inverse is computed anew.
-DRIFT = 1e-6
+#: Difference, relative to ‖Y‖², between updated and true value above which the inverse is recomputed.
+MAX_DRIFT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class FilterSearch:
-    """The filters u_j that `improve_filters` found, `directions` (k, d), and the `solution` for them.
+    """Result of `improve_filters`: the filters u_j as `directions` (k, d), and the least-squares `solution` for them.
 
-    `history` (steps + 1,) is what was lowered, before the first step and after each: min_W (1/n)‖ΦW − Y‖² + ρ‖W‖². Its
-    ρ is `ridge`: the one given, and about 1e-11 of the features' mean square, without which a rank-deficient matrix has
-    no inverse. So the norm ‖W‖² = history/ρ is lowered where the loss is zero already; `solution` has the given ridge
-    alone. `accepted` counts the steps that changed a filter, `interrupted` is True if Ctrl-C ended the search early,
-    and `sharpness` is that of soft gates, None for hard ones.
+    `history` (steps + 1,) is min_W (1/n)‖ΦW − Y‖² + ρ‖W‖² before the first step and after each step. Its ρ is `ridge`:
+    the given ridge plus about 1e-11 of the features' mean square, which makes the Gram matrix invertible. If the loss
+    is zero, the search therefore lowers ‖W‖² = history/ρ. `accepted` counts the steps that replaced a filter.
+    `interrupted` is True if Ctrl-C ended the search early. `sharpness` is that of soft gates, and None for hard gates.
     """
 
     directions: Array = field(repr=False)
@@ -61,12 +62,18 @@ class FilterSearch:
     sharpness: float | None = None
 
     def gates(self) -> ReLUGates | SoftGates:
-        """The gates of the filters, 1(⟨u_j, x⟩ ≥ 0) or σ(s⟨u_j, x⟩)."""
-        return _gates(self.directions, self.sharpness)
+        """Return the gates of the filters, 1(⟨u_j, x⟩ ≥ 0) or σ(s⟨u_j, x⟩)."""
+        return filter_gates(self.directions, self.sharpness)
 
 
-def _gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
+def filter_gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
+    """Return soft gates of the filters (k, d) with this sharpness, or hard gates if it is None."""
     return ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
+
+
+def sharpness_of(gates: ReLUGates | SoftGates) -> float | None:
+    """Return the sharpness of soft gates; None for hard gates."""
+    return gates.sharpness if isinstance(gates, SoftGates) else None
 
 
 def improve_filters(
@@ -82,38 +89,37 @@ def improve_filters(
     seed: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> FilterSearch:
-    """Algorithm 1: replace random filters by fresh Gaussian ones wherever that does not raise the least loss.
+    """Algorithm 1: replace random filters by new Gaussian ones unless that raises the least loss.
 
-    Each step draws a unit j and a filter u ~ N(0, I), and keeps it if min_W (1/n)‖ΦW − Y‖² + ρ‖W‖² does not rise;
-    several targets share the filters, and have weights of their own. A step costs one update of rank d of the inverse
-    Gram matrix, O(min(n, kd)²·d), instead of a solution.
-
-    Raises InputError for bad arrays or counts, and for both or neither of `units` and `directions`.
+    Each step draws a unit j and a filter u ~ N(0, I), and accepts it if min_W (1/n)‖ΦW − Y‖² + ρ‖W‖² does not rise.
+    Several targets share the filters but have separate weights. A step updates the inverse Gram matrix by rank d in
+    O(min(n, kd)²·d) operations instead of solving the problem again. Source: Fiat, Malach & Shalev-Shwartz, first
+    version, section 4.1.1, Algorithm 1, for one target and filters drawn "randomly". Accepting ties, several targets,
+    the ridge and the weights are ours.
 
     Parameters
     ----------
     X : array, shape (n, d)
     y : array, shape (n,), or (n, q) for q targets
     units : int
-        k; the first filters are N(0, I).
-    directions : array, shape (k, d), instead of `units`
-        The first filters.
+        k; the initial filters are N(0, I).
+    directions : array, shape (k, d)
+        Initial filters, instead of `units`.
     sharpness : float, optional
-        s of soft gates σ(s⟨u, x⟩); hard gates 1(⟨u, x⟩ ≥ 0) without it.
+        s of soft gates σ(s⟨u, x⟩); hard gates 1(⟨u, x⟩ ≥ 0) by default.
     steps : int
     ridge : float
         ρ ≥ 0.
     sample_weight : array, shape (n,), optional
-        c ≥ 0, not all zero: the mean of squares becomes Σ_i c_i ‖·‖²/Σ_i c_i, so that a weight of 2 is two copies.
+        c ≥ 0, not all zero: the loss becomes Σ_i c_i ‖·‖²/Σ_i c_i, so that weight 2 equals two copies.
     seed : int
         Seed of NumPy's PCG64.
     progress : callable(step, steps), optional
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, section 4.1.1, Algorithm 1, for one target; its filters are drawn
-    "randomly". It keeps those whose solution is better; that ties are kept as well, several targets, the ridge and the
-    weights are ours. (Its solution, in section 4.1, is by the pseudo-inverse.)
+    Raises
+    ------
+    InputError
+        If an array or number is invalid, or not exactly one of `units` and `directions` is given.
 
     Examples
     --------
@@ -130,16 +136,16 @@ def improve_filters(
     check_callable(progress, "progress")
     sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
     rng = np.random.default_rng(as_seed(seed))
-    filters = _first(X, units, directions, rng)
+    filters = _initial_filters(X, units, directions, rng)
     ridge = as_positive(ridge, "ridge", zero=True)
-    by, to = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
-    check_range(np.array([by, to / by]), "the inputs X and the targets over them", 1e-140, 1e140)
+    scale, y_scale = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
+    check_range(np.array([scale, y_scale / scale]), "the inputs X and the targets over them", 1e-140, 1e140)
     root = root_weights(sample_weight, len(X))
 
     def gates(filters: Array) -> Array:
-        return _gates(filters, sharpness).transform(X)
+        return filter_gates(filters, sharpness).transform(X)
 
-    form = _least_value(root * X / by, root * targets / to, gates(filters), shift_of(ridge, len(X), by))
+    form = _least_value(root * X / scale, root * targets / y_scale, gates(filters), shift_of(ridge, len(X), scale))
     history, accepted = [form.value], 0
     with Interruptible() as run:
         for step in range(steps):
@@ -150,30 +156,28 @@ def improve_filters(
             history.append(min(form.value, history[-1]))
             if progress is not None:
                 progress(step + 1, steps)
-    wanted = root * targets
-    solution = least_squares(
-        GatedFeatures(root * X, gates(filters)), wanted if dimensions(y) == 2 else wanted[:, 0], ridge=ridge
-    )
-    lowered = np.array(history) / len(X) * to**2
+    targets = root * targets if dimensions(y) == 2 else (root * targets)[:, 0]
+    solution = least_squares(GatedFeatures(root * X, gates(filters)), targets, ridge=ridge)
+    values = np.array(history) / len(X) * y_scale**2
+    total_ridge = form.shift / len(X) * scale**2
     seconds = time.perf_counter() - start
-    added = form.shift / len(X) * by**2
-    return FilterSearch(filters, solution, lowered, added, accepted, run.interrupted, seconds, sharpness)
+    return FilterSearch(filters, solution, values, total_ridge, accepted, run.interrupted, seconds, sharpness)
 
 
 def root_weights(sample_weight: Any, samples: int) -> Array:
-    """√(n c_i/Σc) of each sample as a column (n, 1), so that their squares are 1 in the mean; ones without weights."""
+    """Return √(n c_i/Σc) of each sample as a column (n, 1), whose mean square is 1; ones without weights."""
     if sample_weight is None:
         return np.ones((samples, 1))
     weight = as_column(sample_weight, samples, "sample_weight", "weight")
     if weight.min() < 0 or not weight.any():
-        raise InputError("sample_weight must hold numbers of at least 0, not all of them 0")
+        raise InputError("sample_weight must contain numbers of at least 0, not all of them 0")
     weight = weight / weight.max()
     return np.sqrt(weight / np.mean(weight)).reshape(samples, 1)
 
 
-def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
+def _initial_filters(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
     if (directions is None) == (isinstance(units, int) and units == 0):
-        raise InputError("give either units, the number of filters, or directions, the filters to begin with")
+        raise InputError("give either units, the number of filters, or directions, the initial filters")
     if directions is None:
         check_size(as_count(units, "units") * max(X.shape), "the filters and their gates")
         return rng.normal(size=(units, X.shape[1]))
@@ -185,10 +189,10 @@ def _first(X: Array, units: int, directions: Any, rng: np.random.Generator) -> A
 
 @dataclass(frozen=True, eq=False)
 class GateSearch:
-    """The searches of `search_gates` from every start; `best` is the one with the least loss.
+    """Result of `search_gates` from r random starts.
 
-    `first` (restarts,) is the best readout's loss (1/n)‖ΦW − y‖² on the random gates that each start began with, and
-    `losses` (restarts,) that of the gates it ended with.
+    `first` (r,) contains the least loss min_W (1/n)‖ΦW − y‖² for the initial gates of each start, `losses` (r,) for its
+    final gates. `best` is the search with the lowest final loss.
     """
 
     first: Array
@@ -199,20 +203,26 @@ class GateSearch:
 def search_gates(
     X: ArrayLike, y: ArrayLike, units: int, *, restarts: int = 10, steps: int = 512, seed: int = 1
 ) -> GateSearch:
-    """Hyperplane gates 1(⟨u_j, x⟩ ≥ 0) that lower the loss of the best readout: `improve_filters` from several starts.
+    """Search for hyperplane gates 1(⟨u_j, x⟩ ≥ 0) with low least loss: `improve_filters` from several starts.
 
-    A local search by random proposals: it proves no minimum, and the spread of `losses` over the starts shows how far
-    from one it may be. The losses are those of the samples that were searched on; judge the gates on others.
+    This local search by random proposals proves no minimum. The spread of `losses` over the starts indicates how far
+    from a minimum it may be. The losses refer to the samples of the search; evaluate the gates on other samples.
 
     Parameters
     ----------
-    X, y, and errors : as for `improve_filters`
+    X, y
+        As for `improve_filters`.
     units : int
-        k, with k·d < n; more are refused, for they fit any targets, whatever the gates.
+        k, with k·d < n, because more units fit any targets with almost any gates.
     restarts, steps : int
-        Starts, and proposals of each.
+        Number of starts, and of proposals per start.
     seed : int
-        Seed of NumPy's PCG64 that the seeds of the starts are drawn from.
+        Seed of NumPy's PCG64, which draws the seeds of the starts.
+
+    Raises
+    ------
+    InputError
+        As for `improve_filters`, and if k·d ≥ n.
 
     Examples
     --------
@@ -221,7 +231,7 @@ def search_gates(
     >>> bool(found.losses.min() < 0.5 * found.first.min())
     True
     """
-    X, restarts = as_floats(X, "X", 2), as_count(restarts, "restarts", most=MOST_RESTARTS)
+    X, restarts = as_floats(X, "X", 2), as_count(restarts, "restarts", most=MAX_RESTARTS)
     if as_count(units, "units") * X.shape[1] >= len(X):
         raise InputError(
             f"{units} units on {X.shape[1]} inputs fit {len(X)} samples with almost any gates; take fewer units"
@@ -240,7 +250,7 @@ def search_gates(
 
 
 class _LeastValue(ABC):
-    """min_W ‖ΦW − Y‖² + s‖W‖² for the present gates and targets Y (n, q), by an inverse that each new gate updates."""
+    """min_W ‖ΦW − Y‖² + s‖W‖² for the current gates and targets Y (n, q); each new gate updates an inverse."""
 
     value: float
     inverse: Array
@@ -259,14 +269,14 @@ class _LeastValue(ABC):
 
     @abstractmethod
     def _update(self, unit: int, values: Array) -> Callable[[], None] | None:
-        """What takes the gate values (n,) of a unit into the inverse and the value; None if that raises the value."""
+        """Return a function that applies new gate values (n,) of a unit, or None if they raise the value."""
 
     @abstractmethod
     def weights(self) -> Array:
         """W (q, k, d)."""
 
     def replace(self, unit: int, values: Array) -> bool:
-        """Whether the gate values (n,) of a unit were taken."""
+        """Replace the gate values (n,) of a unit unless that raises the value; return True if replaced."""
         if not self.X[values != 0].any():
             return False
         try:
@@ -278,22 +288,22 @@ class _LeastValue(ABC):
         self.G[:, unit] = values
         self.accepted += 1
         update()
-        if self.accepted % FRESH_AFTER == 0 or self._drifted():
+        if self.accepted % RECOMPUTE_AFTER == 0 or self._drifted():
             self._invert()
         return True
 
     def _drifted(self) -> bool:
-        """Whether ‖ΦW − Y‖² + s‖W‖² differs from the value, after updates of an inverse of a nearly singular matrix."""
+        """True if the updated value differs from ‖ΦW − Y‖² + s‖W‖², as happens with nearly singular matrices."""
         W, features = self.weights(), self.features
-        missing = self.Y - np.stack([features @ w for w in W], axis=1)
-        own = float(np.sum(missing**2)) + self.shift * float(np.sum(W**2))
-        return abs(own - self.value) > DRIFT * float(np.sum(self.Y**2))
+        residual = self.Y - np.stack([features @ w for w in W], axis=1)
+        value = float(np.sum(residual**2)) + self.shift * float(np.sum(W**2))
+        return abs(value - self.value) > MAX_DRIFT * float(np.sum(self.Y**2))
 
 
 def _least_value(X: Array, Y: Array, G: Array, shift: float) -> _LeastValue:
-    """The value for inputs X (n, d), targets (n, q) and gates G (n, k), by the smaller of the two Gram matrices."""
+    """Return the minimum for inputs X (n, d), targets (n, q) and gates G (n, k), by the smaller Gram matrix."""
     if not (G.any(axis=1) & X.any(axis=1)).any():
-        raise InputError("every filter is closed for every sample; ask for more units, or give other directions")
+        raise InputError("every filter is closed for every sample; use more units or other directions")
     if G.shape[1] * X.shape[1] >= len(X):
         trace = float(np.sum(np.sum(G**2, axis=1) * np.sum(X**2, axis=1)))
         return _SampleForm(X, Y, G, shift + SHIFT * trace / len(X))
@@ -301,7 +311,7 @@ def _least_value(X: Array, Y: Array, G: Array, shift: float) -> _LeastValue:
 
 
 class _SampleForm(_LeastValue):
-    """With A = (ΦΦᵀ + sI)⁻¹, n × n: the value is s·tr YᵀAY. Φ_jΦ_jᵀ leaves and Φ̂Φ̂ᵀ enters by Woodbury's formula."""
+    """A = (ΦΦᵀ + sI)⁻¹, n × n; the value is s·tr YᵀAY. Woodbury's formula replaces Φ_jΦ_jᵀ by Φ̂Φ̂ᵀ."""
 
     def _invert(self) -> None:
         self.inverse = _inverse(self.features.gram(), self.shift)
@@ -319,14 +329,14 @@ class _SampleForm(_LeastValue):
         inner = np.vstack([leaving.T @ across[old], entering.T @ across[new]])
         inner[np.diag_indices(2 * d)] += np.repeat([-1.0, 1.0], d)
         slopes = np.concatenate([leaving.T @ self.dual[old], entering.T @ self.dual[new]])
-        turned = np.linalg.solve(inner, np.column_stack([slopes, across.T]))
+        solved = np.linalg.solve(inner, np.column_stack([slopes, across.T]))
         targets = slopes.shape[1]
-        value = self.value - self.shift * float(np.sum(slopes * turned[:, :targets]))
+        value = self.value - self.shift * float(np.sum(slopes * solved[:, :targets]))
         if not 0 < value <= self.value:
             return None
 
         def update() -> None:
-            self.inverse -= across @ turned[:, targets:]
+            self.inverse -= across @ solved[:, targets:]
             self.dual = self.inverse @ self.Y
             self.value = value
 
@@ -334,7 +344,7 @@ class _SampleForm(_LeastValue):
 
 
 class _WeightForm(_LeastValue):
-    """With A = (ΦᵀΦ + sI)⁻¹, kd × kd: the value is tr YᵀY − CᵀAC, C = ΦᵀY. A block leaves, another enters."""
+    """A = (ΦᵀΦ + sI)⁻¹, kd × kd; the value is tr YᵀY − CᵀAC with C = ΦᵀY. An update replaces one block of rows."""
 
     def _invert(self) -> None:
         self.inverse = _inverse(self.features.weight_gram(), self.shift)
@@ -348,7 +358,7 @@ class _WeightForm(_LeastValue):
     def _update(self, unit: int, values: Array) -> Callable[[], None] | None:
         d, opened = self.X.shape[1], values != 0
         block = slice(unit * d, (unit + 1) * d)
-        # Without the unit, at a cost.
+        # Remove the unit, which raises the value by `cost`.
         leaving = np.linalg.solve(self.inverse[block, block], self.inverse[block])
         weights = self.inverse[block] @ self.slopes
         cost = float(np.sum(weights * np.linalg.solve(self.inverse[block, block], weights)))
@@ -356,23 +366,23 @@ class _WeightForm(_LeastValue):
         inputs = values[opened, None] * plain
         cross = np.matmul((self.G[opened].T[:, :, None] * plain).transpose(0, 2, 1), inputs).reshape(-1, d)
         cross[block] = 0.0
-        turned = self.inverse @ cross - self.inverse[:, block] @ (leaving @ cross)
-        turned[block] = 0.0
-        # With the new one, at a gain.
-        added = inputs.T @ inputs - cross.T @ turned
+        solved = self.inverse @ cross - self.inverse[:, block] @ (leaving @ cross)
+        solved[block] = 0.0
+        # Add the new unit, which lowers the value.
+        added = inputs.T @ inputs - cross.T @ solved
         added[np.diag_indices(d)] += self.shift
-        missing = inputs.T @ self.Y[opened] - turned.T @ self.slopes
+        residual = inputs.T @ self.Y[opened] - solved.T @ self.slopes
         factor = scipy.linalg.cho_factor(added, check_finite=False)
-        value = self.value + cost - float(np.sum(missing * scipy.linalg.cho_solve(factor, missing)))
+        value = self.value + cost - float(np.sum(residual * scipy.linalg.cho_solve(factor, residual)))
         if not 0 <= value <= self.value:
             return None
 
         def update() -> None:
             self.inverse -= self.inverse[:, block] @ leaving
-            ends = turned.copy()
-            ends[block] = -np.eye(d)
+            columns = solved.copy()
+            columns[block] = -np.eye(d)
             self.inverse[block] = self.inverse[:, block] = 0.0
-            self.inverse += ends @ scipy.linalg.cho_solve(factor, ends.T)
+            self.inverse += columns @ scipy.linalg.cho_solve(factor, columns.T)
             self.slopes[block] = inputs.T @ self.Y[opened]
             self.value = value
 

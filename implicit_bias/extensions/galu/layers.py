@@ -1,4 +1,4 @@
-"""Layers of gated linear units, in place of a linear or convolutional layer and its ReLU in any torch model."""
+"""Layers of gated linear units that replace a linear or convolutional layer and its ReLU in any torch model."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ Gate = Callable[[Tensor], Tensor]
 
 
 class _GatedLayer(nn.Module, ABC):
-    """A layer of torch's, the next base of a subclass, with filters and offsets that are not trained."""
+    """Mixin that adds untrained filters and offsets to the torch layer that follows it among a subclass's bases."""
 
     _plain: ClassVar[type[nn.Module]]
     weight: Tensor
@@ -35,12 +35,12 @@ class _GatedLayer(nn.Module, ABC):
     ) -> None:
         super().__init__(*shape, **options)
         if sharpness is not None and gate is not None:
-            raise InputError("give either sharpness, of soft gates, or gate, a function of your own")
+            raise InputError("give either sharpness, for soft gates, or gate, a custom function, not both")
         check_callable(gate, "gate")
         self.sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
         self.gate = gate
         if 0 in self.weight.shape:
-            raise InputError(f"a layer needs inputs and outputs, and its weight has shape {tuple(self.weight.shape)}")
+            raise InputError(f"give at least one input and one output, not weights of shape {tuple(self.weight.shape)}")
         like, bound = self.weight.detach(), self.weight[0].numel() ** -0.5
         if generator is not None:
             for drawn in self.parameters():
@@ -54,25 +54,25 @@ class _GatedLayer(nn.Module, ABC):
 
     @abstractmethod
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The linear part, or the values of the gates, by weights of its shape."""
+        """Apply a linear map with weights of this layer's shape."""
 
     @abstractmethod
     def _check(self, input: Tensor, inputs: int) -> None:
-        """Refuse inputs of other shapes."""
+        """Raise InputError for inputs of another shape."""
 
     def gates(self, input: Tensor) -> Tensor:
-        """The gate values g(U x + c) of inputs x, of the shape of the outputs."""
+        """Return the gate values g(U x + c) of inputs x, in the shape of the outputs."""
         self._check(input, self.filters.shape[1])
         values = self._linear(input, self.filters, self.offsets)
         if self.gate is None:
             return gate_values(values, self.sharpness)
         found = self.gate(values)
         if not isinstance(found, Tensor) or found.shape != values.shape:
-            raise InputError(f"gate must give a tensor of the shape of its argument, {tuple(values.shape)}")
+            raise InputError(f"gate must return a tensor of the shape of its argument, {tuple(values.shape)}")
         return found
 
     def forward(self, input: Tensor, gates: Tensor | None = None) -> Tensor:
-        """g ∘ (A x + b); `gates` g are those of x itself if they are not given."""
+        """Return g ∘ (A x + b); the gate values `gates` g are those of x by default."""
         self._check(input, self.weight.shape[1])
         outputs = self._linear(input, self.weight, self.bias)
         gates = self.gates(input) if gates is None else gates
@@ -84,7 +84,7 @@ class _GatedLayer(nn.Module, ABC):
 
     @classmethod
     def frozen(cls, layer: nn.Module, **gates: Any) -> Self:
-        """The layer relu(A x + b), or of A ∗ x + b, with its gates frozen as they are now: U = A and c = b.
+        """Return the layer relu(A x + b), or relu(A ∗ x + b), with gates frozen in their current state: U = A, c = b.
 
         `gates` are `sharpness` or `gate` as for the class.
 
@@ -102,13 +102,13 @@ class _GatedLayer(nn.Module, ABC):
         return made
 
     def extra_repr(self) -> str:
-        """Sizes, and the kind of gates."""
+        """Return sizes and the kind of gates, for torch's `repr`."""
         kind = "gate=…" if self.gate else "hard gates" if self.sharpness is None else f"sharpness={self.sharpness:g}"
         return f"{super().extra_repr()}, {kind}"
 
 
 def _given(values: Any, like: Tensor, name: str, shape: tuple[int | None, ...]) -> Tensor:
-    """A copy of `values` as a tensor of this shape (None: any size), in the layer's dtype and on its device."""
+    """Return a copy of `values` as a tensor of this shape (None: any size), with the dtype and device of `like`."""
     try:
         given = torch.as_tensor(values).detach()
         if given.is_complex():
@@ -120,20 +120,18 @@ def _given(values: Any, like: Tensor, name: str, shape: tuple[int | None, ...]) 
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise InputError(f"{name} must have shape ({wanted}), not {tuple(tensor.shape)}")
     if not tensor.is_meta and not bool(tensor.isfinite().all()):
-        raise InputError(f"{name} hold NaN or infinity")
+        raise InputError(f"{name} hold NaN or infinity; give finite numbers")
     return tensor
 
 
 class GaLULinear(_GatedLayer, nn.Linear):
-    """A fully connected layer of gated linear units, in place of `nn.Linear` and its ReLU.
+    """Fully connected layer of gated linear units, which replaces `nn.Linear` and its ReLU.
 
-        z = g(U x + c) ∘ (A x + b),   g(v) = 1(v ≥ 0), σ(s v) or a function of your own
+        z = g(U x + c) ∘ (A x + b),   g(v) = 1(v ≥ 0), σ(s v) or a custom function
 
-    A (`weight`) and b (`bias`) are trained, U (`filters`) and c (`offsets`) never: they are buffers, which `state_dict`
-    holds and `.to(device)` moves.
-
-    Raises InputError for filters, offsets or inputs of other shapes, a sharpness that is not positive, or both kinds of
-    gates.
+    A (`weight`) and b (`bias`) are trained. U (`filters`) and c (`offsets`) are untrained buffers, which `state_dict`
+    contains and `.to(device)` moves. Source: Fiat, Malach & Shalev-Shwartz, first version, section 2. Biases and
+    offsets are ours.
 
     Parameters
     ----------
@@ -142,19 +140,20 @@ class GaLULinear(_GatedLayer, nn.Linear):
     sharpness : float, optional
         s of soft gates σ(s v).
     gate : callable, optional
-        A function of your own, of the values v = U x + c and of their shape. Hard gates without either.
+        Custom function of the values v = U x + c that keeps their shape. By default gates are hard.
     filters : tensor, shape (out_features, r), optional
-        U; N(0, 1/r) with r = `in_features` if not given. With another r the gates read something else than x: call
-        the layer as `layer(x, layer.gates(read))`.
+        U; N(0, 1/r) with r = `in_features` by default. With another r the gates read another input, and the layer is
+        called as `layer(x, layer.gates(read))`.
     offsets : tensor, shape (out_features,), optional
-        c; drawn as `nn.Linear` draws its bias if the filters are drawn, else 0.
+        c. By default drawn like the bias of `nn.Linear` if the filters are drawn, else 0.
     generator : torch.Generator, optional
-        Draws weights (as `nn.Linear` does), filters and offsets, in this order; else torch's global one does, as in
-        every torch layer (`torch.manual_seed`).
+        Draws weights (as `nn.Linear` does), filters and offsets, in this order; torch's global generator by default.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, section 2. Biases and offsets are ours: the papers have none.
+    Raises
+    ------
+    InputError
+        If filters, offsets or inputs have another shape, the sharpness is not positive, or both `sharpness` and `gate`
+        are given.
 
     Examples
     --------
@@ -163,7 +162,7 @@ class GaLULinear(_GatedLayer, nn.Linear):
     >>> model(torch.zeros(5, 8)).shape, sum(p.numel() for p in model[0].parameters())
     (torch.Size([5, 3]), 288)
 
-    The gates of every layer may read the input, as in a `GaLU0Network`:
+    The gates of every layer may read the network's input, as in a `GaLU0Network`:
 
     >>> x, second = torch.ones(5, 8), GaLULinear(32, 16, filters=torch.randn(16, 8))
     >>> second(model[0](x), second.gates(x)).shape
@@ -181,19 +180,19 @@ class GaLULinear(_GatedLayer, nn.Linear):
 
 
 class GaLUConv2d(_GatedLayer, nn.Conv2d):
-    """A convolutional layer of gated linear units, in place of `nn.Conv2d` and its ReLU.
+    """Convolutional layer of gated linear units, which replaces `nn.Conv2d` and its ReLU.
 
-        z = g(U ∗ x + c) ∘ (A ∗ x + b),   g(v) = 1(v ≥ 0), σ(s v) or a function of your own
+        z = g(U ∗ x + c) ∘ (A ∗ x + b),   g(v) = 1(v ≥ 0), σ(s v) or a custom function
+
+    Errors as for `GaLULinear`. The papers have no convolutions.
 
     Parameters
     ----------
     in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         As for `nn.Conv2d`; without a bias the gates have no offsets.
     sharpness, gate, filters, offsets, generator
-        As for `GaLULinear`; the filters have the shape (out_channels, r, height, width) of the kernel, where r is
-        `in_channels / groups` unless the gates read something else than x.
-
-    Errors and references as for `GaLULinear`; the papers have no convolutions.
+        As for `GaLULinear`. Filters have shape (out_channels, r, height, width), where height and width are those of
+        the kernel, and r is `in_channels / groups` unless the gates read another input.
 
     Examples
     --------

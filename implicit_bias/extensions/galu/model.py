@@ -1,4 +1,4 @@
-"""A model of least squares: gates and closed form as one predictor, of targets or of classes."""
+"""Least-squares models: fitted gates and a closed-form solution as one predictor of targets or classes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from implicit_bias.saving.problems import gate_parts, gates_of
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LeastSquaresModel(Labelled):
-    """A fitted `GaLURegressor` or `GaLUClassifier` as what predicts: f(x) = ⟨W, Φ(x)⟩ + b.
-
-    Raises InputError if these do not belong together.
+    """Predictor of a fitted `GaLURegressor` or `GaLUClassifier`: f(x) = ⟨W, Φ(x)⟩ + b.
 
     Parameters
     ----------
     gates : Gates, fitted
     solution : LeastSquares
-        Of weights W (k, d), or (q, k, d) for q targets.
+        Holds the weights W, shape (k, d), or (q, k, d) for q targets.
     intercept : float, or array, shape (q,)
         b.
-    classes, constant, columns, dtype : optional, by keyword
-        As for `MarginModel`: classes are two for one target, or one for each of more targets; without them f(x) itself
-        is predicted.
+    classes, constant, columns, dtype : optional, keyword only
+        As for `MarginModel`. One target has two classes; q > 1 targets have one class each. Without classes, the
+        model predicts f(x).
+
+    Raises
+    ------
+    InputError
+        If the gates are not fitted, or gates, solution, intercept and classes do not fit together.
 
     Examples
     --------
@@ -50,59 +53,60 @@ class LeastSquaresModel(Labelled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, kind in (("gates", Gates), ("solution", LeastSquares)):
-            if not isinstance(getattr(self, name), kind):
-                raise InputError(f"{name} must be {_KINDS[name]}, not {shown(getattr(self, name))}")
+        if not isinstance(self.gates, Gates):
+            raise InputError(f"gates must be fitted Gates, not {shown(self.gates)}")
+        if not isinstance(self.solution, LeastSquares):
+            raise InputError(f"solution must be a LeastSquares of least_squares(…), not {shown(self.solution)}")
         if not self.gates.is_fitted:
             raise InputError("gates must be fitted; call fit(X) first")
         W = self.solution.weights
-        made = self.gates(np.zeros((1, self.width)))
-        if W.ndim not in (2, 3) or W.shape[-2:] != (made.k, made.d):
-            raise InputError(f"the solution has weights of shape {W.shape}, the gates need {(made.k, made.d)}")
+        probe = self.gates(np.zeros((1, self.width)))
+        if W.ndim not in (2, 3) or W.shape[-2:] != (probe.k, probe.d):
+            raise InputError(f"the solution has weights of shape {W.shape}, but the gates need {(probe.k, probe.d)}")
         intercept = as_numbers(self.intercept, W.shape[:-2], "the intercept")
         object.__setattr__(self, "intercept", finite_numbers(intercept, "the intercept"))
         needed = 2 if W.ndim == 2 else len(W)
         if self.classes is not None and len(self.classes) != needed:
-            raise InputError(f"the solution is of {needed} classes, not of {shown(list(self.classes))}")
+            raise InputError(f"the solution is for a model of {needed} classes, not of {shown(list(self.classes))}")
 
     @property
     def width(self) -> int:
-        """How many inputs the gates take."""
+        """Number of inputs of the gates."""
         return int(self.gates.n_features_in_)
 
     def decision_function(self, X: Any) -> Array:
-        """f of inputs X (n, p): (n,), or (n, q). Raises InputError for inputs that do not fit."""
+        """Return f(X) for inputs X (n, p), shape (n,) or (n, q); raise InputError if X does not have p columns."""
         features, W = self.gates(self.inputs(X)), self.solution.weights
         if W.ndim == 2:
             return np.asarray(features @ W + self.intercept)
         return np.stack([features @ each for each in W], axis=1) + self.intercept
 
     def predict(self, X: Any) -> np.ndarray:
-        """f of each row of X (n, p), or its class if there are classes; errors as `decision_function`."""
+        """Return f(x), or the class if the model has classes, for each row of X (n, p).
+
+        Errors as for `decision_function`.
+        """
         return self.chosen(self.decision_function(X))
 
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Gates and solution as a JSON dictionary and arrays, for `save_model`."""
+        """Return gates and solution as a JSON dictionary and arrays, for `save_model`."""
         about, arrays = gate_parts(self.gates)
         arrays |= {f"solution.{name}": np.asarray(value) for name, value in vars(self.solution).items()}
         return about, arrays | {"intercept": self.intercept}
 
     @classmethod
     def from_parts(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray], **shared: Any) -> Self:
-        """The model of what `parts` gave, for `load_model`."""
+        """Return the model that `parts` describes, for `load_model`; raise InputError if the parts are invalid."""
         held = {name.removeprefix("solution."): arrays[name] for name in arrays if name.startswith("solution.")}
         numbers = {name: finite_numbers(values, name) for name, values in held.items() if name != "form"}
         weights, form = numbers.pop("weights"), held["form"].item()
         if form not in ("samples", "weights") or weights.dtype != np.float64 or min(numbers.values()) < 0:
-            raise InputError("its solution is not one of least_squares(…)")
+            raise InputError("the file's solution is not a result of least_squares(…); save the model again")
         solution = LeastSquares(weights, form=form, **{name: value.item() for name, value in numbers.items()})
         gates = gates_of(about, arrays, UnkeptFeatures((1, *weights.shape[-2:]), products=True))
         return cls(gates, solution, arrays["intercept"], **shared)
 
     def __repr__(self) -> str:
         targets = 1 if self.solution.weights.ndim == 2 else len(self.solution.weights)
-        told = f"{len(self.classes)} classes" if self.classes else f"{targets} target{'s' if targets > 1 else ''}"
-        return f"LeastSquaresModel({type(self.gates).__name__}, {told}, {self.n_features_in} inputs)"
-
-
-_KINDS = {"gates": "fitted Gates", "solution": "a LeastSquares of least_squares(…)"}
+        outputs = f"{len(self.classes)} classes" if self.classes else f"{targets} target{'s' if targets > 1 else ''}"
+        return f"LeastSquaresModel({type(self.gates).__name__}, {outputs}, {self.n_features_in} inputs)"

@@ -1,4 +1,6 @@
-"""GaLU networks: every unit has a linear part that is trained and a gate that is not."""
+"""GaLU networks: each unit is the product of a trained linear part and an untrained gate."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -10,47 +12,48 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, dimensions, shown
+from implicit_bias.extensions.galu.filters import filter_gates, sharpness_of
 from implicit_bias.gates import Gates, ProductGates, ReLUGates, SoftGates
 from implicit_bias.networks.base import to_array
 from implicit_bias.networks.layers import LayeredNetwork, Tensors
 
 
 def gate_values(values: Tensor, sharpness: float | None) -> Tensor:
-    """Hard gates 1(v ≥ 0) of values v, or soft ones, σ(s·v).
+    """Return hard gates 1(v ≥ 0) of values v, or soft gates σ(s·v) with sharpness s.
 
     >>> gate_values(torch.tensor([-1.0, 0.0]), None).tolist(), gate_values(torch.tensor([-1.0, 0.0]), 1e300).tolist()
     ([0.0, 1.0], [0.0, 0.5])
     """
     if sharpness is None:
         return (values >= 0).to(values.dtype)
-    # In half and single precision a large sharpness is infinite, and infinity times 0 is no number.
+    # In half and single precision a large sharpness would become infinite, and infinity times 0 is NaN.
     return torch.sigmoid(min(sharpness, torch.finfo(values.dtype).max) * values)
 
 
 class GaLUNetwork(LayeredNetwork, kind="gated"):
-    """Gated linear units: f(x) = B z^{(L)}, z^{(ℓ)} = g(U^{(ℓ)} z^{(ℓ−1)}) ∘ A^{(ℓ)} z^{(ℓ−1)}, z^{(0)} = x.
+    """Network of gated linear units: f(x) = B z^{(L)}, z^{(ℓ)} = g(U^{(ℓ)} z^{(ℓ−1)}) ∘ A^{(ℓ)} z^{(ℓ−1)}, z^{(0)} = x.
 
-    The gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U never:
-    with one hidden layer the gates are functions of the input, and the network is a linear one on gated features.
-    Soft gates of later layers depend on the size of what they read: such a network is not homogeneous in its weights,
-    its normalised margin says nothing, and `descend_to_limit` refuses it.
-
-    Raises InputError for widths, outputs or a sharpness out of range.
+    Gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U are not.
+    With one hidden layer the gates are functions of the input, so that the network is linear on gated features. With
+    several layers, soft gates depend on the scale of their inputs. Such a network is not homogeneous in its weights:
+    its normalised margin is meaningless, and `descend_to_limit` rejects it. Source: Fiat, Malach & Shalev-Shwartz,
+    Decoupling Gating from Linearity (2019), section 2. Soft gates, several layers and GaLU0 are from section 2 of the
+    first version.
 
     Parameters
     ----------
     inputs, units, outputs
         As for `ReLUNetwork`.
     sharpness : float, optional
-        s of soft gates; hard gates without it.
+        s of soft gates; hard gates by default.
     seed : int
-        Weights are Kaiming-normal, N(0, 2/fan-in), and filters N(0, 1/fan-in), drawn from torch's Mersenne twister in
-        this order.
+        Seed of torch's Mersenne twister, which draws the weights (Kaiming-normal, N(0, 2/fan-in)) and then the filters,
+        N(0, 1/fan-in).
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, Decoupling Gating from Linearity (2019), section 2; soft gates, several layers and
-    GaLU0 are of the first version, section 2.
+    Raises
+    ------
+    InputError
+        If widths, outputs or the sharpness are out of range.
 
     Examples
     --------
@@ -59,7 +62,7 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
     True
     """
 
-    #: Whether the gates of every layer read the input.
+    #: True if the gates of every layer read the input x.
     reads_input = False
 
     def __init__(
@@ -83,7 +86,7 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         return gate_values(values, self.sharpness)
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
-        """The layers, each times its gates."""
+        """Return the last hidden layer's activations, with the gates `opened` if they are given."""
         z = X
         for index, (weight, u) in enumerate(zip(weights[:-1], filters, strict=True)):
             read = X if self.reads_input else z
@@ -91,31 +94,33 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         return z
 
     def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
-        """The gates (…, n, k_ℓ) of every layer; None where they depend on the weights."""
+        """Return the gates (…, n, k_ℓ) of every layer; None if they depend on the weights."""
         if len(filters) > 1 and not self.reads_input:
             return None
         return [self._gate(X @ u.mT) for u in filters]
 
     def _gates_of(self, filters: Tensor) -> Gates:
-        values = to_array(filters)
-        return ReLUGates(values) if self.sharpness is None else SoftGates(values, self.sharpness)
+        return filter_gates(to_array(filters), self.sharpness)
 
     @classmethod
     def from_weights(cls, gates: ReLUGates | SoftGates, weights: ArrayLike) -> Self:
-        """The network of one hidden layer with f(x) = Σ_j g_j(x) W_j x, in float64: a closed form as a network.
+        """Return the network of one hidden layer with f(x) = Σ_j g_j(x) W_j x, in float64.
 
-        With one output unit j is a_j = w_j/√‖w_j‖ and b_j = √‖w_j‖. A unit of several outputs has one vector a_j for
-        all of them, so that W_j of rank r becomes r units behind the same gate, by its singular values.
-
-        Raises InputError for other gates, which no filter without a cutoff describes, or weights that do not fit them.
+        With one output, unit j has a_j = w_j/√‖w_j‖ and b_j = √‖w_j‖. With several outputs, a unit has one vector a_j
+        for all of them, so that W_j of rank r becomes r units with the same gate, by its singular value decomposition.
 
         Parameters
         ----------
         gates : ReLUGates or SoftGates
-            The fitted gates, whose filters the network takes.
+            Fitted gates, whose filters the network takes.
         weights : array, shape (k, d), or (q, k, d) for q outputs
-            Such as those of `least_squares` on `gates(X)`; `effective_weights` gives them back, with several outputs in
-            parts, one for each unit behind a gate.
+            For example of `least_squares` on `gates(X)`. `effective_weights` returns them; with several outputs they
+            are split among the units that share a gate.
+
+        Raises
+        ------
+        InputError
+            If the gates are of another class or the weights do not fit them.
 
         Examples
         --------
@@ -139,9 +144,7 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         counts = sizes > max(W.shape) * np.finfo(float).eps * sizes[:, :1]
         counts[:, 0] = True
         root = np.sqrt(sizes[counts])
-        network = cls(
-            d, len(root), outputs=len(W), sharpness=gates.sharpness if isinstance(gates, SoftGates) else None
-        ).double()
+        network = cls(d, len(root), outputs=len(W), sharpness=sharpness_of(gates)).double()
         parts = (right[counts] * root[:, None], (left.transpose(0, 2, 1)[counts] * root[:, None]).T)
         for target, values in zip(network.layers, parts, strict=True):
             target.data.copy_(torch.as_tensor(values.copy()))
@@ -149,15 +152,15 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         return network
 
     def config(self) -> dict[str, Any]:
-        """Number of inputs, units and outputs, and the sharpness."""
+        """Return the numbers of inputs, units and outputs, and the sharpness."""
         return super().config() | {"sharpness": self.sharpness}
 
 
 class GaLU0Network(GaLUNetwork, kind="gated"):
-    """A GaLU network whose gates all read the input: z^{(ℓ)} = g(U^{(ℓ)} x) ∘ A^{(ℓ)} z^{(ℓ−1)}.
+    """GaLU network whose gates all read the input: z^{(ℓ)} = g(U^{(ℓ)} x) ∘ A^{(ℓ)} z^{(ℓ−1)}.
 
-    No gate changes in training, at any depth, so that the network is always linear on gated features: with a gate
-    for every path through the units, Π_ℓ k_ℓ of them. Parameters as for `GaLUNetwork`, its equal with one layer.
+    No gate changes in training, so that the network is linear on gated features at any depth, with one gate for each
+    path through the units, Π_ℓ k_ℓ in total. Parameters as for `GaLUNetwork`, which is the same with one hidden layer.
 
     Examples
     --------
@@ -170,15 +173,15 @@ class GaLU0Network(GaLUNetwork, kind="gated"):
     reads_input = True
 
     def gates(self) -> Gates:
-        """The gates of the hidden layer, or of all paths through several."""
+        """Return the gates of the hidden layer, or of all paths through several layers."""
         layers = [self._gates_of(filters) for filters in self.filters()]
         return layers[0] if len(layers) == 1 else ProductGates(layers)
 
     def effective_weights(self) -> Array:
-        """W (k, d), or (q, k, d), of all paths: w_{(j_1…j_L)} = b_{j_L} A^{(L)}_{j_L j_{L−1}} … a_{j_1}."""
+        """Return W (k, d), or (q, k, d), of all paths: w_{(j_1…j_L)} = b_{j_L} A^{(L)}_{j_L j_{L−1}} … a_{j_1}."""
         check_size(self.outputs * math.prod(self.units) * self.inputs, "the weights of all paths")
         hidden, *others = [to_array(weight) for weight in self.layers]
-        # Axes: units so far, last unit, inputs.
+        # Axes: paths up to the previous layer, last unit, inputs.
         paths = hidden[None]
         for weight in others[:-1]:
             units = weight.shape[0]

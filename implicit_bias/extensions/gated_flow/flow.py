@@ -1,4 +1,6 @@
-"""Gradient flow of a readout of gated linear features, exactly: gated deep linear networks whose gates are fixed."""
+"""Gradient flow of gated deep linear networks with fixed gates in closed form."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,34 +19,33 @@ from implicit_bias._utils.checks import (
     dimensions,
     shown,
 )
-from implicit_bias.extensions.gated_flow.gate_blocks import along
+from implicit_bias.extensions.gated_flow.gate_blocks import solve_diagonal
 from implicit_bias.extensions.gated_flow.moments import Moments
 from implicit_bias.features import GatedFeatures
 
-#: The largest t/Kτ whose products with eigenvalues stay within floating point.
-LATEST = 1e100
+#: Largest t/Kτ whose products with eigenvalues do not overflow.
+MAX_SCALED_TIME = 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class GradientFlow:
-    """w(t) of `gradient_flow`, at any time.
+    """Solution w(t) of `gradient_flow` at any time.
 
     Attributes
     ----------
     moments : Moments
-        What it depends on; `moments.exclusive` and `moments.redundant` say which structure was made use of.
+        `moments.exclusive` and `moments.redundant` describe the structure that the solution uses.
     w0 : array, shape (k, d)
     tau : float
     times : array, shape (T,)
     losses : array, shape (T,)
         ⟨(y − ŷ)²⟩ at these times.
     limit : array, shape (k, d)
-        w(∞) = A⁺b + (I − A⁺A)w₀, with the loss `moments.best_loss`.
+        w(∞) = A⁺b + (I − A⁺A)w₀, with loss `moments.best_loss`.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.moments import Moments
-    >>> from implicit_bias.extensions.gated_flow.flow import gradient_flow
+    >>> from implicit_bias.extensions.gated_flow import Moments, gradient_flow
     >>> flow = gradient_flow(Moments.from_arrays([[1.0]], [[2.0]], power=1.0), [[0.0]], times=[0.0, 1.0])
     >>> flow.losses.round(6).tolist(), flow.weights().ravel().round(6).tolist(), flow.limit.tolist()
     ([1.0, 0.509158], [0.0, 0.432332], [[0.5]])
@@ -58,61 +59,59 @@ class GradientFlow:
     limit: Array = field(repr=False)
 
     def weights(self, times: ArrayLike | None = None) -> Array:
-        """w(t), shape (T, k, d) at times (T,), those of the flow by default; (k, d) at a single time.
+        """Return w(t), shape (T, k, d) at times (T,), by default those of the flow, or (k, d) at a single time.
 
-        Raises InputError for times as `gradient_flow` does.
+        Errors of `times` as for `gradient_flow`.
         """
         single = times is not None and dimensions(times) == 0
         at = self.times if times is None else as_times([times] if single else times)
         check_size(len(at) * self.w0.size, "the weights at all times")
-        shares = shares_of(at, self.moments.k, self.tau)
-        found = self.moments.moved(self.w0, shares)
+        scaled = scaled_times(at, self.moments.k, self.tau)
+        found = self.moments.moved(self.w0, scaled)
         return np.asarray(found[0]) if single else np.asarray(found)
 
 
 def gradient_flow(
     data: Moments | GatedFeatures, w0: ArrayLike, times: ArrayLike, *, y: ArrayLike | None = None, tau: float = 1.0
 ) -> GradientFlow:
-    """The flow Kτ dw/dt = b − Aw of the loss L = ⟨(y − ŷ)²⟩ of ŷ = Σ_i g_i(x) w_iᵀx from w(0) = w₀, in closed form.
+    """Solve the flow Kτ dw/dt = b − Aw of L = ⟨(y − ŷ)²⟩, ŷ = Σ_i g_i(x) w_iᵀx, from w(0) = w₀ in closed form.
 
         w(t) = e^{−At/Kτ} w₀ + φ(A) b,   φ(λ) = (1 − e^{−λt/Kτ})/λ,   φ(0) = t/Kτ;   w(∞) = A⁺b + (I − A⁺A) w₀
 
-    with K = k, all gates counted, and b − Aw = −½∂L/∂w. By eigendecomposition of A, any rank: block by block for gates
-    that are never open together, and for the m copies of a gate in reduced form (the sum of their weights moves with
-    mA, their differences stay). A mean readout ŷ = (1/K) Σ_i g_i v_iᵀx whose weights follow
-    τ dv/dt = −½∂L/∂v = (1/K)(b − Av/K) is the same flow with w = v/K and Kτ in place of τ:
-    v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
+    Here K = k counts all gates, and b − Aw = −½∂L/∂w. The solution uses the eigendecomposition of A, which may be
+    singular. Gates that are never open together are separate blocks. The m copies of a gate are reduced to one: the sum
+    of their weights moves with mA, and their differences are constant.
 
-    Eigenvalues below 1e-12 of the largest of their block count as 0: the limit is exact for condition numbers of the
-    features up to 1e6, and w(t) to a share 1e-12 λ_max t/Kτ of the way that is left. `moments.unresolved` counts the
-    directions that this may have cut off, whose share of the losses is left out as well.
+    For a mean readout ŷ = (1/K) Σ_i g_i v_iᵀx, the flow is τ dv/dt = −½∂L/∂v = (1/K)(b − Av/K). This is the same flow
+    with w = v/K and Kτ instead of τ: v(t) = K · gradient_flow(data, v₀/K, times, tau=K·tau).weights().
+
+    Eigenvalues below 1e-12 of the largest of their block count as 0. The limit is therefore exact for condition numbers
+    of the features up to 1e6, and w(t) has an error of up to 1e-12 λ_max t/Kτ, relative to the remaining distance.
+    `moments.unresolved` counts the directions that this may have removed; the losses omit their contribution. Source:
+    Saxe, Sodhani & Lewallen (2022), "The neural race reduction", for gated deep linear networks. docs/dynamics.md
+    proves the formulas.
 
     Parameters
     ----------
-    data : Moments, or GatedFeatures with their targets `y`
+    data : Moments, or GatedFeatures with targets `y`
     w0 : array, shape (k, d)
     times : array, shape (T,)
-        From 0, in order.
+        Non-negative and in order.
     y : array, shape (n,)
-        With features only.
+        Only with features.
     tau : float
         τ > 0.
 
     Raises
     ------
     InputError
-        For times that are negative, not finite, not in order or beyond 1e100 Kτ, weights of another shape or not
-        finite, and as for `Moments.from_samples`.
-
-    References
-    ----------
-    Saxe, Sodhani & Lewallen (2022), "The neural race reduction", for gated deep linear networks; see the docs for what
-    is proved here.
+        As for `Moments.from_samples`, and if times are negative, not finite, not in order or beyond 1e100 Kτ, or
+        weights have the wrong shape or are not finite.
 
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.gated_flow.flow import gradient_flow
+    >>> from implicit_bias.extensions.gated_flow import gradient_flow
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(50, 3))
     >>> features, y = GatedFeatures(X, (X[:, :2] > 0).astype(float)), rng.normal(size=50)
@@ -123,17 +122,17 @@ def gradient_flow(
     moments = _moments(data, y)
     start = as_start(w0, (moments.k, moments.d))
     at, tau = as_times(times), as_positive(tau, "tau")
-    shares = shares_of(at, moments.k, tau)
-    losses, ends = np.full(len(at), moments.best_loss), []
+    scaled = scaled_times(at, moments.k, tau)
+    losses, changes = np.full(len(at), moments.best_loss), []
     for c, s in zip(moments.coordinates(start), moments.spectra, strict=True):
-        left = s.pull - s.values * c
-        ends.append(along(left, s.values))
-        losses += np.exp(-2 * shares[:, None] * s.values) @ along(left, np.sqrt(s.values)) ** 2
-    return GradientFlow(moments, start, tau, at, losses, start + moments.combine(ends))
+        velocity = s.rhs - s.values * c
+        changes.append(solve_diagonal(velocity, s.values))
+        losses += np.exp(-2 * scaled[:, None] * s.values) @ solve_diagonal(velocity, np.sqrt(s.values)) ** 2
+    return GradientFlow(moments, start, tau, at, losses, start + moments.combine(changes))
 
 
 def as_start(w0: Any, shape: tuple[int, ...], name: str = "w0") -> Array:
-    """Finite weights of this shape."""
+    """Return finite weights of this shape."""
     start = as_numbers(w0, shape, name)
     if not np.isfinite(start).all():
         raise InputError(f"{name} holds NaN or infinity; start from finite weights")
@@ -141,22 +140,24 @@ def as_start(w0: Any, shape: tuple[int, ...], name: str = "w0") -> Array:
     return start
 
 
-def shares_of(times: Array, k: int, tau: float) -> Array:
-    """t/Kτ of each time (T,), at most 1e100."""
+def scaled_times(times: Array, k: int, tau: float) -> Array:
+    """Return t/Kτ for each time (T,), at most 1e100."""
     with np.errstate(over="ignore"):
-        shares: Array = times / tau / k
-    if not shares[-1] <= LATEST:
-        raise InputError(f"times over K tau are at most {LATEST:g}, not {shares[-1]:g}; for later ones take `limit`")
-    return shares
+        scaled: Array = times / tau / k
+    if not scaled[-1] <= MAX_SCALED_TIME:
+        raise InputError(
+            f"times over K tau are at most {MAX_SCALED_TIME:g}, not {scaled[-1]:g}; for later ones take `limit`"
+        )
+    return scaled
 
 
 def as_times(times: Any) -> Array:
-    """Times (T,), from 0, in order."""
+    """Return non-negative times (T,) in order."""
     if isinstance(times, list | tuple | np.ndarray) and dimensions(times) == 1 and len(times) == 0:
-        raise InputError("times holds no time; give at least one")
+        raise InputError("times is empty; give at least one")
     at = as_floats(times, "times", 1)
     if at[0] < 0 or (np.diff(at) < 0).any():
-        raise InputError("times must start at 0 or later and be in order; sort them, and leave negative ones out")
+        raise InputError("times must start at 0 or later and be in order; sort them and remove negative ones")
     return at
 
 
@@ -168,5 +169,5 @@ def _moments(data: Any, y: Any) -> Moments:
     if not isinstance(data, Moments):
         raise InputError(f"give Moments, or GatedFeatures with their targets, not {shown(data)}")
     if y is not None:
-        raise InputError("moments already hold their targets; leave y out")
+        raise InputError("moments already contain the targets; leave y out")
     return data

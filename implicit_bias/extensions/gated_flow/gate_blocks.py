@@ -1,4 +1,6 @@
-"""Second moments of gated features in blocks: summed over chunks of samples of any number, and decomposed."""
+"""Second moments of gated features in blocks: accumulated over chunks of samples, and their eigendecomposition."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,17 +15,18 @@ from implicit_bias._utils.checks import Array, InputError, as_targets, check_ran
 from implicit_bias._utils.scaling import largest_entries
 from implicit_bias.features import GatedFeatures
 
-#: Sizes of features and targets whose squares and products stay within floating point.
+#: Smallest and largest sizes of features and targets; beyond them, products under- or overflow.
 SIZES = (1e-60, 1e60)
-#: Eigenvalues below this share of the largest of their block are zeros that were rounded.
+#: Eigenvalues below this fraction of the largest in their block count as 0.
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Distinct gates that are open together with one another, directly or by way of others: A couples no more.
+    """Moments of distinct gates that are coupled: open together, directly or through other gates of the block.
 
-    gates (q,): their numbers; A (qd, qd) = Σ (g⊗x)(g⊗x)ᵀ and b (q, d) = Σ y g⊗x over samples, or the means.
+    `gates` (q,) are their indices. `A` (qd, qd) = Σ (g⊗x)(g⊗x)ᵀ and `b` (q, d) = Σ y g⊗x are sums or means over
+    samples.
     """
 
     gates: np.ndarray
@@ -32,9 +35,10 @@ class Block:
 
 
 class MomentSums:
-    """Sums over the samples so far. Gates that were the same so far are one; blocks that meet become one.
+    """Running sums over samples, in blocks of the distinct gates.
 
-    members (k,): which distinct gate each gate is; overlap (q, q): which distinct gates were open together.
+    Gates with equal values on all samples so far are one; a new sample may split them, and may join blocks. `members`
+    (k,) maps each gate to its distinct gate, and `overlap` (q, q) marks distinct gates that were open together.
     """
 
     def __init__(self, k: int, d: int) -> None:
@@ -45,9 +49,9 @@ class MomentSums:
         self.samples, self.power = 0, 0.0
 
     def add(self, features: GatedFeatures, y: ArrayLike) -> None:
-        """Take in samples with targets (n,)."""
+        """Add samples with targets (n,)."""
         targets = self._checked(features, y)
-        self.members, parents, G = refined(self.members, features.gate_values)
+        self.members, parents, G = split_classes(self.members, features.gate_values)
         opened = (G != 0).astype(np.float32)
         overlap = self.overlap[np.ix_(parents, parents)] | (opened.T @ opened > 0)
         if len(parents) > len(self.overlap) or (overlap != self.overlap).any():
@@ -57,7 +61,6 @@ class MomentSums:
             rows = here.any(axis=1)
             if rows.any():
                 part = GatedFeatures(features.X[rows], here[rows])
-                # The arrays are this object's own.
                 block.A[:] += part.weight_gram()
                 block.b[:] += part.adjoint(targets[rows])
         self.samples += features.n
@@ -66,19 +69,19 @@ class MomentSums:
     def _checked(self, features: GatedFeatures, y: ArrayLike) -> Array:
         if (features.k, features.d) != (len(self.members), self.d):
             raise InputError(
-                f"a chunk has {features.k} gates and {features.d} inputs where the first has {len(self.members)} and "
-                f"{self.d}; give all chunks the same"
+                f"a chunk has {features.k} gates and {features.d} inputs, but the first has {len(self.members)} and "
+                f"{self.d}; give all chunks the same gates and inputs"
             )
         targets = as_targets(y, features.n)
         if targets.shape[1] > 1:
-            raise InputError("the moments are of one target per sample; take those of each target apart")
+            raise InputError("moments need one target per sample; compute them separately for each target")
         sizes = largest_entries(features.X) * largest_entries(features.gate_values)
         for values, what in ((sizes, "the features"), (largest_entries(targets), "y")):
             check_range(values, what, *SIZES)
         return targets[:, 0]
 
     def _rearrange(self, parents: np.ndarray, overlap: np.ndarray) -> None:
-        """Blocks of the gates with these parents (q,) among the present ones, joined as the overlap (q, q) says."""
+        """Build the blocks of new distinct gates, split from the old ones `parents` (q,), with this overlap (q, q)."""
         count, labels = connected_components(csr_array(overlap), directed=False)
         sizes = np.bincount(labels) * self.d
         check_size(int(np.sum(sizes**2)), "the moments")
@@ -90,22 +93,22 @@ class MomentSums:
             A, b = np.zeros((q, d, q, d)), np.zeros((q, d))
             origins = [home[int(parent)] for parent in parents[gates]]
             for old in {id(block): block for block, _ in origins}.values():
-                to = np.array([i for i, (block, _) in enumerate(origins) if block is old])
-                come = np.array([place for block, place in origins if block is old])
+                target = np.array([i for i, (block, _) in enumerate(origins) if block is old])
+                source = np.array([place for block, place in origins if block is old])
                 cells = old.A.reshape(len(old.gates), d, len(old.gates), d)
-                A[to[:, None], :, to, :] = cells[come[:, None], :, come, :]
-                b[to] = old.b[come]
+                A[target[:, None], :, target, :] = cells[source[:, None], :, source, :]
+                b[target] = old.b[source]
             blocks.append(Block(gates, A.reshape(q * d, q * d), b))
         self.blocks, self.overlap = blocks, overlap
 
 
-def refined(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
-    """Gates (k,) told apart by their values (n, k) too.
+def split_classes(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
+    """Split classes of gates (k,) by the gates' values (n, k).
 
-    Returns the number of each gate's class (k,), the old class of each new one (q,), and the values of each (n, q).
+    Returns the class of each gate (k,), the old class of each new one (q,), and the values of each new class (n, q).
     """
     numbers: dict[tuple[int, bytes], int] = {}
-    # Without −0, which would differ from 0.
+    # Adding 0.0 turns −0.0 into 0.0, whose bytes differ.
     columns = np.ascontiguousarray(G.T) + 0.0
     found = [
         numbers.setdefault((int(old), column.tobytes()), len(numbers))
@@ -116,48 +119,48 @@ def refined(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Arra
 
 
 class Spectrum(NamedTuple):
-    """√M A √M = V diag(λ) Vᵀ of a block whose gates come m_1, …, m_q times, M = diag(m_1, …, m_q) ⊗ I.
+    """Eigendecomposition √M A √M = V diag(λ) Vᵀ of a block with multiplicities M = diag(m_1, …, m_q) ⊗ I of its gates.
 
-    values (qd,): λ, exactly 0 where A is singular; vectors (qd, qd): V; pull (qd,): Vᵀ√M b, exactly 0 where λ is.
-    lowest: the least eigenvalue as computed; outside: the size of the part of Vᵀ√M b where λ = 0, as computed;
-    unresolved: how many of the λ that count as 0 are larger than the rounding of this decomposition.
+    `values` (qd,) are λ, exactly 0 where A is singular, `vectors` (qd, qd) are V, and `rhs` (qd,) is Vᵀ√M b, exactly 0
+    where λ is. `lowest` is the least computed eigenvalue, `outside` the norm of the computed Vᵀ√M b where λ = 0.
+    `unresolved` counts the λ that are treated as 0 but exceed the rounding of this decomposition.
     """
 
     values: Array
     vectors: Array
-    pull: Array
+    rhs: Array
     lowest: float
     outside: float
     unresolved: int
 
 
-def spectrum_of(block: Block, copies: np.ndarray, d: int) -> Spectrum:
-    """The decomposition of a block on d inputs whose gates come so many times."""
+def decompose(block: Block, copies: np.ndarray, d: int) -> Spectrum:
+    """Decompose a block on d inputs, whose gates have these multiplicities."""
     root = np.repeat(np.sqrt(copies), d)
     values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
-    pull = vectors.T @ (root * block.b.ravel())
+    rhs = vectors.T @ (root * block.b.ravel())
     largest = max(0.0, float(values[-1]))
     kept = values > ROUNDING * largest
-    outside = float(np.linalg.norm(np.where(kept, 0.0, pull)))
+    outside = float(np.linalg.norm(np.where(kept, 0.0, rhs)))
     unresolved = int(np.sum(~kept & (values > 4 * len(values) * np.finfo(float).eps * largest)))
-    found = np.where(kept, values, 0.0), vectors, np.where(kept, pull, 0.0)
+    found = np.where(kept, values, 0.0), vectors, np.where(kept, rhs, 0.0)
     return Spectrum(*found, float(values[0]), outside, unresolved)
 
 
-def along(pull: Array, values: Array) -> Array:
-    """pull/λ, and 0 where λ = 0."""
-    return np.divide(pull, values, out=np.zeros_like(pull), where=values > 0)
+def solve_diagonal(rhs: Array, values: Array) -> Array:
+    """Return rhs/λ, and 0 where λ = 0."""
+    return np.divide(rhs, values, out=np.zeros_like(rhs), where=values > 0)
 
 
-def phi(values: Array, shares: Array) -> Array:
-    """φ(λ) = (1 − e^{−λs})/λ, and s where λ = 0, for eigenvalues λ ≥ 0 (p,) and s = t/Kτ ≥ 0 (T,); shape (T, p).
+def phi(values: Array, scaled: Array) -> Array:
+    """Return φ(λ) = (1 − e^{−λs})/λ, and s where λ = 0, for λ ≥ 0 (p,) and s = t/Kτ ≥ 0 (T,); shape (T, p).
 
-    To a few units in the last place for every λs.
+    Accurate to a few units in the last place for every λs.
 
     >>> phi(np.array([0.0, 1e-12, 1e12]), np.array([1.0])).tolist()
     [[1.0, 0.9999999999995, 1e-12]]
     """
-    exponents = shares[:, None] * values
-    whole = np.broadcast_to(shares[:, None], exponents.shape).copy()
+    exponents = scaled[:, None] * values
+    whole = np.broadcast_to(scaled[:, None], exponents.shape).copy()
     result: Array = np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0)
     return result

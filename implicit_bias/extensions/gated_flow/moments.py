@@ -1,4 +1,4 @@
-"""The second moments that a squared loss on gated linear features depends on, in structured form."""
+"""The second moments on which the squared loss of gated linear features depends, in blocks of coupled gates."""
 
 from __future__ import annotations
 
@@ -28,45 +28,45 @@ from implicit_bias.extensions.gated_flow.gate_blocks import (
     Block,
     MomentSums,
     Spectrum,
-    along,
+    decompose,
     phi,
-    refined,
-    spectrum_of,
+    solve_diagonal,
+    split_classes,
 )
 from implicit_bias.features import GatedFeatures
 
-#: Differences from symmetry, against the largest entry, that rounding explains.
+#: Deviation from symmetry and definiteness, relative to the largest entry, that is attributed to rounding.
 ASYMMETRY = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """b_i = ⟨g_i y x⟩, A_ij = ⟨g_i g_j x xᵀ⟩ and ⟨y²⟩: all that the loss of ŷ = Σ_i g_i(x) w_iᵀx depends on.
+    """Second moments that determine the loss of ŷ = Σ_i g_i(x) w_iᵀx.
 
-        L(w) = ⟨(y − ŷ)²⟩ = ⟨y²⟩ − 2bᵀw + wᵀAw
+        L(w) = ⟨(y − ŷ)²⟩ = ⟨y²⟩ − 2bᵀw + wᵀAw,    b_i = ⟨g_i y x⟩,   A_ij = ⟨g_i g_j x xᵀ⟩
 
-    Gates that are the same are held once, and A only for gates that are open together, directly or by way of others:
-    k exclusive gates (never two open at once) have k blocks d × d. Both are found, not asked for.
+    Equal gates are stored once, and A only for coupled gates: those open together, directly or through others. For
+    example, k exclusive gates (no two open at once) have k blocks d × d. This structure is detected automatically.
 
-    Make one by `from_samples`, `accumulate`, `from_arrays` or `pixel_moments`.
+    Construct one by `from_samples`, `accumulate`, `from_arrays` or `pixel_moments`.
 
     Attributes
     ----------
     members : array, shape (k,), integers
-        Which of the distinct gates each gate is.
+        Index of the distinct gate that each gate equals.
     blocks : tuple of Block
-        Moments of the distinct gates, those that are open together in one block.
+        Moments of the distinct gates, one block per set of coupled gates.
     power : float
         ⟨y²⟩.
     d : int
         Number of inputs.
     samples : int or None
-        How many the means are over; None if they are not over samples.
+        Number of samples of the means; None for exact moments.
 
     Examples
     --------
     >>> from implicit_bias import GatedFeatures
-    >>> from implicit_bias.extensions.gated_flow.moments import Moments
+    >>> from implicit_bias.extensions.gated_flow import Moments
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 3.0, 0.5])
     >>> gates = np.hstack([X > 0, X > 0, X <= 0]).astype(float)
     >>> found = Moments.from_samples(GatedFeatures(X, gates), y)
@@ -82,27 +82,21 @@ class Moments:
 
     @classmethod
     def from_samples(cls, features: GatedFeatures, y: ArrayLike) -> Moments:
-        """The means over n samples.
-
-        Parameters
-        ----------
-        features : GatedFeatures
-        y : array, shape (n,)
+        """Return the means over n samples with targets y (n,).
 
         Raises
         ------
         InputError
-            For targets that are not finite or not one per sample, and for features or targets beyond 1e-60 to 1e60.
+            If targets are not finite or not one per sample, or features or targets are outside 1e-60 … 1e60.
         """
         return cls.accumulate([(features, y)])
 
     @classmethod
     def accumulate(cls, chunks: Iterable[tuple[GatedFeatures, Any]]) -> Moments:
-        """The means over all samples of chunks (features, y), of which one at a time is held.
+        """Return the means over all samples of chunks (features, y), one of which is in memory at a time.
 
         >>> from implicit_bias import GatedFeatures
-        >>> from implicit_bias.extensions.gated_flow.rings import SinglePulse
-        >>> from implicit_bias.extensions.gated_flow.moments import Moments
+        >>> from implicit_bias.extensions.gated_flow import Moments, SinglePulse
         >>> draws = SinglePulse(n=8, lengths=(3, 1)).stream(chunks=10, size=100)
         >>> Moments.accumulate((GatedFeatures(X), y) for X, y in draws).samples
         1000
@@ -110,7 +104,7 @@ class Moments:
         Raises
         ------
         InputError
-            As for `from_samples`, and for chunks that differ in gates or inputs, or are none.
+            As for `from_samples`, and if chunks differ in gates or inputs, or there are no chunks.
         """
         sums: MomentSums | None = None
         for chunk in chunks:
@@ -126,9 +120,9 @@ class Moments:
 
     @classmethod
     def from_arrays(cls, b: ArrayLike, A: ArrayLike, power: float) -> Moments:
-        """Moments that are known otherwise, of a distribution, say.
+        """Return moments from known arrays, for example those of a distribution.
 
-        Gates with equal b_i and equal rows A_i· are the same; A_ij = 0 keeps gates apart.
+        Gates with equal b_i and equal rows A_i· are treated as the same gate, and A_ij = 0 as uncoupled gates.
 
         Parameters
         ----------
@@ -140,13 +134,12 @@ class Moments:
         Raises
         ------
         InputError
-            For shapes that do not fit, an A that is not symmetric or has a negative eigenvalue, a b with a part outside
-            the range of A, along which the flow would go on for ever, and a b too large for ⟨y²⟩: the loss would be
-            negative. What rounding explains passes.
+            If shapes do not fit, A is not symmetric or has a negative eigenvalue, b is not in the range of A (the flow
+            would diverge), or b is too large for ⟨y²⟩ (the loss would be negative), each beyond rounding.
 
         Examples
         --------
-        >>> from implicit_bias.extensions.gated_flow.moments import Moments
+        >>> from implicit_bias.extensions.gated_flow import Moments
         >>> Moments.from_arrays([[1.0, 0.0]], np.diag([2.0, 1.0]), power=1.0).best_loss
         0.5
         """
@@ -162,7 +155,7 @@ class Moments:
         if np.abs(A - A.T).max() > ASYMMETRY * np.abs(A).max():
             raise InputError("A is not symmetric; give ⟨g_i g_j x xᵀ⟩, gate by gate")
         rows = np.hstack([((A + A.T) / 2).reshape(k, -1), b])
-        members, _, distinct = refined(np.zeros(k, dtype=np.int64), rows.T)
+        members, _, distinct = split_classes(np.zeros(k, dtype=np.int64), rows.T)
         first = np.unique(members, return_index=True)[1]
         cells = distinct[:-d].T.reshape(len(first), d, k, d)[:, :, first]
         count, labels = connected_components(csr_array(cells.any(axis=(1, 3))), directed=False)
@@ -179,17 +172,17 @@ class Moments:
 
     @property
     def copies(self) -> np.ndarray:
-        """How many times each distinct gate comes, shape (q,)."""
+        """Multiplicity of each distinct gate, shape (q,)."""
         return np.bincount(self.members)
 
     @property
     def redundant(self) -> int:
-        """How many gates are copies of others."""
+        """Number of gates that are copies of other gates."""
         return self.k - len(self.copies)
 
     @property
     def exclusive(self) -> bool:
-        """Whether no two distinct gates are coupled, so that each is solved alone."""
+        """True if no two distinct gates are coupled, so that each is solved separately."""
         return all(len(block.gates) == 1 for block in self.blocks)
 
     @property
@@ -201,7 +194,7 @@ class Moments:
         return distinct[self.members]
 
     def dense(self) -> Array:
-        """A of all gates, shape (k·d, k·d), gate by gate: for tests and small problems."""
+        """Return A of all gates, shape (k·d, k·d), gate by gate; for small problems."""
         check_size((self.k * self.d) ** 2, "A")
         q, d = len(self.copies), self.d
         cells = np.zeros((q, d, q, d))
@@ -213,25 +206,26 @@ class Moments:
 
     @cached_property
     def spectra(self) -> tuple[Spectrum, ...]:
-        """The eigendecomposition of each block, the copies of a gate in reduced form."""
-        return tuple(spectrum_of(block, self.copies[block.gates], self.d) for block in self.blocks)
+        """Eigendecomposition of each block, with the copies of a gate reduced to one."""
+        return tuple(decompose(block, self.copies[block.gates], self.d) for block in self.blocks)
 
     @property
     def unresolved(self) -> int:
-        """How many directions count as unreachable by the features although rounding alone may not explain it.
+        """Number of directions that are treated as outside the features' span, although rounding may not explain it.
 
         Their eigenvalue of A is below 1e-12 of the largest: some inputs or gates are 1e6 times smaller than others, or
-        features nearly dependent. Flows stay where they are along these, and the best loss is without them. In A they
-        cannot be told from rounding; `least_squares` works on the features, and sees up to condition numbers of 1e9.
+        features are nearly dependent. Flows are constant along these directions, and the best loss omits them. A does
+        not distinguish them from rounding errors. `least_squares` works on the features, and resolves condition numbers
+        of 1e9.
 
-        >>> from implicit_bias.extensions.gated_flow.moments import Moments
+        >>> from implicit_bias.extensions.gated_flow import Moments
         >>> Moments.from_arrays([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1e-13]], power=10.0).unresolved
         1
         """
         return sum(s.unresolved for s in self.spectra)
 
     def loss(self, W: ArrayLike) -> float:
-        """⟨(y − ŷ)²⟩ at weights (k, d), infinite where it or they are beyond floats, NaN for NaN."""
+        """Return ⟨(y − ŷ)²⟩ at weights (k, d); infinity if it or the weights overflow, NaN for NaN."""
         W = as_numbers(W, (self.k, self.d), "weights")
         sums = np.zeros((len(self.copies), self.d))
         total = self.power
@@ -244,30 +238,29 @@ class Moments:
 
     @property
     def best_loss(self) -> float:
-        """⟨y²⟩ − bᵀA⁺b, the loss of the best linear readout with these gates."""
-        gains = [float(np.sum(along(s.pull**2, s.values))) for s in self.spectra]
+        """⟨y²⟩ − bᵀA⁺b, the loss of the best readout with these gates."""
+        gains = [float(np.sum(solve_diagonal(s.rhs**2, s.values))) for s in self.spectra]
         return max(0.0, self.power - sum(gains))
 
     @property
     def best_weights(self) -> Array:
         """A⁺b, the best readout of least norm, shape (k, d)."""
-        return self.combine([along(s.pull, s.values) for s in self.spectra])
+        return self.combine([solve_diagonal(s.rhs, s.values) for s in self.spectra])
 
-    def moved(self, W: Array, shares: Array) -> Array:
-        """Where the flow dw/ds = b − Aw leads from weights (k, d) at each s = t/Kτ of `shares` (T,): (T, k, d)."""
-        # Where λ = 0 there is no pull, and the start stays.
+    def moved(self, W: Array, scaled: Array) -> Array:
+        """Solve dw/ds = b − Aw from weights (k, d); return w at each s = t/Kτ of `scaled` (T,), shape (T, k, d)."""
         pairs = zip(self.spectra, self.coordinates(W), strict=True)
-        return W + self.combine([phi(s.values, shares) * (s.pull - s.values * c) for s, c in pairs])
+        return W + self.combine([phi(s.values, scaled) * (s.rhs - s.values * c) for s, c in pairs])
 
     def coordinates(self, W: Array) -> list[Array]:
-        """Vᵀu of each block (qd,), where u_g = Σ w_i/√m_g over the m_g copies i of gate g, for weights (k, d)."""
+        """Return Vᵀu of each block (qd,) for weights (k, d), where u_g = Σ_i w_i/√m_g over the m_g copies of gate g."""
         sums = np.zeros((len(self.copies), self.d))
         np.add.at(sums, self.members, W)
         sums /= np.sqrt(self.copies)[:, None]
         return [s.vectors.T @ sums[block.gates].ravel() for block, s in zip(self.blocks, self.spectra, strict=True)]
 
     def combine(self, coordinates: list[Array]) -> Array:
-        """The weights (…, k, d) of coordinates (…, qd) of each block, equal for the copies of a gate."""
+        """Return the weights (…, k, d) of coordinates (…, qd) of each block, equal for all copies of a gate."""
         distinct = np.empty((*coordinates[0].shape[:-1], len(self.copies), self.d))
         for block, s, c in zip(self.blocks, self.spectra, coordinates, strict=True):
             distinct[..., block.gates, :] = (c @ s.vectors.T).reshape(*c.shape[:-1], -1, self.d)
@@ -281,19 +274,19 @@ def _block(gates: np.ndarray, cells: Array, b: Array) -> Block:
 
 
 def _check_consistent(moments: Moments) -> None:
-    """Refuse moments that no distribution has: then |vᵀb|² ≤ vᵀAv ⟨y²⟩ fails for some v."""
+    """Raise InputError for moments that no distribution has: |vᵀb|² ≤ vᵀAv ⟨y²⟩ fails for some v."""
     if moments.power < 0:
         raise InputError(f"power is ⟨y²⟩, which cannot be negative, but is {moments.power:g}")
     gain = 0.0
     for s in moments.spectra:
         scale = float(s.values[-1])
         if s.lowest < -ASYMMETRY * scale:
-            raise InputError(f"A has the eigenvalue {s.lowest:.3g}, and second moments have none below 0")
+            raise InputError(f"A has the eigenvalue {s.lowest:.3g}, but second moments have none below 0")
         if s.outside > np.sqrt(ROUNDING * scale * moments.power * len(s.values)):
             raise InputError(
-                f"b has a part of size {s.outside:.3g} outside the range of A, along which the flow would never end; "
-                "moments of one distribution have none"
+                f"b has a part of size {s.outside:.3g} outside the range of A, along which the flow would diverge; "
+                "give b and A of one distribution"
             )
-        gain += float(np.sum(along(s.pull**2, s.values + ROUNDING * scale)))
+        gain += float(np.sum(solve_diagonal(s.rhs**2, s.values + ROUNDING * scale)))
     if gain > moments.power * (1 + ASYMMETRY):
-        raise InputError(f"bᵀA⁺b is {gain:.6g} and ⟨y²⟩ only {moments.power:.6g}: the loss would be negative")
+        raise InputError(f"bᵀA⁺b = {gain:.6g} exceeds ⟨y²⟩ = {moments.power:.6g}, so that the loss would be negative")

@@ -1,4 +1,6 @@
-"""Gradient descent of networks with a mean readout, whose gates learn: what the closed forms are held against."""
+"""Gradient descent of networks with a mean readout and learned gates, for comparison with the closed-form flows."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,11 +30,11 @@ from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
 from implicit_bias.training.result import drive
 
-#: How many times beyond those of the start, 1 and K · targets pre-activations or b₂ are when training has diverged.
-FAR = 1e8
-#: Fields are looked at after these parts of the steps, from the first to the last: each half of the next.
-HALVINGS = (16, 8, 4, 2, 1)
-#: From outputs (m, R) and targets (m, 1): −∂L/∂ŷ up to a factor, and L (R,).
+#: Growth of pre-activations or b₂, relative to the initial ones, 1 and K · targets, that counts as divergence.
+DIVERGENCE = 1e8
+#: With `stay`, the receptive fields are compared after these fractions 1/16, 1/8, … of the steps.
+DIVISORS = (16, 8, 4, 2, 1)
+#: From outputs (m, R) and targets (m, 1) to −∂L/∂ŷ, up to a factor, and L (R,).
 LOSSES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
     "squared": lambda outputs, y: (y - outputs, np.mean((y - outputs) ** 2, axis=0)),
     "cross-entropy": lambda outputs, y: (y - expit(outputs), np.mean(np.logaddexp(0.0, outputs) - y * outputs, axis=0)),
@@ -41,31 +43,27 @@ LOSSES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
 
 @dataclass(frozen=True, eq=False)
 class OnlineTraining:
-    """What `train_online` recorded of R networks of K units on n inputs at T times.
+    """Result of `train_online` for R networks of K units on n inputs, recorded at T times.
 
     Attributes
     ----------
     activation : str
-        Its name.
+        Name of the activation.
     lr : float
     steps : array, shape (T,), integers
-        The steps that were made by then, from 0.
-    weights : array, shape (T, R, K, n)
-    biases : array, shape (T, R, K)
-        Zeros in networks without.
-    output_biases : array, shape (T, R)
-        b₂, zeros in networks without.
+        Number of completed steps at each time, from 0.
+    weights, biases, output_biases : arrays, shapes (T, R, K, n), (T, R, K) and (T, R)
+        w_k, b_k and b₂; zeros if biases are not trained.
     losses : array, shape (T, R)
-        The loss over the samples of the next step: fresh ones, unless samples were given.
+        Loss on the samples of the next step, which are new samples if `data` is a process.
     change : float or None
-        With `stay`: how much the IPRs of units have changed on average in the second half of the training.
+        With `stay`, the mean change of a unit's IPR in the second half of the training.
     interrupted : bool
-        Whether Ctrl-C ended it early; the last record is then that of the interruption.
+        True if Ctrl-C ended the training early; the last record is then that of the interruption.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.gated_flow import train_online
+    >>> from implicit_bias.extensions.gated_flow import nonlinear_gaussian_process, train_online
     >>> process = nonlinear_gaussian_process(n=12, length_scales=(1.5, 0.5), labels=(1.0, 0.0))
     >>> found = train_online(process, units=4, repeats=3, steps=20, record=[10, 20])
     >>> found.weights.shape, found.fields.shape, found.times.round(6).tolist()
@@ -91,21 +89,19 @@ class OnlineTraining:
 
     @property
     def fields(self) -> Array:
-        """The weights at the end, or at the interruption, shape (R, K, n)."""
+        """Receptive fields: the weights at the end or at the interruption, shape (R, K, n)."""
         return np.asarray(self.weights[-1])
 
     def gates(self, X: ArrayLike) -> np.ndarray:
-        """1(w_kᵀx + b_k > 0) of samples (m, n) at every time: truth values, shape (T, R, K, m)."""
+        """Return the gates 1(w_kᵀx + b_k > 0) of samples X (m, n) at every time: booleans, shape (T, R, K, m)."""
         X = as_floats(X, "X", 2)
         if X.shape[1] != self.weights.shape[-1]:
-            raise InputError(
-                f"X must have {self.weights.shape[-1]} columns, as the networks have inputs, not {X.shape}"
-            )
+            raise InputError(f"X must have {self.weights.shape[-1]} columns, one per input, not shape {X.shape}")
         check_size(self.biases.size * len(X), "the gates at all times")
         return np.asarray(self.weights @ X.T + self.biases[..., None] > 0)
 
     def flips(self, X: ArrayLike) -> Array:
-        """The share of pairs of a sample of X (m, n) and a unit whose gate has changed by the end: shape (R, T)."""
+        """Return the share of units and samples X (m, n) whose gate differs from the final gate, shape (R, T)."""
         gates = self.gates(X)
         return np.asarray((gates != gates[-1]).mean(axis=(2, 3)).T)
 
@@ -128,62 +124,57 @@ def train_online(
     seed: int = 1,
     progress: Callable[[int, float], None] | None = None,
 ) -> OnlineTraining:
-    """Descend L = ⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k) + b₂, with fresh samples at every step.
+    """Minimise L = ⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k) + b₂ by gradient descent, with new samples at every step.
 
-        w_k ← w_k − ½ lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k alike, where there are biases
-        b₂ ← b₂ − ½ lr ∂L/∂b₂ = b₂ + lr ⟨y − ŷ⟩, where there is one
+        w_k ← w_k − ½ lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k likewise
+        b₂ ← b₂ − ½ lr ∂L/∂b₂ = b₂ + lr ⟨y − ŷ⟩
 
-    so that units move alike at every K. Cross-entropy, L = ⟨log(1 + e^ŷ) − yŷ⟩, has no ½ and 1/(1 + e^−ŷ) in place of
-    ŷ on the right. After s steps the time is t = lr · s: as lr → 0 with gates g that do not flip, ReLU networks follow
-    K · gradient_flow(features, w₀/K, times, y=y).weights(), where τ = 1.
+    The factor K makes the speed of a unit independent of K. Cross-entropy, L = ⟨log(1 + e^ŷ) − yŷ⟩, has no factor ½ and
+    replaces ŷ on the right by 1/(1 + e^−ŷ). After s steps the time is t = lr · s. As lr → 0, ReLU networks whose gates
+    do not flip follow K · gradient_flow(features, w₀/K, times, y=y).weights() with τ = 1. Source: Ingrosso & Goldt
+    (2022), "Data-driven emergence of convolutional structure in neural networks", for the setting.
 
     Parameters
     ----------
     data : Ring, or X (m, n) and y (m,)
-        A process, `batch_size` samples of which are drawn for each step; or samples, all of which make each step.
+        A process, from which each step draws `batch_size` samples; or samples, all of which are used in each step.
     units : int
         K.
     activation : str or Activation
-        σ, by a name of `infinite.activation` or made by one of the functions there.
+        σ, a name of `infinite.activation` or the result of a function there.
     steps : int
     stay : float, optional
-        Train until the fields stay: `steps`, then at least 16, are the most, and training ends after ⅛, ¼ or ½ of them
-        already if since half that time the IPR of a unit's w_k has changed by at most `stay` on average.
+        Stop early once receptive fields are stationary. After ⅛, ¼ or ½ of `steps` (at least 16), training ends if the
+        IPR of a unit's w_k has changed by at most `stay` on average since half that time.
     lr : float
     loss : {"squared", "cross-entropy"}
-        Cross-entropy is for targets from 0 to 1.
+        Cross-entropy requires targets from 0 to 1.
     batch_size : int
         For a process.
     scale : float
-        w_k ~ N(0, scale²/n · I), b_k = b₂ = 0 at the start.
+        Initially w_k ~ N(0, scale²/n · I) and b_k = b₂ = 0.
     biases, output_bias : bool
-        Whether b_k, and b₂, are trained; otherwise they stay 0.
+        If True, train b_k and b₂, respectively; otherwise they stay 0.
     repeats : int
-        R networks that differ in their start only: they see the same samples.
-    record : int, or numbers of steps
-        At most how many times are recorded, at a constant ratio as far as whole numbers allow; or after which steps.
-        The start and the end are recorded in any case, and with `stay` the times at which fields are looked at.
+        R, the number of networks, which differ only in their initial weights and see the same samples.
+    record : int, or sequence of steps
+        Maximum number of recorded times, spaced geometrically as far as integers allow; or the steps to record. The
+        start and the end are always recorded, and with `stay` the times of comparison.
     seed : int
         The samples are those of `data.stream(steps + 1, batch_size, seed=seed)`.
     progress : callable(step, loss), optional
-        Called at every recorded time with the mean loss of the networks. Ctrl-C, or a KeyboardInterrupt that it raises,
-        ends training: what was recorded is kept, with the latest weights.
+        Called at every recorded time with the mean loss of the networks. Ctrl-C, or a KeyboardInterrupt from this
+        function, ends the training; the records are kept, with the current weights as the last one.
 
     Raises
     ------
     InputError
-        For values out of range, samples that are not finite, and training that diverges: at a recorded time losses are
-        not finite, or pre-activations or b₂ 10⁸ times beyond the largest at the start, 1 and K · targets.
-
-    References
-    ----------
-    Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", for the setting.
+        If a value is out of range, samples are not finite, or training diverges: at a recorded time, losses are not
+        finite, or pre-activations or b₂ exceed 10⁸ times the largest of the initial ones, 1 and K · targets.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.gated_flow import train_online
-    >>> from implicit_bias.extensions.gated_flow.receptive_fields import ipr
+    >>> from implicit_bias.extensions.gated_flow import ipr, nonlinear_gaussian_process, train_online
     >>> for gain in (0.01, 100.0):
     ...     process = nonlinear_gaussian_process(40, (3.0, 1.0), gain, labels=(1.0, 0.0))
     ...     print(bool(ipr(train_online(process, steps=500, batch_size=200).fields) > 0.3))
@@ -195,25 +186,25 @@ def train_online(
     lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
     check_callable(progress, "progress")
     n, batches = _batches(data, steps, batch_size, as_seed(seed), one_of(loss, LOSSES, "loss"))
-    looks = _looks(steps, stay)
-    times = {*_recorded(record, steps), *looks}
+    checkpoints = _checkpoints(steps, stay)
+    times = {*_recorded(record, steps), *checkpoints}
     check_size(len(times) * repeats * units * n, "the weights at all times")
-    # A stream of its own: the samples' is begun from the bare seed.
+    # [seed, 1], because the stream of the samples starts from the seed alone.
     W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))
     descent = _Descent(batches, W, chosen, units, lr, LOSSES[loss], bool(biases), bool(output_bias))
-    far = FAR * max(1.0, descent.largest(), units * float(np.abs(descent.y).max()))
+    limit = DIVERGENCE * max(1.0, descent.largest(), units * float(np.abs(descent.y).max()))
     kept: list[tuple[Any, ...]] = []
     change = None
 
-    def look(step: int) -> bool:
+    def record_and_compare(step: int) -> bool:
         nonlocal change
-        # Units that saturate or are silent have finite losses wherever their weights are.
-        if not (np.isfinite(descent.losses).all() and descent.largest() <= far):
+        # Saturated or inactive units have finite losses even if their weights diverge.
+        if not (np.isfinite(descent.losses).all() and descent.largest() <= limit):
             raise InputError(f"training diverged by step {step}; use a smaller lr than {lr:g}")
         kept.append((step, descent.W, descent.b, descent.c, descent.losses))
-        if stay is None or step not in looks[1:]:
+        if stay is None or step not in checkpoints[1:]:
             return False
-        since = looks[looks.index(step) - 1]
+        since = checkpoints[checkpoints.index(step) - 1]
         before = next(W for made, W, *_ in kept if made == since)
         change = float(np.abs(ipr(descent.W) - ipr(before)).mean())
         return change <= stay
@@ -222,7 +213,7 @@ def train_online(
         if progress is not None:
             progress(step, float(descent.losses.mean()))
 
-    end = drive(descent.steps(), look, lambda step, _: step in times, show=show)
+    end = drive(descent.steps(), record_and_compare, lambda step, _: step in times, show=show)
     made, W, b, c, losses = (np.array(part) for part in zip(*kept, strict=True))
     shape = (len(kept), repeats, units)
     return OnlineTraining(
@@ -231,7 +222,7 @@ def train_online(
 
 
 class _Descent:
-    """R networks: W (RK, n), b (RK,) and c = b₂ (R,), and what they make of the samples X, y of the next step."""
+    """R networks: W (RK, n), b (RK,) and c = b₂ (R,), with their outputs and losses on the next step's samples X, y."""
 
     def __init__(
         self,
@@ -247,35 +238,35 @@ class _Descent:
         self.batches, self.activation, self.units, self.lr, self.loss = batches, activation, units, lr, loss
         self.biases, self.output_bias = biases, output_bias
         self.W, self.b, self.c = W, np.zeros(len(W)), np.zeros(len(W) // units)
-        self._see(*next(batches))
+        self._evaluate(*next(batches))
 
-    def _see(self, X: Array, y: Array) -> None:
+    def _evaluate(self, X: Array, y: Array) -> None:
         self.X, self.y = X, y
         with np.errstate(over="ignore", invalid="ignore"):
             self.a = X @ self.W.T + self.b
             outputs = self.activation.function(self.a).reshape(len(X), -1, self.units).mean(axis=2) + self.c
-            self.left, self.losses = self.loss(outputs, y[:, None])
+            self.errors, self.losses = self.loss(outputs, y[:, None])
 
     def steps(self) -> Iterator[None]:
-        """A step before each batch that is left; Ctrl-C while one is drawn leaves the networks as they are."""
+        """Make one step before each remaining batch; Ctrl-C while a batch is drawn leaves the networks unchanged."""
         for batch in self.batches:
             with np.errstate(over="ignore", invalid="ignore"):
-                slope = self.activation.derivative(self.a) * np.repeat(self.left, self.units, axis=1)
+                slope = self.activation.derivative(self.a) * np.repeat(self.errors, self.units, axis=1)
                 self.W = self.W + self.lr / len(self.X) * (slope.T @ self.X)
                 if self.biases:
                     self.b = self.b + self.lr * slope.mean(axis=0)
                 if self.output_bias:
-                    self.c = self.c + self.lr * self.left.mean(axis=0)
-            self._see(*batch)
+                    self.c = self.c + self.lr * self.errors.mean(axis=0)
+            self._evaluate(*batch)
             yield
 
     def largest(self) -> float:
-        """The largest of pre-activations and b₂, as absolute values."""
+        """Return the largest absolute value of pre-activations and b₂."""
         return max(float(np.abs(self.a).max()), float(np.abs(self.c).max()))
 
 
 def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[int, Iterator[tuple[Array, Array]]]:
-    """The number of inputs, and the samples of every step and of the loss after the last."""
+    """Return the number of inputs, and the samples of every step and of the final loss."""
     if isinstance(data, Ring):
         n, batches = data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
     elif isinstance(data, tuple | list) and len(data) == 2:
@@ -287,33 +278,33 @@ def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[in
 
 
 def _between_0_and_1(batches: Iterator[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
-    """The batches, whose targets must be probabilities."""
+    """Yield the batches; raise InputError for targets outside [0, 1]."""
     for X, y in batches:
         if y.min() < 0 or y.max() > 1:
-            raise InputError("cross-entropy needs targets from 0 to 1, such as labels=(1.0, 0.0); or take squared loss")
+            raise InputError("cross-entropy needs targets from 0 to 1, such as labels=(1.0, 0.0); or use squared loss")
         yield X, y
 
 
-def _looks(steps: int, stay: float | None) -> list[int]:
-    """The steps after which fields are looked at, in order."""
+def _checkpoints(steps: int, stay: float | None) -> list[int]:
+    """Return the steps after which receptive fields are compared, in order."""
     if stay is None:
         return []
     as_positive(stay, "stay")
-    if steps < HALVINGS[0]:
-        raise InputError(f"stay needs at least {HALVINGS[0]} steps, not {steps}; train longer or leave it out")
-    return [-(-steps // part) for part in HALVINGS]
+    if steps < DIVISORS[0]:
+        raise InputError(f"stay needs at least {DIVISORS[0]} steps, not {steps}; train longer or leave it out")
+    return [-(-steps // divisor) for divisor in DIVISORS]
 
 
 def _recorded(record: Any, steps: int) -> list[int]:
-    """The steps after which there is a record, in order."""
+    """Return the steps to record, in order."""
     if isinstance(record, Sequence | np.ndarray) and not isinstance(record, str | bytes):
-        asked = [as_count(step, "a recorded step", least=0) for step in record]
-        if max(asked, default=0) > steps:
+        chosen = [as_count(step, "a recorded step", least=0) for step in record]
+        if max(chosen, default=0) > steps:
             raise InputError(
-                f"record must hold steps of at most {steps}, not {max(asked)}; train longer or leave it out"
+                f"record must hold steps of at most {steps}, not {max(chosen)}; train longer or leave it out"
             )
     else:
         count = as_count(record, "record", least=2)
-        # As many as there are steps are all of them.
-        asked = list(range(steps)) if count > steps else np.geomspace(1, steps, count - 1).round().astype(int).tolist()
-    return sorted({0, steps, *asked})
+        # Rounding the geometric sequence could skip steps even if all of them are to be recorded.
+        chosen = list(range(steps)) if count > steps else np.geomspace(1, steps, count - 1).round().astype(int).tolist()
+    return sorted({0, steps, *chosen})

@@ -1,4 +1,6 @@
-"""A gate and all its shifts on a ring: moments that Fourier's basis takes apart, frequency by frequency."""
+"""Moments of a gate and all its shifts on a ring, which a Fourier transform separates by frequency."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,24 +19,27 @@ from implicit_bias._utils.checks import (
     check_size,
     shown,
 )
-from implicit_bias.extensions.gated_flow.gate_blocks import ROUNDING, SIZES, along, phi
+from implicit_bias.extensions.gated_flow.gate_blocks import ROUNDING, SIZES, phi, solve_diagonal
 
-#: Rounding of n means and their transform, over n and the largest eigenvalue.
-TRANSFORM = 16 * np.finfo(float).eps
+#: Rounding error of the Fourier transform, relative to n times the largest eigenvalue.
+TRANSFORM_ROUNDING = 16 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
 class OrbitMoments:
-    """Moments of the n gates g_k(x) = g(x_k, x_{k+1}, …, x_{k−1}), k = 0, …, n − 1, on a process that no shift
-    changes.
+    """Moments of the n shifts g_k(x) = g(x_k, x_{k+1}, …, x_{k−1}) of a gate on a shift-invariant process.
 
-    Pixels are counted from the gate's own: w_k[r] weighs x_{k+r}. By invariance all is known from gate 0,
+    Pixels are counted from the gate's own position: w_k[r] multiplies x_{k+r}. By invariance, the moments of gate 0
+    determine the flow with K = n gates:
 
-        b[r] = ⟨g_0 y x_r⟩,   A[m, r, s] = ⟨g_0 g_m x_r x_{m+s}⟩,   Kτ dw_k/dt = b − Σ_l A[l − k] w_l,   K = n
+        b[r] = ⟨g_0 y x_r⟩,   A[m, r, s] = ⟨g_0 g_m x_r x_{m+s}⟩,   Kτ dw_k/dt = b − Σ_l A[l − k] w_l
 
-    and the Fourier transform over k, ŵ_f = Σ_k e^{−2πifk/n} w_k, leaves n problems of n × n, one a frequency f:
-    Kτ dŵ_f/dt = n b 1(f = 0) − Â_f ŵ_f with Â_f = Σ_m e^{2πifm/n} A[m] Hermitian. That is n⁴ operations where the n²
-    weights would take n⁶. Units that start as shifts of one another, w_k = w_0, remain so: only f = 0 matters to them.
+    The Fourier transform over k gives n separate problems of size n, which takes n⁴ operations instead of n⁶:
+
+        ŵ_f = Σ_k e^{−2πifk/n} w_k,   Kτ dŵ_f/dt = n b 1(f = 0) − Â_f ŵ_f,   Â_f = Σ_m e^{2πifm/n} A[m] Hermitian
+
+    Units that start as shifts of one another, w_k = w_0, remain so, and depend only on f = 0. This is ours; section 5,
+    "Some ideas", 1, of the notes on localization asks for one basis for all times.
 
     Attributes
     ----------
@@ -43,14 +48,9 @@ class OrbitMoments:
     power : float
         ⟨y²⟩.
 
-    References
-    ----------
-    Ours; the notes on localization ask for one basis across time (section 5, "Some ideas", 1).
-
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.gated_flow.orbits import OrbitMoments
+    >>> from implicit_bias.extensions.gated_flow import OrbitMoments, nonlinear_gaussian_process
     >>> X, y = nonlinear_gaussian_process(8, (1.0, 0.5), gain=3.0, labels=(1.0, 0.0)).sample(2000)
     >>> found = OrbitMoments.from_samples(lambda X: X[:, 0] > 0, X, y)
     >>> found.A.shape, 0 < found.best_loss < found.power
@@ -62,14 +62,14 @@ class OrbitMoments:
     power: float
 
     @classmethod
-    def from_samples(cls, gate: Callable[[Array], ArrayLike], X: ArrayLike, y: ArrayLike) -> "OrbitMoments":
-        """The means over samples X (m, n), y (m,) and all of their shifts, of a gate (m, n) → (m,).
+    def from_samples(cls, gate: Callable[[Array], ArrayLike], X: ArrayLike, y: ArrayLike) -> OrbitMoments:
+        """Return the means over samples X (m, n), y (m,) and all of their shifts, for a gate function (m, n) → (m,).
 
         Raises
         ------
         InputError
-            For samples and gates that are not finite or beyond 1e-60 to 1e60, targets that are not one a sample, and a
-            gate that is no function or gives another shape.
+            If the gate is not a function or returns another shape, targets are not one per sample, or samples or gate
+            values are not finite or outside 1e-60 … 1e60.
         """
         X = as_floats(X, "X", 2)
         m, n = X.shape
@@ -102,37 +102,37 @@ class OrbitMoments:
 
     @cached_property
     def spectra(self) -> tuple[Array, Array]:
-        """Eigenvalues (n, n) of every Â_f, 0 where they are rounding, and eigenvectors (n, n, n).
+        """Eigenvalues (n, n) of every Â_f, set to 0 where they are 0 up to rounding, and eigenvectors (n, n, n).
 
-        Frequencies are problems of their own, and so is what counts as 0 in them; but the transform rounds each to its
-        share of the largest of all.
+        The threshold is the larger of two: a fraction of the largest eigenvalue of this frequency, and the error of the
+        transform, which is relative to the largest eigenvalue of all frequencies.
         """
-        # NumPy's inverse transform has the sign of Â, and a factor 1/n.
+        # NumPy's inverse transform has the sign of Â_f and a factor 1/n.
         values, vectors = np.linalg.eigh(np.fft.ifft(self.A, axis=0) * self.k)
         largest = np.maximum(values[:, -1:], 0.0)
-        least = np.maximum(ROUNDING * largest, TRANSFORM * self.k * largest.max())
+        least = np.maximum(ROUNDING * largest, TRANSFORM_ROUNDING * self.k * largest.max())
         return np.where(values > least, values, 0.0), vectors
 
-    def moved(self, W: Array, shares: Array) -> Array:
-        """Where the flow dw/ds = b − Aw leads from weights (n, n) at each s = t/Kτ of `shares` (T,): (T, n, n)."""
+    def moved(self, W: Array, scaled: Array) -> Array:
+        """Solve dw/ds = b − Aw from weights (n, n); return w at each s = t/Kτ of `scaled` (T,), shape (T, n, n)."""
         values, vectors = self.spectra
-        start, pull = self._coordinates(W)
-        steps = phi(values.ravel(), shares).reshape(-1, *values.shape) * (pull - values * start)
+        start, rhs = self._coordinates(W)
+        steps = phi(values.ravel(), scaled).reshape(-1, *values.shape) * (rhs - values * start)
         return W + np.fft.ifft(np.einsum("frp,tfp->tfr", vectors, steps), axis=1).real
 
     def loss(self, W: ArrayLike) -> float:
-        """⟨(y − ŷ)²⟩ at weights (n, n)."""
+        """Return ⟨(y − ŷ)²⟩ at weights (n, n)."""
         values, _ = self.spectra
-        c, pull = self._coordinates(as_numbers(W, (self.k, self.k), "weights"))
-        # Parseval: sums over k are means over f.
-        return float(self.power + np.sum(values * np.abs(c) ** 2 - 2 * (pull.conj() * c).real) / self.k)
+        c, rhs = self._coordinates(as_numbers(W, (self.k, self.k), "weights"))
+        # By Parseval's theorem, sums over k are means over f.
+        return float(self.power + np.sum(values * np.abs(c) ** 2 - 2 * (rhs.conj() * c).real) / self.k)
 
     @property
     def best_weights(self) -> Array:
-        """A⁺b, shape (n, n): the same field behind every gate."""
+        """A⁺b, shape (n, n): the same receptive field for every gate."""
         values, vectors = self.spectra
-        field_ = vectors[0] @ along((vectors[0].conj().T @ self.b).real, values[0])
-        return np.asarray(np.tile(field_.real, (self.k, 1)))
+        best = vectors[0] @ solve_diagonal((vectors[0].conj().T @ self.b).real, values[0])
+        return np.asarray(np.tile(best.real, (self.k, 1)))
 
     @property
     def best_loss(self) -> float:
@@ -140,10 +140,10 @@ class OrbitMoments:
         return max(0.0, self.power - float(self.k * self.b @ self.best_weights[0]))
 
     def _coordinates(self, W: Array) -> tuple[Array, Array]:
-        """Of weights and of b, in the eigenvectors of every frequency: (n, n) each, 0 where the eigenvalue is."""
+        """Return weights and b in the eigenvectors of every frequency, (n, n) each; b is 0 where the eigenvalue is."""
         values, vectors = self.spectra
         transformed = np.fft.fft(W, axis=0)
-        pulls = np.zeros_like(transformed)
-        pulls[0] = self.k * self.b
-        c, pull = (np.einsum("frp,fr->fp", vectors.conj(), part) for part in (transformed, pulls))
-        return c, np.where(values > 0, pull, 0.0)
+        forcing = np.zeros_like(transformed)
+        forcing[0] = self.k * self.b
+        c, rhs = (np.einsum("frp,fr->fp", vectors.conj(), part) for part in (transformed, forcing))
+        return c, np.where(values > 0, rhs, 0.0)

@@ -1,4 +1,4 @@
-"""Two trained layers and gated pathways: the flow of the whole matrices, and its reduction to a race of modes."""
+"""Gated pathways through two trained layers: the flow of the full matrices, and its reduction to separate modes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from implicit_bias.extensions.gated_flow.flow import as_start, as_times
 from implicit_bias.extensions.gated_flow.gate_blocks import SIZES
 
 #: Tolerances of the integrators.
-EXACT = {"rtol": 1e-11, "atol": 1e-13}
-#: LSODA takes long steps where large inputs make the flow stiff, and holds the square of so many numbers.
-STIFF = 1000
+TOLERANCES = {"rtol": 1e-11, "atol": 1e-13}
+#: Largest number of weights for LSODA, which handles stiff flows of large inputs but stores the square of this number.
+MAX_LSODA_SIZE = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """The strengths of all modes over time, of `Pathways.race`.
+    """Result of `Pathways.race`: the strengths of all modes over time.
 
     Attributes
     ----------
@@ -41,15 +41,15 @@ class Race:
     first : array, shape (T, F, r)
         v_im, the strength of mode m in first layer i.
     second : array, shape (T, S, r)
-        u_jm, likewise.
+        u_jm, the strength of mode m in second layer j.
     losses : array, shape (T,)
-        ⟨‖y − ŷ‖²⟩ of the modes, what lies outside them counted in.
+        ⟨‖y − ŷ‖²⟩ of the modes, including what lies outside them.
     edges : tuple of pairs
         (i, j) of every pathway.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.pathways import Pathways
+    >>> from implicit_bias.extensions.gated_flow import Pathways
     >>> X = np.sqrt(2) * np.eye(2)
     >>> paths = Pathways.from_samples(X, X * [3.0, 1.0], [[1.0], [1.0]])
     >>> found = paths.race([[0.1, 0.1]], [[0.1, 0.1]], [0.0, 1.0, 10.0])
@@ -72,22 +72,20 @@ class Race:
 
 @dataclass(frozen=True, eq=False)
 class Pathways:
-    """Moments of ŷ = Σ_p g_p(x) U_j V_i x over pathways p = (i, j), whose layers V_i and U_j are both trained.
+    """Moments of ŷ = Σ_p g_p(x) U_j V_i x over pathways p = (i, j), where the layers V_i and U_j are both trained.
 
         A_pq = ⟨g_p g_q x xᵀ⟩,   B_p = ⟨g_p y xᵀ⟩,   L = ⟨‖y − ŷ‖²⟩,   E_p = B_p − Σ_q U_j(q) V_i(q) A_qp
         τ dV_i/dt = −½ ∂L/∂V_i = Σ_{p ∋ i} U_jᵀ E_p,   τ dU_j/dt = −½ ∂L/∂U_j = Σ_{p ∋ j} E_p V_iᵀ
 
-    A layer may lie on several pathways, which then share it. **Reduction to modes.** Let there be orthonormal Q (o, r)
-    and P (d, r) with A_pq P = P diag(a_pq) and B_p = Q diag(b_p) Pᵀ for all p and q, and let the start be
-    V_i = R diag(v_i) Pᵀ, U_j = Q diag(u_j) Rᵀ, with orthonormal R (h, r). Then weights stay of this form, and
+    Several pathways may share a layer. **Reduction to modes.** Suppose that orthonormal Q (o, r) and P (d, r) satisfy
+    A_pq P = P diag(a_pq) and B_p = Q diag(b_p) Pᵀ for all p and q. Suppose also that V_i = R diag(v_i) Pᵀ and
+    U_j = Q diag(u_j) Rᵀ at the start, with orthonormal R (h, r). Then the weights keep this form, and
 
-        τ dv_im/dt = Σ_{p ∋ i} u_jm e_pm,   τ du_jm/dt = Σ_{p ∋ j} v_im e_pm,   e_pm = b_pm − Σ_q a_pqm u_jm(q) v_im(q),
+        τ dv_im/dt = Σ_{p ∋ i} u_jm e_pm,   τ du_jm/dt = Σ_{p ∋ j} v_im e_pm,   e_pm = b_pm − Σ_q a_pqm u_jm(q) v_im(q)
 
-    exactly: a race of pathways for every mode, and none between modes. *Proof.* E_p = Q diag(e_p) Pᵀ on weights of
-    this form, so that dV_i = R diag(…) Pᵀ and dU_j = Q diag(…) Rᵀ. ∎ Each mode keeps Σ_i v_im² − Σ_j u_jm², and
-    v_im² − u_jm² of a pathway that shares neither layer. Of two such pathways with v = u, d log(s_p/s_q)/dt is
-    2(e_pm − e_qm)/τ: where gates are the same their ratio stays. A pathway alone has, with v = u,
-    s(t) = b/(a + (b/s(0) − a) e^{−2bt/τ}). `coupling` says by how much moments miss the assumption.
+    exactly: pathways compete within each mode, and modes are independent. docs/dynamics.md has the proof and conserved
+    quantities. `coupling` measures the violation of the assumption. This is ours, inspired by Saxe, Sodhani & Lewallen
+    (2022), "The neural race reduction", whose text we did not have.
 
     Attributes
     ----------
@@ -98,13 +96,9 @@ class Pathways:
     edges : tuple of pairs
         (i, j) of every pathway.
 
-    References
-    ----------
-    Ours; inspired by Saxe, Sodhani & Lewallen (2022), "The neural race reduction", whose text we did not have.
-
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.pathways import Pathways
+    >>> from implicit_bias.extensions.gated_flow import Pathways
     >>> X = np.sqrt(4) * np.vstack([np.eye(2), np.eye(2)])
     >>> both_and_half = [[1.0, 1.0], [1.0, 1.0], [1.0, 0.0], [1.0, 0.0]]
     >>> paths = Pathways.from_samples(X, X, both_and_half)
@@ -122,18 +116,17 @@ class Pathways:
     def from_samples(
         cls, X: ArrayLike, Y: ArrayLike, gates: ArrayLike, edges: Sequence[tuple[int, int]] | None = None
     ) -> Pathways:
-        """The means over samples X (n, d), Y (n, o) and gate values (n, P).
+        """Return the means over samples X (n, d), Y (n, o) and gate values (n, P).
 
         Parameters
         ----------
         edges : list of pairs, optional
-            (i, j) of each pathway, from 0 and without gaps; pathways that share no layer by default.
+            (i, j) of each pathway, numbered from 0 without gaps; by default no two pathways share a layer.
 
         Raises
         ------
         InputError
-            For arrays that are not finite, do not fit or are beyond 1e-60 to 1e60, and for edges that are not P pairs,
-            or twice the same.
+            If arrays are not finite, do not fit or are outside 1e-60 … 1e60, or edges are not P different pairs.
         """
         X, G = as_floats(X, "X", 2), as_floats(gates, "gates", 2)
         Y = as_floats(Y, "Y", max(1, dimensions(Y)))
@@ -152,23 +145,23 @@ class Pathways:
             raise InputError(f"edges must be {P} different pairs, one for each gate, not {len(set(pairs))}")
         for layers in zip(*pairs, strict=True):
             if set(layers) != set(range(max(layers) + 1)):
-                raise InputError("layers must be numbered from 0 without gaps; leave none out")
+                raise InputError("layers must be numbered from 0 without gaps; renumber them")
         A = np.einsum("np,nq,nd,ne->pqde", G, G, X, X, optimize=True) / len(X)
         B = np.einsum("np,no,nd->pod", G, Y, X, optimize=True) / len(X)
         return cls(A, B, float(np.sum(Y**2)) / len(X), pairs)
 
     @property
     def layers(self) -> tuple[int, int]:
-        """F and S: how many first and second layers there are."""
+        """F and S, the numbers of first and second layers."""
         first, second = zip(*self.edges, strict=True)
         return max(first) + 1, max(second) + 1
 
     @cached_property
     def basis(self) -> tuple[Array, Array]:
-        """Q (o, r) and P (d, r), r = min(o, d): the singular vectors of a combination of all B_p, larger ones first.
+        """Q (o, r) and P (d, r), r = min(o, d): singular vectors of a linear combination of all B_p, largest first.
 
-        The combination has fixed weights without a pattern, so that modes which two pathways need alike are told apart
-        wherever they differ on a third.
+        The combination has fixed irregular weights, which separate modes that are degenerate on two pathways but differ
+        on a third one.
         """
         weights = 1 + np.sqrt(np.arange(2.0, 2.0 + len(self.B))) % 1
         Q, _, Pt = np.linalg.svd(np.einsum("p,pod->od", weights, self.B), full_matrices=False)
@@ -176,28 +169,27 @@ class Pathways:
 
     @cached_property
     def modes(self) -> tuple[Array, Array]:
-        """a_pqm (P, P, r) and b_pm (P, r): the diagonals of PᵀA_pqP and QᵀB_pP."""
+        """a_pqm (P, P, r) and b_pm (P, r), the diagonals of PᵀA_pqP and QᵀB_pP."""
         Q, P = self.basis
         a = np.einsum("dm,pqde,em->pqm", P, self.A, P, optimize=True)
         return a, np.einsum("om,pod,dm->pm", Q, self.B, P, optimize=True)
 
     @cached_property
     def coupling(self) -> float:
-        """What the modes leave out: the largest ‖A_pqP − P diag(a_pq)‖/‖A‖ or ‖B_p − Q diag(b_p)Pᵀ‖/‖B‖. 0: exact."""
+        """Error of the reduction: the largest ‖A_pqP − P diag(a_pq)‖/‖A‖ or ‖B_p − Q diag(b_p)Pᵀ‖/‖B‖; 0 if exact."""
         (Q, P), (a, b) = self.basis, self.modes
-        missed = self.A @ P - P * a[:, :, None, :], self.B - np.einsum("om,pm,dm->pod", Q, b, P)
-        whole = (self.A, self.B)
-        shares = [
-            np.linalg.norm(m, axis=(-2, -1)).max() / max(np.linalg.norm(w, axis=(-2, -1)).max(), 1e-300)
-            for m, w in zip(missed, whole, strict=True)
+        residuals = self.A @ P - P * a[:, :, None, :], self.B - np.einsum("om,pm,dm->pod", Q, b, P)
+        ratios = [
+            np.linalg.norm(r, axis=(-2, -1)).max() / max(np.linalg.norm(whole, axis=(-2, -1)).max(), 1e-300)
+            for r, whole in zip(residuals, (self.A, self.B), strict=True)
         ]
-        return float(max(shares))
+        return float(max(ratios))
 
     def race(self, first: ArrayLike, second: ArrayLike, times: ArrayLike, *, tau: float = 1.0) -> Race:
-        """The modes over time, from v (F, r) and u (S, r), integrated to about 1e-9.
+        """Return the modes over time, from v (F, r) and u (S, r), integrated to about 1e-9.
 
-        Exact for the network as far as `coupling` is 0; otherwise what is left of the network when its modes are
-        forbidden to mix. Raises InputError for times as `gradient_flow`, and for strengths of another shape.
+        The result is that of the network if `coupling` is 0, and otherwise that of a network whose modes cannot mix.
+        Errors of `times` as for `gradient_flow`; strengths of another shape raise InputError, too.
         """
         a, b = self.modes
         F, S = self.layers
@@ -206,7 +198,7 @@ class Pathways:
         i, j = np.array(self.edges).T
 
         def slope(_: float, state: Array) -> Array:
-            """τ times the derivative of all weights, mode by mode, in one row."""
+            """Return τ times the derivative of all strengths, in one row."""
             v, u = state[: F * r].reshape(F, r), state[F * r :].reshape(S, r)
             error = b - np.einsum("pqm,qm->pm", a, u[j] * v[i])
             dv, du = np.zeros_like(v), np.zeros_like(u)
@@ -224,9 +216,9 @@ class Pathways:
     def network(
         self, first: ArrayLike, second: ArrayLike, times: ArrayLike, *, tau: float = 1.0
     ) -> tuple[Array, Array]:
-        """V (T, F, h, d) and U (T, S, o, h) of the flow from V (F, h, d) and U (S, o, h), nothing reduced.
+        """Return V (T, F, h, d) and U (T, S, o, h) of the unreduced flow from V (F, h, d) and U (S, o, h).
 
-        Integrated to about 1e-9. Raises InputError as `race` does.
+        Integrated to about 1e-9; errors as for `race`.
         """
         F, S = self.layers
         (_, o, d), V0 = self.B.shape, as_floats(first, "first", 3)
@@ -235,7 +227,7 @@ class Pathways:
         i, j = np.array(self.edges).T
 
         def slope(_: float, state: Array) -> Array:
-            """τ times the derivative of all weights, in one row."""
+            """Return τ times the derivative of all weights, in one row."""
             V, U = state[: V0.size].reshape(V0.shape), state[V0.size :].reshape(U0.shape)
             error = self.B - np.einsum("qod,qpde->poe", U[j] @ V[i], self.A, optimize=True)
             dV, dU = np.zeros_like(V), np.zeros_like(U)
@@ -247,7 +239,7 @@ class Pathways:
         return states[:, : V0.size].reshape(-1, *V0.shape), states[:, V0.size :].reshape(-1, *U0.shape)
 
     def start(self, first: ArrayLike, second: ArrayLike, width: int, *, seed: int = 1) -> tuple[Array, Array]:
-        """V_i = R diag(v_i) Pᵀ and U_j = Q diag(u_j) Rᵀ, with a random R (width, r): shapes as for `network`."""
+        """Return V_i = R diag(v_i) Pᵀ and U_j = Q diag(u_j) Rᵀ with a random R (width, r); shapes as for `network`."""
         (Q, P), F, S = self.basis, *self.layers
         r = P.shape[1]
         v, u = as_start(first, (F, r), "first"), as_start(second, (S, r), "second")
@@ -258,14 +250,14 @@ class Pathways:
 
 
 def _integrated(slope: Any, start: Array, times: Array, tau: float) -> Array:
-    """The states (T, …) at times from 0 on."""
+    """Return the states (T, …) at times from 0 on."""
     tau = as_positive(tau, "tau")
     if times[-1] == 0:
         return np.tile(start, (len(times), 1))
-    # The integrator takes no time twice.
+    # The integrator rejects repeated times.
     stops, which = np.unique(times / tau, return_inverse=True)
-    method = "LSODA" if start.size <= STIFF else "DOP853"
-    found = solve_ivp(slope, (0.0, stops[-1]), start, method, t_eval=stops, **EXACT)
+    method = "LSODA" if start.size <= MAX_LSODA_SIZE else "DOP853"
+    found = solve_ivp(slope, (0.0, stops[-1]), start, method, t_eval=stops, **TOLERANCES)
     if not found.success:
-        raise InputError(f"the race could not be integrated ({found.message}); rescale targets or inputs")
+        raise InputError(f"the flow could not be integrated ({found.message}); rescale targets or inputs")
     return np.asarray(found.y.T[which])

@@ -1,4 +1,4 @@
-"""Moments of pixel gates 1(x_i ≥ 0) on a process on a ring, in closed form."""
+"""Exact moments of pixel gates 1(x_i ≥ 0) on a process on a ring."""
 
 from typing import Any
 
@@ -10,35 +10,33 @@ from implicit_bias.extensions.gated_flow.rings import RingProcess
 
 
 def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) -> Moments:
-    """The exact moments of the gate 1(x_i ≥ 0) of one pixel and, if `both`, of its complement 1(x_i < 0) as a second.
+    """Return the exact moments of one pixel's gate 1(x_i ≥ 0) and, if `both`, of its complement 1(x_i < 0).
 
         A_11 = A_22 = ¼(Σ⁽⁰⁾ + Σ⁽¹⁾),   A_12 = 0,   b_2 = −b_1,
         b_1 = Σ_c y_c/(2πZ) · arcsin(C⁽ᶜ⁾_{i·} √(2g²/(1 + 2g²))),   ⟨y²⟩ = ½(y_0² + y_1²)
 
-    with Σ⁽ᶜ⁾ = Cov(x), C⁽ᶜ⁾ = Cov(z) and the label y_c of class c = 0, 1; for a Gaussian process arcsin(…)/Z is
+    Here Σ⁽ᶜ⁾ = Cov(x), C⁽ᶜ⁾ = Cov(z), and y_c is the label of class c = 0, 1. For a Gaussian process, arcsin(…)/Z is
     C⁽ᶜ⁾_{i·} √(π/(2C⁽ᶜ⁾_ii)).
 
     Parameters
     ----------
     process : RingProcess
-        Another data set is refused (InputError), for only these processes are symmetric.
+        Other data are not symmetric and raise InputError.
     pixel : int
         i, from 0 to n − 1.
     both : bool
-        K = 2 exclusive gates, one of which is always open; or K = 1.
+        True for K = 2 gates, exactly one of which is open; False for K = 1.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
-    >>> from implicit_bias.extensions.gated_flow.receptive_fields import ipr
-    >>> from implicit_bias.extensions.gated_flow.pixels import pixel_moments
+    >>> from implicit_bias.extensions.gated_flow import ipr, nonlinear_gaussian_process, pixel_moments
     >>> process = nonlinear_gaussian_process(gain=1.0, labels=(1.0, 0.0))
     >>> found = pixel_moments(process)
     >>> found.exclusive, ipr(found.best_weights).round(3).tolist(), round(found.best_loss, 4)
     (True, [0.2, 0.2], 0.217)
     """
     if not isinstance(process, RingProcess):
-        raise InputError(f"pixel gates have moments in closed form for a RingProcess, not for {shown(process)}")
+        raise InputError(f"moments of pixel gates are exact for a RingProcess, not for {shown(process)}")
     pixel = as_count(pixel, "pixel", least=0)
     if pixel >= process.n:
         raise InputError(f"pixel must be below n = {process.n}, not {pixel}")
@@ -53,7 +51,7 @@ def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) ->
 
 
 def _open_mean(process: RingProcess, which: int, pixel: int) -> Array:
-    """E[1(x_i ≥ 0) x] of a class, shape (n,)."""
+    """Return E[1(x_i ≥ 0) x] of a class, shape (n,)."""
     row: Any = process.latent(which)[pixel]
     if process.gain is None:
         return np.asarray(row / np.sqrt(2 * np.pi * row[pixel]))

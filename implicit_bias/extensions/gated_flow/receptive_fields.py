@@ -1,32 +1,34 @@
-"""How local a receptive field is: its inverse participation ratio, and its frequency."""
+"""Measures of a receptive field: its inverse participation ratio (localization) and its peak frequency."""
+
+from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, dimensions
 
-#: Amplitudes that differ by less than this share are equal but for rounding.
+#: Relative difference below which amplitudes count as equal.
 EQUAL = 1e-9
 
 
 def ipr(w: ArrayLike) -> Array:
-    """The inverse participation ratio Σ_i w_i⁴/(Σ_i w_i²)² of each receptive field: 1/n if flat, 1 for a single pixel.
+    """Return the inverse participation ratio Σ_i w_i⁴/(Σ_i w_i²)² of each receptive field, shape (…).
 
-    A sinusoid has 1.5/n; a share 1/IPR of the pixels, roughly, takes part. Float64 of shape (…).
+    It is 1/n for a flat field, 1.5/n for a sinusoid and 1 for a single pixel. Roughly 1/IPR pixels are active.
 
     Parameters
     ----------
     w : array, shape (n,) or (…, n)
-        Fields, the pixels along the last axis.
+        Fields, with pixels along the last axis.
 
     Raises
     ------
     InputError
-        For numbers that are not finite, and for fields that are zero.
+        If numbers are not finite, or a field is zero.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.receptive_fields import ipr
+    >>> from implicit_bias.extensions.gated_flow import ipr
     >>> ipr([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0]]).tolist()
     [0.25, 1.0]
     """
@@ -35,13 +37,14 @@ def ipr(w: ArrayLike) -> Array:
 
 
 def peak_frequency(w: ArrayLike) -> np.ndarray:
-    """The frequency f (waves around the ring, 0 to n/2) of the largest |Σ_l w_l e^{−2πifl/n}|, of each receptive field.
+    """Return the frequency f, in waves around the ring from 0 to n/2, with the largest |Σ_l w_l e^{−2πifl/n}|.
 
-    The lowest of equal frequencies counts, to 1e-9. Integers of shape (…); fields and errors as for `ipr`.
+    If amplitudes are equal to 1e-9, the lowest frequency is returned. Integers of shape (…), one per receptive field;
+    parameter and errors as for `ipr`.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.receptive_fields import peak_frequency
+    >>> from implicit_bias.extensions.gated_flow import peak_frequency
     >>> turn = 2 * np.pi * np.arange(12) / 12
     >>> peak_frequency([np.cos(3 * turn), np.ones(12)]).tolist()
     [3, 0]
@@ -51,8 +54,8 @@ def peak_frequency(w: ArrayLike) -> np.ndarray:
 
 
 def _fields(w: ArrayLike) -> Array:
-    """Fields whose largest entry is ±1."""
+    """Return the fields, scaled so that their largest entry is ±1."""
     fields = as_floats(w, "w", max(1, dimensions(w)))
     if not fields.any(axis=-1).all():
-        raise InputError("a receptive field is zero, which has neither place nor frequency; leave such fields out")
+        raise InputError("a receptive field is zero and has no location or frequency; remove such fields")
     return fields / np.abs(fields).max(axis=-1, keepdims=True)

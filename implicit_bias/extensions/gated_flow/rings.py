@@ -1,4 +1,4 @@
-"""Two classes of patterns on a ring of pixels, told apart by how far they reach: processes and single pulses."""
+"""Two classes of patterns on a ring of pixels that differ in their length scale: Gaussian-type processes and pulses."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ from implicit_bias._utils.checks import (
     shown,
 )
 
-#: Eigenvalues of a covariance above minus this share of the largest are zeros, but for rounding or the ring's closing.
+#: Relative size of negative eigenvalues that are set to 0; rounding and wrapping around the ring cause them.
 NEGLIGIBLE = 1e-6
-#: Gains between which 1 + 2g² and arcsin keep their digits.
+#: Smallest and largest gain; beyond them, 1 + 2g² and arcsin lose all digits.
 GAINS = (1e-6, 1e6)
-#: Sizes of labels and of spectra whose squares and products with one another stay within floating point.
-LABELS, SPECTRA = (1e-60, 1e60), (1e-100, 1e100)
+#: Smallest and largest label; beyond them, products with spectra under- or overflow.
+LABELS = (1e-60, 1e60)
+#: Smallest and largest eigenvalue.
+SPECTRA = (1e-100, 1e100)
 
 
 class Ring(ABC):
-    """Patterns x ∈ R^n of two classes that look the same from every pixel; `RingProcess` and `SinglePulse` are such.
+    """Patterns x ∈ R^n of two classes, 0 and 1, with a shift-invariant distribution on a ring of n pixels.
 
-    The classes are numbered 0 and 1; half of the samples are of each (of an odd number, the odd one is of either), or,
-    not `balanced`, each sample is of either with probability ½.
+    Subclasses are `RingProcess` and `SinglePulse`. If `balanced`, half of the samples belong to each class, and the odd
+    sample to either; otherwise each sample belongs to either class with probability ½.
 
-    >>> from implicit_bias.extensions.gated_flow.rings import SinglePulse
+    >>> from implicit_bias.extensions.gated_flow import SinglePulse
     >>> X, y = SinglePulse(n=8, lengths=(3, 1)).sample(4, seed=1)
     >>> X.sum(axis=1).tolist(), y.tolist()
     ([3.0, 3.0, 1.0, 1.0], [1.0, 1.0, -1.0, -1.0])
@@ -49,21 +51,18 @@ class Ring(ABC):
 
     @abstractmethod
     def _inputs(self, first: np.ndarray, rng: np.random.Generator) -> Array:
-        """Patterns (m, n) of class 0 where `first` (m,) holds, of class 1 elsewhere."""
+        """Draw patterns (m, n), of class 0 where `first` (m,) is True and of class 1 elsewhere."""
 
     def sample(self, m: int, *, seed: int = 1) -> tuple[Array, Array]:
-        """X (m, n) and y (m,), drawn by NumPy's PCG64 from a seed."""
+        """Return X (m, n) and y (m,), drawn by NumPy's PCG64 from a seed."""
         m = as_count(m, "m")
         check_size(m * self.n, "the samples")
         return self._draw(m, np.random.default_rng(as_seed(seed)))
 
     def stream(self, chunks: int, size: int, *, seed: int = 1) -> Iterator[tuple[Array, Array]]:
-        """So many chunks X (size, n), y (size,), one after the other from one generator; each is drawn as a sample is.
+        """Iterate over `chunks` independent samples X (size, n), y (size,), drawn in sequence from one generator.
 
-        Raises
-        ------
-        InputError
-            For counts that are not positive, at once.
+        Counts that are not positive raise InputError before the iteration starts.
         """
         chunks, size, seed = as_count(chunks, "chunks"), as_count(size, "size"), as_seed(seed)
         check_size(size * self.n, "a chunk")
@@ -90,36 +89,34 @@ class Ring(ABC):
 
 @dataclass(frozen=True, eq=False)
 class RingProcess(Ring):
-    """Gaussian patterns of a given spectrum, or such seen through erf: any translation-invariant Gaussian family.
+    """Gaussian process with given spectra on a ring, optionally passed through erf.
 
         z ~ N(0, C),   C circulant with eigenvalues s_0, s_1, …, s_{n−1};   x = z, or
         x = erf(g z)/Z,   Z² = (2/π) arcsin(2g²/(1 + 2g²)),   Cov(x) = (2/(πZ²)) arcsin(2g²C/(1 + 2g²))
 
+    Source: Williams (1998), "Computation with infinite neural networks", for the covariance. With erf(gz/√2), as
+    elsewhere, the gain g of the same process is larger by a factor √2.
+
     Parameters
     ----------
     spectra : array, shape (2, n)
-        s of each class: the eigenvalue of frequency f is that of n − f.
+        s of each class, with s_f = s_{n−f}.
     gain : float, optional
-        g, from 1e-6 to 1e6, for which C must have the diagonal 1. Without it x = z.
+        g, from 1e-6 to 1e6, which requires C_ii = 1. Without it x = z.
     labels : two numbers
         y of class 0 and of class 1.
     balanced : bool
-        Whether half of the samples are of each class; otherwise each is of either with probability ½.
+        If True, half of the samples belong to each class; otherwise each sample is of either with probability ½.
 
     Raises
     ------
     InputError
-        For spectra that are negative (beyond 1e-6 of the largest, which counts as zero), not symmetric or all zero,
-        for a diagonal that is not 1 with a gain, and for spectra, gains and labels out of range.
-
-    References
-    ----------
-    Williams (1998), "Computation with infinite neural networks", for the covariance. With erf(gz/√2), as elsewhere, g
-    differs by √2.
+        If a spectrum is negative (beyond 1e-6 of the largest, which counts as zero), not symmetric or all zero, C_ii is
+        not 1 with a gain, or spectra, gain or labels are out of range.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import RingProcess
+    >>> from implicit_bias.extensions.gated_flow import RingProcess
     >>> white = RingProcess([[1.0] * 4, [2.0] * 4])
     >>> white.covariance(1)[0].tolist(), white.sample(6)[0].shape
     ([2.0, 0.0, 0.0, 0.0], (6, 4))
@@ -161,7 +158,7 @@ class RingProcess(Ring):
 
     @property
     def saturation(self) -> float:
-        """2g²/(1 + 2g²), 0 without a gain."""
+        """2g²/(1 + 2g²); 0 without a gain."""
         return 0.0 if self.gain is None else 2 * self.gain**2 / (1 + 2 * self.gain**2)
 
     @property
@@ -170,13 +167,13 @@ class RingProcess(Ring):
         return 1.0 if self.gain is None else float(np.sqrt(2 / np.pi * np.arcsin(self.saturation)))
 
     def latent(self, which: int) -> Array:
-        """C of class 0 or 1, shape (n, n)."""
+        """Return C of class 0 or 1, shape (n, n)."""
         check_size(self.n**2, "a covariance")
         row = np.fft.ifft(self.spectra[as_class(which)]).real
         return np.asarray(scipy.linalg.circulant(row))
 
     def covariance(self, which: int) -> Array:
-        """Cov(x) = E[xxᵀ] of class 0 or 1, exact, shape (n, n)."""
+        """Return the exact Cov(x) = E[xxᵀ] of class 0 or 1, shape (n, n)."""
         C = self.latent(which)
         if self.gain is None:
             return C
@@ -184,9 +181,9 @@ class RingProcess(Ring):
         return result
 
     def clone(self) -> RingProcess:
-        """The Gaussian process with the covariances of this one.
+        """Return the Gaussian process with the covariances of this one.
 
-        >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
+        >>> from implicit_bias.extensions.gated_flow import nonlinear_gaussian_process
         >>> process = nonlinear_gaussian_process(gain=3.0)
         >>> bool(abs(process.clone().covariance(0) - process.covariance(0)).max() < 1e-12)
         True
@@ -195,7 +192,7 @@ class RingProcess(Ring):
         return replace(self, spectra=spectra, gain=None)
 
     def _inputs(self, first: np.ndarray, rng: np.random.Generator) -> Array:
-        # Half of the frequencies, the others being the same.
+        # Half of the frequencies suffice for a real signal.
         roots = np.sqrt(self.spectra[:, : self.n // 2 + 1])[np.where(first, 0, 1)]
         z: Array = np.fft.irfft(np.fft.rfft(rng.normal(size=(len(first), self.n))) * roots, self.n)
         return z if self.gain is None else erf(self.gain * z) / self.normaliser
@@ -208,27 +205,26 @@ def nonlinear_gaussian_process(
     labels: tuple[float, float] = (1.0, -1.0),
     balanced: bool = True,
 ) -> RingProcess:
-    """The nonlinear Gaussian process (NLGP) of length-scales ξ and gain g: a `RingProcess` of C_ij = exp(−d_ij²/ξ²).
+    """Return the nonlinear Gaussian process (NLGP) with C_ij = exp(−d_ij²/ξ²) and gain g, as a `RingProcess`.
 
-    d_ij is the distance on the ring. As g → 0 it is Gaussian, as g → ∞ its pixels are ±1.
+    d_ij is the distance on the ring. The process is Gaussian as g → 0, and its pixels are ±1 as g → ∞. This is ours,
+    after Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", whose text we
+    did not have. Section 1 of the notes on localization names the process and its gain without defining them.
 
     Parameters
     ----------
     n : int
-        Pixels, at least 2.
+        Number of pixels, at least 2.
     length_scales : two numbers
-        ξ of class 0 and of class 1: positive, and at most about n/7, or the ring cannot have such a covariance. Near
-        that, eigenvalues down to −1e-6 of the largest count as zeros, and C differs from the formula by as little.
-    gain, labels, balanced, and errors : as for `RingProcess`
-
-    References
-    ----------
-    Ours, after Ingrosso & Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", whose
-    text we did not have; the notes on localization, section 1, name the process and its gain, and do not define it.
+        ξ of class 0 and of class 1, positive and at most about n/7; beyond that C is not a covariance (InputError).
+        Near this limit, negative eigenvalues of up to 1e-6 of the largest are set to zero, which changes C by as
+        little.
+    gain, labels, balanced
+        As for `RingProcess`, with the same errors.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import nonlinear_gaussian_process
+    >>> from implicit_bias.extensions.gated_flow import nonlinear_gaussian_process
     >>> process = nonlinear_gaussian_process(n=40, length_scales=(5.0, 1.0), gain=3.0)
     >>> process.covariance(0)[0, :3].round(3).tolist()
     [1.0, 0.919, 0.755]
@@ -246,7 +242,7 @@ def nonlinear_gaussian_process(
         spectra = np.fft.fft(np.exp(-((distance / scales[:, None]) ** 2))).real
     if (spectra < -NEGLIGIBLE * spectra.max(axis=1, keepdims=True)).any():
         raise InputError(
-            f"length_scales reach around the ring of {n} pixels, where exp(−d²/ξ²) is no covariance; "
+            f"length_scales reach around the ring of {n} pixels, where exp(−d²/ξ²) is not a covariance; "
             "take them at most about n/7"
         )
     spectra = np.maximum(spectra, 0.0)
@@ -254,7 +250,7 @@ def nonlinear_gaussian_process(
 
 
 def as_class(which: Any) -> int:
-    """The number of a class, 0 or 1."""
+    """Return the number of a class, 0 or 1."""
     number = as_count(which, "the class", least=0)
     if number > 1:
         raise InputError(f"the classes are numbered 0 and 1, not {shown(which)}")
@@ -263,26 +259,24 @@ def as_class(which: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SinglePulse(Ring):
-    """One circular block of ones on zeros, at a uniform start, its length uniform in the range of its class.
+    """One block of ones on zeros, with a uniform start and a length uniform in the range of its class.
 
-    Variants: `signs` has −1 in place of 0; `flip` turns the sign of each pattern with probability ½.
+    The block may wrap around the ring. `signs` replaces 0 by −1; `flip` negates each pattern with probability ½. This
+    is ours; section 1 of the notes on localization names a single pulse, a subset of {0, 1}^n, without defining it.
 
     Parameters
     ----------
     n : int
-        Pixels.
+        Number of pixels.
     lengths : two ranges
-        Lengths of class 0 and of class 1: a whole number, or the pair of the least and the largest; from 1 to n.
+        Lengths of class 0 and of class 1, from 1 to n: an integer, or a pair of the smallest and the largest length.
     signs, flip : bool
-    labels, balanced, and errors : as for `RingProcess`
-
-    References
-    ----------
-    Ours; the notes on localization, section 1, name a single pulse, a subset of {0, 1}^n, and do not define it.
+    labels, balanced
+        As for `RingProcess`, with the same errors.
 
     Examples
     --------
-    >>> from implicit_bias.extensions.gated_flow.rings import SinglePulse
+    >>> from implicit_bias.extensions.gated_flow import SinglePulse
     >>> X, y = SinglePulse(n=40, lengths=((5, 8), (1, 4))).sample(1000, seed=1)
     >>> sorted(set(X[y == 1].sum(axis=1).tolist()))
     [5.0, 6.0, 7.0, 8.0]
@@ -315,14 +309,17 @@ class SinglePulse(Ring):
         self._check_labels()
 
     def mean(self, which: int) -> float:
-        """E[x_i] of class 0 or 1, the same for every pixel i."""
+        """Return E[x_i] of class 0 or 1, the same for every pixel i."""
         if self.flip:
             return 0.0
         share = sum(self.lengths[as_class(which)]) / (2 * self.n)
         return 2 * share - 1 if self.signs else share
 
     def second_moment(self, which: int) -> Array:
-        """E[xxᵀ] of class 0 or 1, exact, shape (n, n): two pixels are in a block of ℓ for (ℓ−d)₊ + (ℓ−n+d)₊ starts."""
+        """Return the exact E[xxᵀ] of class 0 or 1, shape (n, n).
+
+        A block of length ℓ covers two pixels at distance d for (ℓ−d)₊ + (ℓ−n+d)₊ starts.
+        """
         low, high = self.lengths[as_class(which)]
         check_size(self.n**2, "a second moment")
         length, distance = np.arange(low, high + 1)[:, None], np.arange(self.n)
@@ -335,6 +332,6 @@ class SinglePulse(Ring):
     def _inputs(self, first: np.ndarray, rng: np.random.Generator) -> Array:
         low, high = np.array(self.lengths)[np.where(first, 0, 1)].T
         start, length = rng.integers(self.n, size=len(first)), rng.integers(low, high + 1)
-        turned = np.where(rng.random(len(first)) < 0.5, -1.0, 1.0) if self.flip else np.ones(len(first))
+        sign = np.where(rng.random(len(first)) < 0.5, -1.0, 1.0) if self.flip else np.ones(len(first))
         X = ((np.arange(self.n) - start[:, None]) % self.n < length[:, None]).astype(float)
-        return turned[:, None] * (2 * X - 1 if self.signs else X)
+        return sign[:, None] * (2 * X - 1 if self.signs else X)

@@ -1,4 +1,4 @@
-"""The public names of `implicit_bias.extensions.infinite`."""
+"""Public names of `implicit_bias.extensions.infinite`."""
 
 from .activations import Activation as Activation
 from .activations import activation as activation

@@ -1,13 +1,13 @@
-"""Activations: σ, its derivative, their means E[σ(z)σ(z')] and E[σ'(z)σ'(z')] where they have closed forms.
+"""Activations σ with their derivatives and the closed forms of E[σ(z)σ(z')] and E[σ'(z)σ'(z')], if they have any.
 
-The derivations stand in docs/gram.md.
+docs/gram.md derives the closed forms.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,54 +42,46 @@ from implicit_bias.extensions.infinite.special import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: Polynomials of higher degree have coefficients beyond what their sums can carry.
-HIGHEST_DEGREE = 20
-#: Of leaky ReLUs.
-STEEPEST_SLOPE = 1e6
-#: Of α and s of ELU, whose squares enter.
-ELU_SIZES = (1e-60, 1e60)
+#: Largest degree of a polynomial; the sums for higher degrees lose all digits.
+MAX_DEGREE = 20
+#: Largest size of the slope of a leaky ReLU.
+MAX_SLOPE = 1e6
+#: Range of α and s of ELU; their squares must not leave floating point.
+ELU_RANGE = (1e-60, 1e60)
 
 
 @dataclass(frozen=True)
 class Strip:
-    """|σ'(z)| ≤ `bound` wherever |Im z| ≤ `width`, inside of which σ' has no singularity: what certifies quadrature."""
+    """Strip |Im z| ≤ `width` in which σ' is analytic with |σ'(z)| ≤ `bound`; it certifies the error of quadrature."""
 
     width: float
     bound: float
 
 
-def _few_roundings(lengths: Array) -> float:
-    """Return the rounding error of a closed form of few operations, for points of any lengths."""
-    return 16.0
-
-
-def _no_bend(longest: float) -> float:
-    """Return the bound of |∂E/∂θ| of a mean that changes no faster than the angle."""
-    return 1.0
-
-
 @dataclass(frozen=True)
 class Activation:
-    """An activation σ with its derivative, made by name or by one of the functions beside.
+    """Activation σ with its derivative, and its Gaussian means if they have closed forms.
+
+    Use `activation` for named ones, or `leaky_relu`, `elu`, `polynomial`, `spline` and `custom_activation`.
 
     Attributes
     ----------
     name : str
     function, derivative : callable
-        σ and σ', of a number or an array of any shape.
+        σ and σ', applied to a number or an array of any shape.
     pair, dual : callable or None
         E[σ'(z)σ'(z')] and E[σ(z)σ(z')] of centred Gaussian pairs, if they have closed forms.
     rounding, dual_rounding : callable
-        With `pair` and `dual`: their rounding errors for points of lengths (p,), in units of
-        2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]), and of σ likewise.
+        Rounding errors of `pair` and `dual` for points of lengths (p,), in units of 2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]) and
+        2⁻⁵² √(E[σ(z)²] E[σ(z')²]).
     bend : callable
-        With `pair`: a bound of |∂E/∂θ| in these units for points up to so long, which magnifies the error of θ.
+        Bound of |∂E/∂θ| of `pair` for points of at most a given length, over √(E[σ'(z)²] E[σ'(z')²]).
     slope_stretch : callable or None
-        A bound of |∂E/∂log r| in these units for points of lengths (p,), where σ' jumps elsewhere than at 0.
+        Bound of |∂E/∂log r| for points of lengths (p,), over the same; given if σ' jumps away from 0.
     strip : Strip or None
-        Without `pair`: a strip of the complex plane that certifies quadrature; without it, errors are estimated.
+        For an activation without `pair`: a strip that certifies quadrature. If None, its error is estimated.
     parity : str or None
-        "even" or "odd" where σ' is; "half" where σ'(z) + σ'(−z) is constant, and not 0.
+        "even" or "odd" if σ' is; "half" if σ'(z) + σ'(−z) is a constant other than 0.
 
     Examples
     --------
@@ -103,112 +95,116 @@ class Activation:
     derivative: Callable[[Any], Numbers]
     pair: Callable[[GaussianPairs], Numbers] | None = None
     dual: Callable[[GaussianPairs], Numbers] | None = None
-    rounding: Callable[[Array], float] = _few_roundings
-    dual_rounding: Callable[[Array], float] = _few_roundings
-    bend: Callable[[float], float] = _no_bend
+    rounding: Callable[[Array], float] = field(default=lambda _: 16.0)
+    dual_rounding: Callable[[Array], float] = field(default=lambda _: 16.0)
+    bend: Callable[[float], float] = field(default=lambda _: 1.0)
     slope_stretch: Callable[[Array], float] | None = None
     strip: Strip | None = None
     parity: str | None = None
 
     @property
     def is_exact(self) -> bool:
-        """Whether both means have closed forms; otherwise they are Hermite series."""
+        """True if both means have closed forms; otherwise they are Hermite series."""
         return self.pair is not None
 
     @property
     def is_certified(self) -> bool:
-        """Whether errors are bounds; otherwise that of quadrature is an estimate."""
+        """True if errors are bounds; otherwise the error of quadrature is an estimate."""
         return self.is_exact or self.strip is not None
 
 
 def _relu_dual(p: GaussianPairs) -> Numbers:
-    """E[z₊z'₊] = rr' (sin θ + (π − θ) cos θ)/2π, the arc-cosine kernel of degree 1."""
+    """Return E[z₊z'₊] = rr' (sin θ + (π − θ) cos θ)/2π, the arc-cosine kernel of degree 1."""
     return p.r * p.s * ((sin(p.angle) + (p.pi - p.angle) * p.cosine) / (2 * p.pi))
 
 
 def _elu_dual(p: GaussianPairs, alpha: float) -> Numbers:
-    # E[σ(z)σ(z')] with scale 1: the four quadrants of signs.
+    # E[σ(z)σ(z')] with scale 1 is a sum over the four quadrants of signs.
     root = 2 * sqrt(2 * p.pi + 0 * p.angle)
     far, near = wedge(p.r + 0 * p.angle, p.angle), wedge(p.s + 0 * p.angle, p.angle)
     mixed = p.r * p.s * p.cosine * (far + near)
     for one, other in ((p.r, p.s), (p.s, p.r)):
         mixed = mixed + one / root * erfcx_less_one(other * sin(p.angle) / sqrt(2 + 0 * p.angle))
-    # E[e^z 1(z < 0, z' < 0)] is what the mixed quadrant leaves of E[e^z 1(z < 0)].
+    # E[e^z 1(z < 0, z' < 0)] is E[e^z 1(z < 0)] minus its part in the mixed quadrant.
     single = (erfcx(p.r / sqrt(2 + 0 * p.r)) + erfcx(p.s / sqrt(2 + 0 * p.s))) / 2 - far - near
     both = _elu_both(p) - single + (p.pi - p.angle) / (2 * p.pi)
     return _relu_dual(p) + alpha * mixed + alpha**2 * both
 
 
 def _elu_both(p: GaussianPairs) -> Numbers:
-    """E[e^{z + z'} 1(z < 0, z' < 0)]."""
+    """Return E[e^{z + z'} 1(z < 0, z' < 0)]."""
     across, along, beyond = p.r * sin(p.angle), p.s + p.r * p.cosine, p.r + p.s * p.cosine
     beta = sqrt(along * along + across * across)
-    # The second angle as a difference, so that the two add up to θ where the sum of the points vanishes.
+    # The second angle is a difference, so that both add up to θ even if the sum of the points vanishes.
     first = arctan2(p.s * sin(p.angle), beyond)
     return erfcx(beta / sqrt(2 + 0 * beta)) / 2 - wedge(beta, first) - wedge(beta, abs(p.angle - first))
 
 
 def _elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
-    # E[σ'(z)σ'(z')] with scale 1: the four quadrants of signs.
+    # E[σ'(z)σ'(z')] with scale 1 is a sum over the four quadrants of signs.
     one = wedge(p.r + 0 * p.angle, p.angle) + wedge(p.s + 0 * p.angle, p.angle)
     return (p.pi - p.angle) / (2 * p.pi) + alpha * one + alpha**2 * _elu_both(p)
 
 
 def _elu_bend(r: float, alpha: float) -> float:
-    """(α + |1 − α|)²/2π, which bounds |∂E/∂θ| = rr' sin θ |E[σ''(z)σ''(z')]|, over the least E[σ'(z)²].
+    """Return (α + |1 − α|)²/2π over the least E[σ'(z)²], a bound of |∂E/∂θ| = rr' sin θ |E[σ''(z)σ''(z')]|.
 
-    σ'' is α e^z for z < 0 with (1 − α)δ(z), and the density of the pair is at most 1/(2πrr' sin θ).
+    σ'' is α e^z for z < 0 plus (1 − α)δ(z), and the density of the pair is at most 1/(2πrr' sin θ).
     """
     return (alpha + abs(1 - alpha)) ** 2 / (math.pi * (1 + alpha**2 * scipy.special.erfcx(math.sqrt(2) * r)))
 
 
 def _polynomial_mean(p: GaussianPairs, factors: list[float]) -> Numbers:
-    """E[f(z)f(z')] of f(z) = Σ_m b_m z^m with b = `factors`."""
+    """Return E[f(z)f(z')] of f(z) = Σ_m b_m z^m with b = `factors`."""
 
-    def part(k: int, r: Numbers) -> Numbers:
-        """√k! q_k(r) but for the root, which the pair shares."""
+    def q(k: int, r: Numbers) -> Numbers:
         total = 0 * r
         for m in range(k, len(factors), 2):
             half = (m - k) // 2
-            # A whole number: how many ways there are to leave k of m factors without a partner.
+            # The number of ways to pair up all but k of m factors, an integer.
             ways = math.factorial(m) // (2**half * math.factorial(half) * math.factorial(k))
             total = total + factors[m] * ways * r**m
         return total
 
     value = 0 * p.cosine
     for k in range(len(factors) - 1, -1, -1):
-        value = value * p.cosine + math.factorial(k) * part(k, p.r) * part(k, p.s)
+        value = value * p.cosine + math.factorial(k) * q(k, p.r) * q(k, p.s)
     return value
 
 
 def _gram_determinant(p: GaussianPairs) -> Numbers:
-    """det(I + Σ) = 1 + r² + r'² + r²r'² sin² θ of the pair's covariance Σ."""
+    """Return det(I + Σ) = 1 + r² + r'² + r²r'² sin² θ of the pair's covariance Σ."""
     return 1 + p.r**2 + p.s**2 + (p.r * p.s * sin(p.angle)) ** 2
 
 
 def _gelu_pair(p: GaussianPairs) -> Numbers:
-    """E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z): ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π."""
+    """Return ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π, E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z)."""
     root, a, b, c = sqrt(_gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
     return (arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25
 
 
 def _gelu_dual(p: GaussianPairs) -> Numbers:
-    """E[zΦ(z)z'Φ(z')]: [c (π/2 + atan(c/√D)) + (r²r'² sin² θ + c² (1/a + 1/a'))/√D]/2π."""
+    """Return E[zΦ(z)z'Φ(z')] = [c (π/2 + atan(c/√D)) + (r²r'² sin² θ + c² (1/a + 1/a'))/√D]/2π."""
     root, a, b, c = sqrt(_gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
     return (c * arctan2(root, -c) + ((p.r * p.s * sin(p.angle)) ** 2 + c * c * (1 / a + 1 / b)) / root) / (2 * p.pi)
 
 
 def _erf_dual(p: GaussianPairs) -> Numbers:
-    """E[σ(z)σ(z')] of σ(z) = erf(z/√2): the arcsine kernel (2/π) asin(c/√(aa'))."""
+    """Return (2/π) asin(c/√(aa')), the arcsine kernel E[σ(z)σ(z')] of σ(z) = erf(z/√2)."""
     return 2 / p.pi * arctan2(p.r * p.s * p.cosine, sqrt(_gram_determinant(p)))
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
-    """σ(z) = z for z > 0 and az for z ≤ 0, with any slope a; ReLU for a = 0.
+    """Make the leaky ReLU, σ(z) = z for z > 0 and az for z ≤ 0, with slope a; ReLU for a = 0.
 
-        E[σ'(z)σ'(z')] = a + (1 − a)² (½ − θ/2π),    θ the angle between the points
+        E[σ'(z)σ'(z')] = a + (1 − a)² (½ − θ/2π)
 
-    Raises InputError for a slope that is no number, and for a = 1, which is the identity.
+    where θ is the angle between the points.
+
+    Raises
+    ------
+    InputError
+        If the slope is not a number of at most 1e6 in size, or is 1, which makes the identity.
 
     Examples
     --------
@@ -217,8 +213,8 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     [[0.625, 0.0], [0.0, 2.5]]
     """
     a = as_real(slope)
-    if not abs(a) <= STEEPEST_SLOPE:
-        raise InputError(f"slope must be a number of at most {STEEPEST_SLOPE:g} in size, not {shown(slope)}")
+    if not abs(a) <= MAX_SLOPE:
+        raise InputError(f"slope must be a number between -{MAX_SLOPE:g} and {MAX_SLOPE:g}, not {shown(slope)}")
     if a == 1:
         raise InputError("a leaky ReLU of slope 1 is the identity; give another slope")
     return Activation(
@@ -232,15 +228,18 @@ def leaky_relu(slope: float = 0.01) -> Activation:
 
 
 def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
-    """σ(z) = sz for z > 0 and sα(e^z − 1) for z ≤ 0; SELU for α = 1.6733, s = 1.0507.
+    """Make the ELU, σ(z) = sz for z > 0 and sα(e^z − 1) for z ≤ 0; SELU for α = 1.6733, s = 1.0507.
 
         E[σ'(z)σ'(z')]/s² = ½ − θ/2π + α (F(r, θ) + F(r', θ)) + α² (½ erfcx(β/√2) − F(β, φ) − F(β, φ'))
 
-    for points of lengths r, r' at an angle θ; β is the length of their sum, which they meet at angles φ and φ', and
-    F(β, ψ) the Gaussian mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane. In multiprecision β is at
+    for points of lengths r, r' at an angle θ. Their sum has length β and forms the angles φ and φ' with them. F(β, ψ)
+    is the Gaussian mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane. In multiprecision, β can be at
     most 50.
 
-    Raises InputError for numbers that are not positive, or outside 1e-60 … 1e60.
+    Raises
+    ------
+    InputError
+        If α or s is not between 1e-60 and 1e60.
 
     Examples
     --------
@@ -249,7 +248,7 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
     [[0.6681, 0.3754], [0.3754, 0.6681]]
     """
     alpha, scale = as_positive(alpha, "alpha"), as_positive(scale, "scale")
-    check_range(np.array([alpha, scale]), "alpha and scale", *ELU_SIZES)
+    check_range(np.array([alpha, scale]), "alpha and scale", *ELU_RANGE)
     return Activation(
         f"ELU of α = {alpha:g} and scale {scale:g}",
         lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
@@ -257,21 +256,24 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
         lambda p: scale**2 * _elu_pair(p, alpha),
         lambda p: scale**2 * _elu_dual(p, alpha),
         rounding=lambda _: 128.0,
-        # Four terms of the order of 1 make one of the order of the lengths' product.
+        # Four terms of order 1 cancel to one of the order of the product of the lengths.
         dual_rounding=lambda r: 128.0 * (1 + 2 / float(min(r)) ** 2),
         bend=lambda r: _elu_bend(r, alpha),
     )
 
 
 def polynomial(coefficients: ArrayLike) -> Activation:
-    """σ(z) = c_0 + c_1 z + … + c_p z^p, p at most 20.
+    """Make the polynomial σ(z) = c_0 + c_1 z + … + c_p z^p, with p at most 20.
 
         E[σ'(z)σ'(z')] = Σ_k k! q_k(r) q_k(r') cos^k θ,    q_k(r) = Σ_{m = k, k+2, …} b_m r^m m! / (k! (m−k)!!)
 
     with σ'(z) = Σ_m b_m z^m, for points of lengths r and r' at an angle θ.
 
-    Raises InputError for coefficients that are not finite, too many, or leave σ constant, and if the largest is not
-    between 1e-100 and 1e100.
+    Raises
+    ------
+    InputError
+        If coefficients are not finite or too many, σ is constant, or the largest coefficient is not between 1e-100 and
+        1e100 in size.
 
     Examples
     --------
@@ -281,8 +283,8 @@ def polynomial(coefficients: ArrayLike) -> Activation:
     """
     c = as_floats(coefficients, "coefficients", 1)
     c = c[: np.flatnonzero(c)[-1] + 1] if c.any() else c[:1]
-    if not 2 <= len(c) <= HIGHEST_DEGREE + 1:
-        raise InputError(f"a polynomial activation has a degree from 1 to {HIGHEST_DEGREE}, not {len(c) - 1}")
+    if not 2 <= len(c) <= MAX_DEGREE + 1:
+        raise InputError(f"a polynomial activation has a degree from 1 to {MAX_DEGREE}, not {len(c) - 1}")
     check_range(np.abs(c).max(keepdims=True), "the coefficients", 1e-100, 1e100)
     slopes = [float(m * c[m]) for m in range(1, len(c))]
     even, odd = any(slopes[0::2]), any(slopes[1::2])
@@ -301,20 +303,24 @@ def polynomial(coefficients: ArrayLike) -> Activation:
 
 
 def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the function") -> Activation:
-    """An activation σ of your own, entry by entry in torch; σ' by automatic differentiation.
+    """Make an activation from an elementwise torch function σ; σ' is computed by automatic differentiation.
 
-    E[σ'(z)σ'(z')] is a Hermite series with coefficients by quadrature, made for σ' that is smooth but for a jump or
-    bend at 0. The error of the quadrature is estimated by halving its panels; that of the tail is bounded. A feature
-    of σ' much narrower than a panel (at most 1 wide, in units of a point's length), away from 0, may fall between the
-    nodes of all of them: it is missed, and the estimate does not tell.
+    E[σ'(z)σ'(z')] is a Hermite series with coefficients by quadrature, which assumes that σ' is smooth except for a
+    jump or kink at 0. The error of the tail is bounded. That of the quadrature is estimated by halving its panels,
+    which are at most 1 wide in units of a point's length. A much narrower feature of σ' away from 0 can fall between
+    all nodes; the estimate then misses it.
 
     Parameters
     ----------
     function : callable
-        From a tensor of float64 to a tensor of the same shape and precision, differentiable by torch, each entry by
-        itself; what is no such function raises InputError.
+        Elementwise map from a float64 tensor to one of the same shape and dtype, differentiable by torch.
     name : str
-        For messages.
+        Name in error messages.
+
+    Raises
+    ------
+    InputError
+        If `function` is not such a map; MissingError, a subclass, without torch.
 
     Examples
     --------
@@ -324,7 +330,7 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], wave).values.round(6).tolist()
     [[0.567668, 0.261665], [0.261665, 0.567668]]
     """
-    with torch_is_needed("an activation of your own"):
+    with torch_is_needed("a custom activation"):
         import torch
 
     check_callable(function, "the activation")
@@ -336,12 +342,12 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
         value = function(tensor)
         if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or not value.requires_grad:
             raise InputError(
-                f"{name} must map a tensor to one of the same shape that torch can differentiate; write it in torch"
+                f"{name} must map a tensor to one of the same shape that torch can differentiate; use torch functions"
             )
         if value.dtype != tensor.dtype:
             raise InputError(
-                f"{name} maps float64 to {str(value.dtype).removeprefix('torch.')}, whose rounding hides what is asked "
-                "for; keep float64 throughout"
+                f"{name} maps float64 to {str(value.dtype).removeprefix('torch.')}, which is too imprecise; "
+                "keep float64 throughout"
             )
         return tensor, value
 
@@ -385,7 +391,7 @@ _SWISH = Activation(
     strip=Strip(math.pi / 2, 2.2),
     parity="half",
 )
-#: The activations with a name.
+#: Named activations.
 ACTIVATIONS = {
     "relu": leaky_relu(0.0),
     "leaky relu": leaky_relu(),
@@ -397,12 +403,15 @@ ACTIVATIONS = {
 
 
 def activation(name: str | Activation) -> Activation:
-    """The activation of this name; an `Activation` is returned as it is.
+    """Return the activation of a name, or an `Activation` itself.
 
-        relu, leaky relu (slope 0.01), square z², cube z³, elu, selu, erf: erf(z/√2), gelu: zΦ(z), tanh,
-        sigmoid: 1/(1 + e^{−z}), softplus: log(1 + e^z), swish: z/(1 + e^{−z})
+    The names are relu, leaky relu (slope 0.01), square (z²), cube (z³), elu, selu, erf (erf(z/√2)), gelu (zΦ(z)), tanh,
+    sigmoid (1/(1 + e^{−z})), softplus (log(1 + e^z)) and swish (z/(1 + e^{−z})).
 
-    Raises InputError for unknown names, which lists the known ones.
+    Raises
+    ------
+    InputError
+        If the name is unknown; the message lists the known names.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""Smallest eigenvalues of Gram matrices, with bounds of their errors, and of equally spaced points of the circle."""
+"""Smallest eigenvalues of Gram matrices with error bounds, also for equally spaced points of the circle."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,31 +17,32 @@ from implicit_bias.extensions.infinite.angles import unit_pairs
 from implicit_bias.extensions.infinite.gram import Gram, as_digits, pair_mean
 from implicit_bias.extensions.infinite.special import Number, Numbers, context_of, multiprecision, short, sqrt, unit_of
 
-#: Rounds of inverse iteration in multiprecision.
-ROUNDS = 12
-#: Shifts of it; each has about three times the digits of the last.
-SHIFTS = 12
-#: Multiprecision takes n³ steps of a microsecond.
-LARGEST_EXACT = 400
+#: Unshifted steps of inverse iteration in multiprecision.
+INVERSE_STEPS = 12
+#: Largest number of shifts; each triples the number of correct digits, roughly.
+MAX_SHIFTS = 12
+#: Largest n in multiprecision, which takes about n³ microseconds.
+MAX_MULTIPRECISION = 400
 #: Working digits of the first attempt on a circle.
 FIRST_DIGITS = 32
-#: Digits beyond those asked for after which an eigenvalue counts as 0.
-LAST_DIGITS = 512
-#: The same for a Hermite series; more take hours.
-LAST_OF_SERIES = 64
-#: Points of a circle, of which more take hours.
-MOST_POINTS = 2000
+#: Number of digits, beyond the requested ones, to which an eigenvalue must vanish to count as 0.
+ZERO_DIGITS = 512
+#: The same for a Hermite series, for which more digits would take hours.
+ZERO_DIGITS_OF_SERIES = 64
+#: Largest number of points of a circle; more would take hours.
+MAX_POINTS = 2000
 
 
 @dataclass(frozen=True)
 class SmallestEigenvalue:
-    """λ_min of a Gram matrix, and how exactly it is known.
+    """Smallest eigenvalue λ_min of a Gram matrix, with a bound of its error.
 
     Attributes
     ----------
-    value : float, or mpmath's number
-    error : float, or mpmath's number
-        A bound of |value − λ_min|: rounding, and the error of the matrix.
+    value : float or mpmath number
+        Approximation of λ_min.
+    error : float or mpmath number
+        Bound of |value − λ_min|, including rounding and the error of the matrix.
 
     Examples
     --------
@@ -54,12 +57,12 @@ class SmallestEigenvalue:
 
     @property
     def lower_bound(self) -> Number:
-        """value − error, which λ_min is at least."""
+        """Lower bound of λ_min, value − error."""
         return self.value - self.error
 
     @property
     def is_positive(self) -> bool:
-        """Whether λ_min > 0 is certain."""
+        """True if λ_min > 0 is certain."""
         return bool(self.lower_bound > 0)
 
     def __str__(self) -> str:
@@ -69,25 +72,30 @@ class SmallestEigenvalue:
 
 
 def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> SmallestEigenvalue:
-    """The smallest eigenvalue of a symmetric matrix, with a bound of its error.
+    """Compute the smallest eigenvalue of a symmetric matrix with a bound of its error.
 
         λ_min ≤ vᵀGv/vᵀv
-        λ_min ≥ μ − (n + 2) u trace(G − μI)    if the Cholesky factorisation of G − μI runs through
+        λ_min ≥ μ − (n + 2) u trace(G − μI)
 
-    and by Weyl's inequality the error of the matrix adds at most its spectral norm. Nothing is believed of whoever
-    found v and μ. For Gaussian gates, λ(X) of Fiat, Malach & Shalev-Shwartz is that of `gram_matrix(X, "relu")` on unit
-    samples: positive exactly if no sample repeats and those x_i whose opposite −x_i is a sample too are linearly
-    independent (one x_i of each such pair).
+    The first bound holds for every v, the second if the Cholesky factorisation of G − μI succeeds, with the rounding
+    unit u. By Weyl's inequality, the error of the matrix adds at most its spectral norm.
 
-    Raises InputError for what is not a symmetric matrix, for entries whose largest is neither 0 nor between 1e-280 and
-    1e280, and for digits that the matrix does not hold.
+    For Gaussian gates, λ(X) of Fiat, Malach & Shalev-Shwartz is the smallest eigenvalue of `gram_matrix(X, "relu")` on
+    unit samples. It is positive if and only if no sample repeats, and the x_i whose opposite −x_i is also a sample, one
+    of each pair, are linearly independent.
 
     Parameters
     ----------
     gram : Gram, or array of shape (n, n)
-        An array is taken as exact.
+        Matrix; an array is taken as exact.
     digits : int, optional
-        Refuse to answer with fewer correct digits.
+        Number of correct digits below which an error is raised.
+
+    Raises
+    ------
+    InputError
+        If the matrix is not symmetric, its largest entry is neither 0 nor between 1e-280 and 1e280, or the eigenvalue
+        has fewer correct digits than requested.
 
     References
     ----------
@@ -108,8 +116,8 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     values = gram.values
     _check_square(values)
     context = context_of(values)
-    if context is not None and len(values) > LARGEST_EXACT:
-        raise InputError(f"{len(values)} points take hours in multiprecision; give at most {LARGEST_EXACT}")
+    if context is not None and len(values) > MAX_MULTIPRECISION:
+        raise InputError(f"{len(values)} points would take hours in multiprecision; use at most {MAX_MULTIPRECISION}")
     lower, value, upper = _bounds(values)
     found = SmallestEigenvalue(value, max(value - lower, upper - value) + gram.error)
     if digits is not None:
@@ -122,35 +130,39 @@ def _as_symmetric(values: ArrayLike) -> Array:
     check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
     _check_square(matrix)
     if not np.array_equal(matrix, matrix.T):
-        raise InputError("the matrix must be symmetric; give a Gram matrix, or (A + A.T)/2")
+        raise InputError("the matrix must be symmetric; use a Gram matrix, or (A + A.T)/2")
     return matrix
 
 
 def _check_square(matrix: Numbers) -> None:
     if matrix.shape[0] != matrix.shape[1]:
-        raise InputError("the matrix must be symmetric; give the kernel of one set of points")
+        raise InputError("the matrix must be symmetric; use the kernel of one set of points")
 
 
 def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
     if found.error * 2 * 10**digits > abs(found.value):
         remedy = (
-            "leave out digits, or give the points exactly: gram_matrix(X, …, digits=…)"
+            "leave out digits, or compute the matrix with them: gram_matrix(X, …, digits=…)"
             if context_of(gram.values) is None
             else "compute the matrix with more digits"
         )
         raise InputError(
             f"the smallest eigenvalue is {short(found.value, 3)} ± {short(found.error, 2)}, which does not have "
-            f"{digits} correct digits, and the matrix holds no more; {remedy}"
+            f"{digits} correct digits, and the matrix allows no more; {remedy}"
         )
 
 
 def _bounds(values: Numbers) -> tuple[Number, Number, Number]:
-    """The smallest eigenvalue of this matrix (n, n) between two bounds, as close as its arithmetic allows."""
+    """Return the smallest eigenvalue of a matrix (n, n) between a lower and an upper bound, for exact entries."""
     n, unit = len(values), unit_of(values)
-    guess, vector = (_double_pair if context_of(values) is None else _many_pair)(values)
-    # Rounding of the quotient: every product and sum of it is off by one unit at most.
+    if context_of(values) is None:
+        found, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
+        guess, vector = float(found[0]), vectors[:, 0]
+    else:
+        guess, vector = _multiprecision_eigenpair(values)
+    # The second term bounds the rounding of the quotient, at most one unit for every product and sum.
     upper = _quotient(values, vector) + 2 * (n + 2) * unit * _quotient(abs(values), abs(vector))
-    size = _size_of(values)
+    size = _norm_bound(values)
     margin = 2 * (n + 2) * unit * size
     while True:
         lower = guess - margin
@@ -161,8 +173,8 @@ def _bounds(values: Numbers) -> tuple[Number, Number, Number]:
         margin = 16 * margin
 
 
-def _size_of(values: Numbers) -> Number:
-    # At least the spectral norm and Σ|g_ii|, and more than 0.
+def _norm_bound(values: Numbers) -> Number:
+    # At least the spectral norm and Σ|g_ii|, and positive.
     return max(abs(values).sum(axis=1).max(), abs(np.diag(values)).sum()) + TINY
 
 
@@ -170,35 +182,30 @@ def _quotient(values: Numbers, vector: Numbers) -> Number:
     return vector @ (values @ vector) / (vector @ vector)
 
 
-def _double_pair(values: Numbers) -> tuple[float, Array]:
-    found, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
-    return float(found[0]), vectors[:, 0]
-
-
-def _many_pair(values: Numbers) -> tuple[Number, Numbers]:
-    """The smallest eigenvalue and its vector: by inverse iteration, then with shifts just below it."""
+def _multiprecision_eigenpair(values: Numbers) -> tuple[Number, Numbers]:
+    """Return the smallest eigenvalue and its vector, by inverse iteration with shifts just below the eigenvalue."""
     n, context, one = len(values), context_of(values), np.eye(len(values), dtype=np.int64)
-    # As small a shift as lets a singular matrix be factored.
-    shift = least = n * context.eps * _size_of(values)
+    # The smallest shift for which a singular matrix can be factored.
+    shift = least = n * context.eps * _norm_bound(values)
     while (root := _factor(values + one * shift)) is None:
         shift = shift * 16
     vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
-    vector = _iterated(root, vector, ROUNDS)
+    vector = _inverse_iteration(root, vector, INVERSE_STEPS)
     value = _quotient(values, vector)
-    for _ in range(SHIFTS):
+    for _ in range(MAX_SHIFTS):
         residual = values @ vector - vector * value
-        off = 2 * sqrt(np.asarray(residual @ residual))
-        if off <= least:
+        distance = 2 * sqrt(np.asarray(residual @ residual))
+        if distance <= least:
             break
-        # An eigenvalue lies within off/2; below the least of all the matrix can be factored.
-        while (root := _factor(values - one * (value - off))) is None:
-            off = off * 16
-        vector = _iterated(root, vector, 2)
+        # An eigenvalue is within distance/2. Shifted below the smallest one, the matrix can be factored.
+        while (root := _factor(values - one * (value - distance))) is None:
+            distance = distance * 16
+        vector = _inverse_iteration(root, vector, 2)
         value = _quotient(values, vector)
     return value, vector
 
 
-def _iterated(root: Numbers, vector: Numbers, times: int) -> Numbers:
+def _inverse_iteration(root: Numbers, vector: Numbers, times: int) -> Numbers:
     for _ in range(times):
         vector = _substitute(root.T, _substitute(root, vector), last_first=True)
         vector = vector / sqrt(np.asarray(vector @ vector))
@@ -206,7 +213,7 @@ def _iterated(root: Numbers, vector: Numbers, times: int) -> Numbers:
 
 
 def _factor(values: Numbers) -> Numbers | None:
-    """The lower triangular Cholesky factor, None if a pivot is not positive."""
+    """Return the lower triangular Cholesky factor, or None if a pivot is not positive."""
     if values.dtype != object:
         try:
             return np.linalg.cholesky(values)
@@ -218,44 +225,49 @@ def _factor(values: Numbers) -> Numbers | None:
             return None
         rest[j:, j] = rest[j:, j] / sqrt(np.asarray(rest[j, j]))
         for i in range(j + 1, n):
-            # The array first: a number of mpmath's would print it before it gives up on it.
+            # The array comes first: an mpmath number on the left would format it before returning NotImplemented.
             rest[i, j + 1 : i + 1] -= rest[j + 1 : i + 1, j] * rest[i, j]
     return np.where(np.tri(n, dtype=bool), rest, 0 * rest)
 
 
 def _substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numbers:
-    """The solution of a triangular system: a lower one, or an upper one from the last row on."""
+    """Solve a lower triangular system, or an upper one with `last_first`."""
     solution = right.copy()
     order = range(len(right))
     for i in reversed(order) if last_first else order:
         known = slice(i + 1, None) if last_first else slice(0, i)
-        # An empty product of objects would be None.
+        # The product of empty object arrays would be None.
         total = root[i, known] @ solution[known] if len(solution[known]) else 0
         solution[i] = (right[i] - total) / root[i, i]
     return solution
 
 
 def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int = 10) -> SmallestEigenvalue:
-    """λ_min of the Gram matrix of n equally spaced points of the unit circle, with so many correct digits.
+    """Compute λ_min of the Gram matrix of n equally spaced points of the unit circle to so many correct digits.
 
-        λ_k = Σ_j E(2πj/n) cos(2πj/n) cos(2πjk/n),    k = 0 … n/2,    E(θ) = E[σ'(z)σ'(z')] at the angle θ
+        λ_k = Σ_j E(2πj/n) cos(2πj/n) cos(2πjk/n),    k = 0 … n/2
 
-    in multiprecision, with twice the digits until they are enough. The points are exact, which no doubles are. Of an
-    even n, all come with their opposites, and λ_min is 0 where σ' is even or odd, and from n = 6 on where
-    σ'(z) + σ'(−z) is constant: known without a sum.
+    are the eigenvalues, where E(θ) = E[σ'(z)σ'(z')] at the angle θ. They are computed in multiprecision, with twice the
+    digits until these suffice; the points are exact, unlike points in doubles. For even n each point has its opposite.
+    Then λ_min is exactly 0 if σ' is even or odd, or if n ≥ 6 and σ'(z) + σ'(−z) is constant.
 
     Parameters
     ----------
     n : int
-        From 1 to 2000.
-    activation, and errors : as for `gram_matrix`
-        One of your own is refused, for it is known in doubles only.
+        Number of points, from 1 to 2000.
+    activation : str or Activation
+        As for `gram_matrix`, except custom activations and splines, which are computed in doubles only.
     digits : int
-        Correct digits. An eigenvalue that is 0 up to about 1e-500 (1e-60 of a Hermite series) is returned as such.
+        Number of correct digits. An eigenvalue below about 1e-500, or 1e-60 for a Hermite series, is returned as 0.
+
+    Raises
+    ------
+    InputError
+        As for `gram_matrix`, and for activations that are computed in doubles only.
 
     References
     ----------
-    Ours, for what Panigrahi, Shetty & Goyal (2020), abstract, say of data that span few dimensions.
+    Ours, motivated by Panigrahi, Shetty & Goyal (2020), abstract, on data that span few dimensions.
 
     Examples
     --------
@@ -263,11 +275,11 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     λ_min = 2.49204e-23 ± 1.2e-39
     """
     chosen, digits = activation_of(activation), as_digits(digits)
-    count = as_count(n, "n", most=MOST_POINTS)
+    count = as_count(n, "n", most=MAX_POINTS)
     if _is_singular(count, chosen):
-        none = multiprecision(digits).mpf(0)
-        return SmallestEigenvalue(none, none)
-    working, last = max(FIRST_DIGITS, digits + 10), digits + (LAST_DIGITS if chosen.is_exact else LAST_OF_SERIES)
+        zero = multiprecision(digits).mpf(0)
+        return SmallestEigenvalue(zero, zero)
+    working, last = max(FIRST_DIGITS, digits + 10), digits + (ZERO_DIGITS if chosen.is_exact else ZERO_DIGITS_OF_SERIES)
     while True:
         found = _smallest_of_circle(count, chosen, working)
         if found.error * 2 * 10**digits <= abs(found.value):
@@ -278,10 +290,10 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
 
 
 def _is_singular(n: int, activation: Activation) -> bool:
-    """Whether pairs of opposite points leave λ_k = 0 for all even k, for all odd k, or for all odd k but 1.
+    """Return True if pairs of opposite points imply λ_k = 0 for all even k, for all odd k, or for all odd k > 1.
 
-    E(θ) cos θ changes its sign with θ → θ + π if σ' is even and keeps it if σ' is odd, where only λ_k of odd and of
-    even k are left; if σ'(z) + σ'(−z) is constant, it keeps its sign but for a multiple of cos θ.
+    With θ → θ + π, E(θ) cos θ changes sign if σ' is even, and only odd k have λ_k ≠ 0. It keeps its sign if σ' is odd,
+    and only even k have λ_k ≠ 0. If σ'(z) + σ'(−z) is constant, it keeps its sign up to a multiple of cos θ.
     """
     return n % 2 == 0 and (activation.parity in ("even", "odd") or (activation.parity == "half" and n >= 6))
 
@@ -291,10 +303,10 @@ def _smallest_of_circle(n: int, activation: Activation, digits: int) -> Smallest
     half = n // 2
     angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)
     pairs = unit_pairs(angles)
-    steep = abs(pairs.cosine[1:]).max() if half else context.mpf(0)
-    mean, error, _ = pair_mean(activation, np.array([context.mpf(1)]), steep, context.mpf(10) ** -digits, 2)
+    largest = abs(pairs.cosine[1:]).max() if half else context.mpf(0)
+    mean, error, _ = pair_mean(activation, np.array([context.mpf(1)]), largest, context.mpf(10) ** -digits, 2)
     entries = mean(pairs) * pairs.cosine
-    # The points j and n − j are the same but for 0 and, of an even n, n/2.
+    # The angles of j and n − j have the same cosine. Only j = 0 and, for even n, j = n/2 occur once.
     shares: Any = np.array([1 if 2 * j in (0, n) else 2 for j in range(half + 1)], dtype=object) * entries
     turns = np.array([context.cos(2 * context.pi * j / n) for j in range(n)], dtype=object)
     index = np.arange(half + 1)

@@ -1,4 +1,6 @@
-"""Gram matrices of activations: exact or with a bound of their error, sampled at finite width, and through depth."""
+"""Gram matrices of activations with bounds of their error, and empirical ones of finite width."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,34 +29,34 @@ from implicit_bias.extensions.infinite.series import hermite_series
 from implicit_bias.extensions.infinite.special import Number, Numbers, context_of, short, unit_of
 from implicit_bias.features import GatedFeatures
 
-#: E[σ'(z)σ'(z')] of pairs.
+#: Function from Gaussian pairs to E[σ'(z)σ'(z')].
 Entries = Callable[[GaussianPairs], Numbers]
-#: Digits beyond those asked for, for what sums and series lose.
-SPARE_DIGITS = 14
-#: More digits than this take hours.
-MOST_DIGITS = 1000
-#: An angle of points of d inputs is off by at most d + 8 units of the last digit of 1.
-ANGLE = 8
-#: Numbers that a chunk of units of an empirical Gram matrix holds.
-UNITS_AT_ONCE = 2**22
-#: Relative error of E[σ'σ'] that a series may have in doubles.
+#: Guard digits for the rounding of sums and series.
+GUARD_DIGITS = 14
+#: Largest number of digits; more would take hours.
+MAX_DIGITS = 1000
+#: For d inputs, the error of an angle is at most d + ANGLE_ERROR units in the last place of 1.
+ANGLE_ERROR = 8
+#: Numbers in memory for a chunk of units of an empirical Gram matrix.
+CHUNK_NUMBERS = 2**22
+#: Default relative error of a Hermite series in doubles.
 TOLERANCE = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """A Gram matrix and how exactly it is known.
+    """Gram matrix with a bound of its error.
 
     Attributes
     ----------
-    values : array, shape (n, n)
-        Float64, or mpmath's numbers in an array of objects; (n, m) of a kernel between two sets of points.
-    error : float, or mpmath's number
-        A bound of the spectral norm of the error of `values`.
+    values : array, shape (n, n) or (n, m)
+        Entries in float64, or mpmath numbers in an object array; (n, m) for a kernel between two sets of points.
+    error : float or mpmath number
+        Bound of the spectral norm of the error of `values`.
     is_certified : bool
-        Whether `error` is a bound; for an activation of your own it is an estimate.
+        True if `error` is a bound; for a custom activation it is an estimate.
     terms : int
-        Of the Hermite series; 0 for closed forms.
+        Number of terms of the Hermite series; 0 for closed forms.
 
     Examples
     --------
@@ -80,35 +82,38 @@ def gram_matrix(
     digits: int | None = None,
     progress: PairsDone | None = None,
 ) -> Gram:
-    """The Gram matrix of a wide layer whose hidden weights are trained.
+    """Compute the Gram matrix of an infinitely wide layer whose hidden weights are trained.
 
         G_ij = E[σ'(⟨w, x_i⟩) σ'(⟨w, x_j⟩)] ⟨x_i, x_j⟩,    w ~ N(0, I)
 
-    In closed form for relu, leaky relu, erf, gelu, elu, selu, polynomials and splines, and otherwise by a Hermite
-    series whose tail is bounded.
-
-    Raises InputError for a bad array, a row of zeros, unknown names, a tolerance that is not between 0 and 1, one that
-    a series does not reach (long, nearly parallel points), and activations whose derivative is not square-integrable.
+    The mean is in closed form for relu, leaky relu, erf, gelu, elu, selu, polynomials and splines. Otherwise it is a
+    Hermite series with a bounded tail.
 
     Parameters
     ----------
     X : array, shape (n, d)
-        Points of any length but 0.
+        Nonzero points.
     activation : str or Activation
-        A name (see `activation`), or one made by `leaky_relu`, `elu`, `polynomial`, `spline` or `custom_activation`.
+        A name (see `activation`), or a result of `leaky_relu`, `elu`, `polynomial`, `spline` or `custom_activation`.
     normalise : bool
-        Divide the points by their lengths first.
+        If True, divide the points by their lengths first.
     tolerance : float
-        The error allowed to a series, relative to √(E[σ'(z_i)²] E[σ'(z_j)²]); it is a thousandth where it can be.
+        Allowed error of a series, relative to √(E[σ'(z_i)²] E[σ'(z_j)²]). The series aims at a thousandth of it.
     digits : int, optional
-        Decimal digits of multiprecision, in place of doubles and the tolerance; X is taken as exact.
+        Decimal digits of multiprecision, instead of doubles and the tolerance; X is taken as exact.
     progress : callable(pairs, all pairs), optional
         Called after every block of pairs.
 
+    Raises
+    ------
+    InputError
+        If X is invalid or has a row of zeros, a name is unknown, the tolerance is not between 0 and 1 or cannot be
+        reached by a series (long, nearly parallel points), or the derivative is not square-integrable.
+
     References
     ----------
-    Panigrahi, Shetty & Goyal (2020), "Effect of activation functions on the training of overparametrized neural nets",
-    whose abstract names a Gram matrix and does not define it: that it is this one is our reading.
+    Panigrahi, Shetty & Goyal (2020), "Effect of activation functions on the training of overparametrized neural nets".
+    The abstract names a Gram matrix without a definition; this one is our reading.
 
     Examples
     --------
@@ -124,44 +129,44 @@ def gram_matrix(
         points = Points.of(X, normalise=normalise)
     else:
         digits = as_digits(digits)
-        points = Points.of(X, digits + SPARE_DIGITS, normalise)
+        points = Points.of(X, digits + GUARD_DIGITS, normalise)
         allowed = context_of(points.norms).mpf(10) ** -digits
-    # Only series need the steepest cosine, which takes as many products as the matrix.
-    steep = 1 if chosen.is_exact else steepest(points)
-    entries, off, terms = pair_mean(chosen, points.norms, steep, allowed, points.rows.shape[1])
+    # Only series need the largest cosine, which costs as many products as the matrix.
+    cosine = 1 if chosen.is_exact else largest_cosine(points)
+    entries, relative, terms = pair_mean(chosen, points.norms, cosine, allowed, points.rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         values = symmetric(points, entries, progress)
-    relative = off + points.rows.shape[1] * unit_of(points.norms)
+    relative = relative + points.rows.shape[1] * unit_of(points.norms)
     if digits is None:
         finite(values)
         check_range(np.maximum(np.diag(values), TINY), "the squares of the features", most=np.inf)
-    # Entries off by at most c √(G_ii G_jj) make a matrix off by at most c trace(G).
+    # If each entry has an error of at most c √(G_ii G_jj), that of the matrix is at most c trace(G).
     error = relative * np.trace(values)
     return Gram(values, error if context_of(values) else float(error), chosen.is_certified, terms)
 
 
 def pair_mean(
-    activation: Activation, norms: Numbers, steep: Number, tolerance: Number, inputs: int
+    activation: Activation, norms: Numbers, cosine: Number, tolerance: Number, inputs: int
 ) -> tuple[Entries, Number, int]:
-    """E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and the terms it took.
+    """Return E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and its number of terms.
 
-    For points of these lengths (p,), in closed form or as a series for |cos θ| ≤ `steep`; see there.
+    The points have lengths `norms` (p,). A series, see `hermite_series`, holds for |cos θ| ≤ `cosine`.
     """
     if activation.pair is not None:
-        # Cosines are sums of `inputs` products, and angles come from them and from directions.
-        off = (inputs + ANGLE) * activation.bend(float(max(norms)))
-        return activation.pair, (activation.rounding(norms) + off) * unit_of(norms), 0
-    series = hermite_series(activation, norms, steep, tolerance, inputs)
+        # A cosine is a sum of `inputs` products, and angles are computed from cosines and directions.
+        angle_error = (inputs + ANGLE_ERROR) * activation.bend(float(max(norms)))
+        return activation.pair, (activation.rounding(norms) + angle_error) * unit_of(norms), 0
+    series = hermite_series(activation, norms, cosine, tolerance, inputs)
     return series, series.error, series.coefficients.shape[1]
 
 
 def as_digits(digits: Any) -> int:
-    """Decimal digits of multiprecision."""
-    return as_count(digits, "digits", most=MOST_DIGITS)
+    """Check a number of decimal digits."""
+    return as_count(digits, "digits", most=MAX_DIGITS)
 
 
-def steepest(points: Points) -> Number:
-    """The largest |cos θ| of two different points, rounded up."""
+def largest_cosine(points: Points) -> Number:
+    """Return the largest |cos θ| of two different points, rounded up."""
     most = 0 * points.norms[0]
     for rows in row_blocks(len(points)):
         cosines = abs(points.directions[rows] @ points.directions[rows.start :].T)
@@ -172,9 +177,12 @@ def steepest(points: Points) -> Number:
 
 
 def mean_square(activation: str | Activation, norm: float = 1.0) -> float:
-    """E[σ'(rz)²], z ~ N(0, 1), of a point of length r: the unit in which smallest eigenvalues compare.
+    """Compute E[σ'(rz)²], z ~ N(0, 1), for a point of length r, by which smallest eigenvalues can be normalised.
 
-    Raises InputError as `gram_matrix` does.
+    Raises
+    ------
+    InputError
+        As for `gram_matrix`.
 
     Examples
     --------
@@ -186,17 +194,25 @@ def mean_square(activation: str | Activation, norm: float = 1.0) -> float:
 
 
 def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed: int = 1) -> Array:
-    """(1/k) Σ_j σ'(⟨w_j, x_i⟩) σ'(⟨w_j, x_l⟩) ⟨x_i, x_l⟩ of a layer of k units with w_j ~ N(0, I), shape (n, n).
+    """Compute the Gram matrix (n, n) of a random layer of k units with w_j ~ N(0, I).
 
-    The Gram matrix of the features σ'(⟨w_j, x⟩) ⊗ x over k, whose mean is `gram_matrix`.
+        (1/k) Σ_j σ'(⟨w_j, x_i⟩) σ'(⟨w_j, x_l⟩) ⟨x_i, x_l⟩
+
+    This is the Gram matrix of the features σ'(⟨w_j, x⟩) ⊗ x, divided by k. Its mean is `gram_matrix`.
 
     Parameters
     ----------
-    X, activation, and errors : as for `gram_matrix`
+    X, activation
+        As for `gram_matrix`.
     width : int
         k.
     seed : int
-        Of NumPy's PCG64; the w_j of a layer are the first ones of a wider layer.
+        Seed of NumPy's PCG64. A wider layer starts with the same w_j.
+
+    Raises
+    ------
+    InputError
+        As for `gram_matrix`.
 
     Examples
     --------
@@ -207,12 +223,12 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
     width, rng = as_count(width, "width"), np.random.default_rng(as_seed(seed))
     check_size(width * points.rows.size, "the products of weights and points")
     total = np.zeros((len(points), len(points)))
-    step = max(1, UNITS_AT_ONCE // max(points.rows.shape))
+    step = max(1, CHUNK_NUMBERS // max(points.rows.shape))
     for first in range(0, width, step):
         W = rng.standard_normal((min(step, width - first), points.rows.shape[1]))
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(chosen.derivative(points.rows @ W.T))
         if not np.isfinite(values).all():
-            raise InputError(f"the derivative of {chosen.name} is not finite at these points; scale them down")
+            raise InputError(f"the derivative of {chosen.name} is not finite at these points; scale the points down")
         total += GatedFeatures(points.rows, values).gram()
     return finite(total / width)

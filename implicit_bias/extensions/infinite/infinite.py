@@ -1,4 +1,4 @@
-"""Networks of infinite width: NNGP and neural tangent kernel, predictions, and Gram matrices of normalised layers."""
+"""Networks of infinite width: NNGP and NTK, predictions, and Gram matrices of deep normalised layers."""
 
 from __future__ import annotations
 
@@ -28,42 +28,40 @@ from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
 from implicit_bias.extensions.infinite.angles import GaussianPairs, PairsDone, Points, repeated, unit_pairs
 from implicit_bias.extensions.infinite.gram import TOLERANCE, Gram, gram_matrix
-from implicit_bias.extensions.infinite.layers import EPS, Layer, PairErrors, assembled, first_errors, next_pairs
+from implicit_bias.extensions.infinite.layers import EPS, Layer, PairErrors, assemble_matrices, first_errors, next_pairs
 
-#: More hidden layers than this take hours.
-MOST_LAYERS = 1000
-#: More normalised layers than this take minutes, and change nothing any more.
-MOST_NORMALISED = 10_000
-#: Which weights train.
+#: Largest number of hidden layers; more would take hours.
+MAX_LAYERS = 1000
+#: Largest number of normalised layers; more would take minutes and no longer change the result.
+MAX_NORMALISED_LAYERS = 10_000
+#: Values of `trained`.
 TRAINED = ("all", "readout")
-#: Sizes of variances: more or less of them leave nothing of lengths.
-VARIANCES = (1e-10, 1e10)
-#: Of standard deviations of pre-activations, as of points.
-LENGTHS = (1e-60, 1e60)
+#: Range of the variances of weights and biases.
+VARIANCE_RANGE = (1e-10, 1e10)
+#: Range of the standard deviations of pre-activations, the same as of the lengths of points.
+DEVIATION_RANGE = (1e-60, 1e60)
 
 
 @dataclass(frozen=True)
 class NetworkKernels:
-    """Both kernels of an `InfiniteNetwork` on some points.
+    """Both kernels of an `InfiniteNetwork`."""
 
-    `nngp` is K, the covariance of the outputs of random networks, and `ntk` Θ = E[⟨∂f/∂θ, ∂f/∂θ⟩], the sum over all
-    weights and biases.
-    """
-
+    #: K, the covariance of the outputs of random networks.
     nngp: Gram
+    #: Θ = E[⟨∂f/∂θ, ∂f/∂θ⟩], summed over all weights and biases.
     ntk: Gram
 
 
 @dataclass(frozen=True)
 class _Depths:
-    """Layers for the points of one call, and standard deviations (p,) of pre-activations, with relative errors.
+    """Layers for the points of one call, with the standard deviations (p,) of all pre-activations."""
 
-    Points refer to their lengths by the first one.
-    """
+    #: Standard deviations for each layer; a point is identified by the first one.
 
     lengths: list[Array]
     layers: list[Layer]
-    off: list[float]
+    #: Relative errors of `lengths`.
+    errors: list[float]
 
     def at(self, level: int, first: Array) -> Array:
         return self.lengths[level][np.searchsorted(self.lengths[0], first)]
@@ -71,14 +69,12 @@ class _Depths:
 
 @dataclass(frozen=True)
 class InfiniteNetwork:
-    """A fully connected network of infinite width with Gaussian weights and biases, all of them trained.
+    """Fully connected network of infinite width with Gaussian weights and biases.
 
         z¹ = √(σ_w²/d) W¹x + σ_b b¹,    z^{l+1} = √(σ_w²/n) W^{l+1} σ(z^l) + σ_b b^{l+1},    f(x) = z^{L+1}
 
-    with W and b drawn from N(0, 1), n → ∞ units a layer and L hidden layers (the parametrisation of neural tangent
-    kernels, where σ_w and σ_b are factors and not trained).
-
-    Raises InputError for unknown names and numbers outside these ranges.
+    W and b are drawn from N(0, 1), each of the L hidden layers has n → ∞ units. This is the NTK parametrisation: W and
+    b are trained, the factors σ_w and σ_b are not.
 
     Parameters
     ----------
@@ -87,7 +83,12 @@ class InfiniteNetwork:
     layers : int
         L, from 1 to 1000.
     weight_variance, bias_variance : float
-        σ_w² from 1e-10 to 1e10, and σ_b², which may be 0.
+        σ_w² and σ_b², from 1e-10 to 1e10; σ_b² may be 0.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or a number is out of range.
 
     References
     ----------
@@ -109,10 +110,10 @@ class InfiniteNetwork:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", activation_of(self.activation))
-        object.__setattr__(self, "layers", as_count(self.layers, "layers", most=MOST_LAYERS))
+        object.__setattr__(self, "layers", as_count(self.layers, "layers", most=MAX_LAYERS))
         weight = as_positive(self.weight_variance, "weight_variance")
         bias = as_positive(self.bias_variance, "bias_variance", zero=True)
-        check_range(np.array([weight, bias or 1.0]), "the variances", *VARIANCES)
+        check_range(np.array([weight, bias or 1.0]), "the variances", *VARIANCE_RANGE)
         object.__setattr__(self, "weight_variance", weight)
         object.__setattr__(self, "bias_variance", bias)
 
@@ -124,27 +125,30 @@ class InfiniteNetwork:
         tolerance: float = TOLERANCE,
         progress: PairsDone | None = None,
     ) -> NetworkKernels:
-        """K and Θ between the points X (n, d), or between X and Z (m, d): (n, n) or (n, m).
+        """Compute K and Θ between points X (n, d), or between X and Z (m, d): (n, n) or (n, m).
 
             K¹ = Θ¹ = σ_b² + σ_w² ⟨x, x'⟩/d
             K^{l+1} = σ_b² + σ_w² E[σ(z)σ(z')],    Θ^{l+1} = K^{l+1} + σ_w² E[σ'(z)σ'(z')] Θ^l
 
         with (z, z') ~ N(0, K^l) of the pair, for l = 1 … L. The means are in closed form for relu, leaky relu, erf,
-        gelu, elu, selu, polynomials and splines, otherwise Hermite series. `error` of each counts rounding, the series,
-        and what later layers make of either; condition numbers of lengths are by quadrature, and count twice: they are
-        estimates, which `is_certified` takes for granted.
-
-        Raises InputError as `gram_matrix` does, for numbers of columns that differ, and for pre-activations whose
-        standard deviations leave 1e-60 to 1e60.
+        gelu, elu, selu, polynomials and splines, otherwise Hermite series. The `error` of a kernel includes rounding
+        and series errors and their propagation through later layers. Condition numbers of lengths are estimated by
+        quadrature and doubled; `is_certified` relies on these estimates.
 
         Parameters
         ----------
         X, Z : array, shape (n, d) and (m, d)
-            Rows of zeros need a bias.
+            Points; rows of zeros need a bias.
         tolerance : float
-            The error allowed to the series of a layer, as for `gram_matrix`.
+            Allowed error of the series of each layer, as for `gram_matrix`.
         progress : callable(pairs, all pairs), optional
             Called after every block of pairs.
+
+        Raises
+        ------
+        InputError
+            As for `gram_matrix`, if X and Z have different numbers of columns, or if standard deviations of
+            pre-activations are not between 1e-60 and 1e60.
 
         Examples
         --------
@@ -156,7 +160,7 @@ class InfiniteNetwork:
         first = self._points(X, "X")
         second = None if Z is None else self._points(Z, "Z")
         if second is not None and first.rows.shape[1] != second.rows.shape[1]:
-            raise InputError("X and Z have different numbers of columns; give both the same inputs")
+            raise InputError("X and Z have different numbers of columns; both must have the same inputs")
         check_size(len(first) * len(first if second is None else second), "the kernel")
         depths = self._depths(first, second, allowed)
         given = as_floats(X, "X", 2)
@@ -167,11 +171,11 @@ class InfiniteNetwork:
             return self._through(pairs, first_errors(first), depths, same)
 
         certified, terms = activation_of(self.activation).is_certified, max(layer.terms for layer in depths.layers)
-        found = assembled(first, second, 2, entries, progress)
+        found = assemble_matrices(first, second, 2, entries, progress)
         return NetworkKernels(*(Gram(values, bound, certified, terms) for values, bound in found))
 
     def _points(self, X: ArrayLike, name: str) -> Points:
-        """Points √(σ_w²/d) x with σ_b as a further entry: their inner products are K¹."""
+        """Return points √(σ_w²/d) x with σ_b as an additional entry, whose inner products are K¹."""
         rows = as_floats(X, name, 2)
         check_range(np.abs(rows).max(keepdims=True).ravel(), name)
         rows = rows * math.sqrt(self.weight_variance / rows.shape[1])
@@ -180,46 +184,45 @@ class InfiniteNetwork:
         return Points.of(rows, name=name)
 
     def _depths(self, first: Points, second: Points | None, tolerance: float) -> _Depths:
-        """The layers for the lengths of all points."""
         norms = np.unique(first.norms if second is None else np.concatenate([first.norms, second.norms]))
-        lengths, off = [norms], [first_errors(first).lengths]
+        lengths, errors = [norms], [first_errors(first).lengths]
         layers: list[Layer] = []
         for _ in range(self.layers):
             layer = Layer.of(activation_of(self.activation), np.unique(lengths[-1]), tolerance)
             squares = self.weight_variance * layer.squares[layer.indices(lengths[-1])]
             total = self.bias_variance + squares
-            if not (total.min() >= LENGTHS[0] ** 2 and total.max() <= LENGTHS[1] ** 2):
+            if not (total.min() >= DEVIATION_RANGE[0] ** 2 and total.max() <= DEVIATION_RANGE[1] ** 2):
                 raise InputError(
                     f"after {len(layers) + 1} of {self.layers} layers pre-activations have variances from "
                     f"{total.min():.1e} to {total.max():.1e}, which leaves floating point; take fewer layers, or "
-                    "variances that keep them"
+                    "variances that preserve lengths"
                 )
-            grown = (squares / total).max() * (layer.error + 2 * layer.stretch * off[-1]) / 2
+            error = (squares / total).max() * (layer.error + 2 * layer.stretch * errors[-1]) / 2
             layers.append(layer)
             lengths.append(np.sqrt(total))
-            off.append(float(grown) + 2 * EPS)
-        return _Depths(lengths, layers, off)
+            errors.append(float(error) + 2 * EPS)
+        return _Depths(lengths, layers, errors)
 
     def _through(
-        self, pairs: GaussianPairs, off: PairErrors, depths: _Depths, same: NDArray[np.bool_]
+        self, pairs: GaussianPairs, errors: PairErrors, depths: _Depths, same: NDArray[np.bool_]
     ) -> list[tuple[Array, Array]]:
-        """K and Θ of a block of pairs after the last layer, each with bounds of its errors."""
+        """Return K and Θ of a block of pairs after the last layer, each with its error bounds."""
         weight, bias = self.weight_variance, self.bias_variance
         first = pairs.r, pairs.s
         kernel = pairs.r * pairs.s * pairs.cosine
-        kernel_off = pairs.r * pairs.s * (off.cosine + 2 * off.lengths)
-        tangent, tangent_off = kernel, kernel_off
+        kernel_error = pairs.r * pairs.s * (errors.cosine + 2 * errors.lengths)
+        tangent, tangent_error = kernel, kernel_error
         for level, layer in enumerate(depths.layers, 1):
-            values, slopes, values_off, slopes_off = layer.means(pairs, off)
+            values, slopes, values_error, slopes_error = layer.means(pairs, errors)
             kernel = bias + weight * values
-            kernel_off = weight * values_off + 2 * EPS * np.abs(kernel)
-            tangent_off = weight * ((np.abs(slopes) + slopes_off) * tangent_off + slopes_off * np.abs(tangent))
+            kernel_error = weight * values_error + 2 * EPS * np.abs(kernel)
+            tangent_error = weight * ((np.abs(slopes) + slopes_error) * tangent_error + slopes_error * np.abs(tangent))
             tangent = kernel + weight * slopes * tangent
-            tangent_off += kernel_off + 4 * EPS * np.abs(tangent)
+            tangent_error += kernel_error + 4 * EPS * np.abs(tangent)
             if level < len(depths.layers):
                 lengths = depths.at(level, first[0]), depths.at(level, first[1])
-                pairs, off = next_pairs(lengths, kernel, kernel_off, depths.off[level], same)
-        return [(kernel, kernel_off), (tangent, tangent_off)]
+                pairs, errors = next_pairs(lengths, kernel, kernel_error, depths.errors[level], same)
+        return [(kernel, kernel_error), (tangent, tangent_error)]
 
 
 def deep_gram(
@@ -230,32 +233,36 @@ def deep_gram(
     centred: bool = False,
     progress: PairsDone | None = None,
 ) -> Gram:
-    """The Gram matrix of the last of L hidden layers, each normalised: E[σ'σ'](ρ_L) ρ_L for every pair.
+    """Compute the Gram matrix of the last of L normalised hidden layers, E[σ'(z)σ'(z')] ρ_L at the correlation ρ_L.
 
-        ρ_1 = cos of the angle of the points,    ρ_{l+1} = E[σ(z)σ(z')] / E[σ(z)²]  at the correlation ρ_l
+        ρ_1 = cos θ,    ρ_{l+1} = E[σ(z)σ(z')] / E[σ(z)²]
 
-    of unit Gaussian pairs. `centred` layers take σ − E[σ(z)] for σ: ρ_{l+1} = Cov(σ(z), σ(z'))/Var(σ(z)). One layer is
-    `gram_matrix` of the normalised points. More of them multiply a small 1 − ρ by E[σ'²] over E[σ²] (or Var σ): they
-    push near points apart if that is more than 1, which it always is of centred layers of a σ that is not affine, for
-    Var σ(z) ≤ E[σ'(z)²] (Poincaré), and together if less.
+    Here θ is the angle between the points, and (z, z') is a Gaussian pair with unit variances and correlation ρ_l.
+    Centred layers replace σ by σ − E[σ(z)]: ρ_{l+1} = Cov(σ(z), σ(z'))/Var(σ(z)). With L = 1 this is `gram_matrix` of
+    the normalised points.
 
-    An error δ of ρ enters the next layer times |E[σ'σ'](ρ)|/E[σ²] of that pair, which pulls errors together again where
-    the layers pull ρ together.
+    A layer multiplies a small 1 − ρ by E[σ'(z)²] over E[σ(z)²], or over Var σ(z) if centred. The second factor exceeds
+    1 unless σ is affine (Poincaré's inequality), so that centred layers separate nearby points.
 
     Parameters
     ----------
-    X, activation, and errors : as for `gram_matrix`
-        Lengths play no part.
+    X, activation
+        As for `gram_matrix`; lengths have no effect.
     layers : int
         L, from 1 to 10 000.
     centred : bool
-        Raises InputError for a σ whose variance is 0 up to rounding.
+        Subtract the mean of σ in each layer.
     progress : callable(pairs, all pairs), optional
         Called after every block of pairs.
 
+    Raises
+    ------
+    InputError
+        As for `gram_matrix`, and for centred layers if the variance of σ is 0 up to rounding.
+
     References
     ----------
-    Panigrahi, Shetty & Goyal (2020), abstract, on sufficient depth. The layers, normalised or centred, are ours.
+    Panigrahi, Shetty & Goyal (2020), abstract, on sufficient depth. Normalised and centred layers are ours.
 
     Examples
     --------
@@ -265,7 +272,7 @@ def deep_gram(
     >>> [deep_gram(X, "softplus", 64, centred=centred).values[0, 1].round(4).item() for centred in (False, True)]
     [0.2934, 0.006]
     """
-    chosen, layers = activation_of(activation), as_count(layers, "layers", most=MOST_NORMALISED)
+    chosen, layers = activation_of(activation), as_count(layers, "layers", most=MAX_NORMALISED_LAYERS)
     if layers == 1:
         return gram_matrix(X, chosen, normalise=True, progress=progress)
     points = Points.of(X, normalise=True)
@@ -279,41 +286,40 @@ def deep_gram(
         same = repeated(given[rows], given[columns], pairs.angle, parallel=True)
         return [_normalised(layer, layers, mean, pairs, first_errors(points), same)]
 
-    ((values, error),) = assembled(points, None, 1, entries, progress)
+    ((values, error),) = assemble_matrices(points, None, 1, entries, progress)
     return Gram(values, error, chosen.is_certified, layer.terms)
 
 
 def _normalised(
-    layer: Layer, layers: int, mean: float, pairs: GaussianPairs, off: PairErrors, same: NDArray[np.bool_]
+    layer: Layer, layers: int, mean: float, pairs: GaussianPairs, errors: PairErrors, same: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """E[σ'σ'](ρ_L) ρ_L of a block of pairs, with bounds of its errors; `mean` is E[σ]², or 0."""
-    spread = layer.squares[0] - mean
+    """Return E[σ'(z)σ'(z')] ρ_L of a block of pairs and its error bounds; `mean` is E[σ]² if centred, or 0."""
+    variance = layer.squares[0] - mean
     ones = np.ones((1, 1)), np.ones((1, 1))
-    off = PairErrors(0.0, off.cosine, off.angle)
+    errors = PairErrors(0.0, errors.cosine, errors.angle)
     pairs = GaussianPairs(*ones, pairs.cosine, pairs.angle)
     for _ in range(layers - 1):
-        covariances, _, covariances_off, _ = layer.means(pairs, off)
-        # The mean and the spread are as well known as the covariances.
-        own = 4 * layer.error * layer.squares[0]
-        pairs, off = next_pairs(ones, (covariances - mean) / spread, (covariances_off + own) / spread, 0.0, same)
-    _, slopes, _, slopes_off = layer.means(pairs, off)
+        covariances, _, covariances_error, _ = layer.means(pairs, errors)
+        # The mean and the variance have the same relative error as the covariances.
+        covariances_error = covariances_error + 4 * layer.error * layer.squares[0]
+        pairs, errors = next_pairs(ones, (covariances - mean) / variance, covariances_error / variance, 0.0, same)
+    _, slopes, _, slopes_error = layer.means(pairs, errors)
     total = slopes * pairs.cosine + 0.0
-    return total, slopes_off + (np.abs(slopes) + slopes_off) * off.cosine + 2 * EPS * np.abs(total)
+    return total, slopes_error + (np.abs(slopes) + slopes_error) * errors.cosine + 2 * EPS * np.abs(total)
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The outputs of infinitely wide networks on new points, a Gaussian process over their random initial weights.
+    """Gaussian distribution of the outputs of infinitely wide networks on m new points, over the initial weights."""
 
-    `mean` is (m,), or (m, k) of k outputs, and `covariance` (m, m) that of each output; outputs are independent.
-    """
-
+    #: Means (m,), or (m, k) for k outputs, which are independent.
     mean: Array
+    #: Covariance (m, m) of each output.
     covariance: Array = field(repr=False)
 
     @property
     def deviation(self) -> Array:
-        """Standard deviations (m,)."""
+        """Standard deviations of an output, shape (m,)."""
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
 
@@ -328,17 +334,14 @@ def predict(
     ridge: float = 0.0,
     progress: PairsDone | None = None,
 ) -> Prediction:
-    """The outputs on Z of networks of infinite width, trained on (X, y) by gradient flow up to a time.
+    """Predict the outputs on Z of networks of infinite width, trained on (X, y) by gradient flow up to time t.
 
         f_t(Z) = f_0(Z) + A (y − f_0(X)),    A = Θ_zx Θ⁻¹ (I − e^{−2tΘ/n})
         mean A y,    covariance K_zz + A K_xx Aᵀ − A K_xz − (A K_xz)ᵀ
 
-    of the flow dθ/dt = −∂L/∂θ with L = ⟨(y − f(X))²⟩, the mean over n samples (a sum over outputs). At infinite width
-    Θ stays what it is at first, so that the flow is linear in f_0 ~ N(0, K). With `trained="readout"` only the last
-    layer trains and Θ is K; at t = ∞ this is the posterior of the Gaussian process with the prior K.
-
-    Raises InputError as `InfiniteNetwork.kernels` does, for what is no network, and if t = ∞ without a ridge while Θ is
-    singular up to rounding.
+    The flow is dθ/dt = −∂L/∂θ, where L = ⟨(y − f(X))²⟩ is the mean over n samples, summed over outputs. At infinite
+    width Θ is constant, so that the flow is linear in f_0 ~ N(0, K). With `trained="readout"` only the last layer is
+    trained, and Θ is K. At t = ∞ this is the posterior of the Gaussian process with prior K.
 
     Parameters
     ----------
@@ -351,10 +354,15 @@ def predict(
     trained : str
         "all" or "readout".
     ridge : float
-        λ ≥ 0 of the loss L + (λ/n) ‖θ − θ_0‖²: Θ + λI takes Θ's place in Θ⁻¹ and in the exponent. With
-        `trained="readout"` and t = ∞ the mean is that of observations with noise of variance λ.
+        λ ≥ 0 of the loss L + (λ/n) ‖θ − θ_0‖²: Θ + λI replaces Θ in Θ⁻¹ and in the exponent. With `trained="readout"`
+        and t = ∞, the mean is that of Gaussian process regression with noise of variance λ.
     progress : callable(pairs, all pairs), optional
         Called after every block of pairs of the three kernels.
+
+    Raises
+    ------
+    InputError
+        As for `InfiniteNetwork.kernels`, if `network` is not one, or if t = ∞, λ = 0 and Θ is singular up to rounding.
 
     References
     ----------
@@ -374,9 +382,9 @@ def predict(
     check_callable(progress, "progress")
     n, m = len(as_floats(X, "X", 2)), len(as_floats(Z, "Z", 2))
     first, second, total = np.cumsum([n * (n + 1) // 2, m * n, m * (m + 1) // 2]).tolist()
-    own = network.kernels(X, progress=_later(progress, 0, total))
-    cross = network.kernels(Z, X, progress=_later(progress, first, total))
-    new = network.kernels(Z, progress=_later(progress, second, total))
+    own = network.kernels(X, progress=_shifted(progress, 0, total))
+    cross = network.kernels(Z, X, progress=_shifted(progress, first, total))
+    new = network.kernels(Z, progress=_shifted(progress, second, total))
     targets = as_targets(y, len(own.nngp.values))
     chosen, across = (own.ntk, cross.ntk) if which == "all" else (own.nngp, cross.nngp)
     A = _smoother(chosen.values, across.values, until, ridge, chosen.error)
@@ -386,25 +394,25 @@ def predict(
     return Prediction(mean if dimensions(y) == 2 else mean[:, 0], (covariance + covariance.T) / 2)
 
 
-def _later(progress: PairsDone | None, before: int, total: int) -> PairsDone | None:
+def _shifted(progress: PairsDone | None, before: int, total: int) -> PairsDone | None:
     return None if progress is None else lambda done, _: progress(before + done, total)
 
 
 def _smoother(kernel: Array, across: Array, time: float, ridge: float, error: float) -> Array:
-    """A of `predict`, shape (m, n), by the eigenvectors of Θ + λI."""
+    """Return A (m, n) of `predict`, by the eigenvectors of Θ + λI."""
     n = len(kernel)
     values, vectors = scipy.linalg.eigh(kernel, check_finite=False)
     values = values + ridge
-    lost = n * np.finfo(float).eps * max(values[-1], -values[0]) + error
+    rounding = n * np.finfo(float).eps * max(values[-1], -values[0]) + error
     if np.isinf(time):
-        if values[0] <= lost:
+        if values[0] <= rounding:
             raise InputError(
-                f"the kernel of the samples is singular up to rounding (least eigenvalue {values[0]:.1e}): samples "
+                f"the kernel of the samples is singular up to rounding (smallest eigenvalue {values[0]:.1e}): samples "
                 "repeat or lie too close for this activation; give a ridge or a time, or leave samples out"
             )
         shares = 1 / values
     else:
-        # (1 − e^{−2tλ/n})/λ, which is 2t/n for λ = 0; below rounding an eigenvalue counts as 0.
+        # (1 − e^{−2tλ/n})/λ, which is 2t/n for λ = 0; negative eigenvalues are rounding errors of 0.
         exponent = 2 * time / n * np.maximum(values, 0.0)
         safe = np.where(values > 0, values, 1.0)
         shares = np.where(exponent > 0, -np.expm1(-exponent) / safe, 2 * time / n)

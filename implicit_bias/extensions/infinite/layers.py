@@ -1,4 +1,4 @@
-"""A layer of infinite width: both means of pairs of points, their errors, and how errors of pairs pass through."""
+"""Layers of infinite width: both means for pairs of points, and the propagation of errors through layers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from implicit_bias.extensions.infinite.angles import GaussianPairs, PairsDone, P
 from implicit_bias.extensions.infinite.series import hermite_series, means, panel_rule
 
 EPS = float(np.finfo(float).eps)
-#: Lengths at which condition numbers are computed.
-SAMPLED = 65
-#: Factor of condition numbers, for the lengths between these.
+#: Number of lengths at which condition numbers are computed.
+CONDITION_LENGTHS = 65
+#: Safety factor of condition numbers, for the lengths in between.
 SAFETY = 2.0
-#: Relative step of the differences that stand for σ''.
+#: Relative step of the difference quotients for σ''.
 STEP = 1e-5
 
 
 @dataclass(frozen=True)
 class PairErrors:
-    """Bounds of the errors of the pairs that enter a layer: of r and s, relative, of cos θ, and of θ."""
+    """Error bounds of the pairs that enter a layer: relative ones of r and s, absolute ones of cos θ and θ."""
 
     lengths: float
     cosine: Array | float
@@ -34,30 +34,30 @@ class PairErrors:
 
 @dataclass(frozen=True)
 class Layer:
-    """E[σ(z)σ(z')] and E[σ'(z)σ'(z')] of pairs with lengths among `norms` (p,), ascending, in doubles.
+    """E[σ(z)σ(z')] and E[σ'(z)σ'(z')] in doubles, for pairs of given lengths, with their error bounds."""
 
-    `values` and `slopes` compute them. `squares` and `slope_squares` (p,) are E[σ(rz)²] and E[σ'(rz)²]. `error` is a
-    bound of the errors of the means, relative to √(E[σ(rz)²] E[σ(sz)²]), and `slope_error` of those of σ' likewise.
-    `stretch` is a bound of √(E[(rzσ'(rz))²]/E[σ(rz)²]), and `slope_stretch` the same of σ': what errors of lengths are
-    multiplied by. `bend` is a bound of |∂E[σ'(z)σ'(z')]/∂θ| over √(E[σ'(rz)²] E[σ'(sz)²]); of a series, ∂cos θ. `terms`
-    counts those of the Hermite series; 0 for closed forms.
-    """
-
+    #: Lengths (p,) in ascending order.
     norms: Array
+    #: E[σ(rz)²] (p,) and E[σ'(rz)²] (p,).
     squares: Array
     slope_squares: Array
+    #: Bounds of the errors of the means, relative to √(E[σ(rz)²] E[σ(sz)²]), and likewise for σ'.
     error: float
     slope_error: float
+    #: Bounds of √(E[(rzσ'(rz))²]/E[σ(rz)²]), the condition number of the lengths, and likewise for σ'.
     stretch: float
     slope_stretch: float
+    #: Bound of |∂E[σ'(z)σ'(z')]/∂θ| over √(E[σ'(rz)²] E[σ'(sz)²]); for a series, of the derivative by cos θ.
     bend: float
+    #: Number of terms of the Hermite series; 0 for closed forms.
     terms: int
+    #: The means as functions of pairs.
     values: Callable[[GaussianPairs], Array]
     slopes: Callable[[GaussianPairs], Array]
 
     @classmethod
     def of(cls, activation: Activation, norms: Array, tolerance: float) -> Layer:
-        """The layer for points of these lengths (p,), ascending and different."""
+        """Make the layer for points of lengths `norms` (p,), ascending and distinct."""
         stretch, slope_stretch = _stretches(activation, norms)
         if activation.pair is None or activation.dual is None:
             series = hermite_series(activation, norms, 1.0, tolerance)
@@ -81,36 +81,36 @@ class Layer:
         return cls(norms, *squares, error, slope_error, stretch, slope_stretch, bend, 0, *own_means)
 
     def indices(self, lengths: Array) -> NDArray[np.int64]:
-        """The places of these lengths in `norms`."""
+        """Return the indices of given lengths in `norms`."""
         found: NDArray[np.int64] = np.searchsorted(self.norms, lengths)
         return found
 
-    def means(self, pairs: GaussianPairs, off: PairErrors) -> tuple[Array, Array, Array, Array]:
-        """E[σσ'], E[σ'σ'], and bounds of the errors of both.
+    def means(self, pairs: GaussianPairs, errors: PairErrors) -> tuple[Array, Array, Array, Array]:
+        """Return E[σ(z)σ(z')], E[σ'(z)σ'(z')], and error bounds of both.
 
-        |∂E[σσ']/∂cos θ| = rs |E[σ'σ']| (Price), and by Cauchy and Schwarz a relative change of r by δ changes it by at
-        most δ √(E[(rzσ'(rz))²] E[σ(sz)²]).
+        By Price's theorem, |∂E[σ(z)σ(z')]/∂cos θ| = rs |E[σ'(z)σ'(z')]|. By the Cauchy–Schwarz inequality, a relative
+        change of r by δ changes it by at most δ √(E[(rzσ'(rz))²] E[σ(sz)²]).
         """
         i, j = self.indices(pairs.r), self.indices(pairs.s)
         values, slopes = self.values(pairs), self.slopes(pairs)
         rise = np.sqrt(self.slope_squares[i]) * np.sqrt(self.slope_squares[j])
         size = np.sqrt(self.squares[i]) * np.sqrt(self.squares[j])
-        turn = off.cosine if self.terms else off.angle
-        slopes_off = rise * (self.slope_error + 2 * self.slope_stretch * off.lengths + self.bend * turn)
-        values_off = size * (self.error + 2 * self.stretch * off.lengths)
-        values_off = values_off + pairs.r * pairs.s * (np.abs(slopes) + slopes_off) * off.cosine
-        return values, slopes, values_off, slopes_off
+        turn = errors.cosine if self.terms else errors.angle
+        slopes_error = rise * (self.slope_error + 2 * self.slope_stretch * errors.lengths + self.bend * turn)
+        values_error = size * (self.error + 2 * self.stretch * errors.lengths)
+        values_error = values_error + pairs.r * pairs.s * (np.abs(slopes) + slopes_error) * errors.cosine
+        return values, slopes, values_error, slopes_error
 
 
 def _stretches(activation: Activation, norms: Array) -> tuple[float, float]:
-    """√(E[(uσ'(u))²]/E[σ(u)²]) and √(E[(uσ''(u))²]/E[σ'(u)²]), u = rz, at their largest for lengths up to these.
+    """Estimate the largest √(E[(uσ'(u))²]/E[σ(u)²]) and √(E[(uσ''(u))²]/E[σ'(u)²]), u = rz, over lengths r (p,).
 
-    By quadrature at up to 65 lengths, twice what comes out; a jump of σ' at 0 does not enter because of the factor u.
+    They are computed by quadrature at up to 65 lengths and doubled. A jump of σ' at 0 vanishes with the factor u.
     """
     rule = panel_rule(1.0, 64, 0)
     nodes = np.concatenate([rule.nodes, -rule.nodes]).astype(np.float64)
     weights = np.tile(rule.weights.astype(np.float64), 2)
-    chosen = np.unique(np.round(np.linspace(0, len(norms) - 1, min(SAMPLED, len(norms)))).astype(int))
+    chosen = np.unique(np.round(np.linspace(0, len(norms) - 1, min(CONDITION_LENGTHS, len(norms)))).astype(int))
     u = np.multiply.outer(norms[chosen], nodes)
     with np.errstate(over="ignore", invalid="ignore"):
         slope = np.asarray(activation.derivative(u))
@@ -121,60 +121,60 @@ def _stretches(activation: Activation, norms: Array) -> tuple[float, float]:
     return SAFETY * float(ratios[0]), SAFETY * float(ratios[1])
 
 
-def _angle_errors(cosines: Array, off: Array) -> Array:
-    """Bounds of the errors of arccos where cosines are off by so much.
+def _angle_errors(cosines: Array, errors: Array) -> Array:
+    """Bound the errors of arccos for cosines with the given errors.
 
-    |arccos a − arccos b| ≤ π √(|a − b|/2), and ≤ |a − b|/√(1 − max(a², b²)).
+    |arccos a − arccos b| is at most π √(|a − b|/2) and at most |a − b|/√(1 − max(a², b²)).
     """
-    inside = 1 - np.minimum(1.0, np.abs(cosines) + off) ** 2
+    inside = 1 - np.minimum(1.0, np.abs(cosines) + errors) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.fmin(math.pi * np.sqrt(off / 2), off / np.sqrt(inside))
+        return np.fmin(math.pi * np.sqrt(errors / 2), errors / np.sqrt(inside))
 
 
 def next_pairs(
-    lengths: tuple[Array, Array], covariances: Array, off: Array, lengths_off: float, same: NDArray[np.bool_]
+    lengths: tuple[Array, Array], covariances: Array, errors: Array, lengths_error: float, same: NDArray[np.bool_]
 ) -> tuple[GaussianPairs, PairErrors]:
-    """Pairs with these standard deviations and covariances, known to `off`; those that are `same` are no pair."""
+    """Return pairs of given standard deviations and covariances, and their errors; `same` marks equal points."""
     r, s = lengths
     size = r * s
     cosines = np.clip(covariances / size, -1.0, 1.0)
-    # No cosine, nor what is taken for it, leaves −1 … 1.
-    cosines_off = np.minimum(off / size + 2 * lengths_off + 4 * EPS, 2.0)
-    cosines[same], cosines_off[same] = 1.0, 0.0
+    # Both the cosine and its approximation are between −1 and 1.
+    cosines_error = np.minimum(errors / size + 2 * lengths_error + 4 * EPS, 2.0)
+    cosines[same], cosines_error[same] = 1.0, 0.0
     angles = np.arccos(cosines)
     return GaussianPairs(r, s, cosines, angles), PairErrors(
-        lengths_off, cosines_off, _angle_errors(cosines, cosines_off)
+        lengths_error, cosines_error, _angle_errors(cosines, cosines_error)
     )
 
 
 def first_errors(points: Points) -> PairErrors:
-    """Errors of pairs of points: cosines are sums of d products, and angles come from them and from directions."""
-    off = (points.rows.shape[1] + 8) * EPS
-    return PairErrors(off, off, off)
+    """Return the errors of pairs of points, whose cosines are sums of d products."""
+    errors = (points.rows.shape[1] + 8) * EPS
+    return PairErrors(errors, errors, errors)
 
 
-def assembled(
+def assemble_matrices(
     first: Points,
     second: Points | None,
     kinds: int,
     entries: Callable[[slice, slice, GaussianPairs], list[tuple[Array, Array]]],
     progress: PairsDone | None,
 ) -> list[tuple[Array, float]]:
-    """Matrices of so many kinds between points, and bounds of the spectral norms of their errors.
+    """Assemble `kinds` matrices between points; return each with a bound of the spectral norm of its error.
 
-    `entries` computes blocks, each with bounds of its errors. ‖E‖² is at most the largest sum of a row times that of a
-    column.
+    `entries` computes blocks, each with entrywise error bounds. For a matrix E of errors, ‖E‖² is at most the largest
+    row sum of |E_ij| times the largest column sum.
     """
     n, m = len(first), len(first if second is None else second)
     values, down = np.empty((kinds, n, m)), np.zeros((kinds, n))
     across = down if second is None else np.zeros((kinds, m))
     for rows, columns, pairs in first.blocks(second, progress):
-        for k, (block, off) in enumerate(entries(rows, columns, pairs)):
-            down[k, rows] += off.sum(axis=1)
+        for k, (block, error) in enumerate(entries(rows, columns, pairs)):
+            down[k, rows] += error.sum(axis=1)
             if second is None:
                 mirror(values[k], rows, columns, block)
-                down[k, rows.stop :] += off[:, len(block) :].sum(axis=0)
+                down[k, rows.stop :] += error[:, len(block) :].sum(axis=0)
             else:
                 values[k, rows, columns] = block
-                across[k, columns] += off.sum(axis=0)
+                across[k, columns] += error.sum(axis=0)
     return [(v, float(np.sqrt(one.max() * other.max()))) for v, one, other in zip(values, down, across, strict=True)]

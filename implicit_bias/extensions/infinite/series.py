@@ -1,6 +1,6 @@
-"""Hermite series of E[σ'(z)σ'(z')] and E[σ(z)σ(z')] for points of any lengths, with a bound of what is left out.
+"""Hermite series of E[σ'(z)σ'(z')] and E[σ(z)σ(z')] for points of any lengths, with a bound of the tail.
 
-The coefficients are computed by quadrature, with an error bound where σ' is analytic in a strip.
+The coefficients are computed by quadrature, with an error bound if σ' is analytic in a strip.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from implicit_bias.extensions.infinite.activations import Activation, Strip
 from implicit_bias.extensions.infinite.angles import GaussianPairs
 from implicit_bias.extensions.infinite.special import Number, Numbers, context_of, exp, log, pi, sqrt, unit_of
 
-#: Terms of a series at the first attempt.
-FEWEST = 128
-#: Most terms of a series.
-MOST = 2048
-#: Halvings of the panels in which the quadrature of an activation of one's own must settle.
-REFINEMENTS = 7
-#: Nodes that are held at once; sums of so many terms are added up in turn.
+#: Number of terms of a series in the first attempt.
+FIRST_TERMS = 128
+#: Largest number of terms of a series.
+MAX_TERMS = 2048
+#: Number of panel sizes within which the quadrature of a custom activation must converge.
+PANEL_LEVELS = 7
+#: Number of nodes in memory at once; their sums are added afterwards.
 CHUNK = 32
-#: Products that extended precision, which no library speeds up, is fast enough for.
-EXTENDED = 2e8
-#: Products of nodes, lengths and terms beyond which an answer would take minutes.
-LARGEST = 2e11
-#: Values of σ that are held at once.
-AT_ONCE = 2**22
-#: Errors of quadrature in doubles: nothing beside their rounding.
+#: Largest number of products in extended precision, which is slow; beyond it, doubles are used.
+MAX_EXTENDED_PRODUCTS = 2e8
+#: Largest number of products of nodes, lengths and terms; more would take minutes.
+MAX_PRODUCTS = 2e11
+#: Number of values of σ in memory at once.
+CHUNK_VALUES = 2**22
+#: Target error of quadrature in doubles, negligible compared with rounding.
 TARGET = 1e-20
 
 
@@ -39,9 +39,9 @@ TARGET = 1e-20
 class _HermiteSeries:
     """E[σ'(z)σ'(z')] = Σ_k a_k(r) a_k(s) cos^k θ for pairs of standard deviations r, s at an angle θ.
 
-    `coefficients` (p, K + 1) are a_k(r) = E[σ'(rz) he_k(z)], z ~ N(0, 1), he_k = He_k/√k!, of the lengths `norms` (p,),
-    which ascend, and `mean_squares` (p,) E[σ'(rz)²] = Σ_k a_k(r)². `error` is a bound of the error off the diagonal, in
-    units of √(E[σ'(rz)²] E[σ'(sz)²]).
+    `coefficients` (p, K + 1) are a_k(r) = E[σ'(rz) he_k(z)] with z ~ N(0, 1) and he_k = He_k/√k!, for the ascending
+    lengths `norms` (p,). `mean_squares` (p,) are E[σ'(rz)²] = Σ_k a_k(r)². `error` is a bound of the error error the
+    diagonal, relative to √(E[σ'(rz)²] E[σ'(sz)²]).
     """
 
     norms: Numbers
@@ -50,10 +50,10 @@ class _HermiteSeries:
     error: Number
 
     def __call__(self, pairs: GaussianPairs) -> Numbers:
-        """The series, by Horner's rule; `mean_squares` for a point and itself."""
-        # Of a single length there is one product per term, not one per pair.
+        """Evaluate the series by Horner's rule; for a point and itself, return `mean_squares`."""
+        # For a single length, each term needs one product instead of one per pair.
         r, s = (self._rows(lengths if len(self.norms) > 1 else self.norms[0]) for lengths in (pairs.r, pairs.s))
-        # Of an even or odd function every second coefficient is 0.
+        # For an even or odd function, every second coefficient is 0.
         first = 0 if self.coefficients[:, 0::2].any() else 1
         step = 1 if self.coefficients[:, 1 - first :: 2].any() else 2
         factor = pairs.cosine if step == 1 else pairs.cosine**2
@@ -65,17 +65,18 @@ class _HermiteSeries:
         squares = self.mean_squares[np.searchsorted(self.norms, pairs.r)]
         return np.where((pairs.angle == 0) & (pairs.r == pairs.s), squares, value)
 
-    def dual(self, means: Array, off: float) -> _HermiteSeries:
-        """E[σ(rz)σ(sz')], of E[σ(rz)] = `means` (p,) known to `off`: its coefficients are these and r a_{k−1}(r)/√k.
+    def dual(self, means: Array, means_error: float) -> _HermiteSeries:
+        """Return the series of E[σ(rz)σ(sz')], from the means E[σ(rz)] (p,) and a bound of their error.
 
-        Off the diagonal it is E[σ(rz)] E[σ(sz')] + rs ∫_0^ρ E[σ'(rz)σ'(sz')] dρ (Price), so that errors carry over.
+        Its coefficients are the means and r a_{k−1}(r)/√k. By Price's theorem, E[σ(rz)σ(sz')] error the diagonal is
+        E[σ(rz)] E[σ(sz')] + rs ∫_0^ρ E[σ'(rz)σ'(sz')] dρ, which bounds its error.
         """
         k = np.arange(1, self.coefficients.shape[1] + 1)
         found = np.column_stack([means, self.coefficients * self.norms[:, None] / np.sqrt(k)])
         squares = (found**2).sum(axis=1)
         shares = self.norms**2 * self.mean_squares / squares
         rounding = _evaluation_error(found, squares, 0, self.norms)
-        error = shares.max() * self.error + 2 * off / math.sqrt(squares.min()) + rounding
+        error = shares.max() * self.error + 2 * means_error / math.sqrt(squares.min()) + rounding
         return _HermiteSeries(self.norms, found, squares, float(error))
 
     def _rows(self, norms: Numbers) -> Numbers:
@@ -83,46 +84,44 @@ class _HermiteSeries:
 
 
 def hermite_series(
-    activation: Activation, norms: Numbers, steepest: Number, tolerance: Number, inputs: int = 1
+    activation: Activation, norms: Numbers, cosine: Number, tolerance: Number, inputs: int = 1
 ) -> _HermiteSeries:
-    """As many terms as leave out at most `tolerance` of pairs with |cos θ| ≤ `steepest` ≤ 1.
+    """Return a series with enough terms for an error of at most `tolerance` in pairs with |cos θ| ≤ `cosine` ≤ 1.
 
         |Σ_{k>K} a_k(r) a_k(s) cos^k θ| ≤ |cos θ|^{K+1} √(T(r) T(s)),   T(r) = E[σ'(rz)²] − Σ_{k≤K} a_k(r)²
 
-    by Cauchy and Schwarz's inequality and Parseval's identity: the tail needs no knowledge of the later coefficients.
+    by the Cauchy–Schwarz inequality and Parseval's identity, so that the tail is bounded without its coefficients.
 
-    The lengths of the points, `norms`, are float64 or mpmath's numbers; the tolerance is relative to
-    √(E[σ'(rz)²] E[σ'(sz)²]); the cosines carry the rounding of sums over d = `inputs`.
-
-    Raises InputError if 2048 terms are not enough or the tolerance is below rounding, and for activations whose
-    derivative is not square-integrable, or zero.
+    The lengths of the points, `norms`, are float64 or mpmath numbers. The tolerance is relative to
+    √(E[σ'(rz)²] E[σ'(sz)²]). Cosines have the rounding error of sums over d = `inputs` products. Raises InputError if
+    2048 terms are not enough, the tolerance is below rounding, or σ' is zero or not square-integrable.
     """
     norms = np.unique(norms)
-    terms = FEWEST
+    terms = FIRST_TERMS
     while True:
         found, squares, noise = _integrate(activation, norms, terms, tolerance)
         left = 1 - np.cumsum(found**2, axis=1) / squares[:, None]
-        # Whatever rounding and quadrature may have hidden of the tail counts as tail.
+        # Errors of rounding and quadrature can hide a part of the tail, and are added to it.
         floor = 4 * math.sqrt(terms + 1) * noise
         left = np.abs(left).max(axis=0) + floor
-        bound = left * steepest ** np.arange(1, terms + 2)
+        bound = left * cosine ** np.arange(1, terms + 2)
         if _noise_of(noise, terms) > tolerance:
             raise InputError(
                 f"the series of {activation.name} is known to {float(_noise_of(noise, terms)):.1e} at best here; "
-                "raise the tolerance, or ask for digits"
+                "raise the tolerance, or give digits"
             )
-        # A thousandth of what is allowed, if it is to be had; else what the most terms leave.
+        # Aim at a thousandth of the tolerance, and accept the tolerance itself at the largest number of terms.
         enough = np.flatnonzero(bound <= max(tolerance / 1000, 2 * floor))
-        if len(enough) or (terms >= MOST and bound[-1] <= tolerance):
+        if len(enough) or (terms >= MAX_TERMS and bound[-1] <= tolerance):
             last = int(enough[0]) + 1 if len(enough) else terms + 1
             rounding = _evaluation_error(found[:, :last], squares, inputs, norms)
             error = bound[last - 1] + _noise_of(noise, last) + rounding
             return _HermiteSeries(norms, _as_stored(found[:, :last]), _as_stored(squares), error)
-        if terms >= MOST:
+        if terms >= MAX_TERMS:
             raise InputError(
-                f"{MOST} terms of the series of {activation.name} leave an error of {float(bound[-1]):.1e} for points "
-                f"as long as {float(norms[-1]):.3g} with a cosine as large as {float(steepest):.6g}; "
-                "scale the points down, leave out nearly parallel ones, or raise the tolerance"
+                f"{MAX_TERMS} terms of the series of {activation.name} leave an error of {float(bound[-1]):.1e} for "
+                f"points of lengths up to {float(norms[-1]):.3g} and cosines up to {float(cosine):.6g}; "
+                "scale the points down, remove nearly parallel ones, or raise the tolerance"
             )
         terms *= 4
 
@@ -132,13 +131,13 @@ def _as_stored(values: Numbers) -> Numbers:
 
 
 def _noise_of(noise: Number, terms: int) -> Number:
-    """The effect on a pair of errors of the coefficients (of `terms` + 1) of at most `noise` each."""
+    """Bound the error of a pair if each of `terms` + 1 coefficients has an error of at most `noise`."""
     size = math.sqrt(terms + 1) * noise
     return 2 * size + size * size
 
 
 def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
-    """Rounding of Horner's rule, of the coefficients, and of cosines that are sums of `inputs` products."""
+    """Bound the rounding of Horner's rule, of the coefficients, and of cosines, sums of `inputs` products."""
     weights = (inputs + 8) * np.arange(found.shape[1]) + 8
     return unit_of(norms) * ((found**2 * weights).sum(axis=1) / squares).max()
 
@@ -146,7 +145,7 @@ def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numb
 def _integrate(
     activation: Activation, norms: Numbers, terms: int, tolerance: Number
 ) -> tuple[Numbers, Numbers, Number]:
-    """a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over the roots of these."""
+    """Return a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over √E[σ'(rz)²]."""
     if activation.strip is not None:
         rule = _strip_rule(activation.strip, norms, terms, tolerance)
         found, squares, rounding = _coefficients(activation, norms, rule, terms)
@@ -155,27 +154,27 @@ def _integrate(
     if context_of(norms) is not None:
         raise InputError(f"{activation.name} is known in doubles only; leave out digits")
     previous: tuple[Numbers, Numbers] | None = None
-    for level in range(REFINEMENTS):
+    for level in range(PANEL_LEVELS):
         rule = panel_rule(float(norms[-1]), terms, level)
         with np.errstate(over="ignore", invalid="ignore"):
             found, squares, rounding = _coefficients(activation, norms, rule, terms)
         _check_integrable(activation, norms, squares)
         if previous is not None:
-            # The last halving changed more than what the next would: an estimate, not a bound.
+            # The change by the last halving estimates the remaining error; it is not a bound.
             change = float(np.max(np.abs(found - previous[0]) / np.sqrt(squares)[:, None]))
             change = max(change, float(np.max(np.abs(squares - previous[1]) / squares)))
             if _noise_of(change + float(rounding), terms) <= tolerance:
                 return found, squares, change + float(rounding)
         previous = found, squares
     raise InputError(
-        f"the quadrature of {activation.name} settles to {change:.1e} only: its derivative is not square-integrable, "
-        "jumps or bends elsewhere than at 0, or is computed in less than float64; give another activation (a spline, "
-        "for kinks), or raise the tolerance"
+        f"the quadrature of {activation.name} converges to {change:.1e} only: its derivative is not square-integrable, "
+        "has jumps or kinks away from 0, or is computed in less than float64; use a spline for kinks, or raise the "
+        "tolerance"
     )
 
 
 def _check_integrable(activation: Activation, norms: Array, squares: Array) -> None:
-    """Refuse derivatives that grow beyond squares of finite mean, are NaN somewhere, or 0 everywhere."""
+    """Raise InputError if σ' is not square-integrable, is NaN somewhere, or is 0 everywhere."""
     ends = np.array([-14.0, -13.0, 13.0, 14.0])
     with np.errstate(all="ignore"):
         steep = np.asarray(activation.derivative(np.outer(norms, ends)), dtype=np.float64)
@@ -183,19 +182,19 @@ def _check_integrable(activation: Activation, norms: Array, squares: Array) -> N
         decayed = np.isfinite(squares).all() and (left.max(axis=1) <= 1e-12 * squares).all()
     if not decayed:
         raise InputError(
-            f"the derivative of {activation.name} grows so fast that the mean of its square is infinite or out of "
-            f"reach for points of length {norms[-1]:.3g}, or is not finite somewhere; scale the points down, or give "
+            f"the derivative of {activation.name} grows so fast that the mean of its square is infinite or cannot be "
+            f"computed for points of length {norms[-1]:.3g}, or is not finite somewhere; scale the points down, or use "
             "another activation"
         )
     if not (squares > 0).all():
-        raise InputError(f"the derivative of {activation.name} is 0 everywhere; give an activation that changes")
+        raise InputError(f"the derivative of {activation.name} is 0 everywhere; use another activation")
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """∫ f(x) φ(x) dx ≈ Σ_m `weights`_m (f(`nodes`_m) + f(−`nodes`_m)), φ the standard normal density; nodes (N,).
+    """Quadrature ∫ f(x) φ(x) dx ≈ Σ_m `weights`_m (f(`nodes`_m) + f(−`nodes`_m)), φ the standard normal density.
 
-    `error` is a bound of the errors of E[σ'(rz) he_k(z)] and E[σ'(rz)²]; NaN without one.
+    `error` is a bound of the errors of E[σ'(rz) he_k(z)] and E[σ'(rz)²], or NaN if none is known.
     """
 
     nodes: Numbers
@@ -204,23 +203,23 @@ class _Rule:
 
 
 def _strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> _Rule:
-    """The trapezoidal rule with a step h for σ' analytic and bounded by M in the strip |Im z| ≤ `width`.
+    """Return the trapezoidal rule with a step h, for σ' analytic and bounded by M in the strip |Im z| ≤ `width`.
 
         |error| ≤ 2 (1 + M²) e^{a²/2 + a√k} / (e^{2πa/h} − 1),    a ≤ width/r for every length r
 
-    since the integrand on the lines Im x = ±a is at most M e^{a²/2} φ(x) |he_k(x ± ia)|, and
-    E|he_k(z + ia)|² = Σ_j binom(k, j) a^{2j}/j! ≤ e^{2a√k}. What is left out beyond ±T is at most 2 (1 + M²) e^{−T²/4},
-    because |he_k(x)| ≤ 1.09 e^{x²/4} (Cramér).
+    The integrand on the lines Im x = ±a is at most M e^{a²/2} φ(x) |he_k(x ± ia)|, and
+    E|he_k(z + ia)|² = Σ_j binom(k, j) a^{2j}/j! ≤ e^{2a√k}. The part beyond ±T is at most 2 (1 + M²) e^{−T²/4}, since
+    |he_k(x)| ≤ 1.09 e^{x²/4} (Cramér).
     """
     context = context_of(norms)
     target = TARGET if context is None else context.mpf(tolerance) / 10**8
     room = float(-log(np.asarray(target)) + math.log(4 * (1 + strip.bound**2)))
     a = min(strip.width / float(norms[-1]), 1.5)
     h = 2 * math.pi * a / (room + a * a / 2 + a * math.sqrt(terms) + 1)
-    # A power of two, so that nodes and steps are the same numbers in every arithmetic.
+    # A power of two: nodes are exact in every arithmetic.
     h = 2.0 ** math.floor(math.log2(h))
     count = math.ceil(2 * math.sqrt(room) / h)
-    if count * len(norms) * terms > LARGEST:
+    if count * len(norms) * terms > MAX_PRODUCTS:
         raise InputError(
             f"{len(norms)} different lengths up to {float(norms[-1]):.3g} need too many nodes of quadrature; "
             "scale the points down"
@@ -235,7 +234,7 @@ def _strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> 
 
 
 def panel_rule(longest: float, terms: int, level: int) -> _Rule:
-    """Gauss and Legendre's rule with 16 nodes on panels of [−14, 14], crowded at 0 where σ' may jump or bend."""
+    """Return Gauss–Legendre rules with 16 nodes on panels of [−14, 14], refined at 0 for jumps and kinks of σ'."""
     x, w = np.polynomial.legendre.leggauss(16)
     width = min(1.0, 8 / math.sqrt(terms), 4 / longest) / 2**level
     count = math.ceil(14 / width)
@@ -249,11 +248,11 @@ def panel_rule(longest: float, terms: int, level: int) -> _Rule:
 
 
 def _coefficients(activation: Activation, norms: Numbers, rule: _Rule, terms: int) -> tuple[Numbers, Numbers, Number]:
-    """E[σ'(rz) he_k(z)] for k = 0 … terms (p, terms + 1) and E[σ'(rz)²] (p,) by a rule, and the rounding error.
+    """Return E[σ'(rz) he_k(z)] for k = 0 … terms (p, terms + 1), E[σ'(rz)²] (p,), and the rounding error.
 
-    Nodes and their opposites share he_k but for the sign (−1)^k. The error is of each coefficient, over √E[σ'(rz)²].
+    he_k at a node and its opposite differ by the sign (−1)^k. The error is that of each coefficient over √E[σ'(rz)²].
     """
-    coarse = rule.nodes.dtype != object and len(norms) * len(rule.nodes) * terms > EXTENDED
+    coarse = rule.nodes.dtype != object and len(norms) * len(rule.nodes) * terms > MAX_EXTENDED_PRODUCTS
     even: Number = 0
     odd: Number = 0
     squares: Number = 0
@@ -271,17 +270,17 @@ def _coefficients(activation: Activation, norms: Numbers, rule: _Rule, terms: in
         odd = odd + (right - left) @ basis[:, 1::2]
     found = np.empty((len(norms), terms + 1), dtype=np.asarray(even).dtype)
     found[:, 0::2], found[:, 1::2] = even, odd
-    # Chunks of sums, then sums of chunks: no term takes part in more additions.
+    # Largest number of additions of a term: within its chunk, and of all chunks.
     additions = CHUNK + len(rule.nodes) / CHUNK
     context, doubles = context_of(norms), np.finfo(np.float64).eps
     fine = np.finfo(np.longdouble).eps if context is None else context.eps
-    # A derivative of one's own is rounded to doubles, however its argument came.
+    # A custom derivative is rounded to doubles, whatever the precision of its argument.
     own = 8 * doubles if coarse or activation.strip is None else 0
     return found, squares, own + (doubles if coarse else 0) * additions + fine * (additions + 4 * terms)
 
 
 def _hermite_functions(nodes: Numbers, terms: int) -> Numbers:
-    """he_0 … he_terms = He_k/√k! at the nodes, shape (N, terms + 1): √(k+1) he_{k+1} = x he_k − √k he_{k−1}."""
+    """Return he_0 … he_terms at the nodes, (N, terms + 1), by √(k+1) he_{k+1} = x he_k − √k he_{k−1}."""
     roots = sqrt(np.arange(terms + 1) + 0 * nodes[:1])
     basis = np.empty((terms + 1, len(nodes)), dtype=nodes.dtype)
     basis[0] = 1 + 0 * nodes
@@ -292,21 +291,22 @@ def _hermite_functions(nodes: Numbers, terms: int) -> Numbers:
 
 
 def means(activation: Activation, norms: Array) -> tuple[Array, float]:
-    """E[σ(rz)] (p,) for lengths r (p,), z ~ N(0, 1), and a bound of the error; an estimate without a strip.
+    """Return E[σ(rz)] (p,) for lengths r (p,), z ~ N(0, 1), and its error: a bound if σ has a strip, or an estimate.
 
-    In the strip |σ(z)| ≤ |σ(0)| + M|z|, which takes the place of M in the error of the rule.
+    In the strip, |σ(z)| ≤ |σ(0)| + M|z| replaces M in the error of the rule.
     """
     strip, eps = activation.strip, float(np.finfo(float).eps)
     rules = [_strip_rule(strip, norms, 1, TARGET)] if strip else [panel_rule(float(norms[-1]), 64, i) for i in (0, 1)]
     found, sizes = np.empty((len(rules), len(norms))), np.empty(len(norms))
     for i, rule in enumerate(rules):
         nodes, weights = rule.nodes.astype(np.float64), rule.weights.astype(np.float64)
-        for rows in row_blocks(len(norms), max(1, AT_ONCE // len(nodes))):
+        for rows in row_blocks(len(norms), max(1, CHUNK_VALUES // len(nodes))):
             at = np.multiply.outer(norms[rows], nodes)
             right, left = np.asarray(activation.function(at)), np.asarray(activation.function(-at))
-            # Opposites first: the mean of an odd σ is 0.
+            # Adding opposite nodes first makes the mean of an odd σ exactly 0.
             found[i, rows], sizes[rows] = (right + left) @ weights, (np.abs(right) + np.abs(left)) @ weights
-    off = float(np.abs(found[-1] - found[0]).max()) + 64 * eps * float(sizes.max())
+    error = float(np.abs(found[-1] - found[0]).max()) + 64 * eps * float(sizes.max())
     if strip:
-        off += float(rules[0].error) * (abs(float(activation.function(0.0))) + strip.bound * (norms[-1] + strip.width))
-    return found[-1], off
+        bound = abs(float(activation.function(0.0))) + strip.bound * (norms[-1] + strip.width)
+        error += float(rules[0].error) * bound
+    return found[-1], error

@@ -1,4 +1,6 @@
-"""Functions of arrays of doubles, or of mpmath's numbers in arrays of objects: a formula is written once for both."""
+"""Special functions of arrays of doubles or of mpmath numbers, so that one formula serves both arithmetics."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable
@@ -11,40 +13,41 @@ from numpy.typing import ArrayLike, NDArray
 
 from implicit_bias._utils.checks import Array, InputError
 
-#: An array of doubles, or of mpmath's numbers; and a double, or mpmath's number.
+#: Array of doubles or of mpmath numbers.
 Numbers = NDArray[Any]
+#: Double or mpmath number.
 Number = Any
-#: Pairs whose integrals are in the making at once.
-AT_ONCE = 8192
-#: Nodes and weights of Gauss and Legendre's rule on [−1, 1].
+#: Number of integrals that are evaluated at once.
+CHUNK = 8192
+#: Nodes and weights of the Gauss–Legendre rule on [−1, 1].
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
-#: Beyond it e^{β²/2} magnifies the rounding of Owen's T function by more than 25.
-OWEN = 2.5
-#: Beyond it the series of F in multiprecision takes minutes.
-FARTHEST = 50.0
+#: Largest β for Owen's T function; beyond it, e^{β²/2} magnifies its rounding by more than 25.
+MAX_OWEN = 2.5
+#: Largest β in multiprecision; beyond it, the series of F takes minutes.
+MAX_SERIES = 50.0
 
 
 def multiprecision(digits: int) -> mpmath.MPContext:
-    """An mpmath context of so many decimal digits, apart from mpmath's own."""
+    """Return a separate mpmath context with so many decimal digits."""
     context = mpmath.mp.clone()
     context.dps = digits
     return context
 
 
 def context_of(values: ArrayLike) -> Any:
-    """The mpmath context of an array of objects, None for other arrays and empty ones."""
+    """Return the mpmath context of an object array, or None for other and empty arrays."""
     array = np.asarray(values)
     return array.flat[0].context if array.dtype == object and array.size else None
 
 
 def unit_of(values: ArrayLike) -> Number:
-    """The distance from 1 to the next number of these values' arithmetic."""
+    """Return the distance from 1 to the next number in the arithmetic of the values."""
     context = context_of(values)
     return float(np.finfo(float).eps) if context is None else context.eps
 
 
-def _in_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[..., Number]]) -> Callable[..., Numbers]:
-    """A function of doubles, and the function of an mpmath context that stands in for it."""
+def _for_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[..., Number]]) -> Callable[..., Numbers]:
+    """Combine a function of doubles with its counterpart in an mpmath context."""
 
     def function(*values: Numbers) -> Numbers:
         context = next((found for found in map(context_of, values) if found is not None), None)
@@ -54,42 +57,42 @@ def _in_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[...,
 
 
 def pi(values: Numbers) -> Number:
-    """π as exactly as these values are."""
+    """Return π in the arithmetic of the values."""
     context = context_of(values)
     return math.pi if context is None else +context.pi
 
 
 def short(value: Number, digits: int) -> str:
-    """A number with so many digits, though it may lie beyond doubles."""
+    """Format a number, which can be beyond the range of doubles, with so many digits."""
     context = context_of(value)
     return f"{value:.{digits}g}" if context is None else str(context.nstr(value, digits))
 
 
 def wedge_double(beta: Array, psi: Array) -> Array:
-    """Compute `wedge` by Owen's T function for small β, and by quadrature for large."""
+    """Compute `wedge` by Owen's T function for small β, and by quadrature for large β."""
     beta, psi = np.broadcast_arrays(np.asarray(beta, dtype=np.float64), np.asarray(psi, dtype=np.float64))
     flipped = psi > np.pi / 2
     psi = np.where(flipped, np.pi - psi, psi)
     values = np.empty(beta.shape)
-    small = beta <= OWEN
+    small = beta <= MAX_OWEN
     b, p = beta[small], psi[small]
     h = b * np.cos(p)
     tail = scipy.special.ndtr(-b) - scipy.special.ndtr(-h)
     values[small] = np.exp(b * b / 2) * (tail / 2 + scipy.special.owens_t(h, np.tan(p)))
-    for first in range(0, len(large := np.flatnonzero(~small)), AT_ONCE):
-        chosen = large[first : first + AT_ONCE]
+    for first in range(0, len(large := np.flatnonzero(~small)), CHUNK):
+        chosen = large[first : first + CHUNK]
         values.flat[chosen] = _wedge_far(beta.flat[chosen], psi.flat[chosen])
     return np.where(flipped, scipy.special.erfcx(beta / math.sqrt(2)) / 2 - values, values)
 
 
 def _wedge_far(beta: Array, psi: Array) -> Array:
-    """F(β, ψ) for large β and ψ ≤ π/2, without the factor e^{β²/2} that Owen's T function needs.
+    """Return F(β, ψ) for large β and ψ ≤ π/2, without the factor e^{β²/2} that Owen's T function needs.
 
     4F = erfcx(β/√2) − erfcx(h/√2) erfcx(g/√2) + (2g/π) ∫_0^∞ e^{−ht − t²/2} / (g² + (h + t)²) dt,
     h = β cos ψ, g = β sin ψ
     """
     h, g = beta * np.cos(psi), beta * np.sin(psi)
-    # Where the exponent has come to −37 there is nothing left.
+    # The integrand is negligible where the exponent is below −37.
     reach, total = 74 / (h + np.sqrt(h * h + 74)), np.zeros(len(h))
     for node, weight in zip((1 + NODES) / 2, WEIGHTS / 2, strict=True):
         t = reach * node
@@ -105,14 +108,14 @@ def _less_one_double(q: Array) -> Array:
     )
 
 
-def _wedge_many(context: Any) -> Callable[[Number, Number], Number]:
+def _wedge_multiprecision(context: Any) -> Callable[[Number, Number], Number]:
     """Return `wedge` by a series for every β: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π with c_k = c_{k−2}/(k − 1)."""
 
     def integral(beta: Number, psi: Number) -> Number:
-        if beta > FARTHEST:
+        if beta > MAX_SERIES:
             raise InputError(
-                f"ELU in multiprecision takes points whose sums are at most {FARTHEST:g} long; scale them down, "
-                "or leave out digits"
+                f"ELU in multiprecision requires sums of points of length at most {MAX_SERIES:g}; scale the points "
+                "down, or leave out digits"
             )
         # The terms grow to e^{β²/2} before they cancel.
         spare = 10 + math.ceil(float(beta) ** 2 / 2)
@@ -131,30 +134,29 @@ def _wedge_many(context: Any) -> Callable[[Number, Number], Number]:
     return lambda beta, psi: +integral(beta, psi)
 
 
-#: F(β, ψ) = (1/2π) ∫_0^ψ I(β sin δ) dδ with I(s) = ∫_0^∞ t e^{−st − t²/2} dt = 1 − s √(π/2) erfcx(s/√2), for 0 ≤ ψ ≤ π:
-#: the mean of e^{−β|y|} over the standard normal points (x, y) of the plane at an angle of at most ψ to the x-axis, on
-#: one side of it.
-wedge = _in_both(wedge_double, _wedge_many)
-exp = _in_both(np.exp, lambda context: context.exp)
-sqrt = _in_both(np.sqrt, lambda context: context.sqrt)
-sin = _in_both(np.sin, lambda context: context.sin)
-cos = _in_both(np.cos, lambda context: context.cos)
-log = _in_both(np.log, lambda context: context.log)
-#: For cosines of at most 1 in size.
-arccos = _in_both(np.arccos, lambda context: lambda c: context.atan2(context.sqrt(abs(1 - c * c)), c))
-arctan2 = _in_both(np.arctan2, lambda context: context.atan2)
-#: e^{q²} erfc(q) − 1, which is small for small q.
-erfcx_less_one = _in_both(_less_one_double, lambda context: lambda q: context.exp(q * q) * context.erfc(q) - 1)
-erfcx = _in_both(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
+#: F(β, ψ) = (1/2π) ∫_0^ψ I(β sin δ) dδ with I(s) = ∫_0^∞ t e^{−st − t²/2} dt = 1 − s √(π/2) erfcx(s/√2), for 0 ≤ ψ ≤ π.
+#: It is the standard normal mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane.
+wedge = _for_both(wedge_double, _wedge_multiprecision)
+exp = _for_both(np.exp, lambda context: context.exp)
+sqrt = _for_both(np.sqrt, lambda context: context.sqrt)
+sin = _for_both(np.sin, lambda context: context.sin)
+cos = _for_both(np.cos, lambda context: context.cos)
+log = _for_both(np.log, lambda context: context.log)
+#: Inverse cosine of numbers between −1 and 1.
+arccos = _for_both(np.arccos, lambda context: lambda c: context.atan2(context.sqrt(abs(1 - c * c)), c))
+arctan2 = _for_both(np.arctan2, lambda context: context.atan2)
+#: e^{q²} erfc(q) − 1, accurate for small q.
+erfcx_less_one = _for_both(_less_one_double, lambda context: lambda q: context.exp(q * q) * context.erfc(q) - 1)
+erfcx = _for_both(scipy.special.erfcx, lambda context: lambda value: context.exp(value * value) * context.erfc(value))
 
 
 def sigmoid(z: Numbers) -> Numbers:
-    """1/(1 + e^{−z}), without overflow."""
+    """Return 1/(1 + e^{−z}), without overflow."""
     decay = exp(-abs(z))
     return np.where(z > 0, 1, decay) / (1 + decay)
 
 
 def sigmoid_slope(z: Numbers) -> Numbers:
-    """The derivative of `sigmoid`."""
+    """Return the derivative of `sigmoid`."""
     decay = exp(-abs(z))
     return decay / (1 + decay) ** 2

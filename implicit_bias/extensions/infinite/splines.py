@@ -1,6 +1,6 @@
-"""Activations that are quadratic or exponential between any breakpoints, and the means of their truncated terms.
+"""Activations that are piecewise quadratic or exponential, and the Gaussian means of their truncated terms.
 
-The means of two truncated terms, polynomials or exponentials, of a Gaussian pair have closed forms in normal wedges.
+The mean of the product of two truncated terms of a Gaussian pair has a closed form in probabilities of normal wedges.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.angles import GaussianPairs
 from implicit_bias.extensions.infinite.special import wedge_double
 
-#: Rounding of a moment, in units of the sum of its terms' sizes, times 2⁵².
+#: Rounding error of a moment, in units of 2⁻⁵² times the sum of its terms' sizes.
 ROUNDING = 32.0
-#: Of breakpoints, coefficients, and factors and rates of exponentials.
-SIZES = (1e-60, 1e60)
-#: In place of the sine of an angle that is 0: by it breakpoints may be divided.
-LEAST_SINE = 1e-150
+#: Range of sizes of breakpoints, coefficients, and factors and rates of exponentials.
+SIZE_RANGE = (1e-60, 1e60)
+#: Replacement for the sine of an angle of 0, because breakpoints are divided by it.
+MIN_SINE = 1e-150
 
 
 @dataclass(frozen=True)
 class _Truncated:
-    """Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} for u > `start`, where u = `side` z and b = `factors`.
+    """Truncated term Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} 1(u > `start`), u = `side` z, b = `factors`.
 
-    A polynomial for all z has a start at −∞; exponentials have one factor.
+    A polynomial for all z has its start at −∞. Exponentials have one factor.
     """
 
     start: float
@@ -41,56 +41,58 @@ class _Truncated:
     side: int = 1
 
 
-class _Planes(NamedTuple):
-    """Pairs (u, u') of standard deviations r and s and correlation ρ, with √(1 − ρ²) and 1 − |ρ|, which ρ may hide."""
+class _NormalPairs(NamedTuple):
+    """Gaussian pairs (u, u') with standard deviations r and s and correlation ρ."""
 
     r: Array
     s: Array
     rho: Array
+    #: √(1 − ρ²), without cancellation.
     sine: Array
-    near: Array
+    #: 1 − |ρ|, without cancellation.
+    complement: Array
 
     @classmethod
-    def of(cls, p: GaussianPairs) -> _Planes:
-        """The pairs (z, z')."""
+    def of(cls, p: GaussianPairs) -> _NormalPairs:
+        """Convert pairs (z, z')."""
         half = np.where(p.cosine >= 0, np.sin(p.angle / 2), np.cos(p.angle / 2))
-        return cls(p.r, p.s, p.cosine, np.maximum(np.sin(p.angle), LEAST_SINE), 2 * half**2)
+        return cls(p.r, p.s, p.cosine, np.maximum(np.sin(p.angle), MIN_SINE), 2 * half**2)
 
-    def turned(self, sign: int) -> _Planes:
-        """The pairs (u, ±u')."""
+    def signed(self, sign: int) -> _NormalPairs:
+        """Return the pairs (u, ±u')."""
         return self._replace(rho=sign * self.rho)
 
-    def swapped(self) -> _Planes:
-        """The pairs (u', u)."""
+    def swapped(self) -> _NormalPairs:
+        """Return the pairs (u', u)."""
         return self._replace(r=self.s, s=self.r)
 
-    def ahead(self, t: float, u: float) -> Array:
-        """ρts − ur, which is 0, and not rounding, for t = u, r = s, ρ = 1: r times how far E[u' | u = t] is past u."""
+    def offset(self, t: float, u: float) -> Array:
+        """Return ρts − ur, r times the distance of E[u' | u = t] past u; exactly 0 for t = u, r = s, ρ = 1."""
         along = np.where(self.rho >= 0, t * self.s - u * self.r, -(t * self.s + u * self.r))
-        return np.asarray(along - np.where(self.rho >= 0, 1.0, -1.0) * t * self.s * self.near)
+        return np.asarray(along - np.where(self.rho >= 0, 1.0, -1.0) * t * self.s * self.complement)
 
 
 def _mean(p: GaussianPairs, parts: list[_Truncated]) -> Array:
-    """E[f(z)f(z')] of a sum of truncated terms."""
+    """Return E[f(z)f(z')] of a sum f of truncated terms."""
     if np.asarray(p.angle).dtype == object:
         raise InputError("splines are known in doubles only; leave out digits")
-    planes, total = _Planes.of(p), 0.0 * p.cosine
+    normal_pairs, total = _NormalPairs.of(p), 0.0 * p.cosine
     for one, other in itertools.product(parts, parts):
-        moments = _pair_moments(planes.turned(one.side * other.side), one, other)
+        moments = _pair_moments(normal_pairs.signed(one.side * other.side), one, other)
         for (m, b), (k, b_other) in itertools.product(enumerate(one.factors), enumerate(other.factors)):
             if b * b_other:
                 total = total + b * b_other * moments[m, k]
     return np.asarray(total)
 
 
-def _pair_moments(p: _Planes, one: _Truncated, other: _Truncated) -> dict[tuple[int, int], Array]:
-    """E[(u − o)^m (u' − o')^k e^{−λ(u − t) − λ'(u' − t')} 1(u > t) 1(u' > t')] for all m, k with factors.
+def _pair_moments(p: _NormalPairs, one: _Truncated, other: _Truncated) -> dict[tuple[int, int], Array]:
+    """Return E[(u − o)^m (u' − o')^k e^{−λ(u − t) − λ'(u' − t')} 1(u > t) 1(u' > t')] for all m, k with factors.
 
-    The exponentials move the means to μ and μ'. E[(u − μ) g] = r² E[∂g/∂u] + c E[∂g/∂u'] of the moved pair lowers m by
-    one; a derivative of 1(u > t) leaves the density of u at t times a moment of u' given u = t, which matters where
-    (u − o)^0 is left of its power.
+    The exponentials shift the means to μ and μ'. For the shifted pair, Stein's lemma
+    E[(u − μ) g] = r² E[∂g/∂u] + c E[∂g/∂u'] reduces m by one. The derivative of 1(u > t) contributes the density of u
+    at t times a moment of u' given u = t; it vanishes unless the power of u − o is 0.
     """
-    found = {(0, 0): _both_beyond(p, one, other)}
+    found = {(0, 0): _exponential_mean(p, one, other)}
     M, K = len(one.factors), len(other.factors)
     if M == K == 1:
         return found
@@ -109,8 +111,8 @@ def _pair_moments(p: _Planes, one: _Truncated, other: _Truncated) -> dict[tuple[
     return found
 
 
-def _lifted(x: Array, top: Array, edge: Array) -> Array:
-    """e^`top` Φ(x) where `edge` = `top` − x²/2 is known without the rounding of that difference."""
+def _scaled_cdf(x: Array, top: Array, edge: Array) -> Array:
+    """Return e^`top` Φ(x), where `edge` = `top` − x²/2 is given without the rounding of that difference."""
     inside = x > 0
     return np.asarray(
         np.exp(np.where(inside, top, edge))
@@ -118,8 +120,11 @@ def _lifted(x: Array, top: Array, edge: Array) -> Array:
     )
 
 
-def _conditional(p: _Planes, one: _Truncated, other: _Truncated, powers: int) -> list[Array]:
-    """The density of u at t times E[(u' − o')^k e^{−λ'(u' − t')} 1(u' > t') | u = t], k < `powers`; 0 for t at −∞."""
+def _conditional(p: _NormalPairs, one: _Truncated, other: _Truncated, powers: int) -> list[Array]:
+    """Return the density of u at t times E[(u' − o')^k e^{−λ'(u' − t')} 1(u' > t') | u = t] for k < `powers`.
+
+    It is 0 for t = −∞.
+    """
     t = one.start
     if math.isinf(t):
         return [0.0 * p.rho] * powers
@@ -129,12 +134,12 @@ def _conditional(p: _Planes, one: _Truncated, other: _Truncated, powers: int) ->
     if math.isinf(other.start):
         above, edge = np.exp(density) + 0.0 * middle, 0.0 * middle
     else:
-        ahead = p.ahead(t, other.start) / p.r
+        offset = p.offset(t, other.start) / p.r
         with np.errstate(over="ignore"):
-            beyond = ahead / spread
+            beyond = offset / spread
             foot = density - beyond**2 / 2
-            top = density - other.decay * ahead + (other.decay * spread) ** 2 / 2
-            above = _lifted(beyond - other.decay * spread, top, foot)
+            top = density - other.decay * offset + (other.decay * spread) ** 2 / 2
+            above = _scaled_cdf(beyond - other.decay * spread, top, foot)
         edge = np.exp(foot) / (math.sqrt(2 * math.pi) * spread)
     middle = middle - other.decay * spread**2
     found = [above]
@@ -144,36 +149,36 @@ def _conditional(p: _Planes, one: _Truncated, other: _Truncated, powers: int) ->
     return [value / (math.sqrt(2 * math.pi) * p.r) for value in found]
 
 
-def _both_beyond(p: _Planes, one: _Truncated, other: _Truncated) -> Array:
-    """E[e^{−λ(u − t) − λ'(u' − t')} 1(u > t) 1(u' > t')].
+def _exponential_mean(p: _NormalPairs, one: _Truncated, other: _Truncated) -> Array:
+    """Return E[e^{−λ(u − t) − λ'(u' − t')} 1(u > t) 1(u' > t')].
 
-    That is e^v P(n < h, n' < k) for the moved pair. With the corner (t, t') at the distance β from its mean, of which
-    g and g' are along the edges u = t and u' = t',
+    It equals e^v P(n < h, n' < k) for the shifted pair. Let the corner (t, t') be at the distance β from the mean, with
+    components g and g' along the edges u = t and u' = t'. With sums over both edges,
 
         P = 1(h ≥ 0, k ≥ 0) − Σ sgn(h) Φ(−|h|) 1(g > 0) + Σ sgn(h) sgn(g) e^{−β²/2} J(β, arctan |g/h|)
 
-    over both edges, J(β, ψ) = ¼ erfcx(β/√2) − F(β, ψ). The density's exponent is at most 0 where these terms are taken
-    from, so that nothing is magnified however far the means are moved.
+    where J(β, ψ) = ¼ erfcx(β/√2) − F(β, ψ). The exponents of these terms are at most 0, so that rounding errors are not
+    magnified, however large the shift is.
     """
     if math.isinf(one.start) or math.isinf(other.start):
-        return _alone(p.r, one) * _alone(p.s, other) + 0.0 * p.rho
+        return _single_mean(p.r, one) * _single_mean(p.s, other) + 0.0 * p.rho
     t, u = one.start, other.start
     if not one.decay and not other.decay:
-        return _unmoved(p, t, u)
+        return _quadrant_probability(p, t, u)
     a, b = one.decay * p.r, other.decay * p.s
     with np.errstate(over="ignore", invalid="ignore"):
-        ahead, back = p.ahead(t, u), p.swapped().ahead(u, t)
-        slant = ahead / (p.r * p.s * p.sine)
+        offset, back = p.offset(t, u), p.swapped().offset(u, t)
+        slant = offset / (p.r * p.s * p.sine)
         h, g = -a - b * p.rho - t / p.r, slant - b * p.sine
-        # By rotation, so that both edges agree on where the corner is.
+        # A rotation, so that both edges have exactly the same corner.
         k, g_other = p.rho * h + p.sine * g, p.sine * h - p.rho * g
         beta = np.hypot(h, g)
-        twice = np.where(p.rho >= 0, (a + b) ** 2 - 2 * a * b * p.near, (a - b) ** 2 + 2 * a * b * p.near)
+        twice = np.where(p.rho >= 0, (a + b) ** 2 - 2 * a * b * p.complement, (a - b) ** 2 + 2 * a * b * p.complement)
         mean_height = twice / 2 + one.decay * t + other.decay * u
         total = np.where((h >= 0) & (k >= 0), np.exp(np.minimum(mean_height, 1.0)), 0.0)
         corner = np.exp(-((t / p.r) ** 2 + slant**2) / 2)
         feet = (
-            (h, g, (b * p.sine) ** 2 / 2 - other.decay * ahead / p.r - (t / p.r) ** 2 / 2),
+            (h, g, (b * p.sine) ** 2 / 2 - other.decay * offset / p.r - (t / p.r) ** 2 / 2),
             (k, g_other, (a * p.sine) ** 2 / 2 - one.decay * back / p.s - (u / p.s) ** 2 / 2),
         )
         for x, along, foot in feet:
@@ -183,37 +188,37 @@ def _both_beyond(p: _Planes, one: _Truncated, other: _Truncated) -> Array:
                 beta, np.arctan2(np.abs(along), np.abs(x))
             )
             total = total + sign * (np.where(inside, 1.0, -1.0) * corner * rest - np.where(inside, tail, 0.0))
-    # A corner at the mean leaves no direction to tell angles from.
+    # The angles are undefined if the corner is at the mean.
     centred = corner * (math.pi - np.arctan2(p.sine, p.rho)) / (2 * math.pi)
     return np.asarray(np.where(beta == 0, centred, total))
 
 
-def _unmoved(p: _Planes, t: float, u: float) -> Array:
-    """P(u > t, u' > u) by Owen's T function, which is faster than the wedges."""
+def _quadrant_probability(p: _NormalPairs, t: float, u: float) -> Array:
+    """Return P(u > t, u' > u) by Owen's T function, which is faster than the wedges."""
     if t == u == 0:
         return np.asarray(0.5 - np.arctan2(p.sine, p.rho) / (2 * math.pi))
-    # No −0.0, whose quotients have another sign.
+    # Adding 0.0 removes −0.0, whose quotients have the opposite sign.
     flat, size = np.zeros(np.shape(p.rho)), p.r * p.s * p.sine
     h, k = -t / p.r + flat, -u / p.s + flat
     with np.errstate(divide="ignore", over="ignore"):
-        slants = p.ahead(t, u) / size / h, p.swapped().ahead(u, t) / size / k
+        slants = p.offset(t, u) / size / h, p.swapped().offset(u, t) / size / k
     tails = scipy.special.owens_t(h, slants[0]) + scipy.special.owens_t(k, slants[1])
     opposite = (h * k < 0) | ((h * k == 0) & (h + k < 0))
     return np.asarray((scipy.special.ndtr(h) + scipy.special.ndtr(k)) / 2 - tails - np.where(opposite, 0.5, 0.0))
 
 
-def _alone(r: Array, term: _Truncated) -> Array:
-    """E[e^{−λ(u − t)} 1(u > t)]."""
+def _single_mean(r: Array, term: _Truncated) -> Array:
+    """Return E[e^{−λ(u − t)} 1(u > t)]."""
     t = term.start
     if math.isinf(t):
         return 1.0 + 0.0 * r
     edge = -((t / r) ** 2) / 2
     with np.errstate(over="ignore"):
-        return _lifted(-term.decay * r - t / r, (term.decay * r) ** 2 / 2 + term.decay * t, edge)
+        return _scaled_cdf(-term.decay * r - t / r, (term.decay * r) ** 2 / 2 + term.decay * t, edge)
 
 
 class _Exponential(NamedTuple):
-    """An exponential on the piece `piece`, where it is `height` at `end`, the end towards which it grows."""
+    """Exponential on one piece, with the value `height` at `end`, the end towards which its size increases."""
 
     piece: int
     rate: float
@@ -223,14 +228,14 @@ class _Exponential(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """A function of z: polynomials c (k + 1, 3) between breakpoints t (k,), and exponentials."""
+    """Piecewise function of z: polynomials c (k + 1, 3) between breakpoints t (k,), plus exponentials."""
 
     t: Array
     c: Array
     exponentials: tuple[_Exponential, ...]
 
     def __call__(self, z: ArrayLike) -> Array:
-        """Its values at z of any shape; at a breakpoint that on its left."""
+        """Return the values at z of any shape; a breakpoint belongs to the piece on its left."""
         at = np.asarray(z)
         pieces = np.searchsorted(self.t, at)
         value = sum(self.c[pieces, m] * at**m for m in range(self.c.shape[1]))
@@ -241,27 +246,27 @@ class _Pieces:
 
     @property
     def slope(self) -> _Pieces:
-        """Its derivative between the breakpoints."""
+        """Derivative between the breakpoints."""
         found = (own._replace(height=own.rate * own.height) for own in self.exponentials)
         return _Pieces(self.t, self.c[:, 1:] * np.arange(1.0, self.c.shape[1]), tuple(found))
 
     @property
     def jumps(self) -> float:
-        """Σ over all breakpoints of the size of the jump."""
+        """Sum of the sizes of the jumps at all breakpoints."""
         left, right = self(self.t), self(np.nextafter(self.t, np.inf))
         return float(np.abs(right - left).sum())
 
     @property
     def largest(self) -> float:
-        """A bound of its size if its polynomials are constant: the largest of a piece."""
+        """Bound of the size of a function with constant polynomials."""
         sizes = np.abs(self.c[:, 0])
         np.add.at(sizes, [own.piece for own in self.exponentials], [abs(own.height) for own in self.exponentials])
         return float(sizes.max())
 
     def truncated(self) -> list[_Truncated]:
-        """The first piece as a polynomial, the change of polynomial at every breakpoint, and exponentials that decay.
+        """Return the first polynomial, its change at every breakpoint, and decaying exponentials.
 
-        An exponential that grows along its piece is one for all z below the piece's end, less one below its start.
+        An exponential on a piece is the difference of two on half-lines that start at the ends of the piece.
         """
         found = [_Truncated(-math.inf, 0.0, tuple(self.c[0].tolist()))]
         for start, before, after in zip(self.t.tolist(), self.c, self.c[1:], strict=False):
@@ -271,7 +276,7 @@ class _Pieces:
             found.append(_Truncated(start, start, tuple(factors.tolist())))
         for own in self.exponentials:
             side = -1 if own.rate > 0 else 1
-            ends = own.end, _ends_of(self.t, own.piece)[own.rate < 0]
+            ends = own.end, _interval(self.t, own.piece)[own.rate < 0]
             heights = own.height, own.height * math.exp(own.rate * (ends[1] - ends[0]))
             for sign, end, height in zip((1, -1), ends, heights, strict=True):
                 if height:
@@ -282,33 +287,32 @@ class _Pieces:
 def spline(
     breaks: ArrayLike, pieces: list[ArrayLike], exponentials: list[list[tuple[float, float]]] | None = None
 ) -> Activation:
-    """σ(z) = p_i(z) + Σ a e^{κz} between the breakpoints t_i and t_{i+1}, each p_i of degree at most 2; σ may jump.
+    """Make a piecewise activation, σ(z) = p_i(z) + Σ a e^{κz} between breakpoints t_i and t_{i+1}, deg p_i ≤ 2.
 
-    Hardtanh is `spline([-1, 1], [[-1], [0, 1], [1]])`, ReLU6 `spline([0, 6], [[0], [0, 1], [6]])`, hardswish
-    `spline([-3, 3], [[0], [0, 1/2, 1/6], [0, 1]])`, and an ELU with its kink at t
+    Hardtanh is `spline([-1, 1], [[-1], [0, 1], [1]])`, ReLU6 `spline([0, 6], [[0], [0, 1], [6]])`, and hardswish
+    `spline([-3, 3], [[0], [0, 1/2, 1/6], [0, 1]])`. `spline([t], [[-1], [-t, 1]], [[(exp(-t), 1)], []])` is an ELU with
+    its kink at t: z − t above t and e^{z − t} − 1 below.
 
-        spline([t], [[-1], [-t, 1]], [[(exp(-t), 1)], []]),    σ(z) = z − t above t, e^{z − t} − 1 below
-
-    σ and σ' are sums of b(z − t)₊^m, of b e^{−λ|z − t|} on one side of t, and of a polynomial. An exponential of a
-    Gaussian pair moves its mean, and so
-
-        E[(z − t)^m (z' − t')^m' 1(z > t) 1(z' > t')]
-
-    and its like with exponentials follow by Stein's lemma from probabilities of normal wedges and moments of a
-    truncated normal. In doubles only. σ' has no impulses: where σ itself jumps they do not count in E[σ'σ'].
-
-    Raises InputError for breakpoints that do not ascend, pieces that are too many, too few or of a higher degree,
-    exponentials that grow without bound or have the rate 0, a σ that is constant between all breakpoints, and sizes
-    outside 1e-60 … 1e60, those of a e^{κz} at the ends of its piece among them.
+    σ and σ' are sums of b(z − t)₊^m, of b e^{−λ|z − t|} on one side of t, and of a polynomial. An exponential shifts
+    the mean of a Gaussian pair, and Stein's lemma reduces all means of products to probabilities of normal wedges and
+    moments of a truncated normal. They are computed in doubles only. σ may jump; E[σ'(z)σ'(z')] then excludes the
+    delta functions in σ'.
 
     Parameters
     ----------
     breaks : array, shape (k,)
         t_1 < … < t_k, at least one.
     pieces : list of k + 1 arrays
-        Coefficients c_0, c_1, c_2 of c_0 + c_1 z + c_2 z², from the left; fewer if the rest is 0.
+        Coefficients c_0, c_1, c_2 of c_0 + c_1 z + c_2 z², from left to right; trailing zeros may be omitted.
     exponentials : list of k + 1 lists of (a, κ), optional
-        What is added to each piece; on the first κ > 0, on the last κ < 0.
+        Exponentials added to each piece; κ > 0 on the first piece and κ < 0 on the last.
+
+    Raises
+    ------
+    InputError
+        If breakpoints do not ascend, the number of pieces or a degree is wrong, an exponential is unbounded or has rate
+        0, σ is constant between all breakpoints, or a size is not between 1e-60 and 1e60, including those of a e^{κz}
+        at the ends of its piece.
 
     Examples
     --------
@@ -331,11 +335,11 @@ def spline(
         if len(own) > 3:
             raise InputError(f"a piece has at most three coefficients, c_0 + c_1 z + c_2 z², not {len(own)}")
         row[: len(own)] = own
-    check_range(np.abs(np.concatenate([t[t != 0], c[c != 0], [1.0]])), "breaks and coefficients", *SIZES)
+    check_range(np.abs(np.concatenate([t[t != 0], c[c != 0], [1.0]])), "breaks and coefficients", *SIZE_RANGE)
     function = _Pieces(t, c, _as_exponentials(t, exponentials))
     slope = function.slope
     if not slope.c.any() and not slope.exponentials:
-        raise InputError("σ is constant between its breakpoints; give an activation that changes")
+        raise InputError("σ is constant between its breakpoints; use another activation")
     whole, sloping = function.truncated(), slope.truncated()
     return Activation(
         f"spline of {len(t)} breakpoint{'s' if len(t) > 1 else ''}",
@@ -351,13 +355,13 @@ def spline(
     )
 
 
-def _ends_of(t: Array, piece: int) -> tuple[float, float]:
-    """Where a piece between breakpoints (k,) begins and ends."""
+def _interval(t: Array, piece: int) -> tuple[float, float]:
+    """Return the ends of a piece between breakpoints (k,)."""
     return float(t[piece - 1]) if piece else -math.inf, float(t[piece]) if piece < len(t) else math.inf
 
 
 def _as_exponentials(t: Array, given: Any) -> tuple[_Exponential, ...]:
-    """The exponentials of all pieces, checked; none for None."""
+    """Check and convert the exponentials of all pieces."""
     if given is None:
         return ()
     if not isinstance(given, list | tuple) or len(given) != len(t) + 1:
@@ -365,30 +369,30 @@ def _as_exponentials(t: Array, given: Any) -> tuple[_Exponential, ...]:
     found = []
     for piece, pairs in enumerate(given):
         if not isinstance(pairs, list | tuple):
-            raise InputError(f"the exponentials of a piece are a list of pairs (a, κ), not {shown(pairs)}")
+            raise InputError(f"the exponentials of a piece must be a list of pairs (a, κ), not {shown(pairs)}")
         for pair in pairs:
             a, rate = _checked_pair(pair)
-            end = _ends_of(t, piece)[rate > 0]
+            end = _interval(t, piece)[rate > 0]
             if math.isinf(end):
                 raise InputError(f"e^({rate:g} z) grows without bound on its piece; turn the sign of its rate")
-            # In two steps, because either may overflow.
+            # The logarithm, because both factors can overflow.
             size = math.log(abs(a)) + rate * end
-            check_range(np.exp(np.clip([size], -700, 700)), "exponentials at the ends of their pieces", *SIZES)
+            check_range(np.exp(np.clip([size], -700, 700)), "exponentials at the ends of their pieces", *SIZE_RANGE)
             found.append(_Exponential(piece, rate, end, math.copysign(math.exp(size), a)))
     return tuple(found)
 
 
 def _checked_pair(pair: Any) -> tuple[float, float]:
-    """(a, κ) of an exponential."""
+    """Check a pair (a, κ)."""
     values = as_floats(pair, "an exponential (a, κ)", 1)
     if len(values) != 2 or not values.all():
-        raise InputError(f"an exponential is a pair (a, κ) of numbers other than 0, not {shown(pair)}")
-    check_range(np.abs(values), "factors and rates of exponentials", *SIZES)
+        raise InputError(f"an exponential must be a pair (a, κ) of numbers other than 0, not {shown(pair)}")
+    check_range(np.abs(values), "factors and rates of exponentials", *SIZE_RANGE)
     return float(values[0]), float(values[1])
 
 
 def _parity(t: Array, slopes: Array) -> str | None:
-    """See `Activation.parity`."""
+    """Return `Activation.parity` of a derivative with linear pieces."""
     mirrored = slopes[::-1] * np.array([1.0, -1.0])
     if not np.array_equal(t, -t[::-1]):
         return None
@@ -401,10 +405,10 @@ def _parity(t: Array, slopes: Array) -> str | None:
 
 
 def _rounding(parts: list[_Truncated], lengths: Array) -> float:
-    """The error of E[f(z)f(z')] over √(E[f(z)²] E[f(z')²]), in units of 2⁻⁵²: of sums of terms that may cancel.
+    """Bound the rounding of E[f(z)f(z')] over √(E[f(z)²] E[f(z')²]), in units of 2⁻⁵², for terms that may cancel.
 
-    An exponential of rate λ moves the mean of z by up to λrr', but its own mean is at most 1/(√2π λr'): only in
-    second moments does the one multiply what the other leaves of rounding.
+    An exponential of rate λ shifts the mean of z by up to λrr', but its own mean is at most 1/(√2π λr'). The shift
+    therefore magnifies rounding only in second moments.
     """
     size, moved = 0.0 * lengths, 1 + max(part.decay for part in parts) * float(lengths.max())
     for part in parts:
@@ -414,28 +418,28 @@ def _rounding(parts: list[_Truncated], lengths: Array) -> float:
 
 
 def _squares(parts: list[_Truncated], lengths: Array) -> Array:
-    """E[f(rz)²] for lengths r (p,); refused where it is 0."""
+    """Return E[f(rz)²] for lengths r (p,); raise InputError if it is 0."""
     zeros = 0.0 * lengths
     found = _mean(GaussianPairs(lengths, lengths, zeros + 1, zeros), parts)
     if not (found > 0).all():
-        raise InputError("the spline does not change where these points are; scale them up")
+        raise InputError("the spline does not change where these points are; scale the points up")
     return found
 
 
 def _bend(slope: _Pieces, sloping: list[_Truncated], r: float) -> float:
-    """(J/√2π + rg)² over the least E[σ'²], which bounds rr' sin θ |E[σ''(z)σ''(z')]|.
+    """Return (J/√2π + rg)² over E[σ'(rz)²], a bound of rr' sin θ |E[σ''(z)σ''(z')]|.
 
-    J is the sum of the jumps of σ', at two of which the density of the pair is at most 1/(2πrr' sin θ), and g the
-    largest |σ''| between them.
+    J is the sum of the jumps of σ', where the density of the pair is at most 1/(2πrr' sin θ), and g is the largest
+    |σ''| between them.
     """
     size = slope.jumps / math.sqrt(2 * math.pi) + r * slope.slope.largest
     return size**2 / float(_squares(sloping, np.array([r]))[0])
 
 
 def _slope_stretch(slope: _Pieces, sloping: list[_Truncated], lengths: Array) -> float:
-    """A bound of r |∂E[σ'(rz)σ'(z')]/∂r| over √(E[σ'²] E[σ'²]) of these lengths.
+    """Bound r |∂E[σ'(rz)σ'(z')]/∂r| over √(E[σ'(rz)²] E[σ'(z')²]) for points of given lengths (p,).
 
-    A jump at t adds |t| times the density of z there, at most 0.242, times the mean of |σ'(z')| given z = t.
+    A jump at t adds at most 0.242, a bound of |t| times the density of z at t, times the mean of |σ'(z')| given z = t.
     """
     steepest, least = slope.slope.largest, float(_squares(sloping, lengths).min())
     far = float(lengths.max()) * (1 + float(np.abs(slope.t).max()) / float(lengths.min()))

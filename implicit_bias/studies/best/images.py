@@ -30,14 +30,8 @@ def grid(quick: bool) -> list[Settings]:
     """20 to 100 digits of either kind and 250 of MNIST in three splits, 500 in one; quick: 20 digits, one split."""
     fixed = {"split": ("own",), "units": ([64],), "steps": (1000,), "max_steps": (10_000,)}
     if quick:
-        return product(
-            dataset=("digits",),
-            **fixed | {"max_steps": (1000,)},
-            rounds=(60,),
-            nodes=(100,),
-            train_size=(20,),
-            seed=(1,),
-        )
+        few = fixed | {"max_steps": (1000,), "rounds": (60,), "nodes": (100,), "train_size": (20,)}
+        return product(dataset=("digits",), **few, seed=(1,))
     both, large = ("digits", "mnist"), {"rounds": (30,), "nodes": (1,)}
     return [
         *product(dataset=both, **fixed, rounds=(60,), nodes=(2000,), train_size=(20, 40, 60, 100), seed=(1, 2, 3)),

@@ -47,7 +47,7 @@ def beside(best: BestNetwork, settings: Settings, X: Array, y: Array, fresh: tup
         **{"ended": best.end, "rounds": len(best.table), "patterns": int(best.table.patterns.iloc[-1])},
         "best_units": best.network.units[0],
     }
-    wrong = network_error(best.network, fresh)
+    wrong = error(best.network.decision_function(fresh[0]), fresh[1])
     found: Rows = [{"units": 0, "method": "best", "objective": best.objective, "error": wrong}]
     for units in settings["units"]:
         found += [{"units": units} | row for row in at_width(units, settings, X, y, fresh)]
@@ -83,18 +83,11 @@ def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Arra
     return _scored("LC in cones", network_of(W, signs > 0), X, y, fresh)
 
 
-def network_error(network: ReLUNetwork, fresh: tuple[Array, Array]) -> float:
-    return error(network.decision_function(fresh[0]), fresh[1])
-
-
 def _scored(method: str, network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
     """Row of a network: Σ_j |a_j|‖w_j‖ over the least margin, NaN if it does not separate, and its error."""
     norm = bound_of(network, X, y)[0]
-    return {
-        "method": method,
-        "objective": norm if norm < np.inf else np.nan,
-        "error": network_error(network, fresh),
-    }
+    found = {"method": method, "objective": norm if norm < np.inf else np.nan}
+    return found | {"error": error(network.decision_function(fresh[0]), fresh[1])}
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from implicit_bias.margin.classes import ClassMarginProblem, svm_classes
 from implicit_bias.margin.solution import Solution
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ParallelNetwork, ReLUNetwork
 from implicit_bias.solvers import Answer, solve
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product, span
 from implicit_bias.studies.runner.cells import image_classes
 from implicit_bias.studies.runner.drawing import DATASETS, log_ticks, trend
 from implicit_bias.training.iterations import LossScaled
@@ -173,21 +173,10 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    ratio, other = table.groupby("network").ratio, table.groupby("network").other_ratio.min()
-    worst, least = ratio.max(), ratio.min()
-    found = [
-        decide(
-            f"{NETWORKS[kind]['label']}: the limit is within 2 % of its optimum in every run",
-            f"ratios from {least[kind]:.4f} to {worst[kind]:.4f}",
-            worst[kind],
-            "at most",
-            NEAR,
-        )
-        for kind in NETWORKS
-        if kind in worst
-    ]
-    others = f"least ratio {other['ten']:.3f}"
-    found.append(
-        decide("shared units do not end at the optimum of the other norm", others, other["ten"], "above", NEAR)
-    )
-    return found
+    found = []
+    for kind, ratio in ((kind, table[table.network == kind].ratio) for kind in NETWORKS):
+        if len(ratio):
+            claim = f"{NETWORKS[kind]['label']}: the limit is within 2 % of its optimum in every run"
+            found.append(decide(claim, f"ratios from {span(ratio, '.4f')}", ratio.max(), "at most", NEAR))
+    other, claim = table[table.network == "ten"].other_ratio.min(), "shared units do not end at the optimum of the "
+    return [*found, decide(f"{claim}other norm", f"least ratio {other:.3f}", other, "above", NEAR)]

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.extensions.best_networks import ChainNetwork, best_chains
-from implicit_bias.extensions.best_networks.chains.cost import ChainCost, without_idle
+from implicit_bias.extensions.best_networks.chains.cost import ChainCost, without_inactive
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.metrics import error, optimality_ratio
 from implicit_bias.solvers import solve
@@ -99,7 +99,7 @@ def _descended(
 def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
     """The norm by the cost's tangent at the network's weights, over the least with margins as large."""
     cost, features = ChainCost(network.units, network.degree, network.gated), network.gates()(X)
-    W = without_idle(network.effective_weights(), cost)
+    W = without_inactive(network.effective_weights(), cost)
     problem, kept = cost.problem(features, y, cost.tangent(cost.lengths(W)))
     return optimality_ratio(problem, W[kept], solve(problem, tol=1e-5).objective)
 
@@ -146,35 +146,17 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     held = table.drop_duplicates(["layers", "seed"])
     kept, ended = table.limit / table.left, np.isfinite(table.limit)
     gaps = 1 - held.lower_bound / held.best
-    certified, runs = 100 * (gaps <= 1e-3)[held.layers > 2].mean(), " % of the runs"
-    near = {layers: 100 * (ratio[table.layers == layers] <= NEAR).mean() for layers in sorted(set(table.layers))}
-    median = {layers: ratio[table.layers == layers].median() for layers in near}
-    return [
-        *(
-            decide(
-                f"descent on {layers} layers ends within 2 % of the best found",
-                f"{share:.0f} %; median ratio {median[layers]:.3f}, {span(ratio[table.layers == layers], '.3f')}",
-                share,
-                "at least",
-                100,
-                runs,
-            )
-            for layers, share in near.items()
-        ),
-        decide(
-            "where descent on three and four layers separates, reweighting leaves it within 1 %",
-            f"ratios {span(kept[deep & ended], '.3f')}",
-            100 * (kept[deep & ended] <= STAYS).mean(),
-            "at least",
-            100,
-            runs,
-        ),
-        decide(
-            "the best found of three and four layers is the global optimum, certified to 0.1 %",
-            f"{certified:.0f} %; gaps up to {gaps.max():.3f}",
-            certified,
-            "at least",
-            100,
-            " % of the cells",
-        ),
-    ]
+    found, runs = [], " % of the runs"
+    for layers, own in ratio.groupby(table.layers):
+        near = 100 * (own <= NEAR).mean()
+        text = f"{near:.0f} %; median ratio {own.median():.3f}, {span(own, '.3f')}"
+        claim = f"descent on {layers} layers ends within 2 % of the best found"
+        found.append(decide(claim, text, near, "at least", 100, runs))
+    left = kept[deep & ended]
+    stays, text = 100 * (left <= STAYS).mean(), f"ratios {span(left, '.3f')}"
+    claim = "where descent on three and four layers separates, reweighting leaves it within 1 %"
+    found.append(decide(claim, text, stays, "at least", 100, runs))
+    claim = "the best found of three and four layers is the global optimum, certified to 0.1 %"
+    certified = 100 * (gaps <= 1e-3)[held.layers > 2].mean()
+    text = f"{certified:.0f} %; gaps up to {gaps.max():.3f}"
+    return [*found, decide(claim, text, certified, "at least", 100, " % of the cells")]

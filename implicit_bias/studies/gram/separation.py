@@ -8,18 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.spatial.distance import pdist
 
-from implicit_bias.studies.gram.sphere import (
-    LEAST,
-    as_text,
-    each_draw,
-    least,
-    listed,
-    number,
-    ordered,
-    power,
-    quartiles,
-    style,
-)
+from implicit_bias.studies.gram.sphere import LEAST, as_text, each_draw, least, listed, number, power, quartiles, style
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, log_ticks, panels
 
 TITLE = "Smallest eigenvalue against points and their separation"
@@ -58,7 +47,7 @@ def _powers(table: pd.DataFrame, over: str) -> pd.Series:
 def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=2, size=(4.2, 3.6))
     (left, right), found = axes[0], quartiles(table, "n")
-    for name in ordered(table.activation):
+    for name in (name for name in ACTIVATIONS if name in set(table.activation)):
         own, look = pd.DataFrame(found.loc[name]), style(name)
         left.plot(own.index, own.middle, marker="o", markersize=4, **look)
         left.plot(own.index, own.bound, "v", color=look["color"], markerfacecolor="none")
@@ -76,7 +65,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     found = quartiles(table, "n")
     last, texts = found.upper.xs(table.n.max(), level="n"), found.apply(as_text, axis=1)
     part = last.reindex(["elu"]).iloc[0] / last.reindex(["relu"]).iloc[0]
-    medians = "; ".join(f"{name} {'/'.join(texts[name])}" for name in ordered(falls.index) if name in NOT_SMOOTH)
+    medians = "; ".join(f"{name} {'/'.join(texts[name])}" for name in NOT_SMOOTH if name in falls)
     sizes = "/".join(map(str, sorted(set(table.n))))
     powered = f"like δ to the powers {listed(apart.filter(items=NOT_SMOOTH), '.2f')}; like n to the powers "
     powered += listed(falls.filter(items=NOT_SMOOTH), ".2f")

@@ -1,23 +1,9 @@
 """Networks, options and defaults of the limit study; nothing here loads what computes them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING
 
-from implicit_bias._utils.checks import (
-    InputError,
-    as_count,
-    as_positive,
-    as_probability,
-    as_seed,
-    context_bits,
-    one_of,
-)
-
-if TYPE_CHECKING:
-    from implicit_bias.studies.runner.experiment import Settings
+from implicit_bias._utils.checks import InputError, as_count, as_positive, as_probability, as_seed, context_bits, one_of
+from implicit_bias.studies.settings import Settings, product
 
 #: Networks by their value of --network.
 NETWORKS = {
@@ -97,8 +83,7 @@ class LimitConfig:
 
     def cells(self) -> list[Settings]:
         """The settings of every cell."""
-        lists = {"network", "train_size", "units", "seeds", "momentum"}
-        shared = {name: value for name, value in vars(self).items() if name not in lists}
-        places = product(self.network, self.train_size, self.units, self.seeds, self.momentum)
-        found = [dict(zip(PLACE, place, strict=True)) for place in places]
-        return [place | shared | {"descents": list(self.descents)} for place in found]
+        shared = vars(self) | {"descents": list(self.descents), "seed": self.seeds}
+        lists = {name: shared.pop(name) for name in PLACE}
+        shared.pop("seeds")
+        return [place | shared for place in product(**lists)]

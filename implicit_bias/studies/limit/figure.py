@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from implicit_bias.studies.limit.findings import CELL, Contrast, contrasts, ends
-from implicit_bias.studies.runner.drawing import COLOURS, panels, style, styled
+from implicit_bias.studies.runner.drawing import COLOURS, beside, panels, style, styled
 from implicit_bias.studies.runner.verdicts import where
 
 #: The model that each descent comes to, and its line.
@@ -129,17 +129,14 @@ def _end_figure(table: pd.DataFrame, title: str) -> Figure:
         grid[1, 0].set_ylabel("inconsistency (%)")
         for ax in grid.flat:
             ax.grid(axis="y", color="0.9", linewidth=0.6)
-        for row in grid:
-            row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure: Figure = grid[0, 0].figure
-    return figure
+        return beside(grid)
 
 
 def _contrast_figure(differences: list[Contrast], title: str) -> Figure:
     """A panel a contrast: the mean difference and its interval at every size, filled where that leaves 0 out."""
     found: dict[str, list[Contrast]] = {}
     for one in differences:
-        found.setdefault(one.claim, []).append(one)
+        found.setdefault(one.test.claim, []).append(one)
     sizes = sorted({(one.train_size, one.units) for each in found.values() for one in each})
     rows = -(-len(found) // ACROSS)
     with styled(8):

@@ -62,7 +62,6 @@ CONTRASTS: dict[str, tuple[Side, Side]] = {
 class Contrast:
     """A claim's difference at one size, over the momenta at which all seeds have both sides."""
 
-    claim: str
     train_size: int
     units: int
     momenta: tuple[float, ...]
@@ -100,7 +99,7 @@ def contrasts(table: pd.DataFrame) -> list[Contrast]:
         size: Any
         for size, part in pair.groupby(level=["train_size", "units"]):
             momenta = tuple(part.index.unique("momentum"))
-            found.append(Contrast(claim, size[0], size[1], momenta, _tested(claim, part)))
+            found.append(Contrast(size[0], size[1], momenta, _tested(claim, part)))
     return found
 
 
@@ -220,7 +219,8 @@ def _differences(last: pd.DataFrame) -> str:
     found: dict[str, dict[int, str]] = {}
     for one in contrasts(last):
         alone = len(one.momenta) == 1 < momenta[one.train_size, one.units]
-        found.setdefault(one.claim, {})[one.units] = _told(one) + (f" (momentum {one.momenta[0]:g})" if alone else "")
+        told = _told(one) + (f" (momentum {one.momenta[0]:g})" if alone else "")
+        found.setdefault(one.test.claim, {})[one.units] = told
     rows = [["claim", *(f"H = {units}" for units in sizes)]]
     rows += [[claim, *(own.get(units, "–") for units in sizes)] for claim, own in found.items()]
     return markdown(rows)

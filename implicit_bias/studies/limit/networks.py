@@ -1,6 +1,5 @@
 """The networks of the limit study: what training begins with, and what then descends to the limit."""
 
-import copy
 from collections.abc import Callable
 
 import torch
@@ -10,7 +9,7 @@ from tqdm import tqdm
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import FrozenReLUNetwork, GatedLinearNetwork, GatedNetwork, ReLUNetwork
-from implicit_bias.studies.runner.experiment import Settings
+from implicit_bias.studies.settings import Settings
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.optimisers import SGD
@@ -24,25 +23,23 @@ FROZEN_AFTERWARDS = ("relu", "deep-frozen-relu")
 def begun(settings: Settings, task: BinaryTask, draw: int = 0) -> GatedNetwork:
     """The network that training begins with; other draws have other weights, behind the same gates if fixed."""
     name, seed, units = settings["network"], settings["seed"], settings["units"]
+    of_draw = seed + 1000 * draw
     if name == "linear":
         return GatedLinearNetwork(HyperplaneGates(1, 1, seed).fit(task.X_pool), readout=False)
     if name.endswith("gln"):
         seeds = (seed, seed + 1) if name == "deep-gln" else (seed,)
         gates = [HyperplaneGates(units, settings["contexts"], s).fit(task.X_pool) for s in seeds]
-        return GatedLinearNetwork(gates, seed=_other(seed, draw) if draw else None)
+        return GatedLinearNetwork(gates, seed=of_draw if draw else None)
     widths = [2 * units] * (2 if name.startswith("deep") else 1)
-    drawn = ReLUNetwork(task.X_train.shape[1], widths, seed=_other(seed, draw))
+    drawn = ReLUNetwork(task.X_train.shape[1], widths, seed=of_draw)
     if name == "random-relu":
         return drawn.freeze()
     if name == "retrained-relu" or (name == "deep-frozen-relu" and draw):
-        first = ReLUNetwork(task.X_train.shape[1], widths, seed=seed)
-        return _behind(trained(first, settings, task).freeze(), drawn)
+        first, config = ReLUNetwork(task.X_train.shape[1], widths, seed=seed), SGD(momentum=settings["momentum"])
+        if train(first, task.X_train, task.y_train, config, seed=seed, every=config.steps).interrupted:
+            raise KeyboardInterrupt
+        return _behind(first.freeze(), drawn)
     return drawn
-
-
-def _other(seed: int, draw: int) -> int:
-    """The seed of the weights of a draw; the first has the cell's own."""
-    return seed + 1000 * draw
 
 
 @torch.no_grad()
@@ -50,22 +47,6 @@ def _behind(frozen: FrozenReLUNetwork, other: ReLUNetwork) -> FrozenReLUNetwork:
     for target, source in zip(frozen.layers, other.layers, strict=True):
         target.copy_(source)
     return frozen
-
-
-def trained(network: ReLUNetwork, settings: Settings, task: BinaryTask) -> ReLUNetwork:
-    """A copy after the published training."""
-    network = copy.deepcopy(network)
-    config = SGD(momentum=settings["momentum"])
-    if train(network, task.X_train, task.y_train, config, seed=settings["seed"], every=config.steps).interrupted:
-        raise KeyboardInterrupt
-    return network
-
-
-def descended(settings: Settings, network: GatedNetwork) -> GatedNetwork:
-    """The network that is driven to the limit, from the trained one."""
-    if settings["network"] not in FROZEN_AFTERWARDS or not isinstance(network, ReLUNetwork):
-        return network
-    return network.freeze()
 
 
 def driven(

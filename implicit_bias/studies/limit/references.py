@@ -47,7 +47,12 @@ def is_deep(network: GatedNetwork) -> bool:
 
 def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
     """Reference of a network's present gates; None if these cannot separate the samples."""
-    return (_bounded if is_deep(network) else _solved)(network, task)
+    if is_deep(network):
+        return _bounded(network, task)
+    if _has_contexts(network):
+        return _certified(margin_problem(network, task.X_train, task.y_train), task)
+    gates: ReLUGates = network.gates()
+    return _behind(gates.directions_.tobytes(), task)
 
 
 def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
@@ -60,13 +65,6 @@ def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
 def _has_contexts(network: GatedNetwork) -> bool:
     layer = network.one_layer()
     return layer is not None and layer.chosen
-
-
-def _solved(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    if _has_contexts(network):
-        return _certified(margin_problem(network, task.X_train, task.y_train), task)
-    gates: ReLUGates = network.gates()
-    return _behind(gates.directions_.tobytes(), task)
 
 
 @lru_cache(maxsize=1)
@@ -154,14 +152,13 @@ class Measurer:
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
         """Reference of fixed gates, computed once, or of gates that learn, computed again."""
-        if isinstance(network, ReLUNetwork) and not last and (is_deep(network) or self._is_large(network)):
-            return None
+        if isinstance(network, ReLUNetwork) and not last:
+            size = len(self.task.y_train) ** 2 * network.units[0]
+            if is_deep(network) or size > self.followed_up_to:
+                return None
         if isinstance(network, ReLUNetwork) or not self.asked:
             self.reference, self.asked = reference(network, self.task), True
         return self.reference
-
-    def _is_large(self, network: ReLUNetwork) -> bool:
-        return len(self.task.y_train) ** 2 * network.units[0] > self.followed_up_to
 
     @torch.no_grad()
     def scores(self, network: GatedNetwork) -> Array:

@@ -9,14 +9,15 @@ import pandas as pd
 
 from implicit_bias._utils.scaling import over_power
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.studies.limit.config import PLACE, LimitConfig
 from implicit_bias.studies.limit.figure import figures
 from implicit_bias.studies.limit.findings import ends, tables, verdicts
-from implicit_bias.studies.limit.networks import FROZEN_AFTERWARDS, begun, descended, driven
+from implicit_bias.studies.limit.networks import FROZEN_AFTERWARDS, begun, driven
 from implicit_bias.studies.limit.references import FROBENIUS, MEASURES, Measurer
 from implicit_bias.studies.runner.cells import binary_task
-from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.studies.runner.experiment import Experiment, Rows
+from implicit_bias.studies.settings import Settings
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
@@ -53,7 +54,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> None:
     """Append the rows of a draw; KeyboardInterrupt carries all that there are."""
     network, X, y = begun(settings, task, draw), task.X_train, task.y_train
-    measure, steps = Measurer(task), settings["max_steps"]
+    measure, steps, limit = Measurer(task), settings["max_steps"], settings["max_seconds"]
 
     def keep(label: str, table: Rows, end: str, network: GatedNetwork) -> None:
         """Complete the last row of a descent, and append all."""
@@ -71,25 +72,20 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
             keep("sgd", table, end, network)
         elif end == "interrupted":
             raise KeyboardInterrupt(*([found] if found else []))
-        before, network = network, descended(settings, network)
-        measure = measure if network is before else Measurer(task)
+        if settings["network"] in FROZEN_AFTERWARDS and isinstance(network, ReLUNetwork):
+            network, measure = network.freeze(), Measurer(task)
     if measure.inseparable(network):
         found.append({"draw": draw, "descent": "none", "end": "not separable"})
         return
     for label in [name for name in ("loss-scaled", "plain") if name in settings["descents"]]:
         one, margin = copy.deepcopy(network), measure.margin(network, settings["tolerance"])
-        config = _config(settings, label, steps, margin)
+        config: LossScaled | PlainDescent = PlainDescent(settings["lr"], max(1, steps), limit)
+        if label == "loss-scaled":
+            config = LossScaled(settings["tolerance"], max_steps=steps, max_seconds=limit, margin=margin)
         descent = driven(one, X, y, config, f"{settings['network']}, {label}", measure)
         table = [{str(name): float(row[name]) for name in row} for row in descent.table.to_dict("records")]
         keep(label, table, descent.end, one)
         steps = int(descent.table.step.iloc[-1])
-
-
-def _config(settings: Settings, label: str, steps: int, margin: float) -> LossScaled | PlainDescent:
-    limit = settings["max_seconds"]
-    if label == "plain":
-        return PlainDescent(settings["lr"], max(1, steps), limit)
-    return LossScaled(settings["tolerance"], max_steps=steps, max_seconds=limit, margin=margin)
 
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:

@@ -7,9 +7,9 @@ unit is silent, w = 0.
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.localization.drawing import LOCAL, NAMES, beside, sinusoid, whiskers
+from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
 from implicit_bias.studies.localization.networks import ONE, SATURATING, one_row, seconds, stayed
-from implicit_bias.studies.runner import COLOURS, Settings, Verdict, decide, panels, product, where
+from implicit_bias.studies.runner import COLOURS, Settings, Verdict, beside, decide, panels, product, where
 
 TITLE = "With and without biases"
 SOURCE = "nonlinear Gaussian process"

@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from implicit_bias.studies.localization.networks import N
 from implicit_bias.studies.runner import COLOURS, ribbon
@@ -45,10 +44,3 @@ def whiskers(ax: Axes, part: pd.DataFrame, places: list[float], **style: Any) ->
     """Medians of `spread` as dots at heights (one per row of `part`), with lines between the quartiles."""
     look: dict[str, Any] = {"fmt": style.pop("marker", "o"), "markersize": 4, "elinewidth": 1.2} | style
     ax.errorbar(part.ipr, places, xerr=[part.ipr - part.ipr_low, part.ipr_high - part.ipr], **look)
-
-
-def beside(axes: Any) -> Figure:
-    """The figure of some panels, with the legend of the first row's last one to its right."""
-    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure: Figure = axes[0, -1].figure
-    return figure

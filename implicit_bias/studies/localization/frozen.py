@@ -17,10 +17,10 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.gated_flow import gradient_flow, ipr
 from implicit_bias.extensions.gated_flow.online import OnlineTraining
 from implicit_bias.features import GatedFeatures
-from implicit_bias.studies.localization.drawing import LOCAL, beside, curve
+from implicit_bias.studies.localization.drawing import LOCAL, curve
 from implicit_bias.studies.localization.flips import placed
 from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, beside, decide, panels, where
 
 TITLE = "Gated linear networks with the gates of a ReLU network"
 SOURCE = "gated linear networks"
@@ -120,7 +120,7 @@ def draw(table: pd.DataFrame) -> Figure:
             ax.set_xscale("log")
     axes[0, 0].set_ylabel("IPR at the end")
     axes[1, 0].set_ylabel("‖w − w(end)‖ / ‖w(end)‖")
-    return beside(axes)
+    return beside(axes[:1])
 
 
 def _way(part: pd.DataFrame) -> tuple[str, float]:

@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import SinglePulse
-from implicit_bias.studies.localization.drawing import LOCAL, NAMES, beside, sinusoid, whiskers
+from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
 from implicit_bias.studies.localization.networks import ONE, SATURATING, N, one_row, seconds, stayed
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, beside, decide, panels, product
 
 TITLE = "Single pulses"
 SOURCE = "single pulses"

@@ -19,9 +19,9 @@ from implicit_bias.extensions.galu.closed_form import least_squares
 from implicit_bias.extensions.galu.filters import search_gates
 from implicit_bias.extensions.gated_flow import Moments, OrbitMoments, RingProcess
 from implicit_bias.features import GatedFeatures
-from implicit_bias.studies.localization.drawing import beside
 from implicit_bias.studies.localization.networks import COMMON, process_of
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, log_ticks, panels, product, where
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
+from implicit_bias.studies.runner.drawing import beside, log_ticks
 
 TITLE = "Gates that tile against gates that overlap"
 SOURCE = "after equation (16), and (18)"

@@ -4,9 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-import pandas as pd
-from matplotlib.figure import Figure
-
 from implicit_bias._utils.checks import InputError
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.studies.paper import plan
@@ -15,7 +12,8 @@ from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Config, Study
 from implicit_bias.studies.paper.study import COMPARISONS
 from implicit_bias.studies.paper.verdicts import verdicts
 from implicit_bias.studies.runner.cells import binary_task
-from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings, product
+from implicit_bias.studies.runner.experiment import Experiment, Rows
+from implicit_bias.studies.settings import Settings, product
 
 __all__ = ["EXPERIMENT", "STUDIES", "cells", "comparison", "grid", "reproduction", "verdicts"]
 NAME = "cells"
@@ -56,10 +54,9 @@ def cells(study: Study, config: Config) -> list[Settings]:
     for name, reason in study.fixed.items():
         if getattr(config, name) != study.default(name):
             raise InputError(reason)
-    values = vars(config) | {"study": study.name}
-    lists = {name: values.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": values.pop("seeds")}
-    about = {name: values.pop(name) for name in ("study", "dataset")}
-    found = [about | cell | values for cell in product(**lists)]
+    options = dict(vars(config))
+    lists = {name: options.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": options.pop("seeds")}
+    found = [{"study": study.name, "dataset": config.dataset} | cell | options for cell in product(**lists)]
     for cell in found:
         COMPARISONS[study.name].gates(cell).check()
     return found
@@ -91,11 +88,7 @@ def grid(
     return found
 
 
-def draw(table: pd.DataFrame) -> dict[str, Figure]:
-    """Return all figures that the table has cells of, by the names of their files."""
-    return paper_figures(table, tuple(plan.FIGURES))
-
-
+draw = partial(paper_figures, numbers=tuple(plan.FIGURES))
 EXPERIMENT = Experiment.of(__name__)
 
 

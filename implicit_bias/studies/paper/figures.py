@@ -121,7 +121,7 @@ def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figu
             else:
                 errors = cells[cells.model == layout.study.reference].error
                 ends = (errors.min(), errors.max()) if len(errors) else (0.0, 0.0)
-                _scatter(ax, cells, layout.study.reference, layout.models, panel.kind, 3)
+                _scatter(ax, cells, layout.study.reference, panel.kind, 3, layout.models)
                 _guide(ax, panel.kind, ends, color="0.6", linewidth=1, zorder=0)
             told = ", ".join(f"{value} {name}" for name, value in panel.where.items())
             ax.set_title(", ".join(filter(None, [f"{panel.letter}  {TITLES[version]}", label, told])))
@@ -134,10 +134,12 @@ def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figu
     return drawing
 
 
-def _scatter(ax: Axes, table: pd.DataFrame, reference: str, models: Iterable[str], column: str, size: float) -> None:
+def _scatter(
+    ax: Axes, table: pd.DataFrame, reference: str, column: str, size: float, models: Iterable[str] | None = None
+) -> None:
     """A column of each model over the reference's error, in percent: a point for each cell with both."""
     own = table[table.model == reference].set_index(KEYS)["error"]
-    for model in models:
+    for model in table[table.model != reference].model.unique() if models is None else models:
         other = table[table.model == model].set_index(KEYS)[column]
         points = 100 * pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
         ax.plot(points.own, points.other, linestyle="none", markersize=size, alpha=0.8, **style(model))
@@ -228,7 +230,6 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
     """Means over seeds of every model against the width, a line a momentum."""
     widths = sorted(table[layout.width].unique())
-    position = {width: float(i) for i, width in enumerate(widths)}
     for level, model in enumerate(table.model.unique()):
         if quantity == "inconsistency" and model == layout.study.reference:
             continue
@@ -237,16 +238,15 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> N
                 continue
             groups = where(table, model=model, momentum=momentum).groupby(layout.width)[quantity]
             found = groups.count()
-            x = np.array([position[width] for width in found.index])
+            x = np.array([float(widths.index(width)) for width in found.index])
             _means(ax, groups, x, model, DASHES.get(momentum, ":"), thin=True)
             none = x[(found == 0).to_numpy()]
             height, colour = np.full_like(none, 0.04 * level), style(model)["color"]
             (crosses,) = ax.plot(none, height, "x", color=colour, clip_on=False, transform=ax.get_xaxis_transform())
             crosses.set_in_layout(False)
     step = 1 if len(widths) < 8 else 3
-    labels = [str(width) for width in widths]
-    if layout.width == "contexts":
-        labels = [f"$2^{{{int(width).bit_length() - 1}}}$" for width in widths]
+    powers = layout.width == "contexts"
+    labels = [f"$2^{{{int(width).bit_length() - 1}}}$" if powers else str(width) for width in widths]
     ax.set_xticks(range(0, len(widths), step), labels[::step])
 
 
@@ -254,8 +254,8 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
     handles = [Line2D([], [], markersize=4, linewidth=1, **style(model)) for model in table.model.unique()]
     if table.momentum.nunique() > 1:
         for momentum in sorted(table.momentum.unique()):
-            line: Any = DASHES.get(momentum, ":")
-            handles.append(Line2D([], [], color="0.4", linestyle=line, linewidth=1, label=f"momentum {momentum:g}"))
+            line: dict[str, Any] = {"linestyle": DASHES.get(momentum, ":"), "label": f"momentum {momentum:g}"}
+            handles.append(Line2D([], [], color="0.4", linewidth=1, **line))
     if table.status.str.startswith("NOT_SEPARABLE").any():
         hollow = {"marker": "o", "markerfacecolor": "white", "label": "some seeds not separable"}
         for sign in (hollow, {"marker": "x", "label": "no seed separable"}):
@@ -266,22 +266,18 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
 
 def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
     """The inconsistency of every model with the reference over its error, and what chance would give."""
-    _scatter(ax, table, reference, _others(table, reference), "inconsistency", 5)
+    _scatter(ax, table, reference, "inconsistency", 5)
     own = table[table.model == reference].error
     ends = (0.0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0))
     _guide(ax, "inconsistency", ends, color="black", linestyle="-.", linewidth=0.8, label="chance")
     ax.set_ylim(bottom=0)
 
 
-def _others(table: pd.DataFrame, reference: str) -> list[str]:
-    return [model for model in table["model"].unique() if model != reference]
-
-
 def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
     """The figure of a study's table, `comparison`; of both versions' tables also `comparison_published`.
 
-    Three panels: error against error, inconsistency against error, and error against units, or contexts if there are
-    more of these.
+    Three panels: error against error, inconsistency against error, and mean error against units, or contexts if there
+    are more of these, with bars of one standard deviation over cells.
     """
     width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
     figures = {}
@@ -289,27 +285,22 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
         published = ", published faults" if version == "published" else ""
         axes = panels(f"{study.title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
         errors, inconsistencies, widths = axes[0]
-        _scatter(errors, part, study.reference, _others(part, study.reference), "error", 5)
+        _scatter(errors, part, study.reference, "error", 5)
         ends = (float(np.nan_to_num(part.error.min())), float(np.nan_to_num(part.error.max())))
         _guide(errors, "error", ends, color="0.7", linewidth=0.8, zorder=0)
         errors.set_title("Error against error")
         _against_chance(inconsistencies, part, study.reference)
         inconsistencies.set(title="Inconsistency against error", ylabel=f"inconsistency with {study.reference} (%)")
-        _error_against_width(widths, part, width)
+        for model in part.model.unique():
+            stats = (100 * part[part.model == model].set_index(width).error).groupby(width).agg(["mean", "std"])
+            stats = stats.dropna(subset=["mean"]).fillna(0.0)
+            look: dict[str, Any] = {"markersize": 4, "linewidth": 1, "capsize": 2} | style(model)
+            widths.errorbar(stats.index, stats["mean"], yerr=stats["std"], **look)
+        log_ticks(widths, part[width], base=2)
+        widths.margins(x=0.1)
+        widths.set(xlabel=width, ylabel=LABELS["error"], title=f"Error against {width}")
         figures[f"comparison_{version}" if number else "comparison"] = finished(axes, below=6)
     return figures
-
-
-def _error_against_width(ax: Axes, table: pd.DataFrame, width: str) -> None:
-    """Mean error of every model over `width` ('units' or 'contexts'); bars are one standard deviation over cells."""
-    for model in table["model"].unique():
-        errors = 100 * table[table.model == model].set_index(width)["error"]
-        stats = errors.groupby(width).agg(["mean", "std"]).dropna(subset=["mean"])
-        spread = stats["std"].fillna(0.0)
-        ax.errorbar(stats.index, stats["mean"], yerr=spread, markersize=4, linewidth=1, capsize=2, **style(model))
-    log_ticks(ax, table[width], base=2)
-    ax.margins(x=0.1)
-    ax.set(xlabel=width, ylabel=LABELS["error"], title=f"Error against {width}")
 
 
 def intervals(table: pd.DataFrame) -> list[tuple[MeanTest, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from implicit_bias._utils.checks import one_of
 from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Study
 
 #: The published grid.
@@ -156,9 +155,3 @@ FIGURES: dict[str, PaperFigure | OwnFigure | ClaimsFigure] = {
     "shallow": OwnFigure("Shallow GLNs", (SHALLOW,), _BOTH, "contexts"),
     "spreads": ClaimsFigure("The claims over draws of data, gates, weights and batches", SPREADS),
 }
-
-
-def chosen(*figures: str) -> tuple[str, ...]:
-    """The figures that names, or 'all', stand for, in their order."""
-    names = [one_of(figure, [*FIGURES, "all"], "figure") for figure in figures]
-    return tuple(figure for figure in FIGURES if figure in names or "all" in names)

@@ -11,7 +11,7 @@ import jinja2
 from implicit_bias.studies.paper.figures import names
 from implicit_bias.studies.paper.summary import summarise
 from implicit_bias.studies.runner.results import ResultTable
-from implicit_bias.studies.runner.verdicts import Verdict, markdown
+from implicit_bias.studies.runner.verdicts import Verdict
 
 #: Columns that a row of the report's last table stands for.
 SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "split", "momentum", "version", "model")
@@ -59,12 +59,6 @@ def panel_rows(verdicts: Sequence[Verdict]) -> list[tuple[str, str, list[str]]]:
         for panel in panels[-1:] if re.search(r", \w+=\d+$", text) else panels:
             shown[panel].append(f"{text}: {verdict.outcome}, {verdict.found}")
     return [(panel, said, shown[panel]) for panel, said in PANELS.items()]
-
-
-def panels_table(verdicts: Sequence[Verdict]) -> str:
-    """`panel_rows` as a table, with what the paper's text says in our words."""
-    rows = [(panel, said, "<br>".join(shown)) for panel, said, shown in panel_rows(verdicts)]
-    return markdown([("panel", "the paper", "ours"), *rows])
 
 
 def report_page(found: ResultTable, contents: dict[str, bytes]) -> bytes:

@@ -31,7 +31,8 @@ from implicit_bias.studies.paper.published import (
     published_svm_gln,
     published_svm_l2,
 )
-from implicit_bias.studies.runner.experiment import Rows, Settings
+from implicit_bias.studies.runner.experiment import Rows
+from implicit_bias.studies.settings import Settings
 from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 

@@ -16,9 +16,10 @@ All other work is shared:
 The modules of most figures need only what this package exports.
 """
 
-from implicit_bias.studies.runner.drawing import COLOURS, band, finished, log_ticks, panels, ribbon
-from implicit_bias.studies.runner.experiment import Rows, Settings, product
+from implicit_bias.studies.runner.drawing import COLOURS, band, beside, finished, log_ticks, panels, ribbon
+from implicit_bias.studies.runner.experiment import Rows
 from implicit_bias.studies.runner.verdicts import Verdict, decide, named, span, where
+from implicit_bias.studies.settings import Settings, product
 
-__all__ = ["COLOURS", "Rows", "Settings", "Verdict", "band", "decide"]
+__all__ = ["COLOURS", "Rows", "Settings", "Verdict", "band", "beside", "decide"]
 __all__ += ["finished", "log_ticks", "named", "panels", "product", "ribbon", "span", "where"]

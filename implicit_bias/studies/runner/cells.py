@@ -8,7 +8,8 @@ from typing import Any
 
 from implicit_bias.datasets import BinaryTask, divided, load_signs
 from implicit_bias.datasets.images import ImageClasses, load_classes
-from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.studies.runner.experiment import Experiment, Rows
+from implicit_bias.studies.settings import Settings
 
 #: Splits of the data: as published, by a seed of 1, or by the seed of the cell.
 SPLITS = ("published", "own")

@@ -108,6 +108,14 @@ def finished(axes: Any, below: int = 0) -> Figure:
     return figure
 
 
+def beside(axes: Any) -> Figure:
+    """The figure of some panels, with the legend of each row's last one to its right."""
+    for row in axes:
+        row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure: Figure = axes[0, 0].figure
+    return figure
+
+
 def pictures(figure: Figure, name: str) -> dict[str, bytes]:
     """A figure as the contents of `name`.png (200 dots per inch) and `name`.pdf."""
     contents = {}

@@ -83,7 +83,7 @@ def local(jobs: int = 1, scheduler: str | None = None, *, attempts: int = ATTEMP
                 losses = 0 if done else losses + 1
                 if losses == attempts:
                     raise InputError(
-                        f"a worker process was lost {attempts} times in a row (killed, or out of memory); "
+                        f"a worker process was lost {losses} times in a row (killed, or out of memory); "
                         "finished cells are stored: run again, with fewer --jobs"
                     ) from None
             left = [cell for i, cell in enumerate(left) if i not in done]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -13,10 +12,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.studies.runner.drawing import styled
 from implicit_bias.studies.runner.verdicts import Verdict
+from implicit_bias.studies.settings import Settings
 
-#: Settings of a cell: names and plain JSON values (numbers, words, true, false or none), the seed included. A list is a
-#: loop within one cell, which costs less than a cell for each value; every row then has its own value.
-Settings = dict[str, Any]
 #: Rows of a cell: tidy, without the settings, which the table puts first.
 Rows = list[dict[str, Any]]
 
@@ -90,12 +87,3 @@ class Experiment:
     def place(self, settings: Settings) -> Settings:
         """Return the settings that name the cell."""
         return {name: settings[name] for name in self.coordinates or settings}
-
-
-def product(**lists: Iterable[Any]) -> list[Settings]:
-    """Return the settings of every combination, the last list innermost.
-
-    >>> product(units=(4, 8), seed=(1,))
-    [{'units': 4, 'seed': 1}, {'units': 8, 'seed': 1}]
-    """
-    return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]

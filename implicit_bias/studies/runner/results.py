@@ -19,9 +19,10 @@ from implicit_bias._utils.files import write_atomically
 from implicit_bias.studies.collection import Collection
 from implicit_bias.studies.runner.cells import Cell, Result, cells_of
 from implicit_bias.studies.runner.drawing import pictures
-from implicit_bias.studies.runner.experiment import Experiment, Settings
+from implicit_bias.studies.runner.experiment import Experiment
 from implicit_bias.studies.runner.run import MACHINES, Run
 from implicit_bias.studies.runner.verdicts import Verdict, as_markdown, outcome
+from implicit_bias.studies.settings import Settings
 
 #: File of a folder that records where, when and how its results were computed.
 RECORD = "record.json"

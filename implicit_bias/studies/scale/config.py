@@ -1,15 +1,10 @@
 """Grid of the study of all sizes; nothing here loads what computes it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from implicit_bias._utils.checks import InputError, as_positive
-
-if TYPE_CHECKING:
-    from implicit_bias.studies.runner.experiment import Settings
+from implicit_bias.studies.settings import Settings, product
 
 #: Networks that are trained, by their names in the limit study.
 NETWORKS = {
@@ -47,9 +42,8 @@ def grid(quick: bool = False, max_seconds: float = MAX_SECONDS) -> list[Settings
     >>> len(grid()), len(grid(quick=True))
     (540, 54)
     """
-    lists = QUICK if quick else GRID
     more = FIXED | {"max_seconds": as_positive(max_seconds, "max_seconds")}
-    return [dict(zip(lists, values, strict=True)) | more for values in product(*lists.values())]
+    return [cell | more for cell in product(**QUICK if quick else GRID)]
 
 
 def chosen(cells: Sequence[Settings], wanted: Mapping[str, Sequence[Any]]) -> list[Settings]:

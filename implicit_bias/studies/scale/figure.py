@@ -1,6 +1,5 @@
 """The figures of all sizes: error, inconsistency and ratio against the number of training samples."""
 
-from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
@@ -9,40 +8,38 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from implicit_bias.studies.runner.drawing import DATASETS, log_ticks, panels, style, trend
+from implicit_bias.studies.runner.drawing import DATASETS, beside, log_ticks, panels, style, trend
 from implicit_bias.studies.runner.verdicts import where
 from implicit_bias.studies.scale.config import MODELS
 
 #: Labels of the lines of a panel, with network, descent and model, and whose style they have.
-Lines = Mapping[str, tuple[str, str, str, str]]
+Lines = dict[str, tuple[str, str, str, str]]
 GLN, RELU, FROZEN = MODELS
+#: The networks' own lines.
+GLN_ENDS: Lines = {
+    "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
+    "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
+}
+RELU_ENDS: Lines = {
+    "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
+    "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
+    "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
+}
 #: The rows of panels: a column of the table, and the label of its axis.
 QUANTITIES = {"error": "error (%)", "inconsistency": "inconsistency (%)", "ratio": "ratio to the optimum"}
 #: The lines of each, in the figures for GLNs and in those for ReLU networks.
 FIGURES: dict[str, dict[str, Lines]] = {
     "scale_gln": {
-        "error": {
-            "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
-            "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
-            **{model: (GLN, "sgd", model, model) for model in ("SVM-GLN", "SVM-Fro", "SVM-L2")},
-        },
+        "error": GLN_ENDS | {model: (GLN, "sgd", model, model) for model in ("SVM-GLN", "SVM-Fro", "SVM-L2")},
         "inconsistency": {
             "SGD and SVM-GLN": (GLN, "sgd", "SVM-GLN", "SVM-GLN"),
             "driven on and SVM-GLN": (GLN, "limit", "SVM-GLN", "limit"),
             **{f"SGD and {model}": (GLN, "sgd", model, model) for model in ("SVM-Fro", "SVM-L2")},
         },
-        "ratio": {
-            "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
-            "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
-        },
+        "ratio": GLN_ENDS,
     },
     "scale_relu": {
-        "error": {
-            "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
-            "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
-            "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
-            **{model: (RELU, "sgd", model, model) for model in ("SVM-LC", "SVM-RC", "SVM-HL")},
-        },
+        "error": RELU_ENDS | {model: (RELU, "sgd", model, model) for model in ("SVM-LC", "SVM-RC", "SVM-HL")},
         "inconsistency": {
             "GD-ReLU and SVM-LC": (RELU, "sgd", "SVM-LC", "SVM-LC"),
             "driven on and SVM-LC": (RELU, "limit", "SVM-LC", "limit"),
@@ -50,12 +47,7 @@ FIGURES: dict[str, dict[str, Lines]] = {
             "driven on and SVM-LC, frozen": (FROZEN, "limit", "SVM-LC", "limit of GD-FReLU"),
             **{f"GD-ReLU and {model}": (RELU, "sgd", model, model) for model in ("SVM-RC", "SVM-HL")},
         },
-        "ratio": {
-            "GD-ReLU, SGD": (RELU, "sgd", "GD-ReLU", "GD-ReLU"),
-            "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
-            "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
-            "GD-FReLU, driven on": (FROZEN, "limit", "GD-FReLU", "limit of GD-FReLU"),
-        },
+        "ratio": RELU_ENDS | {"GD-FReLU, driven on": (FROZEN, "limit", "GD-FReLU", "limit of GD-FReLU")},
     },
 }
 #: Inches beside the panels.
@@ -85,9 +77,7 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
             column[-1].set_xlabel("training samples $n$, thousands")
         for ax, quantity in zip(axes[:, 0], rows, strict=True):
             ax.set_ylabel(QUANTITIES[quantity])
-        for row in axes:
-            row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        drawn[f"{name}_{dataset}"] = axes[0, 0].figure
+        drawn[f"{name}_{dataset}"] = beside(axes)
     return drawn
 
 

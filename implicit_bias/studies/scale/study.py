@@ -19,10 +19,11 @@ from implicit_bias.studies.limit.networks import begun, driven
 from implicit_bias.studies.limit.references import margin_problem
 from implicit_bias.studies.paper.study import Solved, Trained, comparison_rows, solved, trained
 from implicit_bias.studies.runner.cells import binary_task
-from implicit_bias.studies.runner.experiment import Experiment, Rows, Settings
+from implicit_bias.studies.runner.experiment import Experiment, Rows
 from implicit_bias.studies.scale.config import GRID, MODELS, grid
 from implicit_bias.studies.scale.figure import figures
 from implicit_bias.studies.scale.findings import tables, verdicts
+from implicit_bias.studies.settings import Settings
 from implicit_bias.training.iterations import LossScaled
 
 __all__ = ["EXPERIMENT", "cost", "grid", "rows", "tables", "verdicts"]

@@ -89,11 +89,11 @@ def test_tangents_are_above_the_cost_and_chords_below_it_in_their_box_only(layer
             T = cost.sums(s)
             if np.clip(T, least, most).tolist() == T.tolist():
                 assert alpha + slopes @ s <= value(s) * (1 + 1e-14)
-            by_block, by_unit = box.missed(s)
+            by_block, by_unit = box.chord_gaps(s)
             assert by_block.sum() + by_unit.sum() == pytest.approx(value(s) - alpha - slopes @ s, abs=1e-9)
-        missed = [s for s in rng.uniform(low, high, size=(20, k)) if max(map(np.max, box.missed(s))) > 1e-9]
+        missed = [s for s in rng.uniform(low, high, size=(20, k)) if max(map(np.max, box.chord_gaps(s))) > 1e-9]
         if missed:
-            box = box.halves(missed[0])[rng.integers(2)]
+            box = box.split(missed[0])[rng.integers(2)]
     for s, other in rng.exponential(size=(50, 2, k)):
         assert value(s) + cost.tangent(s) @ (other - s) >= value(other) * (1 - 1e-12)
 

@@ -19,11 +19,11 @@ from implicit_bias import (
 )
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.extensions.best_networks import activation_patterns, best_network, svm_relu
-from implicit_bias.extensions.best_networks.relu.elliptope import SignBound, relaxed
-from implicit_bias.extensions.best_networks.relu.network import basic, bound_of, units_of
-from implicit_bias.extensions.best_networks.relu.pricing import pull
-from implicit_bias.extensions.best_networks.relu.problem import patterned
-from implicit_bias.extensions.best_networks.relu.tree import grown, planned
+from implicit_bias.extensions.best_networks.relu.branch_and_bound import branch_and_bound, fit_affine_rule
+from implicit_bias.extensions.best_networks.relu.dual_norm import bound_dual_norm
+from implicit_bias.extensions.best_networks.relu.network import basic_solution, bound_of, units_of
+from implicit_bias.extensions.best_networks.relu.problem import cone_problem
+from implicit_bias.extensions.best_networks.relu.relaxation import SignBound, solve_relaxation
 from implicit_bias.solvers.native.cones import ConeKernels, solve_in_cones
 from implicit_bias.studies.best import COLLECTION, planar
 from tests.studies.pages import page_of, told
@@ -138,7 +138,7 @@ def test_units_in_cones_are_those_of_another_solver(n, d, zero, C):
         # Nothing separates a sample that is zero.
         assert not found.weights.any()
         return
-    known = solve(patterned(X, y, patterns, signs, C=C), "CLARABEL")
+    known = solve(cone_problem(X, y, patterns, signs, C=C), "CLARABEL")
     assert known.gap < 1e-4
     norms = np.linalg.norm(found.weights, axis=1).sum()
     margins = y * (np.maximum(X @ found.weights.T, 0.0) @ signs)
@@ -222,7 +222,7 @@ def test_no_network_is_below_the_lower_bound_and_no_dual_above_the_upper_one(d):
         found += norm < np.inf
         assert norm >= best.lower_bound
         dual = rng.exponential(size=len(y)) * (rng.random(len(y)) < 0.5)
-        assert dual.sum() <= best.objective * pull(X, y, dual).bound
+        assert dual.sum() <= best.objective * bound_dual_norm(X, y, dual).bound
     assert found > 50
 
 
@@ -242,7 +242,7 @@ def test_a_soft_margin_is_that_of_all_patterns(n, d, C):
     assert best.network.norm() ** 2 / 2 + C * slack.sum() == pytest.approx(best.objective, rel=1e-9)
 
 
-def test_a_price_beyond_all_duals_is_the_hard_margin_and_a_small_one_has_no_units():
+def test_a_slack_weight_above_all_duals_is_the_hard_margin_and_a_small_one_has_no_units():
     X, y = task(12, 3)
     hard = best_network(X, y)
     assert best_network(X, y, C=2 * hard.dual.max()).objective == pytest.approx(hard.objective, rel=3e-6)
@@ -255,8 +255,8 @@ def test_a_price_beyond_all_duals_is_the_hard_margin_and_a_small_one_has_no_unit
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_labels_in_conflict_are_certified_at_any_price(seed):
-    """At which a λ that is divided by its pull would lose a share of C Σξ, thousands of times the norm."""
+def test_labels_in_conflict_are_certified_for_a_large_slack_weight(seed):
+    """At which a λ that is divided by its dual norm would lose a share of C Σξ, thousands of times the norm."""
     X, y = task(15, 3, seed)
     X, y = np.vstack([X, X[:2]]), np.append(y, -y[:2])
     best = best_network(X, y, C=1e4)
@@ -294,46 +294,47 @@ def test_more_patterns_never_raise_the_optimum_and_without_cones_all_are_a_lower
 
 
 @pytest.mark.parametrize("d", [2, 3, 6])
-def test_pulls_are_bounded_alike_by_a_list_and_by_a_tree_and_found(d):
+def test_dual_norms_are_bounded_alike_by_enumeration_and_by_branch_and_bound_and_attained(d):
     rng = np.random.default_rng(d)
     X, y, dual = rng.normal(size=(14, d)), rng.choice([-1.0, 1.0], 14), rng.exponential(size=14)
-    whole = pull(X, y, dual, nodes=50_000)
+    whole = bound_dual_norm(X, y, dual, nodes=50_000)
     units = rng.normal(size=(100_000, d))
     seen = np.abs(np.maximum(units @ X.T, 0) @ (y * dual)) / np.linalg.norm(units, axis=1)
     assert whole.complete
     assert np.abs(whole.values).max() == pytest.approx(whole.bound, rel=1e-8)
     assert seen.max() <= whole.bound
-    for most in (0, 20_000):
-        assert pull(X, y, dual, nodes=50_000, most=most).bound == pytest.approx(whole.bound, rel=1e-8)
-        assert pull(X, y, dual, nodes=1, most=most).bound >= whole.bound * (1 - 1e-8)
+    for limit in (0, 20_000):
+        fine, rough = (bound_dual_norm(X, y, dual, nodes=m, max_enumerated=limit).bound for m in (50_000, 1))
+        assert fine == pytest.approx(whole.bound, rel=1e-8)
+        assert rough >= whole.bound * (1 - 1e-8)
 
 
 @pytest.mark.parametrize("seed", [95, 122])
 @pytest.mark.parametrize("accuracy", [0.3, 1.0])
-def test_subsets_that_need_no_following_are_bounded_too(seed, accuracy):
+def test_subsets_whose_t_needs_no_refinement_are_bounded_too(seed, accuracy):
     """Ascents miss the best unit, which an accuracy this rough does not look for: the bound must hold for it."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(int(random.integers(4, 10)), 2))
     y = np.where(random.random(len(X)) < 0.5, 1.0, -1.0)
     dual, angles = random.random(len(X)), np.linspace(0, 2 * np.pi, 4001)
-    found = pull(X, y, dual, accuracy=accuracy, most=0, starts=0, guesses=0)
-    pulls = abs(np.maximum(np.stack([np.cos(angles), np.sin(angles)], 1) @ X.T, 0.0) @ (dual * y)).max()
-    assert abs(found.values).max() < 0.999 * pulls <= found.bound
+    found = bound_dual_norm(X, y, dual, accuracy=accuracy, max_enumerated=0, starts=0, draws=0)
+    largest = abs(np.maximum(np.stack([np.cos(angles), np.sin(angles)], 1) @ X.T, 0.0) @ (dual * y)).max()
+    assert abs(found.values).max() < 0.999 * largest <= found.bound
 
 
-def test_the_plan_bounds_pulls_of_samples_with_a_part_in_common_more_closely():
-    """Its bounds are never worse, and at most nine tenths of those without a plan in most draws."""
+def test_the_affine_rule_tightens_the_bound_for_classes_with_a_common_part():
+    """Its bounds are never worse, and at most nine tenths of those without a rule in most draws."""
     ratios = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X, y, dual = rng.normal(size=(40, 20)) + 3, rng.choice([-1.0, 1.0], 40), rng.exponential(size=40)
-        whole = pull(X, y, dual, nodes=2000)
+        whole = bound_dual_norm(X, y, dual, nodes=2000)
         assert whole.complete
-        assert whole.bound * (1 - 1e-8) <= pull(X, y, dual, nodes=1).bound
+        assert whole.bound * (1 - 1e-8) <= bound_dual_norm(X, y, dual, nodes=1).bound
         A, B = (dual[y == sign, None] * X[y == sign] for sign in (1.0, -1.0))
-        plan, _ = planned(A, B, 0, rng)
-        with_plan, without = (grown(A, B, P, 0.0, 1)[1] for P in (plan, np.zeros_like(plan)))
-        ratios.append(with_plan / without)
+        rule, _ = fit_affine_rule(A, B, 0, rng)
+        with_rule, without = (branch_and_bound(A, B, P, 0.0, 1)[1] for P in (rule, np.zeros_like(rule)))
+        ratios.append(with_rule / without)
     assert max(ratios) <= 1 + 1e-12
     assert np.median(ratios) < 0.9
 
@@ -348,7 +349,7 @@ def test_the_relaxation_bounds_all_signs_and_its_two_sides_meet(m, r):
     rng = np.random.default_rng(m)
     rows = rng.normal(size=(m + 1, r))
     Q = rows @ rows.T
-    d, X = relaxed(Q, 1e-9)
+    d, X = solve_relaxation(Q, 1e-9)
     assert np.linalg.eigvalsh(np.diag(d) - Q).min() > 0
     assert np.linalg.eigvalsh(X).min() > 0
     assert X.diagonal() == pytest.approx(np.ones(m + 1), abs=1e-6)
@@ -368,12 +369,12 @@ def test_signs_are_bounded_for_any_d_also_where_it_is_too_small(size, factor):
     rng = np.random.default_rng(1)
     F = size * np.vstack([rng.normal(size=(5, 3)), np.zeros((1, 3))])
     F[1] = F[0]
-    bound = SignBound(F, factor * relaxed(F @ F.T, 1e-9)[0])
+    bound = SignBound(F, factor * solve_relaxation(F @ F.T, 1e-9)[0])
     for f in size * rng.normal(size=(5, 3)):
         assert largest_sum(f, F) <= bound(f[None])[0] < np.inf
 
 
-def test_images_are_certified_by_the_tree_and_bounded_where_a_limit_came_first():
+def test_images_are_certified_by_branch_and_bound_and_bounded_where_a_limit_came_first():
     data = load_binary("digits", train_size=24)
     best = best_network(data.X_train, data.y_train)
     assert best.end == "certified"
@@ -388,7 +389,7 @@ def test_an_answer_with_a_gap_has_as_few_units_as_a_certified_one():
     data = load_binary("digits", train_size=40)
     best = best_network(data.X_train, data.y_train, max_rounds=2, nodes=50)
     assert best.gap > 0.03
-    fewer = basic(*units_of(best.network), data.X_train, data.y_train)[0]
+    fewer = basic_solution(*units_of(best.network), data.X_train, data.y_train)[0]
     assert len(fewer) == best.network.units[0]
 
 
@@ -452,7 +453,7 @@ def test_many_cones_are_not_for_arithmetic_of_many_digits():
 
 
 @pytest.mark.parametrize("X", [np.ones((2, 2)), np.zeros((2, 2))], ids=["equal samples", "zeros"])
-def test_samples_of_both_labels_where_no_unit_pulls(X):
+def test_samples_of_both_labels_where_all_dual_correlations_vanish(X):
     soft = best_network(X, [1, -1], C=1.0)
     assert (soft.end, soft.objective, soft.lower_bound) == ("certified", pytest.approx(2), pytest.approx(2))
     assert best_network(X, [1, -1]).end == "not separated"
@@ -469,8 +470,8 @@ def test_units_of_measure_change_nothing_but_the_units_of_the_answer(factor, C):
     hidden, readout = (layer.detach().numpy() for layer in scaled.network.layers)
     margins = y * (np.maximum(factor * X @ hidden.T, 0.0) @ readout[0])
     assert margins == pytest.approx(scaled.margins, abs=1e-9)
-    pulls = np.maximum(rng.normal(size=(100, 3)) @ (factor * X).T, 0.0) @ (scaled.dual * y)
-    assert np.isfinite(pulls).all()
+    values = np.maximum(rng.normal(size=(100, 3)) @ (factor * X).T, 0.0) @ (scaled.dual * y)
+    assert np.isfinite(values).all()
     assert scaled.dual.max() <= C / factor
 
 
@@ -478,8 +479,8 @@ def test_units_of_measure_change_nothing_but_the_units_of_the_answer(factor, C):
 @pytest.mark.parametrize("other", [0.0, 1e-170])
 def test_a_class_next_to_zero_leaves_no_bound_unproved(other):
     X = np.vstack([np.random.default_rng(1).normal(size=(10, 6)), np.full((1, 6), other)])
-    found = pull(X, np.append(np.ones(10), -1.0), np.ones(11), nodes=1)
-    alone = pull(X[:10], np.ones(10), np.ones(10), nodes=1)
+    found = bound_dual_norm(X, np.append(np.ones(10), -1.0), np.ones(11), nodes=1)
+    alone = bound_dual_norm(X[:10], np.ones(10), np.ones(10), nodes=1)
     assert found.bound == pytest.approx(alone.bound)
     assert found.bound >= max(np.linalg.norm(np.array(s) @ X[:10]) for s in itertools.product((0, 1), repeat=10))
 

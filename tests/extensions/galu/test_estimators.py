@@ -186,7 +186,7 @@ def test_sparse_inputs_give_the_same_fit_and_are_refused_where_memory_is_too_sma
             if isinstance(model, GaLUClassifier):
                 np.testing.assert_array_equal(found.decision_function(kind(X)), expected.decision_function(X))
     wide = sp.csr_array((np.ones(2), ([0, 1], [0, 10**9])), shape=(2000, 10**9 + 1))
-    with pytest.raises(InputError, match="X, which is held dense"):
+    with pytest.raises(InputError, match="X as a dense array"):
         GaLURegressor().fit(wide, np.zeros(2000))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from implicit_bias import InputError, ReLUGates, SoftGates
 from implicit_bias.extensions.galu import alternate_convex_search, improve_filters, least_squares
-from implicit_bias.extensions.galu.filters import FRESH_AFTER
+from implicit_bias.extensions.galu.filters import RECOMPUTE_AFTER
 from tests.cases import drawn
 
 
@@ -45,7 +45,7 @@ def test_algorithm_1_takes_the_steps_of_solving_anew(n, d, units, ridge, steps):
     X, y = rng.normal(size=(n, d)), rng.normal(size=n)
     found = improve_filters(X, y, units, steps=steps, ridge=ridge, seed=3)
     filters, history = solved_anew(X, y, units, steps, 3, ridge)
-    assert (found.accepted > FRESH_AFTER) == (steps == 700)
+    assert (found.accepted > RECOMPUTE_AFTER) == (steps == 700)
     np.testing.assert_array_equal(found.directions, filters)
     # More features than samples and no ridge: nothing but the norm is left to lower.
     wide = d * units >= n and not ridge

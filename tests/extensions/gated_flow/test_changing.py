@@ -177,7 +177,7 @@ def test_pieces_after_the_last_time_do_not_matter():
     ("call", "words"),
     [
         (lambda m: changing_flow([], [[0.0]], [0.0]), "gates must be a list of"),
-        (lambda m: changing_flow([(0.0, 3)], [[0.0]], [0.0]), "are Moments or OrbitMoments, not 3"),
+        (lambda m: changing_flow([(0.0, 3)], [[0.0]], [0.0]), "must be Moments or OrbitMoments, not 3"),
         (lambda m: changing_flow([(1.0, m)], [[0.0]], [0.0]), "must begin with 0 and rise"),
         (lambda m: changing_flow([(0.0, m), (0.0, m)], [[0.0]], [0.0]), "must begin with 0 and rise"),
         (lambda m: changing_flow([(0.0, m)], [[0.0, 1.0]], [0.0]), "w0 must have shape"),
@@ -200,6 +200,6 @@ def test_bad_input_is_refused(call, words):
 
 def test_gates_that_jump_are_asked_for_in_pieces(monkeypatch):
     one, two = (Moments.from_arrays([[b]], [[1.0]], power=100.0) for b in (1.0, 5.0))
-    monkeypatch.setattr("implicit_bias.extensions.gated_flow.changing.MOST_PIECES", 64)
+    monkeypatch.setattr("implicit_bias.extensions.gated_flow.changing.MAX_PIECES", 64)
     with pytest.raises(InputError, match="more than 64 pieces between two times; give them in pieces if they jump"):
         changing_flow(lambda t: one if t < 1 / 3 else two, [[0.0]], [0.0, 1.0], tolerance=1e-9)

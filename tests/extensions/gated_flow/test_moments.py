@@ -168,7 +168,7 @@ FEATURES = GatedFeatures([[1.0], [2.0]])
         (lambda: Moments.from_arrays([[1.0]], [[1.0], 2.0], 1.0), "regular 2-dimensional array"),
         (lambda: gradient_flow(ONE, [[0.0]], [1.0]).weights([[1.0], 2.0]), "must hold real numbers"),
         (lambda: peak_frequency([[1.0, np.nan]]), "NaN or infinity"),
-        (lambda: gradient_flow(Moments.from_arrays([[0.0]], [[1.0]], 1.0), [[0.0]], []), "times holds no time"),
+        (lambda: gradient_flow(Moments.from_arrays([[0.0]], [[1.0]], 1.0), [[0.0]], []), "times is empty"),
         (lambda: gradient_flow(ONE, [[0.0]], np.array(1.0)), "times must have 1 dimension"),
         (lambda: gradient_flow(ONE, [[0.0]], csr_array([[1.0]])), "times must hold real numbers"),
         (lambda: search_gates(np.eye(4), np.ones(4), units=1), "fit 4 samples with almost any gates"),

@@ -130,9 +130,9 @@ def test_small_integers_do_not_overflow():
         (lambda: SinglePulse(labels=(1e300, 0.0)), "rescale them"),
         (lambda: RingProcess([[1e308] * 4] * 2), "rescale them"),
         (lambda: RingProcess([[5e-324] * 4] * 2), "rescale them"),
-        (lambda: RingProcess([[1.0] * 10**5] * 2).covariance(0), "ask for fewer"),
-        (lambda: SinglePulse(n=10**30), "ask for fewer"),
-        (lambda: SinglePulse(n=10**6).second_moment(0), "ask for fewer"),
+        (lambda: RingProcess([[1.0] * 10**5] * 2).covariance(0), "use fewer"),
+        (lambda: SinglePulse(n=10**30), "use fewer"),
+        (lambda: SinglePulse(n=10**6).second_moment(0), "use fewer"),
     ],
 )
 def test_what_is_no_pattern_is_refused(call, words):

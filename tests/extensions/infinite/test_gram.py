@@ -278,7 +278,7 @@ def test_exponentials_with_kinks_elsewhere_are_right_to_their_error_however_long
         (lambda: gram_matrix([[1.0]], "tanh", tolerance=0), "known to .* at best here; raise the tolerance"),
         (lambda: gram_matrix([[1.0]], "relu", digits=10**6), "digits must be at most 1000"),
         (lambda: gram_matrix([[1e60]], polynomial([0, 0, 0, 0, 1])), "overflow; scale the inputs down"),
-        (lambda: gram_matrix([[30.0]], "elu", digits=20), "at most 50 long; scale them down"),
+        (lambda: gram_matrix([[30.0]], "elu", digits=20), "at most 50; scale the points down"),
         (lambda: gram_matrix([[1e9]], "tanh"), "too many nodes of quadrature; scale the points down"),
         (lambda: leaky_relu(1.0), "slope 1 is the identity"),
         (lambda: leaky_relu(10**400), "slope must be a number"),

@@ -1,4 +1,4 @@
-"""Chains of linear units behind contexts that all layers of a chain share."""
+"""Networks of chains of linear units whose layers share their gates."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_positive,
-    as_seed,
-    check_size,
-    shown,
-)
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_positive, as_seed, check_size, shown
 from implicit_bias._utils.scaling import length
 from implicit_bias.gates import Gates
 from implicit_bias.networks.base import to_array
@@ -27,55 +18,51 @@ from implicit_bias.networks.gln import FixedGatesNetwork, blank_gates
 
 
 def check_depth(layers: Any, gated: Any) -> tuple[int, int]:
-    """L ≥ 2, and how many of the layers are gated, 1 to L; L − 1 if it is not said.
-
-    >>> check_depth(3, None)
-    (3, 2)
-    """
+    """Return the number of layers, L ≥ 2, and of gated layers, 1 to L and L − 1 by default, after checking them."""
     layers = as_count(layers, "layers", least=2)
     return layers, layers - 1 if gated is None else as_count(gated, "gated", most=layers, limit="the number of layers")
 
 
 def check_exclusive(values: Array, units: np.ndarray, gated: int) -> None:
-    """Refuse gate values (n, k) whose products over several layers are others than themselves."""
+    """Raise InputError if a product of gate values (n, k) over several layers can differ from the values."""
     if gated == 1:
         return
     opened = values @ np.eye(int(units.max()) + 1)[units]
     if not (np.isin(values, (0.0, 1.0)).all() and (opened <= 1).all()):
         raise InputError(
-            "gates that several layers share must be 0 or 1, at most one of a unit open, as contexts and half-spaces "
-            "are; use gated=1"
+            "gates that several layers share must be 0 or 1, with at most one of a unit open, such as contexts and "
+            "half-spaces; use gated=1"
         )
 
 
 class ChainNetwork(FixedGatesNetwork):
-    """Chains of L linear units in parallel, all layers of a chain behind the same gates.
+    """Parallel chains of L linear units; all gated layers of a chain share the same gates.
 
         f(x) = Σ_h b_h Σ_{j∈h} g_j(x) a_j ⟨w_j, x⟩,   a_j = Π_{l=2}^{G} a^{(l)}_j,   b_h = Π_{l=G+1}^{L} b^{(l)}_h
 
-    The first G layers are gated: they have weights of their own for each gate j of unit h. The other L − G have one
-    weight a unit. With G = L − 1 this is a deep GLN without weights between its units, whose layers all have the
-    contexts of the first, and a readout; with L = 2 it is the two-layer GLN.
+    The first G layers are gated: they have separate weights for each gate j of unit h. The other L − G layers have one
+    weight per unit. With G = L − 1 this is a deep GLN with a readout, without weights between its units, in which all
+    layers have the contexts of the first. With L = 2 it is the two-layer GLN.
 
     Parameters
     ----------
     gates : Gates, fitted
-        Of several gated layers each value must be 0 or 1, and at most one gate of a unit open, as for contexts,
-        half-spaces and ReLU gates.
+        If several layers are gated, all values must be 0 or 1 with at most one gate of a unit open, as those of
+        contexts, half-spaces and ReLU gates are.
     layers : int
         L ≥ 2.
     gated : int, optional
-        G, 1 to L; L − 1 if not given.
+        G, 1 to L; L − 1 by default.
     scale : float
-        Weights are N(0, scale²/fan-in), a fan-in of d for the first layer, 1 within a chain, H for the last that is
-        not gated.
+        Initial weights are N(0, scale²/fan-in). The fan-in is d in the first layer, H in the last layer if that is not
+        gated, and 1 in all others.
     seed : int
-        Of the weights, drawn from torch's Mersenne twister in the order of the layers.
+        Seed of the weights, drawn from torch's Mersenne twister in the order of the layers.
 
     Raises
     ------
     InputError
-        For gates that are not fitted, sizes out of range, and, where X is seen, gates that layers cannot share.
+        If gates are not fitted or sizes are out of range; in calls with inputs, if layers cannot share the gates.
 
     Examples
     --------
@@ -115,22 +102,22 @@ class ChainNetwork(FixedGatesNetwork):
 
     @classmethod
     def from_weights(cls, gates: Gates, weights: ArrayLike, layers: int = 2, *, gated: int | None = None) -> Self:
-        """The network of least norm with f(x) = Σ_j g_j(x) ⟨ζ_j, x⟩, in float64.
+        """Return the network of least norm with f(x) = Σ_j g_j(x) ⟨ζ_j, x⟩, in float64.
 
-        With S_h = Σ_{j∈h} ‖ζ_j‖^{2/G} all layers of chain h have the same norm, and its square is S_h^{G/L}: so much
-        are its b^{(l)}_h squared, and w_j and a^{(l)}_j have length (‖ζ_j‖/b_h)^{1/G}. `norm()²` is L Σ_h S_h^{G/L}.
+        All layers of chain h have the same squared norm S_h^{G/L}, with S_h = Σ_{j∈h} ‖ζ_j‖^{2/G}. The squares of its
+        b^{(l)}_h equal it, and w_j and a^{(l)}_j have length (‖ζ_j‖/b_h)^{1/G}. `norm()²` is L Σ_h S_h^{G/L}.
 
         Parameters
         ----------
         weights : array, shape (k, d)
-            ζ, such as that of `best_chains`.
+            ζ, for example from `best_chains`.
         gates, layers, gated
             As for the class.
 
         Raises
         ------
         InputError
-            As the class, and for weights of another shape.
+            As for the class, and if the weights have another shape.
 
         Examples
         --------
@@ -145,7 +132,7 @@ class ChainNetwork(FixedGatesNetwork):
         if zeta.shape != tuple(network.layers[0].shape):
             raise InputError(f"weights must have shape {tuple(network.layers[0].shape)}, not {zeta.shape}")
         L, G, sizes = len(network.layers), network.gated, length(zeta, axis=1)
-        top = sizes.max(initial=0.0) or 1.0  # Powers of extreme lengths would leave the range of floats.
+        top = sizes.max(initial=0.0) or 1.0  # Powers of extreme lengths would overflow or vanish.
         sums = np.bincount(network.units, (sizes / top) ** (2 / G))
         own = sums ** (G / (2 * L)) * top ** (1 / L)
         rest = np.where(own > 0, own ** (L - G), 1.0)[network.units]
@@ -156,59 +143,59 @@ class ChainNetwork(FixedGatesNetwork):
         return network
 
     def contexts(self, X: Array) -> Tensor:
-        """The gate values, shape (n, k), computed in float64."""
+        """Return the gate values, shape (n, k), computed in float64."""
         values = self._gates[0].transform(X)
         check_exclusive(values, self.units, self.gated)
         return torch.as_tensor(values)
 
     def _factors(self, layers: int) -> Tensor:
-        """a_j b_h of every gate, of the first so many layers; shape (k,)."""
+        """Return the products (k,) of a_j and b_h over the first `layers` layers."""
         factors = self.layers[0].new_ones(len(self.units))
         for index, layer in enumerate(list(self.layers)[1:layers], 1):
             factors = factors * (layer if index < self.gated else layer[self.units])
         return factors
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs (n,) for inputs (n, d); `contexts`, the gate values, saves computing them anew."""
+        """Return outputs (n,) for inputs (n, d); `contexts`, if given, are the gate values of X."""
         return self._parts(X, contexts) @ self._factors(len(self.layers))
 
     def _parts(self, X: Tensor, contexts: Tensor | None) -> Tensor:
-        """g_j(x) ⟨w_j, x⟩, shape (n, k)."""
+        """Return g_j(x) ⟨w_j, x⟩, shape (n, k)."""
         if contexts is None:
             contexts = self.contexts(to_array(X)).to(X.device)
         parts: Tensor = (X @ self.layers[0].T) * contexts.to(X.dtype)
         return parts
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
-        # Without a readout the last layer is hidden, too.
+        # If all layers are gated, there is no readout, and the last layer is hidden too.
         parts = self._parts(X, contexts) * self._factors(max(self.gated, len(self.layers) - 1))
         units = torch.as_tensor(self.units, device=X.device)
         return parts.new_zeros(len(X), int(self.units.max()) + 1).index_add_(1, units, parts)
 
     def gates(self) -> Gates:
-        """The gates that all layers share."""
+        """Return a copy of the gates that all layers share."""
         found: Gates = copy.deepcopy(self._gates[0])
         return found
 
     def effective_weights(self) -> Array:
-        """ζ (k, d), ζ_j = b_h a_j w_j."""
+        """Return ζ (k, d) with ζ_j = b_h a_j w_j."""
         weights: Array = to_array(self._factors(len(self.layers)))[:, None] * to_array(self.layers[0])
         return weights
 
     def input_layers(self) -> list[Any]:
-        """The layers, whose first reads the inputs."""
+        """Return the chains' layers; the first acts on the inputs."""
         return [self.layers]
 
     @property
     def degree(self) -> int:
-        """L."""
+        """Degree of homogeneity, L."""
         return len(self.layers)
 
     def config(self) -> dict[str, Any]:
-        """Number of inputs, the parameters of the gates, layers and how many of them are gated."""
+        """Return the number of inputs, the parameters of the gates, and the numbers of layers and of gated layers."""
         return super().config() | {"layers": len(self.layers), "gated": self.gated}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """A network of that shape, its gates and weights still to be loaded."""
+        """Return a network of the shape in `config`, into which gates and weights can be loaded."""
         return cls(blank_gates(config)[0], config["layers"], gated=config["gated"], seed=0)

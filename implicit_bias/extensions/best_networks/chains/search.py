@@ -1,4 +1,4 @@
-"""The best chains: reweighted group lassos from several starts, and branch and bound over lengths, all certified."""
+"""Best chains by reweighted group lassos from several starts and by branch and bound, with certified bounds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_seed,
-    shown,
-)
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_seed, shown
 from implicit_bias._utils.rounding import UNIT, share
-from implicit_bias.extensions.best_networks.chains.cost import POWER, Box, ChainCost, without_idle
+from implicit_bias.extensions.best_networks.chains.cost import POWER_ERROR, Box, ChainCost, without_inactive
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
@@ -31,39 +24,42 @@ from implicit_bias.solvers.base import as_tolerance
 if TYPE_CHECKING:
     from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
 
-#: Layers of chains at most.
-MOST_LAYERS = 100
-#: Tolerance of the convex problems, as a share of the gap that is asked for.
-FINER = 0.1
-#: Most problems that one start is reweighted to.
-REWEIGHTED = 100
-#: The spread of the logarithms of the weights from which further starts begin.
-SPREAD = 2.0
+#: Largest number of layers.
+MAX_LAYERS = 100
+#: Tolerance of the convex problems, relative to the tolerance of the gap.
+RELATIVE_TOLERANCE = 0.1
+#: Largest number of reweighted problems per start.
+MAX_REWEIGHTINGS = 100
+#: Standard deviation of the logarithms of the random initial group weights.
+START_DEVIATION = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class BestChains:
-    """Chains of L layers, and what is proved of all others (`best_chains`).
+    """Chains of L layers with certified bounds of the optimum over all chains with the same gates (`best_chains`).
 
     Attributes
     ----------
     network : ChainNetwork or None
-        Float64, balanced, margins of at least 1 but for rounding; None if nothing separates.
+        Best network found: balanced, in float64, with margins of at least 1 up to rounding. None if none separates.
     weights : array, shape (k, d)
-        Its effective weights ζ; NaN if nothing separates.
+        Its effective weights ζ; NaN if none separates.
     objective : float
-        F(ζ) = ‖w‖²/L of `network`, over the power 2/L of its least margin, rounded up: an upper bound of the optimum.
+        Upper bound of the optimum: F(ζ) over the power 2/L of the smallest margin, where F(ζ) = ‖w‖²/L of `network`.
+        Rounded up.
     lower_bound : float
-        No chains behind these gates have less; rounded down, infinity if it is proved that nothing separates.
+        Lower bound of the optimum, rounded down; infinite if it is proved that no chains separate.
     gap : float
         (objective − lower_bound)/objective.
     convex_bound : float
-        The lower bound from the convex problem alone, (min Σ_b s_b)^{2/L}.
+        Lower bound of the convex problem alone, (min Σ_b s_b)^{2/L}.
     end : 'certified', 'max_nodes', 'max_seconds', 'not separated' or 'interrupted'
-        Why the search ended: the gap is within `tol`; a limit; nothing was found that separates.
+        Why the search ended. 'certified': the gap is within `tol`. 'not separated': no weights were found that
+        separate.
     table : DataFrame
-        A row for each convex problem: solve, seconds, start (from 0 on, `start` last; −1 for boxes and reweighting
-        from what they found), objective of the weights that it gave, best (so far) and lower_bound.
+        A row for each convex problem: solve, seconds, start, objective, best and lower_bound. `start` counts from 0,
+        with the argument `start` last, and is −1 in branch and bound. `objective` belongs to the weights of this
+        problem, `best` is the smallest so far.
 
     >>> from implicit_bias import ConstantGate
     >>> from implicit_bias.extensions.best_networks import best_chains
@@ -100,59 +96,59 @@ def best_chains(
     seed: int = 1,
     progress: Progress | None = None,
 ) -> BestChains:
-    """The chains of L layers of least norm with margins of 1, behind gates that their layers share.
+    """Find the chains of L layers with the least norm and margins of 1, for gates that all gated layers share.
 
-        minimise F(ζ) = Σ_h (Σ_{j∈h} ‖ζ_j‖^{2/G})^{G/L}   subject to   y_i (Φζ)_i ≥ 1,   the least ‖w‖²/L as well
+        minimise F(ζ) = Σ_h (Σ_{j∈h} ‖ζ_j‖^{2/G})^{G/L}   subject to   y_i (Φζ)_i ≥ 1
 
-    over weights w of `ChainNetwork`, whose first G layers are gated; for G = 1, or one gate a unit, F is Σ_h
-    ‖ζ_h‖^{2/L}. For L > 2 this is not convex, and every set of units that separates holds
+    The optimum is also the least ‖w‖²/L over weights w of a `ChainNetwork` with G gated layers. For G = 1, or one gate
+    per unit, F is Σ_h ‖ζ_h‖^{2/L}. For L > 2 the problem is not convex, and every set of units that separates contains
     a stationary point.
 
-    **Upper bound.** F is concave in the lengths s_b of blocks of ζ, so that a tangent bounds it from above: the group
-    lasso with weights ∂F/∂s_b has an optimum of no larger F, and so on. Blocks whose length is 0 stay there. This
-    begins at `starts` weightings, the first with equal weights, and from `start`.
+    **Upper bound.** F is concave in the lengths s_b of blocks of ζ, so that a tangent bounds it from above. The group
+    lasso with weights ∂F/∂s_b has a solution of no larger F; reweighting repeats this until F stalls. Blocks of length
+    0 stay there, so reweighting starts from `starts` choices of weights, the first equal, and from `start`.
 
-    **Lower bound.** F ≥ (Σ_b s_b)^{2/L} ≥ (the group lasso's certified lower bound)^{2/L}. In a box of lengths, F is no
-    less than its chords, a constant and a group lasso. Boxes are cut in two until `nodes` are solved or the least of
-    their bounds is within `tol` of the objective: then it is the global optimum, up to `tol`. All bounds are those of
-    certificates, their rounding counted. A chord is wrong by less the smaller its interval is, so that the search ends
-    with enough nodes; in practice for few units.
+    **Lower bound.** F ≥ (Σ_b s_b)^{2/L} ≥ (the certified lower bound of the group lasso)^{2/L}. In a box of lengths, F
+    is at least the sum of its chords, a constant plus a group lasso. Branch and bound splits boxes until `nodes` are
+    solved or the smallest bound is within `tol` of the objective, which is then globally optimal up to `tol`. The gap
+    of a chord shrinks with its interval, so enough nodes always suffice; in practice they do for few units. All bounds
+    come from certificates and include rounding errors.
 
     Parameters
     ----------
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     gates : Gates
-        Fitted ones, or others that are fitted on X. For several gated layers as `ChainNetwork` takes them.
+        Fitted, or to be fitted on X. For several gated layers, they must meet the conditions of `ChainNetwork`.
     layers, gated : int
         L ≥ 2 and G, as for `ChainNetwork`.
     start : ChainNetwork with these gates, BestChains, or array of weights ζ (k, d), optional
-        From which reweighting begins, too.
+        Additional start of the reweighting.
     starts : int
-        How many weightings.
+        Number of choices of initial group weights.
     nodes : int
-        Boxes; 0 for the convex lower bound alone.
+        Largest number of boxes; 0 for the convex lower bound alone.
     tol : float
-        The relative gap asked for. Reweighting ends where it gains a tenth of that.
+        Relative gap at which the search ends. Reweighting stops if it gains less than a tenth of this.
     max_seconds : float, optional
-        A limit, looked at after each convex problem.
+        Time limit, checked after each convex problem.
     seed : int
-        Of the weightings.
+        Seed of the initial group weights.
     progress : callable(row), optional
-        Called with every row of the table.
+        Called with each row of the table.
 
     Returns
     -------
     BestChains
-        Ctrl-C gives the best answer so far.
+        The best answer so far if interrupted by Ctrl-C.
 
     Raises
     ------
     InputError
-        For bad arrays, labels or gates, sizes out of range, or a start of another shape.
+        If arrays, labels or gates are invalid, sizes are out of range, or the start has another shape.
 
     References
     ----------
-    Ours, with the proofs on the page "Deeper".
+    Ours. The page "Deeper" has the proofs.
 
     Examples
     --------
@@ -169,8 +165,8 @@ def best_chains(
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {shown(gates)}")
     X, y, limit = search_arguments(X, y, max_seconds, progress)
     depth, gated = check_depth(layers, gated)
-    if depth > MOST_LAYERS:
-        raise InputError(f"layers must be at most {MOST_LAYERS}: the costs of deeper chains leave the range of floats")
+    if depth > MAX_LAYERS:
+        raise InputError(f"layers must be at most {MAX_LAYERS}; the costs of deeper chains leave floating point")
     tol, starts, nodes = as_tolerance(tol), as_count(starts, "starts"), as_count(nodes, "nodes", least=0)
     gates = gates.fitted(X)
     features = gates(X)
@@ -189,7 +185,7 @@ def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
     if start is None or (isinstance(start, BestChains) and start.network is None):
         return None
     if isinstance(start, GatedNetwork) and not isinstance(start, ChainNetwork):
-        raise InputError(f"start must be a ChainNetwork, an earlier answer, or weights (k, d), not {shown(start)}")
+        raise InputError(f"start must be a ChainNetwork, a BestChains, or weights (k, d), not {shown(start)}")
     weights = start.weights if isinstance(start, BestChains) else start
     weights = weights.effective_weights() if isinstance(weights, ChainNetwork) else as_floats(weights, "start", 2)
     if weights.shape != shape or not weights.any():
@@ -198,58 +194,59 @@ def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
 
 
 class _Search:
-    """The best weights so far, the boxes that are left, and the lower bounds of those that are not."""
+    """Reweighting and branch and bound: the best weights so far, the open boxes, and all lower bounds."""
 
     def __init__(self, features: GatedFeatures, y: Array, cost: ChainCost, tol: float) -> None:
         self.features, self.y, self.cost, self.tol = features, y, cost, tol
         self.weights, self.upper = np.full((features.k, features.d), np.nan), np.inf
+        #: Convex lower bound, and the smallest bound of the closed boxes.
         self.convex, self.closed = 0.0, 0.0
+        #: Open boxes with their lower bounds, in ascending order; the second entry breaks ties.
         self.boxes: list[tuple[float, int, Box]] = []
         self.start = 0
 
     @property
     def lower(self) -> float:
-        """What is proved of all chains."""
+        """Lower bound of the optimum over all chains."""
         left = self.boxes[0][0] if self.boxes else np.inf
         return min(self.upper, max(self.convex, min(left, self.closed)))
 
     @property
     def gap(self) -> float:
-        """(upper − lower)/upper."""
         return (self.upper - self.lower) / self.upper if self.upper < np.inf else np.inf
 
     def steps(
         self, first: Array | None, starts: int, nodes: int, rng: np.random.Generator
     ) -> Iterator[dict[str, float]]:
-        """Reweighting from every start, then the search over boxes; a row of the table after every convex problem."""
+        """Reweight from every start, then branch and bound; yield a row of the table after every convex problem."""
         blocks, units = len(self.cost.owners), int(self.cost.units.max()) + 1
         slopes = np.ones(blocks)
         for self.start in range(starts):
             yield from self._reweight(slopes)
             if self.upper == np.inf or self.gap <= self.tol:
                 return
-            slopes = np.exp(SPREAD * rng.normal(size=units))[self.cost.owners]
+            slopes = np.exp(START_DEVIATION * rng.normal(size=units))[self.cost.owners]
         if first is not None:
             self.start = starts
-            yield from self._reweight(self.cost.tangent(self.cost.lengths(without_idle(first, self.cost))))
+            yield from self._reweight(self.cost.tangent(self.cost.lengths(without_inactive(first, self.cost))))
         self.start = -1
         yield from self._branch(nodes)
 
     def _reweight(self, slopes: Array) -> Iterator[dict[str, float]]:
-        """Group lassos whose weights are the tangent of F where the last one led to, while F falls."""
+        """Solve group lassos, each with the weights ∂F/∂s_b at the last solution, while F decreases."""
         last = np.inf
-        for _ in range(REWEIGHTED):
-            lower, _, W = self._solved(slopes)
+        for _ in range(MAX_REWEIGHTINGS):
+            lower, _, W = self._solve(slopes)
             if self.start == 0 and last == np.inf:
-                self.convex = lower ** (2 / self.cost.layers) * (1 - POWER)
-            value = self._offered(W)
+                self.convex = lower ** (2 / self.cost.layers) * (1 - POWER_ERROR)
+            value = self._update_upper(W)
             yield self._row(value)
-            if not value < last * (1 - FINER * self.tol):
+            if not value < last * (1 - RELATIVE_TOLERANCE * self.tol):
                 return
             last, slopes = value, self.cost.tangent(self.cost.lengths(W))
 
     def _branch(self, nodes: int) -> Iterator[dict[str, float]]:
-        """Boxes, the one of the least bound first, cut in two where their chords do not prove enough."""
+        """Solve boxes in the order of their bounds; split those whose bound does not suffice."""
         self.boxes, self.closed = [(self.convex, 0, Box.below(self.cost, self.upper))], np.inf
         ties = itertools.count(1)
         for _ in range(nodes):
@@ -257,60 +254,60 @@ class _Search:
                 return
             bound, _, box = self.boxes[0]
             alpha, slopes = box.chord()
-            lower, lengths, W = self._solved(slopes)
-            value = self._offered(W)
+            lower, lengths, W = self._solve(slopes)
+            value = self._update_upper(W)
             bound, left = max(bound, (alpha + lower) * (1 - 8 * UNIT)), self.boxes[1:]
-            # An answer without weights says nowhere to cut.
+            # Without a solution there is no point to split at.
             if bound >= self.upper * (1 - self.tol) or not lengths.any():
                 self.closed = min(self.closed, bound)
             else:
-                for half in box.halves(lengths):
+                for half in box.split(lengths):
                     bisect.insort(left, (bound, next(ties), half))
-            # In one assignment, so that no interruption loses a box, and with it the bound.
+            # A single assignment: an interruption must not lose a box, and thereby the bound.
             self.boxes = left
             yield self._row(value)
             if value <= self.upper:
                 yield from self._reweight(self.cost.tangent(self.cost.lengths(W)))
 
-    def _solved(self, slopes: Array) -> tuple[float, Array, Array]:
-        """The group lasso with such weights, blocks of infinite ones left out.
+    def _solve(self, slopes: Array) -> tuple[float, Array, Array]:
+        """Solve the group lasso with weights `slopes`, without the blocks of infinite weight.
 
-        Its lower bound, the lengths of its answer, and the answer without idle blocks.
+        Return its lower bound, the lengths of its solution, and the solution without inactive blocks.
         """
         problem, kept = self.cost.problem(self.features, self.y, slopes)
-        solution = solve(problem, tol=FINER * self.tol)
+        solution = solve(problem, tol=RELATIVE_TOLERANCE * self.tol)
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         W = np.zeros((self.features.k, self.features.d))
         if solution.objective < np.inf:
             W[kept] = solution.weights
-            # A box is cut by these lengths, of which F must be no less than the best.
-            self._offered(W)
-        return solution.lower_bound, self.cost.lengths(W), without_idle(W, self.cost)
+            # Termination needs F ≥ the best objective at the lengths that split a box.
+            self._update_upper(W)
+        return solution.lower_bound, self.cost.lengths(W), without_inactive(W, self.cost)
 
-    def _offered(self, W: Array) -> float:
-        """F of weights (k, d) over the power 2/L of their least margin, rounded up; kept if it is the best."""
-        least = self._least(W)
+    def _update_upper(self, W: Array) -> float:
+        """Return F(W) over the power 2/L of the smallest margin, rounded up; keep the weights if they are the best."""
+        least = self._smallest_margin(W)
         if not least > 0:
             return np.inf
         W = W / least
-        least = self._least(W)
+        least = self._smallest_margin(W)
         value = self.cost.value(W) / least ** (2 / self.cost.layers)
-        value *= 1 + POWER + share(self.features.d + 4 * self.features.k + 32)
+        value *= 1 + POWER_ERROR + share(self.features.d + 4 * self.features.k + 32)
         if value < self.upper:
             self.weights, self.upper = W, value
         return value
 
-    def _least(self, W: Array) -> float:
-        """The least margin, rounded down."""
-        f, rest, error = self.features.apply_bounded(W)
-        return float((self.y * (f + rest) - (1 + share(4)) * error - share(4) * np.abs(f)).min())
+    def _smallest_margin(self, W: Array) -> float:
+        """Return the smallest margin, rounded down."""
+        upper, lower, error = self.features.apply_bounded(W)
+        return float((self.y * (upper + lower) - (1 + share(4)) * error - share(4) * np.abs(upper)).min())
 
     def _row(self, value: float) -> dict[str, float]:
         return {"start": self.start, "objective": value, "best": self.upper, "lower_bound": self.lower}
 
     def answer(self, gates: Gates, end: str, table: pd.DataFrame) -> BestChains:
-        """The best so far; why the search ended, if nothing else ended it."""
+        """Return the best chains; `end` is empty if no limit ended the search."""
         from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
 
         found = self.upper < np.inf

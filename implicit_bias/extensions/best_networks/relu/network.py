@@ -1,4 +1,4 @@
-"""Units as a ReLU network, and the norm and margins of one, rounding counted."""
+"""Conversion between units and ReLU networks, and bounds of a network's objective, including rounding errors."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from implicit_bias._utils.scaling import length
 if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork
 
-#: Units shorter than this share of the longest are left out of a network.
-IDLE = 1e-9
-#: Units shorter than this share of the longest are no part of a vertex if others make up for them.
-SHORT = 1e-6
+#: Length, relative to the longest unit, at or below which a unit is left out of a network.
+INACTIVE = 1e-9
+#: Length, relative to the longest unit, at or below which a unit is left out of a basic solution.
+NONBASIC = 1e-6
 
 
 def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
-    """The network of units w_h (k, d) whose outputs are added or taken away: a_h = ±√‖w_h‖, w_h/√‖w_h‖."""
+    """Return the balanced network of units w_h (k, d): a_h = ±√‖w_h‖, + where `positive`, and weights w_h/√‖w_h‖."""
     import torch
 
     from implicit_bias.networks import ReLUNetwork
 
     lengths = np.linalg.norm(W, axis=1)
-    used = lengths > IDLE * lengths.max()
+    used = lengths > INACTIVE * lengths.max()
     if not used.any():
-        raise InputError("these weights are all zero, and make no network")
+        raise InputError("all weights are zero; a network needs at least one unit that is not")
     roots = np.sqrt(lengths[used])
     network = ReLUNetwork(W.shape[1], len(roots)).double()
     layers = (W[used] / roots[:, None], np.where(positive[used], roots, -roots)[None])
@@ -40,35 +40,36 @@ def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
 
 
 def units_of(network: ReLUNetwork) -> tuple[Array, Array]:
-    """|a_j| w_j of each unit (k, d), and the signs of a_j (k,), of a network of one hidden layer."""
+    """Return |a_j| w_j of each unit (k, d) and the signs of a_j (k,) of a network with one hidden layer."""
     hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
     return np.abs(readout[0])[:, None] * hidden, np.sign(readout[0])
 
 
 def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tuple[float, Array]:
-    """Σ_j |a_j|‖w_j‖ over the least margin, rounded up, infinity where one is not positive; and the margins (n,).
+    """Return the objective of a network, rounded up, and its margins (n,).
 
-    With a finite C, Σ_j |a_j|‖w_j‖ and C times the slack that margins of 1 need.
+    For a hard margin the objective is Σ_j |a_j|‖w_j‖ over the smallest margin, or infinity if that is not positive. For
+    a finite C it is Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+.
     """
     hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
     a, d = readout[0], X.shape[1]
     active = np.maximum(X @ hidden.T, 0.0)
-    lost = share(d + 4) * (np.abs(X) @ np.abs(hidden).T) + share(len(a) + 4) * active
+    error = share(d + 4) * (np.abs(X) @ np.abs(hidden).T) + share(len(a) + 4) * active
     margins = y * (active @ a)
-    sure = margins - 2 * lost @ np.abs(a)
+    lower = margins - 2 * error @ np.abs(a)
     norm = math.fsum((np.abs(a) * length(hidden, axis=1)).tolist()) * (1 + share(d + 16))
     if np.inf > C:
-        slack = np.maximum(1 - sure, 0.0) * (1 + 4 * UNIT)
+        slack = np.maximum(1 - lower, 0.0) * (1 + 4 * UNIT)
         return math.fsum([norm, *(C * slack).tolist()]) * (1 + 4 * UNIT), margins
-    least = float(sure.min())
+    least = float(lower.min())
     return (norm / least * (1 + 4 * UNIT) if least > 0 else np.inf), margins
 
 
-def basic(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tuple[Array, Array]:
-    """The least sum of multiples of these units with margins of 1, or slack at C: a vertex, of no more units than n.
+def basic_solution(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tuple[Array, Array]:
+    """Rescale units W (k, d) to the least Σ_j |a_j|‖w_j‖ + C Σ_i ξ_i, at a vertex: at most n of them remain.
 
-    A simplex method's tolerance may leave units that it does without when asked again, of those it left, and so may
-    units of nearly no length that others make up for.
+    The linear program is solved again with the remaining units until none is dropped: within its tolerance, the simplex
+    method may keep units that a smaller program does not need, or nonbasic ones of nearly no length.
     """
     from scipy.optimize import linprog
 
@@ -78,8 +79,8 @@ def basic(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tupl
     costs = np.append(np.ones(len(W)), np.full(slack.shape[1], C))
     found = linprog(costs, A_ub=-np.hstack([outputs, slack]), b_ub=-np.ones(len(X)), method="highs-ds")
     lengths = found.x[: len(W)] if found.status == 0 else np.zeros(len(W))
-    used = lengths > SHORT * lengths.max()
+    used = lengths > NONBASIC * lengths.max()
     if not used.any():
         return W, signs
     W, fewer = (units * lengths[:, None])[used], not used.all()
-    return basic(W, signs[used], X, y, C) if fewer else (W, signs)
+    return basic_solution(W, signs[used], X, y, C) if fewer else (W, signs)

@@ -1,4 +1,4 @@
-"""The margin problem of a two-layer ReLU network over activation patterns, each unit in the cone of its own."""
+"""Margin problem of a two-layer ReLU network over activation patterns, with each unit in the cone of its pattern."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReLUMarginProblem(MarginProblem):
-    """A margin problem whose weights are those of a ReLU network's units (`svm_relu`).
+    """Margin problem whose weights W (k, d) are the units of a ReLU network (`svm_relu`).
 
-    Row h of W (k, d) is a unit that its gate's sign adds to the output or takes away.
+    The sign of gate h is the sign of the output weight of unit h.
 
     >>> from implicit_bias import solve
     >>> from implicit_bias.extensions.best_networks import svm_relu
@@ -37,7 +37,7 @@ class ReLUMarginProblem(MarginProblem):
         super().__post_init__()
         values = self._values
         if not np.isin(values, (-1.0, 0.0, 1.0)).all() or (values.min(axis=0) * values.max(axis=0) < 0).any():
-            raise InputError("a ReLU network's gates are 0 or of one sign each, 1 or -1, as svm_relu makes them")
+            raise InputError("each gate of a ReLU network must be 0 or 1, or 0 or -1; use svm_relu")
 
     @property
     def _values(self) -> Array:
@@ -45,49 +45,48 @@ class ReLUMarginProblem(MarginProblem):
         return np.full((1, 1), np.nan) if values is None else np.asarray(values)
 
     def network(self, W: Any) -> ReLUNetwork:
-        """The ReLU network of W (k, d), f(x) = Σ_h s_h (⟨w_h, x⟩)_+, in float64, layers balanced, no idle units."""
+        """Return the balanced ReLU network of W (k, d), f(x) = Σ_h s_h (⟨w_h, x⟩)_+, in float64, without zero units."""
         W = as_numbers(W, (self.features.k, self.features.d), "weights")
         return network_of(W, self._values.sum(axis=0) >= 0)
 
 
 def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMarginProblem:
-    """The two-layer ReLU network of least norm with margins of 1, over given activation patterns, or all of them.
+    """Formulate the two-layer ReLU network of least norm with margins of 1, over given activation patterns or all.
 
         minimise Σ_h (‖u_h‖ + ‖v_h‖)   subject to   y ∘ Σ_h D_h X(u_h − v_h) ≥ 1,
                                                     (2D_h − I)X u_h ≥ 0,   (2D_h − I)X v_h ≥ 0
 
-    **It is the network's problem**, with D_h = diag 1(Xu ≥ 0) over all cells of the samples' arrangement: convex, and
-    of one optimum with min ½ Σ_j (a_j² + ‖w_j‖²) subject to y_i Σ_j a_j (⟨w_j, x_i⟩)_+ ≥ 1 over networks of any width.
-    *Proof.* ½(a² + ‖w‖²) ≥ |a|‖w‖, with equality for |a| = ‖w‖, to which a unit is rescaled without a change of its
-    output: the least norm is Σ_j |a_j|‖w_j‖. A unit |a|w with a > 0 lies in a closed cell h, where (Xu)_+ = D_h Xu, and
-    joins u_h; one with a < 0 joins v_h. Units of one cell and sign add up to one, their outputs too, for the cell is
-    convex, and its norm is no more than the sum of theirs. Back, each u_h and v_h is a unit. ∎
+    If the D_h = diag 1(Xu ≥ 0) are the patterns of all cells of the samples' arrangement, this convex problem has the
+    same optimum as min ½ Σ_j (a_j² + ‖w_j‖²) subject to y_i Σ_j a_j (⟨w_j, x_i⟩)_+ ≥ 1 over networks of any width. The
+    page "The best two-layer ReLU network" has the proof.
 
-    **Dual**: maximise Σ_i λ_i subject to λ ≥ 0 and |Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ ‖u‖ for all u, that is for every h and
-    ±, ‖P_h(±Xᵀ D_h(λ ∘ y))‖ ≤ 1 with the projection P_h onto the cone.
+    **Dual.** Maximise Σ_i λ_i subject to λ ≥ 0 and |Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ ‖u‖ for all u. Equivalently,
+    ‖P_h(±Xᵀ D_h(λ ∘ y))‖ ≤ 1 for every h and both signs, with the projection P_h onto the cone.
 
-    **What bounds what**: any patterns give an upper bound of the optimum over all, for the answer is a network; more
-    patterns never raise it. Without cones, a group lasso over *all* patterns is a lower bound, over *some* it is
-    neither: SVM-LC can lie below the best network and above it. That ReLU networks have convex forms over activation
-    patterns is Pilanci & Ergen's idea (2020), whose text we did not have; this derivation for the margin is ours.
+    **Bounds.** The solution for any patterns is a network, and hence an upper bound of the optimum over all; more
+    patterns never increase it. Without the cone constraints, the group lasso over *all* patterns is a lower bound.
+    Over *some* it is neither: SVM-LC can be below or above the best network.
+
+    Convex forms of ReLU networks over activation patterns are an idea of Pilanci & Ergen (2020), whose text we did not
+    have. This derivation for margins is ours.
 
     Parameters
     ----------
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     patterns : Arrangement, or array of 0 and 1, shape (P, n), optional
-        D_h as rows; all of them if not given, where they can be listed (`activation_patterns`).
+        Diagonals of the D_h as rows; all patterns by default (`activation_patterns`).
     C : float
-        The price of slack; inf for the hard margin.
+        Upper bound of each λ_i, the weight of the slack; inf for the hard margin.
 
     Returns
     -------
     ReLUMarginProblem
-        Of 2P gates: D_h, then −D_h. Its `network(W)` is the network of an answer W.
+        Problem with 2P gates: D_h, then −D_h. Its method `network` converts weights to a network.
 
     Raises
     ------
     InputError
-        For bad arrays or labels, patterns of other values or shapes, or too many of them.
+        If arrays or labels are invalid, patterns have other values or shapes, or there are too many of them.
 
     Examples
     --------
@@ -106,15 +105,18 @@ def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMar
     found = activation_patterns(X) if patterns is None else patterns
     rows = as_floats(found.patterns if isinstance(found, Arrangement) else found, "patterns", 2)
     if rows.shape[1] != len(X) or not np.isin(rows, (0.0, 1.0)).all():
-        raise InputError(f"patterns must be 0 or 1 of shape (P, {len(X)}), as activation_patterns gives them")
+        raise InputError(f"patterns must be 0 or 1 and of shape (P, {len(X)}), such as those of activation_patterns")
     walls = found.walls if isinstance(found, Arrangement) else None
-    return patterned(X, y, np.vstack([rows, rows]), np.repeat([1.0, -1.0], len(rows)), walls, C)
+    return cone_problem(X, y, np.vstack([rows, rows]), np.repeat([1.0, -1.0], len(rows)), walls, C)
 
 
-def patterned(
+def cone_problem(
     X: Array, y: Array, patterns: Array, signs: Array, walls: np.ndarray | None = None, C: float = np.inf
 ) -> ReLUMarginProblem:
-    """The problem of units of these patterns (k, n) and signs (k,); `walls` (k or k/2, n) are their cones' rows."""
+    """Return the problem of units with given patterns (k, n) and signs (k,).
+
+    `walls` (k or k/2, n) are the samples whose half-spaces define the cones, all samples by default.
+    """
     k, (n, d) = len(patterns), X.shape
     walls = np.ones((k, n), dtype=bool) if walls is None else np.tile(walls, (k // len(walls), 1))
     walls = walls & X.any(axis=1)

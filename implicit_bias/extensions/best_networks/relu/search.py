@@ -1,4 +1,4 @@
-"""The best two-layer ReLU network by column generation: patterns that pull more than they may join a convex problem."""
+"""Best two-layer ReLU network by column generation over activation patterns, with certified bounds."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_positive,
-    as_seed,
-    check_range,
-    shown,
-)
+from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_range, shown
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import largest_entries, length, nearest_power_of_two
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
-from implicit_bias.extensions.best_networks.relu.network import basic, bound_of, network_of, units_of
-from implicit_bias.extensions.best_networks.relu.pricing import Pull, Rotated, listed, pull
+from implicit_bias.extensions.best_networks.relu.dual_norm import (
+    DualNormBound,
+    RotatedInputs,
+    bound_dual_norm,
+    can_enumerate,
+)
+from implicit_bias.extensions.best_networks.relu.network import basic_solution, bound_of, network_of, units_of
 from implicit_bias.solvers.base import as_tolerance
 from implicit_bias.solvers.native.cones import solve_in_cones
 from implicit_bias.solvers.native.interior_point import upper_bound
@@ -31,51 +28,52 @@ from implicit_bias.solvers.native.interior_point import upper_bound
 if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork
 
-#: λ_i below this share of the largest are set to 0, which any dual may be.
-IDLE = 1e-9
-#: Patterns that join in a round.
-JOIN = 40
-#: Share of the longest unit below which the patterns of others leave.
-LEAVE = 1e-6
-#: Subsets that the tree keeps where a limit ends the search before it came to the tree.
-LAST = 100
-#: First upper bound C of λ_i until a network separates, times the samples' size.
-PRICE = 30.0
-#: Factor by which it rises if no pattern joins.
-DEARER = 30.0
-#: Last one, times the samples' size.
-DEAREST = 1e8
-#: How much finer the convex problems are solved than the gap asked for.
-FINER = 0.1
+#: λ_i at or below this share of the largest are set to 0, which keeps any dual feasible.
+NEGLIGIBLE = 1e-9
+#: Largest number of patterns that are added in a round.
+MAX_NEW_PATTERNS = 40
+#: Length, relative to the longest unit, below which the pattern of a unit is dropped.
+INACTIVE = 1e-6
+#: Nodes per level of the branch and bound for the last λ, if a limit ends the search before any other.
+FINAL_NODES = 100
+#: First upper bound C of λ_i while no network separates, times the inputs' root mean square length.
+FIRST_C = 30.0
+#: Factor by which this C is increased if no pattern is added.
+C_FACTOR = 30.0
+#: Largest such C, times the inputs' root mean square length.
+LARGEST_C = 1e8
+#: Tolerance of the convex problems and the dual norms, relative to the tolerance of the gap.
+RELATIVE_TOLERANCE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class BestNetwork:
-    """A two-layer ReLU network, and what is proved of all others (`best_network`).
+    """Two-layer ReLU network with certified bounds of the optimum over all such networks (`best_network`).
 
     Attributes
     ----------
     network : ReLUNetwork or None
-        Float64, margins of at least 1 but for rounding; None if none was found that separates. Of a soft margin the
-        network of least cost, None if it is the one without units.
+        Best network found, in float64, for a hard margin with margins of at least 1 up to rounding. None if no network
+        was found that separates, or if the best one for a soft margin has no units.
     objective : float
-        Σ_j |a_j|‖w_j‖ over the least margin, of `network` as it stands, rounded up: an upper bound of the optimum. Of a
-        soft margin Σ_j |a_j|‖w_j‖ and the price of its slack.
+        Upper bound of the optimum: for a hard margin, Σ_j |a_j|‖w_j‖ of `network` over its smallest margin; for a soft
+        margin, Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+. Rounded up.
     lower_bound : float
-        Σ_i λ_i over a bound of every unit's pull, rounded down: no network of any width has less.
+        Lower bound of the optimum over networks of any width: Σ_i λ_i over a bound of the dual norm. Rounded down.
     gap : float
         (objective − lower_bound)/objective.
     margins : array, shape (n,)
         y_i f(x_i).
     dual : array, shape (n,)
-        λ, scaled so that no unit pulls more than 1, and of a soft margin no λ_i is above C.
+        λ, scaled to a dual norm of at most 1 and, for a soft margin, to λ_i ≤ C.
     complete : bool
-        Whether the lower bound is as large as its λ allows: every subset was followed to its end.
+        True if the lower bound is as large as its λ allows: every subset was evaluated or pruned.
     end : 'certified', 'no pattern', 'max_rounds', 'max_seconds', 'not separated' or 'interrupted'
-        Why the search ended: the gap is within `tol`; nothing was found that pulls more; a limit; no network up to the
-        lower bound separates, which then is out of scale.
+        Why the search ended. 'certified': the gap is within `tol`. 'no pattern': no pattern was found that improves the
+        objective. 'not separated': no network separates up to the lower bound, which is beyond any reasonable norm.
     table : DataFrame
-        A row for each round: round, seconds, patterns, objective, lower_bound, pull (the most found under its λ).
+        A row for each round: round, seconds, patterns, objective, lower_bound, and pull, the largest dual correlation
+        of a unit found for its λ.
 
     >>> from implicit_bias.extensions.best_networks import best_network
     >>> best = best_network([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
@@ -111,52 +109,53 @@ def best_network(
     seed: int = 1,
     progress: Progress | None = None,
 ) -> BestNetwork:
-    """The two-layer ReLU network of least norm with margins of 1, of any width, by column generation, with proof.
+    """Find the two-layer ReLU network of any width with the least norm and margins of 1, and certify it.
 
-        minimise Σ_j |a_j|‖w_j‖   subject to   y_i Σ_j a_j (⟨w_j, x_i⟩)_+ ≥ 1,   the least ½ Σ_j (a_j² + ‖w_j‖²) as well
+        minimise Σ_j |a_j|‖w_j‖   subject to   y_i Σ_j a_j (⟨w_j, x_i⟩)_+ ≥ 1
 
-    The convex problem of `svm_relu` is solved for a few patterns. Its network is an **upper bound**. Its λ, with any
-    bound p of what units pull, |Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ p‖u‖, proves the **lower bound** Σλ_i/p: for margins of at
-    least 1, Σ_i λ_i ≤ Σ_i λ_i y_i f(x_i) ≤ Σ_j |a_j| p ‖w_j‖. Patterns of units that pull more than 1 join, and so on.
-    The largest pull is a distance between two zonotopes, which is computed over subsets of one class: listed where the
-    samples have rank 2 to 4, and else grown in a tree and bounded by a semidefinite relaxation of signs, which holds
-    wherever the tree is cut off, but need not be tight.
-    The answer is a certified optimum where `gap` is within `tol`; else what is proved is that the optimum lies between
-    the two bounds, whatever `end` says.
+    The optimum is also the least ½ Σ_j (a_j² + ‖w_j‖²). A finite C allows slack: the objective is then
+    Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+.
 
-    With a finite C slack is allowed: minimise Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+. The dual then has λ_i ≤ C as
-    well, and the lower bound is Σλ over the larger of p and max_i λ_i/C.
+    Column generation alternates two problems. The convex problem of `svm_relu` over a few patterns gives a network, and
+    thereby an **upper bound**, and a dual λ. The pricing problem bounds the dual norm of λ: it finds p with
+    |Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ p‖u‖ for all units u. This proves the **lower bound** Σλ_i/p, for a finite C Σλ_i over
+    the larger of p and max_i λ_i/C. Patterns of units with a dual correlation above 1 are added until the bounds meet.
+
+    The dual norm is a distance between two zonotopes, a maximum over the subsets of a class. For samples of rank up to
+    4 the subsets are enumerated. Otherwise branch and bound with a semidefinite relaxation searches them; its bound
+    holds wherever it stops, but may be loose. The network is a certified optimum if `gap` is within `tol`. Otherwise
+    the optimum is between the two bounds, whatever `end` is.
 
     Parameters
     ----------
     X : array, shape (n, d)
-        Inputs, with a constant column if units are to have biases.
+        Inputs; add a constant column for units with biases.
     y : array of −1 and +1, shape (n,)
     start : ReLUNetwork with one hidden layer, or BestNetwork, optional
-        Its units' patterns are the first, beside those that pull most under equal λ.
+        Network whose patterns are added to the first ones, those of the largest dual correlations for equal λ_i.
     C : float
-        The price of slack; inf for the hard margin.
+        Upper bound of each λ_i, the weight of the slack; inf for the hard margin.
     tol : float
-        The relative gap asked for.
+        Relative gap at which the search ends.
     max_rounds : int; max_seconds : float, optional
-        Limits, looked at after each round.
+        Limits, checked after each round.
     nodes : int
-        Subsets that the tree keeps at once; 1 leaves little more than the relaxation of all.
+        Nodes per level of the branch and bound; with 1, its bound is close to that of the root relaxation.
     seed : int
-        Of random directions from which pulls are looked for.
+        Seed of the random directions in which local ascent for the dual norm starts.
     progress : callable(row), optional
-        Called with every row of the table.
+        Called with each row of the table.
 
     Returns
     -------
     BestNetwork
-        Ctrl-C gives the best answer so far.
+        The best answer so far if interrupted by Ctrl-C.
 
     Raises
     ------
     InputError
-        For bad arrays or labels, sizes out of range, a start of another shape, or bad options; a TooLargeError where a
-        step takes more memory than is free.
+        If arrays, labels or options are invalid, sizes are out of range, or the start has another shape. TooLargeError,
+        a subclass, if a step needs more memory than is free.
 
     Examples
     --------
@@ -184,144 +183,147 @@ def _starting_units(start: Any, d: int) -> Array:
     if network is None:
         return np.zeros((0, d))
     if not isinstance(network, ReLUNetwork) or len(network.units) != 1 or network.inputs != d:
-        raise InputError(f"start must be a ReLUNetwork of one hidden layer with {d} inputs, not {shown(start)}")
+        raise InputError(f"start must be a ReLUNetwork with one hidden layer and {d} inputs, not {shown(start)}")
     return network.layers[0].detach().cpu().double().numpy()
 
 
 class _Search:
-    """Patterns, the prices of slack, and the best bounds so far with what proves them."""
+    """Column generation: the current patterns and the best bounds so far."""
 
     def __init__(self, X: Array, y: Array, C: float, tol: float, nodes: int, seed: int, units: Array) -> None:
-        #: Inputs are divided by this power of 4, which changes no digit of them or of the network.
-        self.unit = nearest_power_of_two(float(np.mean(length(X, axis=1) ** 2)) ** 0.25) ** 2
-        X, C = X / self.unit, C * self.unit
+        #: Power of 4 that divides the inputs: exact in binary, also for the square roots in the network's layers.
+        self.scale = nearest_power_of_two(float(np.mean(length(X, axis=1) ** 2)) ** 0.25) ** 2
+        X, C = X / self.scale, C * self.scale
         self.X, self.y, self.C, self.tol, self.nodes, self.seed = X, y, C, tol, nodes, seed
-        self.inputs = Rotated.of(X)
-        self.size = float(np.sqrt(np.mean(length(X, axis=1) ** 2))) or 1.0
-        self.price = PRICE / self.size if np.inf == C else C
+        self.inputs = RotatedInputs.of(X)
+        self.mean_length = float(np.sqrt(np.mean(length(X, axis=1) ** 2))) or 1.0
+        #: C of the convex problem, finite for a hard margin until a network separates.
+        self.current_C = FIRST_C / self.mean_length if np.inf == C else C
         self.patterns, self.signs = np.zeros((0, len(X)), dtype=bool), np.zeros(0)
         self.network: ReLUNetwork | None = None
         self.upper, self.margins = np.inf, np.full(len(X), np.nan)
         if np.inf > C:
-            # Without units all is slack.
+            # Without units every sample has a slack of 1.
             self.upper, self.margins = C * len(X) * (1 + 2 * UNIT), np.zeros(len(X))
-        #: By how much inputs are longer in the convex problem.
-        self.longer = 1.0
-        self.end, self.last = "", np.full(len(X), 1 / len(X))
-        self.lower, self.dual, self.complete, self.pull = 0.0, np.zeros(len(X)), False, np.nan
-        #: Whether bounds come with the pulls, or cost a tree of their own.
-        self.listed = listed(self.inputs.T, y)
-        first = self._prove(self.last, self.listed)
+        #: Factor of the inputs in the convex problem.
+        self.stretch = 1.0
+        self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
+        self.lower, self.dual, self.complete, self.largest_value = 0.0, np.zeros(len(X)), False, np.nan
+        #: If the subsets can be enumerated, a bound costs no more than local ascent.
+        self.enumerates = can_enumerate(self.inputs.T, y)
+        first = self._update_lower(self.last_dual, self.enumerates)
         for sign in (1.0, -1.0):
-            self._join(units @ self.inputs.Q, np.full(len(units), sign))
-        order = np.argsort(-np.abs(first.values))[:JOIN]
-        self._join(first.units[order], np.sign(first.values[order]))
+            self._add_patterns(units @ self.inputs.Q, np.full(len(units), sign))
+        order = np.argsort(-np.abs(first.values))[:MAX_NEW_PATTERNS]
+        self._add_patterns(first.units[order], np.sign(first.values[order]))
         if not len(self.patterns):
-            # No unit pulls, as where every sample has both labels: any pattern makes a problem.
-            self._join(self.inputs.T[:1], np.ones(1))
+            # All dual correlations vanish, for example if each sample has both labels. Any pattern will do.
+            self._add_patterns(self.inputs.T[:1], np.ones(1))
 
     def steps(self, max_rounds: int) -> Iterator[dict[str, float]]:
-        """Rounds until one ends the search, a row of the table after each."""
+        """Run rounds until one ends the search; yield a row of the table after each."""
         for _ in range(max_rounds):
             ended = self._round()
             self.end = ended or self.end
-            bounds = {"objective": self.upper / self.unit, "lower_bound": self.lower / self.unit}
-            yield {"patterns": len(self.patterns)} | bounds | {"pull": self.pull}
+            bounds = {"objective": self.upper / self.scale, "lower_bound": self.lower / self.scale}
+            yield {"patterns": len(self.patterns)} | bounds | {"pull": self.largest_value}
             if ended:
                 return
 
     def _round(self) -> str | None:
-        """Solve for the patterns there are, judge both sides, let patterns join; why the search ends, if it does."""
-        inputs, tol = self.longer * self.inputs.T, self.tol * FINER
-        answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, self.price, tol)
-        self._measure(self.longer * answer.weights @ self.inputs.Q.T, self.signs)
+        """Solve the convex problem, update both bounds and the patterns; return why the search ends, if it does."""
+        inputs, tol = self.stretch * self.inputs.T, self.tol * RELATIVE_TOLERANCE
+        answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, self.current_C, tol)
+        self._update_upper(self.stretch * answer.weights @ self.inputs.Q.T, self.signs)
         dual = np.clip(answer.dual, 0.0, self.C)
-        dual = np.where(dual > IDLE * dual.max(), dual, 0.0)
-        self.last, joined = dual, 0
-        for bounded in (True,) if self.listed else (False, True):
-            found = self._prove(dual, bounded)
+        dual = np.where(dual > NEGLIGIBLE * dual.max(), dual, 0.0)
+        self.last_dual, added = dual, 0
+        for with_bound in (True,) if self.enumerates else (False, True):
+            found = self._update_lower(dual, with_bound)
             if self.gap <= self.tol:
                 return "certified"
-            pulls = np.abs(found.values)
-            more = np.flatnonzero(pulls > 1 + self.tol * FINER)
-            more = more[np.argsort(-pulls[more])]
-            joined = self._join(found.units[more], np.sign(found.values[more]))
-            if joined:
+            values = np.abs(found.values)
+            violated = np.flatnonzero(values > 1 + self.tol * RELATIVE_TOLERANCE)
+            violated = violated[np.argsort(-values[violated])]
+            added = self._add_patterns(found.units[violated], np.sign(found.values[violated]))
+            if added:
                 break
-        self._leave(answer.weights)
+        self._drop_inactive(answer.weights)
         if self.network is not None or np.inf > self.C:
-            # Of a hard margin these patterns separate, and need no slack.
-            ended = None if joined or self.price < self.C else "no pattern"
-            self.price = self.C
-            if ended and self.longer == 1.0 < self.pull and np.inf > self.C:
-                # A λ that pulls less costs a share of the norm, and one that is divided by its pull a share of all.
-                self.longer, ended = 2 * self.pull - 1, None
+            # For a hard margin these patterns separate, so the convex problem needs no slack.
+            ended = None if added or self.current_C < self.C else "no pattern"
+            self.current_C = self.C
+            if ended and self.stretch == 1.0 < self.largest_value and np.inf > self.C:
+                # Dividing λ by its dual norm loses a share of the whole objective. Longer inputs make the dual norm
+                # at most 1 and lose a share of the norm only.
+                self.stretch, ended = 2 * self.largest_value - 1, None
             return ended
-        self.price *= 1.0 if joined else DEARER
-        return "not separated" if self.price * self.size > DEAREST else None
+        self.current_C *= 1.0 if added else C_FACTOR
+        return "not separated" if self.current_C * self.mean_length > LARGEST_C else None
 
     @property
     def gap(self) -> float:
-        """(upper − lower)/upper; infinity without a network."""
         return (self.upper - self.lower) / self.upper if self.upper < np.inf else np.inf
 
     @property
-    def allowed(self) -> float:
-        """The gap that fewer units may leave: `tol`, and where that is not reached, `tol` more than there is."""
+    def allowed_gap(self) -> float:
+        """Gap that a network with fewer units may have."""
         return self.tol if self.gap <= self.tol else self.gap + self.tol
 
     def answer(self, stopped: str, table: pd.DataFrame) -> BestNetwork:
-        """The best so far, of as few units as margins are 1, where the gap allows it, and what ended the search."""
-        if stopped != "interrupted" and self.end == "" and not self.listed:
-            # A limit came before the tree.
-            self.nodes = min(self.nodes, LAST)
-            self._prove(self.last, True)
+        """Return the best network, with at most as many units as margins are 1 if the gap allows it."""
+        if stopped != "interrupted" and self.end == "" and not self.enumerates:
+            # A limit ended the search, perhaps before any bound was computed.
+            self.nodes = min(self.nodes, FINAL_NODES)
+            self._update_lower(self.last_dual, True)
         if self.network is not None:
-            self._measure(*basic(*units_of(self.network), self.X, self.y, self.C), self.allowed)
+            self._update_upper(*basic_solution(*units_of(self.network), self.X, self.y, self.C), self.allowed_gap)
             for layer in self.network.layers:
-                layer.data /= self.unit**0.5
-        bounds, end = (self.upper / self.unit, self.lower / self.unit, self.gap), self.end or stopped or "max_rounds"
-        return BestNetwork(self.network, *bounds, self.margins, self.dual / self.unit, self.complete, end, table)
+                layer.data /= self.scale**0.5
+        bounds, end = (self.upper / self.scale, self.lower / self.scale, self.gap), self.end or stopped or "max_rounds"
+        return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
-    def _prove(self, dual: Array, bounded: bool) -> Pull:
-        """The pulls under λ, and the lower bound that they prove if it is the best; none unless `bounded`."""
-        finer, nodes = FINER * self.tol, self.nodes if bounded else 0
-        found = pull(self.inputs.T, self.y, dual, accuracy=finer, nodes=nodes, enough=1 + finer, seed=self.seed)
-        self.pull = float(np.abs(found.values).max(initial=0.0))
+    def _update_lower(self, dual: Array, with_bound: bool) -> DualNormBound:
+        """Search units with a large dual correlation and, if `with_bound`, update the lower bound."""
+        accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
+        found = bound_dual_norm(
+            self.inputs.T, self.y, dual, accuracy=accuracy, nodes=nodes, threshold=1 + accuracy, seed=self.seed
+        )
+        self.largest_value = float(np.abs(found.values).max(initial=0.0))
         size = max(self.inputs.bound(found.bound, dual), float(dual.max()) / self.C * (1 + 2 * UNIT))
         lower = math.fsum(dual.tolist()) / size * (1 - 8 * UNIT) if size > 0 else 0.0
         if lower > self.lower:
             self.lower, self.dual, self.complete = lower, dual / size, found.complete
         return found
 
-    def _measure(self, W: Array, signs: Array, allowed: float = 0.0) -> None:
-        """Keep the network of units W (k, d) if it is the best, or leaves a gap that is allowed."""
+    def _update_upper(self, W: Array, signs: Array, allowed_gap: float = 0.0) -> None:
+        """Keep the network of units W (k, d), rescaled, if it is the best or leaves at most the allowed gap."""
         if not W.any():
             return
         margins = bound_of(network_of(W, signs > 0), self.X, self.y)[1]
-        prices = None if np.inf == self.C else np.full(len(self.X), self.C)
-        asked = upper_bound(math.fsum(length(W, axis=1).tolist()), margins, prices)[1]
-        if not 0 < asked < np.inf:
+        C = None if np.inf == self.C else np.full(len(self.X), self.C)
+        target = upper_bound(math.fsum(length(W, axis=1).tolist()), margins, C)[1]
+        if not 0 < target < np.inf:
             return
-        network = network_of(W / asked, signs > 0)
+        network = network_of(W / target, signs > 0)
         upper, margins = bound_of(network, self.X, self.y, self.C)
-        if upper < self.upper or upper - self.lower <= allowed * upper:
+        if upper < self.upper or upper - self.lower <= allowed_gap * upper:
             self.network, self.upper, self.margins = network, upper, margins
 
-    def _join(self, units: Array, signs: Array) -> int:
-        """How many of the units' patterns were new; these join, at most JOIN of them."""
+    def _add_patterns(self, units: Array, signs: Array) -> int:
+        """Add the new patterns of the units, at most MAX_NEW_PATTERNS; return their number."""
         known = {(row.tobytes(), sign) for row, sign in zip(self.patterns, self.signs, strict=True)}
         new: dict[tuple[bytes, float], np.ndarray] = {}
         for pattern, sign in zip(units @ self.inputs.T.T >= 0, signs, strict=True):
             key = pattern.tobytes(), float(sign)
-            if key not in known and len(new) < JOIN:
+            if key not in known and len(new) < MAX_NEW_PATTERNS:
                 new[key] = pattern
         self.patterns = np.vstack([self.patterns, *new.values()])
         self.signs = np.append(self.signs, [sign for _, sign in new])
         return len(new)
 
-    def _leave(self, W: Array) -> None:
-        """Patterns whose units have no weights leave; the last, which just joined, have none yet."""
+    def _drop_inactive(self, W: Array) -> None:
+        """Drop the patterns whose units W (k, d) vanish; patterns after the first k are new and stay."""
         lengths = length(W, axis=1)
-        kept = np.append(lengths >= LEAVE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
+        kept = np.append(lengths >= INACTIVE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
         self.patterns, self.signs = self.patterns[kept], self.signs[kept]

@@ -1,4 +1,6 @@
-"""Samples in tight clusters, linear in each: gates and samples that a GaLU layer needs, and inverses of the proofs."""
+"""Clusters with linear labels: sufficient widths and sample sizes, and the inverses that the proofs use."""
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
@@ -25,12 +27,11 @@ from implicit_bias.extensions.infinite.angles import open_together
 
 @dataclass(frozen=True)
 class ClusterWidth:
-    """A `width` and a `radius` at which layers fit and no gate splits a cluster, with probability at least 1 − 2δ.
+    """Result of `cluster_width`: a sufficient `width` k and `radius` r for `n` clusters in R^`d`.
 
-    At k = `width` ≥ (8n/μ) log(n/δ) the gates A (n, k) of the centres have σ_min(A)² ≥ kμ/2 with probability at least 1
-    − δ (Lemma 4). At r = `radius` = δ/(nk√d) no sample within r of its centre has other gates, with probability at
-    least 1 − δ (Lemma 7). `eigenvalue` is μ = λ_min(H) less a bound of its rounding, for `n` centres of `d` inputs; δ
-    is `delta`.
+    With the n × k matrix A of the centres' gates, σ_min(A)² ≥ kμ/2 with probability at least 1 − δ (Lemma 4). Samples
+    within r of their centre have the centre's gates with probability at least 1 − δ (Lemma 7). `eigenvalue` is a lower
+    bound on μ = λ_min(H) that includes rounding, and `delta` is δ.
     """
 
     width: int
@@ -42,23 +43,19 @@ class ClusterWidth:
 
 
 def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
-    """Theorem 7: a layer of k gates fits every S of samples y = ⟨ℓ_i, x⟩, ‖x − v_i‖ ≤ r, of n clusters, and more.
+    """Theorem 7: width and radius at which a layer of k random gates fits clusters with linear labels.
 
-    With probability at least 1 − 2δ there is an exact solution, and every exact solution has ⟨ℓ_q, x⟩ at every other
-    x within r of v_q in the span of the samples of cluster q. The features have rank Σ_i rank(X_i).
+        k ≥ (8n/μ) log(n/δ),    r = δ/(nk√d),    μ = λ_min(H)
 
-    Raises InputError for a μ that is 0 up to rounding: centres share a direction, say.
+    H is `gate_correlations(centres)`, and `centres` (n, d) are v_i of any positive length, which are normalised. Let
+    the samples have labels y = ⟨ℓ_i, x⟩ and ‖x − v_i‖ ≤ r in cluster i. With probability at least 1 − 2δ an exact
+    solution exists, and every exact solution predicts ⟨ℓ_i, x⟩ for new samples x of cluster i in the span of its
+    training samples X_i. The rank of Φ is Σ_i rank(X_i). Source: Fiat et al. (2019), appendix B.
 
-    Parameters
-    ----------
-    centres : array, shape (n, d)
-        v_i, of any length but 0; they are divided by it.
-    delta : float
-        δ, strictly between 0 and 1.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Theorem 7 and Lemmas 4 to 9.
+    Raises
+    ------
+    InputError
+        If μ is 0 up to rounding, for example because two centres share a direction.
 
     Examples
     --------
@@ -76,30 +73,20 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
     C, delta = unit_samples(centres, normalise=True, name="centres"), as_probability(delta)
     found = smallest_eigenvalue(open_together(C, C))
     if not found.is_positive:
-        raise InputError("λ_min(H) is 0 up to rounding: centres share a direction; give each cluster one of its own")
+        raise InputError("λ_min(H) is 0 up to rounding: centres share a direction; merge those clusters")
     (n, d), eigenvalue = C.shape, float(found.lower_bound)
     width = max(1, math.ceil(8 * n / eigenvalue * math.log(n / delta)))
     return ClusterWidth(width, delta / (n * width * math.sqrt(d)), eigenvalue, n, d, delta)
 
 
 def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
-    """Theorem 6: samples after which a new one lies in the span of its cluster's, except with probability ε.
+    """Theorem 6: sample size m after which a new sample lies in the span of its cluster's, except with probability ε.
 
-        P(Bin(m, ε) < nd) ≤ δ,    as for m ≥ 2(nd + log(1/δ))/ε
+        P(Bin(m, ε) < nd) ≤ δ,    satisfied if m ≥ 2(nd + log(1/δ))/ε
 
-    Then, in the event of Theorem 7, the prediction for a new sample is exact except with probability ε: at probability
-    1 − 3δ in all.
-
-    Parameters
-    ----------
-    n, d : int
-        Clusters and inputs.
-    epsilon, delta : float
-        ε and δ, strictly between 0 and 1.
-
-    References ---------- Fiat, Malach & Shalev-Shwartz (2019), appendix B, Theorem 6, with m = c(nd log(1/ε) +
-    log(1/δ))/ε. This count and its proof are ours. The ε is of a probability: no such m bounds the squared test loss,
-    which grows with ‖ℓ_i‖.
+    The data have n clusters and d inputs. Under the event of Theorem 7, predictions are then exact except with
+    probability ε; both hold with probability at least 1 − 3δ. Fiat et al. (2019), Theorem 6, have m = c(nd log(1/ε) +
+    log(1/δ))/ε; this m is ours. It does not bound the squared test loss, which grows with ‖ℓ_i‖.
 
     Examples
     --------
@@ -110,7 +97,7 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
     epsilon, delta = as_probability(epsilon, "epsilon"), as_probability(delta)
     directions = as_number_of(n * d, "n d")
     low, high = directions - 1, math.ceil(2 * (directions - math.log(delta)) / epsilon)
-    # P(Bin(m, ε) < nd) as an incomplete beta function of ε: one of 1 − ε would lose the digits of a small ε.
+    # The incomplete beta function of ε, because that of 1 − ε would lose the digits of a small ε.
     while high - low > 1:
         middle = (low + high) // 2
         if scipy.special.betaincc(directions, middle - directions + 1, epsilon) <= delta:
@@ -121,21 +108,12 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
 
 
 def cluster_dimension(n: int, delta: float = 0.05) -> int:
-    """Inputs d at which n random centres, uniform on {±1/√d}^d, have μ ≥ 1/8 with probability at least 1 − δ.
+    """Dimension d at which n centres, uniform on {±1/√d}^d, have μ ≥ 1/8 with probability at least 1 − δ.
 
         d ≥ (2/(1 − log 2)) n log(n/δ)
 
-    Parameters
-    ----------
-    n : int
-        Centres, at least 1.
-    delta : float
-        δ, strictly between 0 and 1.
-
-    References
-    ----------
-    Ours. Lemma 3 of Fiat, Malach & Shalev-Shwartz (2019) has d ≥ (n²/2) log(2n²/δ): too few for n = 2 and δ = 1e-4,
-    say, and enough from n = 14 on, where ours is no larger.
+    This bound is ours. Lemma 3 of Fiat et al. (2019) has d ≥ (n²/2) log(2n²/δ), which is too small for example at n = 2
+    and δ = 1e-4, and at least as large as ours for n ≥ 14.
 
     Examples
     --------
@@ -147,20 +125,9 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
 
 
 def slab_probability(d: int, r: float) -> float:
-    """P(|⟨u, x⟩| ≤ r) for u uniform on the sphere and ‖x‖ = 1, which Lemma 5 bounds by r√d.
+    """Return P(|⟨u, x⟩| ≤ r) for u uniform on the sphere in R^d, d ≥ 2, and ‖x‖ = 1, from ⟨u, x⟩² ~ Beta(½, (d − 1)/2).
 
-    ⟨u, x⟩² has the distribution Beta(½, (d − 1)/2).
-
-    Parameters
-    ----------
-    d : int
-        Inputs, at least 2.
-    r : float
-        Above 0.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B, Lemma 5.
+    Lemma 5 of Fiat et al. (2019) bounds it by r√d, for r > 0.
 
     Examples
     --------
@@ -172,16 +139,9 @@ def slab_probability(d: int, r: float) -> float:
 
 
 def gate_correlations(centres: ArrayLike) -> Array:
-    """H_ij = P(⟨u, c_i⟩ > 0, ⟨u, c_j⟩ > 0) = ½ − θ(c_i, c_j)/2π for u ~ N(0, I), shape (n, n).
+    """Return H_ij = P(⟨u, c_i⟩ > 0, ⟨u, c_j⟩ > 0) = ½ − θ(c_i, c_j)/2π for u ~ N(0, I), shape (n, n).
 
-    Parameters
-    ----------
-    centres : array, shape (n, d)
-        Centres of any length but 0 (else InputError).
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), appendix B.
+    `centres` (n, d) may have any positive length; others raise InputError. Source: Fiat et al. (2019), appendix B.
 
     Examples
     --------
@@ -193,16 +153,9 @@ def gate_correlations(centres: ArrayLike) -> Array:
 
 
 def orthogonal_inverse(n: int) -> Array:
-    """T⁻¹ = 4I − (4/(n + 1)) 11ᵀ for n orthogonal centres, where T = ¼(I + 11ᵀ); shape (n, n).
+    """Return T⁻¹ = 4I − (4/(n + 1)) 11ᵀ (n, n), where T = ¼(I + 11ᵀ) is `gate_correlations` of n orthogonal centres.
 
-    Parameters
-    ----------
-    n : int
-        Centres, at least 1; not their dimension d, which the paper has in this place.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Lemmas 3 and 10, corrected; the formula of Sherman and Morrison.
+    Fiat et al. (2019), Lemmas 3 and 10, print the dimension d instead of n; Sherman and Morrison's formula gives n.
 
     Examples
     --------
@@ -216,10 +169,9 @@ def orthogonal_inverse(n: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class NeumannInverse:
-    """`inverse` = A⁻¹ Σ_{i < terms} ((A − B)A⁻¹)ⁱ, a truncated Neumann series of B⁻¹, and a bound of its error.
+    """Result of `neumann_inverse`: A⁻¹ Σ_{i < terms} ((A − B)A⁻¹)ⁱ as `inverse`, with a bound on its error.
 
-    `ratio` is q = ‖(A − B)A⁻¹‖ < 1, the spectral norm, and `error` is ‖A⁻¹‖ q^terms/(1 − q), a bound of the spectral
-    norm of what is left out.
+    `ratio` is q = ‖(A − B)A⁻¹‖ < 1. `error` = ‖A⁻¹‖ q^terms/(1 − q) bounds the omitted terms. Norms are spectral.
     """
 
     inverse: Array = field(repr=False)
@@ -228,20 +180,21 @@ class NeumannInverse:
 
 
 def neumann_inverse(A: ArrayLike, B: ArrayLike, terms: int = 20) -> NeumannInverse:
-    """B⁻¹ = A⁻¹ Σ_{i ≥ 0} ((A − B)A⁻¹)ⁱ, which converges if ‖(A − B)A⁻¹‖ < 1.
+    """Approximate B⁻¹ by the Neumann series A⁻¹ Σ_{i ≥ 0} ((A − B)A⁻¹)ⁱ, which converges if ‖(A − B)A⁻¹‖ < 1.
 
-    Raises InputError for matrices that are not square or of two sizes, an A without inverse, and if ‖(A − B)A⁻¹‖ ≥ 1.
+    Source: Fiat et al. (2019), proof of Theorem 3, corrected.
 
     Parameters
     ----------
     A, B : arrays, shape (n, n)
-        A has an inverse, and B is close to it.
+        A is invertible and close to B.
     terms : int
-        How many terms are summed.
+        Number of terms to sum.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), proof of Theorem 3, corrected.
+    Raises
+    ------
+    InputError
+        If the matrices are not square, differ in size or contain invalid numbers, A is singular, or ‖(A − B)A⁻¹‖ ≥ 1.
 
     Examples
     --------
@@ -252,20 +205,20 @@ def neumann_inverse(A: ArrayLike, B: ArrayLike, terms: int = 20) -> NeumannInver
     """
     A, B = as_floats(A, "A", 2), as_floats(B, "B", 2)
     if not A.shape == B.shape == A.T.shape:
-        raise InputError(f"A and B must be square and of one size, not {A.shape} and {B.shape}")
+        raise InputError(f"A and B must be square and of the same size, not {A.shape} and {B.shape}")
     terms = as_count(terms, "terms")
     check_range(np.abs(np.concatenate([A, B])).max(keepdims=True).ravel(), "A and B", 1e-100, 1e100)
     try:
         inverse = np.linalg.inv(A)
     except np.linalg.LinAlgError:
-        raise InputError("A has no inverse; expand around another matrix") from None
+        raise InputError("A has no inverse; use another matrix") from None
     with np.errstate(over="ignore", invalid="ignore"):
         change = (A - B) @ inverse
     if not np.isfinite(change).all():
-        raise InputError("A has no inverse up to rounding; expand around another matrix")
+        raise InputError("A has no inverse up to rounding; use another matrix")
     ratio = float(np.linalg.norm(change, 2))
     if not ratio < 1:
-        raise InputError(f"‖(A − B)A⁻¹‖ is {ratio:.4g}, and the series needs less than 1; take an A closer to B")
+        raise InputError(f"‖(A − B)A⁻¹‖ is {ratio:.4g}, but the series needs less than 1; use an A closer to B")
     total = identity = np.eye(len(A))
     for _ in range(terms - 1):
         total = identity + change @ total

@@ -1,4 +1,6 @@
-"""The squared loss of a GaLU layer: gradient descent, its target and rate (Theorem 1), and the landscape in (W, α)."""
+"""The squared loss of a GaLU layer: gradient descent, its limit and rate (Theorem 1), and the landscape in (W, α)."""
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -23,17 +25,17 @@ from implicit_bias.extensions.galu.closed_form import least_squares
 from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
 from implicit_bias.features.gated import GatedFeatures, as_gated
 
-#: Rates from here on have fewer than eight digits of 1 − ρ left.
-BLURRED = 1 - 1e-8
+#: Rate above which 1 − ρ has fewer than eight correct digits.
+LARGEST_ACCURATE_RATE = 1 - 1e-8
 
 
 @dataclass(frozen=True)
 class DescentRate:
-    """A step η and a rate ρ with ‖w_t − w_∞‖ ≤ ρᵗ ‖w_0 − w_∞‖ for gradient descent on L(w) = (1/m)‖Φw − y‖².
+    """Step size η and rate ρ of gradient descent on (1/m)‖Φw − y‖²: ‖w_t − w_∞‖ ≤ ρᵗ ‖w_0 − w_∞‖.
 
-    w_∞ is `descent_target(features, y, w_0)`, `step` is η, `rate` is ρ, from 0 up to but not including 1, and `samples`
-    is m. `largest` and `smallest` are bounds of the singular values of Φ that are not zero, and `failure` is the
-    probability of gates for which this does not hold; from `descent_rate` the former are exact, and the latter is 0.
+    w_∞ is `descent_target(features, y, w_0)`. The fields are η (`step`), ρ (`rate`, with 0 ≤ ρ < 1), m (`samples`), and
+    `largest` and `smallest`, bounds of the non-zero singular values of Φ. `failure` bounds the probability that random
+    gates violate this. `descent_rate` computes exact singular values and `failure` 0.
     """
 
     step: float
@@ -44,12 +46,15 @@ class DescentRate:
     failure: float = 0.0
 
     def steps(self, share: float) -> int:
-        """Steps after which ‖w_t − w_∞‖ ≤ share · ‖w_0 − w_∞‖, and the excess loss is at most share² of the first."""
+        """Return a number of steps after which ‖w_t − w_∞‖ ≤ share · ‖w_0 − w_∞‖.
+
+        The excess loss is then at most share² times the initial excess loss.
+        """
         share = as_probability(share, "share")
         return max(1, math.ceil(-math.log(share) / self._decay))
 
     def steps_to(self, excess: float, distance: float) -> int:
-        """Steps after which L(w_t) − min L ≤ excess, if ‖w_0 − w*‖ ≤ distance.
+        """Return a number of steps after which L(w_t) − min L ≤ excess, if ‖w_0 − w*‖ ≤ distance.
 
         L(w_t) − min L = (1/m)‖Φ(w_t − w_∞)‖² ≤ (largest²/m) ρ^{2t} distance²
         """
@@ -62,22 +67,17 @@ class DescentRate:
         """−log ρ."""
         if self.rate == 0:
             return math.inf
-        # Next to 1 the rate has lost its digits; −log ρ ≥ (smallest/largest)² for both rates of this module.
-        return -math.log(self.rate) if self.rate < BLURRED else (self.smallest / self.largest) ** 2
+        # Close to 1, ρ is too inaccurate for log ρ. Both rates of this module have −log ρ ≥ (smallest/largest)².
+        return -math.log(self.rate) if self.rate < LARGEST_ACCURATE_RATE else (self.smallest / self.largest) ** 2
 
 
 def descent_rate(features: GatedFeatures) -> DescentRate:
-    """The best constant step and its rate, from the largest and the smallest non-zero singular value σ of Φ.
+    """Return the optimal constant step size and its rate, from the extreme non-zero singular values of Φ.
 
         w_{t+1} = w_t − η (2/m) Φᵀ(Φw_t − y),    η = m/(σ_max² + σ_min²),    ρ = (σ_max² − σ_min²)/(σ_max² + σ_min²)
 
-    Parameters
-    ----------
-    features, and errors : as for `least_squares`, which decides what counts as zero
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), proof of Theorem 1, with the target w* + (I − P)w_0 (`descent_target`).
+    `least_squares` decides which singular values count as zero, and raises InputError if all do. Source: Fiat et al.
+    (2019), proof of Theorem 1, with the limit w* + (I − P)w_0 instead of w*.
 
     Examples
     --------
@@ -87,37 +87,32 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
     """
     features = as_gated(features)
     condition = least_squares(features, np.zeros(features.n)).condition
-    by = features.scale()
-    unit = features.scaled(1 / by)
+    scale = features.scale()
+    unit = features.scaled(1 / scale)
     square = unit.gram() if unit.n <= unit.k * unit.d else unit.weight_gram()
     last = len(square) - 1
-    largest = by * math.sqrt(scipy.linalg.eigvalsh(square, subset_by_index=[last, last], check_finite=False)[0])
+    largest = scale * math.sqrt(scipy.linalg.eigvalsh(square, subset_by_index=[last, last], check_finite=False)[0])
     check_range(np.array([largest]), "the features", 1e-140, 1e140)
     smallest = largest / condition
-    # (σ_max² − σ_min²)/(σ_max² + σ_min²) in a form in which nothing cancels or overflows.
+    # ρ = (σ_max² − σ_min²)/(σ_max² + σ_min²) in a form without cancellation or overflow.
     inverse = 1 / condition
     rate = (1 - inverse) * (1 + inverse) / (1 + inverse**2)
     return DescentRate(features.n / (largest**2 * (1 + inverse**2)), rate, largest, smallest, features.n)
 
 
 def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
-    """Theorem 1 before the k gates are drawn: 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I).
+    """Theorem 1: step size and rate for k random gates on X (m, d), before they are drawn.
 
         η = m/(2k‖X‖²),    ρ = 1 − λ(X)/(2‖X‖²),    except with probability m exp(−kλ(X)/(8‖X‖²))
 
-    The theorem has twice this η, for the loss (1/2m)‖Φw − y‖², which is at most ε after `steps_to(2ε, ‖w_0 − w*‖)`
-    steps, at most half as many and one as the theorem requires.
+    `memorisation_width(X, delta).width` gates have a `failure` of at most δ. Fiat et al. (2019) have twice this η, for
+    the loss (1/2m)‖Φw − y‖². That loss is at most ε after `steps_to(2ε, ‖w_0 − w*‖)` steps, about half as many as the
+    theorem states.
 
-    Parameters
-    ----------
-    X, and errors : as for `memorisation_width`
-    k : int
-        At least `memorisation_width(X, delta).width` for a `failure` of at most δ; refused if so few that the bound of
-        the probability is no less than 1.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 1.
+    Raises
+    ------
+    InputError
+        If λ(X) is 0 up to rounding, or k is so small that the bound on the probability is 1 or more.
 
     Examples
     --------
@@ -138,19 +133,10 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
 
 
 def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Array:
-    """Limit of gradient descent on (1/m)‖Φw − y‖²: w_∞ = w* + (I − P) w_0, shape (k, d).
+    """Return the limit of gradient descent on (1/m)‖Φw − y‖² from w_0 (k, d): w_∞ = w* + (I − P) w_0, shape (k, d).
 
-    w* = Φ⁺y is the solution of least norm, and P = Φ⁺Φ projects onto the span of the features.
-
-    Parameters
-    ----------
-    features, y, and errors : as for `least_squares`
-    w0 : array, shape (k, d)
-        The start, finite.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), proof of Theorem 1, which takes w* for the target from every w_0.
+    w* = Φ⁺y is the least-norm solution, and P = Φ⁺Φ projects onto the span of the features. Fiat et al. (2019), proof
+    of Theorem 1, state w* for every w_0.
 
     Examples
     --------
@@ -161,18 +147,18 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
     start = as_numbers(w0, (features.k, features.d), "w0")
     if not np.isfinite(start).all():
         raise InputError("w0 holds NaN or infinity; start from finite weights")
-    # Φ⁺(y − Φw_0) is w* − Pw_0 in one solution.
+    # One solve gives Φ⁺(y − Φw_0) = w* − Pw_0.
     result: Array = start + least_squares(features, as_numbers(y, (features.n,), "y") - features @ start).weights
     return result
 
 
 @dataclass(frozen=True)
 class Landscape:
-    """The network (W, α) on L(W, α) = (1/m)‖Φ(α ∘ W) − y‖².
+    """Result of `landscape`: the loss L(W, α) = (1/m)‖Φ(α ∘ W) − y‖² and its derivatives at a point (W, α).
 
-    `loss` is L, `excess` L minus its global minimum, that of the least squares problem in w̃_j = α_j w_j, and
-    `gradient` is ‖∇L‖, in all of W and α. `curvature` is an upper bound of the least eigenvalue of the Hessian of L:
-    where ∇L = 0 it is negative unless `excess` is 0.
+    `excess` is L minus its global minimum, which is that of least squares in w̃_j = α_j w_j. `gradient` is ‖∇L‖ in (W,
+    α). `curvature` is an upper bound on the least eigenvalue of the Hessian; if ∇L = 0 and `excess` > 0, it is
+    negative.
     """
 
     loss: float
@@ -182,24 +168,17 @@ class Landscape:
 
 
 def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout: ArrayLike) -> Landscape:
-    """The squared loss of N(x) = Σ_j α_j g_j(x) ⟨w_j, x⟩ at (W, α): every stationary point is a minimum or a saddle.
+    """Evaluate the squared loss of N(x) = Σ_j α_j g_j(x) ⟨w_j, x⟩ and its derivatives at W (k, d) and α (k,).
 
-    `curvature` is the least eigenvalue of the Hessian over the planes of (−G_j/‖G_j‖, 0) and (0, 1) of (w_j, α_j), with
-    G_j = ∂L/∂w̃_j and w̃_j = α_j w_j. Raises InputError as `least_squares` does, and for weights that are not finite or
-    so large that a figure is not finite.
-
-    Parameters
-    ----------
-    features : GatedFeatures
-        Φ of m samples.
-    y : array, shape (m,)
-    weights : array, shape (k, d)
-        W.
-    readout : array, shape (k,)
-        α; divided by √k for normalised networks.
-
-    References ---------- Fiat, Malach & Shalev-Shwartz (2019), section 3, by a theorem on linear networks. The proof in
+    Every stationary point is a global minimum or a strict saddle. `curvature` is the least eigenvalue of the Hessian
+    over the planes spanned by (−G_j/‖G_j‖, 0) and (0, 1) of (w_j, α_j), with G_j = ∂L/∂w̃_j and w̃_j = α_j w_j. For
+    normalised networks, divide α by √k. Fiat et al. (2019), section 3, cite a theorem on linear networks; the proof in
     docs/galu_theory.md is ours.
+
+    Raises
+    ------
+    InputError
+        As for `least_squares`, and if weights are not finite or so large that a result is not finite.
 
     Examples
     --------
@@ -224,15 +203,15 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
         loss = float(np.mean(residual**2))
         size, curvature = float(length(gradient)), _curvature(features, slopes, W, alpha)
     if not np.isfinite([loss, size, curvature]).all():
-        raise InputError("loss, gradient or curvature leave floating point; scale weights, readout and labels down")
+        raise InputError("loss, gradient or curvature overflow; scale weights, readout and labels down")
     return Landscape(loss, max(0.0, loss - least), size, curvature)
 
 
 def _curvature(features: GatedFeatures, slopes: Array, W: Array, alpha: Array) -> float:
-    """The least eigenvalue of the Hessian on the planes of (G_j/‖G_j‖, 0) and (0, 1), over j."""
+    """Return the least eigenvalue of the Hessian on the planes of (G_j/‖G_j‖, 0) and (0, 1), over j."""
     sizes = length(slopes, axis=1)
-    ways = slopes / np.where(sizes > 0, sizes, 1.0)[:, None]
-    outputs = [features.gate_values * (features.X @ A.T) for A in (alpha[:, None] * ways, W)]
+    directions = slopes / np.where(sizes > 0, sizes, 1.0)[:, None]
+    outputs = [features.gate_values * (features.X @ A.T) for A in (alpha[:, None] * directions, W)]
     t, s = (2 / features.n * np.sum(output**2, axis=0) for output in outputs)
     both = 2 / features.n * np.sum(outputs[0] * outputs[1], axis=0) + sizes
     return float(np.min((t + s - np.hypot(t - s, 2 * both)) / 2))

@@ -1,4 +1,6 @@
-"""Losses on new samples: our bound of rate 1/√m, that of Theorem 3, and the first version's on linear predictors."""
+"""Losses on new samples: our bound of order 1/√m, Theorem 3, and the first version's results on linear predictors."""
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -26,13 +28,14 @@ from implicit_bias.features.gated import GatedFeatures, as_gated
 
 @dataclass(frozen=True)
 class GeneralisationBound:
-    """A `bound` of E(f(x) − y)² on the distribution of the samples: training loss + complexity + confidence.
+    """Upper `bound` on E(f(x) − y)², the sum of `training_loss`, `complexity` and `confidence`.
 
-    `training_loss` is (1/m)‖Φw − y‖², `complexity` 4(M̂ + B)M̂/√m, twice the Rademacher complexity of the losses, and
-    `confidence` (M̂ + B)² √(log(1/δ_i)/(2m)) with δ_i = δ/((i + 1)(i + 2)). `output` is M = √k ‖w‖, a bound of |f(x)|
-    for every x of length at most 1, `radius` M̂ = 2ⁱB, the first of B, 2B, 4B, … that is at least M, and `label_bound`
-    B ≥ |y|. `width` is k, the number of gates: those given, or those that are enough. The bound holds with probability
-    at least 1 − `delta`.
+        complexity = 4(M̂ + B)M̂/√m,    confidence = (M̂ + B)² √(log(1/δ_i)/(2m)),    δ_i = δ/((i + 1)(i + 2))
+
+    `training_loss` is (1/m)‖Φw − y‖², and `complexity` is twice the Rademacher complexity of the losses. `output` is
+    M = √k ‖w‖, which bounds |f(x)| for ‖x‖ ≤ 1. `radius` is M̂ = 2ⁱB, the smallest of B, 2B, 4B, … that is at least M.
+    `label_bound` is B ≥ |y|. `width` is the number of gates k: the given or a sufficient one. The bound holds with
+    probability at least 1 − `delta`.
     """
 
     bound: float
@@ -47,42 +50,43 @@ class GeneralisationBound:
 
     @property
     def loss_range(self) -> float:
-        """M̂² + 2M̂B, the largest |(f(x) − y)² − (0 − y)²|; the losses themselves lie between 0 and (M̂ + B)²."""
+        """M̂² + 2M̂B, the largest |(f(x) − y)² − (0 − y)²|. The losses themselves lie between 0 and (M̂ + B)²."""
         return self.radius**2 + 2 * self.radius * self.label_bound
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether the bound says no more than B², which is what the prediction 0 guarantees."""
+        """True if the bound is at least B², which already the prediction 0 guarantees."""
         return self.bound >= self.label_bound**2
 
 
 def generalisation_bound(
     features: GatedFeatures, y: ArrayLike, weights: ArrayLike, label_bound: float, delta: float = 0.05
 ) -> GeneralisationBound:
-    """Our bound for a layer at hand: E(f(x) − y)² for f(x) = ⟨w, Φ(x)⟩, with probability at least 1 − δ.
+    """Bound E(f(x) − y)² for a layer f(x) = ⟨w, Φ(x)⟩ of given gates, with probability at least 1 − δ.
 
         E(f(x) − y)² ≤ (1/m)‖Φw − y‖² + 4(M̂ + B)M̂/√m + (M̂ + B)² √(log((i + 1)(i + 2)/δ)/(2m))
 
-    with M̂ = 2ⁱB ≥ √k‖w‖, i ≥ 0 as small as possible. It holds for all w at once, so w may be fitted in any way to
-    the m independent samples; the gates may not depend on them.
+    Here M̂ = 2ⁱB ≥ √k‖w‖ with the smallest i ≥ 0. The bound holds for all w at once, so that w may depend on the m
+    independent samples; the gates must not. The bound is ours, with a proof in docs/galu_theory.md. Theorem 3 of Fiat
+    et al. (2019), `rkhs_bound`, has the rate log³m/m with an unspecified constant, for labels in a ball of an RKHS
+    only.
 
     Parameters
     ----------
     features : GatedFeatures
-        Φ of the training samples, each of length at most 1, with gate values of at most 1 in size.
+        Φ of the training samples, each of length at most 1, with gate values from −1 to 1.
     y : array, shape (m,)
-        Labels.
     weights : array, shape (k, d)
-        w: `least_squares(features, y).weights`, say.
+        w, for example `least_squares(features, y).weights`.
     label_bound : float
-        B, which |y| never exceeds: an assumption on the distribution, checked on the samples.
+        B ≥ |y|: an assumption on the distribution, which is checked on the samples.
     delta : float
         δ, strictly between 0 and 1.
 
-    References
-    ----------
-    Ours, proved in docs/galu_theory.md. Theorem 3 of Fiat, Malach & Shalev-Shwartz (2019), `rkhs_bound`, has the rate
-    log³m/m, for labels of its ball alone and with a constant that it does not give.
+    Raises
+    ------
+    InputError
+        If a sample is longer than 1, a gate value exceeds 1 or a label exceeds B in size, or numbers are invalid.
 
     Examples
     --------
@@ -101,7 +105,7 @@ def generalisation_bound(
     check_lengths(features.X)
     widest = float(np.abs(features.gate_values).max())
     if widest > 1:
-        raise InputError(f"the bound is for gate values of at most 1, not {widest:.6g}; divide them by this")
+        raise InputError(f"the bound needs gate values of at most 1, not {widest:.6g}; divide them by this")
     with np.errstate(over="ignore"):
         loss = float(np.mean((features @ w - y) ** 2))
     output = math.sqrt(features.k) * float(length(w))
@@ -111,22 +115,18 @@ def generalisation_bound(
 def generalisation_bound_a_priori(
     X: ArrayLike, y: ArrayLike, label_bound: float, delta: float = 0.05
 ) -> GeneralisationBound:
-    """The same before the gates are drawn: least squares on k ≥ `width` gates 1(⟨u_j, x⟩ > 0) with u_j ~ N(0, I).
+    """Bound E(f(x) − y)² before the gates are drawn, for least squares on k ≥ `width` Gaussian gates.
 
         ‖w*‖² = yᵀ(ΦΦᵀ)⁻¹y ≤ (2/k) yᵀκ(X)⁻¹y = M²/k   and   Φw* = y,    except with probability δ/2
 
-    and then the bound of `generalisation_bound` at δ/2, with training loss 0 and M = √(2 yᵀκ(X)⁻¹y), at every width.
+    The training samples X (m, d) must be independent and of length at most 1. `generalisation_bound` applies at δ/2 for
+    every such width, with training loss 0 and M = √(2 yᵀκ(X)⁻¹y). The bound is ours; that the kernel bounds ‖w*‖² is a
+    step in the proof of Theorem 3 of Fiat et al. (2019).
 
-    Parameters
-    ----------
-    X, and errors : as for `memorisation_width`
-        Training samples, independent, each of length at most 1.
-    y, label_bound, and their errors : as for `generalisation_bound`
-    delta : float
-        δ, strictly between 0 and 1; half for the gates, half for the samples.
-
-    References ---------- Ours; that ‖w*‖² is bounded by the kernel is a step of the proof of Theorem 3 of Fiat, Malach
-    & Shalev-Shwartz (2019).
+    Raises
+    ------
+    InputError
+        As for `generalisation_bound`, and if λ(X) is 0 up to rounding.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def generalisation_bound_a_priori(
 
 
 def kernel_energy(X: Array, y: Array) -> tuple[float, float]:
-    """Between which two numbers yᵀκ⁻¹y lies, for all that rounding of κ may hide; X (m, d), y (m,)."""
+    """Return bounds between which yᵀκ⁻¹y lies, including the rounding of κ, for X (m, d) and y (m,)."""
     kernel, eigenvalue = positive_kernel(X)
     energy = float(y @ scipy.linalg.solve(kernel, y, assume_a="pos", check_finite=False))
     # (1 − r/λ) κ̂ ⪯ κ ⪯ (1 + r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and its error r.
@@ -158,14 +158,14 @@ def kernel_energy(X: Array, y: Array) -> tuple[float, float]:
 def _labels(y: ArrayLike, samples: int, label_bound: float) -> Array:
     y = as_column(y, samples)
     if np.abs(y).max() > label_bound:
-        raise InputError(f"y reaches {np.abs(y).max():g}, beyond label_bound = {label_bound:g}; give a larger bound")
+        raise InputError(f"y reaches {np.abs(y).max():g}, beyond label_bound = {label_bound:g}; use a larger bound")
     return y
 
 
 def _bound(
     loss: float, output: float, label_bound: float, k: int, m: int, sampling: float, delta: float
 ) -> GeneralisationBound:
-    """The bound for |f| ≤ `output`, by a union over the radii 2ⁱB; `sampling` is the δ of the samples' part."""
+    """The bound for |f| ≤ `output`, by a union over the radii 2ⁱB; `sampling` is the δ of the samples."""
     check_range(np.array([output, label_bound]), "label_bound and the outputs √k‖w‖", 1e-100, 1e100)
     mantissa, exponent = math.frexp(output / label_bound)
     doublings = max(0, exponent - (mantissa == 0.5))
@@ -179,12 +179,13 @@ def _bound(
 
 @dataclass(frozen=True)
 class RKHSBound:
-    """Theorem 3: E½(f(x) − y)² ≤ C · `rate` with probability at least 1 − 2δ, for a C that the paper does not give.
+    """Result of `rkhs_bound`: E ½(f(x) − y)² ≤ C · `rate` with probability at least 1 − 2δ and an unspecified C.
 
-    `rate` is (2M² log³m + (2M² + √2M) log(1/δ))/m with M = `radius`, m = `samples` and δ = `delta`, and `width` is k ≥
-    (m/(M²λ) + 1)² (32‖X‖⁴/λ²) log(m/δ). `energy` is √(yᵀκ(X)⁻¹y), the norm of the least function with these labels,
-    less what rounding may add to it: at most ‖f*‖_κ ≤ M. `norm` is √2 M, which ‖w‖ of the least squares solution does
-    not exceed, for networks of 1/√k Σ_j.
+        rate = (2M² log³m + (2M² + √2M) log(1/δ))/m,    width = (m/(M²λ) + 1)² (32‖X‖⁴/λ²) log(m/δ)
+
+    Here M is `radius`, m `samples` and δ `delta`. `energy` is a lower bound on √(yᵀκ(X)⁻¹y), the norm of the
+    least-norm function with these labels, hence on ‖f*‖_κ ≤ M. `norm` is √2 M ≥ ‖w‖ of the least-squares solution, for
+    networks with the factor 1/√k.
     """
 
     rate: float
@@ -197,26 +198,16 @@ class RKHSBound:
 
 
 def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -> RKHSBound:
-    """Theorem 3: what least squares on random gates loses on new samples, for labels y = f*(x) with ‖f*‖_κ ≤ M.
+    """Theorem 3: width and rate of least squares on random gates for labels y = f*(x) with ‖f*‖_κ ≤ M = `radius`.
 
-    It holds if the samples are independent, λ(X) > 0, and y = f*(x) with probability 1. The last is an assumption on
-    the distribution, which samples can refute: the least function through them has the norm √(yᵀκ⁻¹y), and InputError
-    is raised if it exceeds M, as it is for λ(X) = 0 up to rounding.
+    The theorem assumes independent samples X (m, d) of length at most 1, λ(X) > 0, and labels y = f*(x) from −1 to 1
+    with probability 1; for y = ⟨v, x⟩, M = 2‖v‖. Samples can refute the last assumption: the least-norm function that
+    interpolates them has norm √(yᵀκ⁻¹y) ≤ M. Source: Fiat et al. (2019), Theorem 3 and appendix C.
 
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of length at most 1.
-    y : array, shape (m,)
-        Labels from −1 to 1.
-    radius : float
-        M > 0; 2‖v‖ for y = ⟨v, x⟩.
-    delta : float
-        δ, strictly between 0 and 1.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 3 and appendix C.
+    Raises
+    ------
+    InputError
+        If √(yᵀκ⁻¹y) exceeds M, λ(X) is 0 up to rounding, or samples or labels are larger than 1.
 
     Examples
     --------
@@ -231,14 +222,14 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
     check_range(np.array([radius]), "radius", 1e-100, 1e100)
     check_lengths(X)
     if np.abs(y).max() > 1:
-        raise InputError(f"Theorem 3 is for labels from −1 to 1, and y reaches {np.abs(y).max():g}; divide them")
+        raise InputError(f"Theorem 3 needs labels from −1 to 1, and y reaches {np.abs(y).max():g}; divide y by this")
     m, eigenvalue = len(X), float(positive_kernel(X)[1].lower_bound)
     energy = math.sqrt(kernel_energy(X, y)[0])
     if energy > radius * (1 + 1e-9):
         raise InputError(f"no function of norm {radius:.6g} has these labels, which need {energy:.6g}; give a larger M")
     ratio, spread = m / eigenvalue / radius / radius + 1, float(np.linalg.norm(X, 2)) ** 2 / eigenvalue
     if not ratio < 1e40:
-        raise InputError(f"radius {radius:.4g} asks for more than 1e80 gates; give a larger one")
+        raise InputError(f"radius {radius:.4g} needs more than 1e80 gates; give a larger one")
     width = 32 * (ratio * spread) ** 2 * math.log(m / delta)
     square, root = 2 * radius**2, math.sqrt(2) * radius
     rate = (square * math.log(m) ** 3 + (square + root) * math.log(1 / delta)) / m
@@ -246,20 +237,12 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
 
 
 def expected_train_loss(m: int, d: int, sigma: float = 1.0) -> float:
-    """The expected training loss of ordinary least squares on m samples of d inputs with label noise σ.
+    """Return the expected training loss of ordinary least squares on m samples of d inputs with label noise σ > 0.
 
-        y = ⟨β, x⟩ + N(0, σ²):    E[(1/m) Σ_i (⟨ŵ, x_i⟩ − y_i)²] = σ² (1 − d/m)    for m ≥ d
+        y = ⟨β, x⟩ + N(0, σ²):    E[(1/m) Σ_i (⟨ŵ, x_i⟩ − y_i)²] = σ² (1 − d/m)    for m ≥ d, else 0
 
-    whatever β and the distribution of x, as long as the samples have rank d; for fewer than d samples it is 0.
-
-    Parameters
-    ----------
-    m, d : int
-    sigma : float
-        σ > 0.
-
-    References ---------- Fiat, Malach & Shalev-Shwartz, first version, Lemma 1, after Rosset & Tibshirani (2018), for
-    Gaussian x and m > d + 1.
+    This holds for any β and any distribution of x whose samples have full rank. Lemma 1 of the first version of Fiat et
+    al., after Rosset & Tibshirani (2018), states it for Gaussian x and m > d + 1.
 
     Examples
     --------
@@ -271,20 +254,17 @@ def expected_train_loss(m: int, d: int, sigma: float = 1.0) -> float:
 
 
 def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
-    """The expected test loss of ordinary least squares on m Gaussian samples of d inputs with label noise σ.
+    """Return the expected test loss of ordinary least squares on m Gaussian samples of d inputs with label noise σ > 0.
 
         y = ⟨β, x⟩ + N(0, σ²),  x ~ N(0, Σ):    E[(⟨ŵ, x⟩ − y)²] = σ² (m − 1)/(m − d − 1)    for m ≥ d + 2
 
-    whatever β and the invertible Σ. For fewer samples the expectation is infinite or ŵ is not determined: InputError.
+    This holds for any β and any invertible Σ. Lemma 1 of the first version of Fiat et al., after Rosset & Tibshirani
+    (2018), prints the same number as σ²(1 + d/m + (d/m)(d + 1)/(m − d − 1)).
 
-    Parameters
-    ----------
-    m, d, sigma : as for `expected_train_loss`
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, Lemma 1, after Rosset & Tibshirani (2018):
-    σ²(1 + d/m + (d/m)(d + 1)/(m − d − 1)), the same number.
+    Raises
+    ------
+    InputError
+        If m < d + 2, where the expectation is infinite or ŵ is not unique.
 
     Examples
     --------
@@ -298,24 +278,14 @@ def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
 
 
 def rademacher_bound(samples: GatedFeatures | ArrayLike, radius: float, p: int) -> float:
-    """A bound of the Rademacher complexity of linear predictors in an ℓ_p ball, on samples or gated features φ_i.
+    """Bound the Rademacher complexity of linear predictors with ‖w‖_p ≤ B = `radius`, on samples or gated features φ_i.
 
         E[sup_{‖w‖_p ≤ B} (1/m) Σ_i s_i ⟨w, φ_i⟩]  ≤  B max_i ‖φ_i‖₂ /√m                       (p = 2)
                                                    ≤  B max_i ‖φ_i‖_∞ √(2 log(2D)/m)           (p = 1)
 
-    with signs s_i = ±1, m samples and D inputs or, of gated features, k·d: φ(x) = g(x) ⊗ x.
-
-    Parameters
-    ----------
-    samples : GatedFeatures, or array of shape (m, D)
-    radius : float
-        B ≥ 0: `np.linalg.norm(weights.ravel(), p)`, say.
-    p : int
-        1 or 2.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz, first version, section 4.2.1, which assumes ‖x_i‖_∞ ≤ 1; the bounds do not need it.
+    The s_i = ±1 are random signs, and D is the number of columns of `samples` (m, D), or k·d for gated features φ(x) =
+    g(x) ⊗ x. Source: first version of Fiat et al., section 4.2.1, which assumes ‖x_i‖_∞ ≤ 1; the bounds hold without
+    this.
 
     Examples
     --------
@@ -332,7 +302,6 @@ def rademacher_bound(samples: GatedFeatures | ArrayLike, radius: float, p: int) 
 
 
 def _variance(sigma: float) -> float:
-    """σ² of a standard deviation that can be squared."""
     sigma = as_positive(sigma, "sigma")
     check_range(np.array([sigma]), "sigma", 1e-100, 1e100)
     return sigma**2

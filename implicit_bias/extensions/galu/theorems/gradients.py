@@ -1,4 +1,6 @@
-"""The first gradients of hidden weights, shared by ReLU and GaLU layers, and what they reveal of labels (Theorem 4)."""
+"""Gradients of hidden weights at initialisation, equal for ReLU and GaLU layers, and their dependence on the labels."""
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
@@ -23,19 +25,19 @@ from implicit_bias.features import GatedFeatures
 
 #: −ℓ'(0) of each loss ℓ(y f).
 SLOPES = {"hinge": 1.0, "logistic": 0.5}
-#: Inputs whose 2^d sign patterns are gone through.
-ENUMERABLE = 20
+#: Largest number of inputs d for which all 2^d sign patterns are enumerated.
+MAX_ENUMERATED = 20
 
 
 def initial_gradients(
     X: ArrayLike, y: ArrayLike, directions: ArrayLike, readout: ArrayLike | None = None, loss: str = "hinge"
 ) -> Array:
-    """The gradient of the mean loss in every hidden weight while the network's output is 0, shape (k, d).
+    """Return the gradient of the mean loss in every hidden weight while the network's output is 0, shape (k, d).
 
         ∂/∂w_j (1/m)Σ_i ℓ(y_i f(x_i)) = −c α_j (1/m) Σ_i y_i 1(⟨u_j, x_i⟩ > 0) x_i,   c = −ℓ'(0)
 
-    for GaLU networks f(x) = Σ_j α_j 1(⟨u_j, x⟩ > 0) ⟨w_j, x⟩, and for ReLU networks with u_j = w_j. Raises InputError
-    for shapes that do not fit and sizes outside 1e-100 … 1e100.
+    The formula holds for GaLU networks f(x) = Σ_j α_j 1(⟨u_j, x⟩ > 0) ⟨w_j, x⟩, and for ReLU networks with u_j = w_j.
+    Source: Fiat et al. (2019), Theorem 4.
 
     Parameters
     ----------
@@ -43,15 +45,16 @@ def initial_gradients(
     y : array, shape (m,)
         Labels −1 and +1.
     directions : array, shape (k, d)
-        The gates' u_j: for a ReLU network its hidden weights.
+        The gates' u_j; for a ReLU network its hidden weights.
     readout : array, shape (k,), optional
-        α; ones if not given.
+        α; ones by default.
     loss : 'hinge' (c = 1) or 'logistic' (c = ½)
-        For the hinge loss it is enough that y f < 1.
+        With the hinge loss, y f < 1 is sufficient.
 
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
+    Raises
+    ------
+    InputError
+        If shapes do not fit or sizes are outside 1e-100 … 1e100.
 
     Examples
     --------
@@ -74,9 +77,10 @@ def initial_gradients(
 
 @dataclass(frozen=True, eq=False)
 class InitialGradient:
-    """`mean` = E[y 1(⟨u, x⟩ > 0) x] (d,): the gradient of a hidden weight is −c α times the mean of this over samples.
+    """Expected gradient direction `mean` = E[y 1(⟨u, x⟩ > 0) x], shape (d,), and its sampling noise.
 
-    `noise` is E‖y 1(⟨u, x⟩ > 0) x − mean‖² of one sample.
+    The gradient of a hidden weight is −c α times the sample mean of y 1(⟨u, x⟩ > 0) x. `noise` is
+    E‖y 1(⟨u, x⟩ > 0) x − mean‖² of one sample.
     """
 
     mean: Array = field(repr=False)
@@ -84,22 +88,16 @@ class InitialGradient:
 
     @property
     def samples(self) -> float:
-        """noise/‖mean‖²: from so many samples on, the gradient is more signal than noise; infinite without signal."""
+        """Sample size noise/‖mean‖² at which signal and noise of the gradient are equal; infinite if the mean is 0."""
         size = float(np.sum(self.mean**2))
         return self.noise / size if size > 0 else math.inf
 
 
 def gaussian_gradient(target: ArrayLike) -> InitialGradient:
-    """For x ~ N(0, I) and y = sign⟨w*, x⟩ the expectation is w*/√(2π), whatever the gate u ≠ 0.
+    """Return the expected gradient for x ~ N(0, I), y = sign⟨w*, x⟩ and any gate u ≠ 0: w*/√(2π).
 
-    Parameters
-    ----------
-    target : array, shape (d,)
-        w*, of any length but 0 (else InputError): divided by it.
-
-    References
-    ----------
-    Ours, for the gradient of Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
+    `target` is w* (d,), which is normalised; zeros raise InputError. The result is ours, for the gradient of Theorem 4
+    of Fiat et al. (2019).
 
     Examples
     --------
@@ -114,23 +112,15 @@ def gaussian_gradient(target: ArrayLike) -> InitialGradient:
 
 
 def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
-    """For x uniform on {−1, +1}^d and y = Π_{i ∈ S} x_i the expectation is a row of Fourier coefficients.
+    """Return the expected gradient for x uniform on {−1, +1}^d and the parity y of the first b = `bits` inputs.
 
         E[y 1(⟨u, x⟩ > 0) x_i] = ĥ(S △ {i}),   h(x) = 1(⟨u, x⟩ > 0),   ĥ(V) = E[h(x) Π_{l ∈ V} x_l]
 
-    Over all sets S of b = `bits` inputs, ‖mean‖² is on average at most (max(b, d − b) + 1)/(2·binom(d, b)). It is
-    exactly 0 for b = 3, 5, 7, …, if no ⟨u, x⟩ is 0.
-
-    Parameters
-    ----------
-    direction : array, shape (d,)
-        u, with d ≤ 20: all 2^d inputs are enumerated. A ⟨u, x⟩ within rounding of 0 counts as 0, a closed gate.
-    bits : int
-        S is the first `bits` inputs, at most d, as in `datasets.parity`.
-
-    References
-    ----------
-    Ours, for the gradient of Fiat, Malach & Shalev-Shwartz (2019), Theorem 4.
+    Here y = Π_{i ∈ S} x_i, and ĥ are the Fourier coefficients of the gate u = `direction` (d,). The squared norm of the
+    gradient, averaged over all sets S of b inputs, is at most (max(b, d − b) + 1)/(2·binom(d, b)). The gradient is
+    exactly 0 for b = 3, 5, 7, … if no ⟨u, x⟩ is 0. If ⟨u, x⟩ is 0 up to rounding, the gate is closed. All 2^d inputs
+    are enumerated, and d > 20 raises InputError. The result is ours, for the gradient of Theorem 4 of Fiat et al.
+    (2019).
 
     Examples
     --------
@@ -140,8 +130,8 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
     27688
     """
     u = as_floats(direction, "direction", 1)
-    if len(u) > ENUMERABLE:
-        raise InputError(f"direction has {len(u)} inputs, and all 2^d are gone through; give at most {ENUMERABLE}")
+    if len(u) > MAX_ENUMERATED:
+        raise InputError(f"direction has {len(u)} inputs, but all 2^d are enumerated; give at most {MAX_ENUMERATED}")
     bits = as_count(bits, "bits", most=len(u), limit=f"d = {len(u)}, the number of inputs")
     sums, signs = np.zeros(1), np.ones(1, dtype=np.int64)
     u = u / (np.abs(u).max() or 1.0)
@@ -150,7 +140,7 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
         signs = np.concatenate([signs, -signs if i < bits else signs])
     rounding = len(u) * np.finfo(float).eps * np.abs(u).sum()
     values = np.where(sums > rounding, signs, 0)
-    # The last input changes slowest; whole numbers, so that the sums are exact.
+    # The last input changes slowest. The sums are exact, because they are sums of integers.
     totals = [np.subtract(*values.reshape(-1, 2, 2**i).sum(axis=(0, 2))) for i in range(len(u))]
     mean = np.array(totals, dtype=np.float64) / 2.0 ** len(u)
     opened = np.count_nonzero(values) / len(values)
@@ -159,10 +149,10 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
 
 @dataclass(frozen=True)
 class FirstGradientNorm:
-    """‖∂L_S/∂W‖ over u_j ~ N(0, I), |α_j| = 1, for networks of 1/√k Σ_j, the same of ReLU and of GaLU.
+    """Distribution of ‖∂L_S/∂W‖ over u_j ~ N(0, I), for |α_j| = 1 and networks with the factor 1/√k, ReLU or GaLU.
 
-    `mean_square` is E‖∂L_S/∂W‖² = yᵀκ(X)y/m², at every width, `largest` is ‖X‖/√m, which the norm never exceeds, and
-    `k` is the number of units.
+    `mean_square` is E‖∂L_S/∂W‖² = yᵀκ(X)y/m² at every width, `largest` is the upper bound ‖X‖/√m of the norm, and `k`
+    is the number of units.
     """
 
     mean_square: float
@@ -170,47 +160,39 @@ class FirstGradientNorm:
     k: int
 
     def at_most(self, epsilon: float) -> float:
-        """A lower bound of P(‖∂L_S/∂W‖ ≤ ε), for ε² above the mean square: Markov's or Hoeffding's; else 0."""
+        """Return a lower bound on P(‖∂L_S/∂W‖ ≤ ε) by Markov or Hoeffding; 0 unless ε² exceeds the mean square."""
         square = _squared(epsilon)
         if square <= self.mean_square:
             return 0.0
         return 1 - min(self.mean_square / square, self._tail(square))
 
     def at_least(self, epsilon: float) -> float:
-        """A lower bound of P(‖∂L_S/∂W‖ ≥ ε), for ε² below the mean square: Hoeffding's; else 0."""
+        """Return a lower bound on P(‖∂L_S/∂W‖ ≥ ε) by Hoeffding; 0 unless ε² is below the mean square."""
         square = _squared(epsilon)
         return 1 - self._tail(square) if square < self.mean_square else 0.0
 
     def _tail(self, square: float) -> float:
-        """exp(−2k(ε² − mean)²/largest⁴), the square being a mean of k independent terms from 0 to largest²."""
-        apart = (square - self.mean_square) / self.largest**2
-        return math.exp(-2 * self.k * apart * apart)
+        """exp(−2k(ε² − mean)²/largest⁴): the squared norm is a mean of k independent terms from 0 to largest²."""
+        deviation = (square - self.mean_square) / self.largest**2
+        return math.exp(-2 * self.k * deviation * deviation)
 
 
 def _squared(epsilon: float) -> float:
-    """ε², infinite if it leaves floating point."""
+    """ε²; infinite if it overflows."""
     epsilon = as_positive(epsilon, "epsilon")
     return epsilon * epsilon
 
 
 def first_gradient_norm(X: ArrayLike, y: ArrayLike, k: int) -> FirstGradientNorm:
-    """Theorem 4 in probability: how small the first gradient of the hinge loss is, for GaLU and for ReLU alike.
+    """Theorem 4 as a probability: bounds on the first gradient of the hinge loss, equal for GaLU and ReLU networks.
 
         N^R = 1/√k Σ_j α_j [⟨u_j, x⟩]₊,  N^G = 1/√k Σ_j α_j 1(⟨u_j, x⟩ ≥ 0)⟨w_j, x⟩,  y_i N(x_i) < 1 for all i:
 
         ∂L_S/∂w_j = ∂L_S/∂u_j = −(α_j/(m√k)) Σ_i y_i 1(⟨u_j, x_i⟩ ≥ 0) x_i
 
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of any length but 0.
-    y : array, shape (m,)
-        Labels −1 and +1.
-    k : int
-        Units.
-
-    References ---------- Fiat, Malach & Shalev-Shwartz (2019), Theorem 4, which assumes |N| ≤ 1 on the whole unit ball;
-    y_i N(x_i) < 1 on the samples is what its proof uses. The mean and the tails are ours.
+    The samples X (m, d) have positive length, and the labels y (m,) are −1 and +1. Fiat et al. (2019), Theorem 4,
+    assume |N| ≤ 1 on the unit ball; their proof only uses y_i N(x_i) < 1 on the samples. The mean and the tail bounds
+    are ours.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""The kernel of Gaussian gates, widths that memorise, and what narrower layers fit (Lemmas 1 and 2, Theorem 2)."""
+"""The kernel of Gaussian gates, sufficient widths for memorisation, and partial fits (Lemmas 1 and 2, Theorem 2)."""
+
+from __future__ import annotations
 
 import bisect
 import math
@@ -26,23 +28,18 @@ from implicit_bias.features.gated import GatedFeatures, as_gated
 
 
 def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
-    """E[ΦΦᵀ]/k for gates 1(⟨u, x⟩ > 0) with u ~ N(0, I): ReLU's `gram_matrix`, or that of two sets.
+    """Return κ = E[ΦΦᵀ]/k (m, m) of samples X (m, d), or κ (m, m') between X and Z (m', d).
 
         κ(x, z) = P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) ⟨x, z⟩ = (½ − θ/2π) ⟨x, z⟩,    θ the angle between x and z
 
-    Entries are accurate to a few units of the last place of ‖x‖‖z‖, for parallel and antipodal pairs, too. Raises
-    InputError for rows of zeros, lengths outside 1e-60 … 1e60, and numbers of columns that differ.
+    On one set it equals `gram_matrix` of ReLU. Entries are accurate to a few units in the last place of ‖x‖‖z‖, also
+    for parallel and antipodal pairs. Fiat et al. (2019), section 3.2, print θ = arccos⟨x, z⟩, which requires unit
+    samples.
 
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of any length but 0.
-    Z : array, shape (m', d), optional
-        Other samples; without them Z = X.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), section 3.2, whose θ = arccos⟨x, z⟩ is that of unit samples alone.
+    Raises
+    ------
+    InputError
+        If a sample is zero or its length outside 1e-60 … 1e60, or X and Z differ in their number of columns.
 
     Examples
     --------
@@ -51,15 +48,16 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
     """
     if Z is None:
         return gram_matrix(X, "relu").values
-    (X, ways), (Z, others) = _directed(X, "X"), _directed(Z, "Z")
+    (X, directions), (Z, others) = _directed(X, "X"), _directed(Z, "Z")
     if X.shape[1] != Z.shape[1]:
         raise InputError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; give both the same inputs")
     check_size(len(X) * len(Z), "the kernel")
-    return np.concatenate([open_together(ways[rows], others) * (X[rows] @ Z.T) + 0.0 for rows in row_blocks(len(X))])
+    blocks = [open_together(directions[rows], others) * (X[rows] @ Z.T) + 0.0 for rows in row_blocks(len(X))]
+    return np.concatenate(blocks)
 
 
 def _directed(X: ArrayLike, name: str) -> tuple[Array, Array]:
-    """Samples (m, d) of lengths within 1e-60 … 1e60, and their directions."""
+    """Return samples (m, d) of lengths within 1e-60 … 1e60, and their directions."""
     rows = as_floats(X, name, 2)
     directions = unit_samples(rows, normalise=True, name=name)
     check_range(length(rows, axis=1), f"the rows of {name}", 1e-60, 1e60)
@@ -67,29 +65,29 @@ def _directed(X: ArrayLike, name: str) -> tuple[Array, Array]:
 
 
 def check_lengths(X: Array) -> None:
-    """Refuse samples (m, d) longer than 1."""
+    """Raise InputError if a sample of X (m, d) is longer than 1."""
     longest = float(length(X, axis=1).max())
     if longest > 1 + UNIT_TOLERANCE:
-        raise InputError(f"the bound is for samples of length at most 1, not {longest:.6g}; divide them by this")
+        raise InputError(f"the bound needs samples of length at most 1, not {longest:.6g}; divide them by this")
 
 
 def positive_kernel(X: ArrayLike) -> tuple[Array, SmallestEigenvalue]:
-    """κ(X) (m, m) of samples (m, d), and λ(X), which a theorem divides by; refused if it is 0 up to rounding."""
+    """Return κ(X) (m, m) of samples (m, d), and λ(X); raise InputError if λ(X) is 0 up to rounding."""
     kernel = gram_matrix(X, "relu")
     found = smallest_eigenvalue(kernel)
     if not found.is_positive:
         raise InputError(
-            "λ(X) is 0 up to rounding: samples share a direction, or too many come with their opposite; leave those out"
+            "λ(X) is 0 up to rounding: samples share a direction, or too many have an antipodal sample; remove those"
         )
     return kernel.values, found
 
 
 @dataclass(frozen=True)
 class MemorisationWidth:
-    """With probability at least 1 − `delta`, `width` gates or more have ΦΦᵀ ⪰ (k/2) κ(X), hence σ_min(Φ)² ≥ kλ(X)/2.
+    """Result of `memorisation_width`: `width` gates have ΦΦᵀ ⪰ (k/2) κ(X) with probability at least 1 − `delta`.
 
-    `eigenvalue` is λ(X) less a bound of its rounding, so that `width` and `failure` are on the safe side of it,
-    `squared_norm` is ‖X‖², the largest eigenvalue of XXᵀ, and `samples` is m.
+    The same holds for more gates. `eigenvalue` is a lower bound on λ(X) that includes rounding; `width` and `failure`
+    are computed from it. `squared_norm` is ‖X‖², the largest eigenvalue of XXᵀ, and `samples` is m.
     """
 
     width: int
@@ -99,29 +97,23 @@ class MemorisationWidth:
     squared_norm: float
 
     def failure(self, k: int) -> float:
-        """A bound of the probability that k gates do not do: m exp(−kλ/(8‖X‖²)), at most 1."""
+        """Return a bound on the probability that k gates do not suffice: m exp(−kλ/(8‖X‖²)), at most 1."""
         exponent = as_number_of(k, "k") * self.eigenvalue / (8 * self.squared_norm)
         return min(1.0, self.samples * math.exp(-exponent))
 
 
 def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
-    """Lemma 1: a width at which a layer of random gates memorises all labels with probability at least 1 − δ.
+    """Lemma 1: width at which a layer of random gates fits all labels with probability at least 1 − δ.
 
         k ≥ (8‖X‖²/λ(X)) log(m/δ)   ⟹   ΦΦᵀ ⪰ (k/2) κ(X)  and  σ_min(Φ)² ≥ (k/2) λ(X)
 
-    Whether all labels are fitted does not depend on the lengths of the samples, but this width does: try it with
-    each divided by its own.
+    Rescaling single samples of X (m, d) changes this width, but not which widths fit all labels; normalised samples may
+    give a smaller one. Source: Fiat et al. (2019), Lemma 1; the first conclusion, which implies theirs, is ours.
 
-    Parameters
-    ----------
-    X, and errors : as for `gate_kernel`
-        Refused, too, if λ(X) is 0 up to rounding.
-    delta : float
-        δ, strictly between 0 and 1.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Lemma 1; the first conclusion, which implies theirs, is ours.
+    Raises
+    ------
+    InputError
+        As for `gate_kernel`, and if λ(X) is 0 up to rounding.
 
     Examples
     --------
@@ -138,9 +130,9 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
 
 @dataclass(frozen=True)
 class ExpectedLoss:
-    """E[min_W (1/m)‖ΦW − y‖²] for y ~ N(0, I): `value` = 1 − rank(Φ)/m, of the `rank` of Φ on m `samples`.
+    """E[min_W (1/m)‖ΦW − y‖²] for y ~ N(0, I): `value` = 1 − rank(Φ)/m, with the `rank` of Φ and m = `samples`.
 
-    `generic` is 1 − min(m, kd)/m, the same if Φ has the largest rank that its shape allows.
+    `generic` is 1 − min(m, kd)/m, the value if Φ has full rank.
     """
 
     value: float
@@ -150,22 +142,16 @@ class ExpectedLoss:
 
     @property
     def is_deficient(self) -> bool:
-        """Whether rank(Φ) < min(m, kd)."""
+        """True if rank(Φ) < min(m, kd)."""
         return self.value > self.generic
 
 
 def expected_loss(features: GatedFeatures) -> ExpectedLoss:
-    """Theorem 2: the expected least squares loss on standard normal labels that depend on nothing else.
+    """Theorem 2: expected least-squares loss for labels y ~ N(0, I) that are independent of samples and gates.
 
-        E[min_W (1/m)‖ΦW − y‖²] = 1 − rank(Φ)/m,    y ~ N(0, I) independent of samples and gates
+        E[min_W (1/m)‖ΦW − y‖²] = 1 − rank(Φ)/m
 
-    Parameters
-    ----------
-    features, and errors : as for `least_squares`, whose rank it is
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 2; Theorem 1 of the first version.
+    `least_squares` determines the rank. Source: Fiat et al. (2019), Theorem 2; Theorem 1 of the first version.
 
     Examples
     --------
@@ -182,11 +168,11 @@ def expected_loss(features: GatedFeatures) -> ExpectedLoss:
 
 @dataclass(frozen=True)
 class SphereWidth:
-    """For unit samples, k = `width` gates have σ_min(Φ)² ≥ k c₁²/4π with probability at least 1 − `delta`.
+    """Result of `sphere_width`: with `width` gates, σ_min(Φ)² ≥ k c₁²/4π with probability at least 1 − `delta`.
 
-    `width` is the least k ≥ (16π r²/c₁²)(m/d) log(m/δ) with r = `spread` = ‖X‖/√(m/d), which the proof of the lemma
-    takes to be at most 2: with r = 2 it is the lemma's (64π/c₁²)(m/d) log(m/δ). `c1` is c₁ = σ_min(X ⋆ X), of the rows
-    x_i ⊗ x_i, `eigenvalue` is c₁²/2π ≤ λ(X), less a bound of its rounding, and `samples` and `d` are m and d.
+    `width` is the least k ≥ (16π r²/c₁²)(m/d) log(m/δ), where r = ‖X‖/√(m/d) is `spread`. Lemma 2 has r = 2, which its
+    proof uses as an upper bound. `c1` is c₁ = σ_min(X ⋆ X) with rows x_i ⊗ x_i. `eigenvalue` is c₁²/2π ≤ λ(X), reduced
+    by a bound on its rounding. `samples` and `d` are m and d.
     """
 
     width: int
@@ -199,22 +185,17 @@ class SphereWidth:
 
 
 def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
-    """Lemma 2: a width that memorises, of the order (m/d) log m while r is bounded and c₁ not near 0.
+    """Lemma 2: width at which a layer of random gates fits all labels of unit samples X (m, d).
 
-        λ(X) ≥ σ_min(X ⋆ X)²/2π,    (X ⋆ X)(X ⋆ X)ᵀ = (XXᵀ) ∘ (XXᵀ)
+        λ(X) ≥ c₁²/2π,    c₁ = σ_min(X ⋆ X),    (X ⋆ X)(X ⋆ X)ᵀ = (XXᵀ) ∘ (XXᵀ),    r = ‖X‖/√(m/d)
 
-    Raises InputError for a c₁ that is 0 up to rounding, as it is for m > d(d + 1)/2.
+    The width is of order (m/d) log m if r is bounded and c₁ is bounded away from 0. Source: Fiat et al. (2019), Lemma 2
+    and its proof, for x uniform on the sphere and d ≤ m ≤ c₂d².
 
-    Parameters
-    ----------
-    X : array, shape (m, d)
-        Samples of length 1 (to 1e-8).
-    delta : float
-        δ, strictly between 0 and 1.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Lemma 2 and its proof, for x uniform on the sphere and d ≤ m ≤ c₂d².
+    Raises
+    ------
+    InputError
+        If c₁ is 0 up to rounding, as it is for m > d(d + 1)/2, or a sample does not have length 1 (to 1e-8).
 
     Examples
     --------
@@ -230,7 +211,8 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
     least, error = float(np.linalg.eigvalsh(square)[0]), (m + d) * m * np.finfo(float).eps
     if least <= error:
         raise InputError(
-            f"σ_min(X ⋆ X) is 0 up to rounding: {m} samples of {d} inputs are parallel or more than d(d + 1)/2"
+            f"σ_min(X ⋆ X) is 0 up to rounding: {m} samples of {d} inputs are parallel or more than d(d + 1)/2; "
+            "remove some"
         )
     spread = float(np.linalg.norm(X, 2)) / math.sqrt(m / d)
     certain = least - error
@@ -240,9 +222,9 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
 
 @dataclass(frozen=True)
 class FittedSamples:
-    """E[min_W (1/m)‖ΦW − y‖²] ≤ 1 − m'/m for y ~ N(0, I), except for gates of probability `delta`.
+    """Bound E[min_W (1/m)‖ΦW − y‖²] ≤ 1 − m'/m for y ~ N(0, I), except for gates of probability `delta`.
 
-    `fitted` is m', for which rank(Φ) ≥ m', and `samples` is m.
+    `fitted` is m' ≤ rank(Φ), and `samples` is m.
     """
 
     fitted: int
@@ -256,16 +238,9 @@ class FittedSamples:
 
 
 def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
-    """Corollary 1 for samples at hand: k random gates fit the first m' of them, the most for which Lemma 1 says so.
+    """Corollary 1 for given samples: the largest m' such that k random gates fit the first m' samples by Lemma 1.
 
-    Parameters
-    ----------
-    X, delta, and errors : as for `memorisation_width`
-    k : int
-        The number of gates.
-
-    References ---------- Fiat, Malach & Shalev-Shwartz (2019), Corollary 1, with Lemma 1 in place of Lemma 2; m' is at
-    most m, which it does not say.
+    Fiat et al. (2019), Corollary 1, use Lemma 2 instead, and do not state that m' ≤ m. Errors as for `gate_kernel`.
 
     Examples
     --------
@@ -273,28 +248,22 @@ def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
     FittedSamples(fitted=4, samples=4, delta=0.05)
     """
     X, k, delta = as_floats(X, "X", 2), as_number_of(k, "k"), as_probability(delta)
-    gate_kernel(X, X[:1])  # refuses what has no direction
-    # A sample more makes λ smaller, and ‖X‖ and log(m/δ) larger, so that all that fit come first.
+    gate_kernel(X, X[:1])  # raises InputError for zero samples
+    # Each further sample lowers λ and raises ‖X‖ and log(m/δ), so that bisection applies.
     fitted = bisect.bisect(range(1, len(X) + 1), False, key=lambda m: not _fits(X[:m], k, delta))
     return FittedSamples(fitted, len(X), delta)
 
 
 def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05) -> int:
-    """The m' of Corollary 1 as printed, in terms of its constants: ⌊kd (c₁²/64π)/log(c₂d²/δ)⌋.
+    """Corollary 1 of Fiat et al. (2019) as printed, from its constants: m' = ⌊kd (c₁²/64π)/log(c₂d²/δ)⌋.
 
-    The corollary requires d ≤ m' ≤ c₂d² as well, and means m' ≤ m. Raises InputError for c₂d² ≤ δ.
+    c₁ = σ_min(X ⋆ X) ≤ 1 is that of `sphere_width` on m' samples, and c₂ ≥ m'/d². The corollary also requires
+    d ≤ m' ≤ c₂d², and implicitly m' ≤ m.
 
-    Parameters
-    ----------
-    k, d : int
-    c1, c2 : float
-        c₁ = σ_min(X ⋆ X) on m' samples, as in `sphere_width`, at most 1; c₂ ≥ m'/d².
-    delta : float
-        δ, strictly between 0 and 1.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Corollary 1.
+    Raises
+    ------
+    InputError
+        If c₂d² ≤ δ, or c₁ > 1.
 
     Examples
     --------
@@ -304,7 +273,7 @@ def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05)
     k, d, delta = as_number_of(k, "k"), as_number_of(d, "d"), as_probability(delta)
     c1, c2 = as_positive(c1, "c1"), as_positive(c2, "c2")
     if c1 > 1 + UNIT_TOLERANCE:
-        raise InputError(f"c1 is a singular value of unit rows, at most 1, not {c1:.6g}")
+        raise InputError(f"c1 is a singular value of unit rows and must be at most 1, not {c1:.6g}")
     logarithm = 2 * math.log(d) + math.log(c2) - math.log(delta)
     if logarithm <= 0:
         raise InputError(f"c2 d² must be larger than delta, not {c2 * d**2:.4g}; give a larger c2")
@@ -312,7 +281,7 @@ def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05)
 
 
 def _fits(X: Array, k: int, delta: float) -> bool:
-    """Whether Lemma 1 says that k gates fit these samples; not if λ(X) is 0."""
+    """True if Lemma 1 proves that k gates fit these samples; False if λ(X) is 0."""
     try:
         return memorisation_width(X, delta).width <= k
     except InputError:

@@ -1,4 +1,6 @@
-"""How few gates change when they move a little (Lemma 11), and what a ReLU network gains by moving them (Theorem 5)."""
+"""The share of gates that small perturbations change (Lemma 11), and the gain of ReLU networks from it (Theorem 5)."""
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -19,19 +21,18 @@ from implicit_bias._utils.scaling import length
 from implicit_bias.extensions.galu.theorems.clusters import slab_probability
 from implicit_bias.extensions.galu.theorems.memorisation import check_lengths
 
-#: An ε in the place of 0.
-SMALLEST_MOVE = 1e-100
+#: Replaces ε = 0, which the formulas exclude.
+SMALLEST_EPSILON = 1e-100
 
 
 @dataclass(frozen=True)
 class MovedGates:
-    """Shares of `k` gates 1(⟨u_j, x⟩ ≥ 0) that may differ from 1(⟨w_j, x⟩ ≥ 0), for all w with ‖w_j − u_j‖ ≤ ε at once.
+    """Bounds on the share of `k` gates 1(⟨u_j, x⟩ ≥ 0) that change, for all w with ‖w_j − u_j‖ ≤ ε = `epsilon` at once.
 
-    The share at a unit x is ‖Φ_U(x) − Φ_W(x)‖² for the Φ of Lemma 11, which has a factor 1/√k. `mean` is a bound of its
-    mean over any distribution of x that is independent of the u_j, and `uniform` one of its largest value over all x,
-    each with probability at least 1 − δ. `printed` is 5Bε/√(2π) with B² = √6·d, the square of the bound in Theorem 5
-    and Lemma 11, and `printed_width` is π/(B²ε²) (log(2/δ) + d log(3/ε)), which both require of k, in addition to d >
-    log(2k/δ).
+    At a unit x the share is ‖Φ_U(x) − Φ_W(x)‖² for the Φ of Lemma 11, with its factor 1/√k. With probability at least
+    1 − δ each, `mean` bounds the mean share over any distribution of x independent of the u_j, and `uniform` the
+    largest share over all x. `printed` is the square of the paper's bound, 5Bε/√(2π) with B² = √6·d. Theorem 5 and
+    Lemma 11 require k ≥ `printed_width` = π/(B²ε²) (log(2/δ) + d log(3/ε)) and d > log(2k/δ).
     """
 
     mean: float
@@ -45,31 +46,20 @@ class MovedGates:
 
     @property
     def conditions_hold(self) -> bool:
-        """Whether k and d are as Theorem 5 and Lemma 11 want them, and ε ≤ 1, as their proof does."""
+        """True if k and d satisfy the conditions of Theorem 5 and Lemma 11, and ε ≤ 1, which their proof requires."""
         wide = self.k >= self.printed_width and self.d > math.log(2 * self.k / self.delta)
         return wide and self.epsilon <= 1
 
 
 def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGates:
-    """Lemma 11: a small change of the gates' directions u_j ~ N(0, I) changes few gates.
+    """Lemma 11: a change of the directions u_j ~ N(0, I) of k gates in R^d by at most ε changes few gates.
 
         mean      ≤ P(|u| ≤ ε) + √(log(1/δ)/2k),    u ~ N(0, 1)
         uniform   ≤ 2(ε + √(d − 1) r)/((1 − r)√(2π)) + √((log(1/δ) + d log(3/r))/2k),    r = min(½, ε/√d)
 
-    Both are ours, at every k and d, and 1 at most.
-
-    Parameters
-    ----------
-    d, k : int
-        Inputs and gates.
-    epsilon : float
-        ε > 0.
-    delta : float
-        δ, strictly between 0 and 1.
-
-    References ---------- Fiat, Malach & Shalev-Shwartz (2019), Lemma 11 and Theorem 5. The text that we had extends
-    roots too far; √6·d is the reading under which its constants agree with each other and with its proof. At k ≥
-    `printed_width`, `uniform` is at most `printed` wherever that is less than 1: both statements hold.
+    Both bounds, at most 1, are ours and hold for every k and d. Fiat et al. (2019), Lemma 11 and Theorem 5: the roots
+    in our copy are ambiguous, and √6·d is the reading under which the constants and the proof agree. At k ≥
+    `printed_width`, `uniform` is at most `printed` if `printed` is below 1, so that both statements hold.
 
     Examples
     --------
@@ -93,23 +83,12 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
 
 
 def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> float:
-    """A share of k gates: of any two unit samples at a distance of at most ε, no more differ.
+    """Bound the share of k gates that differ between any two unit samples in R^d, d ≥ 2, at distance ≤ ε < 1.
 
         ‖x − x'‖ ≤ ε   ⟹   (1/k) #{j: g_j(x) ≠ g_j(x')} ≤ P(|v_1| ≤ 2ε) + √((log(1/δ) + d log(3/ε))/2k)
 
-    for all x, x' at once with probability at least 1 − δ over the directions of the gates g_j(x) = 1(⟨u_j, x⟩ > 0),
-    u_j ~ N(0, I); v is uniform on the sphere. At most 1.
-
-    Parameters
-    ----------
-    d, k : int
-        Inputs, at least 2, and gates.
-    epsilon, delta : float
-        ε and δ, strictly between 0 and 1.
-
-    References
-    ----------
-    Ours, proved in docs/galu_theory.md.
+    Here v is uniform on the sphere. The bound, at most 1, holds for all x, x' at once with probability at least 1 − δ
+    over the gates g_j(x) = 1(⟨u_j, x⟩ > 0), u_j ~ N(0, I). It is ours, with a proof in docs/galu_theory.md.
 
     Examples
     --------
@@ -123,14 +102,14 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
 
 @dataclass(frozen=True)
 class GaLUExcess:
-    """Bounds of L(best GaLU network on the gates U) − L(ReLU network U*, α), for an L-Lipschitz loss.
+    """Bounds on L(best GaLU network on the gates U) − L(ReLU network U*, α), for an L-Lipschitz loss.
 
-    `epsilon` is max_j ‖u*_j − u_j‖, and `flips` the share of gates, over samples and units, that moved across a sample.
-    `on_samples` is L (1/m) Σ_i |N^G_{U*,U,α}(x_i) − N^R_{U*,α}(x_i)|: on these samples, for certain. `bound` is L ε
-    min(‖α‖₂ √s, √k ‖α‖_∞ s): on any distribution of x with ‖x‖ ≤ 1 that is independent of U, these samples among them,
-    with probability at least 1 − δ, for all U* and their ε at once; `share` is s = P(|N(0, 1)| ≤ ε) + (c + 1/4c)/√k, at
-    most 1, with e^{−2c²} = min(δ, ½). `printed` is L √(5Bε/√(2π)) max_j ‖α_j u*_j‖, B² = √6·d, as Theorem 5 has it
-    (`moved_gates`), `conditions_hold` whether k, d and ε are as it wants them, and `units` and `delta` are k and δ.
+    `epsilon` is max_j ‖u*_j − u_j‖, and `flips` is the share of gates, over samples and units, that changed.
+    `on_samples` = L (1/m) Σ_i |N^G_{U*,U,α}(x_i) − N^R_{U*,α}(x_i)| holds for these samples with certainty.
+    `bound` = L ε min(‖α‖₂ √s, √k ‖α‖_∞ s) holds with probability at least 1 − δ, for all U* and their ε at once, on any
+    distribution of x with ‖x‖ ≤ 1 that is independent of U. `share` is s = P(|N(0, 1)| ≤ ε) + (c + 1/4c)/√k, at most 1,
+    where e^{−2c²} = min(δ, ½). `printed` is the paper's L √(5Bε/√(2π)) max_j ‖α_j u*_j‖ with B² = √6·d, and
+    `conditions_hold` is True if k, d and ε satisfy its conditions (`MovedGates`). `units` and `delta` are k and δ.
     """
 
     epsilon: float
@@ -153,32 +132,28 @@ def galu_excess(
     lipschitz: float = 1.0,
     delta: float = 0.05,
 ) -> GaLUExcess:
-    """Theorem 5: GaLU networks compete with ReLU networks that stay near their start, for samples and networks at hand.
+    """Theorem 5: bound the excess loss of GaLU networks over a ReLU network that stays near its initialisation.
 
         N^R_{U,α}(x) = 1/√k Σ_j α_j [⟨u_j, x⟩]₊,    N^G_{W,U,α}(x) = 1/√k Σ_j α_j 1(⟨u_j, x⟩ ≥ 0)⟨w_j, x⟩
 
         min_{W,α'} L_D(N^G_{W,U,α'}) ≤ L_D(N^R_{U*,α}) + bound
 
-    The GaLU network is that with W = U*. As ε is computed from the trained network, the bound holds for every ε at
-    once; `moved_gates(…).mean` is for an ε chosen before U. Raises InputError for shapes that do not fit.
+    The GaLU network is that with W = U*. The bound holds for all ε at once, because ε is computed from the trained
+    network; `moved_gates(…).mean` is for an ε chosen before U. Fiat et al. (2019), Theorem 5, lose a factor √k in the
+    proof; `bound` and its proof are ours and need no condition on k and d.
 
     Parameters
     ----------
     X : array, shape (m, d)
         Samples of length at most 1.
     start, trained : arrays, shape (k, d)
-        U, drawn from N(0, I), and U*, which may depend on U and on everything else.
+        U, drawn from N(0, I), and U*, which may depend on U and on anything else.
     readout : array, shape (k,)
         α of the trained network, without 1/√k.
     lipschitz : float
         L of the loss in the output: 1 for the hinge, logistic and absolute losses.
     delta : float
-        δ, strictly between 0 and 1, of the draw of U.
-
-    References
-    ----------
-    Fiat, Malach & Shalev-Shwartz (2019), Theorem 5. `bound` and its proof are ours: they need no condition on k and d.
-    The paper's proof lost a factor √k on the way to `printed`.
+        δ, strictly between 0 and 1, for the draw of U.
 
     Examples
     --------
@@ -192,13 +167,12 @@ def galu_excess(
     check_range(np.array([lipschitz]), "lipschitz", 1e-100, 1e100)
     opened, outputs = X @ start.T >= 0, X @ trained.T
     flipped = opened != (outputs >= 0)
-    apart = np.where(opened, outputs, 0.0) - np.maximum(outputs, 0.0)
+    difference = np.where(opened, outputs, 0.0) - np.maximum(outputs, 0.0)
     (k, d), epsilon = start.shape, float(length(trained - start, axis=1).max())
     root, largest = math.sqrt(k), float(np.abs(alpha).max())
-    on_samples = lipschitz * float(np.abs(apart @ alpha).mean()) / root
+    on_samples = lipschitz * float(np.abs(difference @ alpha).mean()) / root
     size = float((np.abs(alpha) * length(trained, axis=1)).max())
-    # Weights that did not move are those of every ball.
-    gates = moved_gates(d, k, max(epsilon, SMALLEST_MOVE), delta)
+    gates = moved_gates(d, k, max(epsilon, SMALLEST_EPSILON), delta)
     printed = lipschitz * size * math.sqrt(gates.printed)
     share = _share(epsilon, k, delta)
     bound = lipschitz * epsilon * min(float(length(alpha)) * math.sqrt(share), root * largest * share)
@@ -207,7 +181,7 @@ def galu_excess(
 
 
 def _share(epsilon: float, k: int, delta: float) -> float:
-    """A bound of the mean share of k gates within ε of a sample, for all ε at once with probability 1 − δ."""
+    """Bound the mean share of k gates within ε of a sample, for all ε at once with probability 1 − δ."""
     c = math.sqrt(-math.log(min(delta, 0.5)) / 2)
     return min(1.0, math.erf(epsilon / math.sqrt(2)) + (c + 1 / (4 * c)) / math.sqrt(k))
 

@@ -1,4 +1,4 @@
-"""The price of slack by cross-validation, for any of the classifiers."""
+"""Choice of C by cross-validation, for any of the classifiers."""
 
 from __future__ import annotations
 
@@ -18,51 +18,52 @@ from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as
 from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
 from implicit_bias.estimators.base import MarginClassifier, ModelMixin, check_processes
 from implicit_bias.estimators.networks import GLNClassifier
-from implicit_bias.solvers.path import smallest_price
+from implicit_bias.solvers.path import zero_weights_up_to
 
-#: The largest default price over the smallest at which there are weights.
+#: Ratio of the largest default C to the C₀ up to which all weights are zero.
 RANGE = 1e4
-#: Mean scores that differ by less than this share differ by rounding.
-TIE = 1e-12
-#: Seconds after which a terminal shows how far it is.
-PATIENCE = 2.0
+#: Relative difference up to which mean scores count as equal.
+SCORE_TOL = 1e-12
+#: Seconds before a progress bar appears.
+BAR_DELAY = 2.0
 
 
 @dataclass(eq=False, repr=False)
 class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """One of the classifiers at the price of slack C that does best in cross-validation.
+    """Classifier whose C is chosen by cross-validation.
 
-    Each fold makes gates, kernels and networks once for all prices, and follows the prices from the highest down, each
-    solution from the one before it. A solution that is also certified at the next price is taken there as well.
+    Each fold computes gates, kernels and networks once for all values of C. It solves for the values in descending
+    order, each solve warm-started from the previous solution (`margin_path`).
 
     Parameters
     ----------
     estimator : MarginClassifier, optional
-        Whose C is chosen: GLNClassifier(random_state=1) if not given. All folds take one seed.
-    Cs : int or array of prices
-        So many, in equal ratios up to 10⁴ C₀, with all weights zero below C₀ (to two digits); or these. `inf` is the
-        hard margin.
+        The classifier whose C is chosen, by default GLNClassifier(random_state=1). All folds use the same seed.
+    Cs : int or array
+        Values of C; `inf` is the hard margin. An integer is the number of values in geometric progression up to 10⁴ C₀,
+        rounded to two digits; up to C₀ all weights are zero.
     cv : int, splitter or iterable of splits, optional
-        As in scikit-learn: the number of stratified folds, 5 if not given.
+        Splits as in scikit-learn; 5 stratified folds by default.
     scoring : str or function, optional
-        As in scikit-learn; accuracy if not given. Scores are weighted if samples are.
+        Score as in scikit-learn; accuracy by default. It uses sample weights if there are any.
     n_jobs : int, optional
-        Processes that share the folds between them; −1 for one per core. The answer is the same.
+        Number of processes for the folds; −1 for one per core. It does not change the result.
 
     Attributes
     ----------
     C_ : float
-        The price of best mean score; of equal ones the lowest.
-    Cs_ : array, shape (prices,)
-        In ascending order.
-    scores_ : array, shape (folds, prices)
-    gaps_ : array, shape (folds, prices)
-        The largest certified gap of the classes' solutions.
+        The C with the best mean score; the smallest of equally good values.
+    Cs_ : array, shape (m,)
+        The values of C in ascending order.
+    scores_ : array, shape (folds, m)
+        Scores on the held-out samples.
+    gaps_ : array, shape (folds, m)
+        Largest certified gap of the solutions of all classes.
     estimator_ : MarginClassifier
-        Fitted to all samples at C_, with the certificates.
+        The classifier fitted to all samples at C_, with its certificates.
     classes_ : array
     n_features_in_ : int
-        p.
+        Number p of inputs.
     feature_names_in_ : array
         As in scikit-learn.
 
@@ -85,26 +86,26 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     n_jobs: int | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose C by cross-validation, and fit all samples at it.
+        """Choose C by cross-validation, then fit the classifier to all samples at this C.
 
-        Parameters, errors and warnings are those of the classifier's `fit`.
+        Parameters, errors and warnings are those of the classifier's `fit`, and the following.
 
         Raises
         ------
         NotSeparableError
-            If a hard margin is among the prices, and does not exist in a fold.
+            If Cs contains a hard margin and a fold is not separable.
         InputError
-            For prices, splits or a scoring that cannot be used, too.
+            If Cs, the splits or the scoring are invalid.
 
         Warns
         -----
         ConvergenceWarning
-            If certificates of folds are worse than the classifier's `tol` asks, too.
+            If a certified gap in a fold exceeds the classifier's `tol`.
         """
         check_processes(self.n_jobs)
         given = GLNClassifier(random_state=1) if self.estimator is None else self.estimator
         if not isinstance(given, MarginClassifier):
-            raise InputError(f"estimator must be a classifier of margins such as GLNClassifier(), not {shown(given)}")
+            raise InputError(f"estimator must be a max-margin classifier such as GLNClassifier(), not {shown(given)}")
         samples, labels = validated(self, X, y, reset=True, sparse=True)
         weight = None if sample_weight is None else as_weights(sample_weight, samples)
         estimator = clone(given)
@@ -113,53 +114,54 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         with refusals():
             scorer = check_scoring(estimator, self.scoring)
             folds = list(check_cv(self.cv, labels, classifier=True).split(samples, labels))
-        prices = self._prices(clone(estimator), samples, labels, weight)
+        costs = self._costs(clone(estimator), samples, labels, weight)
         tasks = (
-            delayed(_fold)(clone(estimator), prices[::-1], scorer, samples, labels, weight, *fold) for fold in folds
+            delayed(_scores_and_gaps)(clone(estimator), costs[::-1], scorer, samples, labels, weight, *fold)
+            for fold in folds
         )
-        # Loaded here because only cross-validation needs it.
+        # Imported here because only cross-validation needs it.
         from tqdm import tqdm
 
-        bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=PATIENCE, leave=False, disable=None)
+        bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=BAR_DELAY, leave=False, disable=None)
         scores, gaps = np.array(Parallel(self.n_jobs)(bar)).transpose(1, 0, 2)[..., ::-1]
         if not np.isfinite(scores).all():
-            raise InputError("scoring gave scores that are NaN or infinite; choose one that these folds allow")
+            raise InputError("scoring returned NaN or infinity; choose a score that is defined on all folds")
         inaccurate = int((gaps > estimator.tol).sum())
         if inaccurate:
             warnings.warn(
                 f"{inaccurate} of {gaps.size} fits in the folds have a gap above tol={estimator.tol:g}, up to "
-                f"{gaps.max():.1e}; scale the inputs, or leave such prices out of Cs",
+                f"{gaps.max():.1e}; scale the inputs, or remove such values from Cs",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.Cs_, self.scores_, self.gaps_ = prices, scores, gaps
+        self.Cs_, self.scores_, self.gaps_ = costs, scores, gaps
         means = scores.mean(axis=0)
-        self.C_ = float(prices[means >= means.max() - TIE * np.abs(means).max()][0])
+        self.C_ = float(costs[means >= means.max() - SCORE_TOL * np.abs(means).max()][0])
         self.estimator_ = estimator.set_params(C=self.C_).fit(X, y, sample_weight)
         self.classes_, self._model = self.estimator_.classes_, self.estimator_.as_model()
         return self
 
-    def _prices(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
-        """The prices, ascending."""
+    def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
+        """Return the values of C in ascending order."""
         if np.ndim(self.Cs) == 0:
             count = as_count(self.Cs, "Cs")
-            least = min(map(smallest_price, estimator._fit_data(X, y, weight).problems))
-            return np.array([float(f"{price:.2g}") for price in least * np.geomspace(1, RANGE, count + 1)[1:]])
+            least = min(map(zero_weights_up_to, estimator._fit_data(X, y, weight).problems))
+            return np.array([float(f"{C:.2g}") for C in least * np.geomspace(1, RANGE, count + 1)[1:]])
         try:
-            prices = np.unique(as_reals(self.Cs))
+            costs = np.unique(as_reals(self.Cs))
         except CONVERSION_ERRORS:
-            prices = np.empty(0)
-        if np.ndim(self.Cs) != 1 or not len(prices) or not (prices > 0).all():
-            raise InputError("Cs must be a number of prices of slack, or a list of positive ones, such as [0.01, 0.1]")
-        return prices
+            costs = np.empty(0)
+        if np.ndim(self.Cs) != 1 or not len(costs) or not (costs > 0).all():
+            raise InputError("Cs must be the number of values of C, or a list of positive values such as [0.01, 0.1]")
+        return costs
 
     def decision_function(self, X: Any) -> Array:
-        """The scores of `estimator_`: (n,) for two classes, else (n, classes); errors as there."""
+        """Scores of `estimator_`: (n,) for two classes, else (n, classes); errors are those of its method."""
         self.as_model()
         return self.estimator_.decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The score of `scoring` on X (n, p) and labels y (n,)."""
+        """Score, as defined by `scoring`, on X (n, p) and labels y (n,)."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         with refusals():
             scorer = check_scoring(self, self.scoring)
@@ -167,9 +169,9 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             return float(scorer(self.estimator_, X, y, **weights))
 
 
-def _fold(
+def _scores_and_gaps(
     estimator: MarginClassifier,
-    prices: Sequence[float],
+    costs: Sequence[float],
     scorer: Any,
     X: Array,
     y: np.ndarray,
@@ -177,15 +179,15 @@ def _fold(
     train: np.ndarray,
     test: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """The scores on the samples `test` of fits to `train` at each price, and their largest gaps."""
+    """Fit the samples `train` at each C; return the scores on the samples `test` and the largest gaps."""
     scores, gaps = [], []
     weights = {} if weight is None else {"sample_weight": weight[test]}
     data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])
-    for _, solutions in estimator._path(prices, data):
+    for _, solutions in estimator._path(costs, data):
         try:
             with refusals():
                 scores.append(float(scorer(estimator, X[test], y[test], **weights)))
         except AttributeError as error:
-            raise InputError(f"scoring needs what these classifiers do not have: {error}") from None
+            raise InputError(f"these classifiers do not support this scoring: {error}; choose another") from None
         gaps.append(max(solution.gap for solution in solutions))
     return scores, gaps

@@ -1,11 +1,11 @@
-"""What signs can reach at most: a semidefinite program over the matrices X ⪰ 0 with ones on the diagonal.
+"""Semidefinite relaxation of max_σ ‖f_0 + Σ_i σ_i f_i‖ over σ ∈ [−1, 1]^m, and bounds from its multipliers.
 
-For σ ∈ [−1, 1]^m and rows f_0, f_1 … f_m,
+With z = (1, σ) and Q = FFᵀ for the rows f_0, f_1 … f_m of F,
 
-    ‖f_0 + Σ_i σ_i f_i‖² = zᵀQz ≤ Σ_i d_i,   z = (1, σ),  Q = FFᵀ,
+    ‖f_0 + Σ_i σ_i f_i‖² = zᵀQz ≤ Σ_i d_i
 
-for every d with Diag(d) − Q ⪰ 0, which has d ≥ 0. The least Σ d is the relaxation that the maximum cut is known for;
-its dual is to maximise ⟨Q, X⟩ over X ⪰ 0 with X_ii = 1, of which zzᵀ are some.
+for every d with Diag(d) − Q ⪰ 0, which implies d ≥ 0. Minimising Σ d is the dual of the relaxation known from the
+maximum cut: maximise ⟨Q, X⟩ over X ⪰ 0 with X_ii = 1. The matrices zzᵀ with σ_i = ±1 are feasible in it.
 """
 
 import numpy as np
@@ -16,25 +16,21 @@ from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import TINY, length
 from implicit_bias.solvers.native.mehrotra import descend_from
 
-#: Newton steps at most; it needs 8 to 15.
-STEPS = 60
-#: Share of the gap that a step aims at.
+#: Largest number of Newton steps; 8 to 15 are usual.
+MAX_STEPS = 60
+#: Centring parameter σ: each step aims at σμ.
 CENTRING = 0.25
-#: Share of the way to the boundary that a step takes.
+#: Share of the distance to the boundary that a step takes.
 TO_BOUNDARY = 0.95
-#: Added to d, as a share of its mean, to keep Diag(d) − Q away from singular.
-SAFE = 1e-9
+#: Shift of d, relative to its mean, that keeps Diag(d) − Q well-conditioned.
+SHIFT = 1e-9
 
 
-def relaxed(Q: Array, accuracy: float) -> tuple[Array, Array]:
-    """Return d (m,) and X (m, m) of nearly the least Σ d, to a relative `accuracy`, for Q ⪰ 0 (m, m).
+def solve_relaxation(Q: Array, accuracy: float) -> tuple[Array, Array]:
+    """Return d (m,) with nearly the least Σ d, to a relative `accuracy`, and X (m, m), for Q ⪰ 0 (m, m).
 
-    An interior-point method: with Z = Diag(d) − Q, Newton's steps for XZ = μ and X_ii = 1 are
-    (Z⁻¹ ∘ X)Δd = μ diag Z⁻¹ − 1 and ΔX = μZ⁻¹ − X − Z⁻¹ Diag(Δd) X, made symmetric.
-
-    >>> d, X = relaxed(np.array([[1.0, 1.0], [1.0, 1.0]]), 1e-9)
-    >>> np.round(d, 6).tolist(), np.round(X, 6).tolist()
-    ([2.0, 2.0], [[1.0, 1.0], [1.0, 1.0]])
+    This is an interior-point method. With Z = Diag(d) − Q, the Newton steps for XZ = μI and X_ii = 1 are
+    (Z⁻¹ ∘ X)Δd = μ diag Z⁻¹ − 1 and ΔX = μZ⁻¹ − X − Z⁻¹ Diag(Δd) X, symmetrised.
     """
     size = float(np.abs(Q).sum(axis=1).max(initial=0.0)) + TINY
     Q = Q / size
@@ -45,7 +41,7 @@ def relaxed(Q: Array, accuracy: float) -> tuple[Array, Array]:
 
 
 class _Descent:
-    """The course of `relaxed`, from iterate to iterate (d, X)."""
+    """The problem of `solve_relaxation` for the interior-point loop, with iterates (d, X)."""
 
     def __init__(self, Q: Array, accuracy: float) -> None:
         self.Q, self.accuracy, self.count = Q, accuracy, 0
@@ -54,14 +50,14 @@ class _Descent:
         (d, X), self.at = at, at
         self.Z = np.diag(d) - self.Q
         self.gap, self.count = float((self.Z * X).sum()), self.count + 1
-        return self.gap <= self.accuracy * d.sum() or self.count > STEPS
+        return self.gap <= self.accuracy * d.sum() or self.count > MAX_STEPS
 
     def linearised(self, at: tuple[Array, Array]) -> "_Conditions":
         return _Conditions(self.Z, *at, self.gap / max(len(self.Z), 1))
 
 
 class _Conditions:
-    """XZ = μ and X_ii = 1, linearised."""
+    """The conditions XZ = μI and X_ii = 1, linearised."""
 
     def __init__(self, Z: Array, d: Array, X: Array, mu: float) -> None:
         self.Z, self.d, self.X, self.mu, self.inverse = Z, d, X, mu, _inverse(Z)
@@ -78,12 +74,12 @@ class _Conditions:
 
     def moved(self, direction: tuple[Array, Array]) -> tuple[Array, Array]:
         step, change = direction
-        X = self.X + _room(self.X, change) * change
-        return self.d + _room(self.Z, np.diag(step)) * step, X
+        X = self.X + _step_length(self.X, change) * change
+        return self.d + _step_length(self.Z, np.diag(step)) * step, X
 
 
 def _inverse(Z: Array) -> Array:
-    """Z⁻¹, or ArithmeticError if Z is not positive definite."""
+    """Return Z⁻¹; raise ArithmeticError if Z is not positive definite."""
     L, failed = lapack.dpotrf(Z, lower=True)
     if failed:
         raise ArithmeticError("Z is no longer positive definite")
@@ -93,8 +89,8 @@ def _inverse(Z: Array) -> Array:
     return inverse
 
 
-def _room(M: Array, change: Array) -> float:
-    """A step, at most 1, that leaves M + step · change positive definite; part of the way if it is shorter."""
+def _step_length(M: Array, change: Array) -> float:
+    """Return a step of at most 1 for which M + step · change is positive definite, or 0 if it would be tiny."""
     step = 1.0
     while lapack.dpotrf(M + step * change)[1]:
         step *= 0.8
@@ -104,21 +100,18 @@ def _room(M: Array, change: Array) -> float:
 
 
 class SignBound:
-    """Bounds on ‖f_0 + Σ_i σ_i f_i‖ over σ ∈ [−1, 1]^m, rounding counted, for F (m, r) and any number of f_0.
+    """Upper bounds of ‖f_0 + Σ_i σ_i f_i‖ over σ ∈ [−1, 1]^m for F (m, r) and many f_0, including rounding errors.
 
-    For d_1 … d_m with Z = Diag(d_1 … d_m) − FFᵀ positive definite the least d_0 is ‖f_0‖² + qᵀZ⁻¹q, q = Ff_0. With v
-    near Z⁻¹q and e = q − Zv it is at most ‖f_0‖² + vᵀ(q + e) + ‖e‖²/ζ, where ζ is below all eigenvalues of Z.
-
-    >>> bound = SignBound(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0]) * (1 + 1e-6))
-    >>> bool(abs(bound(np.zeros((1, 2)))[0] - 2**0.5) < 1e-5)
-    True
+    For d_1 … d_m with Z = Diag(d_1 … d_m) − FFᵀ ≻ 0, the least d_0 is ‖f_0‖² + qᵀZ⁻¹q with q = Ff_0. With v ≈ Z⁻¹q and
+    e = q − Zv, it is at most ‖f_0‖² + vᵀ(q + e) + ‖e‖²/ζ for any lower bound ζ of the eigenvalues of Z. If Z is not
+    positive definite, d is increased until it is.
     """
 
     def __init__(self, F: Array, d: Array) -> None:
         self.F, m, r = F, len(F), F.shape[1]
-        self.Q, self.lost = F @ F.T, share(r + 8) * float(length(F))
-        # More than the rounding of Q and of its Cholesky factor.
-        self.least = (SAFE + 8 * m * share(m + r)) * float(d.mean()) + TINY
+        self.Q, self.error = F @ F.T, share(r + 8) * float(length(F))
+        # Lower bound of the eigenvalues of Z: more than the rounding of Q and of its Cholesky factor.
+        self.least = (SHIFT + 8 * m * share(m + r)) * float(d.mean()) + TINY
         self.d = d.copy()
         while True:
             self.d += 2 * self.least
@@ -129,13 +122,13 @@ class SignBound:
         self.Z, self.L = Z, lapack.dpotrf(Z, lower=True)[0]
 
     def __call__(self, f: Array) -> Array:
-        """For the rows f_0 of f (N, r)."""
+        """Return the bounds (N,) for the rows f_0 of f (N, r)."""
         q, sizes = f @ self.F.T, length(f, axis=1)
         v = cho_solve((self.L, True), q.T).T
         e = q - v @ self.Z
         terms = share(len(self.d) + self.F.shape[1] + 16)
-        reach = length(v, axis=1)
-        missed = length(e, axis=1) + terms * length(np.abs(v) @ np.abs(self.Z), axis=1)
-        missed += self.lost * (sizes + float(length(self.F)) * reach)
-        forms = (v * (q + e)).sum(axis=1) + 2 * self.lost * sizes * reach + missed**2 / (self.least / 2)
+        v_sizes = length(v, axis=1)
+        e_sizes = length(e, axis=1) + terms * length(np.abs(v) @ np.abs(self.Z), axis=1)
+        e_sizes += self.error * (sizes + float(length(self.F)) * v_sizes)
+        forms = (v * (q + e)).sum(axis=1) + 2 * self.error * sizes * v_sizes + e_sizes**2 / (self.least / 2)
         return np.asarray(np.sqrt(np.maximum(self.d.sum() + sizes**2 + forms, 0.0)) * (1 + 4 * terms))

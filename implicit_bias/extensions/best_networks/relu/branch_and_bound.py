@@ -1,0 +1,186 @@
+"""Branch and bound for max_s min_t ‖Σ_i s_i a_i − Σ_j t_j b_j‖ over s ∈ {0, 1}^m and t ∈ [0, 1]^k.
+
+A node fixes s_i for some samples, S = {i: s_i = 1}, and leaves the samples U free. Its bound restricts t to an affine
+rule, t(s) = t' + P_Uᵀ s_U, with P ≥ 0 and 0 ≤ t'_j ≤ 1 − Σ_{i ∈ U} P_ij. With r_i = a_i − Σ_j P_ij b_j,
+
+    max_s min_t ‖Σ_S a_i + Σ_U s_i a_i − Σ_j t_j b_j‖ ≤ min_t' max_σ ‖f_0 + ½ Σ_U σ_i r_i‖,
+    f_0 = Σ_S a_i + ½ Σ_U r_i − Σ_j t'_j b_j,
+
+over σ ∈ [−1, 1]^U. `SignBound` bounds the right-hand side by a semidefinite relaxation. This method is ours.
+"""
+
+import math
+
+import numpy as np
+
+from implicit_bias._utils.checks import Array
+from implicit_bias._utils.scaling import TINY, length
+from implicit_bias.extensions.best_networks.relu.relaxation import SignBound, solve_relaxation
+
+#: Sweeps of coordinate descent over t' on each level, warm-started from the level above.
+SWEEPS = 4
+#: Relaxations solved on each level; each solution bounds all nodes of the level.
+RELAXATIONS_PER_LEVEL = 16
+#: Relative accuracy of the relaxations in the branch and bound.
+NODE_ACCURACY = 1e-7
+#: Relative accuracy of the relaxations that fit the affine rule.
+RULE_ACCURACY = 1e-5
+#: Steps of accelerated descent that fit the affine rule.
+MAX_RULE_STEPS = 600
+#: Steps over which the descent must gain `MIN_GAIN`, or it stops.
+STALL_STEPS = 20
+#: Least gain over `STALL_STEPS`, relative to the value.
+MIN_GAIN = 1e-3
+#: Budget of a fit or a search: the sum of m³ over all relaxations. It suffices for the limits above up to m = 180.
+BUDGET = 4e9
+#: Units drawn by randomised rounding of the last relaxation of the affine rule.
+DRAWS = 100
+#: Samples b_j with ‖b_j‖² at most this share of ‖A‖² are left out of the affine rule, which they cannot improve.
+NEGLIGIBLE_SQUARE = 1e-24
+
+
+def branch_and_bound(A: Array, B: Array, P: Array, target: float, nodes: int) -> tuple[np.ndarray, float]:
+    """Return the subsets (N, m) of the a_i that may exceed `target`, and the largest bound of all other subsets.
+
+    Each level branches on one more sample, the longest r_i first, and keeps the `nodes` nodes with the largest bounds.
+    The others are discarded; their bounds count.
+    """
+    residuals = A - P @ B
+    order = np.argsort(-length(residuals, axis=1))
+    subsets, discarded, t = np.zeros((1, len(A)), dtype=bool), 0.0, np.zeros((1, len(B)))
+    multipliers: list[Array] = []
+    budget = BUDGET
+    for depth in range(len(A) + 1):
+        free = order[depth:]
+        cost = (len(free) + 1) ** 3
+        relaxations = min(RELAXATIONS_PER_LEVEL, int(budget / cost))
+        budget -= relaxations * cost
+        sums = subsets @ A + 0.5 * residuals[free].sum(axis=0)
+        t = coordinate_descent(sums, B, t, SWEEPS, np.maximum(1.0 - P[free].sum(axis=0), 0.0))
+        bounds, multipliers = _node_bounds(sums - t @ B, 0.5 * residuals[free], multipliers, relaxations, target)
+        best = np.argsort(-bounds, kind="stable")
+        kept = best[: min(nodes, int((bounds > target).sum()))]
+        discarded = max([discarded, *bounds[best[len(kept) :][:1]].tolist()])
+        subsets, t = subsets[kept], t[kept]
+        if not len(kept) or not len(free):
+            break
+        subsets, t, multipliers = np.repeat(subsets, 2, axis=0), np.repeat(t, 2, axis=0), [d[1:] for d in multipliers]
+        subsets[1::2, free[0]] = True
+    return subsets, discarded
+
+
+def _node_bounds(f: Array, F: Array, known: list[Array], relaxations: int, target: float) -> tuple[Array, list[Array]]:
+    """Bound max_σ ‖f_0 + Σ_i σ_i F_i‖ for each row f_0 of f (N, r).
+
+    The bounds come from the triangle inequality, from the `known` multipliers d, and from relaxations of the nodes with
+    the largest bounds. Also return the multipliers that are the best for some node above `target`.
+    """
+    candidates, multipliers = [length(f, axis=1) + length(F, axis=1).sum()], [np.zeros(0)]
+    for d in known if len(F) else []:
+        candidates.append(SignBound(F, d)(f))
+        multipliers.append(d)
+    bounds, solved = np.min(candidates, axis=0), np.zeros(len(f), dtype=bool)
+    for _ in range(relaxations if len(F) else 0):
+        worst = int(np.where(solved, 0.0, bounds).argmax())
+        if solved[worst] or bounds[worst] <= target:
+            break
+        solved[worst] = True
+        rows = np.vstack([f[worst], F])
+        multipliers.append(solve_relaxation(rows @ rows.T, NODE_ACCURACY)[0][1:])
+        candidates.append(SignBound(F, multipliers[-1])(f))
+        bounds = np.minimum(bounds, candidates[-1])
+    useful = np.unique(np.argmin(candidates, axis=0)[bounds > target])
+    return bounds, [multipliers[i] for i in useful if i]
+
+
+def fit_affine_rule(A: Array, B: Array, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return P ≥ 0 (m, k) of an affine rule for which the relaxation of the root node is small, and units (draws, r).
+
+    No column of P sums to more than 1. The relaxation is convex in P and t', and its gradient is that of ⟨FFᵀ, X⟩ at
+    the optimal X. Accelerated projected gradient descent minimises it, with steps scaled by ‖b_j‖². The units are sums
+    of the rows of F with weights drawn from N(0, X): randomised rounding, as for the maximum cut.
+    """
+    squares = (B**2).sum(axis=1)
+    some = squares > NEGLIGIBLE_SQUARE * np.linalg.norm(A, 2) ** 2
+    rule = np.zeros((1 + len(A), len(B)))
+    if some.any():
+        rule[:, some] = _minimise_relaxation(A, B[some], squares[some])
+    # The projection caps the sums only up to rounding.
+    P = rule[1:] / np.maximum(rule[1:].sum(axis=0), 1.0)
+    # An r_i longer than a_i would loosen the bound, so its row of P is shortened to the best multiple.
+    subtracted = P @ B
+    longer = length(A - subtracted, axis=1) > length(A, axis=1)
+    multiples = (A * subtracted).sum(axis=1) / np.maximum((subtracted**2).sum(axis=1), TINY)
+    P[longer] *= np.clip(multiples, 0.0, 1.0)[longer, None]
+    F = _root_rows(rule, A, B)
+    eigenvalues, axes = np.linalg.eigh(solve_relaxation(F @ F.T, RULE_ACCURACY)[1])
+    return P, (rng.normal(size=(draws, len(F))) * np.sqrt(np.maximum(eigenvalues, 0.0))) @ axes.T @ F
+
+
+def _minimise_relaxation(A: Array, B: Array, squares: Array) -> Array:
+    """Return t' and the rows of P, stacked (1 + m, k), for nonzero b_j with these `squares` of their lengths."""
+    sizes = length(A, axis=1)
+    rule = before = ahead = np.vstack([np.zeros(len(B)), np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)])
+    curvature, momentum = float(np.linalg.norm(B / np.sqrt(squares)[:, None], 2)) ** 2, 1.0
+    value, slope = _root_relaxation(ahead, A, B)
+    values = [value]
+    while len(values) < min(MAX_RULE_STEPS, BUDGET / (len(A) + 1) ** 3):
+        rule = _project(ahead - slope / (curvature * squares))
+        change = rule - ahead
+        new, _ = _root_relaxation(rule, A, B)
+        model = value + (slope * change).sum() + curvature / 2 * (change**2 * squares).sum()
+        if new > model + RULE_ACCURACY * value:
+            curvature *= 2
+            continue
+        if new > values[-1]:
+            # The momentum overshot: restart it from the last iterate.
+            rule, new, momentum = before, values[-1], 1.0
+        values.append(new)
+        if len(values) > STALL_STEPS and values[-STALL_STEPS] - new <= MIN_GAIN * new:
+            break
+        momentum, last = (1 + math.sqrt(1 + 4 * momentum**2)) / 2, momentum
+        ahead, before, curvature = rule + (last - 1) / momentum * (rule - before), rule, 0.9 * curvature
+        value, slope = _root_relaxation(ahead, A, B)
+    return rule
+
+
+def _root_rows(rule: Array, A: Array, B: Array) -> Array:
+    """Return F (1 + m, r), the rows f_0 and ½ r_i, of the root node."""
+    r = A - rule[1:] @ B
+    return np.vstack([0.5 * r.sum(axis=0) - rule[0] @ B, 0.5 * r])
+
+
+def _root_relaxation(rule: Array, A: Array, B: Array) -> tuple[float, Array]:
+    """Return the relaxation of the root node, and its gradient with respect to t' and P."""
+    F = _root_rows(rule, A, B)
+    d, X = solve_relaxation(F @ F.T, RULE_ACCURACY)
+    G = X @ F
+    return float(d.sum()), -np.vstack([2 * G[:1], G[1:] + G[0]]) @ B.T
+
+
+def _project(Y: Array) -> Array:
+    """Project each column of Y to the vectors y ≥ 0 with Σ y_i ≤ 1."""
+    largest = -np.sort(-Y, axis=0)
+    excess = (np.cumsum(largest, axis=0) - 1) / np.arange(1, len(Y) + 1)[:, None]
+    kept = np.maximum((largest > excess).sum(axis=0) - 1, 0)
+    return np.maximum(Y - np.maximum(excess[kept, np.arange(Y.shape[1])], 0.0), 0.0)
+
+
+def coordinate_descent(sums: Array, B: Array, start: Array, sweeps: int, upper: Array, tolerance: float = 0.0) -> Array:
+    """Decrease ‖c − Σ_j t_j b_j‖ over 0 ≤ t ≤ `upper` (k,) for each row c of `sums`; return t (N, k).
+
+    Stop after `sweeps`, or if no t_j changes by more than `tolerance` in a sweep.
+    """
+    t, squares = start.copy(), (B**2).sum(axis=1)
+    residuals = sums - t @ B
+    squares[squares == 0] = 1.0
+    for _ in range(sweeps if len(B) else 0):
+        largest = 0.0
+        for j, b in enumerate(B):
+            step = np.clip(t[:, j] + residuals @ b / squares[j], 0.0, upper[j]) - t[:, j]
+            t[:, j] += step
+            residuals -= step[:, None] * b
+            largest = max(largest, float(np.abs(step).max(initial=0.0)))
+        if largest < tolerance:
+            break
+    return np.clip(t, 0.0, upper)

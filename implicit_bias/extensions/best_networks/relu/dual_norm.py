@@ -1,0 +1,257 @@
+"""Dual norm of a ReLU unit: the pricing problem of `best_network`, solved as a distance between two zonotopes.
+
+For λ ≥ 0, the dual correlation of a unit u is
+
+    h(u) = Σ_i λ_i y_i (⟨u, x_i⟩)_+ = h_Z+(u) − h_Z−(u),   Z± = Σ_{y_i = ±1} λ_i [0, x_i],
+
+the difference of the support functions of two zonotopes. The dual norm, max |h(u)| over ‖u‖ ≤ 1, is their Hausdorff
+distance: the larger of two directed distances. By duality, one of them is
+
+    max_u h(u) = max_S min_{t ∈ [0, 1]^−} ‖Σ_{i ∈ S} λ_i x_i − Σ_j t_j λ_j x_j‖
+
+over all subsets S of the positive samples. S need not be the pattern of a unit, since (z)_+ = max(z, 0). Any t yields
+an upper bound for its S. This method is ours; docs/best.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.rounding import share
+from implicit_bias._utils.scaling import length
+from implicit_bias.extensions.best_networks.arrangement import activation_patterns
+from implicit_bias.extensions.best_networks.relu.branch_and_bound import (
+    DRAWS,
+    branch_and_bound,
+    coordinate_descent,
+    fit_affine_rule,
+)
+
+#: Largest number of subsets to enumerate; beyond it they are searched by branch and bound.
+MAX_ENUMERATED = 20_000
+#: Sweeps of coordinate descent over t.
+SWEEPS = 50
+#: Largest change of t at which the sweeps stop.
+STEP_TOLERANCE = 1e-10
+#: Share of the accuracy that may be spent on omitting short samples from the branch and bound.
+OMITTED_SHARE = 0.5
+#: Steps of local ascent from each start.
+ASCENT_STEPS = 20
+#: Random directions from which local ascent starts.
+STARTS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class DualNormBound:
+    """Upper bound of the dual norm max |h(u)| over ‖u‖ ≤ 1, and units with a large |h(u)|.
+
+    Attributes
+    ----------
+    bound : float
+        At least |h(u)| for all ‖u‖ ≤ 1, including rounding errors.
+    units : array, shape (m, d); values : array, shape (m,)
+        Directions u of length 1, and h(u).
+    complete : bool
+        True if every subset was evaluated or pruned, so that `bound` is attained up to the requested accuracy.
+    """
+
+    bound: float
+    units: Array
+    values: Array
+    complete: bool
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedInputs:
+    """Inputs X = TQᵀ with at most as many coordinates as samples, and bounds of the rounding error.
+
+    >>> inputs = RotatedInputs.of(np.array([[3.0, 4.0, 0.0, 0.0, 0.0]]))
+    >>> inputs.T.shape, 2 < inputs.bound(2.0, np.ones(1)) < 2 + 1e-12
+    ((1, 1), True)
+    """
+
+    T: Array
+    Q: Array
+    #: Upper bound of ‖Q‖.
+    stretch: float
+    #: Upper bounds of ‖x_i − Q t_i‖ (n,).
+    residuals: Array
+
+    @classmethod
+    def of(cls, X: Array) -> RotatedInputs:
+        """Rotate X (n, d) if d > n; otherwise Q is the identity."""
+        n, d = X.shape
+        Q = np.linalg.qr(X.T)[0] if d > n else np.eye(d)
+        T, defect = X @ Q, float(np.linalg.norm(Q.T @ Q - np.eye(len(Q.T)))) + len(Q.T) * share(d + 8)
+        rounding = 2 * share(len(Q.T) + 8) * length(np.abs(X) + np.abs(T) @ np.abs(Q.T), axis=1)
+        residuals = length(X - T @ Q.T, axis=1) + rounding
+        return cls(T, Q, 1 + defect, residuals * (1 + share(d + 16)))
+
+    def bound(self, dual_norm: float, dual: Array) -> float:
+        """Bound the dual norm on X from a bound on T, by |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖."""
+        return (dual_norm * self.stretch + math.fsum((dual * self.residuals).tolist())) * (1 + share(8))
+
+
+def can_enumerate(X: Array, y: Array) -> bool:
+    """True if the relevant subsets of each class are few enough to enumerate, whatever the support of λ."""
+    return all(_has_few_cells(X[y == sign], MAX_ENUMERATED) for sign in np.unique(y))
+
+
+def _has_few_cells(A: Array, limit: int) -> bool:
+    rank = int(np.linalg.matrix_rank(A))
+    return rank <= 4 and 2 * sum(math.comb(len(A) - 1, k) for k in range(rank)) <= limit
+
+
+def bound_dual_norm(
+    X: Array,
+    y: Array,
+    dual: Array,
+    *,
+    accuracy: float = 1e-9,
+    nodes: int = 2000,
+    threshold: float = np.inf,
+    seed: int = 1,
+    max_enumerated: int = MAX_ENUMERATED,
+    starts: int = STARTS,
+    draws: int = DRAWS,
+) -> DualNormBound:
+    """Bound the dual norm max |h(u)| over ‖u‖ ≤ 1 from above, for a dual λ ≥ 0 (n,), to a relative `accuracy`.
+
+    The subsets of a class are enumerated if the arrangement of its samples has at most about `max_enumerated` cells.
+    Otherwise local ascent starts from the samples, from `starts` random directions and from `draws` roundings of the
+    semidefinite relaxation. Branch and bound then covers all other subsets and keeps `nodes` of them per level, or one
+    if a unit with |h(u)| > `threshold` is already known. With `nodes` = 0 only the first local ascents run, and the
+    bound is infinite unless all subsets were enumerated.
+    """
+    used = dual > 0
+    weighted, signs = dual[used, None] * X[used], y[used]
+    rotated = RotatedInputs.of(weighted)
+    A, rng = rotated.T, np.random.default_rng(seed)
+    units = np.vstack([X, -X, rng.normal(size=(starts, X.shape[1]))]) @ rotated.Q
+    distances = [
+        _DirectedDistance(A[signs == sign], A[signs != sign], accuracy) for sign in (1.0, -1.0) if (signs == sign).any()
+    ]
+    for distance in distances:
+        distance.ascend(units, max_enumerated)
+    unfinished = [distance for distance in distances if distance.pruned] if nodes else []
+    largest = max((distance.largest_value for distance in distances), default=0.0)
+    for distance in unfinished:
+        distance.relax(largest, draws, rng)
+    largest = max((distance.largest_value for distance in distances), default=0.0)
+    for distance in unfinished:
+        distance.branch(largest, nodes if largest <= threshold else 1)
+    # Each λ_i x_i is rounded once, t_j times it once more, and sums have as many terms as there are samples.
+    rounding = 6 * share(len(A) + X.shape[1] + 8)
+    bound = max((distance.bound for distance in distances), default=0.0) * (1 + rounding)
+    bound += rounding * float(length(A, axis=1).sum())
+    units = np.vstack([np.zeros((0, X.shape[1])), *(distance.units @ rotated.Q.T for distance in distances)])
+    values = np.maximum(units @ weighted.T, 0.0) @ signs
+    attained = max((distance.lower for distance in distances), default=0.0)
+    complete = all(distance.bound <= attained * (1 + accuracy) for distance in distances)
+    return DualNormBound(rotated.bound(bound, np.ones(len(A))), units, values, complete)
+
+
+class _DirectedDistance:
+    """max_S min_t ‖Σ_S a_i − Σ t_j b_j‖ for one class's weighted samples A (m, d) and the other's B (k, d)."""
+
+    def __init__(self, A: Array, B: Array, accuracy: float) -> None:
+        self.A, self.B, self.accuracy = A, B, accuracy
+        #: Largest min_t ‖…‖ among the subsets whose t was refined.
+        self.lower = 0.0
+        #: Largest upper bound among the evaluated subsets.
+        self.evaluated = 0.0
+        #: Largest upper bound among all other subsets.
+        self.pruned = np.inf
+        #: Total length of the samples that the branch and bound omits.
+        self.omitted = 0.0
+        #: Unit vectors along the residuals of the evaluated subsets.
+        self.units = np.zeros((0, A.shape[1]))
+
+    @property
+    def bound(self) -> float:
+        return max(self.evaluated, self.pruned) + self.omitted
+
+    @property
+    def largest_value(self) -> float:
+        """Largest h(u) among the units."""
+        values = np.maximum(self.units @ self.A.T, 0.0).sum(axis=1) - np.maximum(self.units @ self.B.T, 0.0).sum(axis=1)
+        return float(values.max(initial=0.0))
+
+    def ascend(self, starts: Array, max_enumerated: int) -> None:
+        """Evaluate all subsets if they can be enumerated, otherwise those that local ascent from `starts` finds."""
+        subsets = _all_subsets(self.A, max_enumerated)
+        if subsets is not None:
+            self.pruned = 0.0
+        self._evaluate(_ascended(starts, self.A, self.B) @ self.A.T > 0 if subsets is None else subsets)
+
+    def relax(self, largest: float, draws: int, rng: np.random.Generator) -> None:
+        """Fit the affine rule to all but the shortest samples, and ascend from roundings of its relaxation."""
+        sizes = length(self.A, axis=1)
+        order = np.argsort(sizes)
+        omitted = order[np.cumsum(sizes[order]) <= OMITTED_SHARE * self.accuracy * largest]
+        self.omitted, self.long = float(sizes[omitted].sum()), np.delete(np.arange(len(self.A)), omitted)
+        self.rule, starts = fit_affine_rule(self.A[self.long], self.B, draws, rng)
+        self._evaluate(_ascended(starts, self.A, self.B) @ self.A.T > 0)
+
+    def branch(self, largest: float, nodes: int) -> None:
+        """Evaluate the subsets that branch and bound cannot prune, and bound all others."""
+        target = largest * (1 + (1 - OMITTED_SHARE) * self.accuracy)
+        candidates, self.pruned = branch_and_bound(self.A[self.long], self.B, self.rule, target, nodes)
+        subsets = np.zeros((len(candidates), len(self.A)), dtype=bool)
+        subsets[:, self.long] = candidates
+        self._evaluate(subsets)
+
+    def _evaluate(self, subsets: np.ndarray) -> None:
+        sums = subsets.astype(float) @ self.A
+        t = _approximate_t(sums, self.B)
+        distances = length(sums - t @ self.B, axis=1)
+        # An approximate t gives an upper bound; it is refined only where that could raise the largest distance.
+        for i in np.argsort(-distances):
+            if distances[i] <= self.lower * (1 + self.accuracy):
+                break
+            t[i] = _exact_t(sums[i], self.B)
+            distances[i] = length(sums[i] - t[i] @ self.B)
+            self.lower = max(self.lower, float(distances[i]))
+        some = distances > 0
+        self.evaluated = max(self.evaluated, float(distances.max(initial=0.0)))
+        self.units = np.vstack([self.units, (sums - t @ self.B)[some] / distances[some, None]])
+
+
+def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
+    """Return the activation patterns of A (m, d), or None if there are too many."""
+    try:
+        return activation_patterns(A).patterns if _has_few_cells(A, limit) else None
+    except InputError:
+        # The exact rank can be larger than the numerical one.
+        return None
+
+
+def _ascended(units: Array, A: Array, B: Array) -> Array:
+    """Increase h(u) of each unit (N, d): alternate between its active subset and the best unit for that subset."""
+    for _ in range(ASCENT_STEPS):
+        sums = (units @ A.T > 0).astype(float) @ A
+        residuals = sums - _approximate_t(sums, B) @ B
+        sizes = length(residuals, axis=1)
+        moved = residuals[sizes > 0] / sizes[sizes > 0, None]
+        _, first = np.unique(moved.round(9), axis=0, return_index=True)
+        if len(first) == len(units) and np.allclose(moved[np.sort(first)], units, atol=1e-9):
+            break
+        units = moved[np.sort(first)]
+    return units
+
+
+def _approximate_t(sums: Array, B: Array) -> Array:
+    """Return t (N, k) in [0, 1] with a small ‖c − Σ t_j b_j‖ for each row c of `sums`."""
+    return coordinate_descent(sums, B, np.full((len(sums), len(B)), 0.5), SWEEPS, np.ones(len(B)), STEP_TOLERANCE)
+
+
+def _exact_t(c: Array, B: Array) -> Array:
+    """Return the t (k,) in [0, 1] with the least ‖c − Σ t_j b_j‖."""
+    if not len(B):
+        return np.zeros(0)
+    return np.clip(lsq_linear(B.T, c, (0.0, 1.0), method="bvls", tol=1e-14).x, 0.0, 1.0)

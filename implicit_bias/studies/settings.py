@@ -1,0 +1,31 @@
+"""Settings of cells and names of figures; nothing here takes time to load."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from implicit_bias._utils.checks import one_of
+
+#: Settings of a cell: names and plain JSON values (numbers, words, true, false or none), the seed included. A list is a
+#: loop within one cell, which costs less than a cell for each value; every row then has its own value.
+Settings = dict[str, Any]
+
+
+def product(**lists: Iterable[Any]) -> list[Settings]:
+    """Return the settings of every combination, the last list innermost.
+
+    >>> product(units=(4, 8), seed=(1,))
+    [{'units': 4, 'seed': 1}, {'units': 8, 'seed': 1}]
+    """
+    return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+
+
+def chosen(figures: Iterable[str], wanted: Iterable[str]) -> tuple[str, ...]:
+    """The figures that names, or 'all', stand for, in their order.
+
+    >>> chosen(("2", "3", "4"), ["4", "2"])
+    ('2', '4')
+    """
+    known = tuple(figures)
+    names = [one_of(figure, [*known, "all"], "figure") for figure in wanted]
+    return known if "all" in names else tuple(figure for figure in known if figure in names)
