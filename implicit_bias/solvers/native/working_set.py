@@ -52,7 +52,7 @@ class GrowingSet(ABC):
 
     @abstractmethod
     def update(self, new: Any) -> None:
-        """Add new members, drop inactive groups or atoms, and choose the tolerance and the start of the next round."""
+        """Drop inactive members, add new ones, and choose the tolerance and the start of the next round."""
 
     def grow(self) -> None:
         """Repeat until no member is violated at the last tolerance, or the rounds have ended."""
@@ -77,6 +77,8 @@ class SampleSet(GrowingSet):
         self.scaled, self.settings, self.best = scaled, scaled.settings, known
         self.tol, self.most, self.watch = tol, most, watch
         self.rows, self.bounded = self._screened() if known.weights[0].any() else self._first(dual)
+        #: Samples that left the rows: they do so at most once, so that the rounds end.
+        self.left = scaled.positive & False
         self.stage, self.failed = int(len(self.rows) == scaled.n), False
         self.program: Program | None = None
         self.start: Point | None = None
@@ -206,22 +208,52 @@ class SampleSet(GrowingSet):
         new = order[beyond[order] > -settings.near * max(self.least, 0.0)] if wrong else order[:0]
         return new[:most]
 
+    def _classified(self, program: Program) -> tuple[Tensor, Tensor]:
+        """Return which rows are inactive, and which are at their bound: λ, or bound − λ, is small for its margin's distance.
+
+        Never a whole class. Weights that do not separate even the working set are not informative.
+        """
+        if self.least <= 0:
+            return self.rows < 0, self.rows < 0
+        own, box = self.outcome.lam[: len(self.rows)], program.box
+        away = own.mean() * (self.f[self.rows] / self.least - 1)
+        inactive, at_bound = own < away, self.rows < 0
+        if box is not None:
+            rho = self.outcome.lam.sum() / self.outcome.bounds.lower
+            at_bound = (box * rho - self.outcome.lam)[: len(self.rows)] < -away
+        for side in (self.scaled.positive[self.rows], ~self.scaled.positive[self.rows]):
+            if (inactive | at_bound)[side].all():
+                inactive, at_bound = inactive & ~side, at_bound & ~side
+        return inactive, at_bound
+
     def update(self, new: Tensor) -> None:
+        assert self.program is not None
         scaled, settings, gaps = self.scaled, self.settings, self.settings.round_gaps
         self.stage = len(gaps) if len(new) == 0 else min(self.stage + (not self.more), len(gaps))
+        inactive, at_bound = (rows & ~self.left[self.rows] for rows in self._classified(self.program))
+        if self.aim <= gaps[-1] and len(self.bounded) == 0:
+            # Fewer rows would save less than the rounds that bring some of them back.
+            inactive = inactive & False
+        self.left[self.rows[inactive | at_bound]] = True
         near = self.outcome.iterate(min(settings.warm_gap, settings.warm_share * self.best.bounds.gap))
-        xp, m, box = library(new), len(self.rows), scaled.box
+        xp, m, old, box = library(new), len(self.rows), self.rows, scaled.box
         kept = self.bounded[~xp.isin(self.bounded, new)]
-        lam, u, rows = self._scattered(near.lam), near.u, xp.hstack([self.rows, new])
+        lam, u = self._scattered(near.lam), near.u
+        rows = xp.hstack([old[~inactive & ~at_bound], new])
+        bounded = xp.hstack([kept, old[at_bound]])
         little = settings.newcomer * near.lam[:m].mean()
         if box is not None:
             little = xp.clip(box[rows] * near.rho / 2, None, little)
-            u = xp.hstack([u[:m], filled(u, len(new), np.nan), u[m:] if len(kept) else u[:0]])
         lam[rows] = xp.where(lam[rows] > 0, lam[rows], little)
-        own = xp.hstack([lam[rows], lam[kept].sum()]) if len(kept) else lam[rows]
-        self.rows, self.bounded, self.program = rows, kept, scaled.program(rows, kept)
+        own = xp.hstack([lam[rows], lam[bounded].sum()]) if len(bounded) else lam[rows]
+        if box is not None:
+            every = filled(u, scaled.n, np.nan)
+            every[old], every[kept] = u[:m], u[-1]
+            joined = [every[bounded] @ box[bounded] / box[bounded].sum()] if len(bounded) else []
+            u = xp.hstack([every[rows], *joined])
+        self.rows, self.bounded, self.program = rows, bounded, scaled.program(rows, bounded)
         # Partial factors are small far from the boundary: a cold start takes no longer, and is safer.
-        cold = scaled.uses_partial(len(rows)) and len(kept) == 0
+        cold = scaled.uses_partial(len(rows)) and len(bounded) == 0
         self.start = None if cold else _restart(self.program, near, own, u)
 
     def _warm_start(self, program: Program) -> Point:
