@@ -29,17 +29,14 @@ class NativeSolver(Solver):
         self.settings = settings or Settings()
 
     def load(self) -> None:
-        """Import the method."""
         import implicit_bias.solvers.native.solver  # noqa: F401
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Return weights and dual of `problem` to a relative gap of `options.tol`."""
         from implicit_bias.solvers.native.solver import solve_native
 
         return solve_native(problem, options, self.settings)
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        """Return why this solver does not take `problem` with these options; None if it does."""
         reason = super().refuses(problem, options)
         if reason:
             return reason
@@ -55,17 +52,14 @@ class PreciseSolver(Solver):
     takes = frozenset({"max_seconds"})
 
     def load(self) -> None:
-        """Import the method and its arithmetic."""
         import implicit_bias.solvers.native.precise  # noqa: F401
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Return weights and dual of `problem` to a relative gap of `options.tol`."""
         from implicit_bias.solvers.native.precise import solve_precisely
 
         return solve_precisely(problem, options)
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        """Return why this solver does not take `problem` with these options; None if it does."""
         features = problem.features
         constraints = 0 if problem.constraints is None else len(problem.constraints.equal)
         if features.n > PRECISE_SAMPLES or features.k * features.d > PRECISE_FEATURES:

@@ -1,7 +1,7 @@
 """One interface to the arrays of the native solver: NumPy arrays, of doubles or other numbers, and torch tensors.
 
 NumPy computes on the CPU. torch is loaded only for an explicit device. Most functions have the same name in both; the
-others are here, with Cholesky and LU factors for doubles, single precision, and objects of many digits.
+others are here, with Cholesky factors in double and single precision, and LU factors, also of objects of many digits.
 """
 
 import sys
@@ -118,7 +118,7 @@ def lu_factor(matrix: Tensor) -> Any:
 
 
 def lu_solve(factors: Any, right: Tensor) -> Tensor:
-    """Return the x with Mx = right (n,)."""
+    """Return the x with Mx = right (n,); `right` (n, r) only of numbers of many digits."""
     if library(right) is not np:
         return library(right).linalg.lu_solve(*factors, right[:, None])[:, 0]
     return _exact_lu_solve(factors, right) if right.dtype == object else lapack.dgetrs(*factors, right)[0]
@@ -129,8 +129,6 @@ def cholesky_(matrix: Tensor) -> bool:
 
     The strict upper triangle is left undefined. Large matrices are held once, and most of the work is matrix products.
     """
-    if library(matrix) is np and matrix.dtype == object:
-        return _exact_cholesky_(matrix)
     n = len(matrix)
     for j in range(0, n, BLOCK):
         end = min(j + BLOCK, n)
@@ -146,8 +144,6 @@ def cholesky_(matrix: Tensor) -> bool:
 def cholesky_solve(L: Tensor, right: Tensor) -> Tensor:
     """Return (LLᵀ)⁻¹ right for right (n, r); only the lower triangle of L is read."""
     if library(L) is np:
-        if L.dtype == object:
-            return _exact_triangular(L.T, _exact_triangular(L, right, upper=False), upper=True)
         if not right.size:
             # LAPACK's wrapper refuses a matrix without entries.
             return right.copy()
@@ -188,7 +184,7 @@ def _corner_(matrix: Tensor) -> bool:
 
 
 def _exact_lu_factor(matrix: Any) -> tuple[Any, np.ndarray] | None:
-    """Eliminate with the largest pivot of each column; L and U are one matrix, beside the order of rows."""
+    """Eliminate with the largest pivot of each column; L and U are one matrix, next to the order of rows."""
     M, order = matrix.copy(), np.arange(len(matrix))
     for j in range(len(M)):
         best = j + int(np.argmax(abs(M[j:, j])))
@@ -205,26 +201,8 @@ def _exact_lu_solve(factors: tuple[Any, np.ndarray], right: Any) -> Any:
     M, order = factors
     x = right[order]
     for j in range(len(x)):
-        x[j + 1 :] -= M[j + 1 :, j] * x[j]
-    return _exact_triangular(M, x[:, None], upper=True)[:, 0]
-
-
-def _exact_cholesky_(matrix: Any) -> bool:
-    for j in range(len(matrix)):
-        if not matrix[j, j] > 0:
-            return False
-        matrix[j, j] = matrix[j, j] ** 0.5
-        column = matrix[j + 1 :, j]
-        column /= matrix[j, j]
-        matrix[j + 1 :, j + 1 :] -= column[:, None] * column
-    return True
-
-
-def _exact_triangular(M: Any, right: Any, upper: bool) -> Any:
-    """Return the x (n, r) with Mx = right; only one triangle of M (n, n) is read."""
-    x = right.copy()
-    for j in range(len(x) - 1, -1, -1) if upper else range(len(x)):
+        x[j + 1 :] -= np.multiply.outer(M[j + 1 :, j], x[j])
+    for j in reversed(range(len(x))):
         x[j] = x[j] / M[j, j]
-        rest = slice(0, j) if upper else slice(j + 1, None)
-        x[rest] -= M[rest, j][:, None] * x[j]
+        x[:j] -= np.multiply.outer(M[:j, j], x[j])
     return x

@@ -27,7 +27,7 @@ from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import add_to_diagonal_
 from implicit_bias.solvers.native.factors import DenseFactor, Factor
-from implicit_bias.solvers.native.interior_point import Bounds, Program, descend, upper_bound
+from implicit_bias.solvers.native.interior_point import Program, descend, upper_bound
 from implicit_bias.solvers.native.kernels import GroupKernels
 from implicit_bias.solvers.native.settings import Settings
 
@@ -141,15 +141,6 @@ class ConeProgram(Program):
     """A program whose weights are evaluated as a network, whether or not its units are in their cones."""
 
     outputs: Array = field(kw_only=True)
-
-    def bounds(self, lam: Array, eta: Array, q: Array, f: Array) -> Bounds:
-        """Return what λ and μ prove for these patterns, and the norm of the network of w_h = η_h V_h at margin 1."""
-        n, sizes = self.kernels.samples, np.sqrt(q)  # type: ignore[attr-defined]
-        box = None if self.box is None else self.box[:n]
-        scale = 1 / sizes.max() if sizes.max() > 0 else np.inf
-        if box is not None:
-            scale = min(scale, float((box / lam[:n]).min()))
-        return Bounds(float(scale * lam[:n].sum()), upper_bound(float(eta @ sizes), self.margins(f), box)[0])
 
     def margins(self, f: Array) -> Array:
         """Return the network's margins (n,) from the constraints' rows of f, its units' scores up to sign."""

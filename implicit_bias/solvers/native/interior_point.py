@@ -195,17 +195,24 @@ class Program:
     def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
         """Return the bounds of λ and of W_h = η_h Φ_hᵀ(λ∘y), with q_h = λᵀK_hλ and margins f = K(η)λ + bỹ."""
         sizes = library(q).clip(q, 0, None) ** 0.5
-        reach, value = float(sizes.max()), float(eta @ sizes)
+        reach, box, margins = float(sizes.max()), None if self.box is None else self.samples(self.box), self.margins(f)
         scale = 1 / reach if reach > 0 else float("inf")
-        box = self.box
-        total, feasible = float(lam @ self.sum_mask), True
-        if self.margin_rhs is not None:
-            rows, least = self.margin_rhs > 0, -self.kernels.settings.constraint_slack * abs(f).max()
-            feasible = f[~rows].min() >= least and (f[self.equal] <= -least).all()
-            lam, f, box = lam[rows], f[rows], None if box is None else box[rows]
         if box is not None:
-            scale = min(scale, float((box / lam).min()))
-        return Bounds(scale * total, upper_bound(value, f, box)[0] if feasible else float("inf"))
+            scale = min(scale, float((box / self.samples(lam)).min()))
+        upper = float("inf") if margins is None else upper_bound(float(eta @ sizes), margins, box)[0]
+        return Bounds(scale * float(lam @ self.sum_mask), upper)
+
+    def samples(self, values: Tensor) -> Tensor:
+        """Return the values of samples, without those of linear constraints."""
+        return values if self.margin_rhs is None else values[self.margin_rhs > 0]
+
+    def margins(self, f: Tensor) -> Tensor | None:
+        """Return the margins of the samples; None if a linear constraint is violated."""
+        if self.margin_rhs is not None:
+            least = -self.kernels.settings.constraint_slack * abs(f).max()
+            if f[self.margin_rhs == 0].min() < least or (f[self.equal] > -least).any():
+                return None
+        return self.samples(f)
 
     def start(self) -> Point:
         """Return an iterate with room on every side and products of one size."""

@@ -45,7 +45,7 @@ FEWER = "use fewer units or samples, or solver='CLARABEL'"
 
 
 def affordable_products(samples: int, columns: int, settings: Settings) -> int:
-    """How many products with so many features, and a partial factor, take the time of a whole factor.
+    """Number of products with so many features, next to a partial factor, in the time of a whole factor.
 
     A factor takes about n³/3 operations, a product 4n(columns + r), each slower by `product_cost`.
     """
@@ -75,13 +75,16 @@ class GroupKernels(ABC):
         return in_precision("float32", self.weighted(eta))
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """Factorise K(η) + diag(`diagonal`); unless `exact`, in single precision for many samples.
+        """Factorise K(η) + diag(`diagonal`), through the features if `by_features`.
 
+        Unless `exact`, the kernels of many samples are factorised in single precision.
         `first` (n,) with K(η) − first firstᵀ positive semidefinite is the first column of a partial factor. Raises
         ArithmeticError if the matrix is not positive definite in that precision, TooLargeError if doubles do not fit.
         """
+        if self.by_features:
+            return LowRankFactor(self.roots(eta), diagonal)
         large = self.n >= self.settings.single_from
-        if exact or not large or eta.dtype == object:
+        if exact or not large:
             if large:
                 need = 16 * self.n**2
                 check_memory(need, f"a step of {self.n} samples in double precision", FEWER, free_on_device(self.ones))
@@ -91,6 +94,10 @@ class GroupKernels(ABC):
         matrix = self.single(eta)
         add_to_diagonal_(matrix, in_precision("float32", diagonal))
         return SingleFactor(matrix, self._product(eta, diagonal))
+
+    def roots(self, eta: Tensor) -> LowRank:
+        """Return B (n, r) with BBᵀ = K(η), if `by_features`."""
+        raise NotImplementedError
 
     def _product(self, eta: Tensor, diagonal: Tensor) -> Product:
         return lambda x: self.sweep(x)[1] @ eta + diagonal * x
@@ -139,10 +146,8 @@ class StackedKernels(LinearKernels):
         super().__init__(A, A.shape[1], settings)
         self.A, self.by_features = A, A.shape[1] * A.shape[2] <= settings.features_per_sample * self.n
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        if not self.by_features:
-            return super().factor(eta, diagonal, exact, first)
-        return LowRankFactor(Columns((self.A * (eta**0.5)[:, None]).reshape(self.n, -1)), diagonal)
+    def roots(self, eta: Tensor) -> LowRank:
+        return Columns((self.A * (eta**0.5)[:, None]).reshape(self.n, -1))
 
     @cached_property
     def stack(self) -> Tensor:
@@ -231,10 +236,8 @@ class GatedKernels(LinearKernels):
         return kernel
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """Through the features if they are few, else a partial factor of many samples, as long as that suffices."""
-        if self.by_features:
-            return LowRankFactor(self.roots(eta), diagonal)
-        if exact or first is None or self.affordable < self.settings.least_products:
+        """Factorise by a partial factor of many samples, as long as that suffices."""
+        if exact or first is None or self.by_features or self.affordable < self.settings.least_products:
             return super().factor(eta, diagonal, exact)
         if self.partial_failed:
             need = 4 * self.n**2 + 8 * self.n * BLOCK
@@ -252,7 +255,7 @@ class GatedKernels(LinearKernels):
         return PartialFactor(columns, own, first, diagonal, self._product(eta, diagonal), self.settings)
 
     def roots(self, eta: Tensor) -> LowRank:
-        """Return B with BBᵀ = K(η): the gate values times √(Sη), times the inputs, shape (n, kd)."""
+        # The gate values times √(Sη), times the inputs, shape (n, kd).
         root = (self.share @ eta) ** 0.5
         return ScaledFeatures(self, root) if self.wide else Columns(self._rows(self.G * root))
 
@@ -344,14 +347,12 @@ class BorderedKernels(GroupKernels):
 
     def __init__(self, kernels: GatedKernels, A: Tensor) -> None:
         super().__init__(filled(A, kernels.n + 1, 1.0), kernels.H, kernels.settings)
-        self.own, self.A = kernels, A
+        self.own, self.A, self.by_features = kernels, A, kernels.by_features
         self.border, self.corner = kernels.columns(A), kernels.squares(A)
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        if not self.own.by_features:
-            return super().factor(eta, diagonal, exact, first)
+    def roots(self, eta: Tensor) -> LowRank:
         row = ((self.own.share @ eta) ** 0.5)[:, None] * self.A
-        return LowRankFactor(OneRowMore(self.own.roots(eta), row.reshape(-1)), diagonal)
+        return OneRowMore(self.own.roots(eta), row.reshape(-1))
 
     def weighted(self, eta: Tensor) -> Tensor:
         return self._bordered(self.own.weighted(eta), eta)

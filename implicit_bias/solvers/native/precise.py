@@ -17,6 +17,8 @@ from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
+from implicit_bias.solvers.native.arrays import lu_factor, lu_solve
+from implicit_bias.solvers.native.factors import Factor
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
 from implicit_bias.solvers.native.kernels import GroupKernels
 from implicit_bias.solvers.native.settings import Settings
@@ -60,6 +62,18 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
     return Answer(weights, dual, iterations, stopped, intercept, given)
 
 
+class ExactFactor(Factor):
+    """The LU factor of a matrix of numbers of many digits."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.factors = lu_factor(matrix)
+        if self.factors is None:
+            raise ArithmeticError("the normal matrix is singular")
+
+    def solve(self, right: Any) -> Any:
+        return lu_solve(self.factors, right)
+
+
 class PreciseKernels(GroupKernels):
     """The kernels themselves, shape (H, n, n), of numbers of many digits."""
 
@@ -69,6 +83,9 @@ class PreciseKernels(GroupKernels):
 
     def weighted(self, eta: Any) -> Any:
         return np.tensordot(eta, self.stack, axes=1)
+
+    def factor(self, eta: Any, diagonal: Any, exact: bool = True, first: Any = None) -> ExactFactor:
+        return ExactFactor(self.weighted(eta) + np.diag(diagonal))
 
     def sweep(self, lam: Any) -> tuple[Any, Any]:
         P = (self.stack @ lam).T
@@ -136,7 +153,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
     # A little shorter than possible, so that no digit is lost to a factor below 1.
     exact = exact * (0.99 / size)
     x = rounded(exact, forms, _exact(np.array(allowed)) / size, _exact(stay) / size)
-    return np.maximum(x[:n], 0.0), x[n:]
+    return x[:n], x[n:]
 
 
 def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any, Any, Any, Any, int, Status | None]:

@@ -95,7 +95,7 @@ class ScaledProblem(ABC):
         return 8 * (kernels + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
 
     def _feature_numbers(self, samples: int) -> int:
-        """Numbers that a step through the features keeps, apart from a matrix of these."""
+        # Apart from a matrix of the features.
         return 3 * samples * self.columns
 
     @abstractmethod
@@ -228,7 +228,7 @@ class GatedProblem(ScaledProblem):
         return square + 3 * samples * d + 4 * samples * columns + 2 * columns * d
 
     def _feature_numbers(self, samples: int) -> int:
-        """Of many inputs only these and parts of them, and columns of gate values."""
+        # Of many inputs only these and parts of them, and columns of gate values.
         if not self.wide:
             return super()._feature_numbers(samples)
         return samples * (4 * self.problem.features.d + 4 * self.share.shape[0])

@@ -1,4 +1,4 @@
-"""From a margin problem to the interior-point method and back."""
+"""Translation of a margin problem for the interior-point method, and of its answer."""
 
 import time
 from functools import partial

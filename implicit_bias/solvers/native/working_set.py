@@ -209,7 +209,7 @@ class SampleSet(GrowingSet):
         return new[:most]
 
     def _classified(self, program: Program) -> tuple[Tensor, Tensor]:
-        """Which rows are inactive, and which at their bound: λ, or bound − λ, is small for its margin's distance.
+        """Return inactive rows and rows at their bound: λ, or bound − λ, is small for the distance of the margin.
 
         Never a whole class. Weights that do not separate even the working set are not informative.
         """

@@ -29,9 +29,9 @@ from tests.solvers.native.shapes import in_our_coordinates
 DEVICES = ("cpu", "cpu:0")
 
 
-def whole(case, device="cpu"):
+def whole(case, device="cpu", **settings):
     """The program of all samples."""
-    ours = in_our_coordinates(case, device)
+    ours = in_our_coordinates(case, device, **settings)
     return ours.program(ours.to_device(np.arange(ours.n)))
 
 
@@ -120,13 +120,13 @@ def test_duplicated_samples_and_identical_units():
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("C", [np.inf, 0.3])
-def test_the_newton_step_solves_the_linearised_conditions(C, intercept):
-    """Against automatic differentiation of the optimality conditions."""
+@pytest.mark.parametrize(("C", "single_from"), [(np.inf, 1000), (0.3, 1000), (0.3, 1)])
+def test_the_newton_step_solves_the_linearised_conditions(C, single_from, intercept):
+    """Against automatic differentiation of the optimality conditions; factors in single precision are refined."""
     case = problem("contexts 4", "group lasso", C)
     margins = np.linspace(0.5, 2, case.features.n)
     case = dataclasses.replace(case, intercept=intercept, required_margin=margins)
-    program = whole(case, "cpu:0")
+    program = whole(case, "cpu:0", single_from=single_from)
     kernels, at = program.kernels, program.start()
     names = list(vars(at))
 

@@ -8,17 +8,42 @@ import pytest
 from implicit_bias import HyperplaneGates, solve, svm_gln
 from implicit_bias.solvers.native.screening import Ascent, screen
 from tests.cases import PAIRS, problem
-from tests.solvers.native.shapes import ALL, UNBOUNDED, agree, in_our_coordinates, native
+from tests.solvers.native.shapes import ALL, SCREENED, UNBOUNDED, agree, in_our_coordinates, native
+
+
+def product_labels():
+    X = np.random.default_rng(1).normal(size=(400, 40))
+    return svm_gln(X, np.where(X[:, 0] + 0.5 * X[:, 1] * X[:, 2] > 0, 1.0, -1.0), HyperplaneGates(6, 2, seed=1))
 
 
 def test_the_first_set_is_nearly_the_support():
-    X = np.random.default_rng(1).normal(size=(400, 40))
-    case = svm_gln(X, np.where(X[:, 0] + 0.5 * X[:, 1] * X[:, 2] > 0, 1.0, -1.0), HyperplaneGates(6, 2, seed=1))
+    case = product_labels()
     sizes, solver = [], native(**UNBOUNDED | {"bounded": -1.0, "drawn": 1000})
     found = solve(case, solver, tol=1e-7, callback=lambda progress: sizes.append(progress.working_set))
     first = next(size for size in sizes if size < case.features.n)
     assert abs(first - len(found.support)) < 0.2 * len(found.support)
     agree(found, solve(case, "CLARABEL", tol=1e-7))
+
+
+def test_the_first_set_contains_the_free_support_vectors():
+    """Samples at their bound become one row."""
+    case = dataclasses.replace(product_labels(), C=0.05)
+    sizes, solver = [], native(**SCREENED | {"drawn": 1000, "least_samples": 10})
+    found = solve(case, solver, tol=1e-7, callback=lambda progress: sizes.append(progress.working_set))
+    free = (found.dual > 1e-6 * case.C) & (found.dual < (1 - 1e-6) * case.C)
+    assert next(size for size in sizes if size < case.features.n) > 0.9 * free.sum()
+
+
+def test_rounds_start_near_the_screened_weights():
+    """From a cold start the first round takes a few iterations more."""
+    assert solve(product_labels(), native(**UNBOUNDED | {"drawn": 1000}), tol=1e-7).iterations <= 22
+
+
+@pytest.mark.parametrize("C", [np.inf, 0.03])
+def test_free_intercepts_are_screened_in_few_epochs(gln, C):
+    """Their column is part of each block's kernel; without it no gap is reached."""
+    ours = in_our_coordinates(dataclasses.replace(gln, C=C, intercept=True), drawn=50)
+    assert screen(ours, 1e-3, 100, lambda epoch, bounds: None).iterations <= 32
 
 
 @pytest.mark.parametrize(("partial", "epochs"), [(False, 2), (True, 5)])
