@@ -259,6 +259,19 @@ class Program:
         missing[0] += 1
         return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, missing, rho)
 
+    def second_order(self, at: Point, step: Point, q: Tensor, P: Tensor) -> Residual:
+        """Return the second-order change of the residual along a step, with P the columns K_hλ/ρ."""
+        q2, P2 = self.kernels.directional(step.lam)
+        q, q2, P2, shrunk = q / at.rho**2, q2 / at.rho**2, P2 / at.rho, step.rho / at.rho
+        cross = P.T @ step.lam / at.rho
+        change = q2 - 2 * cross * shrunk + q * shrunk**2
+        return Residual(
+            (P2 - shrunk * P) @ step.eta - shrunk * ((P2 - shrunk * P) @ at.eta),
+            at.rho * change / 2,
+            0 * at.nu,
+            -step.eta @ (cross - q * shrunk) - at.eta @ (q2 - 4 * cross * shrunk + 3 * q * shrunk**2) / 2,
+        )
+
 
 class NewtonSystem:
     """One factorisation of the linearised optimality conditions, for several right-hand sides.
@@ -284,13 +297,14 @@ class NewtonSystem:
         self.program, self.kernels, self.at, self.mu = program, program.kernels, at, at.complementarity()
         if not self.mu > 0:
             raise ArithmeticError("no complementarity is left")
-        self.residual = program.residual(at, q, f / at.rho)
-        self._eliminate(q, P / at.rho)
+        self.q, self.P, self.residual = q, P / at.rho, program.residual(at, q, f / at.rho)
+        self._eliminate()
         self._prepare()
 
-    def _eliminate(self, q: Tensor, P: Tensor) -> None:
+    def _eliminate(self) -> None:
         """Form the bordered system without M."""
-        at, E, box, H = self.at, self.program.equalities, self.program.box, len(q)
+        at, q, P, E, box = self.at, self.q, self.P, self.program.equalities, self.program.box
+        H = len(q)
         f = P @ at.eta
         diagonal = at.z / at.lam
         c, corner = f / at.rho, at.eta @ q / at.rho**3
@@ -330,8 +344,11 @@ class NewtonSystem:
         if guess is None:
             return self.solution(self.residual, products)
         centred = {name: product - target * (product != 0) for name, product in products.items()}
-        second = guess.products()
-        step = self.solution(self.residual, {name: centred[name] + second[name] for name in products})
+        second, change = guess.products(), vars(self.program.second_order(self.at, guess, self.q, self.P))
+        step = self.solution(
+            Residual(**{name: value + change[name] for name, value in vars(self.residual).items()}),
+            {name: centred[name] + second[name] for name in products},
+        )
 
         def left(direction: Point) -> float:
             return self.at.moved(self._length(direction), direction).complementarity()

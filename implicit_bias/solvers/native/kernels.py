@@ -106,6 +106,10 @@ class GroupKernels(ABC):
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
         """Return q_h = λᵀK_hλ (H,), as sums of squares, and the columns K_hλ (n, H), for λ (n,)."""
 
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        """Do as `sweep`, by the smaller product: less exact for q_h, accurate enough for a direction."""
+        return self.sweep(change)
+
 
 class LinearKernels(GroupKernels):
     """K_h = Φ_hΦ_hᵀ, by products with Φ."""
@@ -177,6 +181,12 @@ class StackedKernels(LinearKernels):
 
     def part(self, rows: slice) -> StackedKernels:
         return StackedKernels(self.A[rows], self.settings)
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        if self.by_features:
+            return self.sweep(change)
+        P = (self.stack @ change).T
+        return change @ P, P
 
 
 class GatedKernels(LinearKernels):
@@ -316,6 +326,18 @@ class GatedKernels(LinearKernels):
     def part(self, rows: slice) -> GatedKernels:
         return GatedKernels(self.X[rows], self.G[rows], self.share, self.settings)
 
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        # Through XXᵀ for few samples, or the features if they are fewer.
+        if not self.by_features and self.H == 1:
+            P = (self.inner @ change)[:, None]
+        elif not self.by_features and self.n < 2 * self.X.shape[1]:
+            products = self.inner @ (self.G * change[:, None])
+            products *= self.G
+            P = products @ self.share
+        else:
+            return self.sweep(change)
+        return change @ P, P
+
 
 class ScaledFeatures(LowRank):
     """The features of gated kernels times a factor for each column of gate values, without memory of their own."""
@@ -373,6 +395,11 @@ class BorderedKernels(GroupKernels):
         V = self.own.adjoint(lam[:-1]) + lam[-1] * self.A
         border = (self.A * V).sum(axis=1) @ self.own.share
         return self.own.squares(V), library(V).vstack([self.own.columns(V), border])
+
+    def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
+        P = self.own.directional(change[:-1])[1] + change[-1] * self.border
+        P = library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
+        return change @ P, P
 
 
 @dataclass(frozen=True)

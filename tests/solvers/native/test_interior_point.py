@@ -140,6 +140,13 @@ def test_the_newton_step_solves_the_linearised_conditions(C, single_from, interc
     step = NewtonSystem(program, at, q, P, P @ at.eta).direction(0.0, None)
     value, change = torch.func.jvp(conditions, point, tuple(getattr(step, name) for name in names))
     assert all(float((a + b).abs().max()) < 1e-9 for a, b in zip(value, change, strict=True) if a.numel())
+    bend = program.second_order(at, step, q, P / at.rho)
+    _, second = torch.func.jvp(
+        lambda *values: torch.func.jvp(conditions, values, tuple(getattr(step, name) for name in names))[1],
+        point,
+        tuple(getattr(step, name) for name in names),
+    )
+    assert all(float((a - b / 2).abs().max()) < 1e-9 for a, b in zip(vars(bend).values(), second, strict=False))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -150,12 +157,14 @@ def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm, device):
     kernels = ours.program(ours.to_device(np.arange(ours.n))).kernels
     lam = np.random.default_rng(0).random(case.features.n)
     q, P = map(as_numpy, kernels.sweep(ours.to_device(lam)))
+    direct = as_numpy(kernels.directional(ours.to_device(lam))[1])
     form = case.norm.group_form(case.features.k)
     for h, group in enumerate(sorted(set(form.groups))):
         columns = np.asarray((case.features.gate_values @ form.expand)[:, form.groups == group])
         gram = GatedFeatures(case.features.X, columns).gram()
         K = np.outer(case.y, case.y) * gram / ours.scale**2
         np.testing.assert_allclose(P[:, h], K @ lam, atol=1e-11)
+        np.testing.assert_allclose(direct[:, h], K @ lam, atol=1e-11)
         assert float(q[h]) == pytest.approx(lam @ K @ lam)
 
 
