@@ -221,7 +221,7 @@ def test_the_figure_of_claims_has_an_interval_for_each():
     table = table_of({"SVM-L2": 0.2, "SVM-GLN": 0.1})
     shown = intervals(table)
     (ax,) = paper_figure(table, "spreads").axes
-    assert [label.get_text() for label in ax.get_yticklabels()] == [test.claim for test, _ in shown]
+    assert [label.get_text().replace("\n", " ") for label in ax.get_yticklabels()] == [test.claim for test, _ in shown]
     points = [line for line in ax.get_lines() if line.get_marker() == "o"]
     assert [line.get_xdata()[0] for line in points] == pytest.approx([test.values.mean() for test, _ in shown])
     assert [line.get_color() for line in points] == [OUTCOMES[outcome] for _, outcome in shown]

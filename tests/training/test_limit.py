@@ -99,7 +99,7 @@ def test_log_sum_exp_is_stable():
     assert float(log_sum_exp(torch.full((60,), 1e4))) == pytest.approx(math.log(60) - 1e4)
 
 
-@pytest.mark.parametrize(("name", "scale"), zip(NETWORKS, cycle((1.0, 40.0)), strict=False))
+@pytest.mark.parametrize(("name", "scale"), list(zip(NETWORKS, cycle((1.0, 40.0)), strict=False)))
 def test_gradient_is_that_of_the_mean_under_the_softmax(name, scale):
     """∇ log Σ exp(−q) = −Σ p_i ∇q_i, on inputs rotated to their rank, at margins of any size."""
     network = NETWORKS[name]().double()

@@ -95,7 +95,7 @@ def test_the_tools_of_margins_take_galu_networks():
         (lambda: GaLUNetwork(4, []), "at least one hidden layer"),
         (lambda: GaLUNetwork(4, 3, sharpness=0), "sharpness"),
         (lambda: ProductGates([]), "fitted gates"),
-        (lambda: ProductGates([ReLUGates([[1.0]]), ReLUGates([[1.0, 2.0]])]), "same input"),
+        (lambda: ProductGates([ReLUGates([[1.0]]), ReLUGates([[1.0, 2.0]])]), "same number of inputs"),
         (lambda: Adam(loss="focal"), "squared, logistic, hinge"),
         (lambda: Adam(lr=0), "lr"),
     ],
