@@ -1,4 +1,4 @@
-"""Experiments of one source: their names are available at once, and everything else is loaded when needed."""
+"""Experiments of one source: the names are available at once, the modules are imported when first needed."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class Collection:
     name: str
     #: Authors and title.
     source: str
-    #: The values of --figure in the order of the findings: with underscores, the modules of the folder.
+    #: The values of --figure in the order of the findings. Each is a module of the folder, with "-" in place of "_".
     names: tuple[str, ...]
-    #: True if any of them reads image files.
+    #: True if any of the experiments reads image files.
     images: bool = False
 
     @cached_property
     def figures(self) -> dict[str, Experiment]:
-        """The experiments, by the value of --figure."""
+        """Dictionary from the value of --figure to the experiment, whose module is imported here."""
         from implicit_bias.studies.runner.experiment import Experiment
 
         return {name: Experiment.of(f"{__package__}.{self.name}.{name.replace('-', '_')}") for name in self.names}
 
     @property
     def command(self) -> str:
-        """The command's words."""
+        """Words after `implicit-bias` that run the experiments: 'reproduce galu'."""
         return f"reproduce {self.name}"
 
     def chosen(self, *figures: str) -> list[Experiment]:
-        """The experiments that names, or 'all', stand for, in their order."""
+        """Return the named experiments, or all for 'all', in the order of `names`; InputError if a name is unknown."""
         return [self.figures[name] for name in chosen(self.figures, figures)]

@@ -1,4 +1,4 @@
-"""Settings of cells and names of figures; nothing here takes time to load."""
+"""Settings of cells and names of figures, without slow imports."""
 
 import itertools
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ Settings = dict[str, Any]
 
 
 def product(**lists: Iterable[Any]) -> list[Settings]:
-    """Return the settings of every combination, the last list innermost.
+    """Return the settings of every combination of the values; the values of the last list change fastest.
 
     >>> product(units=(4, 8), seed=(1,))
     [{'units': 4, 'seed': 1}, {'units': 8, 'seed': 1}]
@@ -21,7 +21,7 @@ def product(**lists: Iterable[Any]) -> list[Settings]:
 
 
 def chosen(figures: Iterable[str], wanted: Iterable[str]) -> tuple[str, ...]:
-    """The figures that names, or 'all', stand for, in their order.
+    """Return the wanted figures, or all for 'all', in the order of `figures`; InputError if a name is unknown.
 
     >>> chosen(("2", "3", "4"), ["4", "2"])
     ('2', '4')

@@ -14,7 +14,9 @@ from implicit_bias.studies.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """A grid point of an experiment: settings as plain JSON, and the folder of image files, which changes no rows.
+    """One grid point of an experiment: its settings as plain JSON, and the folder of image files.
+
+    The folder `data_root` is not in the key, because the rows do not depend on it.
 
     >>> from implicit_bias.studies.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
@@ -36,17 +38,20 @@ class Cell:
         return self.experiment.cost(self.settings)
 
     def key(self) -> dict[str, Any]:
-        """Return everything that the rows depend on; stored results are found by it."""
+        """Return name, revision and settings (except `limits`) of the experiment: the key of the stored rows."""
         about = self.experiment
         settings = {name: value for name, value in self.settings.items() if name not in about.limits}
         return {"experiment": about.name, "settings": settings, "revision": about.revision}
 
     def cut_off(self, rows: Rows) -> bool:
-        """True if one of the experiment's limits ended the cell."""
+        """True if the `end` of a row is one of the experiment's `limits`: the cell must be computed again."""
         return any(row.get("end") in self.experiment.limits for row in rows)
 
     def data(self) -> list[Any]:
-        """Load what the rows need besides the settings; raise InputError for missing files."""
+        """Return the arguments of `rows` after the settings: a list of the experiment's data, or an empty one.
+
+        Raises InputError if files are missing.
+        """
         return [self.experiment.data(self.settings, self.data_root)] if self.experiment.data else []
 
 
@@ -60,7 +65,7 @@ class Result:
 
 
 def cells_of(experiment: Experiment, grid: Iterable[Settings], data_root: str | None = None) -> list[Cell]:
-    """Return the cells of some settings, each once."""
+    """Return one cell for each of the settings in `grid`, in this order and without duplicates."""
     texts = dict.fromkeys(json.dumps(settings) for settings in grid)
     return [Cell(experiment, json.loads(text), data_root) for text in texts]
 
@@ -75,15 +80,19 @@ def _task(dataset: str, train_size: int, seed: int, root: str | None) -> BinaryT
 
 
 def binary_task(settings: Settings, root: str | None) -> BinaryTask:
-    """The `data` of experiments on one of the binary tasks, with the published split unless `split` is "own"."""
+    """Return the data of an experiment on a binary task: the `data` of most modules.
+
+    The split is the published one, of seed 1; if the setting `split` is "own", the setting `seed` determines the split.
+    """
     seed = settings["seed"] if settings.get("split") == "own" else 1
     return _task(settings["dataset"], settings["train_size"], seed, root)
 
 
 def image_classes(settings: Settings, root: str | None) -> ImageClasses:
-    """The `data` of experiments on images of all classes, pixels in [−1, 1] and a constant, the same for every seed.
+    """Return the data of an experiment on images of all classes, which do not depend on the setting `seed`.
 
-    With `components` so many principal components instead of the pixels; `held_out` training images are set apart.
+    Inputs are the pixels in [−1, 1], or as many principal components as the setting `components`, and a constant. The
+    setting `held_out` is the number of training images that are held out.
     """
     held_out = settings.get("held_out", 0)
     return _classes(settings["dataset"], settings.get("components"), held_out, root, seed=0)

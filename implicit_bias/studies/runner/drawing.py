@@ -1,4 +1,4 @@
-"""Palette and style of all figures, and figures as the contents of files."""
+"""Palette, style and layout of all figures, and conversion of a figure to PNG and PDF."""
 
 import io
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ MODELS = {
 
 
 def style(model: str, label: str = "") -> dict[str, Any]:
-    """Colour, marker and label of one of `MODELS`; the label is its name if none is given.
+    """Return colour, marker and label of one of `MODELS` for `plot`; the label defaults to the name of the model.
 
     >>> style("SVM-GLN")
     {'color': '#0072B2', 'marker': 'o', 'label': 'SVM-GLN'}
@@ -40,7 +40,7 @@ def style(model: str, label: str = "") -> dict[str, Any]:
 
 
 def styled(size: float = 9, titles: str = "large") -> AbstractContextManager[None]:
-    """The style of all figures drawn within: letters of this size, and panels' titles relative to it."""
+    """Context in which all figures have the same style: `size` is the font size, `titles` the size of panel titles."""
     style: Any = {"font.size": size, "axes.titlesize": titles, "legend.frameon": False}
     return mpl.rc_context(style | {"axes.spines.top": False, "axes.spines.right": False})
 
@@ -53,9 +53,10 @@ def panels(
     around: tuple[float, float] = (0.0, 0.4),
     **shared: Any,
 ) -> Any:
-    """A figure's axes, shape (rows, columns), each of a size in inches, with so much around them all.
+    """Return the axes, an array of shape (rows, columns), of a new figure with a title.
 
-    `shared` are the options sharex and sharey of Matplotlib's `subplots`.
+    `size` is width and height of a panel in inches, and `around` is added to the total size. `shared` are the options
+    sharex and sharey of Matplotlib's `subplots`.
     """
     inches = (size[0] * columns + around[0], size[1] * rows + around[1])
     figure = Figure(figsize=inches, layout="constrained")
@@ -64,7 +65,7 @@ def panels(
 
 
 def log_ticks(ax: Axes, values: Iterable[Any], base: float = 10, form: Callable[[Any], str] = str) -> None:
-    """A logarithmic x axis, with a tick at each of these values and no others."""
+    """Make the x axis logarithmic, with ticks only at `values`, labelled by `form`."""
     places = sorted(set(values))
     ax.set_xscale("log", base=base)
     ax.set_xticks(places, [form(place) for place in places])
@@ -72,7 +73,7 @@ def log_ticks(ax: Axes, values: Iterable[Any], base: float = 10, form: Callable[
 
 
 def band(ax: Axes, values: pd.Series, **style: Any) -> None:
-    """A line through the means of `values` over its index, and a band of one standard deviation about it.
+    """Plot the mean of `values` at each index as a line, with a band of one standard deviation on either side.
 
     >>> ax = panels("Loss")[0, 0]
     >>> band(ax, pd.Series([1.0, 3.0, 4.0], index=[5, 5, 6]), label="GaLU")
@@ -85,20 +86,20 @@ def band(ax: Axes, values: pd.Series, **style: Any) -> None:
 
 
 def ribbon(ax: Axes, middle: pd.Series, low: pd.Series, high: pd.Series, *, alpha: float = 0.2, **style: Any) -> None:
-    """A line through the values of `middle` over its index, and a band from `low` to `high`."""
+    """Plot `middle` against its index as a line, with a band from `low` to `high` of the opacity `alpha`."""
     look: dict[str, Any] = {"markersize": 3, "linewidth": 1.2} | style
     (line,) = ax.plot(middle.index, middle, **look)
     ax.fill_between(middle.index, low, high, color=line.get_color(), alpha=alpha, linewidth=0)
 
 
 def trend(ax: Axes, values: pd.Series, middle: str = "median", **look: Any) -> None:
-    """A line through the medians or means of `values` over its index, and every value as a faint point."""
+    """Plot `values` against their index as faint points, with a line through the median or mean at each index."""
     ax.plot(values, linestyle="", markersize=3, alpha=0.5, **look | {"label": None})
     ax.plot(values.groupby(level=0).agg(middle), linewidth=1.2, markersize=4, **look)
 
 
 def finished(axes: Any, below: int = 0) -> Figure:
-    """The figure of some panels, with a legend in the first, or one of all panels in columns below them."""
+    """Add a legend to the first panel, or one of all panels in `below` columns under them; return the figure."""
     figure: Figure = axes[0, 0].figure
     if below:
         lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
@@ -109,7 +110,7 @@ def finished(axes: Any, below: int = 0) -> Figure:
 
 
 def beside(axes: Any) -> Figure:
-    """The figure of some panels, with the legend of each row's last one to its right."""
+    """Add the legend of the last panel of each row to the right of this panel; return the figure."""
     for row in axes:
         row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure: Figure = axes[0, 0].figure
@@ -117,7 +118,7 @@ def beside(axes: Any) -> Figure:
 
 
 def pictures(figure: Figure, name: str) -> dict[str, bytes]:
-    """A figure as the contents of `name`.png (200 dots per inch) and `name`.pdf."""
+    """Return a figure as a dictionary from file names, `name`.png (200 dots per inch) and `name`.pdf, to contents."""
     contents = {}
     for kind in ("png", "pdf"):
         buffer = io.BytesIO()

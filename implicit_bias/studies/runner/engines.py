@@ -25,18 +25,19 @@ from implicit_bias.studies.runner.experiment import Rows
 
 #: Function from cells to their results, in any order.
 Engine = Callable[[list[Cell]], Iterator[tuple[Cell, Result]]]
-#: Losses of a local process in a row that end a run.
+#: Losses of local processes in a row, without a finished cell between them, after which a run ends.
 ATTEMPTS = 3
 #: Seconds in which a Dask scheduler must answer.
 ANSWER = 10.0
-#: Looks in a row, a second apart, that must find a cluster without workers to end a run.
+#: Checks in a row, one second apart, that find no workers of a cluster, after which a run ends.
 PATIENCE = 60
 
 
 def compute(cell: Cell, one_core: bool = True) -> Result:
-    """Compute a cell here, on one core where others share the machine.
+    """Compute a cell in this process and return its result, with one thread of linear algebra if `one_core`.
 
-    KeyboardInterrupt may carry the rows so far; it then goes on with the cell and what it has of a result.
+    After Ctrl-C, raises KeyboardInterrupt. If the rows so far are arguments of the exception that `rows` raised, the
+    arguments of this one are pairs (cell, partial result).
     """
     start = time.perf_counter()
 
@@ -49,15 +50,16 @@ def compute(cell: Cell, one_core: bool = True) -> Result:
 
 
 def machine_kind() -> str:
-    """Description of this machine in a record: system, architecture, cores."""
+    """Return a description of this machine for records: system, architecture and number of cores."""
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 def local(jobs: int = 1, scheduler: str | None = None, *, attempts: int = ATTEMPTS) -> Engine:
-    """`jobs` processes of this machine, one core each; 1 computes in this process, with all threads.
+    """Return an engine that computes in `jobs` local processes, one core each.
 
-    A process that is lost (killed, or out of memory) costs its cell another attempt. InputError for a scheduler's
-    address, which is for the other engine.
+    With one job or one cell, the engine computes in this process, with all threads. A cell whose process is lost
+    (killed, or out of memory) is computed again; after `attempts` losses in a row the engine raises InputError. Raises
+    InputError if `scheduler` is given, because only the Dask engine has one.
     """
     if scheduler:
         raise InputError(f"--scheduler {scheduler} is for the dask engine; add --engine dask")
@@ -93,7 +95,7 @@ def local(jobs: int = 1, scheduler: str | None = None, *, attempts: int = ATTEMP
 
 @contextmanager
 def _interrupts_are_ours() -> Iterator[None]:
-    """Processes started meanwhile never see Ctrl-C, of which this one takes care: else they end with tracebacks."""
+    """Block SIGINT in processes started in this context: only this process handles Ctrl-C, without tracebacks."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -107,7 +109,7 @@ def _interrupts_are_ours() -> Iterator[None]:
 
 
 def _indexed(index: int, cell: Cell) -> tuple[int, Result]:
-    """A result with its cell's place in the work, in whatever order they come; what the cell prints may go unread."""
+    """Return `index` and the result of a cell: results arrive in any order. Output may be lost without an error."""
     with outlets():
         return index, compute(cell)
 
@@ -115,14 +117,14 @@ def _indexed(index: int, cell: Cell) -> tuple[int, Result]:
 def dask(
     scheduler: str | None, *, answer: float = ANSWER, patience: int = PATIENCE, version: str | None = None
 ) -> Engine:
-    """The workers of a running Dask cluster, one cell at a time on each of their threads.
+    """Return an engine that computes on a running Dask cluster, one cell at a time on each thread of a worker.
 
-    Workers need this package, of the same version, and the data set's files (`IMPLICIT_BIAS_DATA`, or the same
-    `data_root`). Results come back to this process, which stores them: the workers share no files with it. A cell
-    whose worker is lost moves to another one. Workers need this `version` of the code, by default the one installed.
+    Workers need the image files (`IMPLICIT_BIAS_DATA`, or the same `data_root`) and this package with the same
+    `version`, by default `installed()`. Results are sent to this process, which stores them; workers and this process
+    share no files. A cell whose worker is lost is computed by another worker.
 
-    Raises InputError without a scheduler's address, if none answers there, if dask is not installed, if no worker is
-    left, or if a worker runs other code.
+    Raises InputError if `scheduler` is not given or dask is not installed. The engine raises InputError if no scheduler
+    answers within `answer` seconds, `patience` checks, one second apart, find no worker, or a worker runs other code.
     """
     if not scheduler:
         raise InputError("the dask engine needs the address of a running scheduler: --scheduler tcp://host:8786")
@@ -153,7 +155,7 @@ def dask(
 
 @cache
 def installed() -> str:
-    """This package's version, and a sum of its files: the same wherever the same code is installed."""
+    """Return the package's version and a checksum of its Python files, to compare the code of two machines."""
     folder = Path(implicit_bias.__file__).parent
     total = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -162,7 +164,7 @@ def installed() -> str:
 
 
 def compute_there(cell: Cell, wanted: str) -> Result:
-    """Compute a cell on a worker, which must have installed what the asking side has."""
+    """Compute a cell on a Dask worker; raise InputError if its `installed()` is not the wanted version."""
     if installed() != wanted:
         here = platform.node()
         raise InputError(f"the worker {here} runs other code ({installed()}, not {wanted}); install the same version")
@@ -170,7 +172,7 @@ def compute_there(cell: Cell, wanted: str) -> Result:
 
 
 def _connect(distributed: Any, scheduler: str, answer: float) -> Any:
-    """A client of the scheduler; InputError if none answers there, or it has no workers."""
+    """Return a client of the scheduler; raise InputError if no scheduler answers there, or if it has no workers."""
     try:
         distributed.comm.get_address_host_port(scheduler)
         client = distributed.Client(scheduler, timeout=answer, set_as_default=False)
@@ -184,7 +186,7 @@ def _connect(distributed: Any, scheduler: str, answer: float) -> Any:
 
 
 def _next(client: Any, finished: queue.Queue[Any], patience: int) -> Any:
-    """The next future that is done; InputError once so many looks found no worker."""
+    """Return the next finished future; raise InputError if `patience` checks in a row find no worker."""
     deserted = 0
     while True:
         try:
@@ -198,7 +200,7 @@ def _next(client: Any, finished: queue.Queue[Any], patience: int) -> Any:
 
 
 def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
-    """The result of a future; InputError for a lost worker or scheduler, and one that lacks packages."""
+    """Return the result of a future; InputError if worker or scheduler is lost, or the worker lacks a package."""
     try:
         result: Result = future.result()
     except distributed.KilledWorker:
@@ -212,7 +214,7 @@ def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
     return result
 
 
-#: Every engine: from the number of local processes and the scheduler's address.
+#: Engines by name: functions from the number of local processes and the scheduler's address to the engine.
 ENGINES: dict[str, Callable[[int, str | None], Engine]] = {
     "local": local,
     "dask": lambda jobs, scheduler: dask(scheduler),

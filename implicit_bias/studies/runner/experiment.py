@@ -22,14 +22,15 @@ Rows = list[dict[str, Any]]
 class Experiment:
     """A table made of cells, with its figures and its verdicts.
 
-    Every study declares its experiment in one way: a module that defines TITLE, SOURCE, CLAIM and the functions `grid`,
-    `rows`, `cost`, `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, `data` and
-    `tables`. `Experiment.of` reads them; the fields below say what each means.
+    Every experiment is declared by a module that defines TITLE, SOURCE, CLAIM and the functions `grid`, `rows`, `cost`,
+    `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, `data` and `tables`.
+    `Experiment.of` reads the module; the comments on the fields below explain each name.
 
-    `rows` must be a plain function of its module, a pure one of its arguments: every random number comes from a seed
-    among the settings. A stored cell is used again as long as settings and `revision` are the same. `draw` and
-    `verdicts` take any part of the grid, down to one cell, because runs may be interrupted. Their table comes from a
-    file: every value that is not a number or a truth value is text, and a missing value is NaN.
+    `rows` must be a function at the top level of its module, and depend on nothing but its arguments: every random
+    number comes from a seed in the settings. The stored rows of a cell are used again as long as its settings and the
+    `revision` are the same. `draw` and `verdicts` must accept a table of any cells of the grid, even of one, because
+    runs may be interrupted. The table is read from a file: values other than numbers and truth values are text, and
+    missing values are NaN.
 
     >>> experiment = Experiment.of("implicit_bias.studies.galu.norms")
     >>> experiment.name, experiment.grid(True)[0]["sigma_y"]
@@ -49,7 +50,7 @@ class Experiment:
     rows: Callable[..., Rows]
     #: Function from settings to the approximate seconds of the cell on one core.
     cost: Callable[[Settings], float]
-    #: Function from the table to its figure, or to several by the names of their files.
+    #: Function from the table to its figure, or to a dictionary from file names to figures.
     draw: Callable[[pd.DataFrame], Figure | dict[str, Figure]]
     #: Function from the table to a verdict on each part of the claim.
     verdicts: Callable[[pd.DataFrame], list[Verdict]]
@@ -63,14 +64,14 @@ class Experiment:
     #: Settings that only cut cells off and are not in the key. A row whose `end` names one marks its cell as not
     #: finished: the table includes it, and the next run computes it again.
     limits: tuple[str, ...] = ()
-    #: Function from the table to further Markdown of its page of findings.
+    #: Function from the table to Markdown that is added to the section of the experiment in the findings.
     tables: Callable[[pd.DataFrame], str] | None = None
-    #: Settings that name a cell, the others being options of the whole run; empty: all settings.
+    #: Settings that distinguish the cells; the others are options of the whole run. Empty: all settings.
     coordinates: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, module: str) -> Experiment:
-        """Experiment that the module of this dotted name declares; NAME defaults to the last part of that name."""
+        """Return the experiment declared by the module of a dotted name; NAME defaults to the last part, - for _."""
         declared = vars(import_module(module))
         required = ("TITLE", "SOURCE", "CLAIM", "grid", "rows", "cost", "draw", "verdicts")
         optional = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "data", "tables")
@@ -79,11 +80,11 @@ class Experiment:
         return cls(declared.get("NAME", default), **{name.lower(): declared[name] for name in names})
 
     def figures(self, table: pd.DataFrame) -> dict[str, Figure]:
-        """Return the figures of a table by the names of their files."""
+        """Return a dictionary from file names, without suffix, to the figures of a table."""
         with styled():
             drawn = self.draw(table)
         return {self.name: drawn} if isinstance(drawn, Figure) else drawn
 
     def place(self, settings: Settings) -> Settings:
-        """Return the settings that name the cell."""
+        """Return the settings that distinguish the cell from others of the grid, those in `coordinates`."""
         return {name: settings[name] for name in self.coordinates or settings}

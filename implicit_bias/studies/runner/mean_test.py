@@ -1,4 +1,4 @@
-"""Student's t test of a mean over draws: interval, p-value and verdict."""
+"""Student's t test of a mean over random draws: confidence interval, p-value and verdict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,17 +15,19 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class MeanTest:
-    """Student's t test of a claim: its value in each draw of data, gates and batches, compared with a limit."""
+    """Student's t test of the claim that the mean of `values`, one for each seed, is above or below a limit."""
 
     claim: str
     #: Side of the limit on which the claim holds: 'above' or 'below'.
     relation: str
     limit: float
+    #: A value for each random draw of data, gates and batches: in percent, or artanh of a correlation.
     values: pd.Series
     #: Text before the mean in the verdict.
     sides: str
-    #: True if the split of the data varies with the draw.
+    #: True if each draw has its own split of the data.
     split: bool
+    #: True if the values are artanh of correlations; the verdict then shows correlations.
     correlation: bool = False
 
     @property
@@ -36,19 +38,19 @@ class MeanTest:
 
     @property
     def error(self) -> float:
-        """Standard error of the mean."""
+        """Standard error of the mean; NaN for a single draw."""
         return float(np.std(self.values, ddof=1) / np.sqrt(len(self.values))) if len(self.values) > 1 else np.nan
 
     @property
     def p(self) -> float:
-        """Two-sided p-value; NaN for a single draw."""
+        """Two-sided p-value of the null hypothesis that the mean equals the limit; NaN for a single draw."""
         distance = self.values.mean() - self.limit
         if self.error == 0:
             return float(distance == 0)
         return float(2 * stats.t.sf(abs(distance / self.error), len(self.values) - 1))
 
     def verdict(self, adjusted: float, count: int) -> Verdict:
-        """Return the verdict: decided, in either direction, if the adjusted p is below 1 − `LEVEL`."""
+        """Return the verdict: yes or no if the p-value `adjusted` for `count` tests is below 1 − `LEVEL`."""
         shown = (lambda z: f"{np.tanh(z):.3f}") if self.correlation else (lambda z: f"{z:.2f}")
         low, high = self.interval
         found = f"{self.sides}{shown(self.values.mean())}"
@@ -67,9 +69,9 @@ class MeanTest:
 
 
 def difference(claim: str, terms: pd.DataFrame, *, split: bool, limit: float = 0.0) -> MeanTest:
-    """Return the test that a sum is above a limit: a row for each draw, a column for each term, in percent.
+    """Return the test that the sum of `terms` is above a limit; a row is a draw, a column a term in percent.
 
-    Two terms are one quantity less another, which the verdict shows.
+    If there are two terms, the second must have a minus sign, and the verdict shows the difference of the two means.
     """
     means = terms.mean().tolist()
     sides = f"{means[0]:.2f} − {-means[1]:.2f} = " if len(means) == 2 else ""
@@ -77,13 +79,13 @@ def difference(claim: str, terms: pd.DataFrame, *, split: bool, limit: float = 0
 
 
 def decided(tests: Sequence[MeanTest]) -> list[Verdict]:
-    """Return the verdicts of tests, with p-values adjusted for their number by Holm's method."""
+    """Return the verdict of each test, with p-values adjusted for the number of tests by Holm's method."""
     adjusted = holm([test.p for test in tests])
     return [test.verdict(p, len(tests)) for test, p in zip(tests, adjusted, strict=True)]
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for their number by Holm's method; NaN, which stands for no test, stays.
+    """Return p-values adjusted for their number by Holm's method; NaN values are not counted and stay.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

@@ -30,7 +30,7 @@ RECORD = "record.json"
 
 @dataclass(frozen=True, eq=False)
 class ResultTable:
-    """An experiment's table as its file holds it, and the record of its computation."""
+    """Results of an experiment: its table as the bytes of a CSV file, and the record of its computation."""
 
     experiment: Experiment
     csv: bytes
@@ -38,10 +38,9 @@ class ResultTable:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Table read from the file, computed or loaded, so that both are drawn alike.
+        """Table read from `csv`, so that computed and loaded results give the same figures.
 
-        Nine digits a number lose more than the others: a column of whole numbers is read as integers, a momentum of
-        0.0 as 0, which pages would show.
+        Besides digits, the file loses types: a column of whole numbers is read as integers, for example 0.0 as 0.
         """
         return pd.read_csv(io.BytesIO(self.csv))
 
@@ -51,7 +50,7 @@ class ResultTable:
         return self.experiment.verdicts(self.table)
 
     def outcome(self) -> str:
-        """Summarise all verdicts in a word; note a quick run and missing cells."""
+        """Return 'yes', 'no', 'partly' or 'undecided', with notes in brackets on a quick run and missing cells."""
         missing, cells = self.record["missing"], self.record["cells"]
         notes = ["a quick run"] if self.record.get("quick") else []
         notes += [f"{cells} of {cells + missing} cells"] if missing else []
@@ -59,28 +58,28 @@ class ResultTable:
         return outcome(self.verdicts) + (f" ({', '.join(notes)})" if notes else "")
 
     def findings(self) -> dict[str, Any]:
-        """Return outcome and verdicts as plain JSON."""
+        """Return a dictionary of the outcome and the rows of all verdicts, as plain JSON."""
         return {"outcome": self.outcome(), "verdicts": [verdict.row() for verdict in self.verdicts]}
 
     def lines(self) -> str:
-        """Return claim, outcome and verdicts as text, one line each."""
+        """Return text with a line for the claim, one for the outcome and one for each verdict."""
         about = self.experiment
         verdicts = (f"    {verdict}" for verdict in self.verdicts)
         return "\n".join([f"{about.name}: {about.claim}", f"    {self.outcome().capitalize()}", *verdicts])
 
     def recorded(self) -> ResultTable:
-        """Return the same with the checksum of the table in its record."""
+        """Return a copy whose record contains the checksum `sha256` of the table."""
         return replace(self, record=self.record | {"sha256": _sha256(self.csv)})
 
     def contents(self) -> dict[str, bytes]:
-        """Return table and figures by file name."""
+        """Return a dictionary from file names to the contents of table and figures."""
         contents = {f"{self.experiment.name}.csv": self.csv}
         for name, figure in self.experiment.figures(self.table).items():
             contents |= pictures(figure, name)
         return contents
 
     def section(self, pictures: Iterable[str]) -> str:
-        """Return claim, verdicts and pictures as a section of a page."""
+        """Return a Markdown section: claim, outcome, verdicts, the pictures with these file names, and `tables`."""
         about = self.experiment
         parts = [
             f"## {about.title}",
@@ -102,20 +101,20 @@ def as_csv(table: pd.DataFrame) -> bytes:
 
 
 def result_table(run: Run, experiment: Experiment, *, quick: bool = False) -> ResultTable:
-    """Return the table of a run's cells."""
+    """Return table and record of a run, all of whose cells belong to `experiment`."""
     about = {name: getattr(experiment, name) for name in ("title", "source", "claim", "revision")}
     about |= {"settings": _unique_settings(cell.settings for cell in run.cells)} | ({"quick": True} if quick else {})
     return ResultTable(experiment, as_csv(run.table()), about | run.record())
 
 
 def result_tables(run: Run, *, quick: bool = False) -> list[ResultTable]:
-    """Return the table of every experiment that has a finished or partial cell."""
+    """Return the results of every experiment with a finished or partial cell, in the order of the cells."""
     parts = [(run.of(experiment), experiment) for experiment in dict.fromkeys(cell.experiment for cell in run.cells)]
     return [result_table(part, experiment, quick=quick) for part, experiment in parts if part.results or part.partial]
 
 
 def _unique_settings(cells: Iterable[Settings]) -> dict[str, list[Any]]:
-    """Every setting with its different values in some cells; a list counts as its elements."""
+    """Return the different values of every setting over all cells; a list counts as its elements."""
     lists: dict[str, list[Any]] = {}
     for cell in cells:
         for name, value in cell.items():
@@ -125,9 +124,9 @@ def _unique_settings(cells: Iterable[Settings]) -> dict[str, list[Any]]:
 
 
 def require_replaceable(folder: Path, experiment: Experiment) -> None:
-    """Raise InputError if a run would replace results of a folder, by its record, that it does not compute.
+    """Raise InputError if the record of a folder has values of settings that the grid of `experiment` lacks.
 
-    A run may add settings to those of the record, and its limits may differ.
+    A run of the experiment would replace their results. The grid may have more values, and other `limits`.
     """
     earlier = _read_record(folder).get("settings") if (folder / RECORD).exists() else None
     wanted = _unique_settings(cell.settings for cell in cells_of(experiment, experiment.grid(False)))
@@ -147,9 +146,9 @@ def require_replaceable(folder: Path, experiment: Experiment) -> None:
 def write_alone(
     found: ResultTable, folder: Path, page: Callable[[ResultTable, dict[str, bytes]], bytes] | None = None
 ) -> list[Path]:
-    """Write NAME.csv and the figures of one experiment, its record, `findings.md` and perhaps `report.html`.
+    """Write the files of one experiment: NAME.csv, figures, record and `findings.md`; return their paths.
 
-    `page` makes the latter of the results and the contents of their files.
+    If `page` is given, also write `report.html`, which `page` returns for the results and the contents of their files.
     """
     found = found.recorded()
     contents = found.contents()
@@ -160,9 +159,10 @@ def write_alone(
 
 
 def write(collection: Collection, found: Iterable[ResultTable], folder: Path) -> list[Path]:
-    """Write NAME.csv and the figures of every experiment, and record and `findings.md` of all in the folder.
+    """Write NAME.csv and figures of the experiments in `found`; return the paths of all files written.
 
-    Figures of earlier runs stay, except damaged ones, for which a warning is issued.
+    Record and `findings.md` cover these experiments and those that are already in the folder. If the table of one of
+    the latter is damaged, a warning is issued and record and findings omit the experiment.
     """
     new = {one.experiment.name: one.recorded() for one in found}
     every: dict[str, ResultTable] = {}
@@ -187,20 +187,20 @@ def _findings(source: str, sections: Iterable[str], record: dict[str, Any]) -> d
 
 
 def _written(folder: Path, contents: dict[str, bytes]) -> list[Path]:
-    """The files, of which none is written before all contents are computed."""
+    """Write the files and return their paths; all contents are computed before the first file is written."""
     return [write_atomically(folder / name, content) for name, content in contents.items()]
 
 
 def load_alone(experiment: Experiment, folder: Path, command: str) -> ResultTable:
-    """Load what `write_alone` wrote into a folder; raise InputError if a file is missing or damaged."""
+    """Load the results that `write_alone` wrote; raise InputError if record or table is missing or damaged."""
     refusal = f"{folder} holds damaged results or none of {command}; run it again"
     return _loaded(experiment, folder, _read_record(folder), refusal)
 
 
 def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[ResultTable]:
-    """Load the experiments of a collection, or some of them, that `write` wrote into a folder.
+    """Load the results that `write` wrote into a folder, by default of all experiments there.
 
-    Raises InputError if there is none, one of `names` is missing, or a table is damaged.
+    Raises InputError if the folder has no results, one of `names` is missing, or a table is damaged.
     """
     records, command = _records(collection, folder), collection.command
     if not records:
@@ -215,7 +215,7 @@ def load(collection: Collection, folder: Path, names: Iterable[str] | None = Non
 
 
 def _loaded(experiment: Experiment, folder: Path, record: dict[str, Any], refusal: str) -> ResultTable:
-    """A table whose file has the checksum of the record; raises InputError for others and if there is no such file."""
+    """Return table and record; raise InputError, with the text `refusal`, if the checksum differs from the record."""
     path = as_file(folder / f"{experiment.name}.csv")
     try:
         csv = path.read_bytes()
@@ -227,10 +227,11 @@ def _loaded(experiment: Experiment, folder: Path, record: dict[str, Any], refusa
 
 
 def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]:
-    """Return the results of cells whose rows a table holds, with nine digits; each has the mean of the seconds.
+    """Return a dictionary of the results of those `cells` that have rows in a table.
 
-    Raises InputError if the table is of another revision, or of other values of a setting that it has no column for,
-    if it holds rows of other cells, and if its record is damaged.
+    Numbers have the nine digits of the table, and the seconds of each result are the mean over all cells. Raises
+    InputError if revision, or a setting without a column, differs from the record, if the table has rows of other
+    cells, or if the record is damaged.
     """
     try:
         revision, settings = found.record["revision"], dict(found.record["settings"])
@@ -264,7 +265,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _read_record(folder: Path) -> dict[str, Any]:
-    """The record of a folder; empty if it is damaged. Raises InputError if there is no such file."""
+    """Return the record of a folder, or {} if the file is damaged; raise InputError if there is no file."""
     file = as_file(folder / RECORD)
     try:
         record = json.loads(file.read_text("utf-8"))
@@ -274,7 +275,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
 
 
 def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
-    """The records of a folder's experiments, in the collection's order; empty if there are none that can be read."""
+    """Return the readable records of a folder by experiment, in the order of the collection; perhaps none."""
     stored = _read_record(folder).get("figures")
     known = stored if isinstance(stored, dict) else {}
     whole = {name for name, record in known.items() if isinstance(record, dict) and "sha256" in record}

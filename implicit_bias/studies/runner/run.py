@@ -27,7 +27,7 @@ PACKAGES = ("numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs
 
 @dataclass(eq=False)
 class Run:
-    """Cells in the order they were given, the results of the finished ones, and the seconds of this run."""
+    """Result of a run: all `cells`, the results of those that are finished, and the seconds of the run."""
 
     cells: Sequence[Cell]
     results: dict[Cell, Result] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Run:
     interrupted: bool = False
 
     def keep(self, cell: Cell, result: Result) -> None:
-        """Add the result of a cell, finished or cut off."""
+        """Add a result to `partial` if a limit of the experiment cut it off, else to `results`."""
         (self.partial if cell.cut_off(result.rows) else self.results)[cell] = result
 
     @property
@@ -47,19 +47,19 @@ class Run:
 
     @property
     def end(self) -> str:
-        """'finished', 'interrupted', 'cut off' (a limit ended the missing cells) or 'begun' (not computed)."""
+        """State: 'finished', 'interrupted', 'cut off' (cells ended by a limit) or 'begun' (cells not yet computed)."""
         if not self.missing:
             return "finished"
         return "interrupted" if self.interrupted else "cut off" if self.partial else "begun"
 
     def of(self, experiment: Experiment) -> Run:
-        """Return the part of this run that belongs to one experiment."""
+        """Return a run with the cells of one experiment and their results; `seconds` stay those of the whole run."""
         own = [cell for cell in self.cells if cell.experiment is experiment]
         results, partial = ({c: part[c] for c in own if c in part} for part in (self.results, self.partial))
         return Run(own, results, partial, self.seconds, self.interrupted)
 
     def table(self) -> pd.DataFrame:
-        """Return all rows, settings first, in the order of the cells."""
+        """Return the rows of all finished and partial cells, in the order of `cells`, with settings first."""
         known = self.partial | self.results
         done = [cell for cell in self.cells if cell in known]
         rows = [cell.settings | row for cell in done for row in known[cell].rows]
@@ -67,7 +67,7 @@ class Run:
         return pd.DataFrame(rows, columns=columns or None)
 
     def record(self) -> dict[str, Any]:
-        """Return machine, date, versions and seconds of the computation, and the number of missing cells."""
+        """Return versions, machines, date, seconds, numbers of finished and missing cells, and `end`, as plain JSON."""
         results = self.results.values()
         return {
             "versions": {"python": platform.python_version(), "implicit-bias": __version__}
@@ -86,10 +86,11 @@ class Run:
 def run(
     cells: Sequence[Cell], engine: Engine | None = None, store: Store | None = None, progress: Progress | None = None
 ) -> Run:
-    """Compute the cells that are not in `store`, the longest first; Ctrl-C ends the work and keeps what is done.
+    """Compute the cells that are not in `store`, in order of decreasing cost; return all results.
 
-    Raises InputError for missing data, before any work; for a store that cannot be written, a lost scheduler and the
-    like, with all finished cells stored.
+    Ctrl-C ends the run without an exception: finished cells are kept. `engine` computes in this process by default.
+    Raises InputError before any computation if data are missing; later if, for example, the store cannot be written or
+    the scheduler is lost, after every finished cell is stored.
 
     >>> from implicit_bias.studies.galu import COLLECTION
     >>> from implicit_bias.studies.runner.cells import cells_of
@@ -118,7 +119,7 @@ def run(
 
 
 def stored(cells: Sequence[Cell], store: Store | None) -> Run:
-    """Return what earlier runs have stored of some cells, without computing any."""
+    """Return a run with the stored results of `cells`, without computation; it is empty if `store` is None."""
     found = Run(cells)
     for cell in cells:
         result = store.get(cell) if store is not None else None

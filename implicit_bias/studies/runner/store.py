@@ -12,7 +12,7 @@ from implicit_bias.studies.runner.cells import Cell, Result
 
 
 class Store:
-    """A folder of results, one JSON file a cell: {"key", "rows", "seconds", "machine", "digest"}.
+    """Folder of results with one JSON file for each cell: {"key", "rows", "seconds", "machine", "digest"}.
 
     A damaged file is renamed to `….damaged`, with a warning.
 
@@ -30,11 +30,11 @@ class Store:
         self.folder = Path(folder)
 
     def path(self, cell: Cell) -> Path:
-        """Return the path of the cell's file."""
+        """Return the path of the cell's file, which need not exist; its name contains a digest of the key."""
         return self.folder / f"{cell.experiment.name}-{_digest(cell.key())}.json"
 
     def get(self, cell: Cell) -> Result | None:
-        """Return the stored result; None if there is none or its file is damaged."""
+        """Return the stored result; None if there is no file, or if it is damaged and hence renamed, with a warning."""
         path = self.path(cell)
         try:
             content = json.loads(path.read_text())
@@ -56,7 +56,7 @@ class Store:
         write_atomically(self.path(cell), json.dumps(content | {"digest": _digest(rows)}, indent=1).encode())
 
     def warn_of_others(self, cells: Iterable[Cell]) -> None:
-        """Warn of stored results with the coordinates of these cells, but other options or another revision."""
+        """Warn if the folder has results with the coordinates of a cell, but other options or another revision."""
         wanted = {(cell.experiment.name, _digest(cell.experiment.place(cell.settings))): cell for cell in cells}
         current = {self.path(cell) for cell in wanted.values()}
         experiments = {cell.experiment.name: cell.experiment for cell in wanted.values()}

@@ -1,4 +1,4 @@
-"""Verdicts on claims: the figure found, the threshold it is compared with, and the outcome, as a table."""
+"""Verdicts on claims: the number found, the threshold that it is compared with, and the outcome; as tables."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 import pandas as pd
 
-#: Relations of a figure to its threshold.
+#: Relations between a number and its threshold.
 RELATIONS = {"above": operator.gt, "below": operator.lt, "at least": operator.ge, "at most": operator.le}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim that a table decides.
+    """Outcome of one claim: decided by the numbers of a table, or undecided.
 
     Attributes
     ----------
     claim : str
         In a few words, without a full stop: 'GaLU memorises with about m/d units'.
     found : str
-        The figures, with their units: '1.03 m/d at m = 1024'.
+        The numbers found, with their units: '1.03 m/d at m = 1024'.
     threshold : str
-        Limit of the figures: 'at most 1.25 m/d'.
+        Limit of the numbers: 'at most 1.25 m/d'.
     holds : bool or None
-        True if they keep to it; None if they decide nothing, for example because cells are missing.
+        True if the numbers satisfy the limit; None if undecided, for example because cells are missing.
 
     >>> print(Verdict("gap and norm are proportional", "correlation 0.98", "above 0.9", True))
     Yes: gap and norm are proportional; found: correlation 0.98; threshold: above 0.9.
@@ -40,7 +40,7 @@ class Verdict:
 
     @property
     def outcome(self) -> str:
-        """Yes, no or undecided."""
+        """'yes', 'no' or 'undecided', from `holds`."""
         return "undecided" if self.holds is None else "yes" if self.holds else "no"
 
     def __str__(self) -> str:
@@ -48,16 +48,18 @@ class Verdict:
 
     @classmethod
     def undecided(cls, claim: str, needs: str) -> Verdict:
-        """The verdict on a claim whose cells are missing."""
+        """Return an undecided verdict; `needs` names the missing cells."""
         return cls(claim.removesuffix("."), "nothing to compare", f"needs {needs}", None)
 
     def row(self) -> dict[str, str]:
-        """Line of a table."""
+        """Return claim, found, threshold and outcome as texts, a row of a table."""
         return {"claim": self.claim, "found": self.found, "threshold": self.threshold, "outcome": self.outcome}
 
 
 def decide(claim: str, found: str, value: float, relation: str, limit: float, unit: str = "") -> Verdict:
-    """The verdict of a comparison: 'above', 'below', 'at least' or 'at most' a limit; undecided if a number is NaN.
+    """Return the verdict that `value` is 'above', 'below', 'at least' or 'at most' a limit.
+
+    `found` is the text to show. The verdict is undecided if `value` or `limit` is NaN.
 
     >>> print(decide("the loss falls", "to 40 %", 40, "below", 50, " %"))
     Yes: the loss falls; found: to 40 %; threshold: below 50 %.
@@ -71,7 +73,7 @@ def decide(claim: str, found: str, value: float, relation: str, limit: float, un
 
 
 def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """The rows with these values of columns; a pair stands for all from the one to the other.
+    """Return the rows whose columns have the given values; a tuple (low, high) accepts all values from low to high.
 
     >>> where(pd.DataFrame({"units": [1, 1, 40], "gain": [3, 100, 3]}), units=(1, 10), gain=3).to_dict("records")
     [{'units': 1, 'gain': 3}]
@@ -84,12 +86,12 @@ def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
 
 
 def span(values: pd.Series, form: str) -> str:
-    """Least and greatest value, such as '25% to 75%'."""
+    """Return smallest and largest value as text, each in the format `form`: '25% to 75%'."""
     return f"{values.min():{form}} to {values.max():{form}}"
 
 
 def named(values: pd.Series, form: str) -> str:
-    """Values with their names.
+    """Return text with the index and value of every entry, the value in the format `form`.
 
     >>> named(pd.Series({"GaLU": 0.24, "ReLU": -0.2}), ".0%")
     'GaLU 24%, ReLU −20%'
@@ -98,7 +100,9 @@ def named(values: pd.Series, form: str) -> str:
 
 
 def outcome(verdicts: Sequence[Verdict]) -> str:
-    """The outcome of several verdicts together: partly if some hold and some do not.
+    """Return 'yes', 'no', 'partly' (some hold, some do not) or 'undecided' (all are undecided).
+
+    Undecided verdicts are ignored if others are decided.
 
     >>> outcome([Verdict("a", "1", "below 2", True), Verdict("b", "3", "below 2", False)])
     'partly'
@@ -108,16 +112,16 @@ def outcome(verdicts: Sequence[Verdict]) -> str:
 
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
-    """Verdicts as a table."""
+    """Return a Markdown table with a row for each verdict."""
     return markdown([["claim", "found", "threshold", "outcome"], *(list(one.row().values()) for one in verdicts)])
 
 
 def percent(shares: pd.Series) -> str:
-    """Mean in percent; a dash if no value is known."""
+    """Return the mean of shares in percent with two decimals, ignoring NaN; "–" if all are NaN."""
     return f"{100 * shares.mean():.2f}" if shares.notna().any() else "–"
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table, its head first."""
+    """Return rows of texts as a Markdown table; the first row is the head."""
     head, *others = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, "|---" * len(rows[0]) + "|", *others])
