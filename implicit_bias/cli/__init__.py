@@ -1,5 +1,5 @@
-"""The command `implicit-bias`, and the scripts, which are single commands of it.
+"""The command `implicit-bias`, and the scripts, each of which runs one of its commands.
 
-`main.COMMANDS` lists the commands. The module of a command declares its options and runs it; packages that take seconds
-to load are imported by the run, so that help is printed at once.
+`main.COMMANDS` lists the commands. The module of a command declares the options and runs the command. Packages that
+take seconds to load are imported only when a command runs, so that help is printed at once.
 """

@@ -1,4 +1,4 @@
-"""`implicit-bias compare`: train a network, solve its margin problems, write table, record and figure."""
+"""`implicit-bias compare`: train a network, solve its margin problems, and write table, record and figure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from implicit_bias.studies.paper.studies import STUDIES, Config
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Remark on rows without a solution, which are not counted as certified ones.
+#: Note on rows without a solution, which are not counted as certified.
 PROVED = " has no solution to certify, which is proved"
-#: Remark on rows of the published solver.
+#: Note on rows of the published solver.
 UNCERTIFIED = "the point where the published solver stops, which nothing certifies"
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of a comparison; their defaults are those of its study."""
+    """Declare the options of `command`, such as 'compare gln'; the defaults are those of its study."""
     study = STUDIES[command.replace(" ", "_").replace("-", "_")]
     parser.explain(
         f"{study.title}.\n\nOptions that list their values take several (--seeds 1 2 3), and every combination runs. "
@@ -62,7 +62,7 @@ def _cutoff(text: str) -> Any:
 
 
 def compare(options: Namespace) -> Outcome:
-    """Run the comparison and write its files."""
+    """Run the comparison, print and write its results; the exit code is 130 if cells are missing."""
     from implicit_bias.cli.sweeps import computed
     from implicit_bias.studies.paper.experiment import comparison
     from implicit_bias.studies.paper.summary import summarise
@@ -72,7 +72,7 @@ def compare(options: Namespace) -> Outcome:
     experiment = comparison(STUDIES[options.study], settings_of(options, Config))
     require_replaceable(out, experiment)
     (found,) = computed([experiment], options, out)
-    table = found.table.astype({"momentum": float})  # Read back from the file's format, 0 is whole.
+    table = found.table.astype({"momentum": float})  # In the CSV file, 0.0 looks like an integer.
     print(readable(table))
     paths = report_files(write_alone(found, out))
     document = {"summary": summarise(table), "rows": table, "record": found.record, "files": paths}
@@ -81,7 +81,7 @@ def compare(options: Namespace) -> Outcome:
 
 
 def readable(table: pd.DataFrame) -> str:
-    """Return the table's means and standard deviations over seeds as text, with a note on each status but OPTIMAL."""
+    """Return means and standard deviations over seeds as text, with a note on each status that is not OPTIMAL."""
     import pandas as pd
 
     from implicit_bias.margin.solution import Status

@@ -1,4 +1,4 @@
-"""`implicit-bias completion`: a static script, so that pressing a key need not wait for torch."""
+"""`implicit-bias completion`: print a static script, so that completion in the shell does not import torch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def completion(options: Namespace) -> Outcome:
     from implicit_bias.solvers import solver_names
     from implicit_bias.studies.runner.engines import ENGINES
 
-    # Values of options that do not declare them, because their refusals are sentences of our own.
+    # Values of options without declared choices, because their error messages are our own sentences.
     choices = {"dataset": dataset_names(), "engine": list(ENGINES), "solver": solver_names()}
     parser = whole_parser()
     for action in _actions(parser):

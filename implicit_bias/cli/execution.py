@@ -1,4 +1,4 @@
-"""Running a command: refusals as sentences and exit codes, and its document as JSON on request."""
+"""Execution of a command: errors as sentences and exit codes, and output as JSON if requested."""
 
 import ctypes
 import json
@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
-    """The exit code of a command, and the document that --json prints."""
+    """Exit code of a command, and the document that --json prints."""
 
     code: int
     document: dict[str, Any]
 
 
 def guarded(action: Callable[[], int], on_error: Callable[[str], Any] = lambda sentence: None) -> int:
-    """Run some work; bad input becomes one sentence on standard error and exit code 2, a warning one sentence.
+    """Run `action` and return its exit code; print errors and warnings as one sentence each on standard error.
 
-    `on_error` is called with the sentence.
+    InputError and MemoryError give the code 2, Ctrl-C gives 130. `on_error` is called with the sentence of an error.
 
     >>> guarded(lambda: 0)
     0
@@ -52,14 +52,17 @@ def guarded(action: Callable[[], int], on_error: Callable[[str], Any] = lambda s
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    # A bar may be on the line. Help does without it.
+    # tqdm.write keeps a progress bar intact. The import is here because help does not need it.
     from tqdm import tqdm
 
     tqdm.write(f"warning: {message}", sys.stderr)
 
 
 def execute(options: Namespace) -> int:
-    """Run the command that `options` were parsed for: its function `options.run` returns the `Outcome`."""
+    """Run the command, `options.run(options)`, and return its exit code; with --json, print its document.
+
+    With --json, all other output goes to standard error, and the document of a failure contains `error`.
+    """
     document: dict[str, Any] = {}
 
     def work() -> int:
@@ -76,7 +79,7 @@ def execute(options: Namespace) -> int:
 
 
 def report_files(paths: Iterable[Path]) -> list[Path]:
-    """Print which files were written, and return them."""
+    """Print the path of each file that was written; return the paths as a list."""
     written = list(paths)
     for path in written:
         print(f"wrote {path}")
@@ -84,13 +87,13 @@ def report_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def settings_of(options: Namespace, settings: type[T]) -> T:
-    """Return a dataclass of settings, made from the options with the names of its fields."""
+    """Return an instance of the dataclass `settings`, with the options that have the names of its fields."""
     names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
     return settings(**{name: value for name, value in vars(options).items() if name in names})
 
 
 def counted(number: int, thing: str) -> str:
-    """Return a number of things, in words that agree.
+    """Return number and noun, in the plural unless the number is 1.
 
     >>> counted(1, "sample"), counted(2, "sample")
     ('1 sample', '2 samples')
@@ -99,9 +102,9 @@ def counted(number: int, thing: str) -> str:
 
 
 def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
-    """Return the path of a result: `out`, else the name of the last input and an ending, in this folder.
+    """Return the path of a result: `out`, or else, in the current folder, the stem of the last input and `ending`.
 
-    Raises InputError for a folder or an input, and where the folder cannot be written to.
+    Raises InputError if the path is a folder or an input, or if its folder cannot be written to.
 
     >>> place_of(None, "-model.npz", ["somewhere/samples.csv"]).name
     'samples-model.npz'
@@ -115,7 +118,7 @@ def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
 
 @contextmanager
 def messages_on_stderr() -> Iterator[None]:
-    """Send what is written to standard output to standard error, also what compiled solvers write."""
+    """Redirect standard output to standard error in the block, including the output of compiled solvers."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -124,19 +127,19 @@ def messages_on_stderr() -> Iterator[None]:
             yield
     finally:
         with suppress(OSError, TypeError, AttributeError):
-            # What C code has printed may still wait in its buffer.
+            # The output of C code may still be in its buffer.
             ctypes.CDLL(None).fflush(None)
         os.dup2(kept, 1)
         os.close(kept)
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON has it: tables as lists of rows, null for what is not a finite number.
+    """Return `value` as plain JSON: tables as lists of rows, paths as text, infinities and NaN as None.
 
     >>> plain({"gap": np.float64("inf"), "seeds": (1, 2)})
     {'gap': None, 'seeds': [1, 2]}
     """
-    # A data frame: pandas is loaded only by commands that have one.
+    # This is a data frame; the test avoids the import of pandas.
     if hasattr(value, "to_dict"):
         value = value.to_dict("records")
     if isinstance(value, dict):

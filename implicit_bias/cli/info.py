@@ -1,4 +1,4 @@
-"""`implicit-bias info`: what the report of a fault needs, and what there is to choose from."""
+"""`implicit-bias info`: versions and machine, for bug reports, and the available choices of options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def info(options: Namespace) -> Outcome:
-    """Gather and print."""
+    """Print versions, machine, data files and available choices; return the same as the document."""
     from implicit_bias.saving import models, problems, solutions
     from implicit_bias.solvers import solver_names
     from implicit_bias.studies.runner.engines import ENGINES, machine_kind
@@ -60,7 +60,7 @@ def info(options: Namespace) -> Outcome:
 
 
 def _versions() -> dict[str, str | None]:
-    """Return the versions of Python, this package and its requirements; None for what is not installed."""
+    """Return the versions of Python, this package and its requirements; None for packages not installed."""
     found: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
     for requirement in requires("implicit-bias") or ():
         if "extra ==" not in requirement:
@@ -73,7 +73,7 @@ def _versions() -> dict[str, str | None]:
 
 
 def _torch() -> dict[str, Any]:
-    """Return what depends on torch, which a light installation lacks: NumPy alone is a device."""
+    """Return threads, devices, networks and file format of torch; without torch, only the device 'cpu'."""
     try:
         import torch
     except ImportError:
@@ -97,13 +97,13 @@ def _texts(name: str, value: Any) -> list[str]:
     if isinstance(value, dict):
         return [f"{key} {item or 'not installed'}" for key, item in value.items()]
     if not value:
-        # All else that can be missing comes with torch.
+        # All other values that can be missing depend on torch.
         return ["torch is not installed"]
     return [", ".join(value)] if isinstance(value, list | tuple) else [str(value)]
 
 
 def _state(files: dict[str, str]) -> str:
-    """Return one word for all files if they agree; otherwise those that differ from 'found'."""
+    """Return the state of all files if it is the same; otherwise the files whose state is not 'found'."""
     states = set(files.values())
     if len(states) <= 1:
         return states.pop() if states else "embedded"

@@ -1,4 +1,4 @@
-"""`implicit-bias reproduce limit`: networks driven to the limit of descent, against the certified solution."""
+"""`implicit-bias reproduce limit`: the limit of gradient descent, compared with the certified solution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from implicit_bias.cli.execution import Outcome, settings_of
 from implicit_bias.cli.parsers import Parser
 from implicit_bias.studies.limit.config import DESCENTS, NETWORKS, STARTS, LimitConfig
 
-#: The settings before and after --start, and their help.
+#: Settings whose options come before --start, with their help; those of `NUMBERS` come after.
 LISTS = {
     "network": "one or several of those above",
     "train_size": "training samples n",
@@ -60,7 +60,7 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def limit(options: Namespace) -> Outcome:
-    """Run the study, or load what an earlier run computed, and write its files."""
+    """Run the study, or load stored results (--stored, --redraw); print and write findings, table and figures."""
     from implicit_bias._utils.threads import one_thread
     from implicit_bias.cli.sweeps import computed, ended, folder_of, known
     from implicit_bias.studies.limit.study import EXPERIMENT, configured, lines, titled

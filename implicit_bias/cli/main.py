@@ -1,4 +1,4 @@
-"""The command `implicit-bias`: what commands there are, and how one is chosen, parsed and run."""
+"""The command `implicit-bias`: list of commands, and choice, parsing and execution of one of them."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from implicit_bias._utils.outlets import outlets
 from implicit_bias._utils.version import __version__
 from implicit_bias.cli.parsers import Parser, UsageError
 
-#: Every command: its line of help, and the module here that declares its options and runs it.
+#: Every command: its line of help, and the module of this package that declares its options and runs it.
 COMMANDS = {
     "compare gln": ("GD-GLN against SVM-L2, SVM-GLN and SVM-Fro", "compare"),
     "compare relu": ("GD-ReLU against SVM-RC, SVM-LC and SVM-HL", "compare"),
@@ -60,12 +60,14 @@ exit codes:
   130  interrupted; what was finished is kept
   141  done, but whoever read the output went away"""
 
-#: The exit code if the reader of a pipe has gone: what a shell reports of a process that SIGPIPE ends.
+#: Exit code if the reader of a pipe has closed it: the code that a shell reports for a process ended by SIGPIPE.
 UNREAD = 128 + 13
 
 
 def main(arguments: Sequence[str] | None = None, command: str | None = None) -> int:
-    """Run the command line `arguments` (default: the process's own), or those of one `command`; its exit code.
+    """Run `implicit-bias` with `arguments`, by default those of the process, and return the exit code.
+
+    If `command` is given, such as 'compare gln', the arguments are those of this command alone.
 
     >>> main(["solve", "nowhere.csv", "--json"])
     {
@@ -76,7 +78,7 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = any(argument.partition("=")[0] == "--json" for argument in given)
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a sign such as − shows another one instead.
+        # A terminal without a character such as − shows another one instead.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     with outlets() as streams:
@@ -115,7 +117,7 @@ def _refuse(error: Exception, options: Namespace) -> NoReturn:
 
 
 def whole_parser() -> Parser:
-    """Return the parser of `implicit-bias`, with all commands."""
+    """Return the parser of `implicit-bias` with all commands, whose options are declared when first needed."""
     parser = Parser(prog="implicit-bias", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"implicit-bias {__version__}")
     places = {"": parser.add_subparsers(metavar="COMMAND", title="commands", required=True)}
@@ -130,10 +132,10 @@ def whole_parser() -> Parser:
 
 
 def declare(command: str, parser: Parser) -> None:
-    """Let the module of a command declare its options, and with `set_defaults` the function `run` that runs it.
+    """Call `declare` of the command's module, which adds options and sets the default `run`, the function to run.
 
-    The default `loads` names modules that take seconds to load, which help does not wait for. They are imported before
-    the run, while Ctrl-C ends the process. Every command takes --json, unless it sets the default `json` to False.
+    The default `loads` lists modules that take seconds to import and that help does not need. They are imported before
+    the run, while Ctrl-C ends the process. Every command has --json, unless it sets the default `json` to False.
     """
     parser.set_defaults(loads=())
     import_module(f"implicit_bias.cli.{COMMANDS[command][1]}").declare(parser, command)
@@ -143,7 +145,7 @@ def declare(command: str, parser: Parser) -> None:
 
 @contextmanager
 def _ending_on_interrupt(as_json: bool) -> Iterator[None]:
-    """While the block loads modules, Ctrl-C ends the process: an interrupted import raises errors of any kind."""
+    """Let Ctrl-C end the process in the block, with code 130, because an interrupted import may raise any error."""
 
     def end(*_: Any) -> None:
         os.write(2, b"interrupted: nothing was begun\n")

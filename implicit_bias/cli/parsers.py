@@ -1,4 +1,4 @@
-"""Parsers whose options are declared on first need, with help that explains; no module here may load torch."""
+"""Parsers whose options are declared when first needed, and whose help has examples; no import of torch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-#: Meaning of the exit codes of commands that define no others.
+#: Exit codes of most commands, with their meaning.
 EXIT_CODES = {0: "done", 2: "bad input, told in one sentence", 130: "interrupted; what was finished is kept"}
-#: Those of commands that have nothing to keep.
+#: Exit codes of commands without results to keep after an interruption.
 SHORT_CODES = {code: EXIT_CODES[code] for code in (0, 2)}
 
 #: Options that several commands have.
@@ -35,7 +35,7 @@ ENGINE = ("--engine", "--jobs", "--scheduler")
 
 
 class UsageError(Exception):
-    """A command line that cannot be parsed."""
+    """Error of a command line that cannot be parsed; `parser` is the parser that failed."""
 
     def __init__(self, parser: argparse.ArgumentParser, sentence: str) -> None:
         super().__init__(sentence)
@@ -43,7 +43,7 @@ class UsageError(Exception):
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Keep the lines of examples, and show defaults except None."""
+    """Formatter that keeps the line breaks of examples, and appends defaults except None to the help of options."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         default, text = action.default, action.help or ""
@@ -54,7 +54,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose options `declare` adds on first use.
+    """Argument parser whose options are added by the function `declare` when first needed.
 
     >>> parser = Parser(declare=lambda parser: parser.add_argument("--units", type=int, default=10))
     >>> parser.parse_args(["--units", "3"]).units
@@ -62,19 +62,19 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *, declare: Callable[[Parser], Any] | None = None, **settings: Any) -> None:
-        # Abbreviations would turn every new option into a change of what old command lines mean.
+        # With abbreviations, every new option could change the meaning of old command lines.
         super().__init__(formatter_class=HelpFormatter, allow_abbrev=False, **settings)
         self._declare = declare
 
     def declared(self) -> Parser:
-        """Return this parser, with its options."""
+        """Return this parser, after calling `declare` if it has not been called yet."""
         declare, self._declare = self._declare, None
         if declare is not None:
             declare(self)
         return self
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Declare the options, then parse; what is unknown to a command is its own error."""
+        """Declare the options, then parse; raise UsageError for unknown arguments, with a similar option as hint."""
         options, unknown = super(Parser, self.declared()).parse_known_args(args, namespace)
         if unknown:
             near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, 1)
@@ -87,14 +87,14 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(self, message)
 
     def explain(self, text: str, examples: Sequence[tuple[str, str]], codes: Mapping[int, str] = EXIT_CODES) -> None:
-        """Set the help: what the command does, examples (arguments, comment), exit codes."""
+        """Set the help of the command: `text`, then examples (arguments, comment), then exit codes."""
         width = max(len(arguments) for arguments, _ in examples)
         lines = [f"  {self.prog} {arguments:{width}s}  # {comment}" for arguments, comment in examples]
         self.description = text
         self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
 
     def add_shared(self, *options: str) -> None:
-        """Add some of the `SHARED` options."""
+        """Add the named options as defined in `SHARED`."""
         for option in options:
             self.add_argument(option, **SHARED[option])
 
@@ -106,9 +106,10 @@ class Parser(argparse.ArgumentParser):
         text: str,
         offered: Sequence[str] | None = None,
     ) -> None:
-        """Add an option that takes several values, separated by spaces or commas, as a tuple.
+        """Add an option whose value is a tuple of several values of type `kind`, separated by spaces or commas.
 
-        `offered` is what a shell completes. These are not declared as choices, because the refusal is our own sentence.
+        `offered` are the values that a shell completes. They are not declared as choices of argparse, because the error
+        message for other values is our own.
 
         >>> parser = Parser()
         >>> parser.add_list("--seeds", int, (1,), "seeds")
@@ -126,7 +127,9 @@ class Parser(argparse.ArgumentParser):
         texts: Mapping[str, str],
         offered: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Add an option for each setting of a study: a list if its default is a tuple.
+        """Add an option for each setting in `texts`, which maps names to help; `default` returns the default of a name.
+
+        The option takes a list of values if its default is a tuple, otherwise one value of the type of the default.
 
         >>> parser = Parser()
         >>> parser.add_settings({"max_steps": 3, "seeds": (1,)}.get, {"max_steps": "steps", "seeds": "seeds"})
@@ -142,7 +145,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
-    """Return an action that reads a list of values."""
+    """Return an action of argparse that reads a list of values as a tuple, separated by spaces or commas."""
 
     class Listed(argparse.Action):
         def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
@@ -156,7 +159,7 @@ def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
 
 
 def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
-    """Add the options --corrected, --as-published and --both."""
+    """Add the options --corrected, --as-published and --both, which set `versions` to a tuple of versions."""
     from implicit_bias.studies.paper.studies import VERSIONS
 
     choice = parser.add_mutually_exclusive_group()

@@ -1,4 +1,4 @@
-"""`implicit-bias predict`: classes, scores and margins of new samples by a saved model."""
+"""`implicit-bias predict`: classes, scores and margins of new samples, computed by a saved model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-# Its names are loaded when they are used, so that help does not wait for them.
+# The names of the package are loaded when first used, so that help does not wait for them.
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, as_numbers
 from implicit_bias._utils.files import write_atomically
@@ -47,7 +47,7 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def predict(options: Namespace) -> Outcome:
-    """Load, score and write."""
+    """Load the model and the samples, write the table of predictions, and print a summary."""
     out = place_of(options.out, "-predictions.csv", [options.model, options.file])
     model = core.load_model(options.model)
     text = all(isinstance(label, str) for label in model.classes or [0])
@@ -65,7 +65,7 @@ def predict(options: Namespace) -> Outcome:
 
 
 def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Predictions of targets, and their distance from those of the file, if it has any."""
+    """Return the table of predicted targets, and the root mean square error if the file contains targets."""
     import pandas as pd
 
     names = ["prediction"] if scores.ndim == 1 else [f"prediction_{j}" for j in range(scores.shape[1])]
@@ -79,7 +79,10 @@ def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
 
 
 def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Predicted classes with their scores, and margins if labels are known."""
+    """Return the table of predicted classes and scores, and the numbers of the document.
+
+    If labels are known, the table has label and margin, and the document has error and smallest margin.
+    """
     import pandas as pd
 
     table = pd.DataFrame({"prediction": model.chosen(scores)})

@@ -1,4 +1,4 @@
-"""`implicit-bias reproduce paper` and the collections: figures of papers, and whether their claims hold."""
+"""`implicit-bias reproduce` for the paper and for collections: figures of papers, and verdicts on their claims."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _collection(name: str) -> Collection:
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of the paper's reproduction, or a collection's."""
+    """Declare the options of 'reproduce paper', or of the collection that `command` names."""
     name = command.rpartition(" ")[2]
     folder, paper = f"results/{name}", name == "paper"
     if paper:
@@ -63,7 +63,10 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def reproduce_paper(options: Namespace) -> Outcome:
-    """Run the cells, or load those of an earlier run, and write what follows from them."""
+    """Run the cells of the paper, or load an earlier table (--redraw); write table, figures, findings and report.
+
+    The exit code is 130 if cells are missing.
+    """
     from implicit_bias.cli.sweeps import computed, ended, folder_of
     from implicit_bias.studies.paper.experiment import reproduction
     from implicit_bias.studies.paper.report import report_page
@@ -81,7 +84,10 @@ def reproduce_paper(options: Namespace) -> Outcome:
 
 
 def reproduce(options: Namespace) -> Outcome:
-    """Run the cells, or load the tables of an earlier run, and write what follows from them."""
+    """Run the cells of a collection, or load earlier tables (--redraw); write tables, figures and findings.
+
+    The exit code is 130 if cells are missing.
+    """
     from implicit_bias.cli.sweeps import computed, ended, folder_of
     from implicit_bias.studies.runner.results import load, write
 

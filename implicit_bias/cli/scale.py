@@ -1,4 +1,4 @@
-"""`implicit-bias reproduce scale`: chosen cells of the study of all sizes, and what all stored ones show."""
+"""`implicit-bias reproduce scale`: compute chosen cells of the study of all sizes; report on all stored cells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from implicit_bias.studies.runner.cells import Cell
     from implicit_bias.studies.runner.store import Store
 
-#: The coordinates by their options, and the help of these.
+#: Options whose names differ from those of their coordinates.
 COORDINATES = {"seeds": "seed", "descents": "descent"}
 TEXTS = {
     "dataset": "data sets",
@@ -33,7 +33,7 @@ TEXTS = {
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of the study of all sizes."""
+    """Declare the options of 'reproduce scale'; the defaults are the values of `GRID`."""
     parser.explain(
         "The paper's comparison on up to 48 000 images: networks after the published training, and driven on towards\n"
         "their limit, against their margin problems. The whole takes days, and --list says what each size costs.\n"
@@ -62,7 +62,11 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def scale(options: Namespace) -> Outcome:
-    """Compute the chosen cells that are not stored; write table, figures and findings of all that are."""
+    """Compute the chosen cells that are not stored, then write table, figures and findings of all stored cells.
+
+    With --list, only print the costs; with --redraw, use an earlier table; with --extend, store its cells first. The
+    exit code is 130 if chosen cells are missing.
+    """
     from implicit_bias.cli.sweeps import computed, ended, folder_of, known
     from implicit_bias.studies.runner.cells import cells_of
     from implicit_bias.studies.runner.results import load_alone, resume_from, write_alone
@@ -96,7 +100,7 @@ def scale(options: Namespace) -> Outcome:
 
 
 def _costs(cells: Sequence[Cell], store: Store) -> pd.DataFrame:
-    """Return for every size the cells, how many are stored, and about how many hours of one core the others take."""
+    """Return a row for each train_size, units and descent: cells, stored, and hours_left of one core, approximately."""
     import pandas as pd
 
     rows = []

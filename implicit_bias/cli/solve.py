@@ -1,4 +1,4 @@
-"""`implicit-bias solve`: margin problems on a user's own samples, certified, and saved as a model."""
+"""`implicit-bias solve`: solve margin problems on a user's samples, certify them, and save a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-# Its names are loaded when they are used, so that help does not wait for them.
+# The names of the package are loaded when first used, so that help does not wait for them.
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, context_bits, one_of
 from implicit_bias.cli.execution import Outcome, counted, place_of, report_files
@@ -30,7 +30,7 @@ Labels are numbers or texts. More than two classes are one problem per class, th
 
 #: Seconds of a solve after which a terminal shows its progress.
 PATIENCE = 2.0
-#: Ratio of the sizes of two inputs that is warned of.
+#: Least ratio of the sizes of two inputs that causes a warning.
 APART = 1e3
 
 
@@ -75,7 +75,10 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def solve(options: Namespace) -> Outcome:
-    """Read, solve and save."""
+    """Read the samples, solve one problem for each class (one for two classes), and save the model.
+
+    The exit code is the worst of all solutions: 0 if optimal or proved inseparable, 1 if worse, 130 if interrupted.
+    """
     out = place_of(options.out, "-model.npz", [options.file])
     _check(options)
     before = {} if options.start is None else _earlier(options.start)
@@ -117,7 +120,7 @@ def _code(status: core.Status) -> int:
 
 
 def _check(options: Namespace) -> None:
-    """Refuse values that are wrong for any samples, before these are read."""
+    """Raise InputError for options that are invalid for any samples, before the samples are read."""
     from implicit_bias.solvers.base import Options
 
     Options(options.tol, options.max_iterations, options.max_seconds)
@@ -143,7 +146,7 @@ def _warn_of_scales(samples: LabelledSamples) -> None:
 
 
 def _earlier(path: str) -> dict[Any, tuple[Array, core.Solution]]:
-    """Return the signs and solutions of a saved model, by the class that is +1."""
+    """Return a dictionary from the class with the sign +1 to signs y and solution of a saved model."""
     model = core.load_model(path)
     if not isinstance(model, core.MarginModel):
         raise InputError(f"--start {path} holds no margin problem, but {model!r}")
@@ -152,12 +155,15 @@ def _earlier(path: str) -> dict[Any, tuple[Array, core.Solution]]:
 
 
 class Line:
-    """Progress of the native solver as a line that renews itself, once the solve has taken `PATIENCE`."""
+    """Line with the native solver's progress, rewritten at every call, after the solve has taken `PATIENCE`.
+
+    `shown` is True if the line was printed.
+    """
 
     shown = False
 
     def __call__(self, progress: Any) -> None:
-        """Show it."""
+        """Print the progress of a solve that has taken `PATIENCE` seconds."""
         from implicit_bias.solvers.base import print_line
 
         if progress.seconds >= PATIENCE:
@@ -168,7 +174,10 @@ class Line:
 def _solutions(
     problems: dict[Any, core.MarginProblem], starts: dict[Any, core.Solution], options: Namespace
 ) -> list[core.Solution]:
-    """Solve and print; fewer solutions if interrupted. The time left is shared by the problems left."""
+    """Solve and print the problems in order; return their solutions, fewer if interrupted.
+
+    The remaining time is divided equally among the remaining problems.
+    """
     begin, found = time.perf_counter(), list[core.Solution]()
     watched = sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE")
     limits = {"tol": options.tol, "max_iterations": options.max_iterations, "verbose": options.verbose}
@@ -188,7 +197,7 @@ def _solutions(
 
 
 def _problem(samples: LabelledSamples, positive: Any, options: Namespace) -> core.MarginProblem:
-    """Return the problem of one class, with the file's own gates, weights and margins if it has any."""
+    """Return the problem with the class `positive` as +1, with gates, weights and margins of the file if it has any."""
     X = samples.X if options.no_constant else with_constant(samples.X)
     own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
     problem = replace(
@@ -221,7 +230,7 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
 
 
 def _described(model: core.MarginModel, weighted: bool) -> dict[str, Any]:
-    """Return the model and its certificates, without the arrays."""
+    """Return the document of a model: status, numbers of each solution, and a description of the problem."""
     problem = model.problems[0]
     features = problem.features
     numbers = ("objective", "lower_bound", "gap", "minimum_margin", "farkas_residual", "tol", "iterations", "seconds")

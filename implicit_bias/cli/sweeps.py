@@ -1,4 +1,4 @@
-"""Computation and output of the commands that run experiments."""
+"""Computation and output shared by the commands that run experiments."""
 
 import argparse
 import sys
@@ -20,10 +20,10 @@ from implicit_bias.studies.runner.store import Store
 
 
 def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out: Path) -> list[ResultTable]:
-    """Compute the tables of experiments on the engine of the options, with a bar; store the cells in `out`/cells.
+    """Compute experiments and return the tables of those with results, with a progress bar and the engine of `options`.
 
-    Raises InputError for an unknown engine, an unreachable scheduler and an unwritable folder, before any work;
-    KeyboardInterrupt if no cell was finished.
+    Cells are stored in `out`/cells. Raises InputError before any computation if the engine is unknown, the scheduler
+    cannot be reached, or the folder cannot be written to; KeyboardInterrupt if no cell has a result.
     """
     engine = ENGINES[one_of(options.engine, ENGINES, "engine")](options.jobs, options.scheduler)
     cells = [cell for one in experiments for cell in cells_of(one, one.grid(options.quick), options.data_root)]
@@ -39,7 +39,7 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
             done, earlier = done + 1, earlier + was_stored
             bar.set_description_str(f"{done} of {len(cells)} cells", refresh=False)
             if was_stored:
-                # Counted as done, but not towards the speed from which the time left follows.
+                # Stored cells count as done, but not for the speed that determines the remaining time.
                 bar.initial += cell.cost
                 bar.n += cell.cost
                 bar.set_postfix_str(f"{earlier} stored earlier")
@@ -49,7 +49,7 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
 
         found = run(cells, engine, Store(store), show)
         if not found.missing:
-            # The sum of the costs may be off by a rounding.
+            # The sum of the costs may have a rounding error.
             bar.n = bar.total
     if found.missing:
         finished = f"{len(found.results)} of {len(cells)} cells"
@@ -60,7 +60,7 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
 
 
 def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable:
-    """Return what earlier runs have stored of an experiment's cells; raises InputError if that is nothing."""
+    """Return the table of the stored cells of an experiment, without computation; InputError if there are none."""
     cells = Store(out / "cells")
     found = stored(cells_of(experiment, experiment.grid(quick)), cells)
     if not (found.results or found.partial):
@@ -69,9 +69,9 @@ def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable
 
 
 def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn: str | None = None) -> Path:
-    """Return the folder of the results: --out, else `default`; with --redraw, `redrawn` or `default`-redrawn.
+    """Return the folder of the results: --out, else `default`; with --redraw --out, else `redrawn` or `default`-redrawn.
 
-    Raises InputError for --redraw with options of a computation.
+    `computing` is true if an option of a computation is given. Raises InputError if it is given together with --redraw.
     """
     if not options.redraw:
         return Path(options.out or default)
@@ -81,7 +81,7 @@ def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn
 
 
 def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
-    """Name each cell by its experiment, if there are several, and the settings that differ.
+    """Return a label for each cell: its experiment, if there are several, and the settings in which cells differ.
 
     >>> from implicit_bias.studies.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
@@ -99,7 +99,10 @@ def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
 
 
 def ended(found: Sequence[ResultTable], paths: Iterable[Path], record: Any, missing: bool) -> Outcome:
-    """Print findings and files; return the outcome, with code 130 if cells are missing."""
+    """Print the findings and the paths of the written files; return the outcome, with code 130 if `missing`.
+
+    The document contains the findings of each experiment, `record`, and the paths.
+    """
     for one in found:
         print(one.lines())
     document = {"findings": {one.experiment.name: one.findings() for one in found}, "record": record}

@@ -1,8 +1,8 @@
-"""The best network on images, where patterns are too many to list, and how near the others come to it.
+"""The best network on images, with too many activation patterns to list, and the distance of other methods to it.
 
-The embedded digits and MNIST, 0 to 4 against 5 to 9, 65 and 785 inputs with the constant. Column generation
-bounds dual norms by branch and bound, from 250 images on by the relaxation of its root alone. A ReLU network of 64
-units descends from Kaiming's start, 1000 steps at 0.1, and is driven on towards its limit.
+The embedded digits and MNIST, 0 to 4 against 5 to 9, have 65 and 785 inputs with the constant. Column generation
+bounds dual norms by branch and bound; for 250 images and more, only by the relaxation at the root. A ReLU network of 64
+units starts from Kaiming's initialisation and is trained for 1000 steps at 0.1, then descends towards its limit.
 """
 
 import pandas as pd
@@ -27,7 +27,10 @@ data = binary_task
 
 
 def grid(quick: bool) -> list[Settings]:
-    """20 to 100 digits of either kind and 250 of MNIST in three splits, 500 in one; quick: 20 digits, one split."""
+    """Return 20, 40, 60 and 100 images of digits and MNIST with three seeds; quick: 20 digits, one seed, few steps.
+
+    MNIST also has 250 images with three seeds and 500 with one, bounded at the root only.
+    """
     fixed = {"split": ("own",), "units": ([64],), "steps": (1000,), "max_steps": (10_000,)}
     if quick:
         few = fixed | {"max_steps": (1000,), "rounds": (60,), "nodes": (100,), "train_size": (20,)}
@@ -41,6 +44,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
+    """Return the rows of `methods.beside` for the best network of the task."""
     X, y = task.X_train, task.y_train
     best = best_network(X, y, tol=methods.TOLERANCE, max_rounds=settings["rounds"], nodes=settings["nodes"])
     return methods.beside(best, settings, X, y, (task.X_val, task.y_val))
@@ -51,7 +55,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Against the samples: all norms and the lower bound over the best network's, its units, and errors."""
+    """Plot against n: norms and lower bound divided by the best network's norm, its units, and errors."""
     found = methods.ratios(table)
     there = [name for name in DATASETS if name in set(table.dataset)]
     axes = panels(TITLE, columns=3, rows=len(there), size=(2.9, 2.6))

@@ -1,4 +1,4 @@
-"""Competitors of the best network: descent, its limit, and max-margin problems behind gates."""
+"""Methods compared with the best network: descent, its limit, and max-margin problems with given gates."""
 
 from typing import Any
 
@@ -22,24 +22,24 @@ from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 
-#: Methods that are drawn, with their look: the norm of networks, the objective of problems with given gates.
+#: Methods that are plotted, with their style: norms of networks, and objectives of problems with given gates.
 METHODS = {
     "limit": style("limit", "limit of descent"),
     "LC in cones": style("SVM-LC in cones"),
     "LC": style("SVM-LC"),
     "RC": style("SVM-RC"),
 }
-#: The certified gap asked for of the best network on images.
+#: Certified gap required of the best network on images and pairs of digits.
 TOLERANCE = 1e-6
-#: The ratio up to which a network counts as the best.
+#: Largest ratio of norms at which a network counts as the best.
 NEAR = 1.02
 
 
 def beside(best: BestNetwork, settings: Settings, X: Array, y: Array, fresh: tuple[Array, Array]) -> Rows:
-    """Rows of each width and method: objective (NaN where nothing separates), error on held-out samples, end.
+    """Return a row for the best network, with `units` 0, and the rows of `at_width` for each width.
 
-    They also hold what is proved of the best network: best, lower_bound, gap, complete, ended, rounds, patterns,
-    best_units.
+    Columns: units, method, objective, error (on the samples and labels `fresh`) and end, then those of the best network
+    in all rows: best (its norm), lower_bound, gap, complete, ended, rounds, patterns and best_units.
     """
     assert best.network is not None
     held = {
@@ -55,7 +55,11 @@ def beside(best: BestNetwork, settings: Settings, X: Array, y: Array, fresh: tup
 
 
 def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Array, Array]) -> Rows:
-    """Rows of all methods with so many units; of the settings, `seed`, `steps` and `max_steps` count."""
+    """Return a row for each method with `units` units: method, objective, error, and for 'limit' also end.
+
+    Methods are GD, limit, LC in cones, LC and RC; an objective is NaN if no weights separate. Of the settings, `seed`,
+    `steps` and `max_steps` are used.
+    """
     network = ReLUNetwork(X.shape[1], units, seed=settings["seed"])
     train(network, X, y, SGD(steps=settings["steps"], batch_size=len(X), lr=0.1), seed=settings["seed"])
     found = [_scored("GD", network, X, y, fresh)]
@@ -84,21 +88,24 @@ def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Arra
 
 
 def _scored(method: str, network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
-    """Row of a network: Σ_j |a_j|‖w_j‖ over the least margin, NaN if it does not separate, and its error."""
+    """Return the row of a network: method, objective and error.
+
+    The objective is Σ_j |a_j|‖w_j‖ divided by the least margin, NaN if the network does not separate.
+    """
     norm = bound_of(network, X, y)[0]
     found = {"method": method, "objective": norm if norm < np.inf else np.nan}
     return found | {"error": error(network.decision_function(fresh[0]), fresh[1])}
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of all methods with `ratio`, the objective over the best network's, infinity where nothing separates."""
+    """Return the table with `ratio`, the objective divided by `best`; infinite if no weights separate."""
     return table.assign(ratio=(table.objective / table.best).fillna(np.inf))
 
 
 def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
-    """A panel for each data set: median ratios against the width, and every seed as a dot; the best network is 1.
+    """Plot ratios against the width, in a panel for each data set: points are seeds, lines medians; 1 is the best.
 
-    GD-ReLU itself, up to hundreds of times the best, or not yet separating, is in the table only.
+    `names` maps data sets to titles. The trained network GD, whose ratio may be hundreds or infinite, is not plotted.
     """
     found = ratios(table)
     there = [name for name in names if name in set(found.data)]
@@ -119,13 +126,13 @@ def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
 
 
 def certified(table: pd.DataFrame, claim: str = "the optimum is certified in every cell") -> Verdict:
-    """Verdict on the best network of every cell: certified to `TOLERANCE`."""
+    """Return the verdict on `claim` that the gap of the best network is at most `TOLERANCE` in every cell."""
     found = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
     return decide(claim, found, table.gap.max(), "at most", TOLERANCE)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Verdicts on the widest networks: their limits, the best network within their gates, and the bound of SVM-LC."""
+    """Decide on the widest networks, their limits and the best network in their cones, and on SVM-LC of all widths."""
     found = ratios(table)
     limits, inside, learned = (found[found.method == method] for method in ("limit", "LC in cones", "LC"))
     limits, inside = (part[part.units == part.units.max()] for part in (limits, inside))

@@ -1,8 +1,8 @@
 """Distance of descent, its limit and given gates to the best network on pairs of digits.
 
-100 of the embedded digits of two labels, 65 inputs with the constant, otherwise as in the plane: descent has 1000 steps
-at 0.1, and is driven on towards its limit. The best network is found by column generation, with dual norms
-bounded by branch and bound.
+The data are 100 of the embedded digits with two labels, 65 inputs with the constant. Methods are those of `planar`:
+descent makes 1000 steps at 0.1 and then continues towards its limit. The best network is found by column generation,
+with dual norms bounded by branch and bound.
 """
 
 from functools import lru_cache, partial
@@ -22,7 +22,7 @@ REVISION = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Four pairs, three splits and starts, widths of 16 and 64; quick: one pair, one split, 30 digits, 16 units."""
+    """Return four pairs with three seeds of split and start, 16 and 64 units; quick: 30 digits of 3 and 5, 16 units."""
     fixed = {"steps": (1000,), "max_steps": (10000,)}
     if quick:
         return product(data=("3-5",), n=(30,), units=([16],), **fixed | {"max_steps": (1000,)}, seed=(1,))
@@ -31,12 +31,13 @@ def grid(quick: bool) -> list[Settings]:
 
 @lru_cache(maxsize=1)
 def _task(pair: str, n: int, seed: int) -> BinaryTask:
-    """n digits of a pair such as '3-5', the second label +1."""
+    """Return the task of n digits of a pair such as '3-5', in which the second digit has the label +1."""
     negative, positive = pair.split("-")
     return load_binary("digits", n, seed, positive=[int(positive)], negative=[int(negative)])
 
 
 def rows(settings: Settings) -> Rows:
+    """Return the rows of `methods.beside` for the best network of the pair."""
     task = _task(settings["data"], settings["n"], settings["seed"])
     X, y, fresh = task.X_train, task.y_train, (task.X_val, task.y_val)
     return methods.beside(best_network(X, y, tol=methods.TOLERANCE), settings, X, y, fresh)

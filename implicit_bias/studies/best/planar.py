@@ -1,9 +1,10 @@
 """Distance of descent, its limit and max-margin problems with given gates to the best network in the plane.
 
-30 points in the plane, a constant appended: two rings, two moons, and four clusters labelled like XOR. A ReLU network
-is trained by full-batch descent (logistic loss, 1000 steps at 0.1, from Kaiming's start), then driven on towards its
-limit. SVM-LC has the gates found there, with and without the cones in which they are those of ReLU units; SVM-RC has as
-many random half-spaces. What all are held against is certified: no two-layer ReLU network of any width has less.
+The data are 30 points in the plane, with a constant: two rings, two moons, or four clusters labelled like XOR. A ReLU
+network is trained by full-batch descent (logistic loss, 1000 steps at 0.1, Kaiming's initialisation), then descends
+towards its limit. SVM-LC has the gates of the limit, with and without the constraint that weights lie in the cones in
+which the gates are those of ReLU units. SVM-RC has as many random half-spaces. All norms are compared with a certified
+minimum over two-layer ReLU networks of any width.
 """
 
 from functools import partial
@@ -33,14 +34,14 @@ FRESH = 2000
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Three data sets, three seeds, widths of 16 and 64; quick: one seed, 20 points, fewer steps."""
+    """Return three data sets with three seeds, 16 and 64 units; quick: one seed, 20 points, fewer steps."""
     if quick:
         return product(data=DATA, n=(20,), units=([16, 64],), steps=(500,), max_steps=(500,), seed=(1,))
     return product(data=DATA, n=(30,), units=([16, 64],), steps=(1000,), max_steps=(3000,), seed=(1, 2, 3))
 
 
 def sample(data: str, n: int, seed: int) -> tuple[Array, Array]:
-    """n points with a constant, shape (n, 3), and labels −1 and +1.
+    """Return n points with a constant, shape (n, 3), and labels −1 and +1, shape (n,).
 
     >>> X, y = sample("xor", 8, 1)
     >>> X.shape, sorted(set(y.tolist()))
@@ -59,9 +60,11 @@ def sample(data: str, n: int, seed: int) -> tuple[Array, Array]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Rows of each width and method: objective (NaN where nothing separates), error on fresh points, end.
+    """Return a row for each width and method: units, method, objective, error on new points, and for 'limit' end.
 
-    They also hold the best network: its norm `best`, certified to `gap`, and its number of units `best_units`.
+    Methods are those of `methods.at_width` and, with `units` 0, 'best' and 'no cones' (all activation patterns, without
+    cones). All rows repeat the norm of the best network, `best`, its certified gap, `gap`, and its number of units,
+    `best_units`. There are no rows if no network separates.
     """
     X, y = sample(settings["data"], settings["n"], settings["seed"])
     fresh = sample(settings["data"], FRESH, settings["seed"] + 1000)

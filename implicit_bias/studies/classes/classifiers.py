@@ -1,8 +1,9 @@
-"""All classes at once, or each against the rest: which errs less, and which takes longer?
+"""All classes at once, or each against the rest: which has the lower error, and which takes longer?
 
-`GLNClassifier` of H units on digits and MNIST, for every price of slack C: 'ovr' (ten problems, with free intercepts)
-and 'joint' (one problem, outputs with units of their own, without free intercepts); on the digits 'shared', too. C is
-chosen by the error on held-out images, and the error counted on the test part. The times are CPU seconds of one thread.
+`GLNClassifier` of H units on digits and MNIST, for every value of C: 'ovr' (ten problems, with free intercepts),
+'joint' (one problem without free intercepts, separate units for each output) and, on the digits, 'shared' (one problem,
+all outputs share the units). C is chosen by the error on held-out images; the reported error is that on the test part.
+Times are CPU seconds.
 """
 
 import time
@@ -36,7 +37,7 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """300 digits with three seeds, shared units with one; MNIST at 1000 and 5000; quick: 200 digits, two prices."""
+    """Return 300 digits with three seeds (shared units: one), MNIST with 1000 and 5000; quick: 200 digits, two C."""
     if quick:
         fixed = {"dataset": ("digits",), "held_out": (200,), "units": (5,), "C": ([0.03, 0.3],), "seed": (1,)}
         return product(**fixed, train_size=(200,), method=(["ovr", "joint"],))
@@ -52,7 +53,10 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """Columns for each method and price: held_out_error, error, gap, support (samples), cpu_seconds."""
+    """Return a row for each method and value of C: held_out_error, error, gap, support, cpu_seconds.
+
+    `error` is that on the test part, `gap` the largest certified gap, and `support` the number of support vectors.
+    """
     X, y = drawn(settings, images)
     found: Rows = []
     for method in settings["method"]:
@@ -62,7 +66,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
             model = GLNClassifier(settings["units"], C=C, fit_intercept=False, random_state=settings["seed"], **options)
             begin = time.process_time()
             with warnings.catch_warnings():
-                # Where slack is cheap, classes have no weights, which their error says.
+                # If C is small, some classes have no weights, which the error shows.
                 warnings.simplefilter("ignore", UserWarning)
                 model.fit(X, y)
             seconds = time.process_time() - begin
@@ -80,7 +84,7 @@ def cost(settings: Settings) -> float:
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
-    """Price of each cell and method with the least error on the held-out images, and the seconds of all its prices.
+    """Return, for each cell and method, the row of the C with the least held-out error; `cpu_seconds` covers all C.
 
     >>> table = pd.DataFrame({"dataset": "digits", "train_size": 9, "seed": 1, "method": "ovr", "C": [1.0, 2.0],
     ...                       "held_out_error": [0.2, 0.1], "error": [0.3, 0.2], "cpu_seconds": [1.0, 2.0]})
@@ -94,7 +98,7 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A panel for each data set and size: test errors against the price, in the mean over the seeds."""
+    """Plot the mean test error over seeds against C, in a panel for each data set and training-set size."""
     there = [(name, n) for name in DATASETS for n in sorted(set(table[table.dataset == name].train_size))]
     axes = panels(TITLE, columns=len(there), size=(2.9, 2.8))
     for ax, (name, n) in zip(axes[0], there, strict=True):
@@ -107,7 +111,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Errors at the prices chosen, CPU seconds over all prices, and whether every answer is certified."""
+    """Decide on errors at the chosen C, on CPU seconds over all C, and on the certified gaps of all answers."""
     best = chosen(table).pivot_table(index=["dataset", "train_size"], columns="method", values=["error", "cpu_seconds"])
     more, slower = 100 * (best.error.joint - best.error.ovr), best.cpu_seconds.joint / best.cpu_seconds.ovr
     places = [f"{DATASETS[name]} {n}" for name, n in best.index]

@@ -1,11 +1,11 @@
 """Ends of softmax descent on several outputs, compared with the max-margin problem of all classes.
 
 Ten classes of digits or MNIST, inputs with a constant. Networks of one hidden layer descend on the softmax loss from
-the published start towards their limit: GLNs of H units whose ten outputs share the units, with one unit or ten behind
-the same gates, or have units of their own; ReLU networks of 4H units with shared outputs, whose gates stay as they are
-at the start ('frozen') or learn. Each is held against its margin problem with the gates that it ends with: its ½‖w‖²
-over its least margin of all pairs, over the certified lower bound. The problem of shared units is solved from the
-weights of a descent; all bounds are those of the certificate.
+the published start towards their limit. GLNs have H units that the ten outputs share, with one ('one') or ten ('ten')
+copies of each unit behind the same gates, or separate units for each output ('own'). ReLU networks have 4H shared units
+whose gates stay as they are at the start ('frozen') or are learned ('relu'). The limit is compared with the margin
+problem of its norm and final gates: the ratio is ½‖w‖² at least margin 1 over all pairs of classes, divided by the
+certified lower bound. The problem of shared units is solved from the weights of a descent.
 """
 
 from typing import Any
@@ -41,13 +41,13 @@ NETWORKS = {
     "frozen": {"color": COLOURS["orange"], "marker": "^", "label": "frozen ReLU, shared units"},
     "relu": {"color": COLOURS["purple"], "marker": "x", "label": "ReLU, shared units"},
 }
-#: Networks whose gates are their own, so that they have problems of their own.
+#: Networks with separate gates, so that each has a separate margin problem.
 LAYERS = ("frozen", "relu")
-#: Certified gap of the optimum of outputs with units of their own.
+#: Certified gap of the optimum with separate units for each output.
 OWN_TOL = 1e-4
 #: Certified gap of the optimum of shared units.
 SHARED_TOL = 2e-3
-#: Singular values that count towards the rank, relative to the largest.
+#: Least singular value, relative to the largest, that counts towards the rank.
 VISIBLE = 1e-3
 #: Ratio up to which a limit counts as the optimum.
 NEAR = 1.02
@@ -57,7 +57,10 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Digits at n = 60, 150 and 300, ReLU networks at the first, and MNIST from n = 500 to 5000; quick: 60 digits."""
+    """Return digits with n = 60 (all networks), 150 and 300 (GLNs), and MNIST with n = 500 to 5000 (GLNs); H = 5.
+
+    Digits have three seeds, MNIST two up to n = 1000 and then one; quick: 60 digits, 'ten' and 'own', H = 3, one seed.
+    """
     fixed = {"held_out": (0,), "tolerance": (3e-3,)}
     if quick:
         return product(dataset=("digits",), train_size=(60,), units=(3,), network=(["ten", "own"],), seed=(1,), **fixed)
@@ -72,17 +75,18 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def drawn(settings: Settings, images: ImageClasses) -> tuple[Array, np.ndarray]:
-    """The training samples of a cell: X (n, d), labels (n,)."""
+    """Return random training samples of a cell, drawn by its seed: X (n, d) and labels (n,)."""
     chosen = np.random.default_rng(settings["seed"]).permutation(len(images.X_train))[: settings["train_size"]]
     return images.X_train[chosen], images.y_train[chosen]
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """A row for each network: norm, its ½‖w‖² over its least margin; steps and end of the descent; error; rank.
+    """Return a row for each network: norm, steps and end of the descent, test error, rank, and two comparisons.
 
-    Of its own problem: lower_bound, gap, ratio, problem_error, inconsistency. Of that with the other norm, against the
-    norm of the outputs' weights: the same, with 'other_' before. rank is that of the shared problem's answer, in the
-    mean over the units.
+    `norm` is ½‖w‖² divided by the least margin. The network is compared with the problem of the same norm in the
+    columns lower_bound, gap, ratio, problem_error and inconsistency. Columns with the prefix 'other_' compare the value
+    of the other norm (shared or separate units) at the outputs' weights with the problem of that norm. `rank` is the
+    mean rank, over units, of the answer to the problem of shared units.
     """
     X, y = drawn(settings, images)
     found: Rows = []
@@ -110,7 +114,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[GatedNetwork, Gates | None]:
-    """A network of ten outputs, and the gates of its units, each once; None if they are its own."""
+    """Return a network with ten outputs, and the gates of its units without copies; None for `LAYERS`."""
     units, seed = settings["units"], settings["seed"]
     if kind in LAYERS:
         network = ReLUNetwork(X.shape[1], 4 * units, outputs=CLASSES, seed=seed)
@@ -125,7 +129,7 @@ def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[Gate
 
 
 def _solved(X: Array, y: np.ndarray, gates: Gates, norm: str, W: Array) -> tuple[ClassMarginProblem, Solution]:
-    """A margin problem and its answer; that of shared units starts from weights of a descent, if they separate."""
+    """Return a margin problem and its solution; with shared units it starts from W, if W separates."""
     problem = svm_classes(X, y, gates, shared=norm == "shared")
     if norm == "own" or problem.margins(W).min() <= 0:
         return problem, solve(problem, tol=OWN_TOL if norm == "own" else SHARED_TOL)
@@ -136,7 +140,7 @@ def _solved(X: Array, y: np.ndarray, gates: Gates, norm: str, W: Array) -> tuple
 def _held(
     solved: tuple[ClassMarginProblem, Solution], norm: float, scores: Array, tests: Features, labels: np.ndarray
 ) -> dict[str, Any]:
-    """Comparison of a network of this norm and these scores with a certified answer."""
+    """Compare a network, given its norm and test scores, with the solution of a problem; return five columns."""
     problem, solution = solved
     answers = np.column_stack([tests @ own for own in problem.outputs(solution.weights)]).argmax(axis=1)
     return {
@@ -147,7 +151,7 @@ def _held(
 
 
 def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
-    """Number of singular values of the outputs' weights above `VISIBLE` times the largest, averaged over units."""
+    """Return the number of singular values above `VISIBLE` times the largest of all units, averaged over units."""
     sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
     return float((sizes > VISIBLE * sizes.max()).sum(axis=1).mean())
 
@@ -157,7 +161,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A panel for each data set: the ratios to the own problem's bound, dots for seeds and lines for medians."""
+    """Plot `ratio` against n, in a panel for each data set; points are seeds, lines are medians."""
     there = [name for name in DATASETS if name in set(table.dataset)]
     axes = panels(TITLE, columns=len(there), size=(3.4, 3.0))
     for ax, name in zip(axes[0], there, strict=True):

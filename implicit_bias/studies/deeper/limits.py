@@ -1,9 +1,10 @@
-"""Distance between the end of descent and the best chains, with two layers, three and four.
+"""Distance between the end of descent and the best chains, with two, three and four layers.
 
-The embedded digits, 0 to 4 against 5 to 9, 65 inputs with the constant. Chains of L layers behind the contexts of a
-GLN, 5 units of 2 contexts, all layers but the readout gated, start from weights of standard size, or 0.3 times that,
-descend plainly (full batch, logistic loss, 1000 steps at 0.1), and are driven on to the limit. What they are held
-against is the best chains found by reweighting and by branch and bound, and the lower bound of all.
+The embedded digits, 0 to 4 against 5 to 9, have 65 inputs with the constant. Chains of L layers have the contexts of a
+GLN with 5 units of 2 contexts; all layers except the readout are gated. Weights start at the standard size, or at 0.3
+times this size. Training is gradient descent (full batch, logistic loss, 1000 steps at 0.1), then descent to the limit.
+The limit is compared with the best chains found by reweighting and by branch and bound, and with the lower bound for
+all chains.
 """
 
 from typing import Any
@@ -40,19 +41,21 @@ data = binary_task
 
 
 def grid(quick: bool) -> list[Settings]:
-    """100 digits, L = 2, 3, 4, two splits, gates and starts; quick: one of each, and few boxes."""
+    """Return L = 2, 3, 4 on 100 digits with two seeds of split, gates and start; quick: one seed, fewer nodes."""
     fixed = {"dataset": ("digits",), "train_size": (100,), "layers": (2, 3, 4), "units": (5,), "scale": ([1.0, 0.3],)}
     fixed |= {"steps": (1000,), "max_steps": (2500,), "split": ("own",)}
     return product(**fixed, nodes=(30,) if quick else (100,), seed=(1,) if quick else (1, 2))
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
-    """Columns for each scale: separated (after plain descent), limit, tangent, left, residual, active, error, end.
+    """Return a row for each scale: separated (after plain descent), limit, tangent, left, residual, active, error, end.
 
-    `tangent` is what the limit is to the optimum of the group lasso whose weights are the cost's tangent there, 1 at a
-    stationary point; `left` is where reweighting that starts there leads to, and `residual` that of Theorem 3.1.
+    `limit` is ‖w‖²/L at margin 1, infinite without separation. `tangent` is the ratio of the limit to the optimum of
+    the group lasso whose weights are the tangent of the cost at the limit; it is 1 at a stationary point. `left` is the
+    objective that reweighting reaches from the limit, and `residual` the one of Theorem 3.1.
 
-    And best, lower_bound, convex, ended, best_active, best_error: of the best chains, the same for all scales.
+    All rows repeat best, lower_bound, convex, ended, solves, best_active and best_error of the best chains. There are
+    no rows if no chains that separate are found.
     """
     seed, layers, nodes = settings["seed"], settings["layers"], settings["nodes"]
     X, y = task.X_train, task.y_train
@@ -81,7 +84,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _descended(
     scale: float, settings: Settings, gates: HyperplaneGates, X: Array, y: Array
 ) -> tuple[dict[str, Any], ChainNetwork]:
-    """End of the descent from weights of a scale, and the network."""
+    """Train from weights of a scale; return the columns of the limit and the network."""
     layers = settings["layers"]
     network = ChainNetwork(gates, layers, scale=scale, seed=settings["seed"]).double()
     plain = SGD(steps=settings["steps"], batch_size=len(X), lr=0.1)
@@ -97,7 +100,7 @@ def _descended(
 
 
 def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
-    """The norm by the cost's tangent at the network's weights, over the least with margins as large."""
+    """Return the ratio of the norm that is tangent to the cost at the network, to the least such norm."""
     cost, features = ChainCost(network.units, network.degree, network.gated), network.gates()(X)
     W = without_inactive(network.effective_weights(), cost)
     problem, kept = cost.problem(features, y, cost.tangent(cost.lengths(W)))
@@ -115,9 +118,9 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Against the layers: norms over the best found, each run a dot, with the lower bounds; gates; errors.
+    """Plot, against L, limits and lower bounds divided by the best objective found, active gates, and errors.
 
-    Runs that do not separate are in the table only.
+    A dot is a run. Runs that do not separate are only in the table.
     """
     axes = panels(TITLE, columns=3, size=(3.0, 2.9))
     held = table.drop_duplicates(["layers", "seed"])

@@ -1,8 +1,8 @@
 """Does alternate convex search outperform SGD? (first version, section 5)
 
-GaLU networks f(x) = B (g(x) ∘ A x) with several outputs: least squares is convex in A and in B, and each step of
-alternate convex search (ACS) has a closed form. ACS ends when a round lowers its loss by less than one part in 10 000;
-it, SGD and Adam have the same gates, so many units that they have 0.7 m d′ parameters.
+For GaLU networks f(x) = B (g(x) ∘ A x) with several outputs, least squares is convex in A and in B, and each step of
+alternate convex search (ACS) has a closed form. ACS ends when a round lowers the loss by less than one part in 10 000.
+ACS, SGD and Adam have the same gates, and as many units as give 0.7 m d′ parameters.
 """
 
 import pandas as pd
@@ -16,12 +16,16 @@ from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, band,
 TITLE = "Alternate convex search against SGD and Adam"
 SOURCE = "first version, section 5"
 CLAIM = "Alternate convex search outperforms SGD for small enough samples."
-#: Standard errors from which on a mean difference counts.
+#: Least mean difference that counts, in standard errors.
 ERRORS = 2
 METHODS = {"ACS": "sky", "Adam": "GaLU", "SGD at 0.1": "purple", "SGD at 0.5": "ReLU"}
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return m = 32 to 512 with d = 32, d′ = 8 and five repeats; SGD has two learning rates.
+
+    A cell trains by ACS and Adam, or by SGD with one rate. Quick: m = 16, 32 and 64, d = 4, d′ = 3, two repeats.
+    """
     sizes, d, q, few = ((16, 32, 64), 4, 3, 2) if quick else ((32, 64, 128, 256, 512), 32, 8, 5)
     adam = {"steps": 4000, "batch": 16, "lr": 3e-3} if quick else ADAM
     how: list[Settings] = [adam | {"rounds": 30 if quick else 1000}]
@@ -30,7 +34,10 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row (method, units, repeat, loss) for every method of the cell and every repeat."""
+    """Return a row (method, units, repeat, loss) for every method of the cell and every repeat.
+
+    The methods are ACS and Adam, or SGD if the settings contain `optimiser`.
+    """
     units = [as_many_parameters(settings)]
     adam = "optimiser" not in settings
     found = {"ACS": alternated(settings | {"steps": settings["rounds"]}, units)} if adam else {}
@@ -60,7 +67,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _against(table: pd.DataFrame, rival: str, methods: list[str]) -> Verdict:
-    """The losses of the search and of the best of some methods, by paired differences of the repeats."""
+    """Return the verdict that ACS has a lower loss than the best of `methods`, by paired differences over repeats."""
     claim = f"alternate convex search outperforms {rival} for small enough samples"
     methods = [method for method in methods if method in set(table.method)]
     losses = means(table, ["m", "repeat"], "loss", ["ACS", *methods], by="method")

@@ -1,8 +1,9 @@
 """Do networks over-fit noisy labels of clusters? (first version, figure 3)
 
-Noisy clusters: labels b_i + σ_y N(0, 1) with b_i ~ N(0, 1) and squared loss, or ±1 flipped with probability p and hinge
-loss. No predictor expects less on fresh noisy labels than σ_y², hinge loss 2p, error p (p ≤ ½). All levels of a repeat
-share samples, noise and first weights.
+Samples of cluster i have labels b_i + σ_y N(0, 1) with b_i ~ N(0, 1), fitted by squared loss, or b_i = ±1 flipped with
+probability p, fitted by hinge loss. On new noisy labels, the expected squared loss of any predictor is at least σ_y²,
+the hinge loss at least 2p and the error at least p (p ≤ ½). All noise levels of a repeat share inputs, the underlying
+random numbers of the noise, and initial weights.
 """
 
 from collections.abc import Callable
@@ -37,6 +38,10 @@ PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return both tasks and networks, with Adam and 100 000 steps; in regression fewer steps and SGD, too.
+
+    Every cell has five noise levels and four repeats; quick: three levels, two repeats, at most 8000 steps.
+    """
     fixed = {"clusters": 30, "d": 30, "units": 30, "m": 1000, "fresh": 9000, "sigma_x": 0.1, "batch_size": 128}
     fixed |= {"lr": 2e-3 if quick else 1e-3, "levels": 3 if quick else 5}
     early, steps = ((500,), 8000) if quick else ((1000, 4000, 16_000), 100_000)
@@ -47,13 +52,16 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def sample(settings: Settings, noise: float, seed: int) -> Clusters:
-    """Training samples, and behind them test samples of the same clusters."""
+    """Return noisy clusters with m training samples, followed by `fresh` test samples of the same clusters."""
     c, kind = settings, {"flip": noise} if settings["task"] == "classification" else {"sigma_y": noise}
     return noisy_clusters(c["m"] + c["fresh"], c["clusters"], c["d"], c["sigma_x"], **kind, seed=seed)
 
 
 def rows(settings: Settings) -> Rows:
-    """Rows (noise, repeat, train_loss, test_loss), in classification with train_error and test_error."""
+    """Return a row for each noise level and repeat: noise, repeat, and loss and error, each in training and test.
+
+    The columns are train_loss, train_error, test_loss and test_error; errors are NaN in regression.
+    """
     squared = settings["task"] == "regression"
     pairs = runs(settings, np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist())
     samples, seeds = [sample(settings, *pair) for pair in pairs], [seed for _, seed in pairs]
@@ -72,7 +80,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Training (dashed) and test values after the most steps against the noise, and the least expected value."""
+    """Plot training (dashed) and test values of the longest training by Adam, and the best expected value."""
     table, axes = _latest(table), panels(TITLE, columns=len(PANELS))
     for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
         part = table[table.task == task]
@@ -111,13 +119,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _latest(table: pd.DataFrame) -> pd.DataFrame:
-    """Results of Adam after the most steps."""
+    """Return the rows of Adam with the most steps."""
     table = trained_by("Adam", table)
     return table[table.steps == table.steps.max()]
 
 
 def _by_steps(table: pd.DataFrame, optimiser: str) -> Verdict:
-    """Verdict on the growth of the test loss at the most noise with an optimiser's steps, in regression."""
+    """Return the verdict that, in regression with the most noise, the test loss grows with the number of steps."""
     part = trained_by(optimiser, table).query("task == 'regression'")
     most, claim = part.noise.max(), f"in regression, more {optimiser} steps mean larger test error"
     losses = means(part[part.noise == most], ["steps"], "test_loss")

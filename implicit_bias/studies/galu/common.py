@@ -16,7 +16,7 @@ from implicit_bias.training import sgd
 from implicit_bias.training.optimisers import SGD, Adam
 
 T = TypeVar("T")
-#: Number of widths, or other sizes, from which on a claim of every size is decided.
+#: Least number of widths, or other sizes, for a claim about every size to hold.
 SIZES = 3
 #: Steps between two comparisons of the losses with a target.
 LOOK = 500
@@ -25,21 +25,21 @@ NETWORKS: dict[str, type[GaLUNetwork] | type[ReLUNetwork]] = {"GaLU": GaLUNetwor
 
 
 def repeats(settings: Settings) -> range:
-    """The seeds of a cell's repeats: of the samples, and of the weights and filters."""
+    """Return the seeds of a cell's repeats, each for samples, weights and filters: seed, seed + 1, …."""
     return range(settings["seed"], settings["seed"] + settings["repeats"])
 
 
 def runs(settings: Settings, values: Iterable[T]) -> list[tuple[T, int]]:
-    """Each of some widths or noise levels, with the seed of every repeat."""
+    """Return all pairs (value, seed) of values, such as widths or noise levels, and the seeds of the repeats."""
     return [(value, seed) for value in values for seed in repeats(settings)]
 
 
 def train(
     settings: Settings, networks: Sequence[LayeredNetwork], X: Array, Y: Array, loss: str, target: float | None = None
 ) -> Array:
-    """Train networks in one stack, or until all are below a target; return their training losses.
+    """Train networks together for `steps` steps, or until all losses are below `target`; return the final losses.
 
-    By Adam, or by plain SGD at one rate if the settings have `optimiser` "SGD".
+    The optimiser is Adam, or SGD with a constant rate if the setting `optimiser` is "SGD". The networks are changed.
     """
     common = {"batch_size": settings.get("batch_size") or settings["batch"], "lr": settings["lr"], "loss": loss}
     plain = settings.get("optimiser") == "SGD"
@@ -52,9 +52,10 @@ def train(
 def fits(
     settings: Settings, seeds: Sequence[int], samples: Sequence[Any], loss: str, kind: str
 ) -> Iterator[tuple[LayeredNetwork, float, tuple[Array, Array], tuple[Array, Array]]]:
-    """Networks of `units` and these seeds, their training losses, and scores and labels in training and in test.
+    """Train a network of `kind` for each seed; yield the network, its training loss, and two pairs (scores, labels).
 
-    Each has samples (X, y) of its own, the first m for training.
+    The network of each seed has separate samples (X, y). The first m are for training and give the first pair; the
+    others are for testing and give the second.
     """
     m = settings["m"]
     networks = [NETWORKS[kind](settings["d"], settings["units"], seed=seed) for seed in seeds]
@@ -68,7 +69,10 @@ def fits(
 def image_rows(
     settings: Settings, images: ImageClasses, networks: Sequence[tuple[dict[str, Any], LayeredNetwork]], *parts: str
 ) -> Rows:
-    """Rows of networks trained on images: the name of each, train_loss (cross entropy) and PART_error of some parts."""
+    """Train networks on images; return a row for each: its columns, train_loss (cross entropy), and PART_error.
+
+    `networks` are pairs (columns of the row, network); `parts` are 'train', 'held_out' or 'test'.
+    """
     losses = train(settings, [network for _, network in networks], images.X_train, images.y_train, "logistic")
     found = []
     for (name, network), loss in zip(networks, losses, strict=True):
@@ -80,20 +84,22 @@ def image_rows(
 
 
 def trained_by(optimiser: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of a table that were trained by "SGD", or by "Adam", which is the default."""
+    """Return the rows trained by `optimiser`, "SGD" or "Adam"; rows without a value count as "Adam"."""
     named = table.get("optimiser", pd.Series(index=table.index, dtype=object)).fillna("Adam")
     return table[named == optimiser]
 
 
 def at_every_size(found: pd.Series) -> bool | None:
-    """False if any answer is no, True if all of at least `SIZES` are yes, else None."""
+    """Return False if any value is false, True if there are at least `SIZES` values, else None."""
     return False if not found.all() else True if len(found) >= SIZES else None
 
 
 def means(
     table: pd.DataFrame, along: list[str], column: str, kinds: Iterable[str] = tuple(NETWORKS), by: str = "network"
 ) -> pd.DataFrame:
-    """Means of a column: a row for each place in the grid that has all of some kinds, a column for each kind.
+    """Return the means of a column: a row for each combination of values of `along`, a column for each of `kinds`.
+
+    `by` is the column that contains the kinds. Combinations without a value of every kind are omitted.
 
     >>> fits = pd.DataFrame({"units": [8, 8, 9], "network": ["GaLU", "ReLU", "ReLU"], "loss": [0.5, 0.25, 0.1]})
     >>> means(fits, ["units"], "loss").to_dict("index")
@@ -103,7 +109,7 @@ def means(
 
 
 def curves(ax: Axes, values: pd.DataFrame, column: str, times: float = 1) -> None:
-    """Training (dashed) and test values of both networks, over the index of their table."""
+    """Plot train_COLUMN (dashed) and test_COLUMN of every network, multiplied by `times`, against the index."""
     for network, own in values.groupby("network"):
         for part, style in {"train": "--", "test": "-"}.items():
             look = {"color": COLOURS[str(network)], "linestyle": style, "label": f"{network}, {part}"}
@@ -111,7 +117,7 @@ def curves(ax: Axes, values: pd.DataFrame, column: str, times: float = 1) -> Non
 
 
 def error_panels(title: str, parts: Mapping[str, pd.DataFrame]) -> Any:
-    """Panels of training and test errors in percent against the width, one for each named part of a table."""
+    """Return the axes with a panel for each of `parts`: training and test errors in percent against the width."""
     axes = panels(title, columns=len(parts))
     for ax, (name, part) in zip(axes[0], parts.items(), strict=True):
         curves(ax, part.set_index("units"), "error", times=100)

@@ -1,8 +1,8 @@
 """How much of the gap between GaLU and ReLU do better filters close? (first version, figure 2)
 
-Losses against kd/m ≤ 1 of a ReLU network, of a GaLU layer with k random filters in closed form, and of one whose
-filters Algorithm 1 improved. Where kd = m the loss of GaLU is zero whatever its filters, so that there is no gap: the
-largest width here has kd/m = 7/8.
+The losses of a ReLU network, of a GaLU layer with k random filters in closed form, and of a GaLU layer with filters
+improved by Algorithm 1, against kd/m. At kd = m the loss of GaLU is zero for any filters, so that there is no gap;
+hence the largest width has kd/m = 7/8.
 """
 
 import pandas as pd
@@ -23,6 +23,10 @@ MOST = 0.5
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return m = 1024, d = 16 and 32: ReLU with five repeats in one cell, GaLU with 16 seeds and 512 updates.
+
+    Quick: m = 128, d = 8, four repeats and seeds, 128 updates.
+    """
     lists = {"m": (128,), "d": (8,)} if quick else {"m": (1024,), "d": (16, 32)}
     adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
     found = [cell | adam for cell in product(network=("ReLU",), **lists, seed=(1,), repeats=(4 if quick else 5,))]
@@ -31,7 +35,10 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row (units, repeat, loss) for every width and repeat; of GaLU with improved_loss and the accepted updates."""
+    """Return a row (units, repeat, loss) for every width and repeat.
+
+    Rows of GaLU add `improved_loss`, the loss after Algorithm 1, and `accepted`, the number of accepted updates.
+    """
     units = widths(settings, SHARES)
     if settings["network"] == "ReLU":
         return trained(settings, "ReLU", units)
@@ -50,7 +57,7 @@ def cost(settings: Settings) -> float:
 
 
 def _improved(table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """Name of GaLU with better filters, such as 'GaLU(512)', and the losses of all kinds."""
+    """Return the name of GaLU with improved filters, such as 'GaLU(512)', and the table of `by_kind`."""
     name = f"GaLU({table.updates.max():.0f})" if "updates" in table else "GaLU(512)"
     return name, by_kind(table, "improved_loss", name)
 

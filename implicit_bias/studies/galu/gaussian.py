@@ -1,7 +1,7 @@
-"""Gaussian samples with Gaussian targets, networks fitted to them, and their losses, for several figures.
+"""Gaussian samples with Gaussian targets, networks fitted to them, and plots of their losses, for several figures.
 
-X ~ N(0, I) of shape (m, d) and Y ~ N(0, I) of shape (m, q), new ones in every repeat. Networks have one hidden layer
-and a trained readout; all widths and repeats of a cell train in one stack.
+X of shape (m, d) and Y of shape (m, q) have entries N(0, 1), drawn again in every repeat. Networks have one hidden
+layer and a trained readout; all widths and repeats of a cell train together.
 """
 
 from collections.abc import Iterable
@@ -22,26 +22,26 @@ ADAM = {"steps": 100_000, "batch": 128, "lr": 1e-3}
 
 
 def samples(settings: Settings, seed: int) -> tuple[Array, Array]:
-    """X (m, d) and Y (m, q) of a repeat; NumPy's PCG64."""
+    """Return X (m, d) and Y (m, q) of the repeat with this seed, drawn by NumPy's PCG64."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(settings["m"], settings["d"])), rng.normal(size=(settings["m"], settings.get("outputs", 1)))
 
 
 def widths(settings: Settings, shares: Iterable[float]) -> list[int]:
-    """The widths k with kd/m nearest to some shares."""
+    """Return the widths k ≥ 1 with kd/m nearest to `shares`, increasing and without duplicates."""
     return sorted({max(1, round(share * settings["m"] / settings["d"])) for share in shares})
 
 
 def network(settings: Settings, kind: str, units: int, seed: int) -> LayeredNetwork:
-    """The untrained network of a width and a repeat."""
+    """Return an untrained network of a kind, width and repeat."""
     return NETWORKS[kind](settings["d"], units, outputs=settings.get("outputs", 1), seed=seed)
 
 
 def trained(settings: Settings, kind: str, units: Iterable[int], target: float | None = None) -> Rows:
-    """A row (units, repeat, loss) for each of some widths and every repeat.
+    """Train networks of all widths and repeats together; return a row (units, repeat, loss) for each.
 
-    The loss is the mean square over samples and outputs at the end. With a target the training ends early once all of
-    these networks are below it.
+    `loss` is the final mean square over samples and outputs. If `target` is given, training ends as soon as the losses
+    of all networks are below the target.
 
     >>> tiny = {"m": 12, "d": 3, "steps": 500, "batch": 6, "lr": 0.01, "repeats": 1, "seed": 1}
     >>> few, many = trained(tiny, "ReLU", [1, 12])
@@ -57,18 +57,20 @@ def trained(settings: Settings, kind: str, units: Iterable[int], target: float |
 
 
 def training_cost(settings: Settings) -> float:
-    """Approximate seconds to train all widths with kd ≤ m."""
+    """Return the approximate seconds to train all widths with kd ≤ m on one core."""
     return settings["steps"] * (3e-4 + 1.5e-6 * settings["repeats"] * settings["m"] / settings["d"])
 
 
 def closed_form(settings: Settings, units: int, seed: int) -> LeastSquares:
-    """The best that a GaLU network can do with the gates that `trained` gives it, for one output."""
+    """Return the least-squares fit with the gates that the GaLU network of `trained` has, for one output."""
     X, Y = samples(settings, seed)
     return least_squares(network(settings, "GaLU", units, seed).gates()(X), Y[:, 0])
 
 
 def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
-    """Long form: a row for every loss with its share kd/m and its kind, the network's name; `kind` for GaLU's `column`.
+    """Return the table with columns `kind`, the network's name, and `share` = kd/m, and further rows of `kind`.
+
+    The further rows repeat those of GaLU with the values of `column` as loss; there are none without this column.
 
     >>> fit = pd.DataFrame({"network": ["GaLU"], "m": 8, "d": 2, "units": 2, "loss": 0.5, "closed_form": 0.4})
     >>> by_kind(fit, "closed_form", "best")[["kind", "share", "loss"]].values.tolist()
@@ -82,7 +84,10 @@ def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
 
 
 def draw_losses(title: str, fits: pd.DataFrame, styles: dict[str, dict[str, Any]], width: float) -> Figure:
-    """Losses of `by_kind` against kd/m, a panel for every d, and the lines 1 − kd/m and 1 − 2kd/m."""
+    """Return a figure of losses of `by_kind` against kd/m, with lines 1 − kd/m and 1 − 2kd/m.
+
+    Panels are sizes (d, m), `width` inches wide; `styles` gives the kinds to plot and their look.
+    """
     sizes = list(fits.groupby(["d", "m"]))
     axes = panels(title, columns=len(sizes), size=(width, 3.4))
     for ax, ((d, m), part) in zip(axes[0], sizes, strict=True):

@@ -1,9 +1,9 @@
 """Is GaLU0 close to ReLU on images? (first version, figure 1)
 
-MNIST and Fashion-MNIST by 64 principal components of unit variance and a constant 1, which stands for biases; two
-hidden layers of k units: ReLU, GaLU0 with soft gates, linear, and ReLU of which the readout only is trained. Networks
-of one kind and sharpness train together. The sharpness is chosen by the error on held-out training images, for each
-data set and k.
+Inputs are 64 principal components, with unit variance, of MNIST and Fashion-MNIST, and a constant 1 in place of biases.
+Networks have two hidden layers of k units: ReLU, GaLU0 with soft gates, linear, and ReLU with only the readout trained.
+Networks of one kind and sharpness train together. The sharpness of the gates is chosen by the error on held-out
+training images, for each data set and k.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ CLAIM = (
 )
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}
-#: Networks with the sharpness of their soft gates, 0 without gates.
+#: Pairs of a network and the sharpness of its soft gates, 0 if it has none.
 KINDS = (("ReLU", 0.0), ("GaLU0", 1.0), ("GaLU0", 2.0), ("linear", 0.0), ("readout", 0.0))
 NAMES = {"ReLU": "ReLU", "GaLU0": "GaLU0", "linear": "linear", "readout": "readout only"}
 SHADES = {"ReLU": "orange", "GaLU0": "blue", "linear": "green", "readout": "purple"}
@@ -36,6 +36,10 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return all networks (GaLU0 with sharpness 1 and 2) on both data sets, with six widths up to 96, two repeats.
+
+    Quick: digits, 10 components, three widths up to 48, 2000 steps.
+    """
     fixed: Settings = {"steps": 2000 if quick else 10_000, "batch_size": 128, "layers": 2}
     fixed |= {"components": 10 if quick else 64, "held_out": 200 if quick else 5000}
     fixed |= {"widest": 48 if quick else 96, "widths": 3 if quick else 6, "repeats": 2, "seed": 1}
@@ -44,7 +48,10 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """Rows (units, repeat, train_loss, held_out_error, test_error); the loss is cross entropy."""
+    """Return a row (units, repeat, train_loss, held_out_error, test_error) for every width and repeat.
+
+    The loss is cross entropy.
+    """
     widths = np.linspace(0, settings["widest"], settings["widths"] + 1)[1:].astype(int).tolist()
     networks = [
         ({"units": units, "repeat": seed}, _network(settings, images.X_train.shape[1], units, seed))
@@ -64,7 +71,7 @@ def cost(settings: Settings) -> float:
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the rate and sharpness that err least on held-out images, for each data set, network and width."""
+    """Return, for each data set, network and width, the rows of the lr and sharpness with the least held-out error."""
     place, setting = ["dataset", "network", "units"], ["lr", "sharpness"]
     means = table.groupby(place + setting, as_index=False).held_out_error.mean()
     best = means.loc[means.groupby(place).held_out_error.idxmin(), place + setting]

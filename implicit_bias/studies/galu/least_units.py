@@ -11,7 +11,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.studies.runner import COLOURS, Rows, finished, panels
 
 Fit = Callable[[Sequence[int]], Rows]
-#: Marker and line, colour and name of every kind of fit.
+#: Format of marker and line, colour and label of every kind of fit.
 STYLES = {
     "ReLU": ("s-", COLOURS["ReLU"], "ReLU (Adam)"),
     "GaLU": ("o-", COLOURS["GaLU"], "GaLU (Adam)"),
@@ -23,12 +23,12 @@ STYLES = {
 def least_width(
     fit: Fit, level: float, start: int, most: int, *, at_once: int, step: int = 1, failing: int = 0
 ) -> tuple[int | None, Rows]:
-    """The least width whose mean loss is below a level, up to `step` too large, and all rows of the search.
+    """Return the least width whose mean loss over repeats is below `level`, and all rows of the search.
 
-    Widths are asked for `at_once` together: first from `start` on, then ever further out until one meets the level
-    and a smaller one does not, then between those two. What fails above a width that meets the level is left alone.
-    The width is None if none up to `most` meets the level. `fit` gives a row (units, loss) for every width and repeat;
-    `failing` is a width that is known not to meet the level.
+    The width may be up to `step` − 1 larger than the least, and is None if no width up to `most` meets the level. `fit`
+    returns a row (units, loss) for each of `at_once` widths and every repeat. The search begins at `start`, extends
+    until one width meets the level and a smaller one does not, and then divides the interval between the two widths.
+    Widths that fail above one that meets the level are ignored. `failing` is a width known not to meet the level.
 
     >>> fit = lambda widths: [{"units": k, "loss": 1 / k} for k in widths]
     >>> least_width(fit, 1 / 22, start=4, most=100, at_once=3)[0]
@@ -60,7 +60,7 @@ def least_width(
 
 
 def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
-    """The answers: a row for every value of a column, a column for every kind of fit; NaN if no width suffices."""
+    """Return the least width with a mean loss below `level`, NaN if there is none: rows `along`, columns kinds."""
     means = fits.groupby([along, "kind", "units"]).loss.mean().reset_index()
     least = means[means.loss < level].pivot_table("units", index=along, columns="kind", aggfunc="min")
     kinds = [kind for kind in STYLES if kind in set(fits.kind)]
@@ -70,7 +70,10 @@ def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
 def draw_least_units(
     title: str, found: pd.DataFrame, level: float, theory: tuple[Array, Array, str], axis: dict[str, Any]
 ) -> Figure:
-    """Figure of the table of `least_units`, and of a line of theory: its places, its values and its name."""
+    """Return a figure of the table of `least_units`, with a line `theory` = (places, values, label).
+
+    `axis` are further arguments of `Axes.set`.
+    """
     (places, values, label), axes = theory, panels(title, size=(5.4, 3.6))
     ax = axes[0, 0]
     ax.plot(places, values, ":", color=COLOURS["theory"], linewidth=0.8, label=label)

@@ -1,9 +1,9 @@
 """How many units memorise m random samples? (second version, figure 1)
 
-The answer is the least width k whose mean training error is below 0.01 at the end. GaLU's answer has a certified lower
-end: least squares on the very gates of these networks say which widths could reach 0.01 at all; narrower ones are not
-trained. The text's binary search is one among several widths that are trained together, and a training ends early if
-all networks of a stack are below 0.01.
+The answer is the least width k whose mean training loss is below 0.01 at the end. For GaLU it has a lower bound: least
+squares with the gates of the same networks shows which widths can reach 0.01 at all, and narrower networks are not
+trained. In place of the paper's binary search, several widths are trained together, and training ends early if all
+networks that are trained together are below 0.01.
 """
 
 from collections.abc import Sequence
@@ -29,19 +29,23 @@ AT_ONCE = 4
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return both networks at six m from 128 to 1024, d = 32, five repeats; quick: m = 32, 64, 96, d = 8, three."""
     m, d, repeats = ((32, 64, 96), 8, 3) if quick else ((128, 256, 384, 512, 768, 1024), 32, 5)
     adam = {"steps": 10_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     return [cell | adam for cell in product(network=NETWORKS, m=m, d=(d,), repeats=(repeats,), seed=(1,))]
 
 
 def _solved(settings: Settings, widths: Sequence[int]) -> Rows:
-    """A row (units, repeat, loss) of least squares for each of some widths and every repeat."""
+    """Return a row (units, repeat, loss) of least squares for each of `widths` and every repeat."""
     pairs = runs(settings, widths)
     return [{"units": k, "repeat": seed, "loss": closed_form(settings, k, seed).loss} for k, seed in pairs]
 
 
 def rows(settings: Settings) -> Rows:
-    """A row (units, repeat, loss, closed_form) for every width that was looked at; no loss where it was not trained."""
+    """Return a row (units, repeat, loss, closed_form) for every width of the search and every repeat.
+
+    `loss` is that of training, None if the width was only solved in closed form; `closed_form` is None for ReLU.
+    """
     even = -(-settings["m"] // settings["d"])
     most = 4 * even + AT_ONCE
     by_training = partial(trained, settings, settings["network"], target=LEVEL)
@@ -65,7 +69,7 @@ def cost(settings: Settings) -> float:
 
 
 def _answers(table: pd.DataFrame) -> pd.DataFrame:
-    """The least widths: a row for every m, a column for ReLU, GaLU and the closed form; NaN if no width suffices."""
+    """Return the least widths, NaN if no width suffices: rows are m, columns ReLU, GaLU and closed form."""
     return least_units(by_kind(table, "closed_form", "closed form"), "m", LEVEL)
 
 

@@ -1,7 +1,7 @@
 """Does the generalisation gap grow with the norm of the weights? (first version, figure 4)
 
-Noisy clusters as in figure 3, and more noise levels. A GaLU layer of k Gaussian gates is fitted by least squares,
-w = Φ⁺y; and a network is trained in both layers, w_j = α_j a_j.
+The data are noisy clusters as in figure 3, with more noise levels. A GaLU layer of k Gaussian gates is fitted by least
+squares, w = Φ⁺y; and a GaLU network is trained in both layers, w_j = α_j a_j.
 """
 
 import numpy as np
@@ -24,13 +24,17 @@ CLAIM = (
 FRESH = 9
 #: Correlations that show a linear relation.
 LINEAR = 0.9
-#: Names of the fits of both layers, one for each rate of SGD.
+#: Names of the fits of both layers, with their optimisers.
 TRAINED = {"both layers": "Adam", "both layers, SGD at 0.01": "SGD at 0.01", "both layers, SGD at 0.1": "SGD at 0.1"}
 #: Columns, with their names in figures and in verdicts.
 NORMS = {"l2": ("$\\|w\\|_2^2$", "‖w‖₂²"), "l1": ("$\\|w\\|_1^2$", "‖w‖₁²")}
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return least squares at 11 noise levels with 16 seeds, and both layers by Adam and two rates of SGD.
+
+    Each training covers all levels with four repeats. Quick: levels 0, 0.5 and 1, three seeds, two repeats.
+    """
     sizes: Settings = {"clusters": 30, "units": 30, "d": 30, "m": 1000, "sigma_x": 0.1}
     levels = (0.0, 0.5, 1.0) if quick else tuple(step / 10 for step in range(11))
     few, many, steps, lr = (2, 3, 5000, 2e-3) if quick else (4, 16, 20_000, 1e-3)
@@ -43,14 +47,15 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Rows of train_loss and test_loss (mean squares), l2 = ‖w‖₂², l1 = ‖w‖₁² and, in closed form, rank Φ.
+    """Return rows of train_loss and test_loss (mean squares), l2 = ‖w‖₂² and l1 = ‖w‖₁².
 
-    Networks with both layers trained have their sigma_y and seed, and ‖A‖² + ‖α‖² as all_l2.
+    Least squares gives one row, with `rank`, that of Φ. Training of both layers gives a row for each noise level and
+    repeat, with sigma_y, seed and all_l2 = ‖A‖² + ‖α‖².
     """
     m, seed, k, d = (settings[name] for name in ("m", "seed", "units", "d"))
     if settings["fit"] not in TRAINED:
         X, y = _sample(settings, settings["sigma_y"], seed)
-        # A stream of its own: the clusters' is begun from the bare seed.
+        # A separate stream, because the clusters are drawn with the plain seed.
         features = ReLUGates(np.random.default_rng([seed, 1]).normal(size=(k, d)))(X)
         fit = least_squares(features.select(slice(m)), y[:m])
         test = float(np.mean((features @ fit.weights - y)[m:] ** 2))
@@ -65,7 +70,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def _sample(settings: Settings, noise: float, seed: int) -> tuple[Array, Array]:
-    """Training samples, and behind them test samples: X (m + fresh, d), y (m + fresh,)."""
+    """Return m training samples, followed by 9m test samples: X (10m, d) and y (10m,)."""
     c = settings
     return noisy_clusters((FRESH + 1) * c["m"], c["clusters"], c["d"], c["sigma_x"], sigma_y=noise, seed=seed)[:2]
 
@@ -81,13 +86,19 @@ def cost(settings: Settings) -> float:
 
 
 def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Every fit with its gap, test loss − train loss, and the means of the noise levels."""
+    """Return two tables: 'means' of gap and norms for each noise level, and 'fits', all rows with their gap.
+
+    The gap is test loss − train loss.
+    """
     fits = table.assign(gap=table.test_loss - table.train_loss)
     return {"means": fits.groupby("sigma_y")[["gap", *NORMS]].mean(), "fits": fits}
 
 
 def correlations(table: pd.DataFrame) -> dict[str, float]:
-    """Correlations of gap and norm, over means of the noise levels and over single fits; NaN if there are too few."""
+    """Return the correlations of gap and norms over the tables of `gaps`, by names such as 'l2 means'.
+
+    A correlation is NaN if there are fewer than three rows.
+    """
     return {
         f"{norm} {of}": round(float(part.gap.corr(part[norm])), 6) if len(part) > 2 else float("nan")
         for norm in NORMS

@@ -1,8 +1,9 @@
 """How many units do networks with vector outputs need? (first version, figure 5)
 
-The least width whose loss, the mean square over samples and outputs and over the repeats, is below 0.3: by Adam; and by
-alternate convex search, whose loss never rises and which needs no learning rate, for d' ≤ 8, because its half steps
-solve systems of kd unknowns. Widths are found to within one part in 25.
+The answer is the least width whose mean loss over repeats, a mean square over samples and outputs, is below 0.3.
+Networks are trained by Adam. GaLU is also fitted by alternate convex search for d' ≤ 8, because its half steps solve
+systems of kd unknowns. The loss of the search never rises, and the search has no learning rate. Widths are found to
+within one part in 25.
 """
 
 from collections.abc import Sequence
@@ -27,13 +28,17 @@ CLAIM = (
 LEVEL = 0.3
 #: Widths that are trained together.
 AT_ONCE = 3
-#: Largest number of units of networks that train together; larger ones fill a core.
+#: Largest number of units of networks that train together; larger networks use a whole core.
 SMALL = 100
 #: Largest ratio to ReLU's units that counts as "about as many".
 ABOUT = 1.25
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return ReLU and GaLU with 1 to 128 outputs, and alternation with 1 and 8; m = 1024, d = 32, two repeats.
+
+    Quick: 1, 4 and 8 outputs, alternation with 1 and 4, m = 128, d = 8.
+    """
     m, d, outputs, few = (128, 8, (1, 4, 8), (1, 4)) if quick else (1024, 32, (1, 8, 16, 32, 64, 96, 128), (1, 8))
     adam = {"steps": 5_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     common = {"m": (m,), "d": (d,), "repeats": (2,), "seed": (1,)}
@@ -42,7 +47,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row (units, repeat, loss) for every width that was looked at and every repeat."""
+    """Return a row (units, repeat, loss) for every width of the search and every repeat."""
     guess = as_many_parameters(settings)
     step = max(1, guess // 25)
     if settings["method"] == "alternation":
@@ -54,7 +59,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def as_many_parameters(settings: Settings) -> int:
-    """The width k at which k(d + d') parameters are a share 1 − LEVEL of the m·d' targets.
+    """Return the width k at which k(d + d') parameters are a share 1 − LEVEL of the m·d' targets.
 
     >>> as_many_parameters({"m": 1024, "d": 32, "outputs": 1})
     22
@@ -64,7 +69,10 @@ def as_many_parameters(settings: Settings) -> int:
 
 
 def alternated(settings: Settings, units: Sequence[int]) -> Rows:
-    """Alternate convex search for each of some widths and every repeat, with the gates of the network."""
+    """Return a row (units, repeat, loss) of alternate convex search for each width and repeat.
+
+    The gates are those of the GaLU network of the same width and seed.
+    """
     found = []
     for k, seed in runs(settings, units):
         X, Y = samples(settings, seed)
@@ -84,7 +92,7 @@ def cost(settings: Settings) -> float:
 
 
 def _answers(table: pd.DataFrame) -> pd.DataFrame:
-    """The least widths: a row for every number of outputs, a column for every method; NaN if no width suffices."""
+    """Return the least widths, NaN if no width suffices: rows are numbers of outputs, columns methods."""
     return least_units(table.rename(columns={"method": "kind"}), "outputs", LEVEL)
 
 

@@ -1,7 +1,7 @@
 """A linear rule, which descent learns, and a parity, which it does not (second version, figure 4)
 
 Separable: x ~ N(0, I), y = sign⟨w*, x⟩ with |⟨w*, x⟩| ≥ 0.01. Parity: x uniform on {−1, +1}^d, y = x_1 x_2 … x_d. The
-text does not name its loss; it is the hinge here.
+paper does not name the loss; here it is the hinge loss.
 """
 
 import numpy as np
@@ -19,12 +19,16 @@ SOURCE = "second version, figure 4"
 CLAIM = "GaLU and ReLU networks both learn linearly separable data, ReLU visibly better, and neither learns a parity."
 #: The test error below which the linear rule is learnt.
 LEARNT = 0.1
-#: Standard deviations from ½ within which an error is a coin's; a coin leaves them once in 16 000 times.
+#: Largest distance from ½, in standard deviations, of an error by chance; chance exceeds it once in 16 000 times.
 DEVIATIONS = 4
 TASKS = {"separable": "linearly separable", "parity": "parity"}
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return both tasks and networks with 8, 32, 128 and 512 units, d = 100, m = 50 000, three repeats.
+
+    Quick: up to 128 units, d = 30, m = 4000.
+    """
     d, m, fresh, steps = (30, 4000, 2000, 4000) if quick else (100, 50_000, 10_000, 100_000)
     fixed = {"d": d, "m": m, "fresh": fresh, "margin": 0.01, "bits": d, "steps": steps}
     fixed |= {"batch_size": 128, "lr": 1e-3, "repeats": 3, "seed": 1}
@@ -33,13 +37,13 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def sample(settings: Settings, seed: int) -> tuple[Array, Array]:
-    """Training samples, and behind them test samples: X (m + fresh, d), y (m + fresh,)."""
+    """Return m training samples, followed by `fresh` test samples: X (m + fresh, d) and y (m + fresh,)."""
     make, option = (parity, "bits") if settings["task"] == "parity" else (separable, "margin")
     return make(settings["m"] + settings["fresh"], settings["d"], settings[option], seed=seed)
 
 
 def rows(settings: Settings) -> Rows:
-    """Rows (repeat, train_loss, train_error, test_error); the loss is the hinge."""
+    """Return a row (repeat, train_loss, train_error, test_error) for every repeat, with the hinge loss."""
     seeds = repeats(settings)
     found = fits(settings, seeds, [sample(settings, seed) for seed in seeds], "hinge", settings["network"])
     return [

@@ -1,7 +1,8 @@
 """What an antipodal pair does
 
-50 points of the sphere of R^10, and the same with the last replaced by the opposite of the first. Where σ' is even or
-odd, σ'(−z)(−x) = ∓σ'(z)x makes G singular; ReLU, SELU and swish tell a point from its opposite.
+G is the Gram matrix of 50 points of the sphere of R^10, and of the same points with the last one replaced by the
+opposite of the first. If σ' is even or odd, σ'(−z)(−x) = ∓σ'(z)x makes G singular. For ReLU, SELU and swish, the
+features σ'(⟨w, x⟩)x of a point and its opposite are linearly independent.
 """
 
 import numpy as np
@@ -19,12 +20,13 @@ PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return all activations with 50 points in R^10 and nine draws; quick: 30 points and three draws."""
     n, repeats = (30, 3) if quick else (50, 9)
     return [{"n": n, "d": 10, "activation": a, "draws": repeats, "seed": 2} for a in ALL]
 
 
 def rows(settings: Settings) -> Rows:
-    """λ_min(G)/E[σ'²] and a bound of its error, without and with a pair: pair, least, error."""
+    """Return two rows for each draw, `pair` False and True: draw, pair, and least and error of `scaled`."""
     name = settings["activation"]
     alone = each_draw(settings, lambda X: {"pair": False} | least(X, name))
     paired = each_draw(settings, lambda X: {"pair": True} | least(np.vstack([X[:-1], -X[:1]]), name))
@@ -36,7 +38,10 @@ def cost(settings: Settings) -> float:
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:
-    """Table by activation: alone and paired (median λ_min, NaN if its error hides it), error (median, paired)."""
+    """Return a table by activation: alone and paired, medians of `least`, and error, its median with a pair.
+
+    A median is NaN if `least` is not above its error bound in some draw.
+    """
     found = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
     middle = found.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
     middle = middle.set_axis(["alone", "paired"], axis=1)
@@ -45,7 +50,7 @@ def _medians(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A line of points for each activation: without a pair, with one, or the bound below which G is singular."""
+    """Plot a line for each activation from the median without a pair to that with one, or to its error bound."""
     found = _medians(table)
     places, ax = np.arange(len(found))[::-1], panels(TITLE, size=(5.2, 3.6))[0, 0]
     ax.hlines(places, found.paired.fillna(found.error), found.alone, color="#BBBBBB", linewidth=1)

@@ -1,7 +1,7 @@
 """The smallest eigenvalue through centred layers
 
-Layers as in `depth`, with σ − E[σ] for σ. By Poincaré's inequality Var σ(z) ≤ E[σ'(z)²], so that a layer multiplies a
-small 1 − ρ by E[σ'²]/Var σ > 1 for every σ that is not affine: none maps all points to one.
+Layers are those of `depth`, with σ − E[σ] in place of σ. By Poincaré's inequality Var σ(z) ≤ E[σ'(z)²]. Hence, for
+every σ that is not affine, a layer multiplies a small 1 − ρ by E[σ'²]/Var σ > 1, and points do not converge to one.
 """
 
 import pandas as pd
@@ -23,13 +23,17 @@ cost = depth.cost
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return nine activations with 100 points in R^3 and 1 to 300 layers, nine draws up to 30 layers, then three.
+
+    Quick: three activations, 30 points, 1, 30 and 300 layers, three draws.
+    """
     n, names, depths = (30, depth.ACTIVATIONS[::3], LAYERS[::2]) if quick else (100, depth.ACTIVATIONS, LAYERS)
     cells = product(n=(n,), d=(3,), activation=names, layers=depths)
     return [cell | {"draws": 3 if quick or cell["layers"] > 30 else 9, "seed": 1} for cell in cells]
 
 
 def rows(settings: Settings) -> Rows:
-    """λ_min/E[σ'²] of the last layer's Gram matrix, and a bound of its error: least, error."""
+    """Return the rows of `depth.rows` for centred layers."""
     return depth.rows(settings, centred=True)
 
 

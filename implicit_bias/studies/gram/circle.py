@@ -1,8 +1,8 @@
 """The smallest eigenvalue of equally spaced points of the circle
 
-An odd number n of equally spaced points, so that none meets its opposite: λ_min(G)/E[σ'²] in multiprecision, with the
-angles exact. Where σ' jumps at 0, E[σ'σ'] has a corner at the angle 0, and the eigenvalues fall like a power of n;
-where σ is smooth they fall faster than any.
+The number n of equally spaced points is odd, so that no two points are opposite. λ_min(G)/E[σ'²] is computed in
+multiprecision, with exact angles. If σ' jumps at 0, E[σ'σ'] has a corner at the angle 0, and the eigenvalues fall like
+a power of n. If σ is smooth, the eigenvalues fall faster than any power.
 """
 
 import numpy as np
@@ -23,13 +23,17 @@ CLOSED = ("relu", "selu", "elu", "gelu", "erf")
 SERIES = ("swish", "tanh")
 #: λ_min n of ReLU for many points.
 LIMIT = 0.25
-#: Largest distance from it, in percent.
+#: Largest distance from `LIMIT`, in percent.
 NEAR = 2
-#: Ratio of the powers of n from which on a fall counts as faster.
+#: Least ratio of the powers of n at which a fall counts as faster.
 STEEPER = 3
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return five activations with a closed form at n = 5 to 161, and swish and tanh at n = 5 to 41; five digits.
+
+    Quick: n up to 41, swish alone at n = 5.
+    """
     closed, series = (
         ((5, 11, 21, 41), (5,)) if quick else ((5, 7, 11, 15, 21, 29, 41, 57, 81, 113, 161), (5, 11, 21, 41))
     )
@@ -38,7 +42,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """λ_min(G)/E[σ'²] and a bound of its error: least, error. Nothing is drawn at random."""
+    """Return one row with least and error of `scaled`; nothing is random."""
     name = settings["activation"]
     return [scaled(circle_eigenvalue(settings["n"], name, settings["digits"]), name)]
 
@@ -48,7 +52,7 @@ def cost(settings: Settings) -> float:
 
 
 def _powers(table: pd.DataFrame) -> pd.Series:
-    """−d log λ_min/d log n of each activation between its two largest n."""
+    """Return −d log λ_min/d log n of each activation between its two largest n, if there are two."""
     logs = table.sort_values("n").set_index("activation")[["n", "least"]].apply(np.log)
     last = logs.groupby(level=0).diff().groupby(level=0).last().dropna()
     return -last["least"] / last.n

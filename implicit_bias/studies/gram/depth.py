@@ -1,8 +1,8 @@
 """The smallest eigenvalue through depth
 
-100 points of the sphere of R^3 through L layers whose lengths are kept at 1: the Gram matrix of the last layer. A layer
-maps 1 − ρ of two near points to E[σ'²]/E[σ²] times as much: it pulls apart what lies close if that is more than 1,
-and maps all points to one if it is less, as for softplus and sigmoid.
+100 points of the sphere of R^3 pass through L layers, each normalised to unit length. G is the Gram matrix of the last
+layer. For two points with a correlation ρ near 1, a layer multiplies 1 − ρ by E[σ'²]/E[σ²]. Layers separate close
+points if this factor is above 1. All points converge to one if the factor is below 1, as for softplus and sigmoid.
 """
 
 import pandas as pd
@@ -17,17 +17,21 @@ SOURCE = "on depth"
 CLAIM = "On data of low dimension depth makes the smallest eigenvalues of smooth activations large."
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "sigmoid", "erf")
 LAYERS = (1, 2, 4, 8, 16, 30)
-#: Errors are bounds since 2.
+#: Since revision 2, errors are bounds.
 REVISION = 2
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return nine activations with 100 points in R^3, 1 to 30 layers, 15 draws.
+
+    Quick: 30 points, 1, 4 and 16 layers, three draws.
+    """
     n, repeats, depths = (30, 3, LAYERS[::2]) if quick else (100, 15, LAYERS)
     return product(n=(n,), d=(3,), activation=ACTIVATIONS, layers=depths, draws=(repeats,), seed=(1,))
 
 
 def rows(settings: Settings, centred: bool = False) -> Rows:
-    """λ_min/E[σ'²] of the last layer's Gram matrix, and a bound of its error: least, error."""
+    """Return a row for each draw: draw, and least and error of `scaled` for the Gram matrix of the last layer."""
     name, layers = settings["activation"], settings["layers"]
     deep = {"layers": layers, "centred": centred}
     return each_draw(settings, lambda X: scaled(smallest_eigenvalue(deep_gram(X, name, **deep)), name))
@@ -42,9 +46,11 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def growth(table: pd.DataFrame) -> pd.Series:
-    """Ratio, by activation, of the median at the most layers to that at the fewest; 0 if hidden, NaN of one depth.
+    """Return, for each activation, the ratio of the median at the most layers to that at the fewest.
 
-    Where the first is hidden its bound stands for it, which makes the growth look smaller than it is.
+    A median is hidden if it is not above its error bound (see `quartiles`). The ratio is 0 if the one at the most
+    layers is hidden. If the one at the fewest is hidden, its bound replaces it, so that the ratio is a lower bound. The
+    ratio is NaN if there is only one depth.
     """
     found = quartiles(table, "layers")
     middle, bound = found.middle.unstack("layers"), found.bound.unstack("layers")

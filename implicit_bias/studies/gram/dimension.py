@@ -1,7 +1,7 @@
 """The smallest eigenvalue of random points against their dimension
 
-Where doubles cannot tell λ_min from 0 the points are taken as exact numbers and G in multiprecision, in the cases that
-a minute or two is enough for; in the others an upper bound is what is known.
+If double precision cannot distinguish λ_min from 0, the points count as exact numbers and G is computed in
+multiprecision, provided that this takes at most a minute or two. Otherwise only an upper bound is known.
 """
 
 import numpy as np
@@ -21,13 +21,17 @@ ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "erf"
 DIMENSIONS = (2, 3, 5, 10, 20, 50, 100)
 #: Digits of multiprecision, by dimension and activation.
 DIGITS = {(2, "gelu"): 90, (2, "erf"): 90, (3, "swish"): 18, (3, "softplus"): 18}
-#: Ratio from which on an eigenvalue counts as far larger.
+#: Least ratio at which an eigenvalue counts as far larger.
 FAR = 100
-#: Share of ReLU's from which on an eigenvalue counts as as large.
+#: Least share of ReLU's eigenvalue at which another counts as equally large.
 NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return nine activations with 100 points in dimensions 2 to 100, 25 draws, or nine in multiprecision.
+
+    Quick: 30 points, dimensions 2, 10 and 100, three draws, double precision.
+    """
     n, repeats, dimensions = (30, 3, DIMENSIONS[::3]) if quick else (100, 25, DIMENSIONS)
     cells = []
     for cell in product(n=(n,), d=dimensions, activation=ACTIVATIONS):
@@ -37,7 +41,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """λ_min(G)/E[σ'²] of every draw, and a bound of its error, in that unit: least, error."""
+    """Return a row for each draw: draw, and least and error of `scaled`."""
     return each_draw(settings, lambda X: least(X, settings["activation"], settings["digits"]))
 
 

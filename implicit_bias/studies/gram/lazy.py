@@ -1,7 +1,7 @@
-"""Training speed against width, and the flow that it comes to
+"""Training speed against width, and the gradient flow at infinite width
 
-The task of `speed` that its networks of 2048 units do not keep up with, 50 points of the sphere of R^3 with random
-labels, at widths up to 16 384. At infinite width the residual is e^{−ηtG} y.
+The task is the one of `speed` in which networks of 2048 units are far from the flow: 50 points of the sphere of R^3
+with random labels. Widths are up to 16 384. At infinite width the residual after t steps is e^{−ηtG} y.
 """
 
 import pandas as pd
@@ -15,11 +15,15 @@ TITLE = "Training speed against width"
 SOURCE = "abstract, on slow training"
 CLAIM = "On data of low dimension smooth activations lead to slow training: the wider the networks, the more so."
 ACTIVATIONS = ("relu", "selu", "swish", "tanh")
-#: Ratio from which on training counts as faster.
+#: Least ratio of speeds at which training counts as faster.
 SLOWER = 2
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return ReLU, SELU, swish and tanh with 256, 2048 and 16 384 units, 5000 steps.
+
+    Quick: ReLU and swish, 128 and 512 units, 100 steps.
+    """
     widths, names, steps = ((128, 512), ACTIVATIONS[::2], 100) if quick else ((256, 2048, 16_384), ACTIVATIONS, 5000)
     task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps, "seed": 1}
     return [task | {"activation": name, "units": units} for units in widths for name in names]
@@ -30,12 +34,15 @@ cost = speed.cost
 
 
 def _speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of `speed.speeds`, by the width as well."""
+    """Return the table of `speed.speeds` with the number of units as first level of the index."""
     return pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
 
 
 def ratios(table: pd.DataFrame) -> pd.Series:
-    """Ratio, by width and last of the flow, of the median speed where σ' jumps to that where σ is smooth."""
+    """Return the ratio of the median speed of activations whose σ' jumps to that of smooth ones.
+
+    The index contains the widths as text, increasing, and 'flow' for infinite width.
+    """
     found = _speeds(table)
     names, units = (found.index.get_level_values(level) for level in ("activation", "units"))
     jumping, smooth = (found[names.isin(chosen)].groupby("units").median() for chosen in (JUMP, SMOOTH))

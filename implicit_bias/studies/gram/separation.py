@@ -1,7 +1,7 @@
 """The smallest eigenvalue against the number of points and their separation
 
-n points uniform on the sphere of R^3, and δ, the least distance of two: the more points, the closer the nearest, while
-all are different. The abstract counts ReLU, SELU and ELU as not smooth, because σ' or σ'' jumps.
+The n points are uniform on the sphere of R^3, and δ is the least distance between two points, which falls as n grows.
+The abstract calls ReLU, SELU and ELU not smooth, because σ' or σ'' jumps.
 """
 
 import pandas as pd
@@ -16,19 +16,20 @@ SOURCE = "abstract, on non-smooth activations"
 CLAIM = "ReLU, SELU and ELU, whose first or second derivative jumps, have large eigenvalues under minimal assumptions."
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "tanh")
 NOT_SMOOTH = ("relu", "selu", "elu")
-#: The power of δ up to which a fall counts as that of a first derivative that jumps.
+#: Largest power of δ of a fall that counts as slow, as for a first derivative that jumps.
 SLOW = 1.5
 #: Share of ReLU's λ_min that counts as large.
 NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return five activations with 50, 100, 200 and 400 points, 15 draws; quick: 25 and 50 points, three draws."""
     sizes, repeats = ((25, 50), 3) if quick else ((50, 100, 200, 400), 15)
     return [{"n": n, "d": 3, "activation": name, "draws": repeats, "seed": 1} for name in ACTIVATIONS for n in sizes]
 
 
 def rows(settings: Settings) -> Rows:
-    """λ_min/E[σ'²], a bound of its error, and the least distance: least, error, apart."""
+    """Return a row for each draw: draw, apart (the least distance δ), and least and error of `scaled`."""
     return each_draw(settings, lambda X: {"apart": float(pdist(X).min())} | least(X, settings["activation"]))
 
 
@@ -37,7 +38,7 @@ def cost(settings: Settings) -> float:
 
 
 def _powers(table: pd.DataFrame, over: str) -> pd.Series:
-    """Exponent of n or of δ in λ_min, by activation, from a line through the logarithms above their error."""
+    """Return the exponent of the column `over` in λ_min for each activation, fitted to the rows above their error."""
     fits = {}
     for name, own in table[table.least > table.error].groupby("activation"):
         fits[name] = power(own.set_index(over)["least"]) if len(set(own.n)) > 1 else float("nan")

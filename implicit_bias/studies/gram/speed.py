@@ -1,13 +1,14 @@
-"""Does the smallest eigenvalue say how fast networks train?
+"""Does the smallest eigenvalue predict how fast networks train?
 
-Networks f(x) = (1/√k) Σ_r a_r σ(⟨w_r, x⟩) with fixed a_r = ±1; the w_r start Gaussian, each once with either sign, so
-that f starts at 0, and are trained by full-batch gradient descent on ½‖f(X) − y‖². While they are near their start, t
-steps at the rate η leave the residual e^{−ηtG} y: the flow of kernel regression, in closed form, whose slowest part
-decays at the rate ηλ_min.
+Networks f(x) = (1/√k) Σ_r a_r σ(⟨w_r, x⟩) have fixed a_r = ±1. The w_r start Gaussian, each once with either sign of
+a_r, so that f starts at 0. They are trained by full-batch gradient descent on ½‖f(X) − y‖². As long as the w_r are near
+their start, the residual after t steps with the learning rate η is e^{−ηtG} y. This is the gradient flow of kernel
+regression, which has a closed form; its slowest component decays at the rate ηλ_min.
 
-A rate is fair if it does not depend on how σ is scaled. "own": η = 1/λ_max(G), the best rate that is safe, for each
-activation its own, so that λ_min/λ_max decides. "common": η = 1/(E[σ'²] λ_max(XXᵀ)), the same for all activations once
-σ is scaled to E[σ'²] = 1, safe because λ_max(G) ≤ E[σ'²] λ_max(XXᵀ) (Schur), so that λ_min/E[σ'²] decides.
+There are two choices of the learning rate that do not depend on the scale of σ. "own": η = 1/λ_max(G), the best safe
+rate of each activation, so that λ_min/λ_max determines the speed. "common": η = 1/(E[σ'²] λ_max(XXᵀ)), equal for all
+activations if σ is scaled to E[σ'²] = 1, so that λ_min/E[σ'²] determines the speed. It is safe because
+λ_max(G) ≤ E[σ'²] λ_max(XXᵀ) (Schur).
 """
 
 import numpy as np
@@ -36,17 +37,22 @@ TASKS = [
     for d in (3, 50)
     for data, labels in (("sphere", "random"), ("digits", "random"), ("digits", "real"))
 ]
-#: Dimensions that count as few.
+#: Largest dimension that counts as low.
 FEW = 10
 #: Rank correlations above which an order counts as that of the eigenvalues.
 RANKED = 0.7
-#: Ratio from which on training counts as faster.
+#: Least ratio of speeds at which training counts as faster.
 SLOWER = 2
-#: The share of the first loss at which a network counts as trained; speeds are taken up to there.
+#: Share of the first loss at which a network counts as trained; speeds are means up to this point.
 TRAINED = 1e-6
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return seven activations on all tasks with the "own" rate, and on spheres with the "common" rate, too.
+
+    There are 50 points and 2048 units, with 5000 steps in low dimension and 1000 in high. Quick: four activations, 20
+    points, 256 units, 1000 steps.
+    """
     size, names = ({"n": 20, "units": 256}, ACTIVATIONS[::2]) if quick else ({"n": 50, "units": 2048}, ACTIVATIONS)
     tasks = [(rate, *task) for rate in ("own", "common") for task in TASKS if rate == "own" or task[0] == "sphere"]
     return [
@@ -58,7 +64,10 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def samples(settings: Settings) -> tuple[Array, Array]:
-    """Points X (n, d) of length 1 and labels y (n,), −1 and +1."""
+    """Return points X (n, d) of length 1 and labels y (n,), −1 and +1, of the task in the settings.
+
+    The points are random, or the first d principal components of digits. Labels are random, or those of the digits.
+    """
     n, d, seed = (settings[name] for name in ("n", "d", "seed"))
     y = np.random.default_rng([seed, 1]).choice([-1.0, 1.0], size=n)
     if settings["data"] == "sphere":
@@ -72,7 +81,7 @@ def samples(settings: Settings) -> tuple[Array, Array]:
 
 
 def start(settings: Settings) -> tuple[Array, Array]:
-    """Weights W (k, d) and readout a (k,) of size 1/√k, such that the network is 0."""
+    """Return initial weights W (k, d) and readout a (k,), with entries ±1/√k, such that the network is 0."""
     rng = np.random.default_rng([settings["seed"], 2])
     half = settings["units"] // 2
     W = rng.normal(size=(half, settings["d"]))
@@ -80,21 +89,22 @@ def start(settings: Settings) -> tuple[Array, Array]:
 
 
 def residual_and_gradient(X: Array, y: Array, W: Array, a: Array, sigma: Activation) -> tuple[Array, Array]:
-    """f(X) − y (n,), and the gradient of ½‖f(X) − y‖² in W (k, d)."""
+    """Return the residual f(X) − y, shape (n,), and the gradient of ½‖f(X) − y‖² in W, shape (k, d)."""
     Z = X @ W.T
     r = sigma.function(Z) @ a - y
     return r, ((sigma.derivative(Z) * r[:, None]).T @ X) * a[:, None]
 
 
 def _recorded(steps: int) -> list[int]:
-    """The steps at which losses are kept: 0, and about ten in each factor of e, the last included."""
+    """Return the steps at which losses are recorded: 0, and about six for each factor of e, including the last."""
     return sorted({0, *np.geomspace(1, steps, 1 + int(6 * np.log(steps))).round().astype(int).tolist()})
 
 
 def rows(settings: Settings) -> Rows:
-    """The loss over the first one after some steps, measured and by the flow: step, loss, flow.
+    """Return a row for each recorded step: step, loss and flow, and least, most and eta, the same in all rows.
 
-    With every row: least and most, λ_min and λ_max of G over E[σ'²]; eta, the rate times E[σ'²].
+    `loss` is that of the network and `flow` that of the gradient flow, both divided by the first loss. `least` and
+    `most` are λ_min and λ_max of G divided by E[σ'²], and `eta` is the learning rate times E[σ'²].
     """
     X, y = samples(settings)
     sigma, unit = activation(settings["activation"]), mean_square(settings["activation"])
@@ -113,7 +123,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def trained(settings: Settings, X: Array, y: Array, sigma: Activation, eta: float) -> list[float | None]:
-    """The losses at the recorded steps over the first one; None from the first that overflows."""
+    """Return the losses at the recorded steps, divided by the first loss; None from the first overflow on."""
     (W, a), kept, losses = start(settings), set(_recorded(settings["steps"])), []
     with np.errstate(over="ignore", invalid="ignore"):
         for step in range(settings["steps"] + 1):
@@ -131,10 +141,9 @@ def cost(settings: Settings) -> float:
 
 
 def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Speeds by task, rate and activation.
+    """Return the speeds measured, flow and worst of each data set, d, labels, rate and activation.
 
-    measured and flow are the mean rates per step at which the residual decays until the loss is TRAINED or the steps
-    end; worst is ηλ_min.
+    `measured` and `flow` are the mean rates of `decay` for the network and for the gradient flow; `worst` is ηλ_min.
     """
     runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
     decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
@@ -143,7 +152,10 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def decay(step: pd.Series, loss: pd.Series) -> float:
-    """−½ log(loss)/step where the loss is first TRAINED, else at the end; NaN of losses that overflow."""
+    """Return −½ log(loss)/step, the mean rate of decay of the residual, at the first loss of at most `TRAINED`.
+
+    If there is none, the last step counts; the rate is NaN if its loss is missing.
+    """
     done = np.flatnonzero(loss <= TRAINED)
     at = int(done[0]) if len(done) else len(loss) - 1
     return float(-np.log(loss.iloc[at]) / (2 * step.iloc[at]))
@@ -164,7 +176,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def curves(ax: Axes, part: pd.DataFrame) -> None:
-    """Measured losses, and the flow's as thin lines."""
+    """Plot the losses of networks against steps, and those of the gradient flow as thin lines."""
     for name in ordered(part.activation):
         run = part[part.activation == name].sort_values("step")
         ax.plot(run.step, run.loss, linewidth=1.4, **style(name))
@@ -174,7 +186,7 @@ def curves(ax: Axes, part: pd.DataFrame) -> None:
 
 
 def _scatter(ax: Axes, found: pd.DataFrame) -> None:
-    """Speeds against ηλ_min, of networks and of the flow."""
+    """Plot the speeds of networks and of the gradient flow against ηλ_min."""
     found = found[found.worst > 0]
     for name in ordered(found.index.get_level_values("activation")):
         own, colour = found.xs(name, level="activation"), style(name)["color"]
@@ -204,7 +216,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _jump(found: pd.DataFrame) -> tuple[str, float]:
-    """Ratio of the speed of networks where σ' jumps to that where σ is smooth, in words and as a number."""
+    """Return text, and the ratio of the median speed of networks whose σ' jumps to that of smooth ones."""
     own = found.query("rate == 'own' and worst > 0")
     names = own.index.get_level_values("activation")
     times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()

@@ -13,7 +13,7 @@ from implicit_bias.studies.runner import COLOURS, Rows, Settings, log_ticks, nam
 
 #: Activations whose derivative jumps at 0.
 JUMP = ("relu", "leaky relu", "selu")
-#: Those whose second derivative jumps there.
+#: Activations whose second derivative jumps at 0.
 BEND = ("elu",)
 SMOOTH = ("gelu", "swish", "softplus", "tanh", "sigmoid", "erf", "square", "cube")
 ALL = (*JUMP, *BEND, *SMOOTH)
@@ -23,48 +23,52 @@ HUES = {"relu": "orange", "selu": "red", "elu": "purple", "gelu": "sky", "swish"
 HUES |= {"leaky relu": "yellow", "softplus": "green", "sigmoid": "purple", "square": "black", "cube": "black"}
 #: Activations that share a colour differ in the dots.
 DOTTED = ("erf", "softplus", "sigmoid", "cube")
-#: The axis of smallest eigenvalues.
+#: Axis label of smallest eigenvalues.
 LEAST = "$\\lambda_{\\min}(G)/E[\\sigma'^2]$"
 
 
 def unit_points(n: int, d: int, *seed: int) -> Array:
-    """n points uniform on the sphere of R^d, shape (n, d); NumPy's PCG64."""
+    """Return n points uniform on the sphere of R^d, shape (n, d), drawn by NumPy's PCG64."""
     X = np.random.default_rng(seed).normal(size=(n, d))
     return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
 
 
 def each_draw(settings: Settings, measured: Callable[[Array], dict[str, float]]) -> Rows:
-    """A row for each draw of points (n, d): its number, and the measures of the points."""
+    """Return a row for each random draw of points (n, d): `draw`, its number, and the columns from `measured`."""
     n, d, seed = (settings[name] for name in ("n", "d", "seed"))
     return [{"draw": turn} | measured(unit_points(n, d, seed, turn)) for turn in range(settings["draws"])]
 
 
 def scaled(found: Any, activation: str) -> dict[str, float]:
-    """A smallest eigenvalue over E[σ'²], with a bound of its error: least, error."""
+    """Return the columns least and error: a smallest eigenvalue and its error bound, both divided by E[σ'²]."""
     unit = mean_square(activation)
     return {"least": float(found.value) / unit, "error": float(found.error) / unit}
 
 
 def least(X: Array, activation: str, digits: int | None = None) -> dict[str, float]:
-    """λ_min of the points' Gram matrix, `scaled`."""
+    """Return `scaled` for the smallest eigenvalue of the Gram matrix of points X (n, d).
+
+    With `digits`, computation is in multiprecision, to this number of digits.
+    """
     return scaled(smallest_eigenvalue(gram_matrix(X, activation, normalise=True, digits=digits)), activation)
 
 
 def style(activation: str) -> dict[str, Any]:
-    """Colour, line and label of an activation: solid lines where a derivative jumps at 0, dashed ones elsewhere."""
+    """Return colour, line style and label: solid if σ' or σ'' jumps at 0, dashed or dotted if σ is smooth."""
     line = ":" if activation in DOTTED else "--" if activation in SMOOTH else "-"
     return {"color": COLOURS[HUES[activation]], "linestyle": line, "label": NAMES.get(activation, activation)}
 
 
 def ordered(activations: Iterable[str]) -> list[str]:
-    """The activations in the order of all figures."""
+    """Return the different activations in the order of all figures."""
     return sorted(set(activations), key=ALL.index)
 
 
 def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
-    """Table by activation and `over`: middle, low, high of `least` (quartiles); bound alone if the error hides them.
+    """Return a table by activation and `over`: middle, low and high, the quartiles of `least`; bound; and upper.
 
-    `upper` is the middle, or else the bound.
+    If the median error hides the median, that is, is at least as large, the quartiles are NaN and `bound` is the median
+    of least + error. Otherwise `bound` is NaN. `upper` is `middle`, or `bound` if `middle` is NaN.
     """
     parts = table.assign(top=table.least + table.error).groupby(["activation", over])
     found = parts.least.quantile(np.array([0.5, 0.25, 0.75])).unstack().set_axis(["middle", "low", "high"], axis=1)
@@ -75,31 +79,31 @@ def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
 
 
 def number(value: float) -> str:
-    """Two significant digits, with an exponent for what is small: '0.47', '4.6e-46'."""
+    """Return a number as text with two significant digits, and an exponent below 0.001: '0.47', '4.6e-46'."""
     return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:#.2g}"
 
 
 def power(values: pd.Series) -> float:
-    """Exponent of the index in a positive series, by least squares on logarithms; NaN of one place."""
+    """Return the exponent of the index in positive values, by least squares on logarithms; NaN for one value."""
     if values.count() < 2:
         return float("nan")
     return float(np.polyfit(np.log(values.index), np.log(values), 1)[0])
 
 
 def as_text(found: pd.Series) -> str:
-    """A median of `quartiles`, or its upper bound: '0.50', '< 1.0e-12'."""
+    """Return the median in a row of `quartiles`, or its upper bound, as text: '0.50', '< 1.0e-12'."""
     return f"< {number(found.bound)}" if np.isnan(found.middle) else number(found.middle)
 
 
 def listed(values: pd.Series, form: str = "") -> str:
-    """Every activation with its value, in the order of all figures: 'relu 1.0, tanh −2.0'."""
+    """Return activations and values as text, in the order of all figures: 'relu 1.0, tanh −2.0'."""
     return named(values[ordered(values.index)], form)
 
 
 def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str = LEAST) -> Figure:
-    """Medians and quartiles of every activation against `over`, on logarithmic axes, with a legend beside them.
+    """Return a figure of medians and quartiles of every activation against `over`, on logarithmic axes.
 
-    Triangles stand where only a bound is known.
+    Triangles are upper bounds, if only these are known.
     """
     found = quartiles(table, over)
     ax = panels(title, size=(5.6, 4.0))[0, 0]

@@ -1,7 +1,7 @@
 """The Gram matrix of a layer of finite width
 
-50 points of the sphere of R^10: the Gram matrix sampled with k units against its mean. The mean of k terms is off by
-1/√k of their spread, and so is λ_min.
+For 50 points of the sphere of R^10, the Gram matrix of k random units is compared with its expectation. The error of a
+mean of k terms is 1/√k of their standard deviation, and the same rate holds for λ_min.
 """
 
 import numpy as np
@@ -18,18 +18,25 @@ CLAIM = "The Gram matrix of k units comes as near to its mean as 1/√k, and its
 ACTIVATIONS = ("relu", "selu", "elu", "swish", "tanh")
 #: The power of k that is claimed.
 HALF = -0.5
-#: Largest distance from it.
+#: Largest distance from `HALF`.
 NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return five activations at seven widths from 100 to 100 000, 15 draws.
+
+    Quick: ReLU and tanh at 100, 1000 and 10 000, three draws.
+    """
     widths, draws = ((100, 1000, 10_000), 3) if quick else ((100, 316, 1000, 3162, 10_000, 31_623, 100_000), 15)
     names = ACTIVATIONS[::4] if quick else ACTIVATIONS
     return product(n=(50,), d=(10,), activation=names, width=widths, draws=(draws,), seed=(1,))
 
 
 def rows(settings: Settings) -> Rows:
-    """λ_min/E[σ'²] of every sampled matrix (sampled) and of the mean (least), and ‖Ĝ − G‖/‖G‖ (off)."""
+    """Return a row for each draw of units: draw, sampled, least and off.
+
+    `sampled` and `least` are λ_min/E[σ'²] of the sampled matrix Ĝ and of its expectation G; `off` is ‖Ĝ − G‖/‖G‖.
+    """
     name, width, unit = settings["activation"], settings["width"], mean_square(settings["activation"])
     X = unit_points(settings["n"], settings["d"], settings["seed"])
     G = gram_matrix(X, name).values
@@ -47,9 +54,10 @@ def cost(settings: Settings) -> float:
 
 
 def _exponents(table: pd.DataFrame) -> pd.DataFrame:
-    """Exponents of k in the mean ‖Ĝ − G‖/‖G‖ (off) and in the standard deviation of λ_min over draws (spread).
+    """Return exponents of k for each activation: off, of the mean ‖Ĝ − G‖/‖G‖, and spread, of the deviation of λ_min.
 
-    By least squares on logarithms, of each activation; NaN of fewer than two widths, or draws.
+    Exponents are fitted by least squares on logarithms. The deviation is the standard deviation over draws. An exponent
+    is NaN with fewer than two widths, and `spread` with fewer than two draws.
     """
     parts = table.groupby(["activation", "width"])
     sizes = pd.DataFrame({"off": parts.off.mean(), "spread": parts.sampled.std()})

@@ -1,1 +1,1 @@
-"""Limits of gradient descent, compared with the margin problem's solution."""
+"""Limits of gradient descent, compared with the solutions of margin problems."""

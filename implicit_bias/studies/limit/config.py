@@ -1,4 +1,4 @@
-"""Networks, options and defaults of the limit study; nothing here loads what computes them."""
+"""Networks, options and defaults of the limit study, in a module without slow imports."""
 
 from dataclasses import dataclass
 
@@ -18,18 +18,18 @@ NETWORKS = {
     "deep-frozen-relu": "the same, its gates frozen after training",
 }
 STARTS = ("trained", "initial")
-#: SGD is the published training before the limit; the others begin where it ends.
+#: "sgd" is the published training before the limit; the other descents begin at its end.
 DESCENTS = ("sgd", "loss-scaled", "plain")
-#: Settings that name a cell.
+#: Settings that distinguish the cells.
 PLACE = ("network", "train_size", "units", "seed", "momentum")
 
 
 @dataclass(frozen=True)
 class LimitConfig:
-    """Configuration of `implicit-bias reproduce limit`: a cell for all networks, sizes, seeds and momenta.
+    """Configuration of `implicit-bias reproduce limit`: a cell for each network, n, H, seed and momentum.
 
-    `start` is 'trained' (the published training) or 'initial'; `draws` counts the weights that a deep network begins
-    with, behind the same gates. Raises InputError for values out of range.
+    `start` is 'trained' (descents begin after the published training) or 'initial' (at the initial weights). `draws` is
+    the number of initial weights of a deep network with the same gates. Raises InputError if a value is out of range.
 
     >>> LimitConfig(network=("gln",)).train_size
     (100,)
@@ -51,7 +51,7 @@ class LimitConfig:
     max_seconds: float = 200.0
 
     def __post_init__(self) -> None:
-        # What takes seconds to load, and help does without.
+        # These imports take seconds, and help does not need them.
         from implicit_bias.training.iterations import LossScaled, PlainDescent
         from implicit_bias.training.optimisers import SGD
 
@@ -82,7 +82,7 @@ class LimitConfig:
         PlainDescent(self.lr)
 
     def cells(self) -> list[Settings]:
-        """The settings of every cell."""
+        """Return the settings of every cell, all combinations of the settings in `PLACE`."""
         shared = vars(self) | {"descents": list(self.descents), "seed": self.seeds}
         lists = {name: shared.pop(name) for name in PLACE}
         shared.pop("seeds")

@@ -1,4 +1,4 @@
-"""The figures of descents to the limit: tidy tables in, axes out, no computation of results."""
+"""Figures of descents to the limit, made from tidy tables without computation of results."""
 
 from textwrap import wrap
 from typing import Any, Literal
@@ -14,13 +14,13 @@ from implicit_bias.studies.limit.findings import CELL, Contrast, contrasts, ends
 from implicit_bias.studies.runner.drawing import COLOURS, beside, panels, style, styled
 from implicit_bias.studies.runner.verdicts import where
 
-#: The model that each descent comes to, and its line.
+#: Model whose colour each descent has, and its line style.
 STYLES: dict[str, tuple[str, Literal["-", "--"]]] = {
     "sgd": ("GD", "-"),
     "plain": ("GD", "--"),
     "loss-scaled": ("limit", "-"),
 }
-#: The panels of a network, along its path, and their titles.
+#: Quantities plotted along the path of a network, with the titles of their panels.
 PANELS = {
     "error": "validation error (%)",
     "excess": "ratio to the certified bound − 1",
@@ -29,7 +29,7 @@ PANELS = {
 }
 #: Panels with a linear axis.
 LINEAR = ("error", "inconsistency")
-#: The points of a network at each size: label, descent, column, and whose style they have.
+#: Points of a network at each size by label: descent, column, and the model whose style the points have.
 ENDS = {
     "SGD, 3200 steps": ("sgd", "error", "GD"),
     "limit": ("loss-scaled", "error", "limit"),
@@ -39,14 +39,18 @@ ENDS = {
     "limit and SVM": ("loss-scaled", "inconsistency", "limit"),
     "SGD and Frobenius norm": ("sgd", "frobenius_inconsistency", "SVM-Fro"),
 }
-#: Panels beside each other where every contrast has one.
+#: Panels in a row of the figure of contrasts.
 ACROSS = 3
 #: Horizontal offsets of the points of a size: errors, then inconsistencies.
 OFFSETS = (-0.3, -0.1, 0.1, 0.3, -0.2, 0.0, 0.2)
 
 
 def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
-    """The paths of the first size; with several seeds or sizes the ends at every size, and the contrasts."""
+    """Return a dictionary of figures: 'limit', the paths of all descents at the first size, and up to two others.
+
+    If there are several cells, 'limit_ends' shows the last rows of descents at every size. If there are several seeds
+    with the two sides of a contrast, 'limit_contrasts' shows the contrasts.
+    """
     first = table.iloc[0]
     one = where(table, **first[CELL])
     size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
@@ -58,7 +62,7 @@ def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -
 
 
 def _path_figure(table: pd.DataFrame, title: str) -> Figure:
-    """A row of panels a network over steps, a line a descent; a point before the samples are separated has no ratio."""
+    """Return a figure with a row of panels for each network and a line for each descent, against steps."""
     table = table.assign(excess=table.ratio - 1, inconsistency=100 * table.inconsistency, error=100 * table.error)
     networks = list(table.network.unique())
     with styled(8.5):
@@ -80,7 +84,7 @@ def _line(descent: str) -> dict[str, Any]:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
-    """The way of a network's descents, a line each; on a logarithmic axis what is above 0."""
+    """Plot a quantity along each descent of a network; a logarithmic axis omits values of at most 0."""
     rows = rows[(rows.step > 0) & np.isfinite(rows[quantity])]
     linear = quantity in LINEAR
     if not linear:
@@ -105,7 +109,10 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
 
 
 def _end_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Errors above, inconsistencies below, a column a network: means and standard errors over seeds at every size."""
+    """Return a figure of errors (above) and inconsistencies (below), with a column of panels for each network.
+
+    Points are means over seeds at every size, with standard errors.
+    """
     last = ends(table)
     last = last[last.descent.isin(STYLES)]
     networks = list(last.network.unique())
@@ -133,7 +140,10 @@ def _end_figure(table: pd.DataFrame, title: str) -> Figure:
 
 
 def _contrast_figure(differences: list[Contrast], title: str) -> Figure:
-    """A panel a contrast: the mean difference and its interval at every size, filled where that leaves 0 out."""
+    """Return a figure with a panel for each contrast: mean difference and interval at every size.
+
+    Points are filled if the interval excludes 0.
+    """
     found: dict[str, list[Contrast]] = {}
     for one in differences:
         found.setdefault(one.test.claim, []).append(one)

@@ -1,6 +1,6 @@
 """Findings on the ends of descents: the distance to the optimum, and effects of finite time, gates and norm.
 
-Verdicts, and the tables of a page, from the table of the study.
+Verdicts and the tables of a page, computed from the table of the study.
 """
 
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ from implicit_bias.studies.limit.config import PLACE
 from implicit_bias.studies.runner.mean_test import MeanTest, decided, difference
 from implicit_bias.studies.runner.verdicts import Verdict, markdown, percent, where
 
-#: A ratio up to which a descent counts as at the optimum.
+#: Largest ratio at which the end of a descent counts as the optimum.
 REACHED = 1.01
-#: Ratio up to which a claim holds of several gated layers.
+#: Largest ratio at which the claim on several gated layers holds.
 HALF = 2.0
 #: Columns that identify a cell of a network.
 CELL = ["train_size", "units", "momentum"]
 #: Stages of a network, in the order of the columns.
 PLACES = {"sgd": "after training", "plain": "plain descent", "loss-scaled": "at the limit"}
-#: An end of a descent, and a column of it: network, descent, column.
+#: A side of a contrast: network and descent, whose last rows are compared, and column.
 Side = tuple[str, str, str]
 GD_GLN, GD_RELU, RANDOM_GATES, ITS_GATES = (
     (network, "sgd", "error") for network in ("gln", "learned-relu", "random-relu", "retrained-relu")
@@ -29,7 +29,7 @@ GD_GLN, GD_RELU, RANDOM_GATES, ITS_GATES = (
 GLN_LIMIT, RELU_LIMIT, FROZEN_LIMIT = ((name, "loss-scaled", "error") for name in ("gln", "learned-relu", "relu"))
 RC, LC = ((network, "sgd", "svm_error") for network in ("random-relu", "retrained-relu"))
 RELU_APART, GLN_APART = ((network, "sgd", "inconsistency") for network in ("learned-relu", "gln"))
-#: Claims that the first is above the second, on the same cells.
+#: Claims that the first side is above the second in the same cells.
 CONTRASTS: dict[str, tuple[Side, Side]] = {
     "GD-GLN errs more than its limit": (GD_GLN, GLN_LIMIT),
     "GD-ReLU errs more than the limit behind its frozen gates": (GD_RELU, FROZEN_LIMIT),
@@ -55,7 +55,7 @@ CONTRASTS: dict[str, tuple[Side, Side]] = {
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """A claim's difference at one size, over the momenta at which all seeds have both sides."""
+    """Test of a contrast at one size (train_size, units), over the momenta at which all seeds have both sides."""
 
     train_size: int
     units: int
@@ -64,16 +64,17 @@ class Contrast:
 
 
 def ends(table: pd.DataFrame) -> pd.DataFrame:
-    """The last row of every descent."""
+    """Return the last row of every descent, and of every cell that is not separable."""
     return table.groupby([*PLACE, "draw", "descent"], sort=False, dropna=False).tail(1)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Verdicts on the last rows of all descents.
+    """Return verdicts on the last rows of all descents.
 
-    For every network whether descent ended at the certified optimum, and a plain one farther from it. For several seeds
-    also the contrasts of which the table has both sides: in each seed the mean of the difference over all sizes and
-    momenta at which all seeds have it, tested by Student's t, and adjusted for their number by Holm's method.
+    For every network, verdicts state whether loss-scaled descent ends at the certified optimum, and whether plain
+    descent ends farther from it. If there are several seeds, contrasts of which the table has both sides follow. The
+    value of a seed is the mean difference over all sizes and momenta that all seeds have. Student's t tests are
+    adjusted for their number by Holm's method.
 
     >>> place = {"train_size": 9, "units": 3, "momentum": 0.0, "network": "gln", "ratio": float("nan"), "draw": 0}
     >>> ends = [dict(place, seed=s, descent=d, error=e + s * t / 1e4, end="finished")
@@ -88,7 +89,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def contrasts(table: pd.DataFrame) -> list[Contrast]:
-    """Every contrast at every size, without any adjustment for their number."""
+    """Return every contrast at every size, without adjustment for the number of tests; none with one seed."""
     found = []
     for claim, pair in _pairs(ends(table)):
         size: Any
@@ -99,7 +100,7 @@ def contrasts(table: pd.DataFrame) -> list[Contrast]:
 
 
 def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
-    """The ends of a network's cells, at the optimum or not, and the plain ones next to them."""
+    """Return the verdicts on the distance of a network's loss-scaled and plain descents from the optimum."""
     scaled, plain = (part[part.descent == name] for name in ("loss-scaled", "plain"))
     known = scaled[scaled.ratio.notna()]
     if known.empty:
@@ -122,7 +123,10 @@ def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
 
 
 def _bounded(network: str, known: pd.DataFrame) -> Verdict:
-    """The best start of several layers: the bound need not be attained, so that a larger ratio decides nothing."""
+    """Return the verdict on the best start of a deep network.
+
+    It is never "no", because the bound for several gated layers need not be attained.
+    """
     best = known.groupby([*CELL, "seed"]).ratio.min()
     return Verdict(
         f"the best start of {network} has at least half of the largest margin that its gates allow",
@@ -142,7 +146,7 @@ def _about(part: pd.DataFrame) -> str:
 
 
 def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Both sides of every contrast in percent: a row for each cell that all seeds have, columns side and seed."""
+    """Yield every claim with its two sides in percent: rows are cells that all seeds have, columns (side, seed)."""
     seeds = last.seed.unique()
     every = pd.MultiIndex.from_product([["above", "below"], seeds])
     for claim, sides in CONTRASTS.items():
@@ -159,14 +163,14 @@ def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd
 
 
 def _tested(claim: str, pair: pd.DataFrame) -> MeanTest:
-    """The seeds' mean differences; what momentum does not touch, such as the SVM of gates as drawn, counts once."""
+    """Return the test of the mean difference of each seed; cells that differ in momentum but not in values count once."""
     pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
     sides = pd.DataFrame({"above": pair["above"].mean(), "below": -pair["below"].mean()})
     return difference(claim, sides, split=False)
 
 
 def tables(table: pd.DataFrame) -> str:
-    """All ends, and with several seeds all contrasts, a Markdown table for each number of samples."""
+    """Return Markdown with a table of ends for each n and, if there are several seeds, a table of contrasts."""
     last = ends(table)
     parts = [
         "### Ends\n\nErrors, and inconsistencies with the SVM of the network's gates, in percent: means over seeds. "

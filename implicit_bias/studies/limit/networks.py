@@ -1,4 +1,4 @@
-"""The networks of the limit study: what training begins with, and what then descends to the limit."""
+"""Networks of the limit study: their start, and their descent to the limit."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,11 @@ FROZEN_AFTERWARDS = ("relu", "deep-frozen-relu")
 
 
 def begun(settings: Settings, task: BinaryTask, draw: int = 0) -> GatedNetwork:
-    """The network that training begins with; other draws have other weights, behind the same gates if fixed."""
+    """Return the network before training; each `draw` has other weights, and the same gates if gates are fixed.
+
+    For frozen gates of a trained network, this network is trained first. Raises KeyboardInterrupt if Ctrl-C ends this
+    training.
+    """
     name, seed, units = settings["network"], settings["seed"], settings["units"]
     of_draw = seed + 1000 * draw
     if name == "linear":
@@ -57,7 +61,10 @@ def driven(
     label: str,
     measure: Callable[[GatedNetwork], dict[str, float]] | None = None,
 ) -> TrainingResult:
-    """Drive a network towards the limit, in place, behind a bar of this label that fills up to the limit of time."""
+    """Descend to the limit with a network, in place, and return the result of `descend_to_limit`.
+
+    A progress bar with the label shows the seconds up to `max_seconds`. `measure` gives further columns of the table.
+    """
     with tqdm(total=round(config.max_seconds), desc=label, unit="s", leave=False, disable=None) as bar:
 
         def show(step: int, seconds: float) -> None:

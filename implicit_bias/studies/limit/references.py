@@ -1,4 +1,4 @@
-"""References of a network: the certified optimum behind its gates, or the bound for several gated layers."""
+"""References of a network: the certified optimum with its gates, or the bound for several gated layers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ from implicit_bias.solvers import solve
 
 MEASURES = ("error", "ratio", "inconsistency", "alignment", "optimum", "gap", "svm_error")
 FROBENIUS = ("frobenius_error", "frobenius_inconsistency")
-#: Gates that learn have a reference in every row up to this n² times their number, and above it at the ends only.
+#: Learned gates have a reference in every row if n² times their number is at most this, otherwise only in last rows.
 FOLLOWED_UP_TO = 25_000_000
-#: Relative distance at which the bound for several gated layers is good enough.
+#: Relative gap required of the bound for several gated layers.
 BOUND_GAP = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A certified solution: its objective and gap, its scores on the validation set, and a network's ratio to it."""
+    """A certified solution: objective, gap, and scores on the validation set; `ratio` compares a network with it."""
 
     optimum: float
     gap: float
     scores: Array
     ratio: Callable[[GatedNetwork], float]
-    #: The solution's weights, and the scores of the one of least Frobenius norm, where there is one gated layer.
+    #: Weights of the solution, and scores of the one of least Frobenius norm; None with several gated layers.
     weights: Array | None = None
     frobenius: Array | None = None
 
@@ -46,7 +46,7 @@ def is_deep(network: GatedNetwork) -> bool:
 
 
 def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    """Reference of a network's present gates; None if these cannot separate the samples."""
+    """Return the reference of a network's current gates; None if these gates cannot separate the samples."""
     if is_deep(network):
         return _bounded(network, task)
     if _has_contexts(network):
@@ -56,7 +56,7 @@ def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
 
 
 def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
-    """The margin problem of one layer's present gates."""
+    """Return the margin problem of the current gates of a network with one gated layer."""
     if not _has_contexts(network):
         return svm_lc(X, y, network)
     return svm_shallow(X, y, ConstantGate()) if network.degree == 1 else svm_gln(X, y, network.gates())
@@ -69,13 +69,13 @@ def _has_contexts(network: GatedNetwork) -> bool:
 
 @lru_cache(maxsize=1)
 def _behind(weights: bytes, task: BinaryTask) -> Reference | None:
-    """The latest of ReLU gates: networks with the same follow each other."""
+    """Return the reference of ReLU gates with these weights; the latest is cached, because equal gates follow."""
     gates = ReLUGates(np.frombuffer(weights).reshape(-1, task.X_train.shape[1]))
     return _certified(svm_gln(task.X_train, task.y_train, gates), task)
 
 
 def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
-    """A margin problem's solution, with that of least Frobenius norm behind the same gates."""
+    """Solve a margin problem, and the one with the Frobenius norm and the same gates; None if inseparable."""
     solution = solve(problem)
     if solution.status.inseparable:
         return None
@@ -97,7 +97,7 @@ def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
         return None
 
     def ratio(network: GatedNetwork) -> float:
-        """NaN while a GLN has the readout bias that training gives it."""
+        """Return the ratio to the bound; NaN while a GLN has a readout bias from training."""
         if any(bias.any() for bias in network.readout_biases()):
             return float("nan")
         return bound.ratio(network, task.X_train, task.y_train)
@@ -107,10 +107,10 @@ def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
 
 
 class Measurer:
-    """Measurements of every row of the table, for networks with the same gates, or with gates that learn.
+    """Function from a network to the measurements of a row; all networks have the same gates, or learned gates.
 
-    Errors and inconsistencies are on the validation set. The reference is that of the network's present gates; learned
-    gates of several layers, or of many units, have one at the end only (`measured` with `last`), for it takes long.
+    Errors and inconsistencies are on the validation set. The reference is that of the network's current gates. Learned
+    gates of several layers, or of many units, have a reference only in the last row (`last`), because it takes long.
     """
 
     def __init__(self, task: BinaryTask, followed_up_to: float = FOLLOWED_UP_TO) -> None:
@@ -120,7 +120,7 @@ class Measurer:
         self.asked = False
 
     def __call__(self, network: GatedNetwork, last: bool = False) -> dict[str, float]:
-        """The numbers of one row; NaN where they are not known."""
+        """Return the columns `MEASURES` and `FROBENIUS` of a row; all except `error` are NaN without a reference."""
         task, row = self.task, dict.fromkeys((*MEASURES, *FROBENIUS), float("nan"))
         scores = self.scores(network)
         row["error"] = error(scores, task.y_val)
@@ -137,10 +137,10 @@ class Measurer:
         return row
 
     def margin(self, network: GatedNetwork, tolerance: float) -> float:
-        """The normalised margin that proves a ratio of at most 1 + tolerance; 0 where no optimum is known.
+        """Return the normalised margin that proves a ratio of at most 1 + tolerance; 0 if no optimum is known.
 
-        Behind fixed gates of one layer the ratio is at most (‖w‖^L/L)/min_i q_i over the certified lower bound, because
-        ‖a_h V_h‖ ≤ (a_h² + ‖V_h‖²)/2.
+        With one layer of fixed gates, the ratio is at most (‖w‖^L/L)/min_i q_i divided by the certified lower bound,
+        because ‖a_h V_h‖ ≤ (a_h² + ‖V_h‖²)/2. The result is 0 for learned gates and deep networks.
         """
         if isinstance(network, ReLUNetwork) or is_deep(network) or (found := self._reference(network, False)) is None:
             return 0.0
@@ -151,7 +151,7 @@ class Measurer:
         return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
-        """Reference of fixed gates, computed once, or of gates that learn, computed again."""
+        """Return the reference, computed once for fixed gates and at each call for learned gates, or None."""
         if isinstance(network, ReLUNetwork) and not last:
             size = len(self.task.y_train) ** 2 * network.units[0]
             if is_deep(network) or size > self.followed_up_to:
@@ -162,7 +162,7 @@ class Measurer:
 
     @torch.no_grad()
     def scores(self, network: GatedNetwork) -> Array:
-        """The outputs on the validation set in float32, whose contexts, those of float64, are computed once."""
+        """Return the outputs on the validation set in float32; contexts are computed once, in float64."""
         if self.inputs is None:
             inputs, contexts = network.tensors(self.task.X_val)
             self.inputs = inputs.float(), contexts

@@ -1,4 +1,4 @@
-"""Networks driven to the limit of descent, compared with the margin problem's solution and measured on the way."""
+"""Descent of networks to the limit, measured on the way and compared with solutions of margin problems."""
 
 import copy
 import time
@@ -40,10 +40,11 @@ draw = figures
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
-    """The rows of every draw of a cell: of its training, at epochs 1, 2, 4, …, and of the descents that follow.
+    """Return the rows of every draw: those of training, at the start and after epochs 1, 2, 4, …, and of the descents.
 
-    The last row of each has its end, and the residual of Theorem 3.1. Gates that cannot separate the samples end the
-    cell with a row that says so.
+    Columns are `COLUMNS` after the settings. The last row of each descent has the residual of Theorem 3.1 in
+    `stationarity`, if it separates the samples. If the gates cannot separate the samples, the draw ends with a row
+    whose `descent` is 'none' and whose `end` is 'not separable'.
     """
     found: Rows = []
     for draw in range(settings["draws"]):
@@ -52,12 +53,12 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> None:
-    """Append the rows of a draw; KeyboardInterrupt carries all that there are."""
+    """Append the rows of a draw to `found`; after Ctrl-C, raise KeyboardInterrupt with all rows as argument."""
     network, X, y = begun(settings, task, draw), task.X_train, task.y_train
     measure, steps, limit = Measurer(task), settings["max_steps"], settings["max_seconds"]
 
     def keep(label: str, table: Rows, end: str, network: GatedNetwork) -> None:
-        """Complete the last row of a descent, and append all."""
+        """Add the measurements of `network` to the last row of a descent, and append its rows to `found`."""
         table[-1] |= measure(network, last=True)
         # A readout bias, which training leaves and descent sets to 0, has no part in the theorem.
         if label != "sgd" and (y * network.decision_function(X)).min() > 0:
@@ -89,15 +90,18 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
 
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:
-    """The published training, with the rows of its start and of epochs 1, 2, 4, … if it is measured, and its end."""
+    """Train a network as published, in place; return its rows and end, 'finished' or 'interrupted'.
+
+    Rows are those of the start and of epochs 1, 2, 4, …; there are none without `measure`.
+    """
     config, table, start = SGD(momentum=settings["momentum"]), Rows(), time.perf_counter()
     each, epochs = config.batches_per_epoch(len(task.y_train)), config.epochs(len(task.y_train))
-    # The way of learned gates is that of `learned-relu`.
+    # The path of learned gates is that of `learned-relu`.
     way = settings["network"] not in FROZEN_AFTERWARDS
     every = [each * 2**k for k in range(epochs.bit_length())] if way else []
 
     def record(step: int, steps: int) -> None:
-        """Append the row of an epoch that is shown."""
+        """Append the row of a recorded step."""
         if measure is None or not (way or step == steps):
             return
         margin, norm = float((task.y_train * network.decision_function(task.X_train)).min()), network.norm()
@@ -115,7 +119,7 @@ def cost(settings: Settings) -> float:
 
 
 def lines(table: pd.DataFrame) -> str:
-    """Ends of the descents, a line for each kind: the means over seeds and draws."""
+    """Return text with a line for each network, size and descent: means of the last rows over seeds and draws."""
     texts = []
     last = ends(table)
     names = ["network", *(name for name in ("train_size", "units", "momentum") if last[name].nunique() > 1), "descent"]
@@ -138,7 +142,7 @@ def lines(table: pd.DataFrame) -> str:
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return the networks with a known margin problem on digits; quick: few samples, from scratch."""
+    """Return gln, relu and linear on 100 digits, H = 10, one seed; quick: 40 digits, H = 3, without training."""
     small = LimitConfig(train_size=(40,), units=(3,), start="initial", tolerance=0.05)
     return (small if quick else LimitConfig()).cells()
 
@@ -147,10 +151,10 @@ EXPERIMENT = Experiment.of(__name__)
 
 
 def titled(title: str) -> Experiment:
-    """Experiment with this title, also on its figures."""
+    """Return the experiment with another title, which its figures also have."""
     return replace(EXPERIMENT, title=title, draw=partial(figures, title=title))
 
 
 def configured(config: LimitConfig) -> Experiment:
-    """Experiment with the cells of this configuration; its title names the data set."""
+    """Return the experiment with the cells of a configuration; the title contains the data set."""
     return replace(titled(f"{TITLE} ({config.dataset})"), grid=lambda quick: config.cells())

@@ -1,7 +1,7 @@
 """Are biases needed? Activations, labels and widths without, with hidden biases b_k, and with the output bias b₂ too.
 
-Without biases erf(wᵀx), and sigmoid(wᵀx) − ½, are odd, and x and −x are equally likely in each class: the best such
-unit is silent, w = 0.
+Without biases, erf(wᵀx) and sigmoid(wᵀx) − ½ are odd functions of x, and x and −x are equally likely in each class.
+The best such unit has w = 0.
 """
 
 import pandas as pd
@@ -17,7 +17,7 @@ CLAIM = "ReLU units localize without biases; sigmoid and erf units need them."
 REVISION = 2
 rows = one_row
 cost = seconds
-#: An output bias is descended with the same rate, and stable below 2.
+#: The output bias has the same learning rate as the weights, and is stable below 2.
 RATES = SATURATING | {"relu": {"lr": 0.2, "steps": 16_000}, "sigmoid": {"scale": 1.0, "lr": 1.0, "steps": 32_000}}
 LABELS = {0.0: "1 and 0", -1.0: "1 and −1"}
 #: Kinds of biases: whether there are b_k, and b₂.
@@ -29,10 +29,14 @@ STYLES = {
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return all activations, labels and kinds of biases for 1 and 40 units at gain 3, the clone with both biases only.
+
+    Single units have 12 repeats and others 2; quick: single units, 400 steps, 6 repeats.
+    """
     cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS):
         own = {"gain": 3.0, "batch": 300, "repeats": 2, "seed": 1}
-        # Single units that are silent in the end are noise, which never stays.
+        # Single units whose weights vanish end as noise, which never settles.
         most = 16_000 if cell["activation"] == "sigmoid" else 4000
         own |= {"repeats": 12, "steps": most} if cell["units"] == 1 else {}
         base = ONE | RATES[cell["activation"]] | cell | own | ({"steps": 400, "repeats": 6} if quick else {})

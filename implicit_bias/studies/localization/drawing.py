@@ -19,28 +19,28 @@ NAMES = {"relu": "ReLU", "sigmoid": "sigmoid", "erf": "erf"}
 
 
 def scales(one: float, two: float) -> str:
-    """A pair of length-scales: 'ξ = (3, 1)'."""
+    """Return a pair of length-scales as text: 'ξ = (3, 1)'."""
     return f"ξ = ({one:g}, {two:g})"
 
 
 def slashed(values: Iterable[float], form: str = "g") -> str:
-    """Numbers in a row: '0.01/3'."""
+    """Return numbers as text, each in the format `form`, separated by slashes: '0.01/3'."""
     return "/".join(f"{value:{form}}" for value in values)
 
 
 def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
-    """A line through the medians of `spread` over x, and a band between the quartiles."""
+    """Plot the median IPR against the column `x` as a line, with a band between the quartiles (see `spread`)."""
     part = part.sort_values(x).set_index(x)
     ribbon(ax, part.ipr, part.ipr_low, part.ipr_high, **style)
 
 
 def sinusoid(ax: Axes, *, upright: bool = False) -> None:
-    """The IPR of a sinusoid as a line."""
+    """Draw the IPR of a sinusoid as a horizontal line, or as a vertical one if `upright`."""
     line = ax.axvline if upright else ax.axhline
     line(1.5 / N, color=COLOURS["theory"], linewidth=0.8, linestyle=":", label="a sinusoid, 1.5/n")
 
 
 def whiskers(ax: Axes, part: pd.DataFrame, places: list[float], **style: Any) -> None:
-    """Medians of `spread` as dots at heights (one per row of `part`), with lines between the quartiles."""
+    """Plot the median IPR of each row of `part` as a dot at height `places[i]`, with a line between the quartiles."""
     look: dict[str, Any] = {"fmt": style.pop("marker", "o"), "markersize": 4, "elinewidth": 1.2} | style
     ax.errorbar(part.ipr, places, xerr=[part.ipr - part.ipr_low, part.ipr_high - part.ipr], **look)

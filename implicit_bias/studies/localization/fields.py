@@ -23,6 +23,10 @@ PANELS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return NLGP at gains 0.01, 3 and 100 and the clone of gain 100, for 1 unit (4 repeats) and 40 units (1).
+
+    Quick: the same with a sixteenth of the steps.
+    """
     part = 16 if quick else 1
     return [
         base | {"process": process, "gain": gain, "steps": base["steps"] // part, "repeats": repeats, "seed": 1}
@@ -32,7 +36,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row (unit, pixel, weight) for every pixel of the first four fields."""
+    """Return a row for every pixel of the first four fields: unit, pixel, weight, and those of `end`."""
     training = trained(settings)
     shown = training.fields.reshape(-1, settings["n"])[:SHOWN]
     return [
@@ -43,7 +47,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def _shapes(table: pd.DataFrame) -> pd.DataFrame:
-    """A row per field: its IPR, and the number of pixels that hold nine tenths of Σw²."""
+    """Return a row for each field: its IPR, and the number of pixels that contain nine tenths of Σw²."""
     found, names = [], ["units", "process", "gain", "unit"]
     for key, part in table.groupby(names):
         w = part.sort_values("pixel").weight.to_numpy(float)
@@ -54,7 +58,7 @@ def _shapes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A row for one unit and one for forty, a column per process; the fields above one another."""
+    """Plot four fields in each panel, below one another: rows are 1 and 40 units, columns are processes."""
     axes = panels(TITLE, columns=len(PANELS), rows=2, size=(2.6, 2.6))
     for row, base in zip(axes, (ONE, MANY), strict=True):
         for ax, (process, gain) in zip(row, PANELS, strict=True):

@@ -1,8 +1,8 @@
-"""When do gates, place, size and shape of the fields of a ReLU network settle? They are followed in training.
+"""When do gates, place, size and shape of the fields of a ReLU network settle during training?
 
-The gate 1(w_kᵀx > 0) of each pair of a held-out sample and a unit is compared with what it is at the end, and with what
-it was at the time recorded before; times are at a constant ratio. The place of a field is its largest |w|; its
-direction is held against that of the end by the cosine.
+For each pair of a held-out sample and a unit, the gate 1(w_kᵀx > 0) is compared with the gate at the end, and with the
+gate at the previous recorded time; recorded times have a constant ratio. The place of a field is the pixel with the
+largest |w|. Its direction is compared with the final direction by the cosine.
 """
 
 from typing import Any
@@ -28,15 +28,19 @@ GAINS = {1.0: "sky", 3.0: "blue", 100.0: "purple"}
 MOST = 0.75
 #: Largest distance of a field in place from its place at the end, in pixels.
 NEAR = 2
-#: Share of the fields in place from which on the place is there.
+#: Least share of fields in place at which the places count as found.
 PLACED = 0.75
 #: Least cosine of fields that only grow.
 ALONG = 0.9
-#: Share of the time that counts as early, and of the IPR's way that counts as none.
+#: Largest share of the time that counts as early, and of the change of the IPR that counts as none.
 EARLY = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return 1 unit (16 repeats) and 40 units (2 repeats) at gains 1, 3 and 100.
+
+    Quick: gain 3, half the repeats, a sixteenth of the steps.
+    """
     cells = []
     for base in (ONE, MANY):
         repeats = 8 if base["units"] == 1 else 1
@@ -46,7 +50,11 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row per time: shares flipped by the end and since the time before (a gap at first), and the fields."""
+    """Return a row for each recorded time: time, flips, recent, placed, cosine, those of `spread` and `end`, and loss.
+
+    `flips` is the share of gates that differ from the final ones, and `recent` from those at the previous time (NaN at
+    first). `cosine` is the median cosine between fields and final fields.
+    """
     training = trained(settings, record=30)
     X, y = process_of(settings).sample(HELD_OUT, seed=settings["seed"] + 1)
     gates = training.gates(X)
@@ -65,14 +73,14 @@ def rows(settings: Settings) -> Rows:
 
 
 def placed(w: Array, last: Array) -> float:
-    """The share of fields (…, n) whose largest |w| is at most `NEAR` pixels from where it is in the last ones."""
+    """Return the share of fields w (…, n) whose largest |w| is at most `NEAR` pixels from that of `last` (…, n)."""
     n = w.shape[-1]
     away = (np.abs(w).argmax(axis=-1) - np.abs(last).argmax(axis=-1)) % n
     return float(np.mean(np.minimum(away, n - away) <= NEAR))
 
 
 def _shape_and_place(part: pd.DataFrame) -> pd.Series:
-    """`placed` of a cell when IPR has come a tenth of its way at most, and `cosine` at half the length."""
+    """Return placed and ipr before the IPR has made a tenth of its change, and cosine at half the final length."""
     part = part.sort_values("time")
     gone = (part.ipr - part.ipr.iloc[0]) / (part.ipr.iloc[-1] - part.ipr.iloc[0])
     before = part.iloc[max(int(np.argmax(gone > EARLY)) - 1, 0)]
@@ -81,9 +89,10 @@ def _shape_and_place(part: pd.DataFrame) -> pd.Series:
 
 
 def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
-    """Shares of the time and of the way of the median IPR that are gone when `MOST` of a cell's flips are over.
+    """Return the shares of the time, and of the change of the median IPR, at which `MOST` of a cell's flips are over.
 
-    Flips by noise are not counted: as many as flip between the last two times. None if no more than these flip.
+    The share of gates that flip between the last two times counts as noise and is subtracted. Return None if no more
+    gates flip in all.
     """
     part = part.sort_values("time")
     noise = part.recent.iloc[-1]
@@ -95,7 +104,7 @@ def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
     return float(row.time / part.time.iloc[-1]), float(way)
 
 
-#: Rows of panels: an axis and its columns, a solid line and a dashed one.
+#: Rows of panels: label of the axis, and the columns drawn there, the first as a solid and the second as a dashed line.
 SHOWN = {
     "share of gates that flip": ("flips", "recent"),
     "place, direction": ("placed", "cosine"),
@@ -106,7 +115,7 @@ SHOWN = {
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Flips, place and direction, IPR, length and loss against time, a column for one unit and one for forty."""
+    """Plot flips, place and direction, IPR, length and loss against time; columns are 1 and 40 units."""
     bases = [base for base in (ONE, MANY) if base["units"] in set(table.units)]
     axes = panels(TITLE, columns=len(bases), rows=5, size=(4.2, 1.9))
     looks: list[dict[str, Any]] = [{"linewidth": 1.2}, {"linewidth": 0.9, "linestyle": "--"}]

@@ -1,10 +1,10 @@
-"""Which gates make fields local? Gated linear networks in closed form, their gates those of a ReLU network in training.
+"""Which gates make fields local? Gated linear networks in closed form, with the gates of a ReLU network in training.
 
-From the network's weights at a time s the gates are frozen, and the rest of the time is the gradient flow of those
-gates in closed form, over samples of their own: many, because the best weights of K units over m samples are off by
-about Kσ/√(mλ), with σ² the loss and λ an eigenvalue of A. For comparison, from the start: gates 1(uᵀx > 0) of random u;
-pixel gates 1(x_k > 0), those of the first K pixels; and pixel gates chosen up front, at the largest entry of Cw_k(0),
-the start smoothed as patterns of class 0 are, C their latent covariance.
+At a time s the gates of the ReLU network are frozen. For the rest of the time, the gradient flow with these gates is
+computed in closed form, over separate samples. Their number is large, because the best weights of K units over m
+samples have errors of about Kσ/√(mλ), where σ² is the loss and λ an eigenvalue of A. Three other kinds of gates are
+frozen at the start: 1(uᵀx > 0) with random u; pixel gates 1(x_k > 0) of the first K pixels; and pixel gates chosen in
+advance, at the largest entry of Cw_k(0), where C is the latent covariance of class 0.
 """
 
 from typing import Any
@@ -27,9 +27,9 @@ SOURCE = "gated linear networks"
 CLAIM = "With gates frozen early, a gated linear network describes the rest, and its fields become as local."
 REVISION = 2
 TEN = MANY | {"units": 10}
-#: A share of the network's own IPR at the end that counts as the same.
+#: Least share of the final IPR of the network that counts as the same.
 NEARLY = 0.9
-#: A share of the network's way that counts as early.
+#: Largest share of the change of the network's IPR that counts as early.
 EARLY = 0.5
 OTHERS = {
     "own": ("sky", "its gates at the start"),
@@ -37,11 +37,16 @@ OTHERS = {
     "pixel": ("green", "pixel gates"),
     "chosen": ("purple", "pixel gates chosen up front"),
 }
-#: Share of units whose place a choice up front must find.
+#: Least share of units whose places gates chosen in advance must find.
 FOUND = 0.75
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return K = 1 and 10 at gains 3 and 100.
+
+    K = 1 has 16 repeats, 10 times of freezing and 40 000 samples, K = 10 has 8, 5 and 100 000. Quick: K = 1 with 4
+    repeats, 7 times, 10 000 samples and 2000 steps.
+    """
     cells = []
     for base, gain in ((base, gain) for base in (ONE, TEN) for gain in (3.0, 100.0)):
         one = base["units"] == 1
@@ -53,9 +58,10 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row per kind of gates and time of freezing: fields in closed form at the end, and how far from the network's.
+    """Return a row for each kind of gates and time of freezing, with the final fields in closed form.
 
-    network is the median IPR of the network itself at that time, loss half of the loss in closed form over its samples.
+    Columns: gates, time, network (median IPR of the ReLU network at that time), those of `spread`, away (relative
+    distance from the final weights of the network), loss (half the mean square), `placed`, and those of `end`.
     """
     training = trained(settings, record=100)
     last = training.steps[-1]
@@ -79,7 +85,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def _continued(training: OnlineTraining, t: int, directions: Array, X: Array, y: Array) -> dict[str, float]:
-    """Fields at the end of the flow from time t on, with the gates 1(uᵀx > 0) of directions (R, K, n)."""
+    """Return `spread`, away and loss after the flow from time t to the end, with gates of directions (R, K, n)."""
     units, rest = directions.shape[1], training.times[-1] - training.times[t]
     flows: list[Any] = [
         gradient_flow(GatedFeatures(X, (X @ u.T > 0).astype(float)), w / units, [rest], y=y)
@@ -98,7 +104,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """IPR in closed form against the time of freezing, and the distance from the network's own weights."""
+    """Plot the final IPR, and the distance from the network's weights, against the time of freezing."""
     found = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
     axes = panels(TITLE, columns=len(found), rows=2, size=(3.0, 2.5))
     for column, (units, gain) in zip(axes.T, found.itertuples(index=False), strict=True):
@@ -124,7 +130,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _way(part: pd.DataFrame) -> tuple[str, float]:
-    """Time from which on frozen gates suffice, in words, and the network's share of its way by then, in %."""
+    """Return as text when frozen gates suffice, and the percentage of its IPR change that the network has then made."""
     own = where(part, gates="own").sort_values("time")
     first, late, last = own.iloc[0], own.iloc[-2], own.iloc[-1]
     start = " (one start)" if last.repeats == 1 else ""

@@ -1,7 +1,7 @@
 """Do nonlinear data localize fields, and their Gaussian clone not? IPR against gain, for three activations.
 
-x = erf(g z)/Z on a ring of 40 pixels. ReLU units have no biases; sigmoid and erf units do, because without they would
-be odd functions and learn nothing of symmetric data. All train until fields stay.
+x = erf(g z)/Z on a ring of 40 pixels. ReLU units have no biases. Sigmoid and erf units have biases, because without
+biases they would be odd functions and learn nothing from symmetric data. All train until their fields settle.
 """
 
 import pandas as pd
@@ -20,6 +20,10 @@ cost = seconds
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return six gains for both processes and three activations: one ReLU unit (16 repeats), 40 others (8).
+
+    Quick: gains 0.01, 1 and 100, 1000 steps, 10 repeats of ReLU and 2 of the others.
+    """
     gains = (0.01, 1.0, 100.0) if quick else (0.01, 0.3, 1.0, 3.0, 10.0, 100.0)
     cells = []
     for cell in product(activation=NAMES, process=PROCESSES, gain=gains):
@@ -47,7 +51,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _fall(part: pd.DataFrame) -> tuple[float, str]:
-    """Largest fall of the medians of IPR as the gain grows, and its gains; NaN of a single gain."""
+    """Return the largest decrease of the median IPR as the gain grows, and its ends as text; NaN for one gain."""
     if len(part) < 2:
         return float("nan"), ""
     part = part.sort_values("gain")

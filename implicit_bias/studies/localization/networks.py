@@ -1,4 +1,4 @@
-"""Processes and networks of the figures by their settings, and measures of locality."""
+"""Processes and trained networks of given settings, and measures of locality, for all figures."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from implicit_bias.extensions.gated_flow.online import OnlineTraining, train_onl
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide
 
 N = 40
-#: Largest mean change of a unit's IPR in the second half of a training whose fields stay.
+#: Largest mean change of a unit's IPR in the second half of training at which the fields count as settled.
 STAY = 0.02
 COMMON: Settings = {"n": N, "batch": 500, "biases": False, "output_bias": False, "label": 0.0}
-#: One ReLU unit, and forty: length-scales, the rate, and the most steps until fields stay.
+#: One ReLU unit, and forty: length-scales, learning rate, and the limit of steps until the fields settle.
 ONE = COMMON | {"activation": "relu", "units": 1, "xi0": 3.0, "xi1": 1.0, "scale": 0.1, "lr": 0.1, "steps": 8000}
 MANY = ONE | {"units": 40, "xi0": 2.0, "lr": 0.2, "steps": 32_000, "batch": 300}
 #: Rates, starts and steps for units that saturate, whose slopes are smaller.
@@ -26,14 +26,17 @@ PROCESSES = ("NLGP", "Gaussian")
 
 
 def process_of(settings: Settings) -> RingProcess:
-    """The nonlinear Gaussian process of the settings, labels 1 and `label`, or its clone."""
+    """Return the nonlinear Gaussian process of the settings, with labels 1 and `label`, or its Gaussian clone."""
     scales, labels = (settings["xi0"], settings["xi1"]), (1.0, settings["label"])
     process = nonlinear_gaussian_process(settings["n"], scales, settings["gain"], labels)
     return process.clone() if settings["process"] == "Gaussian" else process
 
 
 def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTraining:
-    """Networks of the settings, trained until their fields stay, on their process or on other data."""
+    """Train the networks of the settings until their fields settle or `steps` are made; return the training.
+
+    The data are those of `process_of` by default. Raises KeyboardInterrupt if Ctrl-C ends the training early.
+    """
     given = {name: settings[name] for name in ("steps", "lr", "scale", "biases", "output_bias", "repeats", "seed")}
     given |= {"batch_size": settings["batch"], "record": [], "stay": STAY} | options
     data = process_of(settings) if data is None else data
@@ -44,7 +47,7 @@ def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTrain
 
 
 def spread(fields: Array) -> dict[str, float]:
-    """The quartiles of the IPR of all fields (…, n), and the medians of peak frequency and length."""
+    """Return ipr_low, ipr and ipr_high, quartiles over all fields (…, n), and median frequency (peak) and length."""
     quartiles = np.quantile(ipr(fields), (0.25, 0.5, 0.75)).tolist()
     waves, length = np.median(peak_frequency(fields)), np.median(np.linalg.norm(fields, axis=-1))
     names = ("ipr_low", "ipr", "ipr_high")
@@ -52,24 +55,24 @@ def spread(fields: Array) -> dict[str, float]:
 
 
 def end(training: OnlineTraining) -> dict[str, float]:
-    """The number of steps, and the mean change of IPRs in the second half of them."""
+    """Return the columns made, the number of steps, and change, the mean change of IPRs in their second half."""
     return {"made": int(training.steps[-1]), "change": float(training.change or 0.0)}
 
 
 def one_row(settings: Settings, data: Any = None) -> Rows:
-    """The spread over all units of all starts, and the median of half the loss ⟨(y − ŷ)²⟩."""
+    """Return one row with `spread` over all units and repeats, loss (median of ½⟨(y − ŷ)²⟩), and those of `end`."""
     training = trained(settings, data)
     return [spread(training.fields) | {"loss": float(np.median(training.losses[-1])) / 2} | end(training)]
 
 
 def seconds(settings: Settings) -> float:
-    """Approximate seconds of the training on one core, if it ends after half of the most steps."""
+    """Return the approximate seconds of training on one core, if the training ends after half of `steps`."""
     units = settings["units"] * settings["repeats"]
     return float(settings["steps"] / 2 * settings["batch"] * (2e-6 + 2e-8 * units))
 
 
 def stayed(table: pd.DataFrame) -> Verdict:
-    """Verdict on the fields of all cells: their change in the second half of training is small."""
+    """Return the verdict that IPRs change by at most `STAY` in the second half of every training."""
     ends = table[["made", "change"]].dropna().drop_duplicates()
     stay = f"in {(ends.change <= STAY).sum()} of {len(ends)} trainings of {ends.made.min()} to {ends.made.max()} steps"
     text = f"{stay}; IPRs change by up to {ends.change.max():.3f} in the second half"

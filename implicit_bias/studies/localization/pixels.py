@@ -1,6 +1,7 @@
-"""Pixel gates in closed form: IPR and loss of the best weights behind a gate 1(x_i ≥ 0), without any training.
+"""Pixel gates in closed form: IPR and loss of the best weights behind a gate 1(x_i ≥ 0), without training.
 
-w = A_11⁻¹ b_1 and ⟨(y − ŷ)²⟩ = ⟨y²⟩ − bᵀA⁻¹b of the gates 1(x_i ≥ 0) and 1(x_i < 0), held against samples.
+For the gates 1(x_i ≥ 0) and 1(x_i < 0), w = A_11⁻¹ b_1, and the loss ⟨(y − ŷ)²⟩ = ⟨y²⟩ − bᵀA⁻¹b is compared with the
+loss over samples.
 """
 
 import numpy as np
@@ -19,12 +20,13 @@ SAMPLES = 20_000
 #: Largest distance of the loss over samples from the closed form: five standard errors of ⟨(y − ŷ)²⟩ about 0.2.
 NEAR = 0.01
 PAIRS = {(5.0, 1.0): "blue", (3.0, 1.0): "green", (2.0, 1.0): "purple", (1.0, 2.0): "red"}
-#: The pair whose fields are drawn, the gate's pixel in the middle.
+#: The pair whose fields are plotted, with the gate's pixel in the middle.
 DRAWN = (5.0, 1.0)
 FIELDS = {0.01: "0.75", 1.0: "0.5", 3.0: "#56B4E9", 100.0: "#0072B2"}
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return four pairs of length-scales and 12 gains from 0.01 to 100; quick: two pairs, four gains."""
     steps = np.geomspace(0.01, 100.0, 9).round(4).tolist()
     gains = list(FIELDS) if quick else sorted({*FIELDS, *steps, 2.0, 5.0})
     pairs = [DRAWN, (1.0, 2.0)] if quick else list(PAIRS)
@@ -36,7 +38,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row per pixel: its weight, and the IPR, the loss and the loss over samples of them all."""
+    """Return a row for each pixel: place and weight, and the same ipr, mse and sampled_mse in all rows."""
     process = process_of(settings)
     moments = pixel_moments(process, settings["pixel"])
     w = moments.best_weights

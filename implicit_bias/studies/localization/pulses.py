@@ -1,7 +1,8 @@
 """Do single pulses localize fields? One ReLU unit on blocks of ones and variants; forty erf and sigmoid units.
 
-Lengths 11 against 3, and 8–14 against 1–5, on a ring of 40 pixels; without biases, until fields stay. `signs`: −1 in
-place of 0; `flip`: the sign of each pattern turned with probability ½.
+Pulses have lengths 11 in one class and 3 in the other, or 8–14 and 1–5, on a ring of 40 pixels. Networks have no biases
+and train until their fields settle. With `signs`, pixels outside the pulse are −1 and not 0; with `flip`, the sign of
+each pattern is changed with probability ½.
 """
 
 import numpy as np
@@ -23,6 +24,10 @@ LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return all labels, lengths, `signs` and `flip` for one ReLU unit, plain pulses for 40 erf and sigmoid units.
+
+    The ReLU unit has 16 repeats, the others have 2; quick: ReLU with labels 1 and 0, 1000 steps, 8 repeats.
+    """
     own = {"lr": 0.05, "batch": 300, "steps": 1000 if quick else 16_000, "repeats": 8 if quick else 16, "seed": 1}
     base = {name: ONE[name] for name in ("n", "activation", "units", "scale", "biases", "output_bias")} | own
     choices = {"lengths": RANGES, "signs": (False, True), "flip": (False, True)}
@@ -34,14 +39,14 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """The spread over all starts, and the median loss."""
+    """Return the row of `one_row` for the pulses of the settings."""
     names = {name: settings[name] for name in ("n", "signs", "flip")}
     pulses = SinglePulse(lengths=RANGES[settings["lengths"]], labels=(1.0, settings["label"]), **names)
     return one_row(settings, pulses)
 
 
 def _name_of(row: pd.Series) -> str:
-    """A variant's name."""
+    """Return activation, lengths, values and flips of a row as text."""
     values = "±1" if row.signs else "0 and 1"
     return f"{NAMES[row.activation]}, {row.lengths}, {values}{', flipped' if row.flip else ''}"
 

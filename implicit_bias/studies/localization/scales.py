@@ -1,6 +1,7 @@
 """Does it matter which class has the longer correlations? Forty ReLU units, ξ = (2, 1) against ξ = (1, 2).
 
-The class of label 1 has the length-scale ξ₁, that of label 0 ξ₂; the readout is a mean, without biases.
+The class of label 1 has the length-scale ξ₁, and the class of label 0 has ξ₂. The output is the mean over units;
+there are no biases.
 """
 
 from typing import Any
@@ -28,13 +29,14 @@ STYLES: dict[tuple[float, float], dict[str, Any]] = {
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return both orders at gains 0.01, 1, 3 and 100 with 8 repeats; quick: gains 0.01 and 3, 1 repeat, 2000 steps."""
     gains, steps, repeats = ((0.01, 3.0), 2000, 1) if quick else ((0.01, 1.0, 3.0, 100.0), 256_000, 8)
     own = {"process": "NLGP", "seed": 1, "steps": steps, "repeats": repeats}
     return [MANY | {"xi0": first, "xi1": second, "gain": gain} | own for first, second in STYLES for gain in gains]
 
 
 def rows(settings: Settings) -> Rows:
-    """A row per unit: its IPR and peak frequency."""
+    """Return a row for each unit of each repeat: unit, ipr, frequency (its peak), and those of `end`."""
     training = trained(settings)
     fields = training.fields.reshape(-1, settings["n"])
     pairs = zip(ipr(fields), peak_frequency(fields), strict=True)
@@ -44,7 +46,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def _summary(table: pd.DataFrame) -> pd.DataFrame:
-    """A row for each order and gain: quartiles of IPR, the median frequency, and the share of units that are local."""
+    """Return a row for each order and gain: quartiles of the IPR, median frequency, and share of local units."""
     groups = table.assign(local=table.ipr > LOCAL).groupby(["xi0", "xi1", "gain"])
     found = {"ipr_low": groups.ipr.quantile(0.25), "ipr": groups.ipr.median(), "ipr_high": groups.ipr.quantile(0.75)}
     return pd.DataFrame(found | {"frequency": groups.frequency.median(), "local": groups.local.mean()}).reset_index()

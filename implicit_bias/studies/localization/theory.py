@@ -1,8 +1,8 @@
-"""Do gated linear networks learn along the formulas? Descent on fresh samples against the flow, corrected and printed.
+"""Do gated linear networks follow the formulas? Descent on new samples, compared with corrected and printed formulas.
 
-Gates are 1(x_i ≥ 0) of one pixel: with the constant gate (general), alone, with its complement (exclusive), twice
-(redundant). ŷ = Σ_k g_k w_kᵀx, w ~ N(0, 1/n), Kτ = K; moments are exact. As printed: (11) with the positive constants
-|q|, (25) likewise, and (31), (32) with Λ for 2Λ and without ±Δ.
+The gate is 1(x_i ≥ 0) of one pixel: with the constant gate ('general'), alone ('single'), with its complement
+('exclusive'), or twice ('redundant'). The network is ŷ = Σ_k g_k w_kᵀx with w ~ N(0, 1/n) and Kτ = K; moments are
+exact. The printed formulas are (11) and (25) with positive constants |q|, and (31), (32) with Λ for 2Λ, without ±Δ.
 """
 
 import numpy as np
@@ -21,21 +21,22 @@ CLAIM = "Gated linear networks learn along the closed forms."
 CASES = {"general": "general case", "single": "single gate"}
 CASES |= {"exclusive": "exclusive gates", "redundant": "redundant gates"}
 TIMES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
-#: A share of ‖w‖ that the steps and the samples explain.
+#: Largest distance, relative to ‖w‖, that finite steps and random samples explain.
 NEAR = 0.1
 REVISION = 2
-#: Increment from one diagonal entry to the next, as a share of their mean.
+#: Increment from one diagonal entry of the ramp to the next, relative to the mean diagonal entry.
 RAMP = 1e-8
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return the four cases at gains 0.01 and 3 with three seeds; quick: gain 3, one seed."""
     base = {name: COMMON[name] for name in ("n", "batch", "label")} | {"process": "NLGP", "xi0": 5.0, "xi1": 1.0}
     cells = product(case=CASES, gain=(3.0,) if quick else (0.01, 3.0), seed=(1,) if quick else (1, 2, 3))
     return [base | {"lr": 0.02} | cell for cell in cells]
 
 
 def moments_of(settings: Settings) -> Moments:
-    """The exact moments of a case; ⟨g x xᵀ⟩ of the pixel's gate is A_11, that of the constant gate twice as much."""
+    """Return the exact moments of a case: ⟨g x xᵀ⟩ is A_11 for the pixel's gate and 2 A_11 for the constant gate."""
     process, pixel = process_of(settings), settings["n"] // 2
     one = pixel_moments(process, pixel, both=settings["case"] == "exclusive")
     if settings["case"] not in ("general", "redundant"):
@@ -45,7 +46,11 @@ def moments_of(settings: Settings) -> Moments:
 
 
 def rows(settings: Settings) -> Rows:
-    """A row per time: distance of descent from the flow in closed form and as printed, over the size of the flow."""
+    """Return a row for each of `TIMES`: time, closed and printed.
+
+    The last two are the distances of the weights of descent from the corrected and from the printed formula, divided by
+    the norm of the weights of the corrected formula.
+    """
     process, pixel, moments = process_of(settings), settings["n"] // 2, moments_of(settings)
     rng = np.random.default_rng([settings["seed"], 5])
     start = rng.normal(size=(moments.k, settings["n"])) / np.sqrt(settings["n"])
@@ -66,16 +71,16 @@ def rows(settings: Settings) -> Rows:
 
 
 def _gates(opened: np.ndarray, case: str) -> Array:
-    """The gates (m, k) of a case, from that of the pixel (m,)."""
+    """Return the gates (m, k) of a case, given the pixel's gate (m,)."""
     one = opened.astype(float)
     others = {"single": [], "exclusive": [1 - one], "redundant": [one], "general": [np.ones(len(one))]}
     return np.column_stack([one, *others[case]])
 
 
 def printed(moments: Moments, start: Array, time: float, case: str) -> Array:
-    """The weights (k, n) that the notes' equations give, the 1/K of (5) left in Kτ = K.
+    """Return the weights (k, n) of the notes' printed equations at a time; the 1/K of (5) is in Kτ = K.
 
-    What is positive, |q|, depends on the eigenvectors, whose signs are free; ours are those of `_eigenvectors`.
+    The positive constants |q| depend on the signs of the eigenvectors, which `_eigenvectors` chooses.
     """
     A, b, together = moments.dense(), moments.b.ravel(), case == "redundant"
     if together:
@@ -89,10 +94,10 @@ def printed(moments: Moments, start: Array, time: float, case: str) -> Array:
 
 
 def _eigenvectors(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors, the same on every machine.
+    """Return eigenvalues and eigenvectors of A, the same on every machine.
 
-    A small ramp separates equal eigenvalues. The sum of an eigenvector's entries, weighted by the ramp's roots, is
-    positive.
+    A small ramp on the diagonal separates equal eigenvalues. Signs are such that the sum of an eigenvector's entries,
+    weighted by the square roots of 1, 2, …, is positive.
     """
     ramp = np.arange(1.0, len(A) + 1)
     values, P = np.linalg.eigh(A + np.diag(RAMP * np.trace(A) / len(A) * ramp))

@@ -1,9 +1,11 @@
-"""Do gates that tile the inputs have the least loss? The best sets of K gates of three families, tilings and others.
+"""Do gates that tile the inputs have the least loss? The best sets of K gates in three families, tilings and others.
 
-The loss is L* = ⟨y²⟩ − bᵀA⁻¹b, the notes' (16). Pixel gates: tilings by the signs of log2 K pixels, against K of the
-gates 1(x_i ≥ 0) and the constant gate. Half-spaces 1(uᵀx ≥ 0): random ones, exchanged while that lowers the loss. Any
-gate functions (18): gates and weights are improved in turns; the gates of a sample are the best set of all 2^K, or the
-best one, for these weights. Such a gate may use the class, because at ξ = (5, 1) a pattern tells it.
+Gates tile the inputs if exactly one is open at each input. The loss is L* = ⟨y²⟩ − bᵀA⁻¹b, the notes' (16). The family
+of pixel gates compares tilings by the signs of log2 K pixels with sets of K gates 1(x_i ≥ 0) or constant gates. The
+half-spaces 1(uᵀx ≥ 0) start at random and are replaced if that lowers the loss. For any gate functions (18), gates and
+weights are improved alternately: the open gates of a sample are the best one (tiling) or the best of all 2^K sets
+(overlapping) for the current weights. Such gates may depend on the class, because at ξ = (5, 1) the input determines
+the class.
 """
 
 import itertools
@@ -37,13 +39,18 @@ EQUAL = 0.003
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return all families with K = 2, 4, 8, 20 000 samples, 600 steps; quick: K = 2, 4, 1000 samples, 60 steps."""
     base = {name: COMMON[name] for name in ("n", "label")} | {"process": "NLGP", "xi0": 5.0, "xi1": 1.0, "gain": 3.0}
     own = {"samples": 1000, "steps": 60, "seed": 1} if quick else {"samples": 20_000, "steps": 600, "seed": 1}
     return [base | cell | own for cell in product(family=FAMILIES, units=(2, 4) if quick else (2, 4, 8))]
 
 
 def rows(settings: Settings) -> Rows:
-    """A row for tilings and one for all sets: the least loss, that on fresh samples, number of sets, best set."""
+    """Return a row for each kind of gates, 'tiling' and 'overlapping'; half-spaces have only the latter.
+
+    `loss` is that of the best set of gates found, and `fresh` the loss of the same weights on new samples. `sets` is
+    the number of sets tried (for 'any', of rounds of improvement), and `gates` describes the best set.
+    """
     process = process_of(settings)
     found = {"pixels": _pixels, "half-spaces": _half_spaces, "any": _any}[settings["family"]](process, settings)
     return [
@@ -56,7 +63,7 @@ Found = list[tuple[str, float, float, int, str]]
 
 
 def _pixels(process: RingProcess, settings: Settings) -> Found:
-    """Tilings by the signs of log2 K pixels, and sets of K pixel gates."""
+    """Return the best tiling by the signs of log2 K pixels, and the best set of K pixel gates."""
     n, K, m = settings["n"], settings["units"], settings["samples"]
     X, y = process.sample(m, seed=settings["seed"])
     depth = int(np.log2(K))
@@ -76,24 +83,28 @@ def _pixels(process: RingProcess, settings: Settings) -> Found:
 
 
 def _cells(X: Array, places: tuple[int, ...]) -> Array:
-    """One gate (m, 2^p) for each pattern of signs of p pixels."""
+    """Return the gates (m, 2^p): one for each pattern of signs of the p pixels at `places`."""
     return np.asarray(np.eye(2 ** len(places))[(X[:, places] >= 0) @ 2 ** np.arange(len(places))])
 
 
 def _opened(X: Array, places: tuple[int, ...]) -> Array:
-    """The gates 1(x_i ≥ 0) of pixels i (m, K); −1 is the constant gate."""
+    """Return the gates 1(x_i ≥ 0), shape (m, K), of the pixels i in `places`; −1 is the constant gate."""
     return np.column_stack([np.ones(len(X)) if i < 0 else X[:, i] >= 0 for i in places]).astype(float)
 
 
 def _best_set(process: RingProcess, settings: Settings) -> tuple[tuple[int, ...], int]:
-    """The best K of the pixel gates and the constant one, by moments over samples and all their shifts."""
+    """Search for the best K pixel or constant gates; return their places and the number of sets tried.
+
+    Moments are means over samples and all their shifts. For K = 2 all sets are tried, up to
+    shifts and reflections of the ring.
+    """
     n, K = settings["n"], settings["units"]
     X, y = process.sample(min(settings["samples"], 2000), seed=settings["seed"])
     orbit = OrbitMoments.from_samples(lambda X: X[:, 0] >= 0, X, y)
     mean = (process.covariance(0) + process.covariance(1)) / 2
 
     def loss(places: tuple[int, ...]) -> float:
-        """⟨y²⟩ − bᵀA⁻¹b of the gates at these places."""
+        """Return ⟨y²⟩ − bᵀA⁻¹b of the gates at `places`."""
         cells = [[_pair(orbit, mean, i, j) for j in places] for i in places]
         b = np.concatenate([np.zeros(n) if i < 0 else orbit.b for i in places])
         return float(orbit.power - b @ np.linalg.lstsq(np.block(cells), b, rcond=1e-9)[0])
@@ -105,7 +116,7 @@ def _best_set(process: RingProcess, settings: Settings) -> tuple[tuple[int, ...]
 
 
 def _pair(orbit: OrbitMoments, mean: Array, i: int, j: int) -> Array:
-    """⟨g_i g_j x xᵀ⟩, pixels counted from each gate's own, and from 0 for the constant gate −1."""
+    """Return ⟨g_i g_j x xᵀ⟩, rows counted from pixel i and columns from pixel j (from 0 for the constant gate −1)."""
     if i < 0 and j < 0:
         return mean
     if j < 0:
@@ -114,7 +125,11 @@ def _pair(orbit: OrbitMoments, mean: Array, i: int, j: int) -> Array:
 
 
 def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settings) -> tuple[tuple[int, ...], int]:
-    """Simulated annealing: exchange one place at a time, for a worse one with a probability that falls to 0."""
+    """Search by simulated annealing for the `units` places from −1 to n − 1 with the least loss.
+
+    Each step exchanges one place and accepts a worse set with a probability that falls to 0. Return the best set and
+    the number of sets evaluated.
+    """
     rng = np.random.default_rng([settings["seed"], settings["units"]])
     now = tuple(int(i) for i in rng.permutation(n)[: settings["units"]])
     value = loss(now)
@@ -137,7 +152,7 @@ def _judged(process: RingProcess, gates: Callable[[Array], Array], settings: Set
 
 
 def _half_spaces(process: RingProcess, settings: Settings) -> Found:
-    """Random half-spaces, exchanged while that lowers the loss."""
+    """Return the best half-spaces found by replacing random ones, from two starts."""
     m, steps = settings["samples"] // 2, settings["steps"] // 3
     X, y = process.sample(m, seed=settings["seed"])
     found = search_gates(X, y, units=settings["units"], restarts=2, steps=steps, seed=settings["seed"]).best.gates()
@@ -145,7 +160,7 @@ def _half_spaces(process: RingProcess, settings: Settings) -> Found:
 
 
 def _any(process: RingProcess, settings: Settings) -> Found:
-    """Gates of the samples' own choice and weights, improved in turns: the better of two starts."""
+    """Improve gates and weights alternately; return the better of two starts for each kind of gates."""
     K, m = settings["units"], settings["samples"] // 4
     X, y = process.sample(m, seed=settings["seed"])
     fresh, target = process.sample(m, seed=settings["seed"] + 10)
@@ -164,12 +179,12 @@ def _any(process: RingProcess, settings: Settings) -> Found:
 
 
 def _chosen(X: Array, y: Array, w: Array, sets: Array) -> Array:
-    """The gates (m, K), for each sample the set of (s, K) that comes nearest to the target with weights (K, n)."""
+    """Return the gates (m, K): for each sample, the one of `sets` (s, K) whose output with w (K, n) is nearest to y."""
     return np.asarray(sets[np.abs(X @ w.T @ sets.T - y[:, None]).argmin(axis=1)])
 
 
 def _left(X: Array, y: Array, w: Array, sets: Array) -> float:
-    """⟨(y − ŷ)²⟩ if every sample has the set of gates that suits it best."""
+    """Return ⟨(y − ŷ)²⟩ if every sample has the gates of `_chosen`."""
     return float(np.mean(np.abs(X @ w.T @ sets.T - y[:, None]).min(axis=1) ** 2))
 
 

@@ -1,9 +1,9 @@
 """The paper's claims on its experiments, by section and panel and in our words, as contrasts of the table's columns.
 
-A claim is a sum of quantities, cell by cell, that is above 0 or another limit if the claim is right. GLNs are those of
-the paper's Figure 2 (median cutoffs; no momentum, of which the text says nothing for GLNs) and ReLU networks those of
-its Figure 3 (momentum 0.9), unless a claim says otherwise. "By chance" is what two independent models of the
-same errors would give.
+A claim states that a weighted sum of quantities, formed in each cell, is on average above 0 or another limit. GLNs are
+those of the paper's Figure 2 (median cutoffs; no momentum, which the text does not mention for GLNs) and ReLU networks
+those of its Figure 3 (momentum 0.9), unless a claim says otherwise. "By chance" refers to the inconsistency of two
+independent models with the same errors.
 """
 
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ SLOW = RELU | {"momentum": 0.0}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A column of a model's rows that have some values; a pair of values stands for all from the one to the other.
+    """A column of the rows of `model` whose columns have the values `rows`; a tuple (low, high) is a range of values.
 
-    With `best` it is the least over all numbers of units and contexts.
+    If `best`, the quantity is the least value over all numbers of units and contexts.
     """
 
     rows: dict[str, Any]
@@ -33,7 +33,7 @@ class Quantity:
     best: bool = False
 
     def at(self, **values: Any) -> "Quantity":
-        """The same of fewer rows."""
+        """Return a copy restricted to rows with further values of columns."""
         return replace(self, rows=self.rows | values)
 
 
@@ -41,8 +41,9 @@ class Quantity:
 class Claim:
     """Claim that Σ weight · quantity, in percentage points, is above `limit`.
 
-    With `correlation` 'above' or 'below' it is the correlation r of two quantities, over the cells of a draw, that is
-    on this side of 0.5; with `within` both are counted from their means over the cells of their training-set size.
+    If `correlation` is 'above' or 'below', the claim is instead that the correlation of two quantities, over the cells
+    of a draw, is above or below 0.5. If `within`, the mean over cells of the same training-set size is subtracted from
+    each of the two quantities.
     """
 
     #: Section and panels of the paper, or "ours".
@@ -50,41 +51,41 @@ class Claim:
     text: str
     terms: tuple[tuple[int, Quantity], ...]
     limit: float = 0.0
-    #: Coordinate whose values have a test each as well.
+    #: Coordinate for whose values the claim is also tested separately.
     by: str | None = None
     correlation: str = ""
     within: bool = False
 
 
 def less(place: str, text: str, below: Quantity, above: Quantity, by: str | None = None) -> Claim:
-    """The claim that one quantity is below another."""
+    """Return the claim that `below` is less than `above`; `by` is as in `Claim`."""
     return Claim(place, text, ((1, above), (-1, below)), by=by)
 
 
 def grows(place: str, text: str, above: Quantity, below: Quantity, narrow: int, wide: int) -> Claim:
-    """The claim that above − below is more with `wide` units than with `narrow`."""
+    """Return the claim that above − below is larger with `wide` units than with `narrow`."""
     terms = [(1, above.at(units=wide)), (-1, below.at(units=wide))]
     terms += [(-1, above.at(units=narrow)), (1, below.at(units=narrow))]
     return Claim(place, text, tuple(terms))
 
 
 def correlate(place: str, text: str, one: Quantity, other: Quantity, relation: str, *, within: bool = False) -> Claim:
-    """The claim that the correlation of two quantities is 'above' or 'below' 0.5."""
+    """Return the claim that the correlation of two quantities is 'above' or 'below' (`relation`) 0.5."""
     return Claim(place, text, ((1, one), (1, other)), correlation=relation, within=within)
 
 
 def apart(rows: dict[str, Any], model: str) -> Quantity:
-    """The inconsistency of a model with the network that gradient descent trained."""
+    """Quantity: the inconsistency of a model with the trained network."""
     return Quantity(rows, model, "inconsistency")
 
 
 def by_chance(rows: dict[str, Any], model: str) -> Quantity:
-    """The inconsistency of two independent models of these errors."""
+    """Quantity: the inconsistency of two independent models with the errors of a model and the trained network."""
     return Quantity(rows, model, "expected_inconsistency")
 
 
 def best(rows: dict[str, Any], model: str) -> Quantity:
-    """The least error over numbers of units and contexts."""
+    """Quantity: a model's least error over units and contexts, for each training-set size and seed."""
     return Quantity(rows, model, best=True)
 
 

@@ -1,4 +1,4 @@
-"""The paper's comparisons as one experiment: cells of three studies in one table, drawn and judged together."""
+"""The paper's comparisons as one experiment: cells of three studies in one table, with common figures and verdicts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ data = binary_task
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
-    """Return a row (`COLUMNS`) for every model, momentum and version."""
+    """Return a row for every model, momentum and version, with those of `COLUMNS` that apply to the model."""
     cutoff = settings["cutoff"]
     shown = str(tuple(cutoff) if isinstance(cutoff, list) else cutoff)
     return [row | {"cutoff": shown} for row in COMPARISONS[settings["study"]].rows(settings, task)]
@@ -46,7 +46,9 @@ def cost(settings: Settings) -> float:
 
 
 def cells(study: Study, config: Config) -> list[Settings]:
-    """Return the settings of a configuration's cells, seeds innermost; raise InputError if the study has no such cells.
+    """Return a cell for each combination of train_size, units, contexts and seed in `config`; seeds change fastest.
+
+    Raises InputError if the study fixes an option that `config` changes, or if gates cannot have these values.
 
     >>> [cell["units"] for cell in cells(STUDIES["compare_gln"], Config(units=(3, 5), seeds=(1,)))]
     [3, 5]
@@ -68,9 +70,11 @@ def grid(
     dataset: str = plan.PAPER["dataset"],
     versions: tuple[str, ...] = VERSIONS,
 ) -> list[Settings]:
-    """Return the settings of the cells behind some figures, each once.
+    """Return the settings of the cells that the given figures show, each part of the grid once.
 
-    `quick` keeps n = 500, one seed, median cutoffs, no momentum for GLNs, and a few widths.
+    The whole grid has n = 500, 1000 and 2000, seeds 1 to 3, momenta 0 and 0.9, and the cutoffs and widths in `plan`.
+    Quick: n = 500, one seed, median cutoffs, no momentum for GLNs, and a few widths. The figure 'spreads' has ten other
+    seeds (quick: three) and both momenta.
 
     >>> len(grid(False, ["4"])), len(grid(False, ["5"]))
     (144, 36)
@@ -97,13 +101,13 @@ def reproduction(
     dataset: str = plan.PAPER["dataset"],
     versions: tuple[str, ...] = VERSIONS,
 ) -> Experiment:
-    """Experiment with some of the paper's figures, and of ours."""
+    """Return the experiment restricted to some figures of the paper and of ours, a data set and versions."""
     own_grid = partial(grid, figures=figures, dataset=dataset, versions=versions)
     return replace(EXPERIMENT, grid=own_grid, draw=partial(paper_figures, numbers=figures))
 
 
 def comparison(study: Study, config: Config | None = None) -> Experiment:
-    """Experiment of one study alone, with its defaults or another configuration, drawn in three panels."""
+    """Return the experiment of one study with a configuration, by default `study.config()`, plotted in three panels."""
     whole = cells(study, config or study.config())
     return replace(
         EXPERIMENT,

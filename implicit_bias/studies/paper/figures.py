@@ -1,4 +1,4 @@
-"""The figures of a comparison and of the paper: tidy tables in, figures out, no computation of results."""
+"""Figures of a comparison and of the paper, made from tidy tables without computation of results."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -26,9 +26,9 @@ TITLES = {"corrected": "corrected", "published": "published faults"}
 LABELS = {"error": "validation error (%)", "inconsistency": "inconsistency (%)"}
 #: Line of each momentum of gradient descent, in figures of ours.
 DASHES = {0.0: "-", 0.9: (0, (3, 1.5))}
-#: Lines of the training-set sizes, from the smallest, in the paper's figures.
+#: Line styles of the training-set sizes, from the smallest, in the paper's figures.
 SIZES: tuple[Any, ...] = (":", "--", "-")
-#: The columns of panels c: label, model, and which cells.
+#: Columns of panels c: label, model, and conditions on the rows.
 BEST: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "best GLNs": [
         ("shallow\nGD", "GD-shallow", SHALLOW),
@@ -49,14 +49,15 @@ HOLLOW: dict[str, Any] = {"marker": "o", "markersize": 4, "markerfacecolor": "wh
 
 
 def names(table: pd.DataFrame) -> str:
-    """The data sets of a table, as a title says them."""
+    """Return the names of the data sets of a table, for titles."""
     return ", ".join(DATASETS.get(name, name) for name in table.dataset.unique())
 
 
 def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:
-    """Some of the figures, by the names of their files: figure2 to figure5 for the paper's, ours one for each cutoffs.
+    """Return figures by the names of their files, without suffix.
 
-    Of several figures those are left out that the table has no cells of; InputError if it has none of a single one.
+    The paper's are 'figure2' to 'figure5'. Ours have their own names; those of random cutoffs end in '_random'. Figures
+    without cells in the table are omitted; InputError is raised if `numbers` contains only one figure and it has none.
     """
     drawn: dict[str, Figure] = {}
     for number in numbers:
@@ -74,16 +75,16 @@ def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figu
 
 
 def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Figure:
-    """One of the paper's figures, '2' to '5', panel by panel, or one of our own, by its name.
+    """Return one of the paper's figures, '2' to '5', with its panels, or one of ours, by its name.
 
-    All but 'spreads' are of the published split. Columns of our own are training-set sizes, corrected on the left and
-    with the published faults on the right, as far as the table has them; lines are means over seeds, bars one standard
-    deviation, solid without and dashed with momentum. Hollow markers leave out seeds whose problem is certified as not
-    separable; crosses at the foot stand for widths at which no seed is separable. The last row is the inconsistency of
-    every cell against the reference's error, and what chance would give.
+    `table` is that of `reproduce_paper.py`; `cutoff`, 'median' or 'random', selects the cells of our figures. All
+    figures except 'spreads' use the published split. Raises InputError if the figure is unknown or has no cells.
 
-    The table is that of `reproduce_paper.py`; the cutoff, 'median' or 'random', is that of a figure of ours. Raises
-    InputError for an unknown figure, or one that the table has no cells of.
+    The columns of our figures are training-set sizes, for the corrected version and for the one with the published
+    faults, if the table has both. Lines are means over seeds (solid without momentum, dashed with momentum), and bars
+    one standard deviation. Hollow markers are means that omit seeds whose problem is certified as not separable.
+    Crosses at the bottom mark widths at which no seed is separable. The last row shows the inconsistency of every cell
+    against the error of the reference, and the inconsistency by chance.
     """
     layout = FIGURES[one_of(figure, FIGURES, "figure")]
     with styled(8, "medium"):
@@ -106,7 +107,7 @@ def _versions(table: pd.DataFrame) -> list[str]:
 
 
 def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
-    """A block of rows for each version, corrected above and with the faults below; the panels as in the paper."""
+    """Plot the paper's panels in a block of rows for each version: corrected above, with the faults below."""
     rows = [(version, label, part) for version in _versions(table) for label, part in layout.rows]
     shape = (len(layout.columns), len(rows), (2.9, 2.4), (0.0, 0.7))
     axes = panels(title, *shape, sharex="col", sharey="col")
@@ -138,7 +139,7 @@ def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figu
 def _scatter(
     ax: Axes, table: pd.DataFrame, reference: str, column: str, size: float, models: Iterable[str] | None = None
 ) -> None:
-    """A column of each model over the reference's error, in percent: a point for each cell with both."""
+    """Plot `column` of each model against the reference's error, in percent: a point for each cell with both values."""
     own = table[table.model == reference].set_index(KEYS)["error"]
     for model in table[table.model != reference].model.unique() if models is None else models:
         other = table[table.model == model].set_index(KEYS)[column]
@@ -149,13 +150,13 @@ def _scatter(
 
 
 def _guide(ax: Axes, column: str, ends: tuple[float, float], **line: Any) -> None:
-    """Line of equal errors, or of the inconsistencies 2p(1 − p) of independent models with the same error p."""
+    """Draw the line of equal errors, or of the inconsistency 2p(1 − p) of independent models with equal errors p."""
     p = np.linspace(*ends, 100)
     ax.plot(100 * p, 100 * p if column == "error" else 200 * p * (1 - p), **line)
 
 
 def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool = False) -> None:
-    """Means and standard deviations of grouped values in percent, hollow where some are missing."""
+    """Plot means and standard deviations of grouped values in percent; markers of groups with NaN are hollow."""
     bar, edge, size = (0.6, 0.8, 11) if thin else (None, None, 9)
     mean, spread = 100 * values.mean(), 100 * values.std().fillna(0.0)
     colour, marker = style(model)["color"], style(model)["marker"]
@@ -165,7 +166,7 @@ def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool =
 
 
 def _widths(ax: Axes, table: pd.DataFrame, models: Iterable[str]) -> None:
-    """Errors over the number of hidden units: means and standard deviations over seeds."""
+    """Plot errors against hidden units, as means and standard deviations over seeds."""
     for model in models:
         for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
             errors = where(table, model=model, train_size=size).groupby("units")["error"]
@@ -175,7 +176,10 @@ def _widths(ax: Axes, table: pd.DataFrame, models: Iterable[str]) -> None:
 
 
 def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, str, dict[str, Any]]]) -> None:
-    """The least error of each seed over numbers of units and contexts: means and standard deviations over seeds."""
+    """Plot the least error over units and contexts: a point for each column, a line for each training-set size.
+
+    Points are means over seeds, with bars for standard deviations. A column is (label, model, conditions on the rows).
+    """
     for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
         means = []
         for place, (_, model, rows) in enumerate(columns):
@@ -200,7 +204,7 @@ def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
 
 
 def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
-    """A figure of ours: a row of panels a quantity, a column a version and training-set size, and below every cell."""
+    """Return a figure of ours: rows are quantities, columns versions and training-set sizes; below, all cells."""
     blocks = [(version, size) for version in _versions(table) for size in sorted(table.train_size.unique())]
     heights = [1.7 * len(layout.rows) + 0.9, 2.5]
     drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
@@ -229,7 +233,7 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
-    """Means over seeds of every model against the width, a line a momentum."""
+    """Plot means over seeds against the width, with a line for each model and momentum."""
     widths = sorted(table[layout.width].unique())
     for level, model in enumerate(table.model.unique()):
         if quantity == "inconsistency" and model == layout.study.reference:
@@ -266,7 +270,7 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
 
 
 def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
-    """The inconsistency of every model with the reference over its error, and what chance would give."""
+    """Plot the inconsistency of models with the reference against the error of the latter, with that by chance."""
     _scatter(ax, table, reference, "inconsistency", 5)
     own = table[table.model == reference].error
     ends = (0.0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0))
@@ -275,10 +279,11 @@ def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
 
 
 def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
-    """The figure of a study's table, `comparison`; of both versions' tables also `comparison_published`.
+    """Return the figure 'comparison' of a study's table; if there are two versions, also 'comparison_published'.
 
-    Three panels: error against error, inconsistency against error, and mean error against units, or contexts if there
-    are more of these, with bars of one standard deviation over cells.
+    The three panels show errors of models against the reference's error, inconsistency against the reference's error,
+    and mean error against units, with bars of one standard deviation over cells. The last panel has contexts in place
+    of units if the table has more values of contexts.
     """
     width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
     figures = {}
@@ -305,17 +310,17 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
 
 
 def intervals(table: pd.DataFrame) -> list[tuple[MeanTest, str]]:
-    """The differences that are tested against 0, with their outcomes."""
+    """Return the tests of differences against 0 that have a p-value, with their outcomes."""
     tested = examine(table)
     told = [(test, verdict.outcome) for test, verdict in zip(tested, decided(tested), strict=True)]
     return [(test, outcome) for test, outcome in told if np.isfinite(test.p) and not (test.correlation or test.limit)]
 
 
 def _claims_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Every difference that is claimed to be above 0: its mean over draws and its interval, coloured by the outcome.
+    """Return a figure of the mean and interval of every test in `intervals`, coloured by the outcome.
 
-    Filled where the split of the data varies with the draw, hollow for the seeds of the published split. Beyond 1 %
-    the axis is logarithmic.
+    Markers are filled if the split of the data varies with the draw, and hollow for seeds of the published split. The
+    axis is logarithmic beyond 1 %.
     """
     shown = intervals(table)
     if not shown:

@@ -1,17 +1,18 @@
-"""The point at which OSQP left the published SVM-L2, reached in the span of the features.
+"""The point at which OSQP stopped on the published SVM-L2, computed in the span of the features.
 
-The published program has t = Aζ as variables of their own, A that of eq. 23:
+The published program has separate variables t = Aζ, with A from eq. 23:
 
     minimise ‖t‖²   subject to   t = Aζ,   y_i (Φζ)_i ≥ 1
 
-A is singular, so that many ζ are optimal, and the published numbers are those of the one where OSQP stops. Its
-iteration starts at 0 and is linear but for a clipping of n numbers. Where no input is larger than the constant 1, its
-scaling of the variables is one number for ζ and one for t, and everything stays in the span
+A is singular, so that many ζ are optimal, and the published numbers are those of the point at which OSQP stops. The
+iteration of OSQP starts at 0 and is linear except for the clipping of n numbers. If no input is larger than the
+constant 1, OSQP scales all of ζ by one number and all of t by another, and all iterates stay in the span
 
     ζ = Σ_e P_e Φᵀ(y∘w_e),   w_e ∈ Rⁿ
 
-of the three eigenspaces of A (P_e: contrasts within a group, the mean, differences of groups; eigenvalues K, 1, 0). A
-step costs three products with n × n kernels (GP_eGᵀ)∘(XXᵀ) instead of one with a factor of size 2kd + n.
+of the three eigenspaces of A, with projections P_e on contrasts within a group, the mean, and differences of groups,
+and eigenvalues K, 1 and 0. A step costs three products with n × n kernels (GP_eGᵀ)∘(XXᵀ) instead of one with a factor
+of size 2kd + n.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from implicit_bias.features import GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.studies.paper.published import Equation23
 
-# OSQP's settings, of which CVXPY sets the tolerance and the number of iterations (the paper's A.2: at most 10 000).
+# OSQP's settings. CVXPY sets the tolerance and the number of iterations (the paper's A.2: at most 10 000).
 #: Regularisation σ of the linear system.
 SIGMA = 1e-6
 #: Relaxation of a step.
@@ -37,17 +38,17 @@ EQUALITIES = 1e3
 TOLERANCE = 1e-5
 #: Largest number of iterations.
 ITERATIONS = 10_000
-#: Iterations between two looks at the residuals.
+#: Iterations between two checks of the residuals.
 CHECK = 25
 #: Iterations between two changes of ρ.
 ADAPT = 50
-#: Arrays with the scale of each.
+#: Pairs of an array and its scale.
 Parts = list[tuple[Array, float]]
 
 
 @dataclass(frozen=True)
 class Scales:
-    """OSQP's scaling (Ruiz): of t and ζ, of the rows of equalities and of inequalities."""
+    """Factors by which OSQP (Ruiz) scales t and ζ, and the rows of equalities (`equal`) and inequalities (`margin`)."""
 
     t: float
     zeta: float
@@ -56,7 +57,7 @@ class Scales:
 
     @classmethod
     def of(cls, diagonal: float, rounds: int = 10) -> "Scales":
-        """Scaling for A with this largest entry, on its diagonal, and features whose largest entry in each row is 1."""
+        """Return the scaling for A with the largest entry `diagonal`, and features with largest entry 1 in each row."""
         square, first, second, feature = 2.0, 1.0, diagonal, 1.0
         t = zeta = equal = margin = 1.0
         for _ in range(rounds):
@@ -69,7 +70,7 @@ class Scales:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Weights ζ (k, d), whether OSQP's criterion was met, and after how many iterations."""
+    """Weights ζ (k, d) at which OSQP stops, and after how many iterations; `finished` if its criterion is met."""
 
     weights: Array
     finished: bool
@@ -81,7 +82,7 @@ def _largest(parts: Parts, *, scaled: bool = False) -> float:
 
 
 class _Iteration:
-    """OSQP's alternating steps, on coefficients (3, n) of the scaled t, ζ and multipliers of the equalities."""
+    """OSQP's iteration; scaled t, ζ and multipliers of the equalities are coefficients w_e, shape (3, n)."""
 
     def __init__(self, problem: MarginProblem) -> None:
         features, norm = problem.features, problem.norm
@@ -104,7 +105,7 @@ class _Iteration:
         self.rescale(RHO)
 
     def rescale(self, rho: float) -> None:
-        """Take another ρ, and factor the n × n system."""
+        """Set ρ and factor the n × n system again."""
         s = self.scales
         self.rho, self.rho_equal = rho, EQUALITIES * rho
         self.on_t, self.on_zeta = s.equal * s.t, s.equal * s.zeta * self.eigenvalues
@@ -116,20 +117,20 @@ class _Iteration:
         self.factor = cho_factor(np.eye(len(self.z)) / rho + self.slope**2 * weighted)
 
     def outputs(self, coefficients: Array) -> Array:
-        """Φζ of Σ_e P_e Φᵀ(y∘w_e), times y: Σ_e K_e w_e."""
+        """Return y ∘ Φζ, shape (n,), for ζ with coefficients w_e: Σ_e K_e w_e."""
         return np.sum([K @ w for K, w in zip(self.kernels, coefficients, strict=True)], axis=0)
 
     def array(self, coefficients: Array) -> Array:
-        """Σ_e P_e Φᵀ(y∘w_e), shape (k, d)."""
+        """Return Σ_e P_e Φᵀ(y∘w_e), shape (k, d), the array with coefficients w_e."""
         parts = zip(self.projections, coefficients, strict=True)
         return np.sum([P @ ((self.G * w[:, None]).T @ self.yX) for P, w in parts], axis=0)
 
     def weights(self) -> Array:
-        """ζ (k, d), unscaled."""
+        """Return the unscaled ζ (k, d)."""
         return self.scales.zeta * self.array(self.zeta)
 
     def step(self) -> None:
-        """One iteration: the linear system, relaxation, projection, multipliers."""
+        """Make one iteration: linear system, relaxation, projection, and update of the multipliers."""
         schur, cross, on_zeta = self.schur[:, None], self.cross[:, None], self.on_zeta[:, None]
         right_t = SIGMA * self.t - self.on_t * self.dual
         free = (SIGMA * self.zeta + on_zeta * self.dual + cross / self.total * right_t) / schur
@@ -144,10 +145,10 @@ class _Iteration:
         self.v = self.v + self.rho * (relaxed - self.z)
 
     def progress(self) -> tuple[bool, float]:
-        """True if unscaled residuals meet OSQP's criterion for ending; else the factor by which scaled ones change ρ.
+        """Return (True, 1) if the unscaled residuals meet OSQP's criterion; else (False, factor by which to change ρ).
 
-        The residuals are what is missing from the constraints (primal) and from a zero gradient (dual), each compared
-        with the terms that it is made of.
+        The primal residual is the violation of the constraints, and the dual residual the gradient. Each is relative to
+        its largest term. The factor is √(primal/dual) of the scaled residuals.
         """
         s = self.scales
         t, zeta, dual = map(self.array, (self.t, self.zeta, self.dual))
@@ -168,10 +169,10 @@ class _Iteration:
 
 
 def osqp_choice(problem: MarginProblem) -> Choice:
-    """Point at which OSQP stops on the published program of SVM-L2, from the problem of `published_svm_l2`.
+    """Return the point at which OSQP stops on the published program, given the problem of `published_svm_l2`.
 
-    Equal to OSQP's own answer where the inputs lie in [−1, 1] and the last one is 1, as those of the published
-    experiments do; on other inputs the same iteration with another scaling. The problem must be separable.
+    The result equals OSQP's own answer if the inputs are in [−1, 1] and the last one is 1, as in the published
+    experiments. For other inputs, the iteration is the same but the scaling differs. The problem must be separable.
 
     >>> from implicit_bias import HyperplaneGates, load_binary
     >>> from implicit_bias.studies.paper.published import published_svm_l2

@@ -1,4 +1,4 @@
-"""The grid of the paper (Lippl, Abbott & Chung), and what each figure shows of it: its own by number, ours by name."""
+"""The grid of the paper (Lippl, Abbott & Chung), and the cells of each figure: its own by number, ours by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAPER: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Cells of one study, and those of them that a quick run takes: minutes instead of an hour."""
+    """Cells of one study: lists of settings for the `whole` grid, and for a `quick` run of minutes."""
 
     study: Study
     whole: dict[str, Any]
@@ -32,9 +32,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Panels:
-    """A panel of the paper's figures: its letter, what it draws, and of which cells.
+    """A panel of the paper's figures: its letter, kind, and conditions on its cells.
 
-    It draws a column of the table over the reference's error, 'widths', or a key of `figures.BEST`.
+    `kind` is a column of the table, which is plotted against the reference's error; 'widths', error against units; or a
+    key of `figures.BEST`, least errors.
     """
 
     letter: str
@@ -44,20 +45,20 @@ class Panels:
 
 @dataclass(frozen=True)
 class Layout:
-    """A figure's title, and the cells behind it."""
+    """Title of a figure, and the parts of the grid that it shows."""
 
     title: str
     parts: tuple[Part, ...]
 
     @property
     def study(self) -> Study:
-        """The study that it is about, where that is one."""
+        """Study of the first part, which is the subject of a figure on one study."""
         return self.parts[0].study
 
 
 @dataclass(frozen=True)
 class PaperFigure(Layout):
-    """One of the paper's figures: models, columns of panels, and rows of them (label, which cells)."""
+    """A figure of the paper: models, columns of panels, and rows of panels (label, conditions on the cells)."""
 
     models: tuple[str, ...]
     columns: tuple[Panels, ...]
@@ -66,17 +67,17 @@ class PaperFigure(Layout):
 
 @dataclass(frozen=True)
 class OwnFigure(Layout):
-    """A figure of ours, that the paper does not have: rows of quantities against widths, for each training-set size."""
+    """A figure of ours that the paper lacks: quantities against widths, for each training-set size."""
 
-    #: The rows of panels: a value of `contexts`, or all, and the quantity.
+    #: Rows of panels: a value of `contexts`, or None for all, and the quantity.
     rows: tuple[tuple[int | None, str], ...]
-    #: The x axis.
+    #: Column of the x axis.
     width: str = "units"
 
 
 @dataclass(frozen=True)
 class ClaimsFigure(Layout):
-    """A figure of ours of the claims that rest on draws of everything: means and intervals."""
+    """A figure of ours: means and intervals of the claims, over draws of data, gates, weights and batches."""
 
 
 _GLN, _RELU, _SHALLOW = (STUDIES[f"compare_{name}"] for name in ("gln", "relu", "shallow_gln"))
@@ -89,7 +90,7 @@ SHALLOW = Part(
     {"units": (1,), "contexts": tuple(2**b for b in range(16))},
     {"units": (1,), "contexts": (1, 4, 16, 256)},
 )
-#: Widths that the authors trained, and no figure or sentence of the paper has.
+#: Widths that the authors trained, but that no figure or sentence of the paper mentions.
 WIDE_GLN = Part(_GLN, {"units": (500, 1000), "contexts": (2, 4)}, {"units": ()})
 WIDE_RELU = Part(_RELU, {"units": (500, 1000)} | _CONTEXTS, {"units": ()}, ("median",))
 #: Ten draws of everything at once: the split of the data, gates, initial weights and the order of the batches.

@@ -1,4 +1,4 @@
-"""The published experiment's faults, apart from everything else, so that its numbers can be met (docs/errata.md)."""
+"""Simulation of the faults of the published experiment, to reproduce its numbers (docs/errata.md)."""
 
 import copy
 from collections.abc import Collection
@@ -25,7 +25,7 @@ FLOOR = 1e-3
 
 
 def mixed_groups(units: int, contexts: int) -> np.ndarray:
-    """The groups of a column-major reshape: gate j belongs to j mod H, so that units mix. Shape (H·K,) for K contexts.
+    """Return the groups of a column-major reshape, shape (H·K,): gate j is in group j mod H, so that units mix.
 
     >>> mixed_groups(3, 2).tolist()
     [0, 1, 2, 0, 1, 2]
@@ -36,11 +36,11 @@ def mixed_groups(units: int, contexts: int) -> np.ndarray:
 class Equation23(Norm):
     """The published objective of SVM-L2: ‖Aζ‖_F with the paper's eq. 23, A = J/(HK) − Q + K·I, made well posed.
 
-    There are K contexts, and Q sums within the given groups. A is singular: constants c_h with Σc_h = 0 on the groups
-    have no cost. With the units as groups no margin sees them; with column-major groups the margins do see them, the
-    published problem has many solutions, and a solver's arbitrary choice decides the validation error. Here they cost
-    `FLOOR` each, which chooses the solution of least norm: a variant, and not the published solution, which is that of
-    `osqp_choice`. `groups` (H·K,) says the group of each gate, K of each.
+    There are K contexts, Q sums within the groups, and `groups` (H·K,) is the group of each gate, with K gates in each.
+    A is singular: constants c_h with Σc_h = 0 on the groups have no cost. If the groups are the units, these constants
+    change no margin. With column-major groups they do change margins, so that the published problem has many solutions,
+    and a solver's arbitrary choice determines the validation error. Here the constants have the cost `FLOOR`, which
+    selects the solution of least norm. It is a variant; the published solution is that of `osqp_choice`.
 
     >>> norm = Equation23([0, 0, 1, 1])
     >>> zeta = np.array([[1.0], [2.0], [4.0], [8.0]])
@@ -60,34 +60,34 @@ class Equation23(Norm):
         self.gates, contexts = k, k // units
         member = np.eye(units)[index]
         self.published = np.full((k, k), 1 / k) - member @ member.T + contexts * np.eye(k)
-        # Symmetric, with eigenvalues C, 1 and 0: the floor lifts the zeros alone.
+        # A is symmetric, with eigenvalues K, 1 and 0; the floor replaces only the zeros.
         null = member @ member.T / contexts - np.full((k, k), 1 / k)
         self.root = self.published + FLOOR * null
         self.inverse = np.linalg.inv(self.root)
 
     def rounding(self, k: int, d: int) -> float:
-        """Sums of A that cancel: no count of operations."""
+        """Return 1e-12, independent of k and d, because sums in A cancel."""
         return 1e-12
 
     def value(self, W: Array) -> float:
-        """‖AW‖_F."""
+        """Return ‖AW‖_F for W (k, d)."""
         return float(length(self.root @ W))
 
     def dual(self, V: Array) -> float:
-        """‖A⁻¹V‖_F."""
+        """Return the dual norm ‖A⁻¹V‖_F for V (k, d)."""
         return float(length(self.inverse @ V))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """‖AW‖_F."""
+        """Return ‖AW‖_F as an expression of CVXPY."""
         return cp.norm(cp.vec(self.root @ W, order="C"), 2)
 
     def group_form(self, k: int) -> GroupForm:
-        """One group of Ŵ = AW."""
+        """Return the form with one group, Ŵ = AW."""
         return GroupForm(sp.csr_array(self.inverse), np.zeros(k, dtype=np.int64))
 
 
 def published_svm_gln(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[str] = FAULTS) -> MarginProblem:
-    """SVM-GLN as published: the group lasso over the wrong groups.
+    """Return SVM-GLN as published, the group lasso over `mixed_groups`; without "column-major groups", `svm_gln`.
 
     >>> from implicit_bias import HyperplaneGates, load_binary
     >>> task = load_binary("digits", train_size=60)
@@ -101,10 +101,10 @@ def published_svm_gln(X: Any, y: Any, gates: HyperplaneGates, faults: Collection
 
 
 def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[str] = FAULTS) -> MarginProblem:
-    """SVM-L2 with eq. 23 in place of the square root, its columns over the wrong groups.
+    """Return SVM-L2 with the norm of eq. 23 (`Equation23`), over the wrong groups if "column-major groups" is a fault.
 
-    Solved, it gives the published problem's solution of least norm, a variant of the published one, which `osqp_choice`
-    gives. The correct norm of the predictors has no groups: without eq. 23 this is `svm_l2`.
+    `solve` returns the solution of least norm of the published problem; `osqp_choice` returns the published solution.
+    Without the fault "equation 23" the result is `svm_l2`, whose norm has no groups.
 
     >>> from implicit_bias import HyperplaneGates, load_binary, solve
     >>> task = load_binary("digits", train_size=60)
@@ -123,10 +123,10 @@ def published_svm_l2(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[
 def published_half_spaces(
     units: int, seed: int, cutoff: Cutoff, faults: Collection[str] = FAULTS, *, momentum: float = 0.0
 ) -> RandomHalfSpaces:
-    """The contexts that SVM-RC had as published, beside a network of this seed and momentum.
+    """Return the published gates of SVM-RC for the comparison with a network of this seed and momentum.
 
-    There is a gate that is always open. The half-spaces are one draw, of seed 1, for all networks without momentum;
-    those with momentum have a draw of their own seed.
+    One gate is always open. The half-spaces are drawn with seed 1 for all networks without momentum, and with `seed`
+    for networks with momentum. Each of the two faults applies only if it is in `faults`.
 
     >>> published_half_spaces(10, 3, "median").seed, published_half_spaces(10, 3, "median", momentum=0.9).seed
     (1, 3)
@@ -136,9 +136,10 @@ def published_half_spaces(
 
 
 def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faults: Collection[str] = FAULTS) -> Array:
-    """Outputs (n,) on X (n, d) of a network reloaded from a published checkpoint, which had lost its cutoffs.
+    """Return the outputs (n,) on X (n, d) of a network reloaded from a published checkpoint, which lacked its cutoffs.
 
-    The cutoffs are then those that were drawn before the medians replaced them, N(0, 9²).
+    The reloaded cutoffs are the random ones, N(0, 9²), that the medians had replaced. Without the fault "lost cutoffs",
+    or with one context, the outputs are those of `network`.
     """
     lost = "lost cutoffs" in faults and context_bits(gates.contexts) > 0
     if not lost or all(contexts == 1 for _, contexts in network.layer_shapes()):

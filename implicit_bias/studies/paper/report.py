@@ -1,4 +1,4 @@
-"""The paper's table, figures and verdicts as one self-contained page; and its text panel by panel."""
+"""Report of the paper's table, figures and verdicts as one HTML page, and the paper's statements on each panel."""
 
 import base64
 import re
@@ -13,7 +13,7 @@ from implicit_bias.studies.paper.summary import summarise
 from implicit_bias.studies.runner.results import ResultTable
 from implicit_bias.studies.runner.verdicts import Verdict
 
-#: Columns that a row of the report's last table stands for.
+#: Columns by which the report's last table is grouped.
 SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "split", "momentum", "version", "model")
 
 #: Statements of captions and text (sections 4.1, 5.2 and Appendix C) on each panel with results.
@@ -45,9 +45,9 @@ PANELS = {
 
 
 def panel_rows(verdicts: Sequence[Verdict]) -> list[tuple[str, str, list[str]]]:
-    """Panel, what the paper says of it, and the verdicts on it, for every panel.
+    """Return, for every panel, its name, the paper's statement, and the verdicts on it as texts.
 
-    Verdicts by the values of a coordinate stand with the last of the panels that make the claim.
+    A verdict for one value of a coordinate is listed only at the last of the panels that its claim names.
 
     >>> panel_rows([Verdict("4.1, 2a: a errs less than b", "2.00 %; 10 draws", "above 0", True)])[0][2]
     ['a errs less than b: yes, 2.00 %; 10 draws']
@@ -62,7 +62,7 @@ def panel_rows(verdicts: Sequence[Verdict]) -> list[tuple[str, str, list[str]]]:
 
 
 def report_page(found: ResultTable, contents: dict[str, bytes]) -> bytes:
-    """The page, with the figures among the contents of files that are written beside it."""
+    """Return the HTML page of results; its pictures are the PNG files in `contents`."""
     summary, verdicts = summarise(found.table, SETTINGS).round(4), found.verdicts
     pictures = {name.removesuffix(".png"): content for name, content in contents.items() if name.endswith(".png")}
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(

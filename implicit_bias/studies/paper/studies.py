@@ -1,6 +1,6 @@
 """Options of the paper's comparisons, their defaults, and the three studies.
 
-Nothing here loads what computes them, so that the help of their commands is there at once.
+The module imports nothing that computes them, so that the help of the commands is printed at once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from implicit_bias._utils.checks import InputError, as_count, one_of
 if TYPE_CHECKING:
     from implicit_bias.gates.hyperplanes import Cutoff
 
-#: The comparison as it should be, and with the published faults.
+#: The comparison without and with the published faults.
 VERSIONS = ("corrected", "published")
-#: Splits of the data: as published, by a seed of 1, or by the seed of the cell.
+#: Splits of the data: as published, by seed 1, or by the seed of the cell.
 SPLITS = ("published", "own")
 #: Every published fault, by the name that `Config.faults` and the functions of `published` take.
 FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw")
@@ -26,11 +26,9 @@ FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate"
 class Config:
     """Configuration of a comparison: every combination of the lists is a cell.
 
-    `versions` are 'corrected', 'published' or both; the published one has the `faults` (`FAULTS`). A cell's
-    seed is that of gates, initial weights and batches, and of the split of the data too where `split` is 'own'; else
-    this is the published one.
-
-    Raises InputError for anything out of range, before any work.
+    `versions` contains 'corrected', 'published' or both; the published version has the `faults` (a part of `FAULTS`).
+    The seed of a cell determines gates, initial weights and batches. If `split` is 'own', the seed also determines the
+    split of the data; otherwise the split is the published one. Raises InputError if a value is out of range.
 
     >>> Config(units=[10, 20]).units
     (10, 20)
@@ -51,7 +49,7 @@ class Config:
     steps: int = 3200
 
     def __post_init__(self) -> None:
-        # What takes seconds to load, and help does without.
+        # These imports take seconds, and help does not need them.
         from implicit_bias.datasets import dataset_names
         from implicit_bias.solvers import solver_names
         from implicit_bias.solvers.base import as_tolerance
@@ -83,30 +81,30 @@ class Config:
 
 @dataclass(frozen=True)
 class Study:
-    """A comparison: the model that gradient descent trains, and the margin problems it is held against.
+    """A comparison of the model that gradient descent trains with margin problems: name, defaults and limits.
 
     >>> STUDIES["compare_gln"].default("units"), STUDIES["compare_gln"].config(seeds=[4]).seeds
     ((5, 10), (4,))
     """
 
-    #: The words of its command, with underscores.
+    #: Words of the command, joined by underscores.
     name: str
     title: str
-    #: Options of its command that show what it is for.
+    #: Options of the command, as an example in its help.
     example: str
-    #: The model that gradient descent trained.
+    #: Name of the trained model.
     reference: str
-    #: Defaults that are not those of `Config`.
+    #: Defaults that differ from those of `Config`.
     defaults: dict[str, Any]
-    #: Why a list of the configuration must be that of the defaults.
+    #: Options that must have their default values, with the reason.
     fixed: dict[str, str] = field(default_factory=dict)
 
     def default(self, name: str) -> Any:
-        """The default of an option."""
+        """Return the default of the option `name` in this study."""
         return self.defaults.get(name, getattr(Config, name))
 
     def config(self, **options: Any) -> Config:
-        """Configuration with some options other than the defaults."""
+        """Return a configuration with the given options, and the defaults of this study for all others."""
         return Config(**self.defaults | options)
 
 

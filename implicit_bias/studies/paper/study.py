@@ -1,8 +1,9 @@
-"""The three comparisons: what the rows of a cell are, what it costs, and the gates that it has.
+"""The three comparisons: rows, cost and gates of a cell.
 
-`gln` compares GD-GLN of two layers with SVM-L2, SVM-GLN and the Frobenius norm of ζ (the paper's figures 2 and 4);
-`relu` compares GD-ReLU with SVM-RC, SVM-LC and SVM-HL, that is random, learned and no contexts (figures 3 and 5); and
-`shallow` compares GD-shallow, one layer and one linear model per region, with one linear SVM per region (figure 2c).
+`compare_gln` compares GD-GLN of two layers with SVM-L2, SVM-GLN and the Frobenius norm of ζ (figures 2 and 4 of the
+paper). `compare_relu` compares GD-ReLU with SVM-RC, SVM-LC and SVM-HL, which have random, learned and no contexts
+(figures 3 and 5). `compare_shallow_gln` compares GD-shallow, one layer with a linear model per region, with one linear
+SVM per region (figure 2c).
 """
 
 import copy
@@ -39,7 +40,7 @@ from implicit_bias.training.sgd import train
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A model's scores on the validation set, None without separating weights, and its row."""
+    """Row of a model, and its scores on the validation set, None if no weights separate the training samples."""
 
     scores: Array | None
     row: dict[str, Any]
@@ -47,21 +48,24 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class Trained(Scored):
-    """A trained network as well."""
+    """Row and scores of a trained network, and the network."""
 
     network: GatedNetwork
 
 
 @dataclass(frozen=True, eq=False)
 class Solved(Scored):
-    """A margin problem and its answer as well."""
+    """Row and scores of a margin problem, the problem, and its solution."""
 
     problem: MarginProblem
     solution: Solution
 
 
 def trained(model: str, network: GatedNetwork, task: BinaryTask, settings: Settings, momentum: float) -> Trained:
-    """Train a network as published, to be compared under the name `model`."""
+    """Train a network in place as published; its row has the name `model`.
+
+    Raises KeyboardInterrupt if Ctrl-C ends the training.
+    """
     sgd = SGD(steps=settings["steps"], momentum=momentum)
     history = train(network, task.X_train, task.y_train, sgd, seed=settings["seed"], every=sgd.steps)
     if history.interrupted:
@@ -73,9 +77,10 @@ def trained(model: str, network: GatedNetwork, task: BinaryTask, settings: Setti
 
 
 def solved(problem: MarginProblem, task: BinaryTask, settings: Settings) -> Solved:
-    """Solve `problem` as `settings` say.
+    """Solve `problem` with the solver and tolerance in `settings`; return row, scores and solution.
 
-    `closed` counts the training samples whose every gate is closed: no weights classify them, none can separate.
+    `closed` in the row is the number of training samples for which all gates are closed. If there are any, no weights
+    separate the samples. Raises KeyboardInterrupt if Ctrl-C ends the solver.
     """
     solution = solve(problem, settings["solver"], tol=settings["tol"])
     if solution.status is Status.INTERRUPTED:
@@ -97,11 +102,11 @@ def comparison_rows(
     weights: Array | None = None,
     compared: Array | None = None,
 ) -> Rows:
-    """The rows of one trained network and the solutions it is compared with.
+    """Return the row of a trained network, and a row for each of the solutions that it is compared with.
 
-    The network's objective is ‖W‖ / min margin of its effective weights (`weights`, if given) in the norm of the
-    problem that its bias predicts (`reference`), its gap the distance to the certified lower bound. Its predictions are
-    those of the scores `compared`, if they are not its own.
+    The network's objective is ‖W‖ / min margin of its effective weights (or of `weights`), in the norm of `reference`,
+    the problem that its implicit bias predicts. Its gap is relative to the certified lower bound of `reference`. The
+    inconsistencies of the solutions are those with the scores `compared`, by default the network's own.
     """
     compared = one.scores if compared is None else compared
     margin = normalised_margin(reference.problem, one.network.effective_weights() if weights is None else weights)
@@ -123,7 +128,7 @@ def _faults(settings: Settings, version: str) -> tuple[str, ...]:
 
 
 def _compared(one: Trained, gates: HyperplaneGates, task: BinaryTask, faults: tuple[str, ...]) -> Array | None:
-    """Scores of the network as published; None if they are its own."""
+    """Return the scores of the network with the published faults; None if there are no faults."""
     return published_scores(one.network, gates, task.X_val, faults) if faults else None
 
 
@@ -151,9 +156,10 @@ def _gln_rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _chosen(problem: MarginProblem, norm: Equation23, separable: Solved, task: BinaryTask) -> Scored:
-    """The published SVM-L2, OSQP's choice among many solutions: not certified, and taken as it came.
+    """Return row and scores of the published SVM-L2: OSQP's choice among many solutions, without a certificate.
 
-    `separable` has the same features, so that both are separable or neither. The objective is ‖Aζ‖ / min margin.
+    The problem of `separable` has the same features, and therefore has a solution if and only if `problem` has one. The
+    objective is ‖Aζ‖ / min margin.
     """
     status = separable.solution.status
     row = {"model": "SVM-L2", "status": status.name, "closed": separable.row["closed"], "solver": "OSQP"}
@@ -184,7 +190,7 @@ def _half_spaces(settings: Settings, version: str = "corrected", momentum: float
 
 
 def _draws(settings: Settings) -> dict[tuple[str, float], tuple[int, bool]]:
-    """Seed of the half-spaces of each version and momentum, and True if a gate is always open."""
+    """Return, for each version and momentum, the seed of the half-spaces, and True if a gate is always open."""
     pairs = product(settings["versions"], settings["momentum"])
     gates = {pair: _half_spaces(settings, *pair) for pair in pairs}
     return {pair: (one.seed, one.always_on) for pair, one in gates.items()}
@@ -240,16 +246,16 @@ def _shallow_cost(settings: Settings) -> float:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Functions that compute the cells of a study."""
+    """Functions that compute the cells of a study, each of the settings of a cell."""
 
     rows: Callable[[Settings, BinaryTask], Rows]
     #: Seconds of a cell on one core, with MNIST.
     cost: Callable[[Settings], float]
-    #: The gates of a cell, not yet fitted.
+    #: Gates of a cell before `fit`.
     gates: Callable[[Settings], Gates]
 
 
-#: By the names of `studies.STUDIES`.
+#: Comparisons by the names of `studies.STUDIES`.
 COMPARISONS = {
     "compare_gln": Comparison(_gln_rows, _gln_cost, _hyperplanes),
     "compare_relu": Comparison(_relu_rows, _relu_cost, _half_spaces),

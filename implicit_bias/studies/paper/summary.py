@@ -1,4 +1,4 @@
-"""Means and spreads over seeds of a comparison's table."""
+"""Means and standard deviations over seeds of a comparison's table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +9,11 @@ from implicit_bias._utils.checks import InputError
 
 
 def summarise(table: pd.DataFrame, by: Sequence[str] | None = None) -> pd.DataFrame:
-    """Mean ± standard deviation over seeds of a comparison's tidy table.
+    """Return a row for each combination of values of `by`, with means and standard deviations over seeds.
 
-    Columns `error`, `inconsistency`, `expected_inconsistency` and `seconds` become `…_mean` and `…_std` (ddof = 1; NaN
-    for one seed); `seeds` counts the rows and `certified` those that are OPTIMAL.
+    By default, `by` contains all columns that identify a cell except the seed. Columns `error`, `inconsistency`,
+    `expected_inconsistency` and `seconds` become `…_mean` and `…_std` (ddof = 1; NaN for one seed). `seeds` is the
+    number of rows, and `certified` the number of rows that are OPTIMAL. Raises InputError if columns are missing.
 
     >>> import pandas as pd
     >>> from implicit_bias.studies.paper.summary import summarise

@@ -1,4 +1,4 @@
-"""The paper's claims against a table of its cells: paired differences over draws, certificates, published numbers."""
+"""Verdicts on the paper's claims: paired differences over draws, certificates, and published numbers."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ from implicit_bias.studies.runner.verdicts import Verdict, where
 
 #: Columns that identify a cell of one study and version.
 CELL = ["train_size", "units", "contexts", "cutoff", "momentum", "seed"]
-#: Correlations at which "weak" ends and "reasonable" begins.
+#: Correlation above which a correlation is "reasonable", and below which it is "weak".
 STRONG = 0.5
-#: The published numbers that we know, with their cell: (study, model, n, H, contexts, seed, quantity, published value).
+#: Known published numbers and their cells: (study, model, n, H, contexts, seed, quantity, published value).
 PUBLISHED = (
     ("compare_gln", "GD-GLN", 500, 10, 2, 1, "accuracy", 0.83900),
     ("compare_gln", "SVM-GLN", 500, 10, 2, 1, "accuracy", 0.84975),
@@ -23,16 +23,16 @@ PUBLISHED = (
     ("compare_gln", "SVM-GLN", 1000, 20, 4, 3, "agreement", 0.844),
     ("compare_relu", "SVM-RC", 500, 20, 2, 1, "accuracy", 0.84633),
 )
-#: Tolerances of our numbers; an agreement also depends on the order of the batches.
+#: Tolerances of the difference from published numbers; an agreement also depends on the order of the batches.
 NEAR = {"accuracy": 0.001, "agreement": 0.005}
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Every verdict that the table has the cells for.
+    """Return every verdict for which the table has cells.
 
-    A claim rests on its value in each draw, a mean over the cells that have all its quantities: on the draws that the
-    split of the data varies with, where the table has such cells, else on the seeds of the published split. It is
-    decided if Student's test of the draws' mean, adjusted for all tests of the table by Holm's method, says so.
+    The value of a claim in a draw is the mean over the cells that have all quantities of the claim. Draws are those
+    with separate splits of the data, if the table has such cells, otherwise the seeds of the published split. A claim
+    is decided if Student's test of the mean over draws is significant, adjusted for all tests by Holm's method.
 
     >>> cell = dict(study="compare_gln", train_size=9, units=2, contexts=2, cutoff="median", momentum=0.0)
     >>> cell |= dict(version="corrected", split="own", status="OPTIMAL", gap=1e-8, closed=0)
@@ -49,13 +49,16 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def examine(table: pd.DataFrame) -> list[MeanTest]:
-    """The tests of all claims that the table has cells for."""
+    """Return the tests of all claims for which the table has cells, before any adjustment."""
     parts = {split: where(table, split=split) for split in ("own", "published")}
     return [test for claim in CLAIMS for test in _tests(parts, claim)]
 
 
 def _tests(parts: dict[str, pd.DataFrame], claim: Claim) -> Iterator[MeanTest]:
-    """The test of a claim, and those of each value of a coordinate; none without cells. Parts are those of a split."""
+    """Yield the test of a claim, then one for each value of `claim.by`; none if there are no cells.
+
+    `parts` contains the rows of each split; the first split with cells is used.
+    """
     pairs = {
         split: pd.concat([weight * _values(part, quantity) for weight, quantity in claim.terms], axis=1).dropna()
         for split, part in parts.items()
@@ -78,7 +81,7 @@ def _tests(parts: dict[str, pd.DataFrame], claim: Claim) -> Iterator[MeanTest]:
 
 
 def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
-    """A quantity in percent by the coordinates that are left free."""
+    """Return a quantity in percent, indexed by the coordinates that `quantity.rows` does not fix."""
     fixed = {name for name, value in quantity.rows.items() if not isinstance(value, tuple)}
     cells = where(table, model=quantity.model, **quantity.rows)
     if quantity.best:
@@ -87,7 +90,7 @@ def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
 
 
 def _correlations(cells: pd.DataFrame) -> pd.Series:
-    """Fisher's arctanh r of the two columns in every draw that has three cells or more."""
+    """Return Fisher's arctanh r of the two columns for every seed with at least three cells."""
     draws = {seed: part for seed, part in cells.groupby(level="seed") if len(part) > 2}
     found = {seed: np.corrcoef(part.to_numpy().T)[0, 1] for seed, part in draws.items()}
     return pd.Series(found, dtype=float).clip(-1 + 1e-12, 1 - 1e-12).map(np.arctanh).dropna()

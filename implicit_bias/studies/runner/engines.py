@@ -36,8 +36,8 @@ PATIENCE = 60
 def compute(cell: Cell, one_core: bool = True) -> Result:
     """Compute a cell in this process and return its result, with one thread of linear algebra if `one_core`.
 
-    After Ctrl-C, raises KeyboardInterrupt. If the rows so far are arguments of the exception that `rows` raised, the
-    arguments of this one are pairs (cell, partial result).
+    After Ctrl-C, raises KeyboardInterrupt. If the function `rows` of the experiment raised the exception with its rows
+    so far as argument, the new exception has the pair (cell, partial result) as argument.
     """
     start = time.perf_counter()
 

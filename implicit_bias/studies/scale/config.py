@@ -1,4 +1,4 @@
-"""Grid of the study of all sizes; nothing here loads what computes it."""
+"""Grid of the study of all sizes, in a module without slow imports."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,11 +12,11 @@ NETWORKS = {
     "learned-relu": "GD-ReLU, a ReLU network of 2H units",
     "retrained-relu": "GD-FReLU, initial weights behind the frozen gates of the trained ReLU network",
 }
-#: The models that they are in tables and figures.
+#: Names of the trained models in tables and figures.
 MODELS = {name: text.partition(",")[0] for name, text in NETWORKS.items()}
-#: When a network is looked at: after the published training, and where descent from there ends.
+#: Stages of a network: after the published training, and at the end of the descent that follows.
 DESCENTS = ("sgd", "limit")
-#: The coordinates of a cell, with all their values.
+#: Coordinates of a cell, with all values.
 GRID: dict[str, tuple[Any, ...]] = {
     "dataset": ("mnist", "fashion-mnist"),
     "train_size": (500, 2000, 8000, 24_000, 48_000),
@@ -25,9 +25,10 @@ GRID: dict[str, tuple[Any, ...]] = {
     "network": tuple(NETWORKS),
     "descent": DESCENTS,
 }
-#: Minutes, without any files.
+#: Grid of a quick run, which takes minutes and needs no files.
 QUICK = GRID | {"dataset": ("digits",), "train_size": (100, 200, 400), "units": (5,)}
-#: A seed is that of the split, too; the smoothing of the least margin at the end, and the steps of a descent at most.
+#: Settings of all cells. The split depends on the seed; `tolerance` is the smoothing of the least margin at the end of
+#: a descent, and `max_steps` its largest number of steps.
 FIXED: dict[str, Any] = {
     **{"split": "own", "contexts": 2, "momentum": 0.0, "steps": 3200, "solver": None, "tol": 1e-6},
     **{"tolerance": 0.003, "max_steps": 12_000},
@@ -37,7 +38,9 @@ MAX_SECONDS = 36_000.0
 
 
 def grid(quick: bool = False, max_seconds: float = MAX_SECONDS) -> list[Settings]:
-    """The settings of every cell.
+    """Return the settings of every cell: all combinations of `GRID`, or of `QUICK` if `quick`.
+
+    Each descent ends after `max_seconds` at the latest.
 
     >>> len(grid()), len(grid(quick=True))
     (540, 54)
@@ -47,7 +50,9 @@ def grid(quick: bool = False, max_seconds: float = MAX_SECONDS) -> list[Settings
 
 
 def chosen(cells: Sequence[Settings], wanted: Mapping[str, Sequence[Any]]) -> list[Settings]:
-    """The cells with one of the wanted values of every coordinate that is named; InputError for one that none has.
+    """Return the cells whose coordinates have one of the `wanted` values; other coordinates may have any value.
+
+    Raises InputError for a value that no cell has.
 
     >>> len(chosen(grid(), {"train_size": (500, 2000), "units": (10,)}))
     72

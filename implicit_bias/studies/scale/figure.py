@@ -1,4 +1,4 @@
-"""The figures of all sizes: error, inconsistency and ratio against the number of training samples."""
+"""Figures of all sizes: error, inconsistency and ratio against the number of training samples."""
 
 from itertools import product
 
@@ -12,10 +12,10 @@ from implicit_bias.studies.runner.drawing import DATASETS, beside, log_ticks, pa
 from implicit_bias.studies.runner.verdicts import where
 from implicit_bias.studies.scale.config import MODELS
 
-#: Labels of the lines of a panel, with network, descent and model, and whose style they have.
+#: Lines of a panel by label: network, descent, model, and the model whose style the line has.
 Lines = dict[str, tuple[str, str, str, str]]
 GLN, RELU, FROZEN = MODELS
-#: The networks' own lines.
+#: Lines of trained networks.
 GLN_ENDS: Lines = {
     "GD-GLN, SGD": (GLN, "sgd", "GD-GLN", "GD-GLN"),
     "GD-GLN, driven on": (GLN, "limit", "GD-GLN", "limit"),
@@ -25,9 +25,9 @@ RELU_ENDS: Lines = {
     "GD-ReLU, driven on": (RELU, "limit", "GD-ReLU", "limit"),
     "GD-FReLU, SGD": (FROZEN, "sgd", "GD-FReLU", "GD-FReLU"),
 }
-#: The rows of panels: a column of the table, and the label of its axis.
+#: Rows of panels: a column of the table, and the label of its axis.
 QUANTITIES = {"error": "error (%)", "inconsistency": "inconsistency (%)", "ratio": "ratio to the optimum"}
-#: The lines of each, in the figures for GLNs and in those for ReLU networks.
+#: Lines of each row of panels, in the figures for GLNs and for ReLU networks.
 FIGURES: dict[str, dict[str, Lines]] = {
     "scale_gln": {
         "error": GLN_ENDS | {model: (GLN, "sgd", model, model) for model in ("SVM-GLN", "SVM-Fro", "SVM-L2")},
@@ -56,9 +56,10 @@ TITLES = {"scale_gln": "GLNs against n", "scale_relu": "ReLU networks against n"
 
 
 def figures(table: pd.DataFrame) -> dict[str, Figure]:
-    """Figures for GLNs and for ReLU networks on every data set: a column of panels for every H, seeds as points.
+    """Return figures for GLNs and for ReLU networks on every data set, by names such as 'scale_gln_mnist'.
 
-    A network that does not separate its training samples has no ratio, and no point there.
+    Columns of panels are values of H, points are seeds, and lines are means. A network that does not separate its
+    training samples has no ratio, and therefore no point in that panel.
     """
     drawn = {}
     for (name, rows), dataset in product(FIGURES.items(), DATASETS):

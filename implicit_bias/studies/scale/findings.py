@@ -1,6 +1,6 @@
 """Findings of the table of all sizes: trends with n, effects of time, and lower errors at the largest size.
 
-Verdicts and the tables of a page, both from the table of the study.
+Verdicts and the tables of a page, computed from the table of the study.
 """
 
 from collections.abc import Iterator
@@ -14,18 +14,18 @@ from implicit_bias.studies.runner.mean_test import MeanTest, difference
 from implicit_bias.studies.runner.verdicts import Verdict, markdown, percent, span, where
 from implicit_bias.studies.scale.config import MODELS
 
-#: The rows of a quantity, and its column: network, descent, model, column.
+#: A quantity of the table: network, descent and model of its rows, and its column.
 Quantity = tuple[str, str, str, str]
 L2, GLN, GD_GLN = (("gln", "sgd", model, "error") for model in ("SVM-L2", "SVM-GLN", "GD-GLN"))
 RC, LC, HL, GD_RELU = (("learned-relu", "sgd", model, "error") for model in ("SVM-RC", "SVM-LC", "SVM-HL", "GD-ReLU"))
 GD_FRELU = ("retrained-relu", "sgd", "GD-FReLU", "error")
-#: The inconsistency of every network with the margin problem of its bias, after training and driven on.
+#: Inconsistency of every network with the margin problem of its bias, after training and after the further descent.
 APART = {
     f"{MODELS[network]} and {model}": tuple((network, when, model, "inconsistency") for when in ("sgd", "limit"))
     for network, model in (("gln", "SVM-GLN"), ("learned-relu", "SVM-LC"), ("retrained-relu", "SVM-LC"))
 }
-#: Claims, by how they are decided: that a quantity, or the first less the second, has a slope below 0 per doubling of n
-#: ('trend'), or is above 0, on average over all sizes ('mean') or at the largest ('largest').
+#: Claims on a quantity, or on the first minus the second of two, by kind. 'trend': the slope per doubling of n is below
+#: 0; 'mean': the average over all sizes is above 0; 'largest': the value at the largest size is above 0.
 CLAIMS: dict[str, dict[str, tuple[Quantity, ...]]] = {
     "trend": {
         "SVM-GLN's advantage over SVM-L2 shrinks with n": (L2, GLN),
@@ -45,11 +45,11 @@ CLAIMS: dict[str, dict[str, tuple[Quantity, ...]]] = {
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Student's interval for every claim on each data set; how near to the optimum descents end; certificates.
+    """Return verdicts on every claim for each data set, then on the optimality of limits, then on certificates.
 
-    Only sizes are taken that every seed has, for a trend only H with all n, for a mean only n with all H, and of the
-    limits of fixed gates only cells whose ratio is at most `REACHED`. Each seed gives one value, the mean over H. The
-    intervals know nothing of their number.
+    A claim is decided by Student's 95 % interval over seeds, without adjustment for the number of claims. The value of
+    a seed is the mean over H. Only sizes that all seeds have are used; for a trend only values of H with all n, and for
+    a mean only values of n with all H. Limits with fixed gates count only if their ratio is at most `REACHED`.
 
     >>> place = {"dataset": "digits", "units": 5, "network": "gln", "descent": "sgd", "model": "SVM-GLN", "gap": 1e-8}
     >>> rows = [place | {"train_size": n, "seed": s, "inconsistency": 0.4 / n + s / 1e3, "error": 0.1, "ratio": 1.0}
@@ -65,7 +65,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def tests(table: pd.DataFrame) -> list[MeanTest]:
-    """The test of every claim on every data set that the table has cells for."""
+    """Return the test of every claim on every data set for which the table has cells."""
     return [
         test
         for kind, claims in CLAIMS.items()
@@ -76,7 +76,7 @@ def tests(table: pd.DataFrame) -> list[MeanTest]:
 
 
 def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
-    """A quantity in percent of one data set: a row for each (units, train_size), a column a seed."""
+    """Return a quantity of one data set in percent: rows are (units, train_size), columns are seeds."""
     network, descent, model, column = rows
     part = where(table, network=network, descent=descent).set_index(["units", "train_size", "seed"])
     own = part[part.model == model][column]
@@ -120,7 +120,7 @@ def _slopes(part: pd.DataFrame) -> pd.Series:
 
 
 def _reached(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Distance of descents to the certified optimum, where the gates that they end with separate the samples."""
+    """Yield a verdict for each model: the final ratio is at most `REACHED` in all cells with a known ratio."""
     ends = table[(table.descent == "limit") & table.model.isin(MODELS.values()) & table.ratio.notna()]
     for model, part in ends.groupby("model", sort=False):
         near, sizes = int((part.ratio <= REACHED).sum()), _listed(part.train_size)
@@ -150,7 +150,7 @@ def _columns(networks: tuple[str, ...], problem: str, others: tuple[str, ...]) -
     }
 
 
-#: The tables of a data set: their columns, by name.
+#: Tables of a data set by name: the quantities of each column.
 TABLES = {
     "Gated linear networks": _columns(("gln",), "SVM-GLN", ("SVM-L2", "SVM-Fro")),
     "ReLU networks": _columns(("learned-relu", "retrained-relu"), "SVM-LC", ("SVM-RC", "SVM-HL")),
@@ -158,7 +158,7 @@ TABLES = {
 
 
 def tables(table: pd.DataFrame) -> str:
-    """A Markdown table for the networks of each kind on each data set, a row for each n and H."""
+    """Return Markdown with a table for GLNs and one for ReLU networks on each data set; rows are n and H."""
     parts = [
         "### At every size\n\nErrors of models, and how often two of them differ, in percent of the held-out samples: "
         "means over the splits, with their number where it is not that of all. A network's first number is that after "

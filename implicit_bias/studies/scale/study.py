@@ -1,4 +1,4 @@
-"""A cell of the study of all sizes: a network, trained or driven on towards its limit, and its margin problems."""
+"""A cell of the study of all sizes: a network, after training or at its limit, and its margin problems."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ NAME = "scale"
 TITLE = "The comparison on all of the data"
 SOURCE = "ours"
 CLAIM = "With more samples the bias of descent predicts what it learns."
-#: Descents behind fixed gates are preconditioned since 2.
+#: Since revision 2, descents with fixed gates are preconditioned.
 REVISION = 2
 COLUMNS = (
     *(*GRID, "model", "status", "end", "train_error", "closed", "error", "inconsistency", "expected_inconsistency"),
@@ -47,11 +47,12 @@ Timed = TypeVar("Timed", Trained, Solved)
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
-    """The network's row, and those of its margin problems, with the inconsistency between the two.
+    """Return the row of the network and those of its margin problems, with the columns `COLUMNS` after the settings.
 
-    `ratio` is that of an objective to the certified lower bound, a network's to that of its own norm; `seconds` are of
-    the processor. With `descent` 'limit' the network is driven on from where training ended; behind fixed gates that
-    cannot separate the samples it stays there, and `end` is the status of their margin problem.
+    `ratio` is an objective divided by the certified lower bound of its problem; the problem of a network is the one
+    that its bias predicts. `inconsistency` is that of a problem with the network, and `seconds` are CPU seconds. With
+    `descent` 'limit', the network descends further after training. If its gates are fixed and cannot separate the
+    samples, it does not, and `end` is the status of its margin problem.
     """
     network = begun(settings, task)
     model = MODELS[settings["network"]]
@@ -82,9 +83,10 @@ def _timed(call: Callable[[], Timed]) -> Timed:
 
 
 def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row: Settings, least: float) -> Trained:
-    """The trained network where descent from there ends; its steps are those of both.
+    """Descend further from a trained network, in place; return its row and scores, with the steps of training added.
 
-    Its norm is then proved to be at most `REACHED` times the `least` there is: ‖w‖² ≥ 2 Σ_h ‖ζ_h‖.
+    Descent ends once the norm is at most `REACHED` times the lower bound `least` at the same margin. The proof is
+    ‖w‖² ≥ 2 Σ_h ‖ζ_h‖.
     """
     config = LossScaled(
         settings["tolerance"],
