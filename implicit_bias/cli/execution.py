@@ -59,10 +59,7 @@ def _show_warning(message: Any, *_: Any, **__: Any) -> None:
 
 
 def execute(options: Namespace) -> int:
-    """Run the command, `options.run(options)`, and return its exit code; with --json, print its document.
-
-    With --json, all other output goes to standard error, and the document of a failure contains `error`.
-    """
+    """Run `options.run(options)`; return its exit code. With --json, print its document, or the error, as JSON."""
     document: dict[str, Any] = {}
 
     def work() -> int:

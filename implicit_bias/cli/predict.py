@@ -79,10 +79,7 @@ def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
 
 
 def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table of predicted classes and scores, and the numbers of the document.
-
-    If labels are known, the table has label and margin, and the document has error and smallest margin.
-    """
+    """Return the table of predicted classes and scores, with margins if labels are known, and the document."""
     import pandas as pd
 
     table = pd.DataFrame({"prediction": model.chosen(scores)})

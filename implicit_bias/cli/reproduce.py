@@ -63,10 +63,7 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def reproduce_paper(options: Namespace) -> Outcome:
-    """Run the cells of the paper, or load an earlier table (--redraw); write table, figures, findings and report.
-
-    The exit code is 130 if cells are missing.
-    """
+    """Run the paper's cells, or load an earlier table (--redraw); write the results. Code 130: cells are missing."""
     from implicit_bias.cli.sweeps import computed, ended, folder_of
     from implicit_bias.studies.paper.experiment import reproduction
     from implicit_bias.studies.paper.report import report_page
@@ -84,10 +81,7 @@ def reproduce_paper(options: Namespace) -> Outcome:
 
 
 def reproduce(options: Namespace) -> Outcome:
-    """Run the cells of a collection, or load earlier tables (--redraw); write tables, figures and findings.
-
-    The exit code is 130 if cells are missing.
-    """
+    """Run a collection's cells, or load earlier tables (--redraw); write the results. Code 130: cells are missing."""
     from implicit_bias.cli.sweeps import computed, ended, folder_of
     from implicit_bias.studies.runner.results import load, write
 

@@ -62,11 +62,7 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def scale(options: Namespace) -> Outcome:
-    """Compute the chosen cells that are not stored, then write table, figures and findings of all stored cells.
-
-    With --list, only print the costs; with --redraw, use an earlier table; with --extend, store its cells first. The
-    exit code is 130 if chosen cells are missing.
-    """
+    """Compute the chosen cells that are not stored; write results of all stored cells. Code 130: cells are missing."""
     from implicit_bias.cli.sweeps import computed, ended, folder_of, known
     from implicit_bias.studies.runner.cells import cells_of
     from implicit_bias.studies.runner.results import load_alone, resume_from, write_alone

@@ -155,10 +155,7 @@ def _earlier(path: str) -> dict[Any, tuple[Array, core.Solution]]:
 
 
 class Line:
-    """Line with the native solver's progress, rewritten at every call, after the solve has taken `PATIENCE`.
-
-    `shown` is True if the line was printed.
-    """
+    """Line with the native solver's progress, rewritten at every call, after the solve has taken `PATIENCE`."""
 
     shown = False
 
@@ -174,10 +171,7 @@ class Line:
 def _solutions(
     problems: dict[Any, core.MarginProblem], starts: dict[Any, core.Solution], options: Namespace
 ) -> list[core.Solution]:
-    """Solve and print the problems in order; return their solutions, fewer if interrupted.
-
-    The remaining time is divided equally among the remaining problems.
-    """
+    """Solve and print the problems, which share the time left; return the solutions, fewer if interrupted."""
     begin, found = time.perf_counter(), list[core.Solution]()
     watched = sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE")
     limits = {"tol": options.tol, "max_iterations": options.max_iterations, "verbose": options.verbose}

@@ -69,7 +69,7 @@ def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable
 
 
 def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn: str | None = None) -> Path:
-    """Return the folder of the results: --out, else `default`; with --redraw --out, else `redrawn` or `default`-redrawn.
+    """Return the folder of the results: --out, else `default`, or with --redraw `redrawn` or `default`-redrawn.
 
     `computing` is true if an option of a computation is given. Raises InputError if it is given together with --redraw.
     """
@@ -81,7 +81,7 @@ def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn
 
 
 def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
-    """Return a label for each cell: its experiment, if there are several, and the settings in which cells differ.
+    """Return a label for each cell: its experiment, if there are several, and the settings that differ.
 
     >>> from implicit_bias.studies.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
@@ -99,10 +99,7 @@ def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
 
 
 def ended(found: Sequence[ResultTable], paths: Iterable[Path], record: Any, missing: bool) -> Outcome:
-    """Print the findings and the paths of the written files; return the outcome, with code 130 if `missing`.
-
-    The document contains the findings of each experiment, `record`, and the paths.
-    """
+    """Print findings and the paths of written files; return the outcome, with code 130 if `missing`."""
     for one in found:
         print(one.lines())
     document = {"findings": {one.experiment.name: one.findings() for one in found}, "record": record}

@@ -27,10 +27,7 @@ data = binary_task
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return 20, 40, 60 and 100 images of digits and MNIST with three seeds; quick: 20 digits, one seed, few steps.
-
-    MNIST also has 250 images with three seeds and 500 with one, bounded at the root only.
-    """
+    """Return 20 to 100 digits and MNIST (3 seeds), MNIST with 250 (3) and 500 (1); quick: 20 digits, one seed."""
     fixed = {"split": ("own",), "units": ([64],), "steps": (1000,), "max_steps": (10_000,)}
     if quick:
         few = fixed | {"max_steps": (1000,), "rounds": (60,), "nodes": (100,), "train_size": (20,)}

@@ -88,10 +88,7 @@ def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Arra
 
 
 def _scored(method: str, network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
-    """Return the row of a network: method, objective and error.
-
-    The objective is Σ_j |a_j|‖w_j‖ divided by the least margin, NaN if the network does not separate.
-    """
+    """Return method, objective (Σ_j |a_j|‖w_j‖ over the least margin, NaN without separation) and error."""
     norm = bound_of(network, X, y)[0]
     found = {"method": method, "objective": norm if norm < np.inf else np.nan}
     return found | {"error": error(network.decision_function(fresh[0]), fresh[1])}

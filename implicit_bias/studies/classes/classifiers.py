@@ -53,10 +53,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """Return a row for each method and value of C: held_out_error, error, gap, support, cpu_seconds.
-
-    `error` is that on the test part, `gap` the largest certified gap, and `support` the number of support vectors.
-    """
+    """Return a row for each method and C: held_out_error, error (test), gap, support (number), cpu_seconds."""
     X, y = drawn(settings, images)
     found: Rows = []
     for method in settings["method"]:

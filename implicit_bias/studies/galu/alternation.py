@@ -22,10 +22,7 @@ METHODS = {"ACS": "sky", "Adam": "GaLU", "SGD at 0.1": "purple", "SGD at 0.5": "
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return m = 32 to 512 with d = 32, d′ = 8 and five repeats; SGD has two learning rates.
-
-    A cell trains by ACS and Adam, or by SGD with one rate. Quick: m = 16, 32 and 64, d = 4, d′ = 3, two repeats.
-    """
+    """Return m = 32 to 512, d = 32, d′ = 8, 5 repeats, SGD at 2 rates; quick: m = 16 to 64, d = 4, d′ = 3, 2."""
     sizes, d, q, few = ((16, 32, 64), 4, 3, 2) if quick else ((32, 64, 128, 256, 512), 32, 8, 5)
     adam = {"steps": 4000, "batch": 16, "lr": 3e-3} if quick else ADAM
     how: list[Settings] = [adam | {"rounds": 30 if quick else 1000}]
@@ -34,10 +31,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (method, units, repeat, loss) for every method of the cell and every repeat.
-
-    The methods are ACS and Adam, or SGD if the settings contain `optimiser`.
-    """
+    """Return a row (method, units, repeat, loss) for every repeat of ACS and of Adam, or of SGD (`optimiser`)."""
     units = [as_many_parameters(settings)]
     adam = "optimiser" not in settings
     found = {"ACS": alternated(settings | {"steps": settings["rounds"]}, units)} if adam else {}

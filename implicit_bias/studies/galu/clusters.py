@@ -58,10 +58,7 @@ def sample(settings: Settings, noise: float, seed: int) -> Clusters:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row for each noise level and repeat: noise, repeat, and loss and error, each in training and test.
-
-    The columns are train_loss, train_error, test_loss and test_error; errors are NaN in regression.
-    """
+    """Return noise, repeat, train_loss, test_loss, and the errors (NaN in regression) for each level and repeat."""
     squared = settings["task"] == "regression"
     pairs = runs(settings, np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist())
     samples, seeds = [sample(settings, *pair) for pair in pairs], [seed for _, seed in pairs]

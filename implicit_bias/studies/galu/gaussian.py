@@ -84,10 +84,7 @@ def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
 
 
 def draw_losses(title: str, fits: pd.DataFrame, styles: dict[str, dict[str, Any]], width: float) -> Figure:
-    """Return a figure of losses of `by_kind` against kd/m, with lines 1 − kd/m and 1 − 2kd/m.
-
-    Panels are sizes (d, m), `width` inches wide; `styles` gives the kinds to plot and their look.
-    """
+    """Return a figure of losses of `by_kind` against kd/m, a panel for each (d, m), with 1 − kd/m and 1 − 2kd/m."""
     sizes = list(fits.groupby(["d", "m"]))
     axes = panels(title, columns=len(sizes), size=(width, 3.4))
     for ax, ((d, m), part) in zip(axes[0], sizes, strict=True):

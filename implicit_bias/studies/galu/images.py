@@ -36,10 +36,7 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return all networks (GaLU0 with sharpness 1 and 2) on both data sets, with six widths up to 96, two repeats.
-
-    Quick: digits, 10 components, three widths up to 48, 2000 steps.
-    """
+    """Return all networks on both data sets, six widths up to 96, two repeats; quick: digits, three widths up to 48."""
     fixed: Settings = {"steps": 2000 if quick else 10_000, "batch_size": 128, "layers": 2}
     fixed |= {"components": 10 if quick else 64, "held_out": 200 if quick else 5000}
     fixed |= {"widest": 48 if quick else 96, "widths": 3 if quick else 6, "repeats": 2, "seed": 1}
@@ -48,10 +45,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """Return a row (units, repeat, train_loss, held_out_error, test_error) for every width and repeat.
-
-    The loss is cross entropy.
-    """
+    """Return units, repeat, train_loss (cross entropy), held_out_error and test_error for every width and repeat."""
     widths = np.linspace(0, settings["widest"], settings["widths"] + 1)[1:].astype(int).tolist()
     networks = [
         ({"units": units, "repeat": seed}, _network(settings, images.X_train.shape[1], units, seed))

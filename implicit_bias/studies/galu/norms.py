@@ -31,10 +31,7 @@ NORMS = {"l2": ("$\\|w\\|_2^2$", "‖w‖₂²"), "l1": ("$\\|w\\|_1^2$", "‖w�
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return least squares at 11 noise levels with 16 seeds, and both layers by Adam and two rates of SGD.
-
-    Each training covers all levels with four repeats. Quick: levels 0, 0.5 and 1, three seeds, two repeats.
-    """
+    """Return least squares (11 levels, 16 seeds), both layers (3 optimisers, 4 repeats); quick: 3 levels, 3 and 2."""
     sizes: Settings = {"clusters": 30, "units": 30, "d": 30, "m": 1000, "sigma_x": 0.1}
     levels = (0.0, 0.5, 1.0) if quick else tuple(step / 10 for step in range(11))
     few, many, steps, lr = (2, 3, 5000, 2e-3) if quick else (4, 16, 20_000, 1e-3)
@@ -86,19 +83,13 @@ def cost(settings: Settings) -> float:
 
 
 def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return two tables: 'means' of gap and norms for each noise level, and 'fits', all rows with their gap.
-
-    The gap is test loss − train loss.
-    """
+    """Return 'means' of gap (test − train loss) and norms by noise level, and 'fits', all rows with their gap."""
     fits = table.assign(gap=table.test_loss - table.train_loss)
     return {"means": fits.groupby("sigma_y")[["gap", *NORMS]].mean(), "fits": fits}
 
 
 def correlations(table: pd.DataFrame) -> dict[str, float]:
-    """Return the correlations of gap and norms over the tables of `gaps`, by names such as 'l2 means'.
-
-    A correlation is NaN if there are fewer than three rows.
-    """
+    """Return correlations of gap and norm in the tables of `gaps`, such as 'l2 means'; NaN for fewer than 3 rows."""
     return {
         f"{norm} {of}": round(float(part.gap.corr(part[norm])), 6) if len(part) > 2 else float("nan")
         for norm in NORMS

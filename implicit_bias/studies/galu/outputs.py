@@ -35,10 +35,7 @@ ABOUT = 1.25
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return ReLU and GaLU with 1 to 128 outputs, and alternation with 1 and 8; m = 1024, d = 32, two repeats.
-
-    Quick: 1, 4 and 8 outputs, alternation with 1 and 4, m = 128, d = 8.
-    """
+    """Return ReLU and GaLU with 1 to 128 outputs, alternation with 1 and 8, 2 repeats; quick: 1 to 8, m = 128."""
     m, d, outputs, few = (128, 8, (1, 4, 8), (1, 4)) if quick else (1024, 32, (1, 8, 16, 32, 64, 96, 128), (1, 8))
     adam = {"steps": 5_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     common = {"m": (m,), "d": (d,), "repeats": (2,), "seed": (1,)}
@@ -69,10 +66,7 @@ def as_many_parameters(settings: Settings) -> int:
 
 
 def alternated(settings: Settings, units: Sequence[int]) -> Rows:
-    """Return a row (units, repeat, loss) of alternate convex search for each width and repeat.
-
-    The gates are those of the GaLU network of the same width and seed.
-    """
+    """Return a row (units, repeat, loss) of alternate convex search with GaLU's gates for each width and repeat."""
     found = []
     for k, seed in runs(settings, units):
         X, Y = samples(settings, seed)

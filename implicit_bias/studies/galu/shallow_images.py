@@ -23,10 +23,7 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return both networks with 16, 32, 64 and 128 units on MNIST and Fashion-MNIST, three repeats.
-
-    Quick: 8, 16 and 32 units on digits, 2000 steps.
-    """
+    """Return both networks, 16, 32, 64 and 128 units, both data sets, 3 repeats; quick: digits, 8, 16 and 32 units."""
     fixed: Settings = {"steps": 2000 if quick else 100_000, "batch_size": 128, "lr": 1e-3, "repeats": 3, "seed": 1}
     units, datasets = ((8, 16, 32), ("digits",)) if quick else ((16, 32, 64, 128), ("mnist", "fashion-mnist"))
     return [cell | fixed for cell in product(dataset=datasets, network=NETWORKS, units=units)]

@@ -38,10 +38,7 @@ def cost(settings: Settings) -> float:
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table by activation: alone and paired, medians of `least`, and error, its median with a pair.
-
-    A median is NaN if `least` is not above its error bound in some draw.
-    """
+    """Return medians of `least` by activation, alone and paired (NaN if hidden by the error), and error (paired)."""
     found = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
     middle = found.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
     middle = middle.set_axis(["alone", "paired"], axis=1)

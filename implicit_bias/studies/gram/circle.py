@@ -30,10 +30,7 @@ STEEPER = 3
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return five activations with a closed form at n = 5 to 161, and swish and tanh at n = 5 to 41; five digits.
-
-    Quick: n up to 41, swish alone at n = 5.
-    """
+    """Return five activations at n = 5 to 161, swish and tanh at n = 5 to 41; quick: n up to 41, swish at n = 5."""
     closed, series = (
         ((5, 11, 21, 41), (5,)) if quick else ((5, 7, 11, 15, 21, 29, 41, 57, 81, 113, 161), (5, 11, 21, 41))
     )

@@ -22,10 +22,7 @@ REVISION = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return nine activations with 100 points in R^3, 1 to 30 layers, 15 draws.
-
-    Quick: 30 points, 1, 4 and 16 layers, three draws.
-    """
+    """Return nine activations, 100 points in R^3, L = 1 to 30, 15 draws; quick: 30 points, L = 1, 4, 16, 3 draws."""
     n, repeats, depths = (30, 3, LAYERS[::2]) if quick else (100, 15, LAYERS)
     return product(n=(n,), d=(3,), activation=ACTIVATIONS, layers=depths, draws=(repeats,), seed=(1,))
 

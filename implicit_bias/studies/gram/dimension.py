@@ -28,10 +28,7 @@ NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return nine activations with 100 points in dimensions 2 to 100, 25 draws, or nine in multiprecision.
-
-    Quick: 30 points, dimensions 2, 10 and 100, three draws, double precision.
-    """
+    """Return nine activations, 100 points, d = 2 to 100, 25 draws (9 with `digits`); quick: 30 points, 3 d, 3 draws."""
     n, repeats, dimensions = (30, 3, DIMENSIONS[::3]) if quick else (100, 25, DIMENSIONS)
     cells = []
     for cell in product(n=(n,), d=dimensions, activation=ACTIVATIONS):

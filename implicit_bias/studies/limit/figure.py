@@ -109,10 +109,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
 
 
 def _end_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Return a figure of errors (above) and inconsistencies (below), with a column of panels for each network.
-
-    Points are means over seeds at every size, with standard errors.
-    """
+    """Return a figure of mean errors (above) and inconsistencies (below) at every size, a column for each network."""
     last = ends(table)
     last = last[last.descent.isin(STYLES)]
     networks = list(last.network.unique())
@@ -140,10 +137,7 @@ def _end_figure(table: pd.DataFrame, title: str) -> Figure:
 
 
 def _contrast_figure(differences: list[Contrast], title: str) -> Figure:
-    """Return a figure with a panel for each contrast: mean difference and interval at every size.
-
-    Points are filled if the interval excludes 0.
-    """
+    """Return a figure with a panel for each contrast: mean and interval at every size, filled if it excludes 0."""
     found: dict[str, list[Contrast]] = {}
     for one in differences:
         found.setdefault(one.test.claim, []).append(one)

@@ -123,10 +123,7 @@ def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
 
 
 def _bounded(network: str, known: pd.DataFrame) -> Verdict:
-    """Return the verdict on the best start of a deep network.
-
-    It is never "no", because the bound for several gated layers need not be attained.
-    """
+    """Return the verdict on the best start of a deep network, never "no", as its bound need not be attained."""
     best = known.groupby([*CELL, "seed"]).ratio.min()
     return Verdict(
         f"the best start of {network} has at least half of the largest margin that its gates allow",
@@ -163,7 +160,7 @@ def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd
 
 
 def _tested(claim: str, pair: pd.DataFrame) -> MeanTest:
-    """Return the test of the mean difference of each seed; cells that differ in momentum but not in values count once."""
+    """Return the test of the mean difference of each seed; cells that differ only in momentum count once."""
     pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
     sides = pd.DataFrame({"above": pair["above"].mean(), "below": -pair["below"].mean()})
     return difference(claim, sides, split=False)

@@ -90,10 +90,7 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
 
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:
-    """Train a network as published, in place; return its rows and end, 'finished' or 'interrupted'.
-
-    Rows are those of the start and of epochs 1, 2, 4, …; there are none without `measure`.
-    """
+    """Train in place as published; return the rows of epochs 0, 1, 2, 4, … (none without `measure`) and the end."""
     config, table, start = SGD(momentum=settings["momentum"]), Rows(), time.perf_counter()
     each, epochs = config.batches_per_epoch(len(task.y_train)), config.epochs(len(task.y_train))
     # The path of learned gates is that of `learned-relu`.

@@ -29,10 +29,7 @@ STYLES = {
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return all activations, labels and kinds of biases for 1 and 40 units at gain 3, the clone with both biases only.
-
-    Single units have 12 repeats and others 2; quick: single units, 400 steps, 6 repeats.
-    """
+    """Return all activations, labels and biases, 12 repeats of 1 unit, 2 of 40; quick: 6 of 1 unit, 400 steps."""
     cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS):
         own = {"gain": 3.0, "batch": 300, "repeats": 2, "seed": 1}

@@ -23,10 +23,7 @@ PANELS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return NLGP at gains 0.01, 3 and 100 and the clone of gain 100, for 1 unit (4 repeats) and 40 units (1).
-
-    Quick: the same with a sixteenth of the steps.
-    """
+    """Return NLGP at g = 0.01, 3, 100 and the clone at 100, for 1 and 40 units; quick: a sixteenth of the steps."""
     part = 16 if quick else 1
     return [
         base | {"process": process, "gain": gain, "steps": base["steps"] // part, "repeats": repeats, "seed": 1}

@@ -37,10 +37,7 @@ EARLY = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return 1 unit (16 repeats) and 40 units (2 repeats) at gains 1, 3 and 100.
-
-    Quick: gain 3, half the repeats, a sixteenth of the steps.
-    """
+    """Return 1 and 40 units (16 and 2 repeats) at g = 1, 3, 100; quick: g = 3, half the repeats, 1/16 of the steps."""
     cells = []
     for base in (ONE, MANY):
         repeats = 8 if base["units"] == 1 else 1

@@ -24,10 +24,7 @@ LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return all labels, lengths, `signs` and `flip` for one ReLU unit, plain pulses for 40 erf and sigmoid units.
-
-    The ReLU unit has 16 repeats, the others have 2; quick: ReLU with labels 1 and 0, 1000 steps, 8 repeats.
-    """
+    """Return all variants of ReLU (16 repeats), plain erf and sigmoid (2); quick: ReLU, label 0, 8 repeats."""
     own = {"lr": 0.05, "batch": 300, "steps": 1000 if quick else 16_000, "repeats": 8 if quick else 16, "seed": 1}
     base = {name: ONE[name] for name in ("n", "activation", "units", "scale", "biases", "output_bias")} | own
     choices = {"lengths": RANGES, "signs": (False, True), "flip": (False, True)}

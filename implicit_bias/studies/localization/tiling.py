@@ -93,11 +93,7 @@ def _opened(X: Array, places: tuple[int, ...]) -> Array:
 
 
 def _best_set(process: RingProcess, settings: Settings) -> tuple[tuple[int, ...], int]:
-    """Search for the best K pixel or constant gates; return their places and the number of sets tried.
-
-    Moments are means over samples and all their shifts. For K = 2 all sets are tried, up to
-    shifts and reflections of the ring.
-    """
+    """Return the places of the best K pixel or constant gates, by moments over all shifts, and the number of sets."""
     n, K = settings["n"], settings["units"]
     X, y = process.sample(min(settings["samples"], 2000), seed=settings["seed"])
     orbit = OrbitMoments.from_samples(lambda X: X[:, 0] >= 0, X, y)

@@ -62,10 +62,7 @@ class Solved(Scored):
 
 
 def trained(model: str, network: GatedNetwork, task: BinaryTask, settings: Settings, momentum: float) -> Trained:
-    """Train a network in place as published; its row has the name `model`.
-
-    Raises KeyboardInterrupt if Ctrl-C ends the training.
-    """
+    """Train a network in place as published; its row has the name `model`. Raises KeyboardInterrupt after Ctrl-C."""
     sgd = SGD(steps=settings["steps"], momentum=momentum)
     history = train(network, task.X_train, task.y_train, sgd, seed=settings["seed"], every=sgd.steps)
     if history.interrupted:

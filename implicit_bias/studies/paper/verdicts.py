@@ -55,10 +55,7 @@ def examine(table: pd.DataFrame) -> list[MeanTest]:
 
 
 def _tests(parts: dict[str, pd.DataFrame], claim: Claim) -> Iterator[MeanTest]:
-    """Yield the test of a claim, then one for each value of `claim.by`; none if there are no cells.
-
-    `parts` contains the rows of each split; the first split with cells is used.
-    """
+    """Yield the test of a claim and those of each value of `claim.by`, on the first split in `parts` with cells."""
     pairs = {
         split: pd.concat([weight * _values(part, quantity) for weight, quantity in claim.terms], axis=1).dropna()
         for split, part in parts.items()

@@ -48,10 +48,7 @@ class Cell:
         return any(row.get("end") in self.experiment.limits for row in rows)
 
     def data(self) -> list[Any]:
-        """Return the arguments of `rows` after the settings: a list of the experiment's data, or an empty one.
-
-        Raises InputError if files are missing.
-        """
+        """Return the arguments of `rows` after the settings, a list of at most one; InputError if files are missing."""
         return [self.experiment.data(self.settings, self.data_root)] if self.experiment.data else []
 
 
