@@ -61,6 +61,11 @@ class ChainCost:
         """Exponent of the units' sums."""
         return (2 if self.gated == 1 else self.gated) / self.layers
 
+    @property
+    def is_norm(self) -> bool:
+        """True if F is a group norm, so that one convex problem is exact."""
+        return self.p == self.e == 1
+
     def lengths(self, W: Array) -> Array:
         """Return s_b of all blocks of weights (k, d)."""
         rows = length(W, axis=1)
@@ -137,7 +142,7 @@ class Box:
         The split point is the geometric mean of its value at s and of the point where the gap of its chord is largest.
         """
         by_block, by_unit = self.chord_gaps(s)
-        inner = by_block.max() > by_unit.max()
+        inner = self.cost.e == 1 or (self.cost.p < 1 and by_block.max() > by_unit.max())
         bounds, q = (self.blocks, self.cost.p) if inner else (self.units, self.cost.e)
         which = int((by_block if inner else by_unit).argmax())
         low, high = bounds[:, which]

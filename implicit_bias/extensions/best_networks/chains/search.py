@@ -258,8 +258,8 @@ class _Search:
             lower, lengths, W = self._solve(slopes)
             value = self._update_upper(W)
             bound, left = max(bound, (alpha + lower) * (1 - 8 * UNIT)), self.boxes[1:]
-            # Without a solution there is no point to split at.
-            if bound >= self.upper * (1 - self.tol) or not lengths.any():
+            # Without a solution there is no point to split at, and a norm has no chord gaps.
+            if bound >= self.upper * (1 - self.tol) or not lengths.any() or self.cost.is_norm:
                 self.closed = min(self.closed, bound)
             else:
                 for half in box.split(lengths):
