@@ -58,7 +58,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     scores_ : array, shape (folds, m)
         Scores on the held-out samples.
     gaps_ : array, shape (folds, m)
-        Largest certified gap of the solutions of all classes.
+        Largest certified gap over the solutions of all classes, for each fold and C.
     estimator_ : MarginClassifier
         The classifier fitted to all samples at C_, with its certificates.
     classes_ : array
@@ -155,7 +155,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return costs
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of `estimator_`: (n,) for two classes, else (n, classes); errors are those of its method."""
+        """Return the scores of `estimator_`, shape (n,) or (n, classes); errors as for its `decision_function`."""
         self.as_model()
         return self.estimator_.decision_function(X)
 
@@ -178,7 +178,7 @@ def _scores_and_gaps(
     train: np.ndarray,
     test: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """Fit the samples `train` at each C; return the scores on the samples `test` and the largest gaps."""
+    """Fit the samples `train` at each C; return the score on the samples `test` and the largest gap, per C."""
     scores, gaps = [], []
     weights = {} if weight is None else {"sample_weight": weight[test]}
     data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])

@@ -80,7 +80,6 @@ class MultipleKernelClassifier(MarginClassifier):
     --------
     Compare two groups of inputs for distinguishing benign from malignant tumours:
 
-
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.metrics.pairwise import rbf_kernel
     >>> from sklearn.preprocessing import StandardScaler
@@ -148,7 +147,7 @@ class MultipleKernelClassifier(MarginClassifier):
         self._model = _model_of_expansions(self._model, features.kernels, features.samples, coefficients)
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes."""
+        """Return scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes."""
         inputs = self.as_model().inputs(validated(self, X, reset=False, sparse=True))
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
         scores = np.repeat(self.intercept_[None], len(inputs), axis=0)

@@ -42,8 +42,8 @@ class GLNClassifier(MarginClassifier):
     fit_intercept : bool
         Append the constant input 1, so that every context has its own bias, penalised like any weight.
     free_intercept : bool
-        Add one intercept b that the norm does not penalise, as in SVC. The limit of gradient descent has none: choose
-        False for that.
+        Add one intercept b that the norm does not penalise, as in SVC. The limit of gradient descent has no free
+        intercept; choose False to compute this limit.
     solver, tol, max_seconds, device, verbose
         As for `solve`, for the problem of each class.
     n_jobs : int, optional
@@ -149,8 +149,8 @@ class GatedReLUClassifier(MarginClassifier):
     gates : 'random', 'learned' or Gates
         'random' is `RandomHalfSpaces`. 'learned' are the gates of a `ReLUNetwork` trained on the samples without their
         weights: one network per class for 'ovr', else one network with an output per class. Custom gates get the
-        constant input, too (`fit_intercept`). If they are not fitted, a copy is; grid search and cross-validation clone
-        them and fit them again on every part.
+        constant input, too (`fit_intercept`). A copy of unfitted gates is fitted; grid search and cross-validation
+        clone the gates and fit the clones on every part.
     cutoff : 'median', 'random', number or (low, high)
         Cutoff of random half-spaces.
     training : SGD, optional

@@ -67,7 +67,7 @@ class FilterSearch:
 
 
 def filter_gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
-    """Return soft gates of the filters (k, d) with this sharpness, or hard gates if it is None."""
+    """Return soft gates of the filters (k, d) with this sharpness, or hard gates if `sharpness` is None."""
     return ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
 
 

@@ -287,8 +287,9 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
 def _is_singular(n: int, activation: Activation) -> bool:
     """Return True if pairs of opposite points imply λ_k = 0 for all even k, for all odd k, or for all odd k > 1.
 
-    With θ → θ + π, E(θ) cos θ changes sign if σ' is even, and only odd k have λ_k ≠ 0. It keeps its sign if σ' is odd,
-    and only even k have λ_k ≠ 0. If σ'(z) + σ'(−z) is constant, it keeps its sign up to a multiple of cos θ.
+    With θ → θ + π, E(θ) cos θ changes sign if σ' is even, and only odd k have λ_k ≠ 0. E(θ) cos θ keeps its sign if σ'
+    is odd, and only even k have λ_k ≠ 0. If σ'(z) + σ'(−z) is constant, E(θ) cos θ keeps its sign up to a multiple of
+    cos θ.
     """
     return n % 2 == 0 and (activation.parity in ("even", "odd") or (activation.parity == "half" and n >= 6))
 

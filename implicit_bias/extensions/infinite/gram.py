@@ -161,7 +161,7 @@ def pair_mean(
 
 
 def as_digits(digits: Any) -> int:
-    """Check a number of decimal digits."""
+    """Return a number of decimal digits; raise InputError unless it is from 1 to 1000."""
     return as_count(digits, "digits", most=MAX_DIGITS)
 
 

@@ -43,7 +43,7 @@ def branch_and_bound(A: Array, B: Array, P: Array, target: float, nodes: int) ->
     """Return the subsets (N, m) of the a_i that may exceed `target`, and the largest bound of all other subsets.
 
     Each level branches on one more sample, the longest r_i first, and keeps the `nodes` nodes with the largest bounds.
-    The others are discarded; their bounds count.
+    The second result includes the bounds of the discarded nodes.
     """
     residuals = A - P @ B
     order = np.argsort(-length(residuals, axis=1))

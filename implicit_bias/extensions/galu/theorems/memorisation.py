@@ -32,7 +32,7 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
 
         κ(x, z) = P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) ⟨x, z⟩ = (½ − θ/2π) ⟨x, z⟩,    θ the angle between x and z
 
-    On one set it equals `gram_matrix` of ReLU. Entries are accurate to a few units in the last place of ‖x‖‖z‖, also
+    Without `Z`, κ is `gram_matrix(X, "relu").values`. Entries are accurate to a few units in the last place of ‖x‖‖z‖, also
     for parallel and antipodal pairs. Fiat et al. (2019), section 3.2, print θ = arccos⟨x, z⟩, which requires unit
     samples.
 
@@ -108,7 +108,7 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
         k ≥ (8‖X‖²/λ(X)) log(m/δ)   ⟹   ΦΦᵀ ⪰ (k/2) κ(X)  and  σ_min(Φ)² ≥ (k/2) λ(X)
 
     Rescaling single samples of X (m, d) changes this width, but not which widths fit all labels; normalised samples may
-    give a smaller one. Source: Fiat et al. (2019), Lemma 1; the first conclusion, which implies theirs, is ours.
+    give a smaller one. Source: Fiat et al. (2019), Lemma 1; the first conclusion, which implies the second, is ours.
 
     Raises
     ------
