@@ -32,8 +32,8 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
 
         κ(x, z) = P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) ⟨x, z⟩ = (½ − θ/2π) ⟨x, z⟩,    θ the angle between x and z
 
-    Without `Z`, κ is `gram_matrix(X, "relu").values`. Entries are accurate to a few units in the last place of ‖x‖‖z‖, also
-    for parallel and antipodal pairs. Fiat et al. (2019), section 3.2, print θ = arccos⟨x, z⟩, which requires unit
+    Without `Z`, κ is `gram_matrix(X, "relu").values`. Entries are accurate to a few units in the last place of ‖x‖‖z‖,
+    also for parallel and antipodal pairs. Fiat et al. (2019), section 3.2, print θ = arccos⟨x, z⟩, which requires unit
     samples.
 
     Raises
