@@ -32,8 +32,8 @@ BAR_DELAY = 2.0
 class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Classifier whose C is chosen by cross-validation.
 
-    Each fold computes gates, kernels and networks once for all values of C. It solves for the values in descending
-    order, each solve warm-started from the previous solution (`margin_path`).
+    Each fold computes gates, kernels and networks once for all values of C. The fold solves for the values in
+    descending order, each solve warm-started from the previous solution (`margin_path`).
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     cv : int, splitter or iterable of splits, optional
         Splits as in scikit-learn; 5 stratified folds by default.
     scoring : str or function, optional
-        Score as in scikit-learn; accuracy by default. It uses sample weights if there are any.
+        Score as in scikit-learn; accuracy by default. The score uses sample weights if there are any.
     n_jobs : int, optional
-        Number of processes for the folds; −1 for one per core. It does not change the result.
+        Number of processes for the folds; −1 for one per core. The number does not change the result.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ class MultipleKernelClassifier(MarginClassifier):
     dual_coef_ : array, shape (k, s), or (classes, k, s)
         a_mi = η_m λ_i y_i / s_m, with f(x) = Σ_m Σ_i a_mi k_m(x, x_i) + b.
     support_vectors_ : array, shape (s, p)
-        The samples x_i of this sum; they may include a few that `support_` does not list.
+        The samples x_i of this sum; a few of these samples may be missing in `support_`.
     kernels_ : list of functions
         The k_m.
 

@@ -47,7 +47,7 @@ class GLNClassifier(MarginClassifier):
     solver, tol, max_seconds, device, verbose
         As for `solve`, for the problem of each class.
     n_jobs : int, optional
-        Number of processes for the classes; −1 for one per core. It does not change the result.
+        Number of processes for the classes; −1 for one per core. The number does not change the result.
     warm_start : bool
         Start from the solutions of the last `fit` if it was on the same samples, for example at another C.
     class_weight : dict, 'balanced' or None
@@ -66,21 +66,21 @@ class GLNClassifier(MarginClassifier):
     ----------
     classes_ : array
     certificate_ : Solution or list of Solution
-        A list with one per class for 'ovr' with more than two classes. For 'joint' and 'shared' a single certificate
-        over all pairs of a sample and another class.
+        A list in the order of `classes_` for 'ovr' with more than two classes. For 'joint' and 'shared' a single
+        certificate over all pairs of a sample and another class.
     status_ : Status
         Status of the first solution that is not OPTIMAL, else OPTIMAL.
     weights_ : array, shape (k, d), or (classes, k, d)
-        W.
+        W of the certificates.
     intercept_ : array, shape (1,), or (classes,)
         The free intercepts b; 0 without.
     gates_ : Gates or list of Gates
         Fitted gates, a list if `certificate_` is one.
     samples_ : array of int
-        Indices of the distinct samples with weight, in the order of the certificates. Of equal samples, whose weights
-        are added, it contains the first.
+        Indices in X of the distinct samples with weight, in the order of the certificates. Of equal samples, whose
+        weights are added, it contains the first.
     support_ : array of int
-        Indices of the support vectors (λ_i > 0).
+        Indices in X of the support vectors (λ_i > 0), of all problems together.
     n_support_ : array of int, shape (classes,)
         Number of support vectors of each class.
     n_features_in_ : int

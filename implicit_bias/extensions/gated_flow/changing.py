@@ -65,7 +65,7 @@ def changing_flow(
 
     Piecewise constant gates: each piece is the closed form of `gradient_flow`, started at the end of the previous
     piece, and exact up to rounding. Other gates: the exponential midpoint rule treats [t, t + h] as one piece with the
-    gates of its midpoint. It is of second order, stable for every h, and exact if A and b are constant.
+    gates of its midpoint. The rule is of second order, stable for every h, and exact if A and b are constant.
 
     Pieces are halved, and the weights are extrapolated by Richardson's formula. The error estimate is a third of the
     last change. Halving ends if this estimate is within the tolerance and the one before was at most eight times the

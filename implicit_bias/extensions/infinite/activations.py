@@ -52,7 +52,7 @@ ELU_RANGE = (1e-60, 1e60)
 
 @dataclass(frozen=True)
 class Strip:
-    """Strip |Im z| ≤ `width` in which σ' is analytic with |σ'(z)| ≤ `bound`; it certifies the error of quadrature."""
+    """Strip |Im z| ≤ `width` in which σ' is analytic with |σ'(z)| ≤ `bound`; the strip certifies quadrature errors."""
 
     width: float
     bound: float

@@ -81,8 +81,8 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     unit u. By Weyl's inequality, the error of the matrix adds at most its spectral norm.
 
     For Gaussian gates, λ(X) of Fiat, Malach & Shalev-Shwartz is the smallest eigenvalue of `gram_matrix(X, "relu")` on
-    unit samples. It is positive if and only if no sample repeats, and the x_i whose opposite −x_i is also a sample, one
-    of each pair, are linearly independent.
+    unit samples. λ(X) is positive if and only if no sample repeats, and the x_i whose opposite −x_i is also a sample,
+    one of each pair, are linearly independent.
 
     Parameters
     ----------

@@ -198,7 +198,7 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
 
         (1/k) Σ_j σ'(⟨w_j, x_i⟩) σ'(⟨w_j, x_l⟩) ⟨x_i, x_l⟩
 
-    This is the Gram matrix of the features σ'(⟨w_j, x⟩) ⊗ x, divided by k. Its mean is `gram_matrix`.
+    This is the Gram matrix of the features σ'(⟨w_j, x⟩) ⊗ x, divided by k. The mean over w is `gram_matrix`.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ def _pair_moments(p: _NormalPairs, one: _Truncated, other: _Truncated) -> dict[t
 
     The exponentials shift the means to μ and μ'. For the shifted pair, Stein's lemma
     E[(u − μ) g] = r² E[∂g/∂u] + c E[∂g/∂u'] reduces m by one. The derivative of 1(u > t) contributes the density of u
-    at t times a moment of u' given u = t; it vanishes unless the power of u − o is 0.
+    at t times a moment of u' given u = t; this contribution vanishes unless the power of u − o is 0.
     """
     found = {(0, 0): _exponential_mean(p, one, other)}
     M, K = len(one.factors), len(other.factors)

@@ -28,7 +28,7 @@ class ChainCost:
         F = Σ_h T_h^e,   T_h = Σ_{b∈h} s_b^p
 
     For G = 1 a block is a whole unit, s_h = ‖ζ_h‖_F, p = 1 and e = 2/L. For G ≥ 2 it is the row of a gate, p = 2/G and
-    e = G/L. Both exponents are at most 1.
+    e = G/L. The exponents p and e are at most 1.
 
     >>> import numpy as np
     >>> cost = ChainCost(np.array([0, 0]), layers=3, gated=1)
