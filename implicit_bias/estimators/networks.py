@@ -78,7 +78,7 @@ class GLNClassifier(MarginClassifier):
         Fitted gates, a list if `certificate_` is one.
     samples_ : array of int
         Indices in X of the distinct samples with weight, in the order of the certificates. Of equal samples, whose
-        weights are added, it contains the first.
+        weights are added, `samples_` contains the first.
     support_ : array of int
         Indices in X of the support vectors (λ_i > 0), of all problems together.
     n_support_ : array of int, shape (classes,)
@@ -154,7 +154,7 @@ class GatedReLUClassifier(MarginClassifier):
     cutoff : 'median', 'random', number or (low, high)
         Cutoff of random half-spaces.
     training : SGD, optional
-        Training of the network of learned gates.
+        Training of the network of learned gates; `SGD()` by default.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class HiddenLayerClassifier(MarginClassifier):
     units : int
         Number H of hidden units.
     training : SGD, optional
-        Training of the network, which ignores sample weights.
+        Training of the network, which ignores sample weights; `SGD()` by default.
     solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
         As for `GatedReLUClassifier`; the constant is an input of the network. `multi_class` must be 'ovr'.
     random_state : int, RandomState or None
