@@ -177,7 +177,9 @@ def largest_cosine(points: Points) -> Number:
 
 
 def mean_square(activation: str | Activation, norm: float = 1.0) -> float:
-    """Compute E[σ'(rz)²], z ~ N(0, 1), for a point of length r, by which smallest eigenvalues can be normalised.
+    """Compute E[σ'(rz)²], z ~ N(0, 1), for a point of length r = `norm`.
+
+    Divided by this mean, the smallest eigenvalues of different activations can be compared.
 
     Raises
     ------

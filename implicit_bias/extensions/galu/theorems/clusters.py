@@ -43,7 +43,7 @@ class ClusterWidth:
 
 
 def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
-    """Theorem 7: width and radius at which a layer of k random gates fits clusters with linear labels.
+    """Theorem 7: return width and radius at which a layer of k random gates fits clusters with linear labels.
 
         k ≥ (8n/μ) log(n/δ),    r = δ/(nk√d),    μ = λ_min(H)
 
@@ -109,7 +109,7 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
 
 
 def cluster_dimension(n: int, delta: float = 0.05) -> int:
-    """Dimension d at which n centres, uniform on {±1/√d}^d, have μ ≥ 1/8 with probability at least 1 − δ.
+    """Return the dimension d at which n centres, uniform on {±1/√d}^d, have μ ≥ 1/8 with probability at least 1 − δ.
 
         d ≥ (2/(1 − log 2)) n log(n/δ)
 
