@@ -6,8 +6,8 @@ from typing import Any
 
 from implicit_bias._utils.checks import one_of
 
-#: Settings of a cell: names and plain JSON values (numbers, words, true, false or none), the seed included. A list is a
-#: loop within one cell, which costs less than a cell for each value; every row then has its own value.
+#: Settings of a cell: names and plain JSON values (numbers, texts, true, false or null), including the seed. A list is
+#: a loop within one cell, which costs less than a cell for each value; every row then contains its value.
 Settings = dict[str, Any]
 
 

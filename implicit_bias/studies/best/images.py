@@ -27,7 +27,7 @@ data = binary_task
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return 20 to 100 digits and MNIST (3 seeds), MNIST with 250 (3) and 500 (1); quick: 20 digits, one seed."""
+    """Return 20 to 100 digits and MNIST, 250 of MNIST (three seeds), 500 (one seed); quick: 20 digits, one seed."""
     fixed = {"split": ("own",), "units": ([64],), "steps": (1000,), "max_steps": (10_000,)}
     if quick:
         few = fixed | {"max_steps": (1000,), "rounds": (60,), "nodes": (100,), "train_size": (20,)}

@@ -27,9 +27,9 @@ METHODS = {
     "joint": {"color": COLOURS["blue"], "marker": "s", "label": "at once, units of their own"},
     "shared": {"color": COLOURS["green"], "marker": "^", "label": "at once, shared units (one seed)"},
 }
-#: Certified gap asked for.
+#: Certified gap required.
 TOL = 1e-3
-#: Certified gap asked for with shared units.
+#: Certified gap required with shared units.
 SHARED_TOL = 5e-3
 #: Percentage points by which errors may differ.
 ALIKE = 0.5
@@ -37,7 +37,7 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return 300 digits with three seeds (shared units: one), MNIST with 1000 and 5000; quick: 200 digits, two C."""
+    """Return 300 digits (3 seeds; shared units: 1), MNIST with 1000 and 5000; quick: 200 digits, two values of C."""
     if quick:
         fixed = {"dataset": ("digits",), "held_out": (200,), "units": (5,), "C": ([0.03, 0.3],), "seed": (1,)}
         return product(**fixed, train_size=(200,), method=(["ovr", "joint"],))

@@ -52,7 +52,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
     `limit` is ‖w‖²/L at margin 1, infinite without separation. `tangent` is the ratio of the limit to the optimum of
     the group lasso whose weights are the tangent of the cost at the limit; it is 1 at a stationary point. `left` is the
-    objective that reweighting reaches from the limit, and `residual` the one of Theorem 3.1.
+    objective that reweighting reaches from the limit, `residual` the one of Theorem 3.1, and `active` the number of
+    gates with weights.
 
     All rows repeat best, lower_bound, convex, ended, solves, best_active and best_error of the best chains. There are
     no rows if no chains that separate are found.

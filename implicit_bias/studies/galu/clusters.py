@@ -58,7 +58,7 @@ def sample(settings: Settings, noise: float, seed: int) -> Clusters:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return noise, repeat, train_loss, test_loss, and the errors (NaN in regression) for each level and repeat."""
+    """Return noise, repeat, train_loss, train_error, test_loss, test_error (errors: NaN in regression) of each fit."""
     squared = settings["task"] == "regression"
     pairs = runs(settings, np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist())
     samples, seeds = [sample(settings, *pair) for pair in pairs], [seed for _, seed in pairs]

@@ -23,7 +23,7 @@ NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return five activations, seven widths up to 100 000, 15 draws; quick: two, 100, 1000 and 10 000, three draws."""
+    """Return five activations, seven widths up to 100 000, 15 draws; quick: ReLU, tanh, up to 10 000, three draws."""
     widths, draws = ((100, 1000, 10_000), 3) if quick else ((100, 316, 1000, 3162, 10_000, 31_623, 100_000), 15)
     names = ACTIVATIONS[::4] if quick else ACTIVATIONS
     return product(n=(50,), d=(10,), activation=names, width=widths, draws=(draws,), seed=(1,))

@@ -29,7 +29,7 @@ STYLES = {
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return all activations, labels and biases, 12 repeats of 1 unit, 2 of 40; quick: 6 of 1 unit, 400 steps."""
+    """Return all activations, labels and biases for 1 unit (12 repeats), 40 units (2); quick: 1 unit, 400 steps."""
     cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS):
         own = {"gain": 3.0, "batch": 300, "repeats": 2, "seed": 1}

@@ -101,7 +101,7 @@ def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
     return float(row.time / part.time.iloc[-1]), float(way)
 
 
-#: Rows of panels: label of the axis, and the columns drawn there, the first as a solid and the second as a dashed line.
+#: Rows of panels: label of the axis, and its columns, the first as a solid and the second as a dashed line.
 SHOWN = {
     "share of gates that flip": ("flips", "recent"),
     "place, direction": ("placed", "cosine"),

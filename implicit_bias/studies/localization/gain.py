@@ -20,7 +20,7 @@ cost = seconds
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return six gains, both processes, 1 ReLU unit (16 repeats), 40 others (8); quick: g = 0.01, 1, 100, 10 and 2."""
+    """Return six gains from 0.01 to 100, both processes, three activations, 8 or 16 repeats; quick: three gains."""
     gains = (0.01, 1.0, 100.0) if quick else (0.01, 0.3, 1.0, 3.0, 10.0, 100.0)
     cells = []
     for cell in product(activation=NAMES, process=PROCESSES, gain=gains):

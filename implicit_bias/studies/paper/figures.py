@@ -226,7 +226,7 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
         ax.set_ylabel(LABELS["inconsistency"] if ax is below[0] else "")
     below[0].set_ylim(0, 105 * float(np.nanmax([table.inconsistency.max(), table.error.max()])))
     _legend(drawing, table)
-    # Half-spaces have no cutoffs; their table says median throughout.
+    # Half-spaces have no cutoffs; their column contains "median" in every row.
     cutoffs = "" if layout.study.name == "compare_relu" else f", {cutoff} cutoffs"
     drawing.suptitle(f"{layout.title} ({names(table)}{cutoffs})")
     return drawing

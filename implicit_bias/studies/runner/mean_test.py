@@ -25,7 +25,7 @@ class MeanTest:
     values: pd.Series
     #: Text before the mean in the verdict.
     sides: str
-    #: True if each draw has its own split of the data.
+    #: True if each draw has a separate split of the data.
     split: bool
     #: True if the values are artanh of correlations; the verdict then shows correlations.
     correlation: bool = False

@@ -51,8 +51,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
     `ratio` is an objective divided by the certified lower bound of its problem; the problem of a network is the one
     that its bias predicts. `inconsistency` is that of a problem with the network, and `seconds` are CPU seconds. With
-    `descent` 'limit', the network descends further after training. If its gates are fixed and cannot separate the
-    samples, it does not, and `end` is the status of its margin problem.
+    `descent` 'limit', the network descends further after training. If fixed gates cannot separate the samples,
+    there is no descent, and `end` is the status of the margin problem.
     """
     network = begun(settings, task)
     model = MODELS[settings["network"]]
