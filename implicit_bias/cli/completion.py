@@ -33,7 +33,7 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def completion(options: Namespace) -> Outcome:
-    """Print the script for a shell."""
+    """Print the script that completes commands, options and values in `options.shell`."""
     import shtab
 
     from implicit_bias.cli.main import whole_parser

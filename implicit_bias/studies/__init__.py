@@ -1,1 +1,1 @@
-"""Studies: one module each, from a configuration to a tidy table."""
+"""Studies: a folder each, from settings to a tidy table, figures and verdicts; `runner` runs all of them."""

@@ -1,4 +1,4 @@
-"""Several classes at once, in the sense of the theory: descent's limit, and classifiers; experiments of our own."""
+"""Margin problems of several classes: the limit of descent, and classifiers; experiments of our own."""
 
 from implicit_bias.studies.collection import Collection
 

@@ -1,8 +1,8 @@
 """The rank of polynomial kernels
 
-For σ(z) = z^p the entries of G are polynomials of degree p in the points, even or odd as p is, so that on the sphere of
-R^d the rank is at most binom(d + p − 1, p), the number of monomials of degree p: with more points than that no width
-fits all labels.
+For σ(z) = z^p, each entry of G is a polynomial of degree p in either point, even or odd like p. Hence, on the sphere of
+R^d, the rank is at most binom(d + p − 1, p), the number of monomials of degree p. With more points, networks of no
+width fit all labels.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What do the fields look like? Receptive fields of one ReLU unit and of forty, each against its largest weight."""
+"""What do the fields look like? Receptive fields of one ReLU unit and of forty, divided by their largest |weight|."""
 
 import numpy as np
 import pandas as pd

@@ -38,7 +38,7 @@ class Cell:
         return self.experiment.cost(self.settings)
 
     def key(self) -> dict[str, Any]:
-        """Return name, revision and settings (except `limits`) of the experiment: the key of the stored rows."""
+        """Return the key of the stored rows: experiment, revision, and the settings that are not `limits`."""
         about = self.experiment
         settings = {name: value for name, value in self.settings.items() if name not in about.limits}
         return {"experiment": about.name, "settings": settings, "revision": about.revision}
@@ -54,7 +54,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a cell: its rows, the seconds of its computation, and the machine."""
+    """Result of a cell: its rows, the seconds of its computation, and a description of the machine."""
 
     rows: Rows
     seconds: float

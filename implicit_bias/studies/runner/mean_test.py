@@ -32,7 +32,7 @@ class MeanTest:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Confidence interval of the mean at `LEVEL`."""
+        """Confidence interval (low, high) of the mean at `LEVEL`; NaN for a single draw."""
         half = stats.t.ppf((1 + LEVEL) / 2, len(self.values) - 1) * self.error
         return self.values.mean() - half, self.values.mean() + half
 

@@ -92,7 +92,7 @@ class ResultTable:
 
 
 def as_csv(table: pd.DataFrame) -> bytes:
-    """Return a table as CSV with nine digits per number.
+    """Return a table as CSV, without its index, with nine digits per number.
 
     >>> as_csv(pd.DataFrame({"loss": [2 / 3, None]}))
     b'loss\\n0.666666667\\n""\\n'

@@ -81,5 +81,5 @@ class Store:
 
 
 def _digest(content: Any) -> str:
-    """Twelve hexadecimal digits of plain JSON content, independent of the order of its names."""
+    """Return a digest of plain JSON content, twelve hexadecimal digits, independent of the order of names."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
