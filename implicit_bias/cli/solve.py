@@ -157,6 +157,7 @@ def _earlier(path: str) -> dict[Any, tuple[Array, core.Solution]]:
 class Line:
     """Line with the native solver's progress, rewritten at every call, after the solve has taken `PATIENCE`."""
 
+    #: True after the line was printed.
     shown = False
 
     def __call__(self, progress: Any) -> None:

@@ -82,7 +82,7 @@ class LimitConfig:
         PlainDescent(self.lr)
 
     def cells(self) -> list[Settings]:
-        """Return the settings of every cell, all combinations of the settings in `PLACE`."""
+        """Return the settings of every cell: one cell for each combination of values of the settings in `PLACE`."""
         shared = vars(self) | {"descents": list(self.descents), "seed": self.seeds}
         lists = {name: shared.pop(name) for name in PLACE}
         shared.pop("seeds")

@@ -87,7 +87,7 @@ class Equation23(Norm):
 
 
 def published_svm_gln(X: Any, y: Any, gates: HyperplaneGates, faults: Collection[str] = FAULTS) -> MarginProblem:
-    """Return SVM-GLN as published, the group lasso over `mixed_groups`; without "column-major groups", `svm_gln`.
+    """Return `svm_gln`, but with the groups `mixed_groups` if `faults` contains "column-major groups".
 
     >>> from implicit_bias import HyperplaneGates, load_binary
     >>> task = load_binary("digits", train_size=60)

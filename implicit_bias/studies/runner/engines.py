@@ -109,7 +109,7 @@ def _interrupts_are_ours() -> Iterator[None]:
 
 
 def _indexed(index: int, cell: Cell) -> tuple[int, Result]:
-    """Return `index` and the result of a cell: results arrive in any order. Output may be lost without an error."""
+    """Return `index` and the result of a cell, because results arrive in any order; ignore closed output streams."""
     with outlets():
         return index, compute(cell)
 

@@ -120,7 +120,7 @@ def _slopes(part: pd.DataFrame) -> pd.Series:
 
 
 def _reached(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield a verdict for each model: the final ratio is at most `REACHED` in all cells with a known ratio."""
+    """Yield a verdict for each trained model: ratios at the limit are at most `REACHED` in all cells with a ratio."""
     ends = table[(table.descent == "limit") & table.model.isin(MODELS.values()) & table.ratio.notna()]
     for model, part in ends.groupby("model", sort=False):
         near, sizes = int((part.ratio <= REACHED).sum()), _listed(part.train_size)
