@@ -155,7 +155,7 @@ class ChunkedInputs:
     def _each_raw(
         self, function: Callable[..., Any], split: tuple[np.ndarray, ...] = (), shared: tuple[Any, ...] = ()
     ) -> Iterator[Any]:
-        """Yield the same for stored rows instead of inputs."""
+        """Yield function(raw, parts, shared) for each chunk, as `each` does, for stored rows `raw` (m, p)."""
         if self.lazy:
             import dask
 

@@ -57,7 +57,7 @@ def above(size: float, by: int) -> float:
 
 
 def cache_of(norm: Norm) -> dict[Any, Any]:
-    """Return the cache of results of a norm object; it is not copied with the norm and deleted with it."""
+    """Return the dict of cached results of a norm object; copies of the norm have other dicts."""
     if id(norm) not in _CACHES:
         _CACHES[id(norm)] = {}
         weakref.finalize(norm, _CACHES.pop, id(norm))

@@ -96,7 +96,7 @@ def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
 
 
 def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
-    """Check ‖TŴ‖ ≤ Σ‖Ŵ_h‖, with equality if T has no null space."""
+    """Check a `GroupForm` at one random Ŵ: ‖TŴ‖ ≤ Σ_h ‖Ŵ_h‖, with equality if T has no null space."""
     form = norm.group_form(shape[0])
     if form is not None:
         k, size = form.expand.shape

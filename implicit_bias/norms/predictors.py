@@ -61,9 +61,9 @@ class PredictorL2(EuclideanNorm):
         self.gates = self.units * self.contexts
 
     def refuses(self, features: Features) -> str | None:
-        """Explain that gate values do not have exactly the same sum in every unit, or return None.
+        """Explain that the sums of a sample's gate values differ between units; return None if they are equal.
 
-        One-hot contexts have equal sums. Otherwise margins depend on the null space of the norm, and the optimum is 0.
+        One-hot contexts have equal sums. Else margins depend on the null space of the norm, and the optimum is 0.
         """
         reason = "it is for one-hot contexts: gate values whose sum is exactly the same in every unit"
         if features.gate_values is None:

@@ -104,7 +104,7 @@ def _in_own_units(problem: MarginProblem) -> MarginProblem:
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
-    """‖Φᵀ(λ∘y)‖ / Σ_i λ_i ‖φ(x_i)‖; with a free intercept, λ is first scaled to Σ y_iλ_i = 0."""
+    """Return ‖Φᵀ(λ∘y)‖ / Σ_i λ_i ‖φ(x_i)‖; with a free intercept, λ is first scaled to Σ y_iλ_i = 0."""
     if problem.intercept:
         positive = problem.y > 0
         sums = lam[positive].sum(), lam[~positive].sum()
@@ -114,7 +114,7 @@ def _residual(problem: MarginProblem, lam: Array) -> float:
 
 
 def _constant(problem: MarginProblem) -> float:
-    """Value of the constant feature of a free intercept, similar in size to the other features; 0 without one."""
+    """Return the constant feature of a free intercept, similar in size to the other features; 0 without one."""
     return float(np.mean(problem.features.row_norms())) if problem.intercept else 0.0
 
 

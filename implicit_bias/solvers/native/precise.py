@@ -48,7 +48,7 @@ _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
 
 def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
-    """Return weights and dual of a margin problem to a relative gap of `options.tol` before they are rounded."""
+    """Return weights and dual of a margin problem, of a relative gap below `options.tol` before rounding to doubles."""
     begin = time.perf_counter()
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         W, b, lam, mu, iterations, stopped = _solved(problem, options, begin)
@@ -121,7 +121,7 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array,
 
 
 def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
-    """Return the objective of W and b, in a hard margin of their best multiple, and W and b."""
+    """Return the objective of W and b, or in a hard margin of their best multiple, followed by W and b themselves."""
     if not np.isfinite(W).all():
         return np.inf, W, b
     upper, lower, error = problem.features.apply_bounded(W, precise=True)
@@ -209,8 +209,8 @@ def _blocks(problem: MarginProblem) -> Any:
 def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Array:
     """Return doubles x (k,) near `exact` with forms @ x near forms @ exact + push ∘ room, and x_j within about stay_j.
 
-    All have many digits: `exact` (k,), `forms` (s, k), and the units of errors in the sums, `room` (s,), and in the
-    numbers, `stay` (k,).
+    All arguments have many digits: `exact` (k,), `forms` (s, k), and the units of errors in the sums, `room` (s,), and
+    in the numbers, `stay` (k,).
 
     Examples
     --------
@@ -244,7 +244,7 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Ar
 
 
 def _reduced(basis: Any) -> tuple[Any, list[Any]]:
-    """Return a basis of the same lattice with short, nearly orthogonal vectors, and the same made orthogonal."""
+    """Return a basis of the same lattice with short, nearly orthogonal vectors, and its orthogonalisation."""
     basis, planes, k = basis.copy(), [basis[0]], 1
     for _ in range(REDUCTION_STEPS):
         if k == len(basis):
@@ -267,7 +267,7 @@ def _reduced(basis: Any) -> tuple[Any, list[Any]]:
 
 
 def _orthogonal(vector: Any, planes: list[Any]) -> Any:
-    """Return a vector without its parts along orthogonal ones."""
+    """Return a vector without its components along the orthogonal vectors `planes`."""
     for plane in planes:
         vector = vector - (vector @ plane / (plane @ plane)) * plane
     return vector
