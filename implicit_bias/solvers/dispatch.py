@@ -185,7 +185,7 @@ def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) 
 
 
 def _with_fallbacks(problem: MarginProblem, options: Options, begin: float, attempts: list[Solution]) -> Solution:
-    """Run the fallback solvers until one is conclusive, append their solutions to `attempts`, and merge the best."""
+    """Run fallback solvers until one is conclusive; append their solutions to `attempts`; return the merged bounds."""
     best = attempts[0]
     for name in FALLBACK_SOLVERS:
         left = None if options.max_seconds is None else options.max_seconds - (time.perf_counter() - begin)

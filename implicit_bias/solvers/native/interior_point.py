@@ -417,8 +417,8 @@ class NewtonSystem:
     def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """Return the result of `_once`, refined to double precision.
 
-        A factor that is too coarse for refinement preconditions conjugate gradients. If these fail, too, a partial
-        factor is replaced by a whole one, and another factor by one in doubles.
+        A factor that is too coarse for refinement preconditions conjugate gradients. If they fail, a partial factor
+        is replaced by a whole one, and a whole one in single precision by one in doubles.
         """
         if isinstance(self.factor, PartialFactor):
             found = self._by_conjugate_gradients(self.factor.product, a, right)
