@@ -369,7 +369,10 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
         (slope,) = torch.autograd.grad(value.sum(), tensor)
         return slope.numpy()
 
-    derivative(np.array([-0.5, 0.5]))
+    try:
+        derivative(np.array([-0.5, 0.5]))
+    except TypeError as error:
+        raise InputError(f"{name} must be a function of one tensor: {error}") from None
     return Activation(name, values, derivative)
 
 

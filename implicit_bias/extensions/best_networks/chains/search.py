@@ -13,6 +13,7 @@ import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_seed, shown
 from implicit_bias._utils.rounding import UNIT, share
+from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.best_networks.chains.cost import POWER_ERROR, Box, ChainCost, without_inactive
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
 from implicit_bias.features import GatedFeatures
@@ -275,7 +276,7 @@ class _Search:
         Return its lower bound, the lengths of its solution, and the solution without inactive blocks.
         """
         problem, kept = self.cost.problem(self.features, self.y, slopes)
-        solution = solve(problem, tol=RELATIVE_TOLERANCE * self.tol)
+        solution = solve(problem, tol=max(RELATIVE_TOLERANCE * self.tol, TINY))
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         W = np.zeros((self.features.k, self.features.d))
