@@ -108,7 +108,7 @@ def certify(
 
 
 def _precise_upper_bound(problem: MarginProblem, W: Array, b: float, upper: _Upper) -> _Upper:
-    """Compute the upper bound by error-free summation; keep the given one if underflow makes the new one worse."""
+    """Return the upper bound by error-free summation, or `upper` if underflow makes the new bound worse."""
     return min(_upper_bound(problem, W, b, precise=True), upper, key=lambda one: one.bound)
 
 

@@ -244,7 +244,7 @@ def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
 
 
 def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return those of the wanted arrays that an NPZ file contains; X is required."""
+    """Return the arrays of an NPZ file by name, as far as they are `wanted`; X is required."""
     try:
         with open_arrays(file) as held:
             names = list(held)

@@ -58,8 +58,8 @@ class OneLayer(NamedTuple):
 class GatedNetwork(nn.Module, ABC):
     """A network f: R^d → R^q whose outputs are linear in the inputs once its gates are fixed; mostly q = 1.
 
-    The last input is the constant 1. `contexts(X)` returns the values of fixed gates, which a training loop computes
-    only once; None if training changes the gates.
+    The last input is the constant 1. `contexts(X)` returns the values or contexts of fixed gates, so that a training
+    loop computes them only once; None if training changes the gates.
 
     >>> from implicit_bias import GatedLinearNetwork, ReLUNetwork
     >>> from implicit_bias.networks import GatedNetwork
@@ -103,7 +103,7 @@ class GatedNetwork(nn.Module, ABC):
         return [self]
 
     def contexts(self, X: Array) -> Tensor | None:
-        """Return the values of the fixed gates for inputs X (n, d), a tensor with n rows; None if gates are learned."""
+        """Return values or contexts of fixed gates for inputs X (n, d), a tensor with n rows; None for learned gates."""
         return None
 
     def layer_gates(self, X: Array) -> list[Array] | None:

@@ -1,4 +1,4 @@
-"""Networks of bias-free layers: ReLU networks, the same with frozen gates, linear ones, and trained readouts."""
+"""Networks of bias-free layers: ReLU networks with learned or frozen gates, linear networks, and trained readouts."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class Norm(ABC):
         return []
 
     def group_form(self, k: int) -> GroupForm | None:
-        """Norm of weights of k gates as a sum of group norms, for the native solver; None if it has no such form."""
+        """Return the norm for k gates as a sum of group norms, for the native solver; None if there is no such form."""
         return None
 
     def __repr__(self) -> str:

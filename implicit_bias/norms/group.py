@@ -21,7 +21,7 @@ class EuclideanNorm(Norm):
     rotation_invariant = True
 
     def mapped(self, W: Any) -> Any:
-        """LW of weights or a CVXPY expression W (k, d); W itself by default."""
+        """Return LW for weights or a CVXPY expression W (k, d); W itself by default."""
         return W
 
     def value(self, W: Array) -> float:
@@ -64,7 +64,7 @@ class Frobenius(EuclideanNorm):
         return float(length(lengths))
 
     def group_form(self, k: int) -> GroupForm:
-        """All gates as one group, with T = I."""
+        """Return the group form with all gates in one group and T = I."""
         return GroupForm(sp.eye_array(k, format="csr"), np.zeros(k, dtype=np.int64))
 
 
@@ -149,7 +149,7 @@ class GroupLasso(Norm):
         return self.weights @ cp.norm(stacked, 2, axis=1)
 
     def group_form(self, k: int) -> GroupForm:
-        """Groups Ŵ_h = c_h ζ_h."""
+        """Return the group form with Ŵ_h = c_h ζ_h, so that T is diagonal with entries 1/c_h."""
         return GroupForm(sp.csr_array(sp.diags_array(1 / self.weights[self.index])), self.groups)
 
     def __repr__(self) -> str:

@@ -90,7 +90,7 @@ class PredictorL2(EuclideanNorm):
         return squares
 
     def mapped(self, W: Any) -> Any:
-        """Product Bζ."""
+        """Return Bζ."""
         return self.factor @ W
 
     def dual(self, V: Array) -> float:
@@ -135,7 +135,7 @@ class PredictorL2(EuclideanNorm):
         return [(sums[1:] - sums[:-1]) @ W == 0]
 
     def group_form(self, k: int) -> GroupForm:
-        """Group form with one group: Ŵ = BW, W = Bᵀ(BBᵀ)⁻¹Ŵ."""
+        """Return the group form with one group, Ŵ = BW, where W = Bᵀ(BBᵀ)⁻¹Ŵ up to a part that changes no margin."""
         expand = sp.csr_array((self.factor / self._squares).T)
         return GroupForm(expand, np.zeros(expand.shape[1], dtype=np.int64))
 

@@ -94,7 +94,7 @@ def is_final(proof: Certificate) -> bool:
 
 
 def _in_own_units(problem: MarginProblem) -> MarginProblem:
-    """Scale every input to size 1, as in the certificate; the same λ and μ remain proofs."""
+    """Return the problem with every input scaled to size 1, as in the certificate; the same λ and μ are proofs."""
     features, constraints = problem.features, problem.constraints
     units = features.units()
     if constraints is not None:

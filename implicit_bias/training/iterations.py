@@ -239,7 +239,7 @@ class PlainIteration:
         """Make a step of gradient descent; return False, because there is no test of convergence."""
         value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
         self.weights = self.weights - self.lr * gradient
-        # With larger weights, the network's outputs overflow where it is measured.
+        # With larger weights, outputs overflow when the network is evaluated.
         small = float(self.weights.abs().max()) < 1e100
         if not (small and np.isfinite(value) and bool(margins.isfinite().all())):
             raise InputError(f"plain descent diverged; use a smaller lr than {self.lr:g}")

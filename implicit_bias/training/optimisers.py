@@ -35,7 +35,7 @@ class Optimiser(ABC):
 
     @abstractmethod
     def update(self, weights: Sequence[Tensor]) -> Update:
-        """Return a function that makes a step of these weights; it keeps the state of the optimiser."""
+        """Return a function that makes a step of these weights in place and holds the optimiser's state."""
 
     def plain_momentum(self) -> float | None:
         """Return μ if steps are v ← μ v + ∇, w ← w − η v, so that w₀ − w stays in the span of gradients; else None."""

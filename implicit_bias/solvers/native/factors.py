@@ -69,7 +69,7 @@ class SingleFactor(DenseFactor):
 
 
 class LowRank(ABC):
-    """A matrix B (n, r), known by its products."""
+    """Base class of matrices B (n, r) that are accessed only through products."""
 
     #: Σ B_ij².
     size: Tensor

@@ -37,11 +37,11 @@ ZERO_SUM = 1e-30
 PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
 #: Weights above this are not normalised: their sums would overflow.
 LARGEST = 1e300
-#: Numbers that are rounded together, those of the largest terms; the others are rounded one by one.
+#: How many numbers, those of the largest terms, are rounded together; all others are rounded one by one.
 TOGETHER = 12
 #: Least squared length of a reduced basis vector, as a share of the previous one's (Lovász).
 LOVASZ = 0.75
-#: Steps of the reduction at most, each about a millisecond; a basis that needs more is used as it is then.
+#: Largest number of steps of the reduction, about a millisecond each; then the basis is used as it is.
 REDUCTION_STEPS = 1000
 
 _exact = np.vectorize(gmpy2.mpfr, otypes=[object])

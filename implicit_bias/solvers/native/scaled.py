@@ -64,7 +64,7 @@ class ScaledProblem(ABC):
 
     @abstractmethod
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
-        """Return the group kernels of the samples `rows` and, if `more` (n,) is given, of Σ_i more_i φ̂_i over all n."""
+        """Return the group kernels of the samples `rows` and, with `more` (n,), of Σ_i more_i φ̂_i over all samples."""
 
     def by_features(self, samples: int) -> bool:
         """Return True if steps of so many samples use the features instead of the kernels."""

@@ -153,6 +153,6 @@ def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, box: np.ndarr
             if best != new[i]:
                 f += kernel[i] * (best - new[i])
                 new[i] = best
-        # Again for those between their bounds.
+        # The next pass visits only the λ between their bounds.
         turns = [i for i in turns if 0.0 < new[i] < upper[i]]
     return np.array(new)

@@ -91,7 +91,7 @@ class Settings:
     all_products_up_to: float = 5e10
     #: Samples of a first set drawn at random.
     first_samples: int = 500
-    #: Samples of a first set at most, where it is the support of an earlier solution or of the screening.
+    #: Largest number of samples of a first set that is the support of an earlier solution or of the screening.
     known_support_up_to: int = 8000
     #: λ of an earlier solution that belong to its support: above this share of the largest.
     support: float = 1e-5
@@ -139,7 +139,7 @@ class Settings:
     epochs_partial: int = 100
     #: Epochs from one evaluation of all samples to the next.
     cycle: int = 2
-    #: Visits to a sample for each product of a step, where one set could hold all samples: a fifth of its time.
+    #: Visits to samples that a screening may make per multiplication of a step, if one set could hold all samples.
     visits: float = 7e-5
     #: Time of a multiplication for a right-hand side, in units of one for the factor.
     side_cost: int = 50

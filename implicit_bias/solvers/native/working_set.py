@@ -497,7 +497,7 @@ class AtomSet(FeatureSet):
         self.groups, self.directions = self.groups[kept], self.directions[kept]
         self._add(new[:, 0], self.left[new[:, 0], :, new[:, 1]])
         if self.separated:
-            # The singular vectors of the weights: those of V are halfway to the next ones.
+            # Also the singular vectors of the weights, because those of V are only halfway to the next ones.
             self._add(*self._singular_vectors(self.weights, settings.negligible_atom))
         gap = settings.atom_gap_share * min(self.bounds.gap, self.aim)
         self.aim = max(self.tol / 2, gap if len(new) else 0.0)
