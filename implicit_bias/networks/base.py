@@ -103,7 +103,7 @@ class GatedNetwork(nn.Module, ABC):
         return [self]
 
     def contexts(self, X: Array) -> Tensor | None:
-        """Return values or contexts of fixed gates for inputs X (n, d), a tensor with n rows; None for learned gates."""
+        """Return values or contexts of fixed gates for inputs X (n, d), a tensor of n rows; None for learned gates."""
         return None
 
     def layer_gates(self, X: Array) -> list[Array] | None:

@@ -25,7 +25,7 @@ from implicit_bias.solvers.native.settings import Settings
 
 #: Added to the diagonal of a block of pivots, as a share of its largest entry, against rounding in single precision.
 PIVOT_SHIFT = 1e-6
-#: Share by which the first column of a partial factor is increased, as it exceeds all that rounding leaves beside it.
+#: Relative increase of the first column of a partial factor, which exceeds all that rounding leaves next to it.
 FIRST_COLUMN = 1e-4
 #: Least entry of a diagonal D added to BBᵀ, as a share of the mean diagonal of BBᵀ: rounding hides smaller ones.
 LEAST_DIAGONAL = 1e-14

@@ -61,7 +61,7 @@ class Settings:
     wide_from: int = 64
     #: Samples per input up to which XXᵀ is stored; with more, computing it again costs little next to a factor.
     kept_per_input: int = 20
-    #: Entries of the matrix of gates' shares in groups up to which a dense product is faster than a sparse one.
+    #: Entries of S, the weights of gates in groups, up to which a dense product is faster than a sparse one.
     dense_share_up_to: int = 2**22
     #: Gates of a group up to which contrasts replace them: for more, the product costs more than one column saves.
     contrasts_up_to: int = 64
@@ -73,7 +73,7 @@ class Settings:
     product_cost: float = 6.0
     #: Products that must fit into the time of a whole factor; otherwise no partial factor is used.
     least_products: int = 33
-    #: Columns of a partial factor at most, as a share of the samples.
+    #: Largest number of columns of a partial factor, as a share of the samples.
     partial_rank: float = 0.125
     #: Columns that a partial factor adds at a time.
     partial_pivots: int = 512
@@ -93,13 +93,13 @@ class Settings:
     first_samples: int = 500
     #: Largest number of samples of a first set that is the support of an earlier solution or of the screening.
     known_support_up_to: int = 8000
-    #: λ of an earlier solution that belong to its support: above this share of the largest.
+    #: Share of the largest λ of an earlier solution above which a sample belongs to its support.
     support: float = 1e-5
-    #: Samples of each class, nearest to the margin, that a screened first set holds in any case.
+    #: Samples of each class, nearest to the margin, that a first set after screening always contains.
     nearest: int = 10
     #: Samples up to which a set grows without restriction: steps with fewer take no less time.
     least_samples: int = 250
-    #: Samples that a round adds at most, as a share of the set.
+    #: Largest number of samples that a round adds, as a share of the set.
     growth: float = 0.4
     #: Distance from the margin, as a share of it, within which samples join the violated ones.
     near: float = 0.03
@@ -129,7 +129,7 @@ class Settings:
     eta_block_power: float = 0.5
     #: Largest factor for η_h, before its power: until V has followed η, ‖V_h‖ may be far from 1.
     eta_factor: float = 1.25
-    #: Gap that ends a screening.
+    #: Gap that ends a screening if many samples are at their bound.
     screening_gap: float = 1e-2
     #: Gap that ends a screening if few samples are at their bound.
     unbounded_gap: float = 0.3
@@ -153,7 +153,7 @@ class Settings:
     # Working sets of groups.
     #: Groups up to which one set holds all.
     all_groups_up_to: int = 500
-    #: Groups for each sample up to which one set holds all.
+    #: Groups per sample up to which one set holds all groups.
     groups_per_sample: float = 2.0
     #: Largest number of samples that count for `groups_per_sample` and `first_groups_share`.
     counted_samples: int = 2000
@@ -161,7 +161,7 @@ class Settings:
     first_groups: int = 60
     #: Groups of the first set, as a share of the samples.
     first_groups_share: float = 0.25
-    #: Groups that a round adds at most, as a share of the set.
+    #: Largest number of groups that a round adds, as a share of the set; at least half of a first set is allowed.
     group_growth: float = 0.5
     #: Gap of the first round.
     group_gap: float = 0.1
@@ -171,7 +171,7 @@ class Settings:
     inactive_group: float = 0.8
 
     # Atoms of nuclear norms.
-    #: Largest number of rounds.
+    #: Largest number of rounds, for atoms and for groups.
     rounds: int = 200
     #: Gap of the first solve, which only looks for a λ.
     atom_gap: float = 1e-2
@@ -179,7 +179,7 @@ class Settings:
     atom_gap_share: float = 0.3
     #: Dual norm, as a share of the largest allowed, below which an atom is dropped.
     inactive_atom: float = 0.95
-    #: Singular values of the weights that give atoms: above this share of the largest.
+    #: Share of the largest singular value of the weights above which singular vectors become atoms.
     negligible_atom: float = 1e-7
     #: The same share for the first atoms, from the weights of an earlier solution.
     visible_atom: float = 1e-3
