@@ -1,6 +1,6 @@
 """Certified max-margin classifiers with scikit-learn's interface.
 
-They solve the problems of `implicit_bias.margin`. For more than two classes they solve one problem per class, this
+The classifiers solve the problems of `implicit_bias.margin`. More than two classes are one problem per class, this
 class against the rest, or one joint problem.
 """
 

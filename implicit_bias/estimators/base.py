@@ -71,7 +71,7 @@ class ModelMixin:
     _model: MarginModel
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of X (n, p): (n,) for two classes, positive for `classes_[1]`; else one score per class.
+        """Return scores of X (n, p): shape (n,) for two classes, positive for `classes_[1]`, else (n, classes).
 
         Raises
         ------
@@ -83,7 +83,7 @@ class ModelMixin:
         return self.as_model().decision_function(validated(self, X, reset=False, sparse=True))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Class of each row of X (n, p); errors are those of `decision_function`."""
+        """Return the class of each row of X (n, p), shape (n,); errors are those of `decision_function`."""
         return self.as_model().chosen(self.decision_function(X))
 
     def as_model(self) -> MarginModel:
@@ -172,7 +172,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve the margin problem of X (n, p) and labels y (n,), or the problems of more than two classes.
+        """Solve the margin problem of X (n, p) and labels y (n,); for more than two classes see `multi_class`.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_data(self, X: Any, y: Any, sample_weight: Any) -> FitData:
-        """Check samples and parameters; return the problems of a fit."""
+        """Check samples and parameters; return the distinct samples, classes and margin problems of a fit."""
         for name in ("fit_intercept", "free_intercept", "warm_start"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
@@ -220,7 +220,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
     def _path(self, costs: Sequence[Any], data: FitData) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Fit at each C, warm-started from the solutions at the previous C; yield problems and solutions."""
+        """Fit at each C, warm-started; set the fitted attributes and yield problems and solutions for each C."""
         earlier = self._warm_start(data)
         for problems, solutions in self._solve(data, costs, earlier):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
@@ -378,7 +378,7 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
 
 
 def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **options: Any) -> list[Solution]:
-    """Solve a problem at each C; raise an error if it is interrupted or proved inseparable."""
+    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError after such a proof."""
     path = margin_path(problem, costs, **options)
     if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
         raise KeyboardInterrupt  # A search over many fits must end, too.

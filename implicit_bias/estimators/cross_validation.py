@@ -32,8 +32,8 @@ BAR_DELAY = 2.0
 class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Classifier whose C is chosen by cross-validation.
 
-    Each fold computes gates, kernels and networks once for all values of C. It solves for the values in descending
-    order, each solve warm-started from the previous solution (`margin_path`).
+    Each fold computes gates, kernels and networks once for all values of C. The fold solves for the values in
+    descending order, each solve warm-started from the previous solution (`margin_path`).
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     cv : int, splitter or iterable of splits, optional
         Splits as in scikit-learn; 5 stratified folds by default.
     scoring : str or function, optional
-        Score as in scikit-learn; accuracy by default. It uses sample weights if there are any.
+        Score as in scikit-learn; accuracy by default. The score uses sample weights if there are any.
     n_jobs : int, optional
-        Number of processes for the folds; −1 for one per core. It does not change the result.
+        Number of processes for the folds; −1 for one per core. The number does not change the result.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     scores_ : array, shape (folds, m)
         Scores on the held-out samples.
     gaps_ : array, shape (folds, m)
-        Largest certified gap of the solutions of all classes.
+        Largest certified gap over the solutions of all classes, for each fold and C.
     estimator_ : MarginClassifier
         The classifier fitted to all samples at C_, with its certificates.
     classes_ : array
@@ -155,7 +155,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return costs
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of `estimator_`: (n,) for two classes, else (n, classes); errors are those of its method."""
+        """Return the scores of `estimator_`, shape (n,) or (n, classes); errors as for its `decision_function`."""
         self.as_model()
         return self.estimator_.decision_function(X)
 
@@ -178,7 +178,7 @@ def _scores_and_gaps(
     train: np.ndarray,
     test: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """Fit the samples `train` at each C; return the scores on the samples `test` and the largest gaps."""
+    """Fit the samples `train` at each C; return the score on the samples `test` and the largest gap, per C."""
     scores, gaps = [], []
     weights = {} if weight is None else {"sample_weight": weight[test]}
     data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])

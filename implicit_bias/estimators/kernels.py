@@ -72,14 +72,13 @@ class MultipleKernelClassifier(MarginClassifier):
     dual_coef_ : array, shape (k, s), or (classes, k, s)
         a_mi = η_m λ_i y_i / s_m, with f(x) = Σ_m Σ_i a_mi k_m(x, x_i) + b.
     support_vectors_ : array, shape (s, p)
-        The samples x_i of this sum; they may include a few that `support_` does not list.
+        The samples x_i of this sum; a few of these samples may be missing in `support_`.
     kernels_ : list of functions
         The k_m.
 
     Examples
     --------
     Compare two groups of inputs for distinguishing benign from malignant tumours:
-
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.metrics.pairwise import rbf_kernel
@@ -148,7 +147,7 @@ class MultipleKernelClassifier(MarginClassifier):
         self._model = _model_of_expansions(self._model, features.kernels, features.samples, coefficients)
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes."""
+        """Return scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes."""
         inputs = self.as_model().inputs(validated(self, X, reset=False, sparse=True))
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
         scores = np.repeat(self.intercept_[None], len(inputs), axis=0)

@@ -42,12 +42,12 @@ class GLNClassifier(MarginClassifier):
     fit_intercept : bool
         Append the constant input 1, so that every context has its own bias, penalised like any weight.
     free_intercept : bool
-        Add one intercept b that the norm does not penalise, as in SVC. The limit of gradient descent has none: choose
-        False for that.
+        Add one intercept b that the norm does not penalise, as in SVC. The limit of gradient descent has no free
+        intercept; choose False to compute this limit.
     solver, tol, max_seconds, device, verbose
         As for `solve`, for the problem of each class.
     n_jobs : int, optional
-        Number of processes for the classes; −1 for one per core. It does not change the result.
+        Number of processes for the classes; −1 for one per core. The number does not change the result.
     warm_start : bool
         Start from the solutions of the last `fit` if it was on the same samples, for example at another C.
     class_weight : dict, 'balanced' or None
@@ -66,21 +66,21 @@ class GLNClassifier(MarginClassifier):
     ----------
     classes_ : array
     certificate_ : Solution or list of Solution
-        A list with one per class for 'ovr' with more than two classes. For 'joint' and 'shared' a single certificate
-        over all pairs of a sample and another class.
+        A list in the order of `classes_` for 'ovr' with more than two classes. For 'joint' and 'shared' a single
+        certificate over all pairs of a sample and another class.
     status_ : Status
         Status of the first solution that is not OPTIMAL, else OPTIMAL.
     weights_ : array, shape (k, d), or (classes, k, d)
-        W.
+        W of the certificates.
     intercept_ : array, shape (1,), or (classes,)
         The free intercepts b; 0 without.
     gates_ : Gates or list of Gates
         Fitted gates, a list if `certificate_` is one.
     samples_ : array of int
-        Indices of the distinct samples with weight, in the order of the certificates. Of equal samples, whose weights
-        are added, it contains the first.
+        Indices in X of the distinct samples with weight, in the order of the certificates. Of equal samples, whose
+        weights are added, `samples_` contains the first.
     support_ : array of int
-        Indices of the support vectors (λ_i > 0).
+        Indices in X of the support vectors (λ_i > 0), of all problems together.
     n_support_ : array of int, shape (classes,)
         Number of support vectors of each class.
     n_features_in_ : int
@@ -149,12 +149,12 @@ class GatedReLUClassifier(MarginClassifier):
     gates : 'random', 'learned' or Gates
         'random' is `RandomHalfSpaces`. 'learned' are the gates of a `ReLUNetwork` trained on the samples without their
         weights: one network per class for 'ovr', else one network with an output per class. Custom gates get the
-        constant input, too (`fit_intercept`). If they are not fitted, a copy is; grid search and cross-validation clone
-        them and fit them again on every part.
+        constant input, too (`fit_intercept`). A copy of unfitted gates is fitted; grid search and cross-validation
+        clone the gates and fit the clones on every part.
     cutoff : 'median', 'random', number or (low, high)
         Cutoff of random half-spaces.
     training : SGD, optional
-        Training of the network of learned gates.
+        Training of the network of learned gates; `SGD()` by default.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class HiddenLayerClassifier(MarginClassifier):
     units : int
         Number H of hidden units.
     training : SGD, optional
-        Training of the network, which ignores sample weights.
+        Training of the network, which ignores sample weights; `SGD()` by default.
     solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
         As for `GatedReLUClassifier`; the constant is an input of the network. `multi_class` must be 'ovr'.
     random_state : int, RandomState or None

@@ -43,7 +43,8 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
 
     This extends the problem of scikit-learn's `OneClassSVM` to any norm. That problem is to minimise
     ½‖W‖² − ρ + Σ c_i ξ_i / (ν Σ c_i) subject to ⟨W, Φ(x_i)⟩ ≥ ρ − ξ_i. Its solutions, divided by ρ, are those above:
-    both minimise ‖W‖ / (1 − S) with S = Σ c_i ξ_i / (ν Σ c_i), whose minimum is C ν Σ c_i. Newton's method finds C.
+    both problems minimise ‖W‖ / (1 − S) with S = Σ c_i ξ_i / (ν Σ c_i), whose minimum is C ν Σ c_i. Newton's method
+    finds C.
 
     Parameters
     ----------
@@ -142,7 +143,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         return self
 
     def score_samples(self, X: Any) -> Array:
-        """Scores f(x) of the rows of X (n, p): 1 on the margin, smaller for outliers.
+        """Return the scores f(x) of the rows of X (n, p), shape (n,): 1 on the margin, smaller for outliers.
 
         Raises
         ------
@@ -154,7 +155,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         return replace(self.as_model(), offset=0.0).decision_function(validated(self, X, reset=False, sparse=True))
 
     def decision_function(self, X: Any) -> Array:
-        """Scores f(x) − `offset_` of the rows of X (n, p), at most 0 for outliers; errors as in `score_samples`."""
+        """Return f(x) − `offset_` for the rows of X (n, p), at most 0 for outliers; errors as in `score_samples`."""
         return super().decision_function(X)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -180,7 +181,8 @@ def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tupl
 def _fit_to_nu(estimator: MarginClassifier, data: FitData, problem: MarginProblem, nu: float) -> tuple[float, Array]:
     """Fit at the C that belongs to ν: the root of v(C) − CνΣc, where v(C) is the optimum, a concave function.
 
-    Newton's method starts below the root, because v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀; all later iterates are above it.
+    Return C and certified bounds of its ν, shape (2,). Newton's method starts below the root, because
+    v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀; all later iterates are above the root.
     """
     total = float(problem.sample_weight.sum())
     first = zero_weights_up_to(problem) / nu

@@ -1,1 +1,1 @@
-"""What is built on the core, a room each: none imports another, except that all may use `infinite`."""
+"""Extensions of the core, one package per subject; from each other, extensions import only `infinite`."""

@@ -46,10 +46,11 @@ def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str]
     The file contains the inputs of the samples only if `samples` is True. An estimator is loaded as a model with the
     same predictions.
 
-    The arrays are those of `save_problem`, without the features, and of `save_solution`, with the prefixes
-    `problem0.`, `solution0.`, and so on. Further problems that differ only in their labels have only the array `y`.
-    To certify a model that was loaded without samples, replace the features of its problems:
-    `replace(problem, features=problem.gates(X))`. A least-squares model has gates, `solution.…` and `intercept`.
+    The arrays are those of `save_problem`, without the features, and of `save_solution`, with the prefixes `problem0.`,
+    `solution0.`, and so on. Further problems that differ only in their labels have only the array `y`. To certify a
+    model that was loaded without samples, replace the features of its problems:
+    `replace(problem, features=problem.gates(X))`. The arrays of a least-squares model are those of its gates,
+    `solution.…` and `intercept`.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    MarginModel or model of an extension
+    MarginModel, or the model of an extension, such as LeastSquaresModel
 
     Raises
     ------

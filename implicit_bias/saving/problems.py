@@ -119,7 +119,7 @@ def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _known(module: ModuleType, thing: Any) -> bool:
-    """True if the class of `thing` belongs to a module of this package and has `made_of`."""
+    """True if `module` exports the class of `thing`, and files can contain it (`made_of` is not None)."""
     kind = type(thing)
     return getattr(module, kind.__name__, None) is kind and kind.made_of is not None
 
@@ -190,7 +190,10 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
 
 
 def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: Any, outputs: int = 1) -> Gates:
-    """Return the gates that `gate_parts` converted; raise InputError if their k and d do not match the features."""
+    """Return the gates that `gate_parts` converted; raise InputError if they do not match the features.
+
+    The features have the k gates once for each of `outputs` classes.
+    """
     parameters, make = about["parameters"], getattr(all_gates, about["gates"])
     given = {name: arrays[f"gates.{name}"] for name in make.learned}
     # Sizes are checked before arrays of these sizes are allocated.

@@ -15,7 +15,20 @@ from implicit_bias.studies.runner.results import load_alone
 from tests import ROOT
 from tests.cli.commands import run
 
-SMALL = ("--units", 5, "--train-size", 40, "--start", "initial", "--tolerance", 0.05, "--max-seconds", 1e6, "--max-steps", 2000)
+SMALL = (
+    "--units",
+    5,
+    "--train-size",
+    40,
+    "--start",
+    "initial",
+    "--tolerance",
+    0.05,
+    "--max-seconds",
+    1e6,
+    "--max-steps",
+    2000,
+)
 
 
 def limit(out, *options):

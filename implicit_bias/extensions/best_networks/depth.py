@@ -28,7 +28,7 @@ class MarginBound:
     lower_bound : float
         B with (‖w‖²/L)^{L/2} / min_i y_i f_w(x_i) ≥ B for all weights w of the network that separate the samples.
     objective : float
-        Upper bound of B: Σ_p ‖ζ_p‖_* over the smallest margin of `weights`, for which paths do not share weights.
+        Upper bound of B: Σ_p ‖ζ_p‖_* of `weights` divided by their smallest margin. Paths do not share these weights.
     dual : array, shape (n,)
         λ ≥ 0 that proves the bound: B ≤ Σλ / max_p ‖G_p‖ in exact arithmetic.
     weights : array, shape (paths, outer contexts, contexts, d)
@@ -50,7 +50,8 @@ class MarginBound:
     def ratio(self, network: GatedNetwork, X: Any, y: Any) -> float:
         """Return (‖w‖²/L)^{L/2} / min_i y_i f_w(x_i) of a network with these gates, divided by the lower bound.
 
-        A ratio of 1 proves that the network is optimal. The ratio is infinite if it does not separate the samples.
+        A ratio of 1 proves that the network is optimal. The ratio is infinite if the network does not separate the
+        samples.
 
         Raises
         ------

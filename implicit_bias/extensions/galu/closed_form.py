@@ -74,9 +74,10 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
         W = Φᵀ(ΦΦᵀ + nρI)⁺y,   ΦΦᵀ = (GGᵀ) ∘ (XXᵀ),     or     W = (ΦᵀΦ + nρI)⁺Φᵀy
 
     The smaller matrix is factorised, with s = min(n, kd): 8s² bytes and about s³/3 operations. An eigendecomposition
-    replaces the Cholesky factor if s is small, Φ is rank-deficient, or its condition number exceeds 1e5; it costs ten
-    to thirty times more. Refinement with Φ itself undoes the squaring of the condition number. Source: Fiat, Malach &
-    Shalev-Shwartz (2019), section 3. The refinement follows the "corrected seminormal equations" of Björck (1987).
+    replaces the Cholesky factor if s is small, Φ is rank-deficient, or its condition number exceeds 1e5; an
+    eigendecomposition costs ten to thirty times more. Refinement with Φ itself undoes the squaring of the condition
+    number. Source: Fiat, Malach & Shalev-Shwartz (2019), section 3. The refinement follows the "corrected seminormal
+    equations" of Björck (1987).
 
     Parameters
     ----------

@@ -186,8 +186,8 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
     sharpness : float, optional
         s of random soft gates σ(s⟨u, x⟩); hard gates 1(⟨u, x⟩ ≥ 0) by default.
     steps : int
-        Number of steps of Algorithm 1, which replaces filters by better ones (`improve_filters`). It starts from
-        `gates`, which must have filters. Several targets share the filters.
+        Number of steps of Algorithm 1, which replaces filters by better ones (`improve_filters`). The algorithm starts
+        from `gates`, which must have filters. Several targets share the filters.
     fit_intercept : bool
         Append the constant input 1, which gives every unit a penalised bias and every filter a threshold, and subtract
         the targets' mean, which is not penalised.

@@ -46,10 +46,11 @@ MAX_DRIFT = 1e-6
 class FilterSearch:
     """Result of `improve_filters`: the filters u_j as `directions` (k, d), and the least-squares `solution` for them.
 
-    `history` (steps + 1,) is min_W (1/n)‖ΦW − Y‖² + ρ‖W‖² before the first step and after each step. Its ρ is `ridge`:
-    the given ridge plus about 1e-11 of the features' mean square, which makes the Gram matrix invertible. If the loss
-    is zero, the search therefore lowers ‖W‖² = history/ρ. `accepted` counts the steps that replaced a filter.
-    `interrupted` is True if Ctrl-C ended the search early. `sharpness` is that of soft gates, and None for hard gates.
+    `history` (steps + 1,) is min_W (1/n)‖ΦW − Y‖² + ρ‖W‖² before the first step and after each step. The ρ of the
+    history is `ridge`: the given ridge plus about 1e-11 of the features' mean square, which makes the Gram matrix
+    invertible. If the loss is zero, the search therefore lowers ‖W‖² = history/ρ. `accepted` counts the steps that
+    replaced a filter. `interrupted` is True if Ctrl-C ended the search early. `sharpness` is that of soft gates, and
+    None for hard gates.
     """
 
     directions: Array = field(repr=False)
@@ -67,7 +68,7 @@ class FilterSearch:
 
 
 def filter_gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
-    """Return soft gates of the filters (k, d) with this sharpness, or hard gates if it is None."""
+    """Return soft gates of the filters (k, d) with this sharpness, or hard gates if `sharpness` is None."""
     return ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
 
 

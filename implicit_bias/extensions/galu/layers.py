@@ -86,7 +86,7 @@ class _GatedLayer(nn.Module, ABC):
     def frozen(cls, layer: nn.Module, **gates: Any) -> Self:
         """Return the layer relu(A x + b), or relu(A ∗ x + b), with gates frozen in their current state: U = A, c = b.
 
-        `gates` are `sharpness` or `gate` as for the class.
+        Keyword arguments are `sharpness` or `gate`, as for the class; gates are hard by default.
 
         >>> layer, x = torch.nn.Linear(3, 4), torch.randn(5, 3)
         >>> torch.equal(GaLULinear.frozen(layer)(x), layer(x) * (layer(x) >= 0))

@@ -65,14 +65,14 @@ def changing_flow(
 
     Piecewise constant gates: each piece is the closed form of `gradient_flow`, started at the end of the previous
     piece, and exact up to rounding. Other gates: the exponential midpoint rule treats [t, t + h] as one piece with the
-    gates of its midpoint. It is of second order, stable for every h, and exact if A and b are constant.
+    gates of its midpoint. The rule is of second order, stable for every h, and exact if A and b are constant.
 
     Pieces are halved, and the weights are extrapolated by Richardson's formula. The error estimate is a third of the
     last change. Halving ends if this estimate is within the tolerance and the one before was at most eight times the
     tolerance. To detect jumps, each piece is also solved with the gates of the piece before. Halving quarters the
-    largest difference if gates are smooth, and halves it if they jump; it is then the error estimate. Jumps therefore
-    need many pieces, so give such gates as pieces. Changes between two midpoints remain undetected. This is ours;
-    section 5, "Some ideas", 1, of the notes on localization asks for it.
+    largest difference if gates are smooth, and halves this difference if gates jump; the difference is then the error
+    estimate. Jumps therefore need many pieces, so give such gates as pieces. Changes between two midpoints remain
+    undetected. This is ours; section 5, "Some ideas", 1, of the notes on localization asks for it.
 
     Parameters
     ----------

@@ -132,7 +132,7 @@ def gradient_flow(
 
 
 def as_start(w0: Any, shape: tuple[int, ...], name: str = "w0") -> Array:
-    """Return finite weights of this shape."""
+    """Return weights as an array; raise InputError unless they have this shape and are finite."""
     start = as_numbers(w0, shape, name)
     if not np.isfinite(start).all():
         raise InputError(f"{name} holds NaN or infinity; start from finite weights")
@@ -141,7 +141,7 @@ def as_start(w0: Any, shape: tuple[int, ...], name: str = "w0") -> Array:
 
 
 def scaled_times(times: Array, k: int, tau: float) -> Array:
-    """Return t/Kτ for each time (T,), at most 1e100."""
+    """Return t/Kτ for each time (T,); raise InputError if one exceeds 1e100."""
     with np.errstate(over="ignore"):
         scaled: Array = times / tau / k
     if not scaled[-1] <= MAX_SCALED_TIME:
@@ -152,7 +152,7 @@ def scaled_times(times: Array, k: int, tau: float) -> Array:
 
 
 def as_times(times: Any) -> Array:
-    """Return non-negative times (T,) in order."""
+    """Return times (T,) as an array; raise InputError unless they are non-negative and in order."""
     if isinstance(times, list | tuple | np.ndarray) and dimensions(times) == 1 and len(times) == 0:
         raise InputError("times is empty; give at least one")
     at = as_floats(times, "times", 1)

@@ -135,7 +135,7 @@ class Spectrum(NamedTuple):
 
 
 def decompose(block: Block, copies: np.ndarray, d: int) -> Spectrum:
-    """Decompose a block on d inputs, whose gates have these multiplicities."""
+    """Return the `Spectrum` of a block on d inputs, whose gates have the multiplicities `copies` (q,)."""
     root = np.repeat(np.sqrt(copies), d)
     values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
     rhs = vectors.T @ (root * block.b.ravel())

@@ -182,7 +182,7 @@ class Moments:
 
     @property
     def exclusive(self) -> bool:
-        """True if no two distinct gates are coupled, so that each is solved separately."""
+        """True if no two distinct gates are coupled, so that the flow of each gate is solved separately."""
         return all(len(block.gates) == 1 for block in self.blocks)
 
     @property
@@ -225,7 +225,7 @@ class Moments:
         return sum(s.unresolved for s in self.spectra)
 
     def loss(self, W: ArrayLike) -> float:
-        """Return ⟨(y − ŷ)²⟩ at weights (k, d); infinity if it or the weights overflow, NaN for NaN."""
+        """Return ⟨(y − ŷ)²⟩ at weights W (k, d); infinity if the loss or a weight overflows, NaN if a weight is NaN."""
         W = as_numbers(W, (self.k, self.d), "weights")
         sums = np.zeros((len(self.copies), self.d))
         total = self.power

@@ -141,7 +141,7 @@ def train_online(
     units : int
         K.
     activation : str or Activation
-        σ, a name of `infinite.activation` or the result of a function there.
+        σ, a name for `infinite.activation`, or an `Activation` of the extension `infinite`.
     steps : int
     stay : float, optional
         Stop early once receptive fields are stationary. After ⅛, ¼ or ½ of `steps` (at least 16), training ends if the
@@ -296,7 +296,7 @@ def _checkpoints(steps: int, stay: float | None) -> list[int]:
 
 
 def _recorded(record: Any, steps: int) -> list[int]:
-    """Return the steps to record, in order."""
+    """Return the sorted steps to record: those given, or up to `record` geometric ones; always 0 and `steps`."""
     if isinstance(record, Sequence | np.ndarray) and not isinstance(record, str | bytes):
         chosen = [as_count(step, "a recorded step", least=0) for step in record]
         if max(chosen, default=0) > steps:

@@ -186,7 +186,7 @@ class Pathways:
         return float(max(ratios))
 
     def race(self, first: ArrayLike, second: ArrayLike, times: ArrayLike, *, tau: float = 1.0) -> Race:
-        """Return the modes over time, from v (F, r) and u (S, r), integrated to about 1e-9.
+        """Return the strengths of all modes over time, from v (F, r) and u (S, r), integrated to about 1e-9.
 
         The result is that of the network if `coupling` is 0, and otherwise that of a network whose modes cannot mix.
         Errors of `times` as for `gradient_flow`; strengths of another shape raise InputError, too.
@@ -239,7 +239,7 @@ class Pathways:
         return states[:, : V0.size].reshape(-1, *V0.shape), states[:, V0.size :].reshape(-1, *U0.shape)
 
     def start(self, first: ArrayLike, second: ArrayLike, width: int, *, seed: int = 1) -> tuple[Array, Array]:
-        """Return V_i = R diag(v_i) Pᵀ and U_j = Q diag(u_j) Rᵀ with a random R (width, r); shapes as for `network`."""
+        """Return V_i = R diag(v_i) Pᵀ and U_j = Q diag(u_j) Rᵀ with a random R (width, r), to start `network`."""
         (Q, P), F, S = self.basis, *self.layers
         r = P.shape[1]
         v, u = as_start(first, (F, r), "first"), as_start(second, (S, r), "second")
@@ -250,7 +250,7 @@ class Pathways:
 
 
 def _integrated(slope: Any, start: Array, times: Array, tau: float) -> Array:
-    """Return the states (T, …) at times from 0 on."""
+    """Return the states (T, size) at the times (T,) of τ ds/dt = `slope`(t, s) from the state `start` at time 0."""
     tau = as_positive(tau, "tau")
     if times[-1] == 0:
         return np.tile(start, (len(times), 1))

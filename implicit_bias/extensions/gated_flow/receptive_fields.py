@@ -14,7 +14,7 @@ EQUAL = 1e-9
 def ipr(w: ArrayLike) -> Array:
     """Return the inverse participation ratio Σ_i w_i⁴/(Σ_i w_i²)² of each receptive field, shape (…).
 
-    It is 1/n for a flat field, 1.5/n for a sinusoid and 1 for a single pixel. Roughly 1/IPR pixels are active.
+    The ratio is 1/n for a flat field, 1.5/n for a sinusoid and 1 for a single pixel. Roughly 1/IPR pixels are active.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ def ipr(w: ArrayLike) -> Array:
 def peak_frequency(w: ArrayLike) -> np.ndarray:
     """Return the frequency f, in waves around the ring from 0 to n/2, with the largest |Σ_l w_l e^{−2πifl/n}|.
 
-    If amplitudes are equal to 1e-9, the lowest frequency is returned. Integers of shape (…), one per receptive field;
-    parameter and errors as for `ipr`.
+    If amplitudes are equal to 1e-9, the lowest frequency is returned. The result has integers of shape (…), one per
+    receptive field; parameter and errors are those of `ipr`.
 
     Examples
     --------

@@ -250,7 +250,7 @@ def nonlinear_gaussian_process(
 
 
 def as_class(which: Any) -> int:
-    """Return the number of a class, 0 or 1."""
+    """Return the number of a class; raise InputError unless it is 0 or 1."""
     number = as_count(which, "the class", least=0)
     if number > 1:
         raise InputError(f"the classes are numbered 0 and 1, not {shown(which)}")
@@ -318,7 +318,9 @@ class SinglePulse(Ring):
     def second_moment(self, which: int) -> Array:
         """Return the exact E[xxᵀ] of class 0 or 1, shape (n, n).
 
-        A block of length ℓ covers two pixels at distance d for (ℓ−d)₊ + (ℓ−n+d)₊ starts.
+        Of the n starts of a block of length ℓ on the ring, (ℓ−d)₊ + (ℓ−n+d)₊ cover both of two pixels at distance d,
+        and ℓ cover one pixel. The result is the share of these starts, averaged over the lengths of the class; with
+        `signs` it is converted to patterns of −1 and 1.
         """
         low, high = self.lengths[as_class(which)]
         check_size(self.n**2, "a second moment")

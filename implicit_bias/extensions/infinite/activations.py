@@ -52,7 +52,7 @@ ELU_RANGE = (1e-60, 1e60)
 
 @dataclass(frozen=True)
 class Strip:
-    """Strip |Im z| ≤ `width` in which σ' is analytic with |σ'(z)| ≤ `bound`; it certifies the error of quadrature."""
+    """Strip |Im z| ≤ `width` in which σ' is analytic with |σ'(z)| ≤ `bound`; the strip certifies quadrature errors."""
 
     width: float
     bound: float
@@ -87,7 +87,7 @@ class Activation:
     bend : callable
         Bound of |∂E/∂θ| of `pair` for points of at most a given length, over √(E[σ'(z)²] E[σ'(z')²]).
     slope_stretch : callable or None
-        Bound of |∂E/∂log r| for points of lengths (p,), over the same; given if σ' jumps away from 0.
+        Bound of |∂E/∂log r| of `pair` for points of lengths (p,), over the same root; given if σ' jumps away from 0.
     strip : Strip or None
         For an activation without `pair`: a strip that certifies quadrature. If None, its error is estimated.
     parity : str or None

@@ -131,7 +131,7 @@ def _angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:
 
 
 def repeated(X: Array, Z: Array, angles: Array, parallel: bool = False) -> NDArray[np.bool_]:
-    """Return which rows of X (m, d) and Z (m', d) are equal or, if `parallel`, positive multiples, exactly.
+    """Return a mask (m, m') of the rows of X and Z that are equal or, if `parallel`, positive multiples, exactly.
 
     `angles` (m, m') that round to 0 do not suffice: layers that separate points would magnify the hidden difference.
     """
@@ -167,7 +167,7 @@ def symmetric(
 
 
 def mirror(values: Numbers, rows: slice, columns: slice, block: Numbers) -> None:
-    """Set a block that starts on the diagonal, and its mirror image."""
+    """Write a block of a symmetric matrix that starts on the diagonal, and its mirror image, into `values`."""
     corner = np.tril_indices(len(block))
     block[corner] = block.T[corner]
     values[rows, columns] = block

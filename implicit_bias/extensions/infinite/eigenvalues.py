@@ -81,8 +81,8 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     unit u. By Weyl's inequality, the error of the matrix adds at most its spectral norm.
 
     For Gaussian gates, λ(X) of Fiat, Malach & Shalev-Shwartz is the smallest eigenvalue of `gram_matrix(X, "relu")` on
-    unit samples. It is positive if and only if no sample repeats, and the x_i whose opposite −x_i is also a sample, one
-    of each pair, are linearly independent.
+    unit samples. λ(X) is positive if and only if no sample repeats, and the x_i whose opposite −x_i is also a sample,
+    one of each pair, are linearly independent.
 
     Parameters
     ----------
@@ -287,8 +287,9 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
 def _is_singular(n: int, activation: Activation) -> bool:
     """Return True if pairs of opposite points imply λ_k = 0 for all even k, for all odd k, or for all odd k > 1.
 
-    With θ → θ + π, E(θ) cos θ changes sign if σ' is even, and only odd k have λ_k ≠ 0. It keeps its sign if σ' is odd,
-    and only even k have λ_k ≠ 0. If σ'(z) + σ'(−z) is constant, it keeps its sign up to a multiple of cos θ.
+    With θ → θ + π, E(θ) cos θ changes sign if σ' is even, and only odd k have λ_k ≠ 0. E(θ) cos θ keeps its sign if σ'
+    is odd, and only even k have λ_k ≠ 0. If σ'(z) + σ'(−z) is constant, E(θ) cos θ keeps its sign up to a multiple of
+    cos θ.
     """
     return n % 2 == 0 and (activation.parity in ("even", "odd") or (activation.parity == "half" and n >= 6))
 

@@ -161,7 +161,7 @@ def pair_mean(
 
 
 def as_digits(digits: Any) -> int:
-    """Check a number of decimal digits."""
+    """Return a number of decimal digits; raise InputError unless it is from 1 to 1000."""
     return as_count(digits, "digits", most=MAX_DIGITS)
 
 
@@ -177,7 +177,9 @@ def largest_cosine(points: Points) -> Number:
 
 
 def mean_square(activation: str | Activation, norm: float = 1.0) -> float:
-    """Compute E[σ'(rz)²], z ~ N(0, 1), for a point of length r, by which smallest eigenvalues can be normalised.
+    """Compute E[σ'(rz)²], z ~ N(0, 1), for a point of length r = `norm`.
+
+    Divided by this mean, the smallest eigenvalues of different activations can be compared.
 
     Raises
     ------
@@ -198,7 +200,7 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
 
         (1/k) Σ_j σ'(⟨w_j, x_i⟩) σ'(⟨w_j, x_l⟩) ⟨x_i, x_l⟩
 
-    This is the Gram matrix of the features σ'(⟨w_j, x⟩) ⊗ x, divided by k. Its mean is `gram_matrix`.
+    This is the Gram matrix of the features σ'(⟨w_j, x⟩) ⊗ x, divided by k. The mean over w is `gram_matrix`.
 
     Parameters
     ----------

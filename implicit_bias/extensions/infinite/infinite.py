@@ -44,7 +44,7 @@ DEVIATION_RANGE = (1e-60, 1e60)
 
 @dataclass(frozen=True)
 class NetworkKernels:
-    """Both kernels of an `InfiniteNetwork`."""
+    """NNGP and tangent kernel of an `InfiniteNetwork`."""
 
     #: K, the covariance of the outputs of random networks.
     nngp: Gram

@@ -89,7 +89,7 @@ class Layer:
         """Return E[σ(z)σ(z')], E[σ'(z)σ'(z')], and error bounds of both.
 
         By Price's theorem, |∂E[σ(z)σ(z')]/∂cos θ| = rs |E[σ'(z)σ'(z')]|. By the Cauchy–Schwarz inequality, a relative
-        change of r by δ changes it by at most δ √(E[(rzσ'(rz))²] E[σ(sz)²]).
+        change of r by δ changes E[σ(z)σ(z')] by at most δ √(E[(rzσ'(rz))²] E[σ(sz)²]).
         """
         i, j = self.indices(pairs.r), self.indices(pairs.s)
         values, slopes = self.values(pairs), self.slopes(pairs)

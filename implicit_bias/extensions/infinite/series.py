@@ -40,7 +40,7 @@ class _HermiteSeries:
     """E[σ'(z)σ'(z')] = Σ_k a_k(r) a_k(s) cos^k θ for pairs of standard deviations r, s at an angle θ.
 
     `coefficients` (p, K + 1) are a_k(r) = E[σ'(rz) he_k(z)] with z ~ N(0, 1) and he_k = He_k/√k!, for the ascending
-    lengths `norms` (p,). `mean_squares` (p,) are E[σ'(rz)²] = Σ_k a_k(r)². `error` is a bound of the error error the
+    lengths `norms` (p,). `mean_squares` (p,) are E[σ'(rz)²] = Σ_k a_k(r)². `error` is a bound of the error off the
     diagonal, relative to √(E[σ'(rz)²] E[σ'(sz)²]).
     """
 
@@ -68,7 +68,7 @@ class _HermiteSeries:
     def dual(self, means: Array, means_error: float) -> _HermiteSeries:
         """Return the series of E[σ(rz)σ(sz')], from the means E[σ(rz)] (p,) and a bound of their error.
 
-        Its coefficients are the means and r a_{k−1}(r)/√k. By Price's theorem, E[σ(rz)σ(sz')] error the diagonal is
+        Its coefficients are the means and r a_{k−1}(r)/√k. By Price's theorem, E[σ(rz)σ(sz')] off the diagonal is
         E[σ(rz)] E[σ(sz')] + rs ∫_0^ρ E[σ'(rz)σ'(sz')] dρ, which bounds its error.
         """
         k = np.arange(1, self.coefficients.shape[1] + 1)

@@ -135,7 +135,7 @@ def _wedge_multiprecision(context: Any) -> Callable[[Number, Number], Number]:
 
 
 #: F(β, ψ) = (1/2π) ∫_0^ψ I(β sin δ) dδ with I(s) = ∫_0^∞ t e^{−st − t²/2} dt = 1 − s √(π/2) erfcx(s/√2), for 0 ≤ ψ ≤ π.
-#: It is the standard normal mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane.
+#: F is the standard normal mean of e^{−β|y|} over the wedge 0 ≤ arg(x + iy) ≤ ψ of the plane.
 wedge = _for_both(wedge_double, _wedge_multiprecision)
 exp = _for_both(np.exp, lambda context: context.exp)
 sqrt = _for_both(np.sqrt, lambda context: context.sqrt)

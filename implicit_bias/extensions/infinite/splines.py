@@ -54,7 +54,7 @@ class _NormalPairs(NamedTuple):
 
     @classmethod
     def of(cls, p: GaussianPairs) -> _NormalPairs:
-        """Convert pairs (z, z')."""
+        """Return standard deviations and correlation of pairs (z, z'), with √(1 − ρ²) and 1 − |ρ|."""
         half = np.where(p.cosine >= 0, np.sin(p.angle / 2), np.cos(p.angle / 2))
         return cls(p.r, p.s, p.cosine, np.maximum(np.sin(p.angle), MIN_SINE), 2 * half**2)
 
@@ -90,7 +90,7 @@ def _pair_moments(p: _NormalPairs, one: _Truncated, other: _Truncated) -> dict[t
 
     The exponentials shift the means to μ and μ'. For the shifted pair, Stein's lemma
     E[(u − μ) g] = r² E[∂g/∂u] + c E[∂g/∂u'] reduces m by one. The derivative of 1(u > t) contributes the density of u
-    at t times a moment of u' given u = t; it vanishes unless the power of u − o is 0.
+    at t times a moment of u' given u = t; this contribution vanishes unless the power of u − o is 0.
     """
     found = {(0, 0): _exponential_mean(p, one, other)}
     M, K = len(one.factors), len(other.factors)
@@ -208,7 +208,7 @@ def _quadrant_probability(p: _NormalPairs, t: float, u: float) -> Array:
 
 
 def _single_mean(r: Array, term: _Truncated) -> Array:
-    """Return E[e^{−λ(u − t)} 1(u > t)]."""
+    """Return E[e^{−λ(u − t)} 1(u > t)] for u ~ N(0, r²)."""
     t = term.start
     if math.isinf(t):
         return 1.0 + 0.0 * r
@@ -295,7 +295,7 @@ def spline(
 
     σ and σ' are sums of b(z − t)₊^m, of b e^{−λ|z − t|} on one side of t, and of a polynomial. An exponential shifts
     the mean of a Gaussian pair, and Stein's lemma reduces all means of products to probabilities of normal wedges and
-    moments of a truncated normal. They are computed in doubles only. σ may jump; E[σ'(z)σ'(z')] then excludes the
+    moments of a truncated normal. All means are computed in doubles only. σ may jump; E[σ'(z)σ'(z')] then excludes the
     delta functions in σ'.
 
     Parameters
@@ -361,7 +361,10 @@ def _interval(t: Array, piece: int) -> tuple[float, float]:
 
 
 def _as_exponentials(t: Array, given: Any) -> tuple[_Exponential, ...]:
-    """Check and convert the exponentials of all pieces."""
+    """Convert the terms a e^{κz} of every piece from lists of pairs (a, κ), one list per piece; None gives ().
+
+    Raises InputError if the form is another, or a term grows without bound on its piece.
+    """
     if given is None:
         return ()
     if not isinstance(given, list | tuple) or len(given) != len(t) + 1:
@@ -383,7 +386,7 @@ def _as_exponentials(t: Array, given: Any) -> tuple[_Exponential, ...]:
 
 
 def _checked_pair(pair: Any) -> tuple[float, float]:
-    """Check a pair (a, κ)."""
+    """Return a and κ; raise InputError unless both are numbers other than 0 in SIZE_RANGE."""
     values = as_floats(pair, "an exponential (a, κ)", 1)
     if len(values) != 2 or not values.all():
         raise InputError(f"an exponential must be a pair (a, κ) of numbers other than 0, not {shown(pair)}")

@@ -142,6 +142,8 @@ def test_two_layers_are_the_convex_problem(digits):
         found = best_chains(X, y, gates, 2, start=start)
         assert found.end == "certified"
         assert found.objective == pytest.approx(optimum, rel=1e-4)
+    # A norm is not branched on, however small the tolerance.
+    assert best_chains(X, y, gates, 2, nodes=3, tol=5e-324).gap < 1e-6
 
 
 @pytest.mark.parametrize(("layers", "gated"), [(3, 1), (4, 3)])

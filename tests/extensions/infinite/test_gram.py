@@ -298,6 +298,7 @@ def test_exponentials_with_kinks_elsewhere_are_right_to_their_error_however_long
         (lambda: gram_matrix([[1.0]], spline([1], [[0], [0, 1]]), digits=20), "splines are known in doubles only"),
         (lambda: gram_matrix([[1e-3]], spline([1], [[0], [0, 1]])), "does not change where these points are"),
         (lambda: custom_activation("tanh"), "must be a function"),
+        (lambda: custom_activation(lambda: 0), "must be a function of one tensor"),
         (lambda: custom_activation(lambda z: z.sum()), "must map a tensor to one of the same shape"),
         (lambda: custom_activation(lambda z: torch.tanh(z.float())), "maps float64 to float32, .* keep float64"),
         (lambda: gram_matrix([[1.0]], custom_activation(torch.sin), digits=20), "known in doubles only"),

@@ -28,7 +28,7 @@ class ChainCost:
         F = Σ_h T_h^e,   T_h = Σ_{b∈h} s_b^p
 
     For G = 1 a block is a whole unit, s_h = ‖ζ_h‖_F, p = 1 and e = 2/L. For G ≥ 2 it is the row of a gate, p = 2/G and
-    e = G/L. Both exponents are at most 1.
+    e = G/L. The exponents p and e are at most 1.
 
     >>> import numpy as np
     >>> cost = ChainCost(np.array([0, 0]), layers=3, gated=1)
@@ -48,7 +48,7 @@ class ChainCost:
 
     @property
     def owners(self) -> np.ndarray:
-        """Unit of each block."""
+        """Unit of each block, shape (B,)."""
         return np.arange(self.units.max() + 1) if self.gated == 1 else self.units
 
     @property
@@ -61,27 +61,35 @@ class ChainCost:
         """Exponent of the units' sums."""
         return (2 if self.gated == 1 else self.gated) / self.layers
 
+    @property
+    def is_norm(self) -> bool:
+        """True if F is a group norm, so that one convex problem is exact."""
+        return self.p == self.e == 1
+
     def lengths(self, W: Array) -> Array:
-        """Return s_b of all blocks of weights (k, d)."""
+        """Return the lengths s_b (B,) of all blocks of weights W (k, d)."""
         rows = length(W, axis=1)
         return np.asarray(np.sqrt(np.bincount(self.blocks, rows**2))) if self.gated == 1 else rows
 
     def sums(self, s: Array) -> Array:
-        """Return T_h of all units."""
+        """Return the sums T_h (H,) of all units, for blocks of lengths s (B,)."""
         return np.asarray(np.bincount(self.owners, s**self.p), dtype=np.float64)
 
     def value(self, W: Array) -> float:
-        """Return F of weights (k, d)."""
+        """Return F(W) of weights W (k, d)."""
         return float((self.sums(self.lengths(W)) ** self.e).sum())
 
     def tangent(self, s: Array) -> Array:
-        """Return ∂F/∂s_b, infinite where the slope at a length of 0 is infinite."""
+        """Return ∂F/∂s_b (B,) at the lengths s (B,); infinite where s_b = 0 and the slope there is infinite."""
         with np.errstate(divide="ignore"):
             outer = self.e * self.sums(s) ** (self.e - 1)
             return np.asarray(outer[self.owners] * self.p * s ** (self.p - 1))
 
     def problem(self, features: GatedFeatures, y: Array, slopes: Array) -> tuple[MarginProblem, np.ndarray]:
-        """Return the group lasso with weights `slopes` of the blocks, and its gates (k,): those of finite weight."""
+        """Return the group lasso whose blocks have the weights `slopes` (B,), and a mask (k,) of the gates in it.
+
+        Gates of blocks with infinite weight are left out.
+        """
         kept = np.isfinite(slopes)[self.blocks]
         used, groups = np.unique(self.blocks[kept], return_inverse=True)
         part = GatedFeatures(features.X, features.gate_values[:, kept])
@@ -116,7 +124,7 @@ class Box:
         return cls(cost, *boxes)
 
     def chord(self) -> tuple[float, Array]:
-        """Return α, rounded down, and c_b ≥ 0."""
+        """Return α, rounded down, and c_b ≥ 0 (B,) of the lower bound F ≥ α + Σ_b c_b s_b in the box."""
         inner, slopes = _chords(self.blocks, self.cost.p)
         outer, steep = _chords(self.units, self.cost.e)
         each = steep[self.cost.owners]
@@ -132,12 +140,13 @@ class Box:
         return steep[self.cost.owners] * each, T**self.cost.e - outer - steep * T
 
     def split(self, s: Array) -> tuple[Box, Box]:
-        """Split the box in the variable with the largest chord gap at s.
+        """Split the box into two, in the s_b or T_h with the largest chord gap at the lengths s (B,).
 
-        The split point is the geometric mean of its value at s and of the point where the gap of its chord is largest.
+        The split point is the geometric mean of this variable at s and of the point where the gap of its chord is
+        largest.
         """
         by_block, by_unit = self.chord_gaps(s)
-        inner = by_block.max() > by_unit.max()
+        inner = self.cost.e == 1 or (self.cost.p < 1 and by_block.max() > by_unit.max())
         bounds, q = (self.blocks, self.cost.p) if inner else (self.units, self.cost.e)
         which = int((by_block if inner else by_unit).argmax())
         low, high = bounds[:, which]

@@ -183,7 +183,7 @@ class ChainNetwork(FixedGatesNetwork):
         return weights
 
     def input_layers(self) -> list[Any]:
-        """Return the chains' layers; the first acts on the inputs."""
+        """Return a list with one entry: the chains' layers, of which the first multiplies the inputs."""
         return [self.layers]
 
     @property

@@ -46,8 +46,8 @@ class BestChains:
     weights : array, shape (k, d)
         Its effective weights ζ; NaN if none separates.
     objective : float
-        Upper bound of the optimum: F(ζ) over the power 2/L of the smallest margin, where F(ζ) = ‖w‖²/L of `network`.
-        Rounded up.
+        Upper bound of the optimum, rounded up: F(ζ) divided by the power 2/L of the smallest margin, where
+        F(ζ) = ‖w‖²/L of `network`.
     lower_bound : float
         Lower bound of the optimum, rounded down; infinite if it is proved that no chains separate.
     gap : float
@@ -258,8 +258,8 @@ class _Search:
             lower, lengths, W = self._solve(slopes)
             value = self._update_upper(W)
             bound, left = max(bound, (alpha + lower) * (1 - 8 * UNIT)), self.boxes[1:]
-            # Without a solution there is no point to split at.
-            if bound >= self.upper * (1 - self.tol) or not lengths.any():
+            # Without a solution there is no point to split at, and a norm has no chord gaps.
+            if bound >= self.upper * (1 - self.tol) or not lengths.any() or self.cost.is_norm:
                 self.closed = min(self.closed, bound)
             else:
                 for half in box.split(lengths):
@@ -287,7 +287,7 @@ class _Search:
         return solution.lower_bound, self.cost.lengths(W), without_inactive(W, self.cost)
 
     def _update_upper(self, W: Array) -> float:
-        """Return F(W) over the power 2/L of the smallest margin, rounded up; keep the weights if they are the best."""
+        """Return F(W) divided by the power 2/L of the smallest margin, rounded up, or inf; keep the best weights."""
         least = self._smallest_margin(W)
         if not least > 0:
             return np.inf
@@ -308,7 +308,7 @@ class _Search:
         return {"start": self.start, "objective": value, "best": self.upper, "lower_bound": self.lower}
 
     def answer(self, gates: Gates, end: str, table: pd.DataFrame) -> BestChains:
-        """Return the best chains; `end` is empty if no limit ended the search."""
+        """Return the result of the search with its `table`; `end` is '' if no limit ended the search."""
         from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
 
         found = self.upper < np.inf

@@ -1,7 +1,7 @@
 """Branch and bound for max_s min_t ‖Σ_i s_i a_i − Σ_j t_j b_j‖ over s ∈ {0, 1}^m and t ∈ [0, 1]^k.
 
-A node fixes s_i for some samples, S = {i: s_i = 1}, and leaves the samples U free. Its bound restricts t to an affine
-rule, t(s) = t' + P_Uᵀ s_U, with P ≥ 0 and 0 ≤ t'_j ≤ 1 − Σ_{i ∈ U} P_ij. With r_i = a_i − Σ_j P_ij b_j,
+A node fixes s_i for some samples, S = {i: s_i = 1}, and leaves the samples U free. The bound of a node restricts t to
+an affine rule, t(s) = t' + P_Uᵀ s_U, with P ≥ 0 and 0 ≤ t'_j ≤ 1 − Σ_{i ∈ U} P_ij. With r_i = a_i − Σ_j P_ij b_j,
 
     max_s min_t ‖Σ_S a_i + Σ_U s_i a_i − Σ_j t_j b_j‖ ≤ min_t' max_σ ‖f_0 + ½ Σ_U σ_i r_i‖,
     f_0 = Σ_S a_i + ½ Σ_U r_i − Σ_j t'_j b_j,
@@ -31,7 +31,7 @@ MAX_RULE_STEPS = 600
 STALL_STEPS = 20
 #: Least gain over `STALL_STEPS`, relative to the value.
 MIN_GAIN = 1e-3
-#: Budget of a fit or a search: the sum of m³ over all relaxations. It suffices for the limits above up to m = 180.
+#: Budget of a fit or a search: the sum of m³ over all relaxations. The limits above need less up to m = 180.
 BUDGET = 4e9
 #: Units drawn by randomised rounding of the last relaxation of the affine rule.
 DRAWS = 100
@@ -43,7 +43,7 @@ def branch_and_bound(A: Array, B: Array, P: Array, target: float, nodes: int) ->
     """Return the subsets (N, m) of the a_i that may exceed `target`, and the largest bound of all other subsets.
 
     Each level branches on one more sample, the longest r_i first, and keeps the `nodes` nodes with the largest bounds.
-    The others are discarded; their bounds count.
+    The second result includes the bounds of the discarded nodes.
     """
     residuals = A - P @ B
     order = np.argsort(-length(residuals, axis=1))

@@ -48,8 +48,8 @@ def units_of(network: ReLUNetwork) -> tuple[Array, Array]:
 def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tuple[float, Array]:
     """Return the objective of a network, rounded up, and its margins (n,).
 
-    For a hard margin the objective is Σ_j |a_j|‖w_j‖ over the smallest margin, or infinity if that is not positive. For
-    a finite C it is Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+.
+    For a hard margin the objective is Σ_j |a_j|‖w_j‖ divided by the smallest margin, or infinity if that margin
+    is not positive. For a finite C it is Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+.
     """
     hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
     a, d = readout[0], X.shape[1]
@@ -68,8 +68,9 @@ def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tup
 def basic_solution(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tuple[Array, Array]:
     """Rescale units W (k, d) to the least Σ_j |a_j|‖w_j‖ + C Σ_i ξ_i, at a vertex: at most n of them remain.
 
-    The linear program is solved again with the remaining units until none is dropped: within its tolerance, the simplex
-    method may keep units that a smaller program does not need, or nonbasic ones of nearly no length.
+    Return the remaining units and their `signs`, or the given ones if the linear program fails. The linear program is
+    solved again with the remaining units until none is dropped: within its tolerance, the simplex method may keep units
+    that a smaller program does not need, or nonbasic ones of nearly no length.
     """
     from scipy.optimize import linprog
 

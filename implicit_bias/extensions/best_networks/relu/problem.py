@@ -115,7 +115,8 @@ def cone_problem(
 ) -> ReLUMarginProblem:
     """Return the problem of units with given patterns (k, n) and signs (k,).
 
-    `walls` (k or k/2, n) are the samples whose half-spaces define the cones, all samples by default.
+    `walls` (k, n), or (k/2, n) if the second half of the patterns repeats the first, marks the samples whose
+    half-spaces define each cone; by default all.
     """
     k, (n, d) = len(patterns), X.shape
     walls = np.ones((k, n), dtype=bool) if walls is None else np.tile(walls, (k // len(walls), 1))

@@ -56,8 +56,8 @@ class BestNetwork:
         Best network found, in float64, for a hard margin with margins of at least 1 up to rounding. None if no network
         was found that separates, or if the best one for a soft margin has no units.
     objective : float
-        Upper bound of the optimum: for a hard margin, Σ_j |a_j|‖w_j‖ of `network` over its smallest margin; for a soft
-        margin, Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+. Rounded up.
+        Upper bound of the optimum: for a hard margin, Σ_j |a_j|‖w_j‖ of `network` divided by its smallest margin; for a
+        soft margin, Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+. Rounded up.
     lower_bound : float
         Lower bound of the optimum over networks of any width: Σ_i λ_i over a bound of the dual norm. Rounded down.
     gap : float

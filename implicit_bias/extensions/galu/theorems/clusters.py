@@ -43,7 +43,7 @@ class ClusterWidth:
 
 
 def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
-    """Theorem 7: width and radius at which a layer of k random gates fits clusters with linear labels.
+    """Theorem 7: return width and radius at which a layer of k random gates fits clusters with linear labels.
 
         k ≥ (8n/μ) log(n/δ),    r = δ/(nk√d),    μ = λ_min(H)
 
@@ -80,13 +80,14 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
 
 
 def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
-    """Theorem 6: sample size m after which a new sample lies in the span of its cluster's, except with probability ε.
+    """Theorem 6: return m such that a new sample is in the span of its cluster's, except with probability ε.
 
         P(Bin(m, ε) < nd) ≤ δ,    satisfied if m ≥ 2(nd + log(1/δ))/ε
 
-    The data have n clusters and d inputs. Under the event of Theorem 7, predictions are then exact except with
-    probability ε; both hold with probability at least 1 − 3δ. Fiat et al. (2019), Theorem 6, have m = c(nd log(1/ε) +
-    log(1/δ))/ε; this m is ours. It does not bound the squared test loss, which grows with ‖ℓ_i‖.
+    The data have n clusters and d inputs, and the span is that of a cluster's samples among m training samples. Under
+    the event of Theorem 7, predictions are then exact except with probability ε; the events of both theorems hold with
+    probability at least 1 − 3δ. Fiat et al. (2019), Theorem 6, have m = c(nd log(1/ε) + log(1/δ))/ε; this m is ours.
+    The theorem does not bound the squared test loss, which grows with ‖ℓ_i‖.
 
     Examples
     --------
@@ -108,7 +109,7 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
 
 
 def cluster_dimension(n: int, delta: float = 0.05) -> int:
-    """Dimension d at which n centres, uniform on {±1/√d}^d, have μ ≥ 1/8 with probability at least 1 − δ.
+    """Return the dimension d at which n centres, uniform on {±1/√d}^d, have μ ≥ 1/8 with probability at least 1 − δ.
 
         d ≥ (2/(1 − log 2)) n log(n/δ)
 
@@ -127,7 +128,7 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
 def slab_probability(d: int, r: float) -> float:
     """Return P(|⟨u, x⟩| ≤ r) for u uniform on the sphere in R^d, d ≥ 2, and ‖x‖ = 1, from ⟨u, x⟩² ~ Beta(½, (d − 1)/2).
 
-    Lemma 5 of Fiat et al. (2019) bounds it by r√d, for r > 0.
+    Lemma 5 of Fiat et al. (2019) bounds this probability by r√d, for r > 0.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def slab_probability(d: int, r: float) -> float:
 def gate_correlations(centres: ArrayLike) -> Array:
     """Return H_ij = P(⟨u, c_i⟩ > 0, ⟨u, c_j⟩ > 0) = ½ − θ(c_i, c_j)/2π for u ~ N(0, I), shape (n, n).
 
-    `centres` (n, d) may have any positive length; others raise InputError. Source: Fiat et al. (2019), appendix B.
+    `centres` (n, d) may have any positive length; zeros raise InputError. Source: Fiat et al. (2019), appendix B.
 
     Examples
     --------

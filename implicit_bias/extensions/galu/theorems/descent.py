@@ -102,7 +102,7 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
 
 
 def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
-    """Theorem 1: step size and rate for k random gates on X (m, d), before they are drawn.
+    """Theorem 1: return step size and rate for k random gates on X (m, d), before the gates are drawn.
 
         η = m/(2k‖X‖²),    ρ = 1 − λ(X)/(2‖X‖²),    except with probability m exp(−kλ(X)/(8‖X‖²))
 

@@ -197,11 +197,11 @@ class RKHSBound:
 
 
 def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -> RKHSBound:
-    """Theorem 3: width and rate of least squares on random gates for labels y = f*(x) with ‖f*‖_κ ≤ M = `radius`.
+    """Theorem 3: return width and rate of least squares on random gates for labels y = f*(x) with ‖f*‖_κ ≤ `radius`.
 
     The theorem assumes independent samples X (m, d) of length at most 1, λ(X) > 0, and labels y = f*(x) from −1 to 1
-    with probability 1; for y = ⟨v, x⟩, M = 2‖v‖. Samples can refute the last assumption: the least-norm function that
-    interpolates them has norm √(yᵀκ⁻¹y) ≤ M. Source: Fiat et al. (2019), Theorem 3 and appendix C.
+    with probability 1; M is `radius`; for y = ⟨v, x⟩, M = 2‖v‖. Samples can refute the last assumption: the least-norm
+    function that interpolates them has norm √(yᵀκ⁻¹y) ≤ M. Source: Fiat et al. (2019), Theorem 3 and appendix C.
 
     Raises
     ------

@@ -184,7 +184,7 @@ def _squared(epsilon: float) -> float:
 
 
 def first_gradient_norm(X: ArrayLike, y: ArrayLike, k: int) -> FirstGradientNorm:
-    """Theorem 4 as a probability: bounds on the first gradient of the hinge loss, equal for GaLU and ReLU networks.
+    """Theorem 4 as a probability: bound the norm of the first gradient of the hinge loss, for GaLU and ReLU alike.
 
         N^R = 1/√k Σ_j α_j [⟨u_j, x⟩]₊,  N^G = 1/√k Σ_j α_j 1(⟨u_j, x⟩ ≥ 0)⟨w_j, x⟩,  y_i N(x_i) < 1 for all i:
 

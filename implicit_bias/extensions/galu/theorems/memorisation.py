@@ -32,8 +32,8 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
 
         κ(x, z) = P(⟨u, x⟩ > 0, ⟨u, z⟩ > 0) ⟨x, z⟩ = (½ − θ/2π) ⟨x, z⟩,    θ the angle between x and z
 
-    On one set it equals `gram_matrix` of ReLU. Entries are accurate to a few units in the last place of ‖x‖‖z‖, also
-    for parallel and antipodal pairs. Fiat et al. (2019), section 3.2, print θ = arccos⟨x, z⟩, which requires unit
+    Without `Z`, κ is `gram_matrix(X, "relu").values`. Entries are accurate to a few units in the last place of ‖x‖‖z‖,
+    also for parallel and antipodal pairs. Fiat et al. (2019), section 3.2, print θ = arccos⟨x, z⟩, which requires unit
     samples.
 
     Raises
@@ -103,12 +103,12 @@ class MemorisationWidth:
 
 
 def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
-    """Lemma 1: width at which a layer of random gates fits all labels with probability at least 1 − δ.
+    """Lemma 1: return the width at which a layer of random gates fits all labels with probability at least 1 − δ.
 
         k ≥ (8‖X‖²/λ(X)) log(m/δ)   ⟹   ΦΦᵀ ⪰ (k/2) κ(X)  and  σ_min(Φ)² ≥ (k/2) λ(X)
 
     Rescaling single samples of X (m, d) changes this width, but not which widths fit all labels; normalised samples may
-    give a smaller one. Source: Fiat et al. (2019), Lemma 1; the first conclusion, which implies theirs, is ours.
+    give a smaller one. Source: Fiat et al. (2019), Lemma 1; the first conclusion, which implies the second, is ours.
 
     Raises
     ------
@@ -147,7 +147,7 @@ class ExpectedLoss:
 
 
 def expected_loss(features: GatedFeatures) -> ExpectedLoss:
-    """Theorem 2: expected least-squares loss for labels y ~ N(0, I) that are independent of samples and gates.
+    """Theorem 2: return the expected least-squares loss for labels y ~ N(0, I) independent of samples and gates.
 
         E[min_W (1/m)‖ΦW − y‖²] = 1 − rank(Φ)/m
 
@@ -185,7 +185,7 @@ class SphereWidth:
 
 
 def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
-    """Lemma 2: width at which a layer of random gates fits all labels of unit samples X (m, d).
+    """Lemma 2: return the width at which a layer of random gates fits all labels of unit samples X (m, d).
 
         λ(X) ≥ c₁²/2π,    c₁ = σ_min(X ⋆ X),    (X ⋆ X)(X ⋆ X)ᵀ = (XXᵀ) ∘ (XXᵀ),    r = ‖X‖/√(m/d)
 
@@ -238,7 +238,7 @@ class FittedSamples:
 
 
 def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
-    """Corollary 1 for given samples: the largest m' such that k random gates fit the first m' samples by Lemma 1.
+    """Corollary 1 for given samples: return the largest m' for which k gates fit the first m' samples by Lemma 1.
 
     Fiat et al. (2019), Corollary 1, use Lemma 2 instead, and do not state that m' ≤ m. Errors as for `gate_kernel`.
 
@@ -255,7 +255,7 @@ def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
 
 
 def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05) -> int:
-    """Corollary 1 of Fiat et al. (2019) as printed, from its constants: m' = ⌊kd (c₁²/64π)/log(c₂d²/δ)⌋.
+    """Corollary 1 of Fiat et al. (2019) as printed: return m' = ⌊kd (c₁²/64π)/log(c₂d²/δ)⌋.
 
     c₁ = σ_min(X ⋆ X) ≤ 1 is that of `sphere_width` on m' samples, and c₂ ≥ m'/d². The corollary also requires
     d ≤ m' ≤ c₂d², and implicitly m' ≤ m.

@@ -52,13 +52,13 @@ class MovedGates:
 
 
 def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGates:
-    """Lemma 11: a change of the directions u_j ~ N(0, I) of k gates in R^d by at most ε changes few gates.
+    """Lemma 11: bound the share of k gates in R^d that change if every direction u_j ~ N(0, I) moves by at most ε.
 
-        mean      ≤ P(|u| ≤ ε) + √(log(1/δ)/2k),    u ~ N(0, 1)
-        uniform   ≤ 2(ε + √(d − 1) r)/((1 − r)√(2π)) + √((log(1/δ) + d log(3/r))/2k),    r = min(½, ε/√d)
+        mean      = P(|u| ≤ ε) + √(log(1/δ)/2k),    u ~ N(0, 1)
+        uniform   = 2(ε + √(d − 1) r)/((1 − r)√(2π)) + √((log(1/δ) + d log(3/r))/2k),    r = min(½, ε/√d)
 
-    Both bounds, at most 1, are ours and hold for every k and d. Fiat et al. (2019), Lemma 11 and Theorem 5: the roots
-    in our copy are ambiguous, and √6·d is the reading under which the constants and the proof agree. At k ≥
+    Both bounds, cut off at 1, are ours and hold for every k and d. Fiat et al. (2019), Lemma 11 and Theorem 5: the
+    roots in our copy are ambiguous, and √6·d is the reading under which the constants and the proof agree. At k ≥
     `printed_width`, `uniform` is at most `printed` if `printed` is below 1, so that both statements hold.
 
     Examples
@@ -83,12 +83,13 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
 
 
 def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> float:
-    """Bound the share of k gates that differ between any two unit samples in R^d, d ≥ 2, at distance ≤ ε < 1.
+    """Bound the share of k random gates that differ between two unit samples in R^d, d ≥ 2, at distance ≤ ε < 1.
 
         ‖x − x'‖ ≤ ε   ⟹   (1/k) #{j: g_j(x) ≠ g_j(x')} ≤ P(|v_1| ≤ 2ε) + √((log(1/δ) + d log(3/ε))/2k)
 
-    Here v is uniform on the sphere. The bound, at most 1, holds for all x, x' at once with probability at least 1 − δ
-    over the gates g_j(x) = 1(⟨u_j, x⟩ > 0), u_j ~ N(0, I). It is ours, with a proof in docs/galu_theory.md.
+    The result is the right-hand side, at most 1; v is uniform on the sphere. With probability at least 1 − δ over the
+    gates g_j(x) = 1(⟨u_j, x⟩ > 0), u_j ~ N(0, I), the inequality holds for all such x, x' at once. The bound is ours,
+    with a proof in docs/galu_theory.md.
 
     Examples
     --------
