@@ -144,7 +144,7 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
 
 
 def _close_power_of_two(t: float) -> list[float]:
-    """Return a list of the power of two close to t, if there is one: multiplication by it has no rounding error."""
+    """Return [p] for a power of two p ≠ t close to t, else []; multiplication by p has no rounding error."""
     power = nearest_power_of_two(t)
     return [power] if power != t and abs(t / power - 1) <= POWER_OF_TWO_TOL else []
 

@@ -108,7 +108,7 @@ def _interior(constraints: LinearConstraints) -> tuple[Array, np.ndarray]:
 
 
 def _eliminated(equalities: list[Row]) -> dict[int, Row]:
-    """Express weights that equalities determine as combinations of free ones, by Gauss–Jordan elimination."""
+    """Return the weights that equalities determine as combinations of free ones, by Gauss–Jordan elimination."""
     pivots: dict[int, Row] = {}
     # For each free column, the pivots whose combinations contain it.
     users: dict[int, set[int]] = {}

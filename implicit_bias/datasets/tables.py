@@ -64,7 +64,7 @@ class LabelledSamples:
 
     @property
     def y(self) -> Array:
-        """Labels of two classes as −1 and +1, shape (n,); raise InputError if there are more classes."""
+        """Labels (n,): −1 for the first and +1 for the second of two classes; raise InputError if there are more."""
         if len(self.classes) > 2:
             raise InputError(f"there are {len(self.classes)} classes; use signs(one), for this class against the rest")
         return self.signs(self.classes[1])

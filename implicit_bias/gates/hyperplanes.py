@@ -87,7 +87,7 @@ class ThresholdGates(Gates):
         return self
 
     def check(self) -> None:
-        """Raise InputError if a parameter is invalid for all inputs."""
+        """Raise InputError if a parameter is invalid, whatever the inputs."""
         as_count(self.units, "units")
         as_seed(self.seed)
         check_cutoff(self.cutoff)

@@ -60,7 +60,7 @@ class Frobenius(EuclideanNorm):
         return float(length(self.of_gates(V)))
 
     def dual_bound(self, lengths: Array) -> float:
-        """Dual norm of all V with these row lengths: ‖lengths‖₂."""
+        """Dual norm of any V with these row lengths: ‖lengths‖₂."""
         return float(length(lengths))
 
     def group_form(self, k: int) -> GroupForm:
@@ -132,7 +132,7 @@ class GroupLasso(Norm):
         return float((self._group_norms(V) / self.weights).max())
 
     def dual_bound(self, lengths: Array) -> float:
-        """Dual norm of all V with these row lengths, which determine it."""
+        """Dual norm of any V with these row lengths, which determine the dual norm."""
         return self.dual(np.asarray(lengths)[:, None])
 
     def expression(self, W: cp.Expression) -> cp.Expression:

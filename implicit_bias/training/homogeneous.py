@@ -65,7 +65,7 @@ class Objective(ABC):
 
     @abstractmethod
     def gradient(self, w: Any, radius: float) -> tuple[float, Any, Any]:
-        """Return the loss at `radius` times w, its gradient times radius^(1−L), and the margins."""
+        """Return the loss at `radius` times w, its gradient there times radius^(1−L), and the margins."""
 
     def around(self, u: Any, before: Any, radius: float) -> tuple[Any, Any]:
         """Return both vectors, represented so that steps as long as their distance are exact; here unchanged."""

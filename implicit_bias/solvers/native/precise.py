@@ -133,7 +133,7 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
 
 
 def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array, Array]:
-    """Round λ and μ to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ, and the same Σ y_iλ_i if that must be 0."""
+    """Return λ and μ, rounded to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, if it must be 0, Σ y_iλ_i."""
     norm, m, (n, k, d) = problem.norm, problem.required_margin, problem.features.shape
     forms = (_blocks(problem) * problem.y[:, None, None]).reshape(n, -1).T
     if problem.constraints is not None:
