@@ -154,7 +154,7 @@ def _table_file(path: str | os.PathLike[str]) -> Path:
 
 
 def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
-    """Read a CSV file as a table, with the column `as_text` as strings."""
+    """Return a CSV file as a table, with the column `as_text` as strings; raise InputError if it is not readable."""
     import pandas as pd
 
     try:

@@ -251,7 +251,7 @@ class ChunkedFeatures(Features):
         return _mixed(self.gate_values[rows], self.mixing)
 
     def _each(self, method: str, split: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Iterator[Any]:
-        """Yield for each chunk the result of its features' `method`, called with its rows of `split` and with `shared`."""
+        """Yield for each chunk the result of its features' `method`, called with its rows of `split` and `shared`."""
         return self.X.each(_called, (self.gate_values, *split), (self.mixing, method, *shared))
 
     def _with(self, **parts: Any) -> ChunkedFeatures:

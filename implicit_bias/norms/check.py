@@ -59,7 +59,7 @@ def _claim(norm: Norm, holds: bool, text: str) -> None:
 
 
 def _check_value(norm: Norm, W: Array, U: Array) -> None:
-    """Check ‖2W‖ = 2‖W‖, ‖W + U‖ ≤ ‖W‖ + ‖U‖, the value of the expression, and rotation invariance."""
+    """Check ‖2W‖ = 2‖W‖, ‖W + U‖ ≤ ‖W‖ + ‖U‖, the value of the expression, and rotation invariance, if claimed."""
     once, twice, minus = (norm.number("value", t * W) for t in (1, 2, -1))
     valid = np.isfinite(once) and np.isfinite(minus) and abs(twice - 2 * once) <= RTOL * twice
     rule = "‖2W‖ must be 2‖W‖, finite and not negative (for a square take its root)"

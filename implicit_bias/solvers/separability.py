@@ -52,7 +52,7 @@ def evident_conflict(problem: MarginProblem) -> Array | None:
 
 
 def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
-    """Find two samples with equal inputs and gates and opposite labels: neighbours in a random projection."""
+    """Return two samples with equal inputs and gates and opposite labels, or None; a random projection sorts them."""
     features, y = problem.features, problem.y
     if not isinstance(features, GatedFeatures):
         return None

@@ -113,7 +113,7 @@ class ConeKernels(GroupKernels):
         return ArrowFactor(A, self._blocks(eta, np.split(diagonal[self.samples :], self.H)))
 
     def _blocks(self, eta: Array, own: list[Array]) -> Iterable[tuple[Array, Array, np.ndarray]]:
-        """Yield D_h with its diagonal, B_h and the open samples of each group."""
+        """Yield D_h with its diagonal, B_h and the mask of the samples that are on, for each group."""
         inside, across = self.gram[np.ix_(self.nonzero, self.nonzero)], self.gram[self.nonzero]
         for h, (c, g) in enumerate(zip(self.sides.T, self.margins.T, strict=True)):
             D, open_ = eta[h] * c[:, None] * inside * c, g != 0

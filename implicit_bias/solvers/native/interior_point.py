@@ -87,7 +87,7 @@ class Point:
         return {a: getattr(self, a) * getattr(self, b) for a, b in PAIRS}
 
     def complementarity(self) -> float:
-        """Return μ, the mean of all products."""
+        """Return μ, the mean of all products λz, ηs and uw."""
         return float(library(self.lam).hstack(list(self.products().values())).mean())
 
     def finite(self) -> bool:
