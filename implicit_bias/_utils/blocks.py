@@ -22,7 +22,7 @@ def row_blocks(n: int, size: int = ROWS) -> list[slice]:
 def symmetric_blocks(
     n: int, entries: Callable[[slice, slice], Array], dtype: np.dtype | None = None, size: int = ROWS
 ) -> Array:
-    """Return a symmetric matrix (n, n) of a dtype, float64 by default; `entries` computes blocks of the lower half.
+    """Return a symmetric matrix (n, n), in float64 by default; `entries(rows, columns)` gives blocks of the lower half.
 
     >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> symmetric_blocks(2, lambda rows, columns: A[rows] @ A[columns].T).tolist()

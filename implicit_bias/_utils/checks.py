@@ -119,7 +119,7 @@ def as_targets(y: Any, samples: int) -> Array:
 
 
 def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
-    """Return a float64 array of exactly this shape; NaN and infinity are allowed."""
+    """Return a float64 array; raise InputError unless it has exactly this shape. NaN and infinity are allowed."""
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
@@ -190,7 +190,7 @@ def as_path(value: Any, name: str) -> Path:
 
 
 def as_file(value: Any) -> Path:
-    """Return the path of an existing file."""
+    """Return the path of a file; raise InputError if there is no such file."""
     path = as_path(value, "the file")
     try:
         found = path.is_file()
@@ -214,7 +214,7 @@ def check_size(entries: int, what: str) -> None:
 
 
 def as_count(value: Any, name: str, least: int = 1, most: int | None = None, limit: str = "") -> int:
-    """Return an integer from `least` to `most`; messages call the latter `limit`."""
+    """Return an integer from `least` to `most`; error messages show `limit`, if given, in place of `most`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
     count = int(value)

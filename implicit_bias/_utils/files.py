@@ -27,7 +27,7 @@ MAX_COMPRESSION_RATIO = 1100
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Write `content` to a temporary file next to `path` and rename it to `path`.
+    """Write `content` to a temporary file next to `path`, rename it to `path`, and return the path.
 
     If the folder cannot be created or written, InputError is raised and an earlier file at `path` does not change.
 

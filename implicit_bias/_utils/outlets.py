@@ -9,7 +9,7 @@ from typing import IO, Any, TextIO, cast
 
 
 class Outlet:
-    """Text stream that discards its output once its pipe is closed, so that the computation continues."""
+    """Text stream that discards its output once its pipe is closed (`unread`), so that the computation continues."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.unread = stream, False

@@ -45,7 +45,7 @@ class TorchStream:
         self.spare: float | None = None
 
     def words(self, count: int) -> NDArray[np.uint32]:
-        """Draw 32-bit integers."""
+        """Draw `count` integers from 0 to 2³² − 1."""
         return self.twister.randint(0, 2**32, size=count, dtype=np.uint32)
 
     def uniform(self, count: int) -> Floats:
@@ -53,7 +53,10 @@ class TorchStream:
         return (self.words(count) & np.uint32(2**24 - 1)).astype(f32) * f32(2.0**-24)
 
     def permutation(self, count: int) -> NDArray[np.int64]:
-        """Draw the permutation of `torch.randperm` and `torch.utils.data.random_split`, for count < 2³²/20."""
+        """Return the permutation of 0 … count − 1 that `torch.randperm` and `random_split` draw.
+
+        From count = 2³²/20 on, torch uses another algorithm; this is not checked.
+        """
         order = np.arange(count)
         for i, word in enumerate(self.words(max(count - 1, 0)).tolist()):
             j = i + word % (count - i)

@@ -108,7 +108,7 @@ def certify(
 
 
 def _precise_upper_bound(problem: MarginProblem, W: Array, b: float, upper: _Upper) -> _Upper:
-    """Compute the upper bound by error-free summation; keep the given one if underflow makes the new one worse."""
+    """Return the upper bound by error-free summation, or `upper` if underflow makes the new bound worse."""
     return min(_upper_bound(problem, W, b, precise=True), upper, key=lambda one: one.bound)
 
 
@@ -124,7 +124,7 @@ def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
 
 
 def _normalised(values: Array, companion: Any) -> tuple[Array, Any]:
-    """Divide both by a power of two near their largest entry: large numbers would overflow, and no digit is lost."""
+    """Return both, divided by a power of two near their largest entry: exactly, and so that nothing overflows later."""
     largest = nearest_power_of_two(max(np.abs(values).max(initial=0.0), np.abs(companion).max(initial=0.0)))
     return values / largest, companion / largest
 
@@ -144,7 +144,7 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
 
 
 def _close_power_of_two(t: float) -> list[float]:
-    """Return a list of the power of two close to t, if there is one: multiplication by it has no rounding error."""
+    """Return [p] for a power of two p ≠ t close to t, else []; multiplication by p has no rounding error."""
     power = nearest_power_of_two(t)
     return [power] if power != t and abs(t / power - 1) <= POWER_OF_TWO_TOL else []
 
@@ -176,7 +176,7 @@ class _Upper:
 
 
 def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = False) -> _Upper:
-    """Return the best multiple t ≥ 0 of W and b, and its objective."""
+    """Return the best multiple t ≥ 0 of W and b with bounds of its objective."""
     f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
     if not precise and _normal(t * W, W):
@@ -204,7 +204,7 @@ def _entrywise_bound(problem: MarginProblem, W: Array) -> float:
 
 
 def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, error: Array) -> _Upper:
-    """Bound the objective of W and b, whose margins are f up to `error`."""
+    """Return W and b with bounds of their objective; their margins are f (n,) up to `error` (n,)."""
     value = problem.norm.value_bound(W)
     if problem.constraints is not None:
         # A point of the cone was rounded to floats and scaled: two roundings of each entry.
@@ -223,7 +223,10 @@ def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple
 
 
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:
-    """Objective, rounded up, of weights with norm `value` and margins f; hard margins: of their feasible multiple."""
+    """Return the objective, rounded up, of weights with norm `value` and margins f (n,).
+
+    In a hard margin, this is the objective of their smallest feasible multiple; infinity if there is none.
+    """
     if problem.hard:
         worst = float((f / problem.required_margin).min())
         return float(value / worst * (1 + 4 * UNIT)) if worst > 0 else np.inf
@@ -271,7 +274,7 @@ class _Lower:
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> _Lower:
-    """Return the largest feasible multiple of λ and μ, and its Σ m_iλ_i."""
+    """Return the largest feasible multiple of λ and μ with bounds of its dual objective Σ m_iλ_i."""
     lam = _with_zero_sum(problem, lam)
     V, error = _correlation(problem, lam, mu, precise)
     size = problem.norm.dual_upper(V, error)
@@ -293,7 +296,10 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
 
 
 def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:
-    """Bound the dual objective of the best multiple of λ and μ; the rows of V = Φᵀ(λ∘y) − Eᵀμ are exact to `error`."""
+    """Return λ and μ with bounds of the dual objective of their best multiple.
+
+    The rows of V = Φᵀ(λ∘y) − Eᵀμ have errors of at most `error` (k,) in length.
+    """
     size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
     relative, n = float((lam / problem.prices).max()), len(lam)
     size = max(size, 1 / LARGEST**1.05)

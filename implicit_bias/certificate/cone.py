@@ -20,8 +20,8 @@ def into_cone(constraints: LinearConstraints, W: Array) -> Array:
     """Return weights (k, d) near W that satisfy E vec(W) ≤ 0 and its equalities, up to the rounding of each entry.
 
     Violated inequalities become equalities, and the weights that equalities determine are computed from the others.
-    If some inequalities are still violated after `ROUNDS` rounds, W moves along a direction D into the cone until none
-    is: ED = 0 in the rows that hold with equality in the whole cone, ED < 0 in all others. The result is zero if no
+    If some inequalities are still violated after `ROUNDS` rounds, W moves along a direction D until all
+    hold: ED = 0 in the rows that hold with equality in the whole cone, ED < 0 in all others. The result is zero if no
     such D is found.
 
     Raises
@@ -108,7 +108,7 @@ def _interior(constraints: LinearConstraints) -> tuple[Array, np.ndarray]:
 
 
 def _eliminated(equalities: list[Row]) -> dict[int, Row]:
-    """Express weights that equalities determine as combinations of free ones, by Gauss–Jordan elimination."""
+    """Return the weights that equalities determine as combinations of free ones, by Gauss–Jordan elimination."""
     pivots: dict[int, Row] = {}
     # For each free column, the pivots whose combinations contain it.
     users: dict[int, set[int]] = {}

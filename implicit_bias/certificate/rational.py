@@ -100,7 +100,7 @@ def _operations(equations: int, unknowns: int) -> int:
 
 
 def _solution_near(equations: Any, given: list[Fraction]) -> list[Fraction] | None:
-    """Solve the homogeneous equations (c, s) with the free unknowns as `given`; None if 0 is the only solution.
+    """Return the solution of homogeneous equations (c, s) with free unknowns as `given` (s,); None if it is only 0.
 
     The result is also None if numbers become too long: minors of r rows have about r times as many bits as the entries.
     The method is fraction-free Gauss–Jordan elimination (Bareiss 1968).
@@ -132,7 +132,7 @@ def _solution_near(equations: Any, given: list[Fraction]) -> list[Fraction] | No
 
 
 def _as_integers(row: Any) -> list[int]:
-    """Multiply a row of dyadic fractions to integers without a common factor."""
+    """Return the multiple of a row of dyadic fractions that consists of integers without a common factor."""
     denominator = max(v.denominator for v in row)
     integers = [int(v * denominator) for v in row]
     common = gcd(*integers) or 1

@@ -123,7 +123,10 @@ def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
 
 
 def _distorted(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Rotate square images (m, p) by angles (m,) and shift them by pixels (m, 2)."""
+    """Rotate square images (m, p) by angles (m,), then shift them by pixels (m, 2).
+
+    Angles are in radians, clockwise; shifts go to the right and down. Interpolation is bilinear, with 0 outside.
+    """
     with torch_is_needed("a set of distorted images"):
         import torch
         from torch.nn.functional import affine_grid, grid_sample

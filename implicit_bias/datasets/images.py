@@ -125,7 +125,7 @@ def _download(folder: str, top: Path, files: list[str]) -> None:
 
 
 def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
-    """Map each file of an image set to 'found', 'missing' or 'damaged', without a download.
+    """Return a dict from the path of each file of an image set to 'found', 'missing' or 'damaged'; download nothing.
 
     >>> set(image_files("mnist", tempfile.mkdtemp()).values())
     {'missing'}

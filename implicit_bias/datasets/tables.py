@@ -64,7 +64,7 @@ class LabelledSamples:
 
     @property
     def y(self) -> Array:
-        """Labels of two classes as −1 and +1, shape (n,); raise InputError if there are more classes."""
+        """Labels (n,): −1 for the first and +1 for the second of two classes; raise InputError if there are more."""
         if len(self.classes) > 2:
             raise InputError(f"there are {len(self.classes)} classes; use signs(one), for this class against the rest")
         return self.signs(self.classes[1])
@@ -154,7 +154,7 @@ def _table_file(path: str | os.PathLike[str]) -> Path:
 
 
 def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
-    """Read a CSV file as a table, with the column `as_text` as strings."""
+    """Return a CSV file as a table, with the column `as_text` as strings; raise InputError if it is not readable."""
     import pandas as pd
 
     try:
@@ -244,7 +244,7 @@ def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
 
 
 def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return those of the wanted arrays that an NPZ file contains; X is required."""
+    """Return the arrays of an NPZ file by name, as far as they are `wanted`; X is required."""
     try:
         with open_arrays(file) as held:
             names = list(held)

@@ -62,7 +62,7 @@ class Features(ABC):
     made_of: tuple[str, ...] | None = None
     #: g_j(x_i), shape (n, k), of features Φ(x) = g(x) ⊗ x; None for other features.
     gate_values: Array | None = None
-    #: True if the samples are available.
+    #: False if the samples are missing, as in `UnkeptFeatures`.
     kept = True
     #: True if the methods of the class are tested. Each class sets this itself; subclasses do not inherit it and are
     #: checked when a problem is built.

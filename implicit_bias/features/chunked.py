@@ -155,7 +155,7 @@ class ChunkedInputs:
     def _each_raw(
         self, function: Callable[..., Any], split: tuple[np.ndarray, ...] = (), shared: tuple[Any, ...] = ()
     ) -> Iterator[Any]:
-        """Yield the same for stored rows instead of inputs."""
+        """Yield function(raw, parts, shared) for each chunk, as `each` does, for stored rows `raw` (m, p)."""
         if self.lazy:
             import dask
 
@@ -251,7 +251,7 @@ class ChunkedFeatures(Features):
         return _mixed(self.gate_values[rows], self.mixing)
 
     def _each(self, method: str, split: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Iterator[Any]:
-        """Yield the results of a method of each chunk's features, called with its part of `split` and `shared`."""
+        """Yield for each chunk the result of its features' `method`, called with its rows of `split` and `shared`."""
         return self.X.each(_called, (self.gate_values, *split), (self.mixing, method, *shared))
 
     def _with(self, **parts: Any) -> ChunkedFeatures:

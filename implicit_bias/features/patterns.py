@@ -62,7 +62,7 @@ def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBloc
 
 
 def _blocks(G: Array) -> list[slice]:
-    """Divide the columns into blocks whose patterns have at most n/4 entries each."""
+    """Return slices of consecutive columns, blocks whose patterns have at most n/4 entries each."""
     n, k = G.shape
     starts, code = [0], np.unique(G[:, 0], return_inverse=True)[1]
     for j in range(1, k):
@@ -78,7 +78,7 @@ def _blocks(G: Array) -> list[slice]:
 
 
 def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
-    """Return the distinct nonzero rows of a block, the row of each sample, and its factor, 0 if all gates are closed.
+    """Return the distinct nonzero rows of a block, and each sample's row and factor, 0 if all its gates are closed.
 
     A block of one gate has the pattern 1, with the gate's values as factors.
     """

@@ -91,7 +91,7 @@ class KernelExpansions(Gates):
 
 
 def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
-    """Return the function k(X, Z) of a kernel: a function, or a name and a dict of parameters.
+    """Return the function k(X, Z) of a kernel that is given as a function, or as a name and a dict of parameters.
 
     >>> function_of(("poly", {"degree": 2, "coef0": 0, "gamma": 1}))(np.eye(2), np.ones((1, 2))).tolist()
     [[1.0], [1.0]]
@@ -107,7 +107,7 @@ def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:
-    """Return k_m(X, Z), shape (n, m); raise InputError unless it is a matrix of finite numbers."""
+    """Return the values of kernel number m at X (n, d) and Z (s, d), shape (n, s); InputError unless finite."""
     try:
         values = as_floats(function_of(kernel)(X, Z), f"the values of kernel {m}", 2)
     except InputError:

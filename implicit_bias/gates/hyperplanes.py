@@ -75,7 +75,7 @@ class ThresholdGates(Gates):
         return X, None
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
-        """Draw directions (p, d) and random cutoffs (p,) from N(0, s²); return both and s."""
+        """Draw directions (p, d) and random cutoffs (p,) from N(0, s²); return directions, cutoffs and s."""
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -87,7 +87,7 @@ class ThresholdGates(Gates):
         return self
 
     def check(self) -> None:
-        """Raise InputError if a parameter is invalid for all inputs."""
+        """Raise InputError if a parameter is invalid, whatever the inputs."""
         as_count(self.units, "units")
         as_seed(self.seed)
         check_cutoff(self.cutoff)
@@ -134,9 +134,9 @@ class ThresholdGates(Gates):
 
 
 def quantile(values: Array, share: float, weight: Array | None = None) -> float:
-    """Return the weighted quantile of values (n,) at a level: the averaged inverse of their distribution function.
+    """Return the quantile of values (n,) at the level `share`; a weight of 2 counts as two copies.
 
-    The level ½ gives the median, and a weight of 2 gives the same as two copies.
+    If the distribution function equals the level between two values, the result is their mean. Level ½ is the median.
 
     >>> quantile(np.array([1.0, 2.0, 4.0]), 0.5, np.array([1.0, 1.0, 2.0])), quantile(np.array([1.0, 1.0, 4.0]), 0.5)
     (3.0, 1.0)

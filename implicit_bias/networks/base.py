@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from implicit_bias._utils.checks import Array, InputError, as_floats, shown
 from implicit_bias.gates import Gates
 
-#: Above this many contexts, picking each sample's weight rows is cheaper than multiplying with all of them.
+#: Number of contexts above which selecting each sample's rows of weights is cheaper than products with all rows.
 GATHER_FROM = 16
 
 
@@ -31,7 +31,7 @@ class OneLayer(NamedTuple):
     hidden: Tensor
     #: A, shape (q, H); None if f is the only unit.
     readout: Tensor | None
-    #: b, shape (q,).
+    #: b, shape (q,); None without a bias.
     bias: Tensor | None
     #: M.
     parts: int
@@ -40,15 +40,15 @@ class OneLayer(NamedTuple):
 
     @property
     def has_formulas(self) -> bool:
-        """True if written-out gradients are cheaper than autograd: a readout, and not too many parts a unit."""
+        """True if explicit gradients are cheaper than autograd: with a readout, and not too many parts per unit."""
         return self.readout is not None and self.parts <= GATHER_FROM
 
     def turn(self) -> Array:
-        """Q, shape (M, M)."""
+        """Return the orthogonal Q (M, M), whose first row is constant."""
         return np.asarray(helmert(self.parts, full=True))
 
     def turned_gates(self, contexts: Tensor) -> Tensor:
-        """Gates (M, n, H) of the turned weights for the network's contexts, in float64."""
+        """Return the gates (M, n, H) of the turned weights for the network's contexts, in float64."""
         if not self.chosen:
             return contexts.double()[None]
         turn = torch.as_tensor(self.turn(), device=contexts.device)
@@ -58,8 +58,8 @@ class OneLayer(NamedTuple):
 class GatedNetwork(nn.Module, ABC):
     """A network f: R^d → R^q whose outputs are linear in the inputs once its gates are fixed; mostly q = 1.
 
-    Inputs carry the constant 1 last. `contexts(X)` gives what the gates need and does not change in training (None if
-    they do change), so that a training loop computes it once.
+    The last input is the constant 1. `contexts(X)` returns the values or contexts of fixed gates, so that a training
+    loop computes them only once; None if training changes the gates.
 
     >>> from implicit_bias import GatedLinearNetwork, ReLUNetwork
     >>> from implicit_bias.networks import GatedNetwork
@@ -73,12 +73,12 @@ class GatedNetwork(nn.Module, ABC):
     _gated_linear = False
 
     def __init_subclass__(cls, gated_linear: bool = False) -> None:
-        """Declare that `one_layer` describes the class; classes derived from it may compute something else."""
+        """Declare that `one_layer` describes the class; derived classes must declare it again."""
         super().__init_subclass__()
         cls._gated_linear = gated_linear
 
     def __call__(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs of `forward`. Raises InputError for other shapes than (n, d), or contexts of other rows."""
+        """Return the outputs of `forward`; raise InputError unless X is (n, d) and contexts have n rows."""
         if not isinstance(X, Tensor):
             raise InputError(f"a network takes a torch tensor, not {shown(X)}; decision_function takes any array")
         if X.ndim != 2 or X.shape[1] != self.inputs:
@@ -95,28 +95,28 @@ class GatedNetwork(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs (n,), or (n, q) of several, for inputs (n, d) in the network's dtype."""
+        """Return the outputs (n,), or (n, q) for q > 1, of inputs (n, d) in the network's dtype."""
 
     @property
     def parts(self) -> list[GatedNetwork]:
-        """Networks side by side with outputs of their own; by default this network alone."""
+        """The parallel networks, one per output, of a `ParallelNetwork`; by default this network alone."""
         return [self]
 
     def contexts(self, X: Array) -> Tensor | None:
-        """Values of the fixed gates for inputs X (n, d), a tensor with n rows; None if the gates are learned."""
+        """Return values or contexts of fixed gates for inputs X (n, d), a tensor of n rows; None for learned gates."""
         return None
 
     def layer_gates(self, X: Array) -> list[Array] | None:
-        """Gate values (n, units, gates a unit) of every gated layer; None if units do not choose among weights."""
+        """Return the values (n, units, gates per unit) of each gated layer's gates; None by default."""
         return None
 
     @abstractmethod
     def gates(self) -> Gates:
-        """The present gates, detached from the network. Raises InputError for more than one gated layer."""
+        """Return a copy of the current gates; raise InputError for more than one gated layer."""
 
     @abstractmethod
     def effective_weights(self) -> Array:
-        """W (k, d), float64, with f(x) = Φ(x)·W under `gates()`; of several outputs (q, k, d), a W each.
+        """Return W (k, d), float64, with f(x) = ⟨W, Φ(x)⟩ for the features of `gates()`; (q, k, d) for q > 1 outputs.
 
         Raises InputError for more than one gated layer.
         """
@@ -124,27 +124,27 @@ class GatedNetwork(nn.Module, ABC):
     @property
     @abstractmethod
     def degree(self) -> int:
-        """Layers of weights L: scaling all weights by c scales the output by c^L (biases aside)."""
+        """Number L of layers of weights: scaling all weights except biases by c scales the output by c^L."""
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """The plain arguments from which `from_config` rebuilds a network of this shape."""
+        """Return plain arguments from which `from_config` builds a network of this shape."""
 
     @classmethod
     @abstractmethod
     def from_config(cls, config: dict[str, Any]) -> GatedNetwork:
-        """A network of the shape that `config()` describes, to be filled by `load_state_dict`."""
+        """Return a network of the shape that `config()` describes; `load_state_dict` then sets its weights."""
 
     @torch.no_grad()
     def hidden(self, X: ArrayLike) -> Array:
-        """Activations of the last hidden layer, shape (n, H), float64. Raises InputError for a `ParallelNetwork`."""
+        """Return the activations of the last hidden layer (n, H), float64; a `ParallelNetwork` raises InputError."""
         return to_array(self._hidden(*self.tensors(X)))
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
         raise InputError(f"{type(self).__name__} has no hidden layer to read")
 
     def tensors(self, X: ArrayLike) -> tuple[Tensor, Tensor | None]:
-        """Inputs in the network's dtype and device, and their contexts."""
+        """Return inputs X (n, d) as a tensor of the network's dtype and device, and their contexts (or None)."""
         X = as_floats(X, "X", 2)
         if X.shape[1] != self.inputs:
             raise InputError(f"X has {X.shape[1]} columns, but the network takes {self.inputs}")
@@ -157,11 +157,11 @@ class GatedNetwork(nn.Module, ABC):
 
     @torch.no_grad()
     def decision_function(self, X: ArrayLike) -> Array:
-        """Outputs f(x) of inputs X (n, d) as float64, shape (n,), or (n, q) of several."""
+        """Return the outputs f(x) of inputs X (n, d) as float64, shape (n,), or (n, q) for q > 1."""
         return to_array(self(*self.tensors(X)))
 
     def require_one_layer(self, layers: int) -> None:
-        """Refuse more than one gated layer, of which this network has so many."""
+        """Raise InputError if `layers`, the number of gated layers of this network, exceeds 1."""
         if layers > 1:
             raise InputError(
                 f"a network with {layers} gated layers has no weights of its own for each gate; "
@@ -169,33 +169,33 @@ class GatedNetwork(nn.Module, ABC):
             )
 
     def input_layers(self) -> list[Any]:
-        """Lists of weights whose first entry multiplies the inputs; empty if training must not rotate the inputs."""
+        """Return lists of weights whose first entry multiplies the inputs; empty if inputs must not be rotated."""
         return []
 
     def one_layer(self) -> OneLayer | None:
-        """The weights, if these are gated linear units of one layer; training then writes gradients out."""
+        """Return the weights if they are gated linear units of one layer, for explicit gradients; else None."""
         return None
 
     def layer_shapes(self) -> list[tuple[int, int]]:
-        """Units and contexts per unit of each gated layer; none by default."""
+        """Return (units, contexts per unit) of each gated layer; empty by default."""
         return []
 
     def readout_biases(self) -> list[nn.Parameter]:
-        """Biases that homogeneity leaves out; none by default."""
+        """Return the biases in which the outputs are not homogeneous; empty by default."""
         return []
 
     def norm(self) -> float:
-        """‖w‖₂ over all parameters."""
+        """Return the norm ‖w‖₂ of all parameters."""
         return float(torch.sqrt(sum((p.detach().double() ** 2).sum() for p in self.parameters())))  # type: ignore[arg-type]
 
 
 def views(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """Consecutive parts of a row in the shapes of some tensors."""
+    """Return views of consecutive parts of a row, in the shapes of the tensors `like`."""
     parts = row.split([tensor.numel() for tensor in like])
     return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 
 
 def to_array(tensor: Tensor) -> Array:
-    """A tensor as a float64 array."""
+    """Return a tensor as a float64 array, a copy on the CPU."""
     # NumPy has no bfloat16.
     return tensor.detach().to("cpu", torch.float64, copy=True).numpy()

@@ -1,4 +1,4 @@
-"""Gated linear networks, whose weights fixed contexts of the input choose, and what networks with fixed gates share."""
+"""Gated linear networks, in which fixed contexts of the input choose the weights, and networks with fixed gates."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class FixedGatesNetwork(GatedNetwork):
     _gates: list[Any]
 
     def get_extra_state(self) -> dict[str, list[Tensor]]:
-        """The hyperplanes and cutoffs, which `state_dict` therefore includes."""
+        """Return the hyperplanes and cutoffs, which torch adds to `state_dict`."""
         return {
             "directions": [torch.as_tensor(g.directions_) for g in self._hyperplanes()],
             "cutoffs": [torch.as_tensor(g.cutoffs_) for g in self._hyperplanes()],
         }
 
     def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
-        """Take the hyperplanes and cutoffs of a `state_dict`."""
+        """Replace the hyperplanes and cutoffs by those of a `state_dict`."""
         restored = []
         for gates, directions, cutoffs in zip(self._hyperplanes(), state["directions"], state["cutoffs"], strict=True):
             v = as_numbers(directions, gates.directions_.shape, "directions").copy()
@@ -52,7 +52,7 @@ class FixedGatesNetwork(GatedNetwork):
 
 
 def blank_gates(config: dict[str, Any]) -> list[HyperplaneGates]:
-    """The gates that `config()` describes, their hyperplanes still to be loaded."""
+    """Return the gates that `config()` describes, with zeros instead of hyperplanes, which are loaded later."""
     d = config["inputs"]
     found: list[HyperplaneGates] = []
     for parameters in config["gates"]:
@@ -64,13 +64,13 @@ def blank_gates(config: dict[str, Any]) -> list[HyperplaneGates]:
 
 
 def _default_linear_(weight: Tensor, generator: torch.Generator) -> None:
-    """Draw what `torch.nn.Linear` draws for a weight or bias: U(−1/√d, 1/√d)."""
+    """Draw a weight or bias in place from U(−1/√d, 1/√d), as `torch.nn.Linear` does."""
     bound = weight.shape[-1] ** -0.5
     weight.uniform_(-bound, bound, generator=generator)
 
 
 def _after_hyperplanes(inputs: int, count: int, seed: int) -> torch.Generator:
-    """The published generator, which the weights continue once `gates.hyperplanes.draw_hyperplanes` has drawn."""
+    """Return the published generator in its state after `gates.hyperplanes.draw_hyperplanes`, to draw the weights."""
     generator = torch.Generator().manual_seed(as_seed(seed))
     directions, cutoffs = torch.empty(count, inputs), torch.empty(count)
     _default_linear_(directions, generator)
@@ -80,7 +80,7 @@ def _after_hyperplanes(inputs: int, count: int, seed: int) -> torch.Generator:
 
 
 class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
-    """A GLN: every hidden unit h of a layer multiplies its inputs with the weights of the context c_h(x) it is in.
+    """A GLN: each hidden unit h of a layer multiplies its inputs with the weights of its context c_h(x).
 
         a_h^{(l)} = ⟨w^{(l)}_{h, c_h(x)}, a^{(l−1)}⟩,  a^{(0)} = x,   f(x) = W^{(out)} a^{(L)} + b
 
@@ -95,14 +95,14 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
         q; with one output f(X) has shape (n,), with several (n, q). Several need the readout, and share all units.
     seed : int, optional
         Seed of the weights. If None, they continue the random stream of the first gates' seed, as published:
-        default-initialised layers, then orthogonal weights in their place; the readout keeps its bias. Where the
-        first contexts are no HyperplaneGates, there is no stream, and the seed is 1.
+        default-initialised layers, which orthogonal weights then replace, except the readout's bias. If the first
+        gates are not HyperplaneGates, the seed is 1.
 
     Raises
     ------
     InputError
-        For gates that are not fitted, of different inputs, or a last layer or outputs of several units without a
-        readout.
+        If gates are not fitted or differ in their inputs, or without a readout if the last layer has several units or
+        `outputs` exceeds 1.
 
     Examples
     --------
@@ -168,17 +168,17 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
             nn.init.orthogonal_(weight, generator=generator)
 
     def contexts(self, X: Array) -> Tensor:
-        """The context of every unit of every layer, whole numbers of shape (n, total units)."""
+        """Return the context of each unit of all layers, whole numbers of shape (n, total units)."""
         return torch.as_tensor(np.hstack([gates.contexts_of(X) for gates in self._gates]))
 
     def layer_gates(self, X: Array) -> list[Array]:
         return [np.eye(gates.contexts)[gates.contexts_of(X)] for gates in self._gates]
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        """Outputs (n,) for inputs (n, d), or (n, q) of several; `contexts` saves computing them again.
+        """Return the outputs (n,), or (n, q) for q > 1, of inputs (n, d); known `contexts` are not computed again.
 
-        Without it the contexts are those of X as it is given: inputs rounded to float32 may lie on the other side of a
-        hyperplane. `decision_function` takes them from the float64 inputs.
+        If they are None, the contexts of X in its own precision are used; inputs rounded to float32 may lie on the
+        other side of a hyperplane. `decision_function` computes contexts from the float64 inputs.
         """
         activations = self._hidden(X, contexts)
         outputs: Tensor = activations if self.readout is None else self.readout(activations)
@@ -204,9 +204,9 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
         return copy.deepcopy(self._gates[0])
 
     def effective_weights(self) -> Array:
-        """ζ (H·K, d) for K contexts: ζ_{hK+c} = w^{(out)}_h w_{h,c}, with b/H added to the constant input's weights.
+        """Return ζ (H·K, d) for K contexts: ζ_{hK+c} = w^{(out)}_h w_{h,c}, plus b/H in the last entry.
 
-        Of several outputs (q, H·K, d).
+        The shape is (q, H·K, d) for q > 1 outputs. The last entry belongs to the constant input.
         """
         self.require_one_layer(len(self.shape))
         weights = to_array(self.hidden_weights[0])

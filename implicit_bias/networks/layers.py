@@ -1,4 +1,4 @@
-"""Networks of bias-free layers: ReLU networks, the same with frozen gates, linear ones, and trained readouts."""
+"""Networks of bias-free layers: ReLU networks with learned or frozen gates, linear networks, and trained readouts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tensors = Sequence[Tensor]
 
 
 def as_widths(units: Any) -> list[int]:
-    """The units of each hidden layer, from a number or a sequence."""
+    """Return the number of units of each hidden layer, given one number or a sequence."""
     several = isinstance(units, Sequence) and not isinstance(units, str | bytes)
     several = several or (isinstance(units, np.ndarray) and units.ndim > 0)
     widths = [as_count(width, "units") for width in (units if several else [units])]
@@ -31,21 +31,21 @@ def as_widths(units: Any) -> list[int]:
 class LayeredNetwork(GatedNetwork):
     """Bias-free layers d → k_1 → … → k_L → q; subclasses define the hidden layers.
 
-    Weights are Kaiming-normal, N(0, 2/fan-in), drawn in the order of the layers; then filters, if there are any. What
-    a hidden layer does is written on lists of weights and filters that may have a leading axis, one network an entry,
-    so that `train` takes many networks at once.
+    Weights are Kaiming-normal, N(0, 2/fan-in), drawn in the order of the layers; then filters, if there are any.
+    `activations` and `fixed_gates` accept lists of weights and filters with a leading axis of networks, so that `train`
+    can process many networks at once.
 
-    A subclass may declare in its class line what a hidden layer makes of z: g ∘ Az with its `fixed_gates` g
-    (`kind="gated"`), relu(Az) ("relu"), or Az ("linear"). Its gradients are then written out.
+    A subclass may declare in its class line what a hidden layer computes from z: g ∘ Az with its `fixed_gates` g
+    (`kind="gated"`), relu(Az) ("relu"), or Az ("linear"). Training then uses explicit gradients.
     """
 
     kind: str | None = None
 
-    #: Hidden layers that are trained with the readout; else they are filters.
+    #: True if hidden layers are trained, like the readout; False if they are filters.
     hidden_is_trained = True
 
     def __init_subclass__(cls, kind: str | None = None) -> None:
-        """Declare the kind; classes derived from this one may compute something else."""
+        """Declare the kind; derived classes must declare it again."""
         super().__init_subclass__(gated_linear=kind in ("gated", "relu"))
         cls.kind = kind
 
@@ -66,15 +66,15 @@ class LayeredNetwork(GatedNetwork):
             self.register_buffer(f"filters{index}", values)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
-        """Draw the filters of fixed gates; none here."""
+        """Draw and return the filters of fixed gates; empty by default."""
         return []
 
     def filters(self) -> list[Tensor]:
-        """The tensors that are not trained."""
+        """Return the tensors that are not trained."""
         return list(self.buffers())
 
     def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
-        """The gates (…, n, k_ℓ) of every layer for inputs (…, n, d); None if there are none that training leaves."""
+        """Return the gates (…, n, k_ℓ) of each layer for inputs (…, n, d); None if there are no fixed gates."""
         return None
 
     def contexts(self, X: Array) -> Tensor | None:
@@ -83,7 +83,7 @@ class LayeredNetwork(GatedNetwork):
 
     @abstractmethod
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
-        """The last hidden layer (…, n, k_L) of inputs (…, n, d); `opened` are the gates (…, n, k_ℓ), if known."""
+        """Return the last hidden layer (…, n, k_L) of inputs (…, n, d); `opened` are known gates (…, n, k_ℓ)."""
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         outputs = self._hidden(X, contexts) @ self.layers[-1].T
@@ -162,7 +162,7 @@ class ReLUNetwork(LayeredNetwork, kind="relu"):
         return self.freeze().layer_gates(X)
 
     def freeze(self) -> FrozenReLUNetwork:
-        """A network of the same weights whose gates stay as they are now, at any moment of training."""
+        """Return a network with the same weights whose gates are fixed at their current values."""
         frozen = FrozenReLUNetwork(self.inputs, self.units, outputs=self.outputs)
         frozen.to(self.layers[0].device, self.layers[0].dtype)
         gates = {f"filters{index}": weight for index, weight in enumerate(self.layers[:-1])}
@@ -213,7 +213,7 @@ class FrozenReLUNetwork(LayeredNetwork, kind="gated"):
 
 
 class LinearNetwork(LayeredNetwork, kind="linear"):
-    """A linear network f(x) = W^{(L+1)} … W^{(1)} x: what a GaLU network of the same shape is without its gates.
+    """A linear network f(x) = W^{(L+1)} … W^{(1)} x: a GaLU network of the same shape with all gates open.
 
     Parameters as for `ReLUNetwork`.
 
@@ -236,7 +236,7 @@ class LinearNetwork(LayeredNetwork, kind="linear"):
         return ConstantGate().fit(torch.ones(1, self.inputs).numpy())
 
     def effective_weights(self) -> Array:
-        """The product of all layers, shape (1, d), or (q, 1, d) of several outputs."""
+        """Return the product of all layers, shape (1, d), or (q, 1, d) for q > 1 outputs."""
         product = to_array(self.layers[0])
         for weight in list(self.layers)[1:]:
             product = to_array(weight) @ product

@@ -1,4 +1,4 @@
-"""Networks side by side, each with an output of its own."""
+"""Parallel networks, each with its own output."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from implicit_bias.networks.base import GatedNetwork
 
 
 class ParallelNetwork(GatedNetwork):
-    """Networks side by side as one network of several outputs, f_c = f^{(c)}: every output has units of its own.
+    """Parallel networks as one network of several outputs, f_c = f^{(c)}: each output has its own units.
 
     Parameters
     ----------
     networks : sequence of GatedNetwork
-        Two or more of one class, with one output each, and of equal inputs and degree; copied.
+        Two or more networks of one class, with one output each, and with equal inputs and degree. They are copied.
 
     Raises
     ------
     InputError
-        For other networks, and from `gates` and `effective_weights` where their gates differ. Its parts are saved one
-        by one.
+        If the networks do not match; from `gates` and `effective_weights` if the networks' gates differ; and from
+        saving, because the networks must be saved one by one.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class ParallelNetwork(GatedNetwork):
         return self.parts[0].degree
 
     def config(self) -> NoReturn:
-        """Raise InputError: its networks are saved one by one."""
+        """Raise InputError, because the networks must be saved one by one."""
         raise InputError("a ParallelNetwork is not saved; save its networks one by one")
 
     @classmethod
@@ -95,7 +95,7 @@ class ParallelNetwork(GatedNetwork):
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """True for gates of one class with equal parameters and learned arrays."""
+    """True if two gates have the same class, parameters and learned arrays, so that one can stand for both."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Gates):

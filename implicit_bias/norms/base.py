@@ -57,7 +57,7 @@ def above(size: float, by: int) -> float:
 
 
 def cache_of(norm: Norm) -> dict[Any, Any]:
-    """Return the cache of results of a norm object; it is not copied with the norm and deleted with it."""
+    """Return the dict of cached results of a norm object; copies of the norm have other dicts."""
     if id(norm) not in _CACHES:
         _CACHES[id(norm)] = {}
         weakref.finalize(norm, _CACHES.pop, id(norm))
@@ -235,7 +235,7 @@ class Norm(ABC):
         return []
 
     def group_form(self, k: int) -> GroupForm | None:
-        """Norm of weights of k gates as a sum of group norms, for the native solver; None if it has no such form."""
+        """Return the norm for k gates as a sum of group norms, for the native solver; None if there is no such form."""
         return None
 
     def __repr__(self) -> str:

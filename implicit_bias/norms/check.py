@@ -59,7 +59,7 @@ def _claim(norm: Norm, holds: bool, text: str) -> None:
 
 
 def _check_value(norm: Norm, W: Array, U: Array) -> None:
-    """Check ‖2W‖ = 2‖W‖, ‖W + U‖ ≤ ‖W‖ + ‖U‖, the value of the expression, and rotation invariance."""
+    """Check ‖2W‖ = 2‖W‖, ‖W + U‖ ≤ ‖W‖ + ‖U‖, the value of the expression, and rotation invariance, if claimed."""
     once, twice, minus = (norm.number("value", t * W) for t in (1, 2, -1))
     valid = np.isfinite(once) and np.isfinite(minus) and abs(twice - 2 * once) <= RTOL * twice
     rule = "‖2W‖ must be 2‖W‖, finite and not negative (for a square take its root)"
@@ -96,7 +96,7 @@ def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
 
 
 def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
-    """Check ‖TŴ‖ ≤ Σ‖Ŵ_h‖, with equality if T has no null space."""
+    """Check a `GroupForm` at one random Ŵ: ‖TŴ‖ ≤ Σ_h ‖Ŵ_h‖, with equality if T has no null space."""
     form = norm.group_form(shape[0])
     if form is not None:
         k, size = form.expand.shape

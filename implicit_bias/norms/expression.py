@@ -78,7 +78,7 @@ class ExpressionNorm(Norm):
         return float(self.expression(cp.Constant(np.asarray(W, dtype=np.float64))).value)
 
     def dual(self, V: Array) -> float:
-        """Dual norm sup {⟨V, W⟩: ‖W‖ ≤ 1}; infinity if the solver fails."""
+        """Dual norm sup {⟨V, W⟩: ‖W‖ ≤ 1}, by the formula if it was given, else by CLARABEL; infinity if this fails."""
         import cvxpy as cp
 
         if self.dual_function is not None:

@@ -21,7 +21,7 @@ class EuclideanNorm(Norm):
     rotation_invariant = True
 
     def mapped(self, W: Any) -> Any:
-        """LW of weights or a CVXPY expression W (k, d); W itself by default."""
+        """Return LW for weights or a CVXPY expression W (k, d); W itself by default."""
         return W
 
     def value(self, W: Array) -> float:
@@ -60,11 +60,11 @@ class Frobenius(EuclideanNorm):
         return float(length(self.of_gates(V)))
 
     def dual_bound(self, lengths: Array) -> float:
-        """Dual norm of all V with these row lengths: ‖lengths‖₂."""
+        """Dual norm of any V with these row lengths: ‖lengths‖₂."""
         return float(length(lengths))
 
     def group_form(self, k: int) -> GroupForm:
-        """All gates as one group, with T = I."""
+        """Return the group form with all gates in one group and T = I."""
         return GroupForm(sp.eye_array(k, format="csr"), np.zeros(k, dtype=np.int64))
 
 
@@ -132,7 +132,7 @@ class GroupLasso(Norm):
         return float((self._group_norms(V) / self.weights).max())
 
     def dual_bound(self, lengths: Array) -> float:
-        """Dual norm of all V with these row lengths, which determine it."""
+        """Dual norm of any V with these row lengths, which determine the dual norm."""
         return self.dual(np.asarray(lengths)[:, None])
 
     def expression(self, W: cp.Expression) -> cp.Expression:
@@ -149,7 +149,7 @@ class GroupLasso(Norm):
         return self.weights @ cp.norm(stacked, 2, axis=1)
 
     def group_form(self, k: int) -> GroupForm:
-        """Groups Ŵ_h = c_h ζ_h."""
+        """Return the group form with Ŵ_h = c_h ζ_h, so that T is diagonal with entries 1/c_h."""
         return GroupForm(sp.csr_array(sp.diags_array(1 / self.weights[self.index])), self.groups)
 
     def __repr__(self) -> str:

@@ -33,7 +33,8 @@ class NuclearNorm(Norm):
     Parameters
     ----------
     groups, rows : sequences of int, shape (k,)
-        Any integers. All groups have the same rows, and all rows the same number of gates, in the same order.
+        The group and the row of each gate: any integers. All groups have the same rows, and all rows the same number of
+        gates, in the same order.
 
     Raises
     ------

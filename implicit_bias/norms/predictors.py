@@ -61,9 +61,9 @@ class PredictorL2(EuclideanNorm):
         self.gates = self.units * self.contexts
 
     def refuses(self, features: Features) -> str | None:
-        """Explain that gate values do not have exactly the same sum in every unit, or return None.
+        """Explain that the sums of a sample's gate values differ between units; return None if they are equal.
 
-        One-hot contexts have equal sums. Otherwise margins depend on the null space of the norm, and the optimum is 0.
+        One-hot contexts have equal sums. Else margins depend on the null space of the norm, and the optimum is 0.
         """
         reason = "it is for one-hot contexts: gate values whose sum is exactly the same in every unit"
         if features.gate_values is None:
@@ -90,7 +90,7 @@ class PredictorL2(EuclideanNorm):
         return squares
 
     def mapped(self, W: Any) -> Any:
-        """Product Bζ."""
+        """Return Bζ."""
         return self.factor @ W
 
     def dual(self, V: Array) -> float:
@@ -135,7 +135,7 @@ class PredictorL2(EuclideanNorm):
         return [(sums[1:] - sums[:-1]) @ W == 0]
 
     def group_form(self, k: int) -> GroupForm:
-        """Group form with one group: Ŵ = BW, W = Bᵀ(BBᵀ)⁻¹Ŵ."""
+        """Return the group form with one group, Ŵ = BW, where W = Bᵀ(BBᵀ)⁻¹Ŵ up to a part that changes no margin."""
         expand = sp.csr_array((self.factor / self._squares).T)
         return GroupForm(expand, np.zeros(expand.shape[1], dtype=np.int64))
 

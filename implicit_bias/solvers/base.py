@@ -61,13 +61,16 @@ def print_line(progress: Progress) -> None:
 
 
 def end_line() -> None:
-    """End the rewritten line, so that the next output starts a new one."""
+    """End the line that `print_line` rewrites on a terminal, so that the next output starts a new one."""
     if sys.stderr.isatty():
         print(file=sys.stderr)
 
 
 def as_tolerance(value: Any, name: str = "tol") -> float:
-    """Return a valid tolerance for the relative gap: positive and below 1, because every answer has a gap of 1."""
+    """Return a tolerance of the relative gap; raise InputError unless it is positive and below 1.
+
+    Any weights that separate have a gap of at most 1, because 0 is a lower bound.
+    """
     tolerance = as_positive(value, name)
     if tolerance >= 1:
         raise InputError(f"{name} is a relative gap and must be below 1, not {shown(value)}")
@@ -76,7 +79,7 @@ def as_tolerance(value: Any, name: str = "tol") -> float:
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """The options of `solve`, checked.
+    """Options of `solve`, checked; the fields are the parameters of `solve`.
 
     Raises
     ------
@@ -107,7 +110,7 @@ class Options:
 
     @property
     def special(self) -> frozenset[str]:
-        """Names of the given options that not every solver supports."""
+        """Given options that not every solver supports: limit of seconds, start, callback, device except 'cpu'."""
         given = {name for name in ("max_seconds", "start", "callback") if getattr(self, name) is not None}
         return frozenset(given if str(self.device) == "cpu" else given | {"device"})
 

@@ -37,7 +37,7 @@ class CvxpySolver(Solver):
 
     @property
     def takes(self) -> frozenset[str]:  # type: ignore[override]
-        """Name of the time limit, if the solver has one."""
+        """The option `max_seconds` if the solver has a time limit, else the empty set."""
         return frozenset() if self.time_option is None else frozenset({"max_seconds"})
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
@@ -51,7 +51,7 @@ class CvxpySolver(Solver):
         import implicit_bias.margin.program  # noqa: F401
 
     def translated(self, options: Options) -> dict[str, Any]:
-        """Translate tolerance and limits of `solve` into options of this solver."""
+        """Return the tolerance and limits of `solve` as options of this solver, by name."""
         settings = self.settings | dict.fromkeys(self.tolerances, min(self.max_tolerance, options.tol / 10))
         if options.max_iterations is not None:
             settings[self.limit_option] = min(options.max_iterations, MAX_ITERATIONS)

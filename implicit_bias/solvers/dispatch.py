@@ -141,7 +141,7 @@ def _chosen(problem: MarginProblem, solver: str | Run | None) -> tuple[str, Run]
 
 
 def _certified(problem: MarginProblem, name: str, answer: Answer, tol: float) -> Solution:
-    """Certify a solver's answer; if its weights do not separate, search for a proof that no weights do."""
+    """Return the certified answer; if its weights do not separate, search for a proof that no weights do."""
     counted = isinstance(answer, Answer) and isinstance(answer.iterations, int | np.integer)
     if not counted or answer.stopped not in STOPPED:
         raise InputError(
@@ -167,12 +167,15 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, tol: float) ->
 
 
 def _ended(stopped: Status | None) -> bool:
-    """True unless a time limit or Ctrl-C stopped the solver."""
+    """True if the solver ended by itself or at its iteration limit, not by a time limit or Ctrl-C.
+
+    Only then do weights that do not separate suggest that the samples are inseparable.
+    """
     return stopped in (None, Status.ITERATION_LIMIT)
 
 
 def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) -> Solution:
-    """Set the status that the bounds imply; replace the weights of inseparable data by NaN."""
+    """Return `found` with the status that its bounds imply; weights and margins of inseparable data become NaN."""
     unbounded = problem.hard and _ended(stopped) and np.isinf(found.objective)
     if not found.separable or (unbounded and found.farkas_residual <= NEARLY_ZERO):
         status = Status.NOT_SEPARABLE_BELOW if found.separable else Status.NOT_SEPARABLE
@@ -182,7 +185,7 @@ def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) 
 
 
 def _with_fallbacks(problem: MarginProblem, options: Options, begin: float, attempts: list[Solution]) -> Solution:
-    """Run the fallback solvers until one is conclusive; append each to `attempts`; return the best bounds."""
+    """Run fallback solvers until one is conclusive; append their solutions to `attempts`; return the merged bounds."""
     best = attempts[0]
     for name in FALLBACK_SOLVERS:
         left = None if options.max_seconds is None else options.max_seconds - (time.perf_counter() - begin)
@@ -199,7 +202,7 @@ def _with_fallbacks(problem: MarginProblem, options: Options, begin: float, atte
 
 
 def _merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Solution:
-    """Combine the better upper bound with its weights, and the better lower bound with its dual."""
+    """Return the better upper bound with its weights, the better lower bound with its dual, and their status."""
     upper = min(best, attempt, key=lambda one: one.objective)
     lower = max(best, attempt, key=lambda one: one.lower_bound)
     gap = (upper.objective - lower.lower_bound) / upper.objective if upper.objective < np.inf else np.inf
@@ -212,7 +215,7 @@ def _merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Soluti
 
 
 def _reason(problem: MarginProblem, best: Solution, attempts: list[Solution]) -> str:
-    """Describe the gaps of the inconclusive attempts, and the cause of an INACCURATE result."""
+    """Return the gaps of the inconclusive attempts and, if the result is INACCURATE, its cause."""
     inaccurate = best.status is Status.INACCURATE
     several = attempts if inaccurate else attempts[:-1]
     parts = [f"{one.solver} ended at a gap of {one.gap:.1e}" for one in several if len(attempts) > 1]

@@ -52,7 +52,7 @@ def evident_conflict(problem: MarginProblem) -> Array | None:
 
 
 def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
-    """Find two samples with equal inputs and gates and opposite labels: neighbours in a random projection."""
+    """Return two samples with equal inputs and gates and opposite labels, or None; a random projection sorts them."""
     features, y = problem.features, problem.y
     if not isinstance(features, GatedFeatures):
         return None
@@ -94,7 +94,7 @@ def is_final(proof: Certificate) -> bool:
 
 
 def _in_own_units(problem: MarginProblem) -> MarginProblem:
-    """Scale every input to size 1, as in the certificate; the same λ and μ remain proofs."""
+    """Return the problem with every input scaled to size 1, as in the certificate; the same λ and μ are proofs."""
     features, constraints = problem.features, problem.constraints
     units = features.units()
     if constraints is not None:
@@ -104,7 +104,7 @@ def _in_own_units(problem: MarginProblem) -> MarginProblem:
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
-    """‖Φᵀ(λ∘y)‖ / Σ_i λ_i ‖φ(x_i)‖; with a free intercept, λ is first scaled to Σ y_iλ_i = 0."""
+    """Return ‖Φᵀ(λ∘y)‖ / Σ_i λ_i ‖φ(x_i)‖; with a free intercept, λ is first scaled to Σ y_iλ_i = 0."""
     if problem.intercept:
         positive = problem.y > 0
         sums = lam[positive].sum(), lam[~positive].sum()
@@ -114,7 +114,7 @@ def _residual(problem: MarginProblem, lam: Array) -> float:
 
 
 def _constant(problem: MarginProblem) -> float:
-    """Value of the constant feature of a free intercept, similar in size to the other features; 0 without one."""
+    """Return the constant feature of a free intercept, similar in size to the other features; 0 without one."""
     return float(np.mean(problem.features.row_norms())) if problem.intercept else 0.0
 
 

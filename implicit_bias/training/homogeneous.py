@@ -22,7 +22,7 @@ DEVIATION = 1e-6
 
 
 def sine(a: Tensor, b: Tensor) -> float:
-    """Sine of the angle between the lines of two vectors, accurate for small angles; 1 if one of them is 0."""
+    """Return the sine of the angle between two vectors, accurate for small angles; 1 if a vector is 0."""
     lengths = float(a.norm()), float(b.norm())
     if not min(lengths) > 0:
         return 1.0
@@ -31,31 +31,32 @@ def sine(a: Tensor, b: Tensor) -> float:
 
 
 def readout_biases(network: nn.Module) -> list[Parameter]:
-    """Biases of readouts, each once."""
+    """Return the readout biases of all gated networks in a module, each once."""
     each = [module.readout_biases() for module in network.modules() if isinstance(module, GatedNetwork)]
     return list({id(bias): bias for biases in each for bias in biases}.values())
 
 
 def homogeneous_parameters(network: nn.Module) -> list[Parameter]:
-    """Trainable parameters except GLNs' readout biases."""
+    """Return the trainable parameters except readout biases, in which outputs are not homogeneous."""
     biases = set(map(id, readout_biases(network)))
     return [p for p in network.parameters() if p.requires_grad and id(p) not in biases]
 
 
 class Objective(ABC):
-    """log Σ_i exp(−q_i) of a network's margins q as a function of a vector of its weights.
+    """The loss log Σ_i exp(−q_i) of a network's margins q as a function of a vector w of its weights.
 
-    A vector is a tensor of all weights here; a subclass may use another form, and then defines what is computed of it.
+    By default, w is a tensor of all weights. A subclass with another representation overrides the vector operations.
     """
 
-    #: L.
+    #: Degree of homogeneity L.
     degree: int
     #: Number of margins.
     count: int
+    #: True if the gates are learned, so that the outputs have kinks.
     has_kinks: bool
-    #: Vector of the network's weights.
+    #: Vector of the network's weights at the start.
     start: Any
-    #: Parts of the weights that no sample reaches: they never move, and belong to no vector.
+    #: Parts of the weights that no output depends on: they never change, and vectors do not contain them.
     rest: list[Tensor]
 
     @abstractmethod
@@ -64,37 +65,39 @@ class Objective(ABC):
 
     @abstractmethod
     def gradient(self, w: Any, radius: float) -> tuple[float, Any, Any]:
-        """Return the loss at `radius` times w, its gradient times radius^(1−L), and the margins."""
+        """Return the loss at `radius` times w, its gradient there times radius^(1−L), and the margins."""
 
     def around(self, u: Any, before: Any, radius: float) -> tuple[Any, Any]:
-        """Return both vectors, in a form that is valid for steps of their distance."""
+        """Return both vectors, represented so that steps as long as their distance are exact; here unchanged."""
         return u, before
 
     def dot(self, a: Any, b: Any) -> float:
-        """⟨a, b⟩."""
+        """Return ⟨a, b⟩."""
         return float(a @ b)
 
     def mix(self, s: float, a: Any, t: float, b: Any) -> Any:
-        """s a + t b."""
+        """Return s a + t b."""
         return s * a + t * b
 
     def tangent(self, gradient: Any, radial: float, w: Any) -> Any:
-        """Gradient without its part along w."""
+        """Return the gradient without its component `radial` along w."""
         return gradient - radial * w
 
     def direction(self, tangent: Any, radial: float, w: Any, radius: float) -> Any:
-        """Direction against which a step goes: the tangent itself."""
+        """Return the vector of which a step subtracts a multiple; here the tangent itself."""
         return tangent
 
     def flat(self, w: Any) -> Tensor:
-        """All weights as one tensor."""
+        """Return all weights as one tensor."""
         return torch.as_tensor(w)
 
 
 class MarginFunction(Objective):
     """The margins of a network as a function of one vector w of all its weights, and their gradients by autograd.
 
-    q_i = y_i f_w(x_i) of signs y,    q_ic = f_{y_i}(x_i) − f_c(x_i), c ≠ y_i, of classes y: one after the other
+        q_i = y_i f_w(x_i) for signs y;    q_ic = f_{y_i}(x_i) − f_c(x_i), c ≠ y_i, in one row for classes y
+
+    The network is converted to float64, and its readout biases are set to 0.
     """
 
     def __init__(self, network: GatedNetwork, X: Array, y: Array) -> None:
@@ -108,7 +111,7 @@ class MarginFunction(Objective):
         self.outputs = network.outputs
         self.y = torch.as_tensor(y) if self.outputs == 1 else torch.as_tensor(y).long()
         self.shape = (len(y),) if self.outputs == 1 else (len(y), self.outputs)
-        #: Places of the pairs (i, c) among all outputs.
+        #: Indices of the pairs (i, c), c ≠ y_i, in the flattened outputs.
         self.pairs = (self.y[:, None] != torch.arange(self.outputs)).flatten().nonzero()[:, 0]
         self.count = len(y) * max(self.outputs - 1, 1)
         self.twin = copy.deepcopy(network)
@@ -121,7 +124,7 @@ class MarginFunction(Objective):
 
     @torch.no_grad()
     def _check(self, w: Tensor) -> None:
-        """Refuse outputs of another shape, and of another lowest degree than the network's L."""
+        """Raise InputError for outputs of another shape, or of another lowest degree than the network's L."""
         w = w / w.norm()
         outputs, doubled, fourfold = (self._outputs(factor * w) for factor in (1, 2, 4))
         if outputs.shape != self.shape:
@@ -143,13 +146,13 @@ class MarginFunction(Objective):
         return outputs
 
     def _margins(self, outputs: Tensor) -> Tensor:
-        """q of outputs."""
+        """Return the margins q of outputs."""
         if self.outputs == 1:
             return self.y * outputs
         return (outputs.gather(1, self.y[:, None]) - outputs).flatten()[self.pairs]
 
     def _rotate(self, X: Array) -> tuple[Tensor, list[Tensor]]:
-        """Replace the twin's inputs x by Vᵀx; the input weights' parts outside V's span, which never move, stay."""
+        """Replace the twin's inputs x by Vᵀx; return V, and the input weights outside its span, which never change."""
         found, rest = self.twin.input_layers(), []
         V = torch.as_tensor(GatedFeatures(X).reduced()[1]) if found else torch.empty(0)
         for layers in found:
@@ -193,7 +196,7 @@ class MarginFunction(Objective):
             target[0].copy_(source[0] @ self.rotation.T + rest)
 
     def state(self, w: Tensor) -> dict[str, float]:
-        """Return a row of the table."""
+        """Return a row of the table for the weights w: loss, margin, norm, normalised margin and residual."""
         loss, gradient, margins = self.gradient(w, 1.0)
         norm = math.hypot(*(float(part.norm()) for part in (w, *self.rest)))
         return {

@@ -15,9 +15,9 @@ from implicit_bias.training.one_layer import SpanFunction, WeightFunction
 
 #: A norm may grow while the residual is below this multiple of the gap between the mean and the minimum margin.
 SLACK = 0.25
-#: Share of the decrease that a step's length promises, to first order, which it must really bring.
+#: Share of the decrease predicted to first order that a step must achieve.
 ARMIJO = 0.4
-#: Below this length, in terms of 1/‖∇F_R‖², a network with learned gates takes the step as one across kinks.
+#: Shortest step of a network with learned gates, in units of 1/‖∇F_R‖²: it is taken even if F_R does not decrease.
 KINK = 1e-4
 
 
@@ -48,41 +48,41 @@ class LossScaled(Descent):
         F_R(u) = R^{−L} log Σ_i exp(−R^L y_i f_u(x_i)),    ∇F_R(u) = −Σ_i p_i y_i ∇f_u(x_i),  p = softmax(−y f_w)
         v = normalised(u_k + m/(m+3) (u_k − u_{k−1})),     u_{k+1} = normalised(v − (a/R^L) P∇F_R(v)),  P = I − vvᵀ
 
-    ∇F_R is the gradient of the exponential loss over the loss. The length a grows by 5 % a step and is halved until the
-    step brings `ARMIJO` of what it promises; m counts the steps since the last one that went uphill (Nesterov's
-    momentum with restarts). Left to itself R outruns u: the softmax then sees only a few samples and u stalls. So R
-    grows only while ŵ is close to stationary,
+    ∇F_R is the gradient of the exponential loss divided by the loss. The length a grows by 5 % a step and is halved
+    until the step achieves the share `ARMIJO` of the decrease predicted to first order; m counts the steps since the
+    last one uphill (Nesterov's momentum with restarts). If R grew faster than u converges, the softmax would depend on
+    few samples only, and u would stall. Therefore R grows only while ŵ = w/‖w‖ is close to stationary,
 
         ‖P∇F_R‖ / ‖∇F_R‖ ≤ max(stationarity, SLACK · (Σ_i p_i q_i / min_i q_i − 1)),    q_i = y_i f_w(x_i)
 
-    With learned gates f has kinks, where one gradient need not point downhill and the residual need not vanish. A step
-    that would have to be shorter than `KINK` is then taken at that length, as subgradient descent does, and R grows.
+    With learned gates f has kinks, where F_R may increase along −∇F_R and the residual need not vanish. A step that
+    would have to be shorter than `KINK`/‖∇F_R‖² is then taken at that length, as in subgradient descent, and R grows.
 
     Parameters
     ----------
     tolerance : float
-        The descent ends once log(n)/min_i q_i, a bound on what the smoothing costs of the margin, is at most this.
+        The descent ends once log(n)/min_i q_i, a bound of the relative loss of margin by smoothing, is at most this.
     stationarity : float
-        Smaller is slower and ends closer to the limit; below 1.
+        Bound in the rule above, below 1. Smaller values are slower and end closer to the limit.
     growth : float
-        Factor of R^L a step where it grows, above 1.
+        Factor of R^L in a step after which R grows, above 1.
     momentum : bool
         False leaves out the extrapolation (v = u_k).
     max_steps, max_seconds : int, float
-        The descent ends there at the latest.
+        Limits of the descent.
     preconditioned : bool
         Step along P M⁻¹ P∇F_R(v) instead, M a bound on the curvature of F_R (`WeightFunction`): several times fewer
         steps where inputs are far from the origin or many, more where weights are far too large. For networks
         with one hidden layer and fixed gates, whose stationary points are the same; where gates learn, the path
         decides which one is found.
     margin : float
-        And only once the normalised margin min_i q_i/‖w‖^L is at least this: with gates that are fixed, what a margin
-        problem's certificate says can be had, but for some percent.
+        The descent does not end before the normalised margin min_i q_i/‖w‖^L is at least this. With fixed gates, the
+        certificate of the margin problem gives the largest possible value; choose one a few per cent below.
 
     Raises
     ------
     InputError
-        For values out of range.
+        If a value is out of range.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class LossScaled(Descent):
 class PlainDescent(Descent):
     """Full-batch gradient descent on the mean logistic loss: w ← w − η ∇ (1/n) Σ_i log(1 + e^{−y_i f_w(x_i)}).
 
-    Of several outputs it is the cross-entropy of their softmax, log(1 + Σ_{c≠y_i} e^{f_c(x_i) − f_{y_i}(x_i)}).
+    For several outputs the loss is the cross-entropy of their softmax, log(1 + Σ_{c≠y_i} e^{f_c(x_i) − f_{y_i}(x_i)}).
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class ScaledIteration:
         self.u = function.start / self.radius
         self.before = self.u
         self.length, self.run, self.crossing = 1.0, 0, False
-        #: Norm of the weights that no sample reaches, and that never move.
+        #: Norm of the weights that no output depends on, which never change.
         self.still = float(np.hypot.reduce([0.0, *(float(part.norm()) for part in function.rest)]))
 
     @property
@@ -175,13 +175,13 @@ class ScaledIteration:
         value, gradient, margins = function.gradient(v, self.radius)
         radial = function.dot(gradient, v)
         tangent = function.tangent(gradient, radial, v)
-        # Of rows of the span rounding may leave it negative.
+        # In `SpanFunction`, rounding may make it negative.
         square = max(function.dot(tangent, tangent), 0.0)
         direction = function.direction(tangent, radial, v, self.radius)
         promised, long = square, square**0.5
         if direction is not tangent:
             promised, long = function.dot(tangent, direction), function.dot(direction, direction) ** 0.5
-        # As a share of u, which large gradients of large inputs would leave far behind.
+        # Relative to u: with large inputs, gradients are far longer than u.
         least = 1e-12 / max(1.0, long / sharpness)
         if function.has_kinks and square + radial**2 > 0:
             least = max(least, KINK / (square + radial**2))
@@ -192,7 +192,7 @@ class ScaledIteration:
         return self._grow(margins, -radial, square**0.5, sharpness)
 
     def _search(self, v: Any, value: float, direction: Any, promised: float, sharpness: float, least: float) -> Any:
-        """The end of a step from v, halved until the loss decreases as promised or the step is below `least`."""
+        """Return the end of a step from v, halved until the loss decreases enough or its length is below `least`."""
         while True:
             rate = self.length / sharpness
             new = self._unit(self.function.mix(1.0, v, -rate, direction))
@@ -209,7 +209,7 @@ class ScaledIteration:
         return vector
 
     def _grow(self, margins: Any, radial: float, tangential: float, sharpness: float) -> bool:
-        """Let R grow if the direction has kept up, unless the end is reached; return True if it is."""
+        """Let R grow if u is close to stationary; return True, without growth, if the descent has converged."""
         smallest = float(margins.min())
         mean = radial * sharpness / self.function.degree
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
@@ -224,7 +224,7 @@ class ScaledIteration:
         return False
 
     def _is_wide(self, margins: Any) -> bool:
-        """True if the normalised margin is at least the one that the descent must reach."""
+        """True if the normalised margin is at least `margin` of the configuration."""
         norm = float(np.hypot(self.radius, self.still))
         return float(margins.min()) >= self.config.margin * norm**self.function.degree
 
@@ -236,24 +236,25 @@ class PlainIteration:
         self.function, self.lr, self.weights = function, config.lr, function.start
 
     def step(self) -> bool:
-        """Make a step of gradient descent."""
+        """Make a step of gradient descent; return False, because there is no test of convergence."""
         value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
         self.weights = self.weights - self.lr * gradient
-        # With larger weights, the network's outputs overflow where it is measured.
+        # With larger weights, outputs overflow when the network is evaluated.
         small = float(self.weights.abs().max()) < 1e100
         if not (small and np.isfinite(value) and bool(margins.isfinite().all())):
             raise InputError(f"plain descent diverged; use a smaller lr than {self.lr:g}")
         return False
 
     def _mean_logistic(self, margins: Tensor) -> Tensor:
-        """log(1 + Σ_c e^{−q_ic}), in the mean over samples."""
+        """Return the mean over samples of log(1 + Σ_c e^{−q_ic})."""
         return softplus(torch.logsumexp(-margins.view(len(self.function.y), -1), 1)).mean()
 
 
 def objective_of(function: MarginFunction, preconditioned: bool) -> Objective:
-    """Return the objective in its cheapest form: in the span of few samples, on the weights of one layer, or as it is.
+    """Return the cheapest form of the objective: `SpanFunction`, `WeightFunction`, or `function` itself.
 
-    Raises InputError for preconditioned steps of other networks than those with one hidden layer and fixed gates.
+    The first two need one hidden layer; `SpanFunction` is for at most two samples per input, `WeightFunction` for more
+    or for preconditioned steps. Raises InputError for preconditioned steps of other networks, or with learned gates.
     """
     each = function.network.parts
     layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]

@@ -1,7 +1,7 @@
-"""Descending to the limit that Theorem 3.1 is about, which plain gradient descent only approaches like 1/log t.
+"""Descent to the limit of Theorem 3.1, which plain gradient descent approaches only like 1/log t.
 
-For a network homogeneous of degree L, f_{Ru} = R^L f_u: its direction u = w/‖w‖ is all that matters in the limit, and
-its norm R only says how sharply the loss tells the smallest margin from the others.
+For a network homogeneous of degree L, f_{Ru} = R^L f_u. In the limit only the direction u = w/‖w‖ of the weights
+matters. Their norm R determines how much the loss depends on the smallest margin alone.
 """
 
 import time
@@ -32,30 +32,31 @@ def descend_to_limit(
     measure: Callable[[GatedNetwork], dict[str, float]] | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> TrainingResult:
-    """Drive a network from its present weights towards the limit of gradient descent, in place and in float64.
+    """Descend from a network's present weights towards the limit of gradient descent, in place and in float64.
 
-    The margins of one output are q_i = y_i f_w(x_i). Of several they are q_ic = f_{y_i}(x_i) − f_c(x_i) for all c ≠
-    y_i: once the softmax puts all samples right, its cross-entropy Σ_i log(1 + Σ_c e^{−q_ic}) tends to Σ_{i,c}
-    e^{−q_ic}. The normalised margin is then to be held against `svm_classes`; Theorem 3.1 is about one output.
+    For one output the margins are q_i = y_i f_w(x_i). For several they are q_ic = f_{y_i}(x_i) − f_c(x_i) for all
+    c ≠ y_i: for large margins the cross-entropy Σ_i log(1 + Σ_c e^{−q_ic}) of the softmax nears Σ_{i,c} e^{−q_ic}.
+    Compare the normalised margin with `svm_classes` then; Theorem 3.1 is about one output.
 
-    A GLN's readout bias is set to 0 and stays there: with it f is not homogeneous, and the theorem is about networks
-    without; the constant input gives each unit a bias of its own. The inputs are rotated to their rank, which
-    commutes with descent and makes it faster.
+    The readout bias of a GLN is set to 0 and not trained, because f is not homogeneous in it and the theorem excludes
+    it; the constant input gives each unit its own bias. The inputs are rotated into their span, which does not change
+    the path of the descent and makes it faster.
 
-    Where contexts have different degrees ν_i, f_{cw}(x_i) = c^{ν_i} f_w(x_i), L is the lowest: in the limit its samples
-    decide alone (erratum 7), and the others' margins, which outgrow theirs, need only be positive.
+    Contexts may have different degrees ν_i, f_{cw}(x_i) = c^{ν_i} f_w(x_i); then L is the lowest. In the limit only the
+    samples of this degree determine the direction (erratum 7), and all other margins, which grow faster, need only be
+    positive.
 
     Parameters
     ----------
     network : GatedNetwork
-        Of any depth, with fixed or learned gates; `degree` is the lowest. It keeps the weights of the last step
-        however the descent ends (limits of time and steps, Ctrl-C), and becomes float64.
+        A network of any depth, with fixed or learned gates; its `degree` is the lowest. At the end, also at a limit or
+        Ctrl-C, it has the weights of the last step, in float64.
     X : array, shape (n, d)
     y : array, shape (n,)
-        Labels −1 and +1; for a network of q outputs classes 0 … q−1, as whole numbers.
+        Labels −1 and +1; for a network of q > 1 outputs, classes 0 … q−1.
     config : LossScaled, the default, or PlainDescent for contrast
     measure : callable(network) → dict of numbers, optional
-        Called for every row of the table, which its numbers join.
+        Called for every row of the table, to which its numbers are added.
     progress : callable(step, seconds), optional
         Called every 50 steps.
 

@@ -13,7 +13,7 @@ Loss = Callable[[Tensor], Tensor]
 
 
 class MarginLoss(NamedTuple):
-    """A loss ℓ(m) of margins m = y·f(x), and its derivative ℓ′(m), as autograd has it where ℓ has a kink."""
+    """A loss ℓ(m) of margins m = y·f(x), and its derivative ℓ′(m), at a kink that of autograd."""
 
     value: Loss
     slope: Loss
@@ -28,7 +28,7 @@ MARGIN_LOSSES = {
 
 
 def log_sum_exp(margins: Tensor) -> Tensor:
-    """log Σ_i exp(−q_i) of margins q (n,), however large they are.
+    """Return log Σ_i exp(−q_i) of margins q (n,), without overflow.
 
     >>> float(log_sum_exp(torch.tensor([1e6, 1e6 + 800.0])))
     -1000000.0
@@ -37,7 +37,7 @@ def log_sum_exp(margins: Tensor) -> Tensor:
 
 
 def _crammer_singer(outputs: Tensor, classes: Tensor) -> Tensor:
-    """max(0, 1 + max_{c≠y} f_c − f_y), shape (R, b)."""
+    """Return max(0, 1 + max_{c≠y} f_c − f_y), shape (R, b)."""
     right = outputs.gather(2, classes[..., None])
     others = outputs.scatter(2, classes[..., None], -torch.inf).amax(dim=2)
     return torch.relu(1 + others - right[..., 0])
@@ -57,7 +57,7 @@ def refuse_for_classes(loss: str) -> None:
 
 
 def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """Mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
+    """Return the mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
 
     >>> mean_losses(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").tolist()
     [0.75]
@@ -70,7 +70,7 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
 
 
 def mean_slopes(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """Derivatives (R, b, q) of the `mean_losses`, as autograd has them.
+    """Return the derivatives (R, b, q) of `mean_losses` by the outputs, at kinks those of autograd.
 
     >>> mean_slopes(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").flatten().tolist()
     [-0.0, 0.5]

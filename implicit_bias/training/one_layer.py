@@ -1,7 +1,7 @@
 """Margins of networks with one hidden layer, and their gradients, for descent to the limit.
 
-`LayerFunction` selects the samples that matter. `SpanFunction` makes steps in the span of the samples, for fewer than
-two for each input; `WeightFunction` makes them on the weights, for many samples, and preconditioned.
+`LayerFunction` selects the samples that can change the loss. `SpanFunction` makes steps in the span of the samples, for
+at most two samples per input; `WeightFunction` makes steps on the weights, for more samples or preconditioned.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ LEAST = 1e-6
 
 
 class LayerFunction(Objective):
-    """The margins of f(x) = A V(x), V = Σ_m g_m(x) ⟨w_m, x⟩ or relu ⟨w, x⟩, as `MarginFunction` has them.
+    """The objective of `MarginFunction` for f(x) = A V(x) with V = Σ_m g_m(x) ⟨w_m, x⟩ or V = relu ⟨w, x⟩.
 
-    The readout A is (K, H) for K outputs; some entries stay 0 if every output has units of its own. A vector of weights
-    (W, A) also holds the values V_hi of the units at the samples: everything that descent computes is linear or
+    The readout A is (K, H) for K outputs; some entries stay 0 if every output has its own units. A vector of weights
+    (W, A) also contains the values V_hi of the units at the samples: everything that descent computes is linear or
     bilinear in W, A and V, so that one product with the samples per step is enough.
 
     A sample with a margin above the smallest by more than log(n/ε), ε the rounding of doubles, changes neither the loss
@@ -73,7 +73,7 @@ class LayerFunction(Objective):
         single = ordinary and len(self.X) >= single_from
         self.precision: type[np.floating] = np.float32 if single else np.float64
         self.ball, self.age = np.inf, 0
-        #: Sizes of the hidden weights and the readout of each network side by side.
+        #: Sizes of the hidden weights and the readout of each parallel network, in turn.
         self.sizes = [parameter.numel() for parameter in function.parameters]
         #: 1 for the entries of the readout that are weights, else 0.
         self.free = block_diag(*(np.ones((1, size)) for size in self.sizes[1::2]))
@@ -85,36 +85,36 @@ class LayerFunction(Objective):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Compute what is needed of all samples."""
+        """Compute the arrays of all samples that a subclass needs."""
 
     @abstractmethod
     def _vectors(self, kept: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
-        """Vectors (2, …) of weights with the values (2, H·n) at the samples that take part."""
+        """Return the vectors (2, …) of two sets of weights, given their values V (2, H·n) at the selected samples."""
 
     @abstractmethod
     def _split(self, vector: Array) -> tuple[Array, Array]:
-        """V (H, n) and A (K, H)."""
+        """Return V (H, n) and A (K, H) of a vector."""
 
     @abstractmethod
     def _explicit(self, vector: Array) -> tuple[Array, Array]:
-        """The turned weights (M, H, d) and the readout (K, H)."""
+        """Return the turned weights (M, H, d) and the readout (K, H) of a vector."""
 
     @abstractmethod
     def _cosine(self, vector: Array) -> float:
-        """Cosine of the angle between a unit vector and the one at which samples were chosen."""
+        """Return the cosine of the angle between a unit vector and the one at which samples were selected."""
 
     @abstractmethod
     def _gradient(self, values: Array, readout: Array, slopes: Array, of_readout: Array) -> Array:
-        """The gradient as a vector, from the derivatives (K, n) by the outputs, and those (K, H) by the readout."""
+        """Return the gradient as a vector, given the derivatives (K, n) by the outputs and (K, H) by the readout."""
 
     def mix(self, s: float, a: Array, t: float, b: Array) -> Array:
-        """s a + t b."""
+        """Return s a + t b."""
         mixed: Array = s * a
         daxpy(b.ravel(), mixed.ravel(), a=t)
         return mixed
 
     def _turned(self, w: Array) -> tuple[Array, Array]:
-        """The turned weights (M, H, d) and the readout (K, H) of all weights as one vector."""
+        """Return the turned weights (M, H, d) and the readout (K, H), given all weights in one array."""
         found = np.split(w, np.cumsum(self.sizes)[:-1])
         each = np.concatenate(found[::2]).reshape(-1, len(self.turn), self.X.shape[1])
         readout = self.free.copy()
@@ -122,7 +122,7 @@ class LayerFunction(Objective):
         return np.einsum("mc,hcd->mhd", self.turn, each), readout
 
     def flat(self, w: Array) -> Tensor:
-        """All weights as one tensor."""
+        """Return all weights as one tensor."""
         parts, readout = self._explicit(w)
         hidden = np.einsum("mc,mhd->hcd", self.turn, parts).ravel()
         both = [
@@ -132,7 +132,10 @@ class LayerFunction(Objective):
         return torch.as_tensor(np.concatenate([part for own in zip(*both, strict=True) for part in own]))
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
-        """Let these samples take part, or all; weights (2, M, H, d), (2, K, H), now and a step before, as vectors."""
+        """Select the samples `kept`, or all; return the vectors of the weights now and a step before.
+
+        `parts` (2, M, H, d) and `readouts` (2, K, H) are these weights.
+        """
         rows = slice(None) if kept is None else kept
         self.own_X, self.own_y = self.X[rows], self.y[rows]
         self.own_gates = None if self.gates is None else self.gates[:, :, rows]
@@ -144,20 +147,20 @@ class LayerFunction(Objective):
         return values if self.gates is not None else np.maximum(values, 0.0)
 
     def _evaluated(self, vector: Array, radius: float) -> tuple[Array, float, Array, Array]:
-        """The units (H, n); log Σ exp(−q) at `radius` times a unit vector, the softmax of −q, and q (K, n)."""
+        """Return the units (H, n), log Σ exp(−q), softmax(−q) and q (K, n) at `radius` times a unit vector."""
         values, readout = self._split(vector)
         units = self._units(values)
         margins = radius**2 * margins_of(readout @ units, self.own_y)
         return units, *softmin(margins), margins
 
     def loss(self, w: Array, radius: float) -> float:
-        """Return log Σ_i exp(−q_i) at `radius` times a unit vector, over all samples outside the ball."""
+        """Return log Σ_i exp(−q_i) at `radius` times a unit vector; over all samples if w is outside the ball."""
         if self._angle(w) <= self.ball:
             return self._evaluated(w, radius)[1]
         return softmin(radius**2 * self._all_margins(*self._explicit(w)))[0]
 
     def gradient(self, w: Array, radius: float) -> tuple[float, Array, Array]:
-        """Return log Σ exp(−q) at `radius` times a unit vector, ∇F_R, and q (K, n) for the samples that take part."""
+        """Return log Σ exp(−q) at `radius` times a unit vector, ∇F_R, and q (K, n) of the selected samples."""
         units, value, softmax, margins = self._evaluated(w, radius)
         slopes = slopes_of(softmax, self.own_y)
         return value, self._gradient(*self._split(w), slopes, self.free * (slopes @ units.T)), margins
@@ -166,13 +169,13 @@ class LayerFunction(Objective):
         return margins_of(readout @ self._units(values_at(self.X, self.gates, parts)), self.y)
 
     def _angle(self, vector: Array) -> float:
-        """An upper bound of the angle between a unit vector and the one at which samples were chosen."""
+        """Return an upper bound of the angle between a unit vector and the one at which samples were selected."""
         if self.ball == np.inf:
             return 0.0
         return float(np.arccos(min(max(self._cosine(vector) - 1e-14, -1.0), 1.0)))
 
     def around(self, u: Array, before: Array, radius: float) -> tuple[Array, Array]:
-        """Return both unit vectors over samples that suffice for an extrapolation by less than their distance."""
+        """Return both unit vectors; select samples again if the next step may leave the ball, or regularly."""
         self.age += 1
         if self.ball == np.inf and self.age < PATIENCE:
             return u, before
@@ -197,6 +200,7 @@ class SpanFunction(LayerFunction):
         ∂/∂w_mh Σ_i ⟨s_i, f(x_i)⟩ = Σ_i α_hi g_mh(x_i) x_i,  α = Aᵀ S,   V of that = Σ_m g_m ∘ (g_m ∘ α) K,  K = X Xᵀ
 
     Weights (W, A), W = Σ_k c_k B_k + Σ_i α_i g(x_i) x_iᵀ, are two rows: [V, A, t] with t_k = ⟨B_k, W⟩, and [α, A, c].
+    B_1 and B_2 are the weights at the last selection of samples, and those a step before.
     ⟨(W, A), (W′, A′)⟩ is the product of the first row of one and the second of the other.
     """
 
@@ -208,7 +212,7 @@ class SpanFunction(LayerFunction):
         return float(a[0] @ b[1])
 
     def _vectors(self, kept: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
-        """Both weights are B."""
+        """Return the vectors of both weights, which become B_1 and B_2."""
         self.own_kernel = self.kernel if kept is None else self.kernel[np.ix_(kept, kept)]
         self.parts, self.values = parts, values
         first = np.hstack([values, readouts, np.einsum("jmhd,kmhd->jk", parts, parts)])
@@ -219,7 +223,7 @@ class SpanFunction(LayerFunction):
         return self._row(vector[0])
 
     def _row(self, row: Array) -> tuple[Array, Array]:
-        """V or α (H, n), and A (K, H)."""
+        """Return V or α (H, n), and A (K, H), of one row of a vector."""
         size = self.values.shape[1]
         return row[:size].reshape(-1, len(self.own_y)), row[size:-2].reshape(self.free.shape)
 
@@ -254,13 +258,13 @@ class SpanFunction(LayerFunction):
         return self.mix(1.0, gradient, -radial, w)
 
     def _gated(self, alpha: Array, gate: Array) -> Array:
-        """g ∘ (g ∘ α) K."""
+        """Return g ∘ (g ∘ α) K."""
         product = self._through_kernel(gate * alpha)
         product *= gate
         return product
 
     def _through_kernel(self, alpha: Array) -> Array:
-        """α K."""
+        """Return α K."""
         product: Array = alpha.astype(self.precision, copy=False) @ self.own_kernel
         return product.astype(float, copy=False)
 
@@ -274,10 +278,10 @@ class WeightFunction(LayerFunction):
         for w_mhj:        E_p[(∂f/∂w_mhj)²] ≈ Σ_c a_ch² · E[g_mh²] · E[x_j²],    E over all samples
         for the readout:  E_p[V Vᵀ]  (H, H), again every `REFRESH` steps, of which the free entries take part
 
-    ρ is the curvature of the sphere, the second moment bounds that of log Σ exp(−q), the variance under p. For images
-    it is thousands of times larger along their mean than along most other directions. Gates, inputs and softmax are
-    treated as independent, units as uncorrelated; inputs that are rotated to their principal axes have a diagonal
-    E[x xᵀ]. Ours.
+    ρ is the curvature due to the sphere. The curvature of log Σ exp(−q) is a variance under p, which the second moment
+    bounds; for images it is thousands of times larger along their mean than along most other directions. Gates, inputs
+    and softmax are treated as independent, units as uncorrelated. Inputs that are rotated to their principal axes have
+    a diagonal E[x xᵀ]. This preconditioner is ours.
     """
 
     def __init__(
@@ -312,7 +316,7 @@ class WeightFunction(LayerFunction):
         return self._parts(vector), self._split(vector)[1]
 
     def _parts(self, vector: Array) -> Array:
-        """The turned weights (M, H, d) of a vector or a gradient."""
+        """Return the turned weights (M, H, d) of a vector or a gradient, as a view."""
         return vector[self.free.size - self.tail :].reshape(len(self.turn), -1, self.X.shape[1])
 
     def _cosine(self, vector: Array) -> float:
@@ -338,7 +342,7 @@ class WeightFunction(LayerFunction):
         return tangent
 
     def direction(self, tangent: Array, radial: float, w: Array, radius: float) -> Array:
-        """Direction against which a step goes, with its V."""
+        """Return the vector of which a step subtracts a multiple: the tangent, maybe preconditioned, and its V."""
         if self.preconditioned:
             rho = max(abs(radial), LEAST * self.dot(tangent, tangent) ** 0.5)
             tangent = self._steered(tangent, rho, w, radius) if rho > 0 else tangent
@@ -348,7 +352,7 @@ class WeightFunction(LayerFunction):
         return found
 
     def _steered(self, tangent: Array, rho: float, vector: Array, radius: float) -> Array:
-        """P M⁻¹ of a tangent."""
+        """Return P M⁻¹ times a tangent."""
         if self.directions % REFRESH == 0:
             units, _, softmax, _ = self._evaluated(vector, radius)
             moments = (units * softmax.sum(0)) @ units.T
@@ -366,7 +370,7 @@ class WeightFunction(LayerFunction):
         return self.mix(1.0, steered, -self.dot(steered, vector), vector[-self.tail :])
 
     def _values(self, parts: Array) -> Array:
-        """V (H, n) of weights (M, H, d)."""
+        """Return V (H, n) of weights (M, H, d) at the selected samples."""
         rows = parts.reshape(-1, parts.shape[2]).astype(self.precision, copy=False)
         products = (rows @ self.factor.T).reshape(*parts.shape[:2], -1)
         if self.own_factors is None:
@@ -376,13 +380,13 @@ class WeightFunction(LayerFunction):
 
 
 def values_at(X: Array, gates: Array | None, parts: Array) -> Array:
-    """Values V (H, n) of the units."""
+    """Return V (H, n) of weights (M, H, d); without gates (M, H, n), before the ReLU."""
     products: Array = parts @ X.T
     return products[0] if gates is None else (gates * products).sum(0)
 
 
 def margins_of(outputs: Array, y: Array) -> Array:
-    """Margins q of outputs (K, n): the product with signs y, or differences to other outputs, infinite for the class.
+    """Return margins q (K, n) of outputs: their products with signs y, or f_y − f_c, with infinity for c = y.
 
     >>> margins_of(np.array([[2.0], [0.5], [1.0]]), np.array([0])).ravel().tolist()
     [inf, 1.5, 1.0]
@@ -396,7 +400,7 @@ def margins_of(outputs: Array, y: Array) -> Array:
 
 
 def slopes_of(softmax: Array, y: Array) -> Array:
-    """Derivatives (K, n) of log Σ exp(−q) by the outputs; overwrites `softmax` for several outputs.
+    """Return the derivatives (K, n) of log Σ exp(−q) by the outputs; for K > 1, `softmax` is overwritten.
 
     >>> slopes_of(np.array([[0.0], [0.25], [0.75]]), np.array([0])).ravel().tolist()
     [-1.0, 0.25, 0.75]

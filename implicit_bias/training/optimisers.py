@@ -1,4 +1,4 @@
-"""Optimisers of `train`: minibatch descent with one drop of its rate, and Adam."""
+"""Optimisers of `train`: minibatch descent with one drop of the learning rate, and Adam."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -35,27 +35,27 @@ class Optimiser(ABC):
 
     @abstractmethod
     def update(self, weights: Sequence[Tensor]) -> Update:
-        """Return a function that makes a step of these weights; it keeps the state of the optimiser."""
+        """Return a function that makes a step of these weights in place and holds the optimiser's state."""
 
     def plain_momentum(self) -> float | None:
-        """Return μ if steps are w ← w − η v, v ← μ v + ∇, so that they can be made in a span; else None."""
+        """Return μ if steps are v ← μ v + ∇, w ← w − η v, so that w₀ − w stays in the span of gradients; else None."""
         return None
 
     def batches_per_epoch(self, n: int) -> int:
-        """Number of minibatches of n samples."""
+        """Return the number of minibatches per epoch of n samples."""
         return -(-n // int(self.batch_size))
 
     def count(self, n: int) -> int:
-        """Number of steps with n samples."""
+        """Return the number of steps with n samples."""
         return int(self.steps)
 
     def epochs(self, n: int) -> int:
-        """Number of epochs of n samples; the last may be cut short."""
+        """Return the number of epochs of n samples; the last one may be incomplete."""
         n = as_count(n, "n")
         return -(-self.count(n) // self.batches_per_epoch(n))
 
     def rates(self, epochs: int) -> Iterator[float]:
-        """Rate of each epoch."""
+        """Return the learning rate of each epoch."""
         return repeat(self.lr, epochs)
 
     def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:
@@ -63,7 +63,7 @@ class Optimiser(ABC):
         return torch.randperm(n, generator=generator).to(device).split(int(self.batch_size))
 
     def refuse_rates_beyond(self, dtype: torch.dtype) -> None:
-        """Raise InputError for a rate that a dtype cannot hold."""
+        """Raise InputError if a dtype cannot represent the learning rate."""
         largest = torch.finfo(dtype).max
         if max(self.rates(2)) > largest:
             raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {self.lr:g}")
@@ -87,8 +87,8 @@ class SGD(Optimiser):
     momentum : float
         μ, from 0 to below 1 (torch's convention, no dampening).
     loss : 'logistic', ℓ(m) = log(1 + e^{−m}); 'exponential', e^{−m}; 'hinge', max(0, 1 − m); or 'squared', (1 − m)²
-        Of labels ±1 and one output. For other targets, and for several outputs, 'squared' is the mean of (f − y)² over
-        samples and outputs; of classes and several outputs, 'logistic' and 'hinge' are as for `Adam`.
+        These are for labels ±1 and one output. For other targets, and for several outputs, 'squared' is the mean of
+        (f − y)² over samples and outputs; for classes and several outputs, 'logistic' and 'hinge' are as for `Adam`.
     loader : bool
         Shuffle as the DataLoader of torch 1.10 does with a generator: it draws a seed for its workers before each
         permutation. With it, and seed 1 for every network, the batches are those of the published training.
@@ -125,12 +125,12 @@ class SGD(Optimiser):
             raise InputError(f"loader must be True or False, not {shown(self.loader)}")
 
     def count(self, n: int) -> int:
-        """Number of steps of the whole epochs that fit, at least of one."""
+        """Return the number of steps in the whole epochs that fit into `steps`, at least one epoch."""
         many = self.batches_per_epoch(n)
         return max(1, int(self.steps) // many) * many
 
     def rates(self, epochs: int) -> Iterator[float]:
-        """Rate of each epoch, lower from half time on.
+        """Return the learning rate of each epoch, lower in the second half.
 
         >>> list(SGD(lr=1.0, lr_factor=0.5).rates(5))
         [1.0, 1.0, 0.5, 0.5, 0.5]

@@ -1,4 +1,4 @@
-"""Loop and result of all training."""
+"""Loop and result of all training functions."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def drive(
     show: Callable[[int], None] | None = None,
     deadline: float = float("inf"),
 ) -> str:
-    """Make steps until they converge, are exhausted, or are interrupted by Ctrl-C; return how they ended.
+    """Make steps until they converge, are exhausted, or Ctrl-C interrupts them; return the `end` of `TrainingResult`.
 
     Parameters
     ----------
     steps : iterable
-        Its next item is taken to make a step: True if that step has converged.
+        Taking the next item makes a step; the item is True if training has converged.
     record : callable(step)
         Called before the first step, when one is due, and at the end; True if training has converged.
     due : callable(step, recorded)

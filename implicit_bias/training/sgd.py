@@ -39,10 +39,10 @@ def train(
         A network is trained in its own dtype (float32 unless changed); with one hidden layer in float32 at least,
         shallow GLNs in float64. Several are trained in float32; they may differ in widths and weights, and have the
         class, depth, inputs and outputs in common. All get their new weights at the end, and for `progress`.
-    X : array, shape (n, d); of several networks also (R, n, d), samples of each network's own
+    X : array, shape (n, d); for several networks also (R, n, d), with different samples for each
     y : array, shape (n,), or (n, q); along with X also (R, n) or (R, n, q)
-        Labels −1 and +1; with the squared loss any real targets, (n, q) of a network with q outputs; with the other
-        losses and q outputs classes 0 … q−1, shape (n,).
+        Labels −1 and +1; for the squared loss any real targets, (n, q) with q outputs; for the other losses and q > 1
+        outputs, classes 0 … q−1, shape (n,).
     config : SGD, default SGD(); or Adam
         SGD makes whole epochs, Adam exactly its `steps`. With Adam, and for targets other than ±1, a network takes
         its steps by autograd in its own dtype.
@@ -55,9 +55,9 @@ def train(
         Steps between two rows of the table, or the steps that have one, by default the last of each epoch. There are
         always rows of the start and of the end. A row takes as long as several steps.
     target : float, optional
-        Training ends once every network had a row, after the first, with a loss below this.
+        Training ends once every network has had a loss below this in some row after the first.
     progress : callable(step, steps), optional
-        Called at every row; the networks then have their weights of that moment.
+        Called at every row, when the networks have their current weights.
 
     Returns
     -------

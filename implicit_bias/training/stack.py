@@ -23,7 +23,7 @@ KEPT = 2**28
 
 
 class Stack(Stepper):
-    """R networks as one: each layer's weights (R, out, in) in float32, narrower layers filled up with zeros."""
+    """R networks as one: each layer's weights (R, out, in) in float32, narrower layers padded with zeros."""
 
     def __init__(self, networks: Sequence[GatedNetwork], X: ArrayLike, y: ArrayLike, config: Optimiser) -> None:
         layered = [network for network in networks if isinstance(network, LayeredNetwork)]
@@ -49,14 +49,14 @@ class Stack(Stepper):
         self.update(views(self.gradient(batch), self.rows), rate)
 
     def gradient(self, batch: Tensor) -> Tensor:
-        """Gradient of the sum of the networks' mean losses, all layers in a row, by autograd."""
+        """Return the gradient of the sum of the networks' mean losses by autograd, all layers in one row."""
         weights = [weights.detach().requires_grad_() for weights in self.weights]
         outputs = self._outputs(self.X.index_select(-2, batch), weights)
         total = mean_losses(outputs, self.y.index_select(1, batch), self.loss).sum()
         return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(total, weights)])
 
     def _outputs(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
-        """Outputs (R, b, q) of some weights for inputs (b, d) or (R, b, d)."""
+        """Return the outputs (R, b, q) of some weights for inputs (b, d) or (R, b, d)."""
         outputs: Tensor = self.first.activations(weights, self.filters, X) @ weights[-1].mT
         return outputs
 
@@ -81,12 +81,13 @@ class Stack(Stepper):
 
 
 class WrittenStack(Stack):
-    """A stack with gradients written out, for L hidden layers with fixed gates g^{(ℓ)}, ReLU's, or linear ones.
+    """A stack with explicit gradients, for L hidden layers with fixed gates g^{(ℓ)}, ReLU layers, or linear ones.
 
         p^{(ℓ)} = A^{(ℓ)} z^{(ℓ−1)},   z^{(ℓ)} = g^{(ℓ)} ∘ p^{(ℓ)},   z^{(0)} = x,   f = B z^{(L)}
         ∂/∂A^{(ℓ)} = (∂/∂p^{(ℓ)}) z^{(ℓ−1)ᵀ},   ∂/∂p^{(ℓ)} = g^{(ℓ)} ∘ A^{(ℓ+1)ᵀ} ∂/∂p^{(ℓ+1)}
 
-    Layers that are not trained count as inputs.
+    Linear layers have g = 1, ReLU layers g = 1(p > 0). Layers that are not trained count as inputs. Gates and inputs of
+    all samples are kept if they have at most `kept` values, else computed for each batch.
     """
 
     @torch.no_grad()
@@ -109,14 +110,14 @@ class WrittenStack(Stack):
         self.fixed = self._fixed(samples) if few else None
 
     def _fixed(self, X: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Inputs of the first trained layer and fixed gates for samples X (1 or R, b, d)."""
+        """Return inputs of the first trained layer, and the fixed gates if any, for samples X (1 or R, b, d)."""
         if not self.first.hidden_is_trained:
             return self.first.activations(self.weights, self.filters, X), []
         return X, [values.float() for values in self.first.fixed_gates(self.filters, X) or []]
 
     @torch.no_grad()
     def gradient(self, batch: Tensor) -> Tensor:
-        """Gradient of the sum of the networks' mean losses, all layers in a row."""
+        """Return the gradient of the sum of the networks' mean losses, all layers in one row."""
         if self.fixed is None:
             z, gates = self._fixed((self.X if self.X.ndim == 3 else self.X[None]).index_select(1, batch))
         else:
@@ -148,17 +149,17 @@ def stack_of(networks: Sequence[GatedNetwork], X: ArrayLike, y: ArrayLike, confi
 
 
 def _forward(z: Tensor, weight: Tensor) -> Tensor:
-    """Products A z, shape (R, b, o); the batched product is slow for one output."""
+    """Return products A z, shape (R, b, o); the batched product is slow for one output."""
     return (z * weight).sum(2, keepdim=True) if weight.shape[1] == 1 else torch.bmm(z, weight.mT)
 
 
 def _backward(slopes: Tensor, weight: Tensor) -> Tensor:
-    """Products Aᵀ δ, shape (R, b, i)."""
+    """Return products Aᵀ δ, shape (R, b, i)."""
     return slopes * weight if weight.shape[1] == 1 else torch.bmm(slopes, weight)
 
 
 def _outer(slopes: Tensor, z: Tensor, out: Tensor) -> None:
-    """Σ over the samples of δ zᵀ, shape (R, o, i)."""
+    """Write Σ δ zᵀ over the samples to `out`, shape (R, o, i)."""
     if out.shape[1] == 1:
         torch.sum(slopes * z, 1, keepdim=True, out=out)
     else:
@@ -166,7 +167,7 @@ def _outer(slopes: Tensor, z: Tensor, out: Tensor) -> None:
 
 
 def _filled(group: Sequence[Tensor]) -> Tensor:
-    """Matrices of several shapes as one stack in float32, zeros behind the smaller ones."""
+    """Return matrices of several shapes as one stack in float32; smaller ones are padded with zeros."""
     rows, columns = (max(matrix.shape[axis] for matrix in group) for axis in (0, 1))
     return torch.stack(
         [pad(matrix.detach().float(), (0, columns - matrix.shape[1], 0, rows - matrix.shape[0])) for matrix in group]
@@ -193,7 +194,7 @@ def _samples(first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss
 
 
 def _single(values: Array) -> Tensor:
-    """Values in float32, unless they leave its range."""
+    """Return values in float32; raise InputError if they exceed its range."""
     tensor = torch.as_tensor(values, dtype=torch.float32)
     if not torch.isfinite(tensor).all():
         raise InputError("X or y holds values beyond 3e38, which networks in float32 cannot take; scale them down")

@@ -19,7 +19,7 @@ from implicit_bias.training.homogeneous import DEVIATION, homogeneous_parameters
 
 #: Samples whose gradients are taken at once.
 CHUNK = 64
-#: Degrees that differ by less are one.
+#: Difference up to which two degrees count as equal.
 ALIKE = 1e-3
 
 
@@ -34,11 +34,11 @@ class Stationarity:
     dual : array, shape (n,)
         The minimising λ, 0 away from the support.
     support : int
-        Number of samples that λ may use.
+        Number of samples in S, whose λ_i may be positive.
     margin : float
         min_i y_i f_ŵ(x_i), the normalised margin.
     degree : float
-        L; of several degrees the lowest.
+        L, the lowest of the `degrees`.
     degrees : array, shape (n,)
         ν_i of each sample's context, f_{cw}(x_i) = c^{ν_i} f_w(x_i).
 
@@ -60,35 +60,40 @@ class Stationarity:
 def stationarity(
     network: nn.Module, X: ArrayLike, y: ArrayLike, tolerance: float = 0.05, *, support: str | ArrayLike = "tight"
 ) -> Stationarity:
-    """Stationarity residual of Theorem 3.1, by non-negative least squares, at the direction ŵ = w/‖w‖.
+    """Compute the residual of Theorem 3.1 at the direction ŵ = w/‖w‖, by non-negative least squares.
 
         minimise ‖ŵ − Σ_i λ_i y_i ∇f_ŵ(x_i)‖  over  λ ≥ 0,  λ_i = 0 for i ∉ S,      q_i = y_i f_ŵ(x_i)
 
-    Where the gates choose how many layers an input passes, contexts have different degrees ν_i. With one degree for
-    all, S is the samples of least margin q_i. With several there is a choice of `support`:
+    If gates determine how many layers an input passes, contexts have different degrees ν_i. With one degree for all, S
+    contains the samples of least margin q_i. With several degrees, `support` chooses S:
 
     'tight'
         S = {i: α^{ν_i} q_i = 1}, α = max_j q_j^{−1/ν_j}: the constraints of eq. 6 that are tight at w* = αŵ (eq. 27).
-        This is what the theorem states, the KKT conditions of eq. 6.
+        The theorem states these conditions, the KKT conditions of eq. 6.
     'lowest'
-        Of the samples of the lowest degree those of least margin. This is what limits of gradient descent fulfil:
-        there the statement is wrong (erratum 7).
+        The samples of least margin among those of the lowest degree. Limits of gradient descent satisfy these
+        conditions, not those of the theorem's statement (erratum 7).
     contexts γ(i), an array of shape (n,)
-        S = ∪_γ {i: γ(i) = γ, q_i = m_γ}, m_γ the least margin of the context (eqs 7, 26, 30 and 80). This is what the
-        proof shows, and is less than either: with a context for every sample nearly all networks fulfil it.
+        S = ∪_γ {i: γ(i) = γ, q_i = m_γ}, m_γ the least margin of the context (eqs 7, 26, 30 and 80). These
+        conditions follow from the proof, and are weaker than the others: if every sample has its own context, nearly
+        all networks satisfy them.
 
-    Where ReLU units with learned gates sit on a kink for a supporting sample, ∇f is the one gradient that torch picks
-    out of Clarke's subdifferential, and the residual is an upper bound only.
+    If a supporting sample lies on a kink of a ReLU unit with learned gates, ∇f is the element of Clarke's
+    subdifferential that torch computes, and the residual is only an upper bound.
 
     Parameters
     ----------
-    network : torch module, homogeneous in its trainable parameters, for each sample of a degree of its own
-        Any, of outputs (n,) for inputs (n, d), not only the networks of this toolkit. It is left as it is; the
-        computation is in float64. A GLN's readout bias takes no part, and must be 0.
+    network : torch module, homogeneous in its trainable parameters; the degree may depend on the sample
+        Any module with outputs (n,) for inputs (n, d), not only networks of this package. It does not change; the
+        computation is in float64. The readout bias of a GLN is not part of w and must be 0.
     X : array, shape (n, d); y : array of −1 and +1, shape (n,)
     tolerance : float
-        By what share of the least margin a supporting sample may exceed it.
+        S contains the samples whose margin exceeds the least one by at most this share.
     support : 'tight', 'lowest' or array of whole numbers, shape (n,)
+
+    Returns
+    -------
+    Stationarity
 
     Raises
     ------
@@ -117,7 +122,7 @@ def stationarity(
     support = _as_support(support, len(X))
     unit = copy.deepcopy(network).cpu().double().eval()
     parameters = homogeneous_parameters(unit)
-    # Two steps, for no square must overflow or vanish.
+    # In two steps, so that no square overflows or underflows.
     for size in (_largest, _length):
         norm = size(parameters)
         if not 0 < norm < np.inf:
@@ -164,7 +169,7 @@ def _outputs(network: nn.Module, X: Array) -> Tensor:
 
 
 def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Parameter]) -> Array:
-    """The gradients of y_i f(x_i) as rows, shape (n, number of weights)."""
+    """Return the gradients of y_i f(x_i) as rows, shape (n, number of weights)."""
     check_size(len(X) * sum(p.numel() for p in parameters), "the samples' gradients")
     rows = []
     for first in range(0, len(X), CHUNK):
@@ -178,7 +183,7 @@ def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Para
 
 
 def _as_support(support: Any, n: int) -> str | Array:
-    """The name of a support, or the contexts (n,) that it lists."""
+    """Return the name of a support, or its contexts (n,)."""
     if isinstance(support, str):
         return one_of(support, ("tight", "lowest"), "support")
     contexts = as_floats(support, "support, the contexts,", 1)
@@ -188,7 +193,7 @@ def _as_support(support: Any, n: int) -> str | Array:
 
 
 def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Parameter]) -> Array:
-    """The ν_i with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w."""
+    """Return the ν_i (n,) with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w."""
     twice, fourfold = (_scaled(network, X, parameters, factor) for factor in (2, 4))
     with np.errstate(all="ignore"):
         degrees = np.log2(twice / margins)
@@ -199,7 +204,7 @@ def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Para
 
 
 def _scaled(network: nn.Module, X: Array, parameters: list[Parameter], factor: float) -> Array:
-    """|f_{cw}(X)| for a factor c, a power of 2, so that the weights come back as they were."""
+    """Return |f_{cw}(X)| for a power of 2 c, so that the weights are restored exactly."""
     for parameter in parameters:
         parameter.data = factor * parameter.data
     outputs = np.abs(_outputs(network, X).detach().numpy())
@@ -209,7 +214,7 @@ def _scaled(network: nn.Module, X: Array, parameters: list[Parameter], factor: f
 
 
 def _least(q: Array, degrees: Array, support: str | Array) -> Array:
-    """Each sample's margin over the least one that it is compared with: 1 for tight constraints."""
+    """Return each sample's margin divided by the least one that S compares it with: 1 for tight constraints."""
     if not isinstance(support, str):
         least = np.empty_like(q)
         for context in np.unique(support):
@@ -228,7 +233,7 @@ def _least(q: Array, degrees: Array, support: str | Array) -> Array:
 
 
 def _nonnegative(A: Array, u: Array) -> tuple[Array, float]:
-    """min ‖u − Aᵀλ‖ over λ ≥ 0 for A (s, p) and u (p,): by a QR factorisation of [Aᵀ u], which keeps the residual."""
+    """Return λ ≥ 0 (s,) and min ‖u − Aᵀλ‖ for A (s, p) and u (p,), by a QR factorisation of [Aᵀ u]."""
     lengths = length(A, axis=1)
     lengths[lengths == 0] = 1.0
     columns = np.column_stack([(A / lengths[:, None]).T, u])

@@ -1,4 +1,4 @@
-"""The protocol of what `train` drives with minibatches."""
+"""Base classes of the steppers that `train` advances by minibatches."""
 
 from abc import ABC, abstractmethod
 
@@ -12,7 +12,7 @@ from implicit_bias.training.optimisers import Optimiser
 
 
 class Stepper(ABC):
-    """A network, or several, in training on samples X (…, n, d)."""
+    """Base class of steppers: one network or several that are trained on samples X (…, n, d)."""
 
     X: Tensor
 
@@ -22,7 +22,7 @@ class Stepper(ABC):
 
     @abstractmethod
     def record(self) -> list[dict[str, float]]:
-        """Return the loss and other numbers of all samples, a row for each network."""
+        """Return a row of the table for each network: its loss over all samples, and other numbers."""
 
     @abstractmethod
     def write(self) -> None:
@@ -40,20 +40,20 @@ class MarginStepper(Stepper):
 
     @abstractmethod
     def outputs(self) -> Tensor:
-        """Outputs f(x_i) of all samples, shape (n,)."""
+        """Return the outputs f(x_i) of all samples, shape (n,)."""
 
     @abstractmethod
     def norm(self) -> float:
-        """Norm ‖w‖₂ of all parameters."""
+        """Return the norm ‖w‖₂ of all parameters."""
 
     def slopes(self, outputs: Tensor, batch: Tensor) -> Tensor:
-        """Derivatives ∂/∂f_i (1/|B|) Σ_i ℓ(y_i f_i), shape (|B|,), at the outputs f of the samples B."""
+        """Return the derivatives ∂/∂f_i (1/|B|) Σ_i ℓ(y_i f_i), shape (|B|,), for outputs f of samples B."""
         y = self.y.index_select(0, batch)
         return y * self.loss.slope(y * outputs) / len(y)
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
-        """Return mean loss, error, smallest margin, norm, and normalised margin."""
+        """Return one row: mean loss, error, smallest margin, norm, and normalised margin."""
         margins = self.y * self.outputs()
         margin, norm = float(margins.min()), self.norm()
         row = {

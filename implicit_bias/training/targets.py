@@ -11,7 +11,7 @@ from implicit_bias.training.losses import refuse_for_classes
 
 
 def as_aims(y: Any, samples: int, outputs: int, loss: str, both: bool = True) -> Array:
-    """Return y as the loss takes it: signs (n,), real targets (n,) or (n, q), or classes (n,), whole numbers.
+    """Return y as floats in the form that a loss needs: signs (n,), real targets (n,) or (n, q), or classes (n,).
 
     Signs must be of both classes unless `both` is False.
     """

@@ -1,4 +1,4 @@
-"""Steps of networks with one hidden layer, their gradients written out."""
+"""Steps of networks with one hidden layer, with explicit gradients."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper
 
-#: Layers of fewer units lie in memory unit by unit.
+#: Number of units below which the values of a layer are stored unit by unit.
 FEW_UNITS = 16
 
 
@@ -17,7 +17,7 @@ class TwoLayerUpdates(MarginStepper):
 
         f(x) = Σ_h a_h Σ_m g_mh(x) p_mh(x) + b,   p_mh(x) = ⟨w_mh, x⟩,   ∂ℓ/∂p_mh = a_h g_mh(x) ∂ℓ/∂f
 
-    The weights of a GLN's unit are turned (`OneLayer`). Inputs that are 0 for all samples take no part.
+    The weights of a GLN's unit are turned (`OneLayer`). Inputs that are 0 for all samples are left out.
     """
 
     @torch.no_grad()
@@ -40,17 +40,17 @@ class TwoLayerUpdates(MarginStepper):
         self.readout = [weight.flatten().to(exact, copy=True) for weight in self.head]
         self.update_readout = config.update(self.readout)
         each = self.hidden[:, self.seen].to(exact).unflatten(0, (-1, len(self.turn)))
-        #: What descends: the weights, shape (M, d, H).
+        #: The variables of the descent: here the turned weights, shape (M, d, H).
         self.parts = torch.einsum("mc,hcd->mhd", self.turn, each).contiguous().mT
         self.velocity = torch.zeros_like(self.parts)
 
     def _values(self, batch: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows (b, d) that steps on `parts` consist of, and p (M, b, H)."""
+        """Return the rows whose combinations are the steps of `parts`, here inputs (b, d), and p (M, b, H)."""
         inputs = self.X.index_select(0, batch)
         return inputs, inputs @ self.parts
 
     def _forward(self, values: Tensor, gates: Tensor) -> tuple[Tensor, Tensor]:
-        """The hidden layer (b, H) and f (b,)."""
+        """Return the hidden layer (b, H) and f (b,)."""
         hidden = (gates * values).sum(0)
         outputs = hidden @ self.readout[0]
         return hidden, outputs + self.readout[1] if self.constant else outputs
@@ -78,31 +78,31 @@ class TwoLayerUpdates(MarginStepper):
         return pushed
 
     def _all_values(self) -> Tensor:
-        """p (M, n, H)."""
+        """Return p of all samples, shape (M, n, H)."""
         return self.X @ self.parts
 
     def _hidden(self) -> Tensor:
-        """The weights w (M, d, H) of the inputs that take part."""
+        """Return the turned weights w (M, d, H) of the inputs that are not left out."""
         return self.parts
 
     def _square(self) -> float:
-        """‖w‖² of the same."""
+        """Return ‖w‖² of the weights of `_hidden`."""
         return _square(self.parts)
 
     @torch.no_grad()
     def outputs(self) -> Tensor:
-        """Outputs f(x_i), shape (n,)."""
+        """Return the outputs f(x_i) of all samples, shape (n,)."""
         values = self._all_values()
         return self._forward(values, _opened(values) if self.gates is None else self.gates)[1]
 
     @torch.no_grad()
     def norm(self) -> float:
-        """Norm ‖w‖₂."""
+        """Return the norm ‖w‖₂ of all parameters."""
         return float(self._square() + sum(_square(part) for part in (self.hidden[:, ~self.seen], *self.readout))) ** 0.5
 
     @torch.no_grad()
     def write(self) -> None:
-        """Write the weights, rounded to the network's dtype."""
+        """Write the weights into the network, rounded to its dtype."""
         each = torch.einsum("mc,mdh->hcd", self.turn, self._hidden())
         self.hidden[:, self.seen] = each.flatten(0, 1).to(self.hidden.dtype)
         for target, values in zip(self.head, self.readout, strict=True):
@@ -114,7 +114,7 @@ class TwoLayerSpanUpdates(TwoLayerUpdates):
 
         V ← μ V + Σ_{i ∈ B} K_i ∂ℓ/∂p(x_i),   p ← p − η V,   K = XXᵀ
 
-    No product gives the outputs of a batch: they are there, `parts` (M, n, H).
+    p of all samples is stored in `parts` (M, n, H), so that the outputs of a batch need no product with the inputs.
     """
 
     @torch.no_grad()
@@ -126,7 +126,7 @@ class TwoLayerSpanUpdates(TwoLayerUpdates):
         many = self.first.shape[2] >= FEW_UNITS
         self.parts = self.first.clone(memory_format=torch.contiguous_format) if many else self.first.mT.contiguous().mT
         self.velocity = torch.zeros_like(self.parts)
-        #: α (n, H), with the gates where these are learned.
+        #: α (n, H); if the gates are learned, it includes them.
         self.alpha = self.first.new_zeros(self.first.shape[1:])
         self.alpha_velocity = torch.zeros_like(self.alpha)
 
@@ -147,7 +147,7 @@ class TwoLayerSpanUpdates(TwoLayerUpdates):
         return self.parts
 
     def _gated(self) -> Tensor:
-        """α_i g(x_i), shape (M, n, H)."""
+        """Return α_i g(x_i), shape (M, n, H)."""
         return self.alpha[None] if self.gates is None else self.gates * self.alpha
 
     def _hidden(self) -> Tensor:
@@ -163,5 +163,5 @@ def _square(values: Tensor) -> float:
 
 
 def _opened(values: Tensor) -> Tensor:
-    """The gates of ReLU units."""
+    """Return the gates of ReLU units, 1 for positive values, else 0."""
     return (values > 0).to(values.dtype)

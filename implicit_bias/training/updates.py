@@ -13,9 +13,9 @@ from implicit_bias.training.stepper import MarginStepper, Stepper
 from implicit_bias.training.targets import are_signs, as_aims
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates
 
-#: Above this many samples their n × n kernel costs more than it saves.
+#: Number of samples above which their n × n kernel costs more than it saves.
 SPAN_UP_TO = 10_000
-#: Up to so many samples for each input, steps in their span cost less than on the weights.
+#: Number of samples per input up to which steps in their span cost less than steps on the weights.
 SAMPLES_PER_INPUT = 2
 
 
@@ -25,7 +25,7 @@ class WeightUpdates(MarginStepper):
     def __init__(self, network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> None:
         super().__init__(network, config)
         self.kind, self.signs = config.loss, are_signs(aims)
-        #: True if ∂ℓ/∂f is written out.
+        #: True if ∂ℓ/∂f is computed by a formula.
         self.written = self.signs and config.plain_momentum() is not None
         self.classes = config.loss != "squared" and network.outputs > 1
         self.X, self.contexts = network.tensors(X)
@@ -51,7 +51,7 @@ class WeightUpdates(MarginStepper):
 
     @torch.no_grad()
     def outputs(self) -> Tensor:
-        """Outputs f(x_i), shape (n,) or (n, q). Raises InputError for other shapes, which broadcasting would hide."""
+        """Return the outputs f(x_i), shape (n,) or (n, q); raise InputError if the network returns another shape."""
         outputs = self.network(self.X, self.contexts)
         if not isinstance(outputs, Tensor) or outputs.shape != self.shape:
             found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
@@ -59,12 +59,12 @@ class WeightUpdates(MarginStepper):
         return outputs
 
     def norm(self) -> float:
-        """Norm ‖w‖₂ of all parameters."""
+        """Return the norm ‖w‖₂ of all parameters."""
         return self.network.norm()
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
-        """Return loss, norm, and the error of classes; for labels ±1 the columns of all steppers."""
+        """Return one row: loss, norm, and for classes the error; for labels ±1 the row of `MarginStepper`."""
         if self.signs:
             return super().record()
         outputs = self.outputs()
@@ -74,7 +74,7 @@ class WeightUpdates(MarginStepper):
         return [row | {"norm": self.norm()}]
 
     def write(self) -> None:
-        """Leave the latest weights in the network, which the steps change themselves."""
+        """Do nothing, because the steps change the weights of the network itself."""
 
 
 class SpanUpdates(MarginStepper):
@@ -82,7 +82,7 @@ class SpanUpdates(MarginStepper):
 
         f = f₀ + ΦΦᵀα,   (ΦΦᵀ)_ij = 1(c(x_i) = c(x_j)) ⟨x_i, x_j⟩,   v ← μ v + ∂ℓ/∂f,   α ← α − η v
 
-    In float64. A step costs |B|·n instead of K·d, whatever the number of contexts K.
+    The computation is in float64. A step costs |B|·n operations instead of K·d, whatever the number K of contexts.
     """
 
     def __init__(self, network: GatedNetwork, X: np.ndarray, signs: np.ndarray, config: Optimiser) -> None:
@@ -109,17 +109,17 @@ class SpanUpdates(MarginStepper):
         self.alpha.sub_(self.velocity, alpha=rate)
 
     def outputs(self) -> Tensor:
-        """Outputs f(x_i), shape (n,)."""
+        """Return the outputs f(x_i) of all samples, shape (n,)."""
         return self.first + self.kernel @ self.alpha
 
     def norm(self) -> float:
-        """Norm ‖w‖₂."""
+        """Return the norm ‖w‖₂ of all parameters."""
         square = self.first_square + float(self.alpha @ (self.first + self.outputs()))
         return max(square, 0.0) ** 0.5
 
     @torch.no_grad()
     def write(self) -> None:
-        """Write w = w₀ + Φᵀα, rounded to the network's dtype."""
+        """Write w = w₀ + Φᵀα into the network, rounded to its dtype."""
         change = (self.alpha[:, None] * self.X).to(self.start.dtype)
         self.weights.copy_(self.start.index_add(0, self.regions, change))
 

@@ -14,11 +14,12 @@ PRECISE_FEATURES = 400
 
 
 class NativeSolver(Solver):
-    """Our interior-point method, with NumPy, or with torch on an explicit device.
+    """The package's interior-point method, with NumPy, or with torch on an explicit device.
 
     Parameters
     ----------
     settings : Settings, optional
+        By default `Settings()`.
     """
 
     name = "NATIVE"
@@ -46,7 +47,7 @@ class NativeSolver(Solver):
 
 
 class PreciseSolver(Solver):
-    """The same method in 60 digits, for few samples that doubles cannot resolve, with or without linear constraints."""
+    """The method of NATIVE in 60 digits, for few samples that doubles cannot resolve; supports linear constraints."""
 
     name = "PRECISE"
     takes = frozenset({"max_seconds"})

@@ -33,7 +33,7 @@ def library(values: Tensor) -> Any:
 
 
 def on_device(values: np.ndarray, device: str) -> Tensor:
-    """Return the values on a device, without a copy on the CPU; they must not be written to."""
+    """Return the values as a tensor on a device, or unchanged for 'cpu'; do not write to them: they may be shared."""
     if device == CPU:
         return values
     import torch
@@ -45,7 +45,7 @@ def on_device(values: np.ndarray, device: str) -> Tensor:
 
 
 def sparse_on_device(matrix: sp.coo_array, device: str) -> Tensor:
-    """Return a sparse matrix that multiplies dense ones."""
+    """Return a sparse matrix for products with dense ones: a sparse tensor on a device, or a CSR array for 'cpu'."""
     if device == CPU:
         return matrix.tocsr()
     import torch
@@ -70,7 +70,7 @@ def as_numpy(values: Tensor) -> Any:
 
 
 def filled(like: Tensor, shape: int | tuple[int, ...], value: float) -> Tensor:
-    """Return a new array of the kind and on the device of `like`."""
+    """Return a new array of this shape, filled with `value`, of the library, precision and device of `like`."""
     if library(like) is np:
         return np.full(shape, value, like.dtype if like.dtype.kind == "f" else None)
     return like.new_full((shape,) if isinstance(shape, int) else shape, value)
@@ -107,7 +107,7 @@ def gram(A: Tensor) -> Tensor:
 
 
 def lu_factor(matrix: Tensor) -> Any:
-    """Factorise a matrix (n, n) for `lu_solve`; None if it is singular."""
+    """Return the LU factors of a matrix (n, n), for `lu_solve`; None if it is singular."""
     if library(matrix) is not np:
         *factors, singular = library(matrix).linalg.lu_factor_ex(matrix)
     elif matrix.dtype == object:
@@ -118,16 +118,17 @@ def lu_factor(matrix: Tensor) -> Any:
 
 
 def lu_solve(factors: Any, right: Tensor) -> Tensor:
-    """Return the x with Mx = right (n,); `right` (n, r) only of numbers of many digits."""
+    """Return the x with Mx = right (n,); for numbers of many digits `right` may also be (n, r)."""
     if library(right) is not np:
         return library(right).linalg.lu_solve(*factors, right[:, None])[:, 0]
     return _exact_lu_solve(factors, right) if right.dtype == object else lapack.dgetrs(*factors, right)[0]
 
 
 def cholesky_(matrix: Tensor) -> bool:
-    """Replace the lower triangle of a symmetric `matrix` (n, n) by L with LLᵀ = matrix; False if it breaks down.
+    """Replace the lower triangle of a symmetric `matrix` (n, n) by L with LLᵀ = matrix.
 
-    The strict upper triangle is left undefined. Large matrices are held once, and most of the work is matrix products.
+    Return False if the matrix is not positive definite. The strict upper triangle is left undefined. Large matrices are
+    in memory once, and most of the work is matrix products.
     """
     n = len(matrix)
     for j in range(0, n, BLOCK):
@@ -168,7 +169,7 @@ def _lapack(name: str, matrix: Tensor) -> Any:
 
 
 def _corner_(matrix: Tensor) -> bool:
-    """`cholesky_` of a block on the diagonal."""
+    """Factorise a block on the diagonal, as `cholesky_` does; return False if it is not positive definite."""
     if library(matrix) is not np:
         L, failed = library(matrix).linalg.cholesky_ex(matrix)
         matrix.copy_(L)
@@ -184,7 +185,7 @@ def _corner_(matrix: Tensor) -> bool:
 
 
 def _exact_lu_factor(matrix: Any) -> tuple[Any, np.ndarray] | None:
-    """Eliminate with the largest pivot of each column; L and U are one matrix, next to the order of rows."""
+    """Return L and U in one matrix, and the order of the rows, by partial pivoting; None if a pivot is 0."""
     M, order = matrix.copy(), np.arange(len(matrix))
     for j in range(len(M)):
         best = j + int(np.argmax(abs(M[j:, j])))

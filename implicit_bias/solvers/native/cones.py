@@ -1,6 +1,7 @@
-"""ReLU units in the cones of their patterns, by the interior-point method: constraints that concern one group each.
+"""ReLU units in the cones of their activation patterns, by the interior-point method.
 
-The problem of `svm_relu`, with s_h = ±1, c_ih = ±1 where sample i is on or off in pattern h, g_ih = y_i s_h (c_ih > 0):
+In the problem of `svm_relu`, each constraint concerns one group h. With s_h = ±1, c_ih = 1 if sample i is on in pattern
+h, else −1, and g_ih = y_i s_h 1(c_ih > 0):
 
     minimise Σ_h ‖w_h‖   subject to   Σ_h g_ih ⟨x_i, w_h⟩ ≥ 1,   c_ih ⟨x_i, w_h⟩ ≥ 0 for all i, h.
 
@@ -9,7 +10,7 @@ Constraints are rows whose margin right-hand side is 0, with multipliers μ_h of
 
     M = [A  B_1ᵀ … B_Hᵀ;  B_1  D_1;  …;  B_H  D_H],   D_h = η_h c_h c_hᵀ ∘ XXᵀ + …,   B_h = η_h c_h g_hᵀ ∘ XXᵀ,
 
-which is factorised group by group: n³ multiplications for each, where (1 + H)³n³/3 would be needed for M as it stands.
+which is factorised group by group: n³ multiplications for each, where (1 + H)³n³/3 would be needed for a dense M.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ArrowFactor(Factor):
     Parameters
     ----------
     A : array, shape (n, n)
-        Overwritten.
+        The corner of M, which is overwritten.
     blocks : iterable of (D (m, m), B (m, r), open (n,))
         One for each group, in the order of its rows; B has the columns of the r samples that are `open`. D is
         overwritten.
@@ -79,13 +80,13 @@ class ArrowFactor(Factor):
 
 
 class ConeKernels(GroupKernels):
-    """The kernels of n margins and, group by group, of the cone's m constraints; zero samples have none.
+    """Kernels of n margins and, for each group, of the m constraints of its cone; samples x_i = 0 have no constraints.
 
     Parameters
     ----------
     X : array, shape (n, d)
     on : array of bool, shape (H, n)
-        The patterns.
+        True if sample i is on in pattern h.
     outputs : array, shape (n, H)
         y_i s_h.
     """
@@ -103,7 +104,7 @@ class ConeKernels(GroupKernels):
         return 8 * (2 * n**2 + m * (m * self.H + int((self.margins != 0).sum())) + 6 * self.n * (self.H + 3))
 
     def weighted(self, eta: Array) -> Array:
-        """Return the corner A of the margins alone, which is dense."""
+        """Return the corner A of K(η), that of the margins, shape (n, n)."""
         return (self.margins * eta) @ self.margins.T * self.gram
 
     def factor(self, eta: Array, diagonal: Array, exact: bool = True, first: Array | None = None) -> ArrowFactor:
@@ -112,7 +113,7 @@ class ConeKernels(GroupKernels):
         return ArrowFactor(A, self._blocks(eta, np.split(diagonal[self.samples :], self.H)))
 
     def _blocks(self, eta: Array, own: list[Array]) -> Iterable[tuple[Array, Array, np.ndarray]]:
-        """Yield D_h with its diagonal, B_h and the open samples of each group."""
+        """Yield D_h with its diagonal, B_h and the mask of the samples that are on, for each group."""
         inside, across = self.gram[np.ix_(self.nonzero, self.nonzero)], self.gram[self.nonzero]
         for h, (c, g) in enumerate(zip(self.sides.T, self.margins.T, strict=True)):
             D, open_ = eta[h] * c[:, None] * inside * c, g != 0
@@ -126,7 +127,7 @@ class ConeKernels(GroupKernels):
         return shares.T @ self.X
 
     def sweep(self, lam: Array) -> tuple[Array, Array]:
-        """Return ‖V_h‖² and the columns: margins and constraints of V_h."""
+        """Return ‖V_h‖² (H,) and the columns (N, H), the margins and constraints of each V_h alone."""
         V = self.adjoint(lam)
         scores = self.X @ V.T
         P = np.zeros((self.n, self.H))
@@ -153,10 +154,12 @@ class ConeProgram(Program):
 
 @np.errstate(all="ignore")
 def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, tol: float) -> Answer:
-    """Return units w_h (H, d) and λ (n,) of the ReLU network of least norm over patterns (H, n) and signs (H,).
+    """Return, as an Answer, units w_h (H, d) and λ (n,) of the ReLU network of least norm for patterns and signs.
 
     Parameters
     ----------
+    patterns, signs : arrays, shapes (H, n) and (H,)
+        Positive where sample i is on in pattern h; s_h = ±1.
     C : float
         The upper bound of λ; inf for the hard margin.
     tol : float

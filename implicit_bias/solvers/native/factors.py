@@ -25,15 +25,15 @@ from implicit_bias.solvers.native.settings import Settings
 
 #: Added to the diagonal of a block of pivots, as a share of its largest entry, against rounding in single precision.
 PIVOT_SHIFT = 1e-6
-#: Share by which the first column of a partial factor is increased, as it exceeds all that rounding leaves beside it.
+#: Relative increase of the first column of a partial factor, which exceeds all that rounding leaves next to it.
 FIRST_COLUMN = 1e-4
-#: Least diagonal beside a low-rank matrix, as a share of the mean of its own: rounding hides less.
+#: Least entry of a diagonal D added to BBᵀ, as a share of the mean diagonal of BBᵀ: rounding hides smaller ones.
 LEAST_DIAGONAL = 1e-14
 Product: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class Factor(ABC):
-    """A positive definite matrix M that is ready to be solved with."""
+    """Factor of a positive definite matrix M, to solve systems with it."""
 
     #: x ↦ Mx for x (n,), to refine solutions with; None for factors in double precision.
     product: Product | None = None
@@ -44,7 +44,7 @@ class Factor(ABC):
 
 
 class DenseFactor(Factor):
-    """The Cholesky factor of a matrix (n, n), which it overwrites."""
+    """The Cholesky factor of a matrix (n, n), which it overwrites; ArithmeticError unless it is positive definite."""
 
     def __init__(self, matrix: Tensor) -> None:
         if not cholesky_(matrix):
@@ -63,13 +63,13 @@ class SingleFactor(DenseFactor):
         self.product = product
 
     def solve(self, right: Tensor) -> Tensor:
-        # Columns may be of any length.
+        # Columns may exceed the range of single precision.
         scale = library(right).amax(abs(right), axis=0).clip(TINY)
         return in_precision("float64", super().solve(in_precision("float32", right / scale))) * scale
 
 
 class LowRank(ABC):
-    """A matrix B (n, r), known by its products."""
+    """Base class of matrices B (n, r) that are accessed only through products."""
 
     #: Σ B_ij².
     size: Tensor
@@ -88,7 +88,7 @@ class LowRank(ABC):
 
 
 class Columns(LowRank):
-    """An array B."""
+    """A matrix B that is stored as an array."""
 
     def __init__(self, B: Tensor) -> None:
         self.B, self.size = B, library(B).linalg.norm(B) ** 2
@@ -104,7 +104,7 @@ class Columns(LowRank):
 
 
 class OneRowMore(LowRank):
-    """B with a row (r,) below."""
+    """A matrix B with one more row (r,) at the end."""
 
     def __init__(self, B: LowRank, row: Tensor) -> None:
         self.B, self.row, self.size = B, row, B.size + row @ row
@@ -159,7 +159,9 @@ class PartialFactor(Factor):
     columns : callable
         Returns the columns of K of given samples, shape (n, m), in single precision.
     diagonal, first : array or tensor, shape (n,)
-        Of K.
+        The diagonal of K, and the first column.
+    product : callable
+        Returns (K + D)x for x (n,).
     """
 
     product: Product
@@ -201,7 +203,7 @@ class PartialFactor(Factor):
 
     @staticmethod
     def _remainder(left: np.ndarray, columns: Tensor) -> np.ndarray:
-        """The diagonal of the remainder without these columns."""
+        """Return the diagonal of the remainder, `left`, without the part of these columns."""
         return np.maximum(left - as_numpy((columns**2).sum(axis=1)), 0.0)
 
     def solve(self, right: Tensor) -> Tensor:

@@ -1,13 +1,13 @@
 """A primal-dual interior-point method (Mehrotra) for margin problems over group kernels, hard and soft.
 
-The dual's best multiple of a direction λ in the simplex is 1/ρ, with ρ the least number such that √q_h ≤ ρ for
-q_h = λᵀK_hλ of every group and, for soft margins, λ ≤ pρ with the upper bounds p of λ:
+The best multiple of a direction λ in the simplex has the dual objective 1/ρ. Here ρ is the least number with √q_h ≤ ρ
+for every group, q_h = λᵀK_hλ, and, for soft margins, λ ≤ pρ with the upper bounds p of the dual:
 
     minimise ρ   subject to   q_h/(2ρ) + s_h = ρ/2,   λ + w = pρ,   1ᵀλ = 1,   λ, s, w ≥ 0,
 
-with multipliers η of the groups, z of λ, u of w and ν of the sum. It is convex and bounded, has interior points from
-the start whether or not the data are separable, and no scale. A free intercept adds ỹᵀλ = 0, ỹ_i = y_i/m_i up to scale;
-its multiplier is the intercept. We write both constraints Eᵀλ + e₁ = 0 with E = [−1, ỹ] and multipliers (ν, b). The
+with multipliers η of the groups, z of λ, u of w and ν of the sum. The problem is convex and bounded, and an interior
+point is known whether or not the data are separable. A free intercept adds ỹᵀλ = 0, ỹ_i = y_i/m_i up to scale, whose
+multiplier is the intercept. We write both constraints Eᵀλ + e₁ = 0 with E = [−1, ỹ] and multipliers (ν, b). The
 optimality conditions, with f = K(η)λ/ρ:
 
     f + bỹ + u = z + ν,   ½ Σ_h η_h (q_h/ρ² + 1) + uᵀp = 1,   λz = 0,   ηs = 0,   uw = 0.
@@ -43,7 +43,7 @@ from implicit_bias.solvers.native.separability_lp import inseparability_proof
 
 #: The complementary pairs: each of their products tends to zero.
 PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
-#: Refinements of a solution at most.
+#: Largest number of refinements of a solution.
 REFINEMENTS = 2
 #: Residual of a solution, as a share of the right-hand side, that rounding alone leaves.
 EXACT = 1e-11
@@ -53,7 +53,7 @@ SHIFT = 1e-14
 
 @dataclass
 class Point:
-    """The iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty if nothing bounds λ, ν (e,) and ρ."""
+    """An iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty if nothing bounds λ, ν (e,) and ρ."""
 
     lam: Tensor
     z: Tensor
@@ -65,16 +65,19 @@ class Point:
     rho: Tensor
 
     def moved(self, step: float, direction: Point) -> Point:
-        """Return this point, `step` along `direction`."""
+        """Return the point at `step` times `direction` from this one."""
         ours, theirs = vars(self), vars(direction)
         return Point(**{name: ours[name] + step * theirs[name] for name in ours})
 
     def room(self, direction: Point) -> float:
-        """Return the longest step, at most 1, that keeps ρ and every member of a pair non-negative."""
+        """Return the longest step along `direction`, at most 1, that keeps ρ and all members of pairs non-negative.
+
+        Members whose product is 0 are ignored.
+        """
         xp = library(self.lam)
         names = [name for pair in PAIRS for name in pair]
         value, change = (xp.hstack([getattr(point, name) for name in names]) for point in (self, direction))
-        # Zeros have no partner: an equality has no slack, and a multiplier without a bound no w.
+        # A product of 0 is not a pair: an equality has no slack, and a multiplier without an upper bound has no w.
         partnered = xp.hstack([product for product in self.products().values() for _ in range(2)]) != 0
         falls = xp.where(partnered, -change / value, 0 * change).max()
         return float(1 / max(falls, -direction.rho / self.rho, 1.0))
@@ -84,7 +87,7 @@ class Point:
         return {a: getattr(self, a) * getattr(self, b) for a, b in PAIRS}
 
     def complementarity(self) -> float:
-        """Return μ, the mean of all products."""
+        """Return μ, the mean of all products λz, ηs and uw."""
         return float(library(self.lam).hstack(list(self.products().values())).mean())
 
     def finite(self) -> bool:
@@ -94,7 +97,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Residual:
-    """The residuals of the optimality conditions: rows λ (n,), η (H,), ν (e,) and ρ."""
+    """Residuals of the optimality conditions, named by the variable of their row: λ (n,), η (H,), ν (e,) and ρ."""
 
     lam: Tensor
     eta: Tensor
@@ -104,25 +107,26 @@ class Residual:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The optimum lies between `lower`, proved by λ, and `upper`, reached by weights."""
+    """Bounds of the optimum: `lower` is proved by some λ, and `upper` is the objective of some weights."""
 
     lower: float = 0.0
     upper: float = float("inf")
 
     @property
     def gap(self) -> float:
-        """Relative difference; infinity without an upper bound."""
+        """Relative gap 1 − lower/upper; infinity without an upper bound, and 0 if the upper bound is 0."""
         if self.upper == 0:
             return 0.0
         return 1.0 - self.lower / self.upper if self.upper < float("inf") else float("inf")
 
 
 def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[float, float]:
-    """Return the objective of the best multiple t ≥ 0 of weights with ‖W‖ = `value`, and the margin 1/t it requires.
+    """Return the objective of the best multiple tW, t ≥ 0, of weights with ‖W‖ = `value` and margins f (n,), and 1/t.
 
-    Hard margins f_i leave no choice. Else t‖W‖ + Σ_i p_i (1 − t f_i)₊ is least: beyond t = 1/f_i a sample with f_i > 0
-    has no slack. The last of these t is taken up to which the objective falls: ‖W‖ < Σ p_i f_i over the samples that
-    still have slack.
+    With hard margins (`box` is None), 1/t is the smallest f_i, and the objective is infinite unless f_i > 0 for all i.
+    With upper bounds p in `box`, t minimises t‖W‖ + Σ_i p_i (1 − t f_i)₊. A sample with f_i > 0 has slack up to
+    t = 1/f_i; the minimum is the last of these t up to which the objective falls, while ‖W‖ < Σ p_i f_i over the
+    samples that still have slack. If no multiple is better than zero weights, 1/t is infinite.
     """
     if box is None:
         worst = float(margins.min())
@@ -134,7 +138,7 @@ def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[floa
     with np.errstate(over="ignore"):
         ends = 1.0 / f[rising]
     order = np.argsort(ends)
-    # Summed from the last to end, so that large p cost no digits.
+    # Summed backwards, so that large p cost no digits.
     later = np.append(np.cumsum((p[rising] * f[rising])[order][::-1])[::-1], 0.0)
     falls = value - p[~rising] @ f[~rising] - later < 0
     count = len(falls) if falls.all() else int(np.argmin(falls))
@@ -145,7 +149,7 @@ def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[floa
 
 
 def balanced(lam: Tensor, column: Tensor) -> Tensor:
-    """Return λ with ỹᵀλ = 0: that of the heavier class scaled down."""
+    """Return λ with ỹᵀλ = 0, ỹ in `column`: the λ_i of the class with the larger Σ |ỹ_i| λ_i are scaled down."""
     xp = library(lam)
     sides = [lam @ xp.clip(column, 0, None), -lam @ xp.clip(column, None, 0)]
     least = min(sides)
@@ -154,7 +158,7 @@ def balanced(lam: Tensor, column: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Program:
-    """A margin problem in its kernels.
+    """The problem of this module's docstring: group kernels, upper bounds of λ and constraints.
 
     Parameters
     ----------
@@ -183,17 +187,21 @@ class Program:
 
     @cached_property
     def equalities(self) -> Tensor:
-        """E, shape (n, 1), or (n, 2) with a free intercept."""
+        """E (n, e): the column −`sum_mask` and, with a free intercept, ỹ."""
         columns = [-self.sum_mask] + ([] if self.intercept_column is None else [self.intercept_column])
         return library(columns[0]).stack(columns, 1)
 
     def normalised(self, lam: Tensor) -> Tensor:
-        """Return λ with sum 1 and ỹᵀλ = 0."""
+        """Return λ scaled to the sum 1 and, with a free intercept, to ỹᵀλ = 0."""
         lam = lam if self.intercept_column is None else balanced(lam, self.intercept_column)
         return lam / (lam @ self.sum_mask)
 
     def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
-        """Return the bounds of λ and of W_h = η_h Φ_hᵀ(λ∘y), with q_h = λᵀK_hλ and margins f = K(η)λ + bỹ."""
+        """Return the lower bound that λ proves and the objective of W_h = η_h Φ_hᵀ(λ∘y) as the upper bound.
+
+        q_h = λᵀK_hλ, and the margins are f = K(η)λ + bỹ. If they violate a linear constraint, the upper bound is
+        infinite.
+        """
         sizes = library(q).clip(q, 0, None) ** 0.5
         reach, box, margins = float(sizes.max()), None if self.box is None else self.samples(self.box), self.margins(f)
         scale = 1 / reach if reach > 0 else float("inf")
@@ -203,11 +211,11 @@ class Program:
         return Bounds(scale * float(lam @ self.sum_mask), upper)
 
     def samples(self, values: Tensor) -> Tensor:
-        """Return the values of samples, without those of linear constraints."""
+        """Return the entries of `values` (n,) that belong to samples, not to linear constraints."""
         return values if self.margin_rhs is None else values[self.margin_rhs > 0]
 
     def margins(self, f: Tensor) -> Tensor | None:
-        """Return the margins of the samples; None if a linear constraint is violated."""
+        """Return the margins of the samples among the rows f (n,); None if f violates a linear constraint."""
         if self.margin_rhs is not None:
             least = -self.kernels.settings.constraint_slack * abs(f).max()
             if f[self.margin_rhs == 0].min() < least or (f[self.equal] > -least).any():
@@ -215,7 +223,7 @@ class Program:
         return self.samples(f)
 
     def start(self) -> Point:
-        """Return an iterate with room on every side and products of one size."""
+        """Return a start in the interior, away from all bounds, with products λz, ηs and uw of similar size."""
         kernels, box = self.kernels, self.box
         xp, lam = library(kernels.ones), kernels.ones
         if box is not None:
@@ -232,7 +240,11 @@ class Program:
         return self.feasible(lam, xp.ones_like(q), q, P, rho, u, xp.zeros_like(self.equalities[0, 1:]))
 
     def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
-        """Return the iterate of λ, ρ and multiples of (η, b) and u, without residual. b (0 or 1,)."""
+        """Return the iterate of λ and ρ with multiples of (η, b) and u whose residuals are 0.
+
+        q and P are those of `GroupKernels.sweep` at λ; b is (0,), or (1,) with a free intercept. Rows of linear
+        constraints may keep a residual.
+        """
         w, taken = lam[:0], 0 * rho
         if self.box is not None:
             u = u * min(0.9 / (u @ self.box), 1.0)
@@ -250,7 +262,7 @@ class Program:
         return Point(lam, z, eta, (rho - q / rho) / 2, u, w, library(f).hstack([nu, b]), rho)
 
     def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
-        """Return the residuals of the iterate, with f = K(η)λ/ρ."""
+        """Return the residuals of the iterate, with q_h = λᵀK_hλ and f = K(η)λ/ρ."""
         lam = f - at.z + self.equalities @ at.nu
         rho = 1 - at.eta @ (q / at.rho**2 + 1) / 2
         if self.box is not None:
@@ -260,7 +272,7 @@ class Program:
         return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, missing, rho)
 
     def second_order(self, at: Point, step: Point, q: Tensor, P: Tensor) -> Residual:
-        """Return the second-order change of the residual along a step, with P the columns K_hλ/ρ."""
+        """Return the second-order change of the residual along a step, with q_h = λᵀK_hλ and P the columns K_hλ/ρ."""
         q2, P2 = self.kernels.directional(step.lam)
         q, q2, P2, shrunk = q / at.rho**2, q2 / at.rho**2, P2 / at.rho, step.rho / at.rho
         cross = P.T @ step.lam / at.rho
@@ -290,7 +302,12 @@ class NewtonSystem:
     program : Program
     at : Point
     q, P, f : array or tensor, shapes (H,), (n, H), (n,)
-        Of the iterate's λ and η: λᵀK_hλ, K_hλ and K(η)λ.
+        λᵀK_hλ, the columns K_hλ, and K(η)λ at the iterate.
+
+    Raises
+    ------
+    ArithmeticError
+        If μ is not positive, or M or the bordered system cannot be factorised.
     """
 
     def __init__(self, program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> None:
@@ -302,7 +319,7 @@ class NewtonSystem:
         self._prepare()
 
     def _eliminate(self) -> None:
-        """Form the bordered system without M."""
+        """Compute the parts of the bordered system that need no factor of M, and the attempts to factorise M."""
         at, q, P, E, box = self.at, self.q, self.P, self.program.equalities, self.program.box
         H = len(q)
         f = P @ at.eta
@@ -320,11 +337,11 @@ class NewtonSystem:
         self.corner[-1, -1] += corner
         weights = at.eta / at.rho
         self.factorise = partial(self.kernels.factor, weights, first=f / (at.eta @ q / at.rho + TINY) ** 0.5)
-        # If doubles fail, too, M is shifted.
+        # If doubles fail as well, M is shifted.
         self.attempts = (False, diagonal), (True, diagonal), (True, diagonal + SHIFT * weights.sum())
 
     def _prepare(self, exact: bool = False) -> None:
-        """Factorise M and the system that the elimination of Δλ leaves; in doubles if `exact`, or if less fails."""
+        """Factorise M, in doubles if `exact` or if a cheaper factor fails, and the bordered system without Δλ."""
         for precise, diagonal in self.attempts[exact:]:
             # Free the memory of an earlier factor.
             vars(self).pop("factor", None)
@@ -339,7 +356,11 @@ class NewtonSystem:
         raise ArithmeticError("the normal matrix is not positive definite, or the bordered system is singular")
 
     def direction(self, target: float, guess: Point | None) -> Point:
-        """Return the predictor, without `guess`, or the corrector for its second-order terms."""
+        """Return the predictor if `guess` is None, else the corrector: towards products of `target`.
+
+        The corrector includes the second-order terms of `guess`. If it has room for less than half of itself, or
+        would increase μ, it is compared with the direction without these terms, and the better one is returned.
+        """
         products = self.at.products()
         if guess is None:
             return self.solution(self.residual, products)
@@ -354,26 +375,26 @@ class NewtonSystem:
             return self.at.moved(self._length(direction), direction).complementarity()
 
         if self.at.room(step) < 0.5 or left(step) > self.mu:
-            # Second-order terms of a guess with little room may leave none, or lead back and forth for ever.
+            # Second-order terms of a guess with little room may leave no room, or make the iterates oscillate.
             plain = self.solution(self.residual, centred)
             step = min(step, plain, key=left) if left(step) > self.mu else max(step, plain, key=self.at.room)
         return step
 
     def ahead(self, guess: Point) -> float:
-        """Return μ at the boundary in the direction of `guess`."""
+        """Return μ after the longest step along `guess`."""
         return self.at.moved(self.at.room(guess), guess).complementarity()
 
     def _length(self, direction: Point) -> float:
         return self.kernels.settings.to_boundary * self.at.room(direction)
 
     def moved(self, direction: Point) -> Point | None:
-        """Return the iterate after most of the longest step, or None if that is too short."""
+        """Return the iterate after most of the longest step; None if this step is too short or not finite."""
         length = self._length(direction)
         short = not length > self.kernels.settings.shortest_step
         return None if short or not direction.finite() else self.at.moved(length, direction)
 
     def solution(self, residual: Residual, products: dict[str, Tensor]) -> Point:
-        """Return the step that removes the residuals and the products λz, ηs and uw."""
+        """Return the step that, to first order, removes `residual` and subtracts `products` from λz, ηs and uw."""
         at, box, H = self.at, self.program.box, len(residual.eta)
         a, d = -residual.lam - products["lam"] / at.lam, -residual.rho
         if box is not None:
@@ -388,13 +409,17 @@ class NewtonSystem:
         return Point(lam, z, eta, s, u, w, nu, rho)
 
     def _once(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-        """Δλ and the other unknowns for the right-hand sides of both rows, as exact as the factor."""
+        """Return Δλ and (Δη, Δν, Δρ) for the right-hand sides `a` and `right`, as accurately as the factor allows."""
         Ma = self.factor.solve(a[:, None])[:, 0]
         small = lu_solve(self.border, right - self.columns.T @ Ma)
         return Ma - self.solved @ small, small
 
     def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-        """The same to double precision; a factor that is too coarse for refinement is computed in doubles."""
+        """Return the result of `_once`, refined to double precision.
+
+        A factor that is too coarse for refinement preconditions conjugate gradients. If they fail, a partial factor
+        is replaced by a whole one, and a whole one in single precision by one in doubles.
+        """
         if isinstance(self.factor, PartialFactor):
             found = self._by_conjugate_gradients(self.factor.product, a, right)
             if found is not None:
@@ -423,9 +448,10 @@ class NewtonSystem:
         return lam, small
 
     def _by_conjugate_gradients(self, product: Product, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The same for a coarse factor of M, with all other rows exact; None if it takes too many products.
+        """Return the result of `_once`, refined by conjugate gradients with a coarse factor of M as preconditioner.
 
-        It does if rounding leaves the factor indefinite next to the other rows.
+        All other rows are solved exactly. The result is None if more than `affordable` products with M are needed, or
+        if rounding leaves the preconditioner indefinite.
         """
         lam, small = self._once(a, right)
         left = a - product(lam) - self.columns @ small
@@ -445,9 +471,10 @@ class NewtonSystem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The best λ found, the best weights, their bounds, all iterates and gaps, and why the method stopped early.
+    """Result of the method: the λ of the best lower bound, the weights of the best upper bound, and both bounds.
 
-    Weights are given by (λ, η, b): W_h = η_h Φ_hᵀ(λ∘y), and the intercept b (0 or 1,) in the units of ỹ.
+    Weights are given by (λ, η, b): W_h = η_h Φ_hᵀ(λ∘y), and the intercept b (0 or 1,) in the units of ỹ. `stopped` is
+    the limit that ended the method early, `reason` another cause. `path` contains each iterate with its gap.
     """
 
     lam: Tensor
@@ -459,7 +486,7 @@ class Outcome:
     reason: str = ""
 
     def better(self, lam: Tensor, weights: tuple[Tensor, Tensor, Tensor], new: Bounds, iterations: int) -> Outcome:
-        """Return the best of both, after so many iterations."""
+        """Return this outcome after so many iterations, with λ, weights and bounds replaced where `new` is better."""
         return replace(
             self,
             lam=lam if new.lower > self.bounds.lower else self.lam,
@@ -469,19 +496,20 @@ class Outcome:
         )
 
     def iterate(self, gap: float) -> Point:
-        """Return the last iterate whose gap was at least `gap`: from there a neighbour has room to start."""
+        """Return the last iterate with a gap of at least `gap`, else the first, to start a similar program."""
         far = [point for found, point in self.path if found >= gap]
         return far[-1] if far else self.path[0][1]
 
 
+#: Called with the iteration and the best bounds; may return a status to stop with.
 Watch = Callable[[int, Bounds], Status | None]
 
 
 def descend(program: Program, tol: float, max_iterations: int, start: Point | None, watch: Watch) -> Outcome:
-    """Reduce the relative gap between the bounds to `tol`.
+    """Reduce the relative gap to `tol` from a warm `start`, or from `program.start()`; return the best result.
 
-    `watch(iteration, bounds)` is called at every iterate and may return a status to stop with. The best bounds are
-    kept. A factorisation that fails or does not fit, a step without progress, and Ctrl-C end the method there.
+    `watch(iteration, bounds)` is called at every iterate and may return a status to stop with. The method also ends if
+    a factorisation fails or exceeds the memory, at a step without progress, and at Ctrl-C.
     """
     descent = MarginDescent(program, tol, max_iterations, start, watch)
     try:
@@ -496,7 +524,7 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
 
 
 class MarginDescent:
-    """The course of `descend`: bounds of every iterate, and whether to go on."""
+    """State of `descend` for the loop `descend_from`: the best result so far, and the bounds at every iterate."""
 
     def __init__(self, program: Program, tol: float, most: int, start: Point | None, watch: Watch) -> None:
         self.program, self.tol, self.most, self.watch = program, tol, most, watch
@@ -508,7 +536,11 @@ class MarginDescent:
         self.others = 0
 
     def finished(self, at: Point) -> bool:
-        """Evaluate an iterate; True if the gap is closed, a limit is reached, or nothing improves."""
+        """Evaluate an iterate and keep the best bounds; return True if the descent ends or must restart.
+
+        It ends if the gap is closed, a limit is reached, the samples are proved inseparable, or nothing improves. A
+        warm start with a gap of at least 1 after `warm_iterations` is replaced by a cold start (`restart`).
+        """
         program, settings, iteration = self.program, self.settings, len(self.history)
         q, P = program.kernels.sweep(at.lam)
         f, b = P @ at.eta, at.rho * at.nu[1:]
@@ -545,25 +577,25 @@ class MarginDescent:
 
     @property
     def _few_features(self) -> bool:
-        """True if the separability of many samples can be settled through few features, for hard margins."""
+        """True for a hard margin in doubles, without linear constraints, of many samples with few features."""
         program, kernels = self.program, self.program.kernels
         plain = program.box is None and program.margin_rhs is None and kernels.ones.dtype != object
         return plain and kernels.by_features and kernels.n > self.settings.separability_from
 
     def _inseparable(self) -> bool:
-        """Solve the separability linear program; True if that ends the descent."""
+        """Solve the separability linear program; return True if a limit is reached or the samples are inseparable."""
         kernels, before = self.program.kernels, self.best.iterations
         assert isinstance(kernels, LinearKernels)
 
         def score(lam: Tensor, iterations: int) -> None:
-            """Keep the lower bound of λ, if it is better."""
+            """Keep λ and its lower bound, if the bound is better."""
             lam = self.program.normalised(lam)
             q = float(kernels.sweep(lam)[0].max())
             bounds = Bounds(q**-0.5 if q > 0 else float("inf"))
             self.best = self.best.better(lam, self.best.weights, bounds, iterations)
 
         def ends(step: int, lam: Tensor) -> bool:
-            """Keep the lower bound of an iterate; True if a limit is reached."""
+            """Keep the lower bound of an iterate; return True if a limit is reached."""
             score(lam, before + step)
             stop = self.watch(self.best.iterations, self.best.bounds)
             limit = Status.ITERATION_LIMIT if self.best.iterations >= self.most else None

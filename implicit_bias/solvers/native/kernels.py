@@ -1,4 +1,4 @@
-"""The group kernels K_h of a margin problem, signs included: of stacked factors, and of gates and inputs.
+"""Group kernels K_h of a margin problem, including the signs y: from stacked factors, or from gates and inputs.
 
 Gates and inputs have K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ), which is applied without forming more than is needed.
 """
@@ -45,18 +45,19 @@ FEWER = "use fewer units or samples, or solver='CLARABEL'"
 
 
 def affordable_products(samples: int, columns: int, settings: Settings) -> int:
-    """Number of products with so many features, next to a partial factor, in the time of a whole factor.
+    """Return how many products with K(η) and a partial factor take as long as a whole factor of K(η).
 
-    A factor takes about n³/3 operations, a product 4n(columns + r), each slower by `product_cost`.
+    A factor of n `samples` takes about n³/3 operations; a product with `columns` features and a partial factor of rank
+    r takes 4n(columns + r), each slower by `product_cost`.
     """
     rank = settings.partial_rank * samples
     return int(samples**2 / (12 * settings.product_cost * (columns + rank)))
 
 
 class GroupKernels(ABC):
-    """Positive semidefinite kernels K_h of n samples and H groups, h = 1…H; arrays of one kind and device."""
+    """Positive semidefinite kernels K_h of n samples and H groups, h = 1…H, in NumPy or on one device of torch."""
 
-    #: True if steps go through the features.
+    #: True if steps use the features instead of the kernels.
     by_features = False
     #: Products in a refinement that take the time of factorising K(η); 0 if no factor is partial.
     affordable = 0
@@ -75,7 +76,7 @@ class GroupKernels(ABC):
         return in_precision("float32", self.weighted(eta))
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """Factorise K(η) + diag(`diagonal`), through the features if `by_features`.
+        """Return a factor of K(η) + diag(`diagonal`), by the features if `by_features`.
 
         Unless `exact`, the kernels of many samples are factorised in single precision.
         `first` (n,) with K(η) − first firstᵀ positive semidefinite is the first column of a partial factor. Raises
@@ -107,7 +108,7 @@ class GroupKernels(ABC):
         """Return q_h = λᵀK_hλ (H,), as sums of squares, and the columns K_hλ (n, H), for λ (n,)."""
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        """Do as `sweep`, by the smaller product: less exact for q_h, accurate enough for a direction."""
+        """Return the results of `sweep` for a direction, with the cheaper product, for which q_h is less accurate."""
         return self.sweep(change)
 
 
@@ -136,7 +137,7 @@ class LinearKernels(GroupKernels):
 
     @abstractmethod
     def part(self, rows: slice) -> LinearKernels:
-        """Return the kernels of some samples."""
+        """Return the kernels of the samples `rows`."""
 
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
         V = self.adjoint(lam)
@@ -144,7 +145,7 @@ class LinearKernels(GroupKernels):
 
 
 class StackedKernels(LinearKernels):
-    """K_h = A_hA_hᵀ, kept as one stack unless steps go through the factors; A (n, H, r) carries the signs y."""
+    """K_h = A_hA_hᵀ for A (n, H, r), which includes the signs y; the K_h are stored unless steps use the features."""
 
     def __init__(self, A: Tensor, settings: Settings) -> None:
         super().__init__(A, A.shape[1], settings)
@@ -195,14 +196,14 @@ class GatedKernels(LinearKernels):
     Parameters
     ----------
     X : array or tensor, shape (n, d)
-        Inputs that carry the signs y.
+        Inputs times the signs y.
     G : array or tensor, shape (n, k)
     share : array or tensor, shape (k, H)
         S ≥ 0, the weight of column j in group h; sparse for many groups.
     by_features : bool
-        Steps go through the features.
+        True if steps use the features instead of the kernels.
     wide : bool
-        The features are computed when they are needed, and never kept.
+        True if the features are computed when they are needed, and never stored.
     """
 
     def __init__(
@@ -246,7 +247,7 @@ class GatedKernels(LinearKernels):
         return kernel
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """Factorise by a partial factor of many samples, as long as that suffices."""
+        """Return a partial factor of many samples, or a whole one once a partial factor has failed."""
         if exact or first is None or self.by_features or self.affordable < self.settings.least_products:
             return super().factor(eta, diagonal, exact)
         if self.partial_failed:
@@ -289,7 +290,7 @@ class GatedKernels(LinearKernels):
 
     @cached_property
     def even(self) -> Tensor:
-        """|g_ij| (k,) of the columns in which it is the same for every i, as in contrasts; 0 of the others."""
+        """|g_ij| of each column j, shape (k,), if it is the same for all samples i, as in contrasts; else 0."""
         xp, sizes = library(self.G), abs(self.G)
         most = xp.amax(sizes, 0)
         return xp.where(xp.amin(sizes, 0) == most, most, 0 * most)
@@ -340,7 +341,7 @@ class GatedKernels(LinearKernels):
 
 
 class ScaledFeatures(LowRank):
-    """The features of gated kernels times a factor for each column of gate values, without memory of their own."""
+    """The features of gated kernels, scaled by `root` (k,) for each column of gate values, without storing them."""
 
     def __init__(self, kernels: GatedKernels, root: Tensor) -> None:
         self.kernels, self.root = kernels, root[:, None]
@@ -383,7 +384,7 @@ class BorderedKernels(GroupKernels):
         return self._bordered(self.own.single(eta), eta)
 
     def _bordered(self, inside: Tensor, eta: Tensor) -> Tensor:
-        """Add the border Σ_j S_jh g_j ∘ XA_j, for the weights η."""
+        """Return K(η) of all samples from `inside`, that of the gated ones, and the border Σ_j S_jh g_j ∘ XA_j."""
         matrix = filled(inside, (self.n, self.n), 0.0)
         matrix[:-1, :-1] = inside
         matrix[-1, :-1] = matrix[:-1, -1] = self.border @ eta
@@ -415,7 +416,7 @@ class Contrasts:
 
 
 def contrasts(parts: Callable[[], Iterable[Array]], groups: np.ndarray, up_to: int) -> Contrasts:
-    """Find fewer columns with the same kernels, for gate values (n, k̂) that `parts()` yields some rows at a time.
+    """Return fewer columns with the same kernels as gate values (n, k̂), of which `parts()` yields some rows at a time.
 
     A group whose gate values have the same sum in every sample (one-hot contexts, an always-on gate) is rotated by
     Helmert's orthogonal matrix to that constant and c − 1 contrasts; all groups then share one constant column.
@@ -444,7 +445,7 @@ def contrasts(parts: Callable[[], Iterable[Array]], groups: np.ndarray, up_to: i
 
 
 def _turn(members: list[np.ndarray], constant: Array) -> tuple[sp.csc_array, np.ndarray]:
-    """L (k̂, k'), with the column that is 1 first if there is one, and the group of each other column.
+    """Return L (k̂, k'), in which the constant column comes first if there is one, and the groups of all other columns.
 
     `members` are the columns of each group, `constant` (H,) their sum if it is the same in every sample, else 0.
     """

@@ -10,7 +10,7 @@ class Linearised(Protocol):
     mu: float
 
     def direction(self, target: float, guess: Any) -> Any:
-        """Return the direction to products of `target`; `guess`, if any, is one whose second-order terms count."""
+        """Return the direction to products of `target`, including the second-order terms of `guess`, if it is given."""
 
     def ahead(self, guess: Any) -> float:
         """Return the mean product at the end of the longest step along `guess`."""
@@ -20,7 +20,7 @@ class Linearised(Protocol):
 
 
 class Descent(Protocol):
-    """A problem on the way to its optimum."""
+    """A problem and its state, which `descend_from` advances."""
 
     def finished(self, at: Any) -> bool:
         """Evaluate an iterate, and return True if it is the last."""

@@ -37,18 +37,18 @@ ZERO_SUM = 1e-30
 PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
 #: Weights above this are not normalised: their sums would overflow.
 LARGEST = 1e300
-#: Numbers that are rounded together, those of the largest terms; the others are rounded one by one.
+#: How many numbers, those of the largest terms, are rounded together; all others are rounded one by one.
 TOGETHER = 12
 #: Least squared length of a reduced basis vector, as a share of the previous one's (Lovász).
 LOVASZ = 0.75
-#: Steps of the reduction at most, each about a millisecond; a basis that needs more is used as it is then.
+#: Largest number of steps of the reduction, about a millisecond each; then the basis is used as it is.
 REDUCTION_STEPS = 1000
 
 _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
 
 def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
-    """Return weights and dual of a margin problem to a relative gap of `options.tol` before they are rounded."""
+    """Return weights and dual of a margin problem, of a relative gap below `options.tol` before rounding to doubles."""
     begin = time.perf_counter()
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         W, b, lam, mu, iterations, stopped = _solved(problem, options, begin)
@@ -121,7 +121,7 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array,
 
 
 def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
-    """Return the objective of W and b, in a hard margin of their best multiple, and W and b."""
+    """Return the objective of W and b, or in a hard margin of their best multiple, followed by W and b themselves."""
     if not np.isfinite(W).all():
         return np.inf, W, b
     upper, lower, error = problem.features.apply_bounded(W, precise=True)
@@ -133,7 +133,7 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
 
 
 def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array, Array]:
-    """Round λ and μ to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ, and the same Σ y_iλ_i if that must be 0."""
+    """Return λ and μ, rounded to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, if it must be 0, Σ y_iλ_i."""
     norm, m, (n, k, d) = problem.norm, problem.required_margin, problem.features.shape
     forms = (_blocks(problem) * problem.y[:, None, None]).reshape(n, -1).T
     if problem.constraints is not None:
@@ -209,8 +209,8 @@ def _blocks(problem: MarginProblem) -> Any:
 def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Array:
     """Return doubles x (k,) near `exact` with forms @ x near forms @ exact + push ∘ room, and x_j within about stay_j.
 
-    All have many digits: `exact` (k,), `forms` (s, k), and the units of errors in the sums, `room` (s,), and in the
-    numbers, `stay` (k,).
+    All arguments have many digits: `exact` (k,), `forms` (s, k), and the units of errors in the sums, `room` (s,), and
+    in the numbers, `stay` (k,).
 
     Examples
     --------
@@ -244,7 +244,7 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Ar
 
 
 def _reduced(basis: Any) -> tuple[Any, list[Any]]:
-    """Return a basis of the same lattice with short, nearly orthogonal vectors, and the same made orthogonal."""
+    """Return a basis of the same lattice with short, nearly orthogonal vectors, and its orthogonalisation."""
     basis, planes, k = basis.copy(), [basis[0]], 1
     for _ in range(REDUCTION_STEPS):
         if k == len(basis):
@@ -267,7 +267,7 @@ def _reduced(basis: Any) -> tuple[Any, list[Any]]:
 
 
 def _orthogonal(vector: Any, planes: list[Any]) -> Any:
-    """Return a vector without its parts along orthogonal ones."""
+    """Return a vector without its components along the orthogonal vectors `planes`."""
     for plane in planes:
         vector = vector - (vector @ plane / (plane @ plane)) * plane
     return vector

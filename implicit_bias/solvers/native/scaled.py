@@ -42,7 +42,7 @@ class ScaledProblem(ABC):
     group. Hence Ŵ is W times s, and λ̂_i is λ_i times m_i s.
     """
 
-    #: Columns of all factors A_h, K_h = A_hA_hᵀ, padded to one width.
+    #: Number of columns of all factors A_h, K_h = A_hA_hᵀ, padded to one width.
     columns: int
 
     def __init__(self, problem: MarginProblem, form: GroupForm, device: str, settings: Settings, scale: float) -> None:
@@ -64,10 +64,10 @@ class ScaledProblem(ABC):
 
     @abstractmethod
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
-        """Return the group kernels of the samples `rows`, and of one more row: all samples at the λ (n,) of `more`."""
+        """Return the group kernels of the samples `rows` and, with `more` (n,), of Σ_i more_i φ̂_i over all samples."""
 
     def by_features(self, samples: int) -> bool:
-        """Return True if steps of so many samples go through the features."""
+        """Return True if steps of so many samples use the features instead of the kernels."""
         return self.columns <= self.settings.features_per_sample * samples
 
     @property
@@ -100,7 +100,7 @@ class ScaledProblem(ABC):
 
     @abstractmethod
     def _kernel_numbers(self, samples: int) -> int:
-        """Numbers that the kernels of so many samples keep, and need to be applied and factorised."""
+        """Return how many numbers it takes to store, apply and factorise the kernels of so many samples."""
 
     def uses_partial(self, samples: int) -> bool:
         """Return True if steps of so many samples start with partial factors."""
@@ -108,7 +108,7 @@ class ScaledProblem(ABC):
 
     @abstractmethod
     def linear(self, rows: Tensor) -> LinearKernels:
-        """Return the group kernels of the samples `rows`, with the V of all samples."""
+        """Return the group kernels of the samples `rows`, with a V of the same shape for all choices of `rows`."""
 
     def adjoint(self, lam: Tensor) -> Tensor:
         """Return V = Φ̂ᵀλ of all samples, computed in chunks."""
@@ -144,12 +144,12 @@ class ScaledProblem(ABC):
         return Program(self.kernels(rows, more), library(share).hstack([box, total]), column)
 
     def nothing_known(self) -> Outcome:
-        """Return zero weights without bounds."""
+        """Return an outcome with zero weights and without bounds."""
         lam = self.to_device(np.zeros(self.n))
         return Outcome(lam, (lam, filled(lam, self.H, 0.0), lam[:0]))
 
     def weights(self, lam: Tensor, eta: Tensor) -> Array:
-        """Return W (k, d) of (λ, η), computed in the original coordinates."""
+        """Return the weights W (k, d) that (λ, η) define, in the original coordinates."""
         features, a = self.problem.features, self.dual(lam) * self.problem.y
         used = np.flatnonzero(a)
         # Most samples of many are outside the working set.
@@ -183,7 +183,7 @@ class GatedProblem(ScaledProblem):
         self.X, self.G = self.to_device(features.X), self.to_device(self.contrasts.of(gates))
 
     def _prepare(self, input_scale: float, found: Contrasts) -> None:
-        """Keep what is needed besides inputs and gate values."""
+        """Set all attributes except the inputs and gate values."""
         self.contrasts, share = found, found.share
         signs = np.broadcast_to(self.problem.y / self.problem.required_margin, self.n)
         self.signs = self.to_device(signs / input_scale)
@@ -216,7 +216,7 @@ class GatedProblem(ScaledProblem):
         return own if more is None else BorderedKernels(own, self.adjoint(more)[:, self.inputs])
 
     def _kernel_numbers(self, samples: int) -> int:
-        """A factor, XXᵀ unless it is not kept, in single precision for many samples; rows of inputs and gates."""
+        """Count a factor, XXᵀ if it is stored (both single for many samples), and rows of inputs and gates."""
         columns, d, settings = self.share.shape[0], self.problem.features.d, self.settings
         if self.uses_partial(samples):
             rank = settings.partial_rank
@@ -277,7 +277,7 @@ class ChunkedProblem(GatedProblem):
 
 
 class BlockProblem(ScaledProblem):
-    """A problem of features without gates: the blocks of a group side by side."""
+    """A problem of features without gates; the blocks of a group are concatenated."""
 
     def __init__(self, problem: MarginProblem, form: GroupForm, device: str, settings: Settings) -> None:
         features = problem.features
@@ -301,7 +301,7 @@ class BlockProblem(ScaledProblem):
         return StackedKernels(rows_and_one, self.settings)
 
     def _kernel_numbers(self, samples: int) -> int:
-        """The rows twice, all kernels, and their sum, in single precision too."""
+        """Count the rows twice, all kernels, and their sum, in both precisions."""
         return 2 * samples * self.columns + (self.H + 2) * samples**2
 
     def squares(self, V: Tensor) -> Tensor:

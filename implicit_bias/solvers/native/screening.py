@@ -1,6 +1,6 @@
 """Screening by dual coordinate ascent: cheap estimates of which samples are inactive, free, or at their bound.
 
-With weights η of the groups, ‖W‖ is the least of ½ Σ_h (‖Ŵ_h‖²/η_h + η_h). The dual for fixed η,
+‖W‖ is the minimum of ½ Σ_h (‖Ŵ_h‖²/η_h + η_h) over group weights η. The dual for fixed η,
 
     maximise   1ᵀλ − ½ λᵀK(η)λ   over   0 ≤ λ ≤ p,
 
@@ -30,7 +30,7 @@ def many_bounded(lam: Tensor, box: Tensor | None, settings: Settings) -> bool:
 
 
 class Ascent:
-    """The iterate: λ (n,), V = Φ̂ᵀλ, η (H,) and the intercept b (0 or 1,)."""
+    """State of the ascent: λ (n,), V = Φ̂ᵀλ, η (H,) and the intercept b, shape (0,) or (1,)."""
 
     def __init__(self, scaled: ScaledProblem) -> None:
         self.scaled, self.settings, self.column = scaled, scaled.settings, scaled.intercept_column
@@ -40,7 +40,7 @@ class Ascent:
         self.b = filled(self.lam, 0 if self.column is None else 1, 0.0)
 
     def _pass_over_block(self, rows: Tensor, block: LinearKernels, power: float) -> None:
-        """Pass over the samples `rows` of a block, then update η once."""
+        """Maximise over λ of the samples `rows`, whose kernels are `block`; update V and b, then η once."""
         lam, box = self.lam[rows], self.box[rows]
         kernel, f = block.weighted(self.eta), block.columns(self.V) @ self.eta
         stiffness = self.eta.sum()
@@ -57,7 +57,7 @@ class Ascent:
         self.eta = self.eta * (block.squares(self.V) ** 0.5).clip(1 / most, most) ** power
 
     def pass_over(self, rows: np.ndarray, power: float) -> None:
-        """Pass over these samples, block by block; `power` of ‖V_h‖ multiplies η_h."""
+        """Update λ of the samples `rows`, V and b by blocks; multiply η_h by a `power` of ‖V_h‖ after each."""
         if self.column is not None:
             self.b = self.b + self.eta.sum() * (self.column @ self.lam)
         for fetched in np.split(rows, range(self.settings.fetched, len(rows), self.settings.fetched)):
@@ -67,7 +67,7 @@ class Ascent:
                 self._pass_over_block(samples[block], kernels.part(block), power)
 
     def rescale(self) -> None:
-        """Take the best multiple t of η, with λ/t as far as its bounds allow: t² Σ_h η_h = Σ_h η_h‖V_h‖².
+        """Multiply η, and divide λ and V, by t = √(Σ_h η_h‖V_h‖² / Σ_h η_h), or more if λ/t would exceed its bounds.
 
         The margins do not change.
         """
@@ -81,12 +81,12 @@ class Ascent:
         return self.scaled.margins(self.V, self.eta, self.b)
 
     def unsettled(self, f: Tensor) -> np.ndarray:
-        """Return the samples with margins f whose λ is not at the bound where it belongs."""
+        """Return indices of samples neither at λ = 0 with a margin f ≥ 1 nor at their bound with f ≤ 1."""
         settled = ((self.lam == 0) & (f >= 1)) | ((self.lam == self.box) & (f <= 1))
         return np.asarray(as_numpy(library(f).where(~settled)[0]))
 
     def evaluated(self, f: Tensor, best: Outcome, epoch: int) -> Outcome:
-        """Return the best bounds and weights, given the margins f of all samples."""
+        """Return `best` with the bounds of this λ and of these weights, of margins f (n,), where they are better."""
         sizes = self.scaled.squares(self.V) ** 0.5
         upper = upper_bound(float(self.eta @ sizes), f, self.scaled.box)[0]
         fair = lam = 1 * self.lam
@@ -102,11 +102,13 @@ class Ascent:
 
 
 def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcome:
-    """Ascend until the gap is `screening_gap` or `tol`, or for the epochs of the settings, which count as iterations.
+    """Return the best λ, weights and bounds of a dual ascent.
 
-    The first epoch passes over a draw, the others over samples that were not settled when all were last evaluated.
-    The λ of the weights is exactly at its bounds, 0 and p, wherever it reached them. If the features are few, `visits`
-    may end the ascent earlier, and a rough result is discarded. `watch(epoch, bounds)` may return a status that stops.
+    The ascent ends at the gap of the settings, or `tol`, or at their limit of epochs. Epochs count as iterations, at
+    most `most`. The first one passes over a random draw, the others over the samples that were not settled at the last
+    evaluation of all. The λ of the weights is exactly 0 or p where it reached these bounds. If the features are few,
+    `visits` may end the ascent earlier, and a rough result is discarded. `watch(epoch, bounds)` may return a status to
+    stop with.
     """
     settings, at, random, best = scaled.settings, Ascent(scaled), np.random.default_rng(0), scaled.nothing_known()
     rows = np.arange(scaled.n) if scaled.n <= settings.drawn else random.choice(scaled.n, settings.drawn, replace=False)
@@ -138,7 +140,7 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcom
 
 
 def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, box: np.ndarray, passes: int) -> np.ndarray:
-    """Return λ of a block after `passes` over it, from its kernel and margins; f is overwritten."""
+    """Return the λ of a block after `passes` over it, given its kernel and margins f, which are overwritten."""
     new, upper, curvature = lam.tolist(), box.tolist(), np.maximum(kernel.diagonal(), TINY).tolist()
     turns = list(range(len(upper)))
     for _ in range(passes):
@@ -151,6 +153,6 @@ def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, box: np.ndarr
             if best != new[i]:
                 f += kernel[i] * (best - new[i])
                 new[i] = best
-        # Again for those between their bounds.
+        # The next pass visits only the λ between their bounds.
         turns = [i for i in turns if 0.0 < new[i] < upper[i]]
     return np.array(new)

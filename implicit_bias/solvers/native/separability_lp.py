@@ -104,7 +104,7 @@ class NormalEquations:
 
 @dataclass(frozen=True)
 class Iterate:
-    """λ and t in one (n + 1,), their slacks, x, and the longer of the two last steps with what they started from."""
+    """λ and t in `lam` (n + 1,), their slacks, x, the longer of the last two steps, and `lam` and slack before them."""
 
     lam: Tensor
     slack: Tensor
@@ -136,13 +136,13 @@ class Conditions:
         return (products - lam * change) / slack, change, x
 
     def ahead(self, guess: tuple[Tensor, ...]) -> float:
-        """Return the mean product at the boundary."""
+        """Return the mean product after the longest steps along `guess`."""
         pairs = zip((self.at.lam, self.at.slack), guess[:2], strict=True)
         lam, slack = (values + _room(values, change) * change for values, change in pairs)
         return float((lam * slack).mean())
 
     def moved(self, direction: tuple[Tensor, ...]) -> Iterate:
-        """Return the next iterate, after steps of their own for λ and for slack and x."""
+        """Return the next iterate, after one step for λ and another for slack and x."""
         at, (lam, slack, x) = self.at, direction
         first, second = TO_BOUNDARY * _room(at.lam, lam), TO_BOUNDARY * _room(at.slack, slack)
         lam, slack, x = at.lam + first * lam, at.slack + second * slack, at.x + second * x
@@ -150,7 +150,7 @@ class Conditions:
 
 
 class SeparabilityDescent:
-    """The course of `inseparability_proof`; `proof` is λ (n,) at the end, or None."""
+    """State of `inseparability_proof` for `descend_from`; `proof` is λ (n,) at the end, or None."""
 
     def __init__(self, rows: Rows, ends: Callable[[int, Tensor], bool]) -> None:
         self.rows, self.ends, self.count = rows, ends, -1
@@ -161,7 +161,7 @@ class SeparabilityDescent:
         return Conditions(self.rows, at)
 
     def finished(self, at: Iterate) -> bool:
-        """Return True at a limit, if the margin β is positive, if steps vanish, or if t does."""
+        """Return True at a limit, if the margin β is positive, if steps vanish, or if t does, which sets `proof`."""
         self.count += 1
         if at.before is None:
             return False
@@ -180,7 +180,8 @@ def inseparability_proof(
 ) -> Tensor | None:
     """Return λ ≥ 0 (n,) with Φᵀλ and ỹᵀλ zero up to rounding; None if some weights separate, or there is no progress.
 
-    `ends(step, λ)` is called after every step and returns True if it is to be the last. None, too, without the memory.
+    `ends(step, λ)` is called after every step and returns True to end the search. The result is also None if the memory
+    does not suffice.
     """
     rows = Rows(kernels, intercept_column)
     free = free_on_device(kernels.ones)
@@ -194,7 +195,10 @@ def inseparability_proof(
 
 
 def _projected(rows: Rows, lam: Tensor) -> Tensor | None:
-    """Change each λ by a small part of itself, so that Aᵀλ is nearer to 0; those that become negative are left out."""
+    """Return λ (n,), each changed in proportion to itself so that Aᵀλ ≈ 0; entries that become negative are set to 0.
+
+    None is returned if a factorisation fails.
+    """
     xp = library(lam)
     lam[-1] = 0.0
     for _ in range(FACTORS):

@@ -39,7 +39,7 @@ class Settings:
     shortest_step: float = 1e-6
     #: Iterations without better bounds after which the method ends; three times as many while no weights separate.
     patience: int = 15
-    #: Iterations back to the iterate whose gap the current one must improve, or it counts as no progress.
+    #: A gap below that of the iterate this many back, counting the current one as the first, is progress.
     recent: int = 5
     #: Iterations after which a warm start without separating weights is replaced by a cold one.
     warm_iterations: int = 6
@@ -47,23 +47,23 @@ class Settings:
     constraint_slack: float = 1e-20
 
     # The separability linear program: for hard margins, through features that are few.
-    #: Iterations without separating weights after which it is solved; negative: never.
+    #: Iterations without separating weights after which this program is solved; negative: never.
     separability_after: int = 8
-    #: Samples above which it is solved: fewer are cheaper to iterate on.
+    #: Samples above which this program is solved: with fewer, further iterations are cheaper.
     separability_from: int = 1000
-    #: Its iterations at most; it needs 10 to 30.
+    #: Largest number of its iterations, of which it needs 10 to 30.
     separability_iterations: int = 100
 
     # Linear algebra.
-    #: Features for each sample up to which steps go through the features instead of the kernels.
+    #: Features per sample up to which steps use the features instead of the kernels.
     features_per_sample: float = 0.5
-    #: Inputs from which features are computed when they are needed: a product for each pair of gates is faster.
+    #: Inputs from which features are not stored: a product for each pair of gates is faster.
     wide_from: int = 64
-    #: Samples for each input up to which XXᵀ is kept; beyond, computing it again is a small part of a factor.
+    #: Samples per input up to which XXᵀ is stored; with more, computing it again costs little next to a factor.
     kept_per_input: int = 20
-    #: Entries of the matrix of gates' shares in groups up to which a dense product is faster than a sparse one.
+    #: Entries of S, the weights of gates in groups, up to which a dense product is faster than a sparse one.
     dense_share_up_to: int = 2**22
-    #: Gates of a group up to which they are replaced by contrasts: beyond, one column fewer is not worth the product.
+    #: Gates of a group up to which contrasts replace them: for more, the product costs more than one column saves.
     contrasts_up_to: int = 64
     #: Samples whose margins or adjoint are computed at a time.
     chunk: int = 8192
@@ -71,9 +71,9 @@ class Settings:
     single_from: int = 1000
     #: Time of a multiplication in the products of a refinement, in units of one in a factor.
     product_cost: float = 6.0
-    #: Products that must be affordable in the time of a whole factor, for a partial factor to be used.
+    #: Products that must fit into the time of a whole factor; otherwise no partial factor is used.
     least_products: int = 33
-    #: Columns of a partial factor at most, as a share of the samples.
+    #: Largest number of columns of a partial factor, as a share of the samples.
     partial_rank: float = 0.125
     #: Columns that a partial factor adds at a time.
     partial_pivots: int = 512
@@ -91,15 +91,15 @@ class Settings:
     all_products_up_to: float = 5e10
     #: Samples of a first set drawn at random.
     first_samples: int = 500
-    #: Samples of a first set at most, where it is the support of an earlier solution or of the screening.
+    #: Largest number of samples of a first set that is the support of an earlier solution or of the screening.
     known_support_up_to: int = 8000
-    #: λ of an earlier solution that belong to its support: above this share of the largest.
+    #: Share of the largest λ of an earlier solution above which a sample belongs to its support.
     support: float = 1e-5
-    #: Samples of each class, nearest to the margin, that a screened first set holds in any case.
+    #: Samples of each class, nearest to the margin, that a first set after screening always contains.
     nearest: int = 10
     #: Samples up to which a set grows without restriction: steps with fewer take no less time.
     least_samples: int = 250
-    #: Samples that a round adds at most, as a share of the set.
+    #: Largest number of samples that a round adds, as a share of the set.
     growth: float = 0.4
     #: Distance from the margin, as a share of it, within which samples join the violated ones.
     near: float = 0.03
@@ -121,47 +121,47 @@ class Settings:
     passes: int = 3
     #: Samples whose inputs are fetched at once.
     fetched: int = 2048
-    #: Samples of the first epoch, which finds the size of η.
+    #: Largest number of samples, drawn at random, of the first epoch, which finds the size of η.
     drawn: int = 1000
     #: Power of ‖V_h‖ by which η_h is multiplied, over all blocks of an epoch.
     eta_power: float = 4.0
-    #: The same power in one block at most.
+    #: Largest power for one block.
     eta_block_power: float = 0.5
     #: Largest factor for η_h, before its power: until V has followed η, ‖V_h‖ may be far from 1.
     eta_factor: float = 1.25
-    #: Gap that ends a screening.
+    #: Gap that ends a screening if many samples are at their bound.
     screening_gap: float = 1e-2
-    #: Gap that ends it where few samples are at their bound.
+    #: Gap that ends a screening if few samples are at their bound.
     unbounded_gap: float = 0.3
-    #: Epochs at most.
+    #: Largest number of epochs.
     epochs: int = 40
-    #: Epochs at most while so many samples remain that steps use partial factors.
+    #: Largest number of epochs if so many samples remain that steps use partial factors.
     epochs_partial: int = 100
     #: Epochs from one evaluation of all samples to the next.
     cycle: int = 2
-    #: Visits to a sample for each product of a step, where one set could hold all samples: a fifth of its time.
+    #: Visits to samples that a screening may make per multiplication of a step, if one set could hold all samples.
     visits: float = 7e-5
-    #: Products for a right-hand side, each as slow as so many for the factor.
+    #: Time of a multiplication for a right-hand side, in units of one for the factor.
     side_cost: int = 50
-    #: Gap above which such a screening is discarded, as solving for all samples does better.
+    #: Gap above which a screening is discarded if one set could hold all samples.
     rough_gap: float = 0.1
     #: Share of the positive λ at their bound from which a screening saves more than it costs.
     bounded: float = 0.25
-    #: λ this close to their bound, as a share of it, count as at it.
+    #: Share of its bound from which a λ counts as at the bound.
     at_bound: float = 0.99
 
     # Working sets of groups.
     #: Groups up to which one set holds all.
     all_groups_up_to: int = 500
-    #: Groups for each sample up to which one set holds all.
+    #: Groups per sample up to which one set holds all groups.
     groups_per_sample: float = 2.0
-    #: Samples at most that count here and below.
+    #: Largest number of samples that count for `groups_per_sample` and `first_groups_share`.
     counted_samples: int = 2000
-    #: Groups of the first set, at least.
+    #: Least number of groups of the first set.
     first_groups: int = 60
     #: Groups of the first set, as a share of the samples.
     first_groups_share: float = 0.25
-    #: Groups that a round adds at most, as a share of the set.
+    #: Largest number of groups that a round adds, as a share of the set; at least half of a first set is allowed.
     group_growth: float = 0.5
     #: Gap of the first round.
     group_gap: float = 0.1
@@ -171,7 +171,7 @@ class Settings:
     inactive_group: float = 0.8
 
     # Atoms of nuclear norms.
-    #: Rounds at most.
+    #: Largest number of rounds, for atoms and for groups.
     rounds: int = 200
     #: Gap of the first solve, which only looks for a λ.
     atom_gap: float = 1e-2
@@ -179,7 +179,7 @@ class Settings:
     atom_gap_share: float = 0.3
     #: Dual norm, as a share of the largest allowed, below which an atom is dropped.
     inactive_atom: float = 0.95
-    #: Singular values of the weights that give atoms: above this share of the largest.
+    #: Share of the largest singular value of the weights above which singular vectors become atoms.
     negligible_atom: float = 1e-7
-    #: The same for the first atoms, from an earlier solution.
+    #: The same share for the first atoms, from the weights of an earlier solution.
     visible_atom: float = 1e-3

@@ -21,8 +21,8 @@ from implicit_bias.solvers.native.working_set import AtomSet, Found, GroupSet, S
 def solve_native(problem: MarginProblem, options: Options, settings: Settings) -> Answer:
     """Return weights and dual of a margin problem to a relative gap of `options.tol`.
 
-    With W = TŴ the norm is Σ_h ‖Ŵ_h‖ over the groups of its group form, and Φ sees the gate values GT. At the optimum
-    Ŵ_h = η_h Φ_hᵀ(λ∘y). If there are many groups, few have weights: they are solved for in working sets.
+    With W = TŴ the norm is Σ_h ‖Ŵ_h‖ over the groups of its group form, and the features have the gate values GT. At
+    the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If there are many groups, most Ŵ_h are 0, and working sets of groups are solved.
     """
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
@@ -53,7 +53,11 @@ def _solve_form(
     before: int,
     known: Bounds | None,
 ) -> Found:
-    """Solve for the groups of `form`, after so many iterations; `known`: the bounds over all groups, if any."""
+    """Return the solution for the groups of `form` to a gap of `tol`; `start` (n,) is a known λ, if any.
+
+    `before` is the number of iterations so far. `known` are the bounds over all groups so far, for the progress; None
+    if `form` has all groups.
+    """
     last: float | None = None
     ours = scaled(problem, form, str(options.device), settings)
 
@@ -76,7 +80,7 @@ def _solve_form(
 
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before
     found = ours.nothing_known()
-    # An earlier solution is a faster start than screening, unless most of its samples at the bound have moved with it.
+    # An earlier solution is a faster start than screening, unless many of its λ are at their bound.
     warm = False
     if start is not None:
         share = ours.to_device(start / problem.prices)
@@ -86,7 +90,7 @@ def _solve_form(
             found = screen(ours, tol, limit, partial(watch, 0, ours.n, Bounds()))
     members = SampleSet(ours, start, found, tol, limit, watch)
     if before == 0 and found.iterations == 0:
-        # Later, and after screening, the results so far are kept instead.
+        # Later, and after screening, an error here would discard the results so far.
         ours.check_room(len(members.rows))
     found = members.run()
     lam, eta, b = found.weights

@@ -32,9 +32,9 @@ WatchAll = Callable[[int, int, Bounds, int, Bounds], Status | None]
 
 
 class GrowingSet(ABC):
-    """The members of a problem that are solved for, and what is known after each round."""
+    """Base class of working sets: the members of a problem that a round solves for, and the best result so far."""
 
-    #: True if the tolerance of the round is the last.
+    #: True if the current round has the final tolerance.
     last = False
 
     @property
@@ -44,7 +44,7 @@ class GrowingSet(ABC):
 
     @abstractmethod
     def solve(self) -> None:
-        """Solve for the members, and bound the optimum over all."""
+        """Solve for the members, and update the bounds of the whole problem."""
 
     @abstractmethod
     def violated(self) -> Any:
@@ -65,10 +65,11 @@ class GrowingSet(ABC):
 
 
 class SampleSet(GrowingSet):
-    """Samples: the `rows`, each by itself, and the `bounded` ones, which are one row, λ_i = λ̄ p_i/Σp.
+    """Working set of samples: the `rows` have a λ_i each; the `bounded` ones share one row, λ_i = λ̄ p_i/Σp.
 
-    The first set is the screened samples, if `known` has weights. Else it is the support of an earlier λ (n,) in
-    `dual`, else all of few samples or few features, else a seeded draw. With a free intercept, it has both classes.
+    If `known`, the result of the screening, has weights, these determine the first set. Otherwise it is the support of
+    an earlier λ (n,) in `dual`; without one, all samples if they or the features are few, else a seeded random draw.
+    With a free intercept, the set has samples of both classes.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class SampleSet(GrowingSet):
         self.scaled, self.settings, self.best = scaled, scaled.settings, known
         self.tol, self.most, self.watch = tol, most, watch
         self.rows, self.bounded = self._screened() if known.weights[0].any() else self._first(dual)
-        #: Samples that left the rows: they do so at most once, so that the rounds end.
+        #: Mask of the samples that have left the rows: each may leave only once, so that the rounds end.
         self.left = scaled.positive & False
         self.stage, self.failed = int(len(self.rows) == scaled.n), False
         self.program: Program | None = None
@@ -93,7 +94,7 @@ class SampleSet(GrowingSet):
         return self.failed or best.stopped is not None or bool(best.reason) or best.bounds.gap <= self.tol
 
     def run(self) -> Outcome:
-        """Return the best bounds and weights over all samples."""
+        """Repeat rounds; return the best bounds and weights over all samples, also after Ctrl-C or without memory."""
         try:
             self.grow()
         except KeyboardInterrupt:
@@ -119,11 +120,12 @@ class SampleSet(GrowingSet):
         return scaled.to_device(rows), scaled.to_device(rows[:0])
 
     def _screened(self) -> tuple[Tensor, Tensor]:
-        """Rows are samples with λ between its bounds, and those near the margin; samples below it are bounded.
+        """Return the first `rows`, with free λ or near the margin, and `bounded` samples, below the margin.
 
-        If the weights are nearly zero, far more samples may be near the margin than have free λ: then only the nearest
-        become rows, the others stay at their bound. If few are at their bound, none is bounded, and all with λ > 0 and
-        all violated ones become rows; `known_support_up_to` at most if they can be bounded.
+        If the weights are nearly zero, far more samples may be near the margin than have free λ; then only the nearest
+        become rows, and the others stay at their bound. If few samples are at their bound, `bounded` is empty, and all
+        samples with λ > 0 or violated margins become rows. In a soft margin rows are at most `known_support_up_to`;
+        if there would be more, the other samples below the margin are `bounded` in any case.
         """
         scaled, settings, known = self.scaled, self.settings, self.best
         lam, eta, b = known.weights
@@ -172,7 +174,7 @@ class SampleSet(GrowingSet):
         self.failed = self.outcome.bounds.upper == float("inf")
 
     def _evaluate(self, program: Program) -> None:
-        """Update the best bounds over all samples, all margins f (n,), and the margin `least` that the set requires."""
+        """Update the best bounds, all samples' margins `f` (n,), and the margin `least` that the set requires."""
         (lam, eta, b), outcome, scaled = self.outcome.weights, self.outcome, self.scaled
         q, P = program.kernels.sweep(lam)
         value, every = float(eta @ q**0.5), self._scattered(lam)
@@ -185,7 +187,7 @@ class SampleSet(GrowingSet):
         self.best = replace(best, stopped=outcome.stopped, reason=outcome.reason)
 
     def _scattered(self, lam: Tensor) -> Tensor:
-        """The λ (n,) of all samples from the program's."""
+        """Return the λ (n,) of all samples, given the λ of the program; 0 outside the set."""
         every = filled(lam, self.scaled.n, 0.0)
         every[self.rows] = lam[: len(self.rows)]
         if self.scaled.box is not None and len(self.bounded):
@@ -194,9 +196,10 @@ class SampleSet(GrowingSet):
         return every
 
     def violated(self) -> Tensor:
-        """Return inactive samples with margins below `least` and bounded ones above it, worst first.
+        """Return samples outside the set with margins below `least` and `bounded` ones above it, worst first.
 
-        If there are any, samples near to being violated follow.
+        If there are any, samples that are nearly violated follow. The share `growth` of the set limits their number,
+        and `more` is True if violated samples are left.
         """
         beyond, settings = self.least - self.f, self.settings
         beyond[self.bounded] *= -1
@@ -209,9 +212,10 @@ class SampleSet(GrowingSet):
         return new[:most]
 
     def _classified(self, program: Program) -> tuple[Tensor, Tensor]:
-        """Return inactive rows and rows at their bound: λ, or bound − λ, is small for the distance of the margin.
+        """Return masks of the inactive rows and of the rows at their bound.
 
-        Never a whole class. Weights that do not separate even the working set are not informative.
+        A row is inactive if λ, and at its bound if bound − λ, is small compared with the distance of its margin from
+        `least`. The masks never cover a whole class, and are empty if the weights do not separate the working set.
         """
         if self.least <= 0:
             return self.rows < 0, self.rows < 0
@@ -257,7 +261,7 @@ class SampleSet(GrowingSet):
         self.start = None if cold else _restart(self.program, near, own, u)
 
     def _warm_start(self, program: Program) -> Point:
-        """A feasible iterate near known weights, with every λ at some distance from 0."""
+        """Return a feasible iterate near the best weights, with every λ at some distance from 0."""
         (lam, eta, b), xp = self.best.weights, library(self.rows)
         own = xp.clip(lam[self.rows], self.settings.newcomer * lam[self.rows].mean(), None)
         lam = program.normalised(own)
@@ -270,7 +274,7 @@ class SampleSet(GrowingSet):
 
 
 def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
-    """A feasible iterate of `program` with this λ and u, and the η of an iterate for other samples.
+    """Return a feasible iterate of `program` with this λ and u, and the η of `near`, an iterate for other samples.
 
     λ and ρ are scaled alike, so that the distance of λ from its upper bounds is kept.
     """
@@ -285,7 +289,7 @@ def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
 
 @dataclass(frozen=True)
 class Found:
-    """A solution for some groups: weights (k, d), λ (n,), intercept, and bounds that hold without the other groups."""
+    """Solution for some groups: `answer` has W (k, d), λ (n,) and intercept; `bounds` ignore all other groups."""
 
     answer: Answer
     bounds: Bounds
@@ -296,7 +300,10 @@ Solve = Callable[[GroupForm, Array | None, float, int, Bounds], Found]
 
 
 class FeatureSet(GrowingSet):
-    """Groups or atoms: weights of some are weights of all, and give an upper bound; λ is judged by all dual norms."""
+    """Working set of groups or atoms.
+
+    Weights of its members give an upper bound, with 0 for all others; a lower bound needs the dual norms of all.
+    """
 
     def __init__(
         self, problem: MarginProblem, tol: float, start: Array | None, solve: Solve, settings: Settings
@@ -315,14 +322,14 @@ class FeatureSet(GrowingSet):
 
     @abstractmethod
     def _evaluate(self, lam: Array) -> tuple[float, float | None]:
-        """Compute the dual norms of λ; return the largest of all, and the largest of a member if there are any."""
+        """Compute the dual norms of λ; return the largest of all, and that of members (None without any)."""
 
     @property
     def ended(self) -> bool:
         return self.stopped or self.bounds.gap <= self.tol or self.rounds >= self.settings.rounds
 
     def run(self) -> Answer:
-        """Return the best weights and λ."""
+        """Repeat rounds; return the best weights and the best λ."""
         self.grow()
         assert self.best is not None
         return self.best
@@ -333,7 +340,7 @@ class FeatureSet(GrowingSet):
         self._judge(self.solve_form(self.form, self.start, aim, self.iterations, self.bounds))
 
     def _judge(self, found: Found) -> None:
-        """Update the best weights and λ, and their bounds; `allowed` is the dual norm that others must not exceed."""
+        """Update the best weights, λ and bounds; set `allowed`, which dual norms of others must not exceed."""
         self.separated, answer = found.bounds.upper < np.inf, found.answer
         self.stopped = answer.stopped is not None or bool(answer.reason)
         self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
@@ -355,16 +362,17 @@ class FeatureSet(GrowingSet):
 
 
 def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[float, float]:
-    """Return the lower bound of λ, given its dual norm, and max_i λ_i/p_i."""
+    """Return the lower bound that λ (n,) proves, given its dual norm, and max_i λ_i/p_i (0 for a hard margin)."""
     reach = 0.0 if problem.hard else float((lam / problem.prices).max())
     size = max(dual_norm, reach)
     return (float((problem.required_margin * lam).sum()) / size if size > 0 else 0.0), reach
 
 
 class GroupSet(FeatureSet):
-    """Groups of a form: those with the largest dual norms ‖Φ̂_hᵀ(λ∘y)‖, Φ̂ the features of the gate values GT.
+    """Working set of groups, chosen by the dual norms ‖Φ̂_hᵀ(λ∘y)‖, Φ̂ the features of the gate values GT.
 
-    If some groups do not separate the samples, the λ that proves it finds groups that may.
+    If the chosen groups do not separate the samples, the λ that proves this has positive dual norms for groups that
+    help to separate them.
     """
 
     def __init__(
@@ -392,7 +400,7 @@ class GroupSet(FeatureSet):
         return GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
 
     def _even(self) -> Array:
-        """λ that weights samples alike, and classes too if the intercept is free."""
+        """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, the λ of each class are scaled to the sum 1."""
         norms, y = self.problem.features.row_norms(), self.problem.y
         lam = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         if self.problem.intercept:
@@ -423,11 +431,11 @@ class GroupSet(FeatureSet):
 
 
 class AtomSet(FeatureSet):
-    """Atoms of a nuclear norm: unit vectors `directions` (A, R) of the rows of `groups` (A,), in a group lasso.
+    """Working set of atoms of a nuclear norm: unit vectors `directions` (A, R) for the `groups` (A,) of gates.
 
-    New atoms are the singular vectors of each V_h = (Φᵀ(λ∘y))_h whose singular values exceed what is allowed. The first
-    λ is that of the norm Σ_h ‖ζ_h‖_F: if it has no weights, that proves that nothing separates. An earlier solution
-    replaces it by its own λ, and the singular vectors of its weights.
+    The atoms are the groups of a group lasso. New atoms are the left singular vectors of each V_h = (Φᵀ(λ∘y))_h with
+    singular values above `allowed`. The first λ is that of the norm Σ_h ‖ζ_h‖_F; if no weights separate with this norm,
+    none do. An earlier solution, if given, provides λ and the singular vectors of its weights instead.
     """
 
     def __init__(
@@ -455,7 +463,7 @@ class AtomSet(FeatureSet):
         self.directions = np.vstack([self.directions, directions])
 
     def _singular_vectors(self, W: Array, share: float) -> tuple[np.ndarray, Array]:
-        """Groups and left singular vectors of weights, with singular values above this share of the largest."""
+        """Return groups and left singular vectors of weights, with singular values above `share` of the largest."""
         U, s, _ = np.linalg.svd(self.norm.matrices(W), full_matrices=False)
         own = np.argwhere(s > share * s.max())
         return own[:, 0], U[own[:, 0], :, own[:, 1]]
@@ -469,7 +477,7 @@ class AtomSet(FeatureSet):
         else:
             whole = GroupForm(sp.eye_array(self.norm.gates, format="csr"), self.norm.groups)
             found = self.solve_form(whole, self.start, self.aim, 0, Bounds())
-            # Its weights have another norm, and their objective bounds nothing here.
+            # The weights have another norm, so that their objective is no bound here.
             self._judge(replace(found, bounds=Bounds()))
             self.stopped |= found.bounds.upper == np.inf
             self.aim = 1.0
@@ -489,14 +497,14 @@ class AtomSet(FeatureSet):
         self.groups, self.directions = self.groups[kept], self.directions[kept]
         self._add(new[:, 0], self.left[new[:, 0], :, new[:, 1]])
         if self.separated:
-            # The singular vectors of the weights: those of V are halfway to the next ones.
+            # Also the singular vectors of the weights, because those of V are only halfway to the next ones.
             self._add(*self._singular_vectors(self.weights, settings.negligible_atom))
         gap = settings.atom_gap_share * min(self.bounds.gap, self.aim)
         self.aim = max(self.tol / 2, gap if len(new) else 0.0)
 
 
 def _usable_weights(start: Solution, problem: MarginProblem) -> Array | None:
-    """The weights of an earlier solution, if they fit this problem, and for a hard margin separate."""
+    """Return the weights of an earlier solution if they fit this problem and, in a hard margin, separate; else None."""
     W = np.asarray(start.weights)
     fits = W.shape == problem.features.shape[1:] and bool(np.isfinite(W).all()) and bool(W.any())
     return W if fits and (not problem.hard or problem.margins(W, start.intercept).min() > 0) else None
