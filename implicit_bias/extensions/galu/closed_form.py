@@ -19,6 +19,8 @@ from implicit_bias.features import Features
 MAX_SPECTRUM_SIZE = 1500
 #: Singular values below this share of the largest are lost to rounding in the Gram matrix, which squares them.
 VISIBLE = 1e-5
+#: Singular values below this share of the largest may be rounding alone.
+NOISE = 1e-13
 #: Maximum number of refinement steps of a solution; each costs one product with Φ and one with Φᵀ.
 MAX_REFINEMENTS = 10
 #: Largest ratio of the ridge term to the squared features; beyond it the weights underflow.
@@ -38,11 +40,14 @@ class LeastSquares:
     norm : float
         ‖W‖ over all weights.
     rank : int
-        Number of singular values of Φ above `tol` times the largest.
+        Number of singular values of Φ that are used: those above `tol` times the largest, with a ridge those above
+        1e-13 times the largest.
     condition : float
-        σ_1/σ_rank, the ratio of the largest to the smallest counted singular value.
+        σ_1/σ_rank, the ratio of the largest to the smallest singular value that is used.
     gap : float
-        Upper bound on the objective minus its minimum: ‖Φᵀ(Y − ΦW) − nρW‖²/(n(σ_rank² + nρ)), at most the objective.
+        Upper bound on the objective minus its minimum, at most the objective: ‖Φᵀ(Y − ΦW) − nρW‖²/(n(σ_rank² + nρ)),
+        plus ‖UᵀR‖²/n, where R is the residual and U contains the left singular vectors that are not used although
+        rounding cannot explain their singular values (without a ridge).
     ridge : float
         ρ.
     form : 'samples' or 'weights'
@@ -120,7 +125,8 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     residual = Y / y_scale - np.stack([gram.features @ w for w in W], axis=1)
     slope = np.stack([gram.features.adjoint(r) for r in residual.T]) - gram.shift * W
     objective = (length(residual) ** 2 + gram.shift * length(W) ** 2) / features.n
-    gap = min(objective, length(slope) ** 2 / (features.n * (gram.smallest**2 + gram.shift))) * y_scale**2
+    excess = length(slope) ** 2 / (gram.smallest**2 + gram.shift) + length(gram.dropped.T @ residual) ** 2
+    gap = min(objective, (1 + NOISE) * excess / features.n) * y_scale**2
     W = (W @ gram.back.T) * (y_scale / scale)
     return LeastSquares(
         weights=W if dimensions(y) == 2 else W[0],
@@ -161,6 +167,7 @@ class _SmallerGram:
     smallest: float
     rank: int
     inverse: Callable[[Array], Array]
+    dropped: Array
 
     @classmethod
     def of(cls, features: Features, shift: float, tol: float) -> _SmallerGram:
@@ -168,7 +175,7 @@ class _SmallerGram:
         reduced, back = features.reduced()
         form = "samples" if reduced.n <= reduced.k * reduced.d else "weights"
         gram = reduced.gram() if form == "samples" else reduced.weight_gram()
-        found = None if len(gram) <= MAX_SPECTRUM_SIZE else _by_cholesky(gram, shift)
+        found = None if len(gram) <= MAX_SPECTRUM_SIZE else _by_cholesky(gram, shift, reduced.n)
         found = found or _by_spectrum(reduced, gram, form, shift, tol)
         return cls(reduced, back, form, shift, *found)
 
@@ -191,11 +198,11 @@ class _SmallerGram:
         return W
 
 
-#: σ_1, σ_rank, the rank, and the inverse of gram + shift.
-Factorisation = tuple[float, float, int, Callable[[Array], Array]]
+#: σ_1, σ_rank, the rank, the inverse of gram + shift, and the left singular vectors (n, r) of Φ that it leaves out.
+Factorisation = tuple[float, float, int, Callable[[Array], Array], Array]
 
 
-def _by_cholesky(gram: Array, shift: float) -> Factorisation | None:
+def _by_cholesky(gram: Array, shift: float, samples: int) -> Factorisation | None:
     """Factorise by Cholesky; None unless rounding leaves the smallest singular value accurate."""
     size = len(gram)
     largest = float(eigsh(gram, 1, which="LA", return_eigenvectors=False, v0=np.ones(size))[0])
@@ -213,7 +220,8 @@ def _by_cholesky(gram: Array, shift: float) -> Factorisation | None:
     if shift:
         gram[np.diag_indices(size)] += shift
         bare = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-    return largest**0.5, smallest**0.5, size, lambda b: scipy.linalg.cho_solve(bare, b, check_finite=False)
+    none = np.zeros((samples, 0))
+    return largest**0.5, smallest**0.5, size, lambda b: scipy.linalg.cho_solve(bare, b, check_finite=False), none
 
 
 def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: float) -> Factorisation:
@@ -222,12 +230,21 @@ def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: 
     largest = float(np.sqrt(squares[-1]))
     visible = squares > (VISIBLE * largest) ** 2
     hidden = vectors[:, ~visible]
-    sizes, directions = np.sqrt(squares[visible]), vectors[:, visible]
+    sizes, directions, left = np.sqrt(squares[visible]), vectors[:, visible], np.zeros((features.n, 0))
     if hidden.size:
         shape = (features.k, features.d)
         across = [features.adjoint(v).ravel() if form == "samples" else features @ v.reshape(shape) for v in hidden.T]
-        _, below, turn = scipy.linalg.svd(np.stack(across, axis=1), full_matrices=False, check_finite=False)
+        left, below, turn = scipy.linalg.svd(np.stack(across, axis=1), full_matrices=False, check_finite=False)
         sizes, directions = np.append(sizes, below), np.hstack([directions, hidden @ turn.T])
-    counts = sizes > tol * largest
+        # Values that rounding alone may leave are zeros; with a ridge all others have an inverse.
+        left = (hidden @ turn.T if form == "samples" else left)[:, (below > NOISE * largest) & (below <= tol * largest)]
+    counts = sizes > (NOISE if shift else tol) * largest
     sizes, directions = sizes[counts], directions[:, counts]
-    return largest, float(sizes.min()), len(sizes), lambda b: directions @ ((directions.T @ b) / (sizes**2 + shift))
+    dropped = left[:, :0] if shift else left
+    return (
+        largest,
+        float(sizes.min()),
+        len(sizes),
+        lambda b: directions @ ((directions.T @ b) / (sizes**2 + shift)),
+        dropped,
+    )

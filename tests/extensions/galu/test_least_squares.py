@@ -52,8 +52,9 @@ def test_both_ways_of_solving_agree(units, shift):
         features, _ = drawn(60, 5, units, seed)
         form = "samples" if units >= 12 else "weights"
         gram = features.gram() if form == "samples" else features.weight_gram()
-        *spectral, solve = _by_spectrum(features, gram.copy(), form, shift, 1e-9)
-        factored = _by_cholesky(gram.copy(), shift)
+        *spectral, solve, dropped = _by_spectrum(features, gram.copy(), form, shift, 1e-9)
+        factored = _by_cholesky(gram.copy(), shift, features.n)
+        assert dropped.shape == (60, 0)
         assert (factored is None) == (spectral[2] < len(gram) or spectral[0] > 1e5 * spectral[1])
         if factored is not None:
             assert factored[:3] == pytest.approx(tuple(spectral), rel=1e-3)
@@ -81,6 +82,19 @@ def test_labels_that_can_be_fitted_are_fitted_whatever_the_condition(span):
     assert (found.form, found.rank) == ("samples", 24)
     assert found.condition > 1e4
     assert max(found.loss, found.gap) <= 1e-20
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-30, 1e-23, 1e-10])
+@pytest.mark.parametrize("e", [1e-6, 5e-10, 1e-10, 1e-12])
+def test_the_gap_counts_singular_values_that_are_left_out(e, ridge):
+    """Two nearly equal samples with opposite targets: the minimum is ρ/(e² + ρ)."""
+    found = least_squares(GatedFeatures([[1.0, e], [1.0, -e]], np.ones((2, 1))), [1.0, -1.0], ridge=ridge)
+    least, objective = ridge / (e**2 + ridge), found.loss + ridge * found.norm**2
+    assert objective - found.gap <= least * (1 + 1e-12)
+    assert found.rank == 2 or ridge == 0
+    if found.rank == 2:
+        assert objective == pytest.approx(least, rel=1e-9, abs=1e-30)
+        assert found.gap <= 1e-25
 
 
 def test_several_targets_are_solved_each_for_itself():
