@@ -45,7 +45,8 @@ class NotSeparableError(InputError):
     Attributes
     ----------
     certificate : Solution
-        The proof: `dual` is λ ≥ 0 (n,) with Φᵀ(λ∘y) = 0 (a Farkas certificate).
+        With the status NOT_SEPARABLE the proof: `dual` is λ ≥ 0 (n,), up to rounding, with Φᵀ(λ∘y) = 0 (a Farkas
+        certificate). With NOT_SEPARABLE_BELOW a lower bound: no weights of a smaller norm separate.
 
     Examples
     --------

@@ -75,7 +75,7 @@ class ThresholdGates(Gates):
         return X, None
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
-        """Draw directions (p, d) and random cutoffs (p,) from N(0, s²); return directions, cutoffs and s."""
+        """Return random directions (p, d), random cutoffs (p,) from N(0, s²), and s."""
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -73,12 +73,12 @@ def solve(
     max_seconds : float, optional
         Time limit in seconds; the solver then returns its best answer so far (TIME_LIMIT). Not available for ECOS.
     start : Solution, optional
-        NATIVE only: an earlier solution for the same samples, at another C, norm or tolerance. Its support vectors form
-        the first working set. It is ignored if many of them are at their bound (λ_i = C c_i), because screening is
-        faster then.
+        NATIVE only: an earlier solution for the same samples, at another C, norm or tolerance. Its largest λ_i
+        determine the first working set. If many of its λ_i are at their bound C c_i, the samples are screened instead,
+        because that is faster.
     device : str
         NATIVE only: 'cpu' for NumPy, or a device of torch, which must be installed: 'cuda', 'cuda:1', or 'cpu:0' for
-        torch on the CPU. All computation is in float64.
+        torch on the CPU. Results are in float64; large working sets are factorised in float32 and refined.
     callback : function of a Progress, optional
         NATIVE only: called after every iteration.
     verbose : bool

@@ -223,7 +223,7 @@ class SpanFunction(LayerFunction):
         return self._row(vector[0])
 
     def _row(self, row: Array) -> tuple[Array, Array]:
-        """Return V or α (H, n), and A (K, H), of one row of a vector."""
+        """Return V (H, n) from row 0 of a vector or α (H, n) from row 1, and the readout A (K, H)."""
         size = self.values.shape[1]
         return row[:size].reshape(-1, len(self.own_y)), row[size:-2].reshape(self.free.shape)
 
@@ -400,7 +400,10 @@ def margins_of(outputs: Array, y: Array) -> Array:
 
 
 def slopes_of(softmax: Array, y: Array) -> Array:
-    """Return the derivatives (K, n) of log Σ exp(−q) by the outputs; for K > 1, `softmax` is overwritten.
+    """Return the derivatives (K, n) of log Σ exp(−q) by the outputs, for the margins q of `margins_of`.
+
+    `softmax` (K, n) is softmax(−q) over all entries. For K = 1, y contains signs. For K > 1, y contains classes, and
+    `softmax` is overwritten.
 
     >>> slopes_of(np.array([[0.0], [0.25], [0.75]]), np.array([0])).ravel().tolist()
     [-1.0, 0.25, 0.75]

@@ -64,7 +64,10 @@ class WeightUpdates(MarginStepper):
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
-        """Return one row: loss, norm, and for classes the error; for labels ±1 the row of `MarginStepper`."""
+        """Return one row: loss and norm, and for classes the training error.
+
+        For labels ±1, return the row of `MarginStepper` instead.
+        """
         if self.signs:
             return super().record()
         outputs = self.outputs()

@@ -142,7 +142,7 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
 
 
 def check_open(features: Features) -> None:
-    """Raise InputError if the features of all samples are zero."""
+    """Raise InputError if φ(x_i) = 0 for every sample; some samples may be zero."""
     if features.closed().all():
         raise InputError("the features are all zero: every gate is closed for every sample; give other gates")
 

@@ -57,7 +57,11 @@ class Layer:
 
     @classmethod
     def of(cls, activation: Activation, norms: Array, tolerance: float) -> Layer:
-        """Make the layer for points of lengths `norms` (p,), ascending and distinct."""
+        """Return the layer for points of lengths `norms` (p,), ascending and distinct.
+
+        `tolerance` bounds the error of the Hermite series, which replaces missing closed forms. Raises InputError if
+        the mean squares overflow or vanish.
+        """
         stretch, slope_stretch = _stretches(activation, norms)
         if activation.pair is None or activation.dual is None:
             series = hermite_series(activation, norms, 1.0, tolerance)
@@ -81,7 +85,7 @@ class Layer:
         return cls(norms, *squares, error, slope_error, stretch, slope_stretch, bend, 0, *own_means)
 
     def indices(self, lengths: Array) -> NDArray[np.int64]:
-        """Return the indices of given lengths in `norms`."""
+        """Return indices into `norms` of lengths that it contains; other lengths are not detected."""
         found: NDArray[np.int64] = np.searchsorted(self.norms, lengths)
         return found
 

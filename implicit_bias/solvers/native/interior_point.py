@@ -211,11 +211,11 @@ class Program:
         return Bounds(scale * float(lam @ self.sum_mask), upper)
 
     def samples(self, values: Tensor) -> Tensor:
-        """Return the entries of `values` (n,) that belong to samples, not to linear constraints."""
+        """Return the entries for samples of `values` (n,); the other entries belong to linear constraints."""
         return values if self.margin_rhs is None else values[self.margin_rhs > 0]
 
     def margins(self, f: Tensor) -> Tensor | None:
-        """Return the margins of the samples among the rows f (n,); None if f violates a linear constraint."""
+        """Return the margins of the samples, a part of f (n,); None if another entry violates its constraint."""
         if self.margin_rhs is not None:
             least = -self.kernels.settings.constraint_slack * abs(f).max()
             if f[self.margin_rhs == 0].min() < least or (f[self.equal] > -least).any():

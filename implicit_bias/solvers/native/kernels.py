@@ -216,7 +216,7 @@ class GatedKernels(LinearKernels):
 
     @cached_property
     def halved(self) -> GatedKernels:
-        """The kernels of inputs and gate values in single precision."""
+        """These kernels with inputs, gate values and `share` in single precision."""
         X, G, share = (in_precision("float32", part) for part in (self.X, self.G, self.share))
         return GatedKernels(X, G, share, self.settings)
 

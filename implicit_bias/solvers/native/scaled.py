@@ -203,7 +203,7 @@ class GatedProblem(ScaledProblem):
         return self.G[rows]
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
-        """Return the kernels of y_i x_i / (m_i s); inputs that are constant in all rows become one."""
+        """Return the kernels of φ̂_i, and of `more` as in the base class; without `more`, constant inputs are merged."""
         X = self.inputs_of(rows)
         if more is not None:
             X = X[:, self.inputs]

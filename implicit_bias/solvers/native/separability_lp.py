@@ -98,7 +98,7 @@ class NormalEquations:
         return x
 
     def once(self, right: Tensor) -> Tensor:
-        """Solve without refinement."""
+        """Return the solution for one right-hand side, without iterative refinement."""
         return self.units * self.factor.solve((self.units * right)[:, None])[:, 0]
 
 

@@ -151,7 +151,10 @@ def _held(
 
 
 def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
-    """Return the number of singular values above `VISIBLE` times the largest of all units, averaged over units."""
+    """Return the mean over units of the number of singular values of a unit's weights above a threshold.
+
+    The threshold is `VISIBLE` times the largest singular value of all units.
+    """
     sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
     return float((sizes > VISIBLE * sizes.max()).sum(axis=1).mean())
 

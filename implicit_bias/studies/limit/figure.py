@@ -137,7 +137,7 @@ def _end_figure(table: pd.DataFrame, title: str) -> Figure:
 
 
 def _contrast_figure(differences: list[Contrast], title: str) -> Figure:
-    """Return a figure with a panel for each contrast: mean and interval at every size, filled if it excludes 0."""
+    """Return a figure with a panel for each contrast; filled markers are means whose interval excludes 0."""
     found: dict[str, list[Contrast]] = {}
     for one in differences:
         found.setdefault(one.test.claim, []).append(one)

@@ -47,7 +47,7 @@ def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTrain
 
 
 def spread(fields: Array) -> dict[str, float]:
-    """Return ipr_low, ipr and ipr_high, quartiles over all fields (…, n), and median frequency (peak) and length."""
+    """Return the quartiles of the IPR of all fields (…, n), and the medians of peak frequency and norm ‖w‖."""
     quartiles = np.quantile(ipr(fields), (0.25, 0.5, 0.75)).tolist()
     waves, length = np.median(peak_frequency(fields)), np.median(np.linalg.norm(fields, axis=-1))
     names = ("ipr_low", "ipr", "ipr_high")
