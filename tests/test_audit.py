@@ -159,9 +159,9 @@ def test_judged_problem_is_the_solved_one(number):
     v = fractions(np.ones(len(dense))) @ exact.rows
     if problem.norm.made_of is not None and any(v):
         assert float(exact.dual(v)) == pytest.approx(problem.norm.dual(v.astype(float).reshape(W.shape)), rel=1e-9)
-    assert (exact.prices is None) == problem.hard
-    if exact.prices is not None:
-        np.testing.assert_allclose(exact.prices.astype(float), problem.prices)
+    assert (exact.upper_bounds is None) == problem.hard
+    if exact.upper_bounds is not None:
+        np.testing.assert_allclose(exact.upper_bounds.astype(float), problem.upper_bounds)
     np.testing.assert_array_equal(exact.required.astype(float), np.full(len(dense), problem.required_margin))
     if problem.constraints is not None:
         np.testing.assert_array_equal(exact.E.astype(float), problem.constraints.E.toarray())

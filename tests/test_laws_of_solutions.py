@@ -60,7 +60,7 @@ def optimum(case):
         A = np.ones((H * K, H * K)) / np.sqrt(H * K) - np.kron(np.eye(H), np.ones((K, K))) / np.sqrt(K)
         limits = [cp.norm(np.linalg.pinv(A + np.sqrt(K) * np.eye(H * K)) @ V, "fro") <= 1]
     if not case.hard:
-        limits.append(lam <= case.prices)
+        limits.append(lam <= case.upper_bounds)
     if case.intercept:
         limits.append(case.y @ lam == 0)
     worth = cp.sum(cp.multiply(case.required_margin, lam))
@@ -71,7 +71,7 @@ def primal_optimum(case):
     """For norms of which only the expression is known."""
     W, b = cp.Variable(case.features.shape[1:]), cp.Variable() if case.intercept else 0
     missing = case.required_margin - cp.multiply(case.y, case.features.dense() @ cp.vec(W, order="C") + b)
-    paid, limits = (0, [missing <= 0]) if case.hard else (case.prices @ cp.pos(missing), [])
+    paid, limits = (0, [missing <= 0]) if case.hard else (case.upper_bounds @ cp.pos(missing), [])
     return float(cp.Problem(cp.Minimize(case.norm.expression(W) + paid), limits).solve(solver="CLARABEL"))
 
 

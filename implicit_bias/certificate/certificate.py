@@ -230,7 +230,7 @@ def _objective(problem: MarginProblem, value: float, f: Array) -> float:
     if problem.hard:
         worst = float((f / problem.required_margin).min())
         return float(value / worst * (1 + 4 * UNIT)) if worst > 0 else np.inf
-    slack = problem.prices * np.maximum(problem.required_margin - f, 0.0)
+    slack = problem.upper_bounds * np.maximum(problem.required_margin - f, 0.0)
     if not slack.max() < LARGEST:
         return np.inf
     cost = (math.fsum([float(value), *slack.tolist()]) + len(slack) * float(TINY)) * (1 + 4 * UNIT)
@@ -247,7 +247,7 @@ def _best_multiple(problem: MarginProblem, value: float, f: Array) -> float:
     if problem.hard:
         worst = float((f / problem.required_margin).min())
         return 1.0 / worst if worst > 0 else 1.0
-    positive, p = f > 0, problem.prices
+    positive, p = f > 0, problem.upper_bounds
     with np.errstate(over="ignore", invalid="ignore"):
         breaks = np.broadcast_to(problem.required_margin, len(f))[positive] / f[positive]
         order = np.argsort(breaks)
@@ -282,7 +282,7 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
         return _Lower(lam, mu, V, 0.0, 0.0)
     used = lam > 0
     # Limited, so that sums do not overflow.
-    scale = min(1 / max(size, 1 / LARGEST), float((problem.prices[used] / lam[used]).min()))
+    scale = min(1 / max(size, 1 / LARGEST), float((problem.upper_bounds[used] / lam[used]).min()))
     factors = [scale, *(power for power in _close_power_of_two(scale) if power < scale)] if precise else [scale]
     found = []
     for factor in factors:
@@ -301,7 +301,7 @@ def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Ar
     The rows of V = Φᵀ(λ∘y) − Eᵀμ have errors of at most `error` (k,) in length.
     """
     size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
-    relative, n = float((lam / problem.prices).max()), len(lam)
+    relative, n = float((lam / problem.upper_bounds).max()), len(lam)
     size = max(size, 1 / LARGEST**1.05)
     # The subtracted term bounds what products lose by underflow.
     total = max(math.fsum(np.minimum(problem.required_margin * lam, LARGEST).tolist()) - n * TINY, 0.0)

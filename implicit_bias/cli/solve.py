@@ -43,7 +43,7 @@ def declare(parser: Parser, command: str) -> None:
             ("samples.csv --formulation linear --C 1", "the linear SVM with soft margin"),
             ("samples.csv --C 1 --weights importance", "slack of some samples costs more"),
             ("samples.npz --max-seconds 60 --json", "the best answer of a minute, as JSON"),
-            ("samples.csv --C 2 --start samples-model.npz", "from the answer at another price"),
+            ("samples.csv --C 2 --start samples-model.npz", "from the solution for another C"),
         ],
         {
             0: "OPTIMAL, or proved NOT_SEPARABLE (at all, or below a norm)",
@@ -55,13 +55,13 @@ def declare(parser: Parser, command: str) -> None:
     add = parser.add_argument
     add("file", metavar="FILE", help="the samples, .csv or .npz")
     add("--label", metavar="COLUMN", help="the label's column of a CSV file")
-    add("--weights", metavar="COLUMN", help="a CSV file's column of sample weights: prices of slack in units of C")
+    add("--weights", metavar="COLUMN", help="a CSV file's column of sample weights c_i, which multiply C")
     add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; else 1 for all")
     add("--formulation", default="svm-gln", choices=FORMULATIONS, help="the margin problem")
     add("--units", type=int, default=10, help="hidden units H")
     add("--contexts", type=int, default=2, help="contexts per unit, a power of two")
     add("--seed", type=int, default=1, help="seed of the gates")
-    add("--C", type=float, default=math.inf, help="price of slack; inf is the hard margin")
+    add("--C", type=float, default=math.inf, help="upper bound of the dual variables; inf is the hard margin")
     add("--no-constant", action="store_true", help="do not append the constant input 1")
     parser.add_shared("--solver")
     add("--tol", type=float, default=1e-6, help="relative gap asked for")

@@ -241,7 +241,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         if self.multi_class != "ovr" and codes.max() > 1:
             pair_weight = np.repeat(slack_weight, codes.max())
             joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
-            joint.check_prices()
+            joint.check_upper_bounds()
             yield joint
             return
         problem: MarginProblem | None = None
@@ -250,7 +250,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             if problem is None or gates is None:
                 found = self._problem(X, y, gates, seed)
                 problem = found.replace(sample_weight=slack_weight, intercept=bool(self.free_intercept))
-                problem.check_prices()
+                problem.check_upper_bounds()
             yield problem.replace(y=y)
 
     def _solve(

@@ -120,7 +120,7 @@ class MarginProblem:
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
-        self.check_prices()
+        self.check_upper_bounds()
         reason = self.norm.refuses(self.features)
         if reason:
             raise InputError(f"{self.norm!r} does not support these features: {reason}")
@@ -130,12 +130,12 @@ class MarginProblem:
 
             check_norm(self.norm, self.features)
 
-    def check_prices(self) -> None:
+    def check_upper_bounds(self) -> None:
         """Raise InputError if an upper bound C c_i of λ_i overflows or underflows, also after scaling the features."""
         if self.hard:
             return
         with np.errstate(over="ignore"):
-            bounds = self.prices
+            bounds = self.upper_bounds
             scaled = bounds * self.required_margin * (self.features.row_norms().max() or 1.0)
         if not np.isfinite(bounds).all():
             raise InputError("C times sample_weight overflows; use C=inf for a hard margin")
@@ -150,7 +150,7 @@ class MarginProblem:
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def replace(self, **parts: Any) -> MarginProblem:
-        """Return a copy with some fields replaced, without the checks of a new problem; see `check_prices`."""
+        """Return a copy with some fields replaced, without the checks of a new problem; see `check_upper_bounds`."""
         problem = copy.copy(self)
         for name, value in parts.items():
             object.__setattr__(problem, name, value)
@@ -169,7 +169,7 @@ class MarginProblem:
         return bool(np.isinf(self.C))
 
     @property
-    def prices(self) -> Array:
+    def upper_bounds(self) -> Array:
         """Upper bounds C c_i of the dual λ_i; shape (n,)."""
         return np.full(self.features.n, self.C * self.sample_weight)
 

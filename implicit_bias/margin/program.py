@@ -60,7 +60,7 @@ def program_of(problem: Any, reduce: bool, quadratic: bool) -> MarginProgram:
     slack: cp.Variable | int = 0
     if not problem.hard:
         slack = cp.Variable(features.n, name="slack")
-        objective = objective + problem.prices @ slack
+        objective = objective + problem.upper_bounds @ slack
         constraints.append(slack >= 0)
     constraint = margins >= problem.required_margin - slack
     linear = [] if problem.constraints is None else problem.constraints.expressions(columns.T)

@@ -45,7 +45,7 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
         (features.row_norms(), "sample", "bring the samples to one scale"),
         (features.largest().max(axis=1), "gate", "bring the gate values to one scale"),
         (np.broadcast_to(problem.required_margin, features.n), "the required margin of sample", "rescale them"),
-        (np.ones(1) if problem.hard else problem.prices, "the weight of sample", "rescale the sample weights"),
+        (np.ones(1) if problem.hard else problem.upper_bounds, "the weight of sample", "rescale the sample weights"),
         (getattr(norm, "weights", np.ones(1)), "the weight of group", "rescale the group weights"),
     ):
         used = np.flatnonzero(sizes)
@@ -55,7 +55,7 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
             if power >= np.log10(REPORTED_RATIO):
                 times = f"{10**power:.0e}" if power < MAX_EXPONENT else f"1e+{power:.0f}"
                 return f"{what} {large} is {times} times as large as {what} {small}: {remedy}"
-    scaled_C = 0.0 if problem.hard else float(problem.prices.max() * features.row_norms().max())
+    scaled_C = 0.0 if problem.hard else float(problem.upper_bounds.max() * features.row_norms().max())
     if not problem.hard and not 1 / REPORTED_RATIO < scaled_C < REPORTED_RATIO:
         return f"C is {scaled_C:.0e} in units of the features: bring it nearer to 1 by scaling the inputs or C"
     if not found.objective < np.inf:

@@ -61,7 +61,7 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     path: list[Solution] = []
     points = [problem.replace(C=as_positive(value, "C", infinite=True)) for value in values.tolist()]
     for point in points:
-        point.check_prices()
+        point.check_upper_bounds()
     for before, point in zip([points[0], *points], points, strict=False):
         warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
         known = _recertified(path[-1], before, point) if path else None
@@ -77,7 +77,7 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
 def _recertified(earlier: Solution, before: MarginProblem, now: MarginProblem) -> Solution | None:
     """Certify the earlier solution at the new C; None if a λ_i is near its bound or the gap is too large."""
     begin = time.perf_counter()
-    bounds = FREE * np.minimum(before.prices, now.prices)
+    bounds = FREE * np.minimum(before.upper_bounds, now.upper_bounds)
     if earlier.status is not Status.OPTIMAL or not (earlier.dual < bounds).all():
         return None
     found = certify(now, earlier.weights, earlier.dual, earlier.intercept, earlier.multipliers)

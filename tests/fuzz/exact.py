@@ -84,7 +84,7 @@ class Exact:
     groups: list[tuple[Fraction, list[int]]]
     units: tuple[int, int] | None
     required: Any
-    prices: Any
+    upper_bounds: Any
     intercept: bool
     E: Any
     equal: Any
@@ -115,14 +115,14 @@ class Exact:
     def upper(self, w: Any, b: Fraction) -> Fraction | None:
         """The objective of the best multiple of w and b; None if it is infinite."""
         f, value = self.rows @ w + self.y * b, self.value(w)
-        if self.prices is None:
+        if self.upper_bounds is None:
             worst = min(f / self.required)
             return value / worst if worst > 0 else None
-        t, slope = NEVER, value - self.prices @ f
+        t, slope = NEVER, value - self.upper_bounds @ f
         for at, i in sorted((m / g, i) for i, (m, g) in enumerate(zip(self.required, f, strict=True)) if g > 0):
             if slope < 0:
-                t, slope = at, slope + self.prices[i] * f[i]
-        return t * value + self.prices @ positive(self.required - t * f)
+                t, slope = at, slope + self.upper_bounds[i] * f[i]
+        return t * value + self.upper_bounds @ positive(self.required - t * f)
 
     def lower(self, lam: Any, mu: Any) -> Fraction | None:
         """The lower bound of the best multiple of λ and μ; None if it is infinite."""
@@ -131,7 +131,7 @@ class Exact:
         size = self.dual(lam @ self.rows - mu @ self.E)
         if size is None or max(lam) == 0:
             return NEVER
-        size = size if self.prices is None else max(size, *(lam / self.prices))
+        size = size if self.upper_bounds is None else max(size, *(lam / self.upper_bounds))
         return self.required @ lam / size if size > 0 else None
 
     def separable(self) -> bool:
@@ -166,7 +166,7 @@ def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
     if not (objective > 0 and lower >= 0 and np.isfinite(found.dual).all() and np.isfinite(found.multipliers).all()):
         return wrong | {"no numbers": inf}
     if found.status is Status.NOT_SEPARABLE or lower == inf:
-        if problem.prices is not None or problem.separable():
+        if problem.upper_bounds is not None or problem.separable():
             wrong["false proof"] = inf
     else:
         wrong |= lower_faults(problem, found)

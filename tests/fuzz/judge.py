@@ -60,14 +60,16 @@ class Raw:
         groups = np.asarray(self.groups) if self.norm == "groups" else np.zeros(k)
         labels = np.unique(groups)
         weights = fractions(np.full(len(labels), 1.0 if self.weights is None else self.weights))
-        prices = Fraction(float(self.C)) * fractions(np.full(n, self.sample_weight)) if np.isfinite(self.C) else None
+        upper_bounds = (
+            Fraction(float(self.C)) * fractions(np.full(n, self.sample_weight)) if np.isfinite(self.C) else None
+        )
         return Exact(
             rows=blocks.reshape(n, -1) * y[:, None],
             y=y,
             groups=[(c, entries[groups == h].ravel().tolist()) for c, h in zip(weights, labels, strict=True)],
             units=self.shape if self.norm == "predictor" else None,
             required=fractions(np.full(n, self.required)),
-            prices=prices,
+            upper_bounds=upper_bounds,
             intercept=self.intercept,
             E=fractions(np.reshape(self.E, (-1, k * d))),
             equal=np.asarray(self.equal, dtype=bool),
@@ -112,17 +114,17 @@ def _judge_objective(problem: Exact, found: Solution) -> None:
     room, slack = Fraction(ROUNDING), positive(m - margins)
     if found.objective == np.inf:
         return
-    if problem.prices is None:
+    if problem.upper_bounds is None:
         # The objective is that of the best multiple, which differs from the weights where rounding matters.
         expect(all(slack <= m / 40), f"a margin misses {float(max(slack / m)):.1e}")
         reached = problem.upper(w, b)
         assert reached is not None
         counted = reached * max(rounding / margins)
     else:
-        reached = problem.value(w) + problem.prices @ slack
+        reached = problem.value(w) + problem.upper_bounds @ slack
         # What a large bound makes of rounding, and of slack that is rounding, is the objective's own.
-        room *= 1 + problem.prices @ m / reached
-        counted = 2 * problem.prices @ rounding
+        room *= 1 + problem.upper_bounds @ m / reached
+        counted = 2 * problem.upper_bounds @ rounding
     objective = Fraction(found.objective)
     expect(reached <= objective * (1 + ROOM), f"weights reach {float(reached):.17g}, not {found.objective:.17g}")
     expect(objective <= reached * (1 + room) + counted, f"they reach {float(reached):.12g}, not {found.objective:.12g}")

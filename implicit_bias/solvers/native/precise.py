@@ -99,14 +99,14 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array,
     norm, m = problem.norm, np.broadcast_to(problem.required_margin, problem.features.n)
     forms = (_blocks(problem) * problem.y[:, None, None]).reshape(len(m), -1)
     forms, exact = np.hstack([forms, problem.y[:, None]]), np.append(W.ravel(), b)
-    f, box = forms @ exact / m, None if problem.hard else _exact(problem.prices * m)
+    f, box = forms @ exact / m, None if problem.hard else _exact(problem.upper_bounds * m)
     least = min(f) if problem.hard else upper_bound(norm.value(W.astype(np.float64)), f, box)[1]
     if 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
         exact = exact / least
         W, b = exact[:-1].reshape(W.shape), exact[-1]
     spare = (forms @ exact).astype(np.float64) - m
     best = _objective(problem, W.astype(np.float64), float(b))
-    allowed = SUM_ERROR * tol * (m if problem.hard else best[0] / problem.prices)
+    allowed = SUM_ERROR * tol * (m if problem.hard else best[0] / problem.upper_bounds)
     room = _exact(np.maximum(allowed, spare / 4))
     sizes = np.array([norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
     # An intercept costs nothing.
@@ -127,7 +127,7 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
     upper, lower, error = problem.features.apply_bounded(W, precise=True)
     f, value = problem.y * ((upper + b) + lower) - error, problem.norm.value(W)
     if not problem.hard:
-        return value + float(problem.prices @ np.maximum(problem.required_margin - f, 0.0)), W, b
+        return value + float(problem.upper_bounds @ np.maximum(problem.required_margin - f, 0.0)), W, b
     worst = float((f / problem.required_margin).min())
     return (value / worst if worst > 0 else np.inf), W, b
 
@@ -142,10 +142,10 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
     V = (forms @ exact).astype(np.float64).reshape(k, d)
     if not np.isfinite(V).all():
         return np.zeros(n), np.zeros(len(mu))
-    size = max(float(norm.dual(V)), float((lam.astype(np.float64) / problem.prices).max()), TINY)
+    size = max(float(norm.dual(V)), float((lam.astype(np.float64) / problem.upper_bounds).max()), TINY)
     allowed = [SUM_ERROR * tol * size / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
     total = float((m * lam.astype(np.float64)).sum())
-    stay = SUM_ERROR * tol * np.minimum(total / (m * np.ones(n)), size * problem.prices)
+    stay = SUM_ERROR * tol * np.minimum(total / (m * np.ones(n)), size * problem.upper_bounds)
     stay = np.append(np.minimum(stay, lam.astype(np.float64) / 2), FREE_CHANGE * abs(mu).astype(np.float64)) + TINY
     if problem.intercept:
         forms = np.vstack([forms, _exact(np.append(problem.y, np.zeros(len(mu))))])
@@ -164,7 +164,7 @@ def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any
     m = _exact(np.broadcast_to(problem.required_margin, features.n))
     scale = nearest_power_of_two(float(length(features.row_norms() / problem.required_margin)) / features.n**0.5)
     rows = np.tensordot(_blocks(problem), T, axes=(1, 0)).transpose(0, 2, 1) * (problem.y / m / scale)[:, None, None]
-    box, column = None if problem.hard else _exact(problem.prices) * m * scale, problem.y / m
+    box, column = None if problem.hard else _exact(problem.upper_bounds) * m * scale, problem.y / m
     rhs = equal = None
     if problem.constraints is not None:
         more, sizes = _constraint_rows(problem, T)

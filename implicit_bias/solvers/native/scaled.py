@@ -51,7 +51,7 @@ class ScaledProblem(ABC):
         self.expand, (labels, self.index) = form.expand, np.unique(form.groups, return_inverse=True)
         self.H = len(labels)
         # Upper bounds of λ. Zero would mean an equality.
-        box = np.maximum(problem.prices * problem.required_margin * scale, TINY)
+        box = np.maximum(problem.upper_bounds * problem.required_margin * scale, TINY)
         self.box = None if problem.hard else self.to_device(box)
         column = np.broadcast_to(problem.y / problem.required_margin, self.n)
         self.intercept_scale = float(length(column)) / np.sqrt(self.n)

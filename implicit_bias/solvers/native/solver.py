@@ -83,7 +83,7 @@ def _solve_form(
     # An earlier solution is a faster start than screening, unless many of its λ are at their bound.
     warm = False
     if start is not None:
-        share = ours.to_device(start / problem.prices)
+        share = ours.to_device(start / problem.upper_bounds)
         warm = not many_bounded(share, share.max() + 0 * share, settings)
     if not warm and not ours.few and (ours.box is not None or not ours.few_features):
         with one_thread():

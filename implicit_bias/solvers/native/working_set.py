@@ -363,7 +363,7 @@ class FeatureSet(GrowingSet):
 
 def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[float, float]:
     """Return the lower bound that λ (n,) proves, given its dual norm, and max_i λ_i/p_i (0 for a hard margin)."""
-    reach = 0.0 if problem.hard else float((lam / problem.prices).max())
+    reach = 0.0 if problem.hard else float((lam / problem.upper_bounds).max())
     size = max(dual_norm, reach)
     return (float((problem.required_margin * lam).sum()) / size if size > 0 else 0.0), reach
 

@@ -102,7 +102,7 @@ def draw(table: pd.DataFrame) -> Figure:
         part = table[(table.dataset == name) & (table.train_size == n)]
         for method, look in METHODS.items():
             ax.plot(100 * part[part.method == method].groupby("C").error.mean(), markersize=4, linewidth=1.2, **look)
-        ax.set(xscale="log", xlabel="price of slack $C$", ylabel="test error (%)", title=f"{DATASETS[name]}, $n$ = {n}")
+        ax.set(xscale="log", xlabel="$C$", ylabel="test error (%)", title=f"{DATASETS[name]}, $n$ = {n}")
         ax.set_ylim(0, 1.1 * ax.get_ylim()[1])
     return finished(axes, below=2)
 
