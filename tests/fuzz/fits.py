@@ -10,7 +10,7 @@ from implicit_bias.extensions.galu import alternate_convex_search, improve_filte
 from implicit_bias.extensions.gated_flow import RingProcess, nonlinear_gaussian_process
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given
-from tests.fuzz.strategies import ARGUMENTS, count, never, number
+from tests.fuzz.strategies import ARGUMENTS, count, is_number, never, number
 from tests.fuzz.table import row
 from tests.fuzz.values import close
 
@@ -212,3 +212,19 @@ def _pixels(draw: Draw) -> dict[str, Any]:
 
 
 row(gated_flow.pixel_moments, _pixels, share=3, finite=False, fine=lambda c, r: r.k == 1 + getattr(c, "both", True))
+
+
+def _time(draw: Draw) -> Given:
+    """One time, anything else, or several."""
+    fine = lambda v: is_number(0, 1e100, ends=True)(v) or isinstance(v, bool | np.bool_) or v is None  # noqa: E731
+    at = draw.scalar([0, 1.5, 1e9, np.float32(3)], fine)
+    at.verdict = "doubtful" if isinstance(at.value, list | tuple) and at.value else at.verdict
+    return at
+
+
+def _weights(t: Any) -> Any:
+    features, y = GatedFeatures(np.array([[1.0, 2.0], [0.5, -3.0]])), [1.0, -2.0]
+    return gated_flow.gradient_flow(features, [[0.1, 0.2]], [0.0, 1.0], y=y).weights(t)
+
+
+row(_weights, name="GradientFlow.weights", t=_time, same=None)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import torch
 
 from implicit_bias.extensions import infinite
 from tests.fuzz import problems
@@ -177,3 +178,19 @@ row(
     same=None,
     fine=_has_variances,
 )
+
+
+FUNCTIONS = [torch.tanh, torch.nn.functional.silu, lambda z: z**2, lambda z: torch.special.erf(z / 2**0.5)]
+NO_FUNCTIONS: list[Any] = [None, "tanh", 3, lambda z: z.sum(), lambda z: z.detach(), lambda z: 1.0, lambda z: z > 0]
+NO_FUNCTIONS += [lambda z: z[:1], lambda z: z.detach().numpy()]
+NO_GRAMS: list[Any] = [torch.sqrt, torch.log, lambda z: 0 * z, lambda z: torch.exp(z**2), lambda z: torch.exp(z**2 / 4)]
+
+
+@entry(infinite.custom_activation)
+def _custom(draw: Draw) -> None:
+    """Functions of torch have Gram matrices; what is none, or has no mean square, is refused."""
+    function = draw.either(draw.pick(FUNCTIONS), NO_FUNCTIONS)
+    made = draw.call(infinite.custom_activation, function, draw.scalar(["mine"], lambda v: isinstance(v, str)))
+    draw.call(infinite.gram_matrix, draw.normal(2, 3), made)
+    without = infinite.custom_activation(draw.pick(NO_GRAMS))
+    draw.call(infinite.gram_matrix, np.diag([2.0, 3.0]), without, must=True)

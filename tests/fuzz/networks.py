@@ -11,6 +11,7 @@ from implicit_bias import SGD, HyperplaneGates, ReLUGates
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.best_networks import (
     ChainNetwork,
+    ReLUMarginProblem,
     activation_patterns,
     best_chains,
     best_network,
@@ -243,3 +244,29 @@ row(
     finite=False,
     fine=lambda c, found: 0 <= found.lower_bound <= found.objective,
 )
+
+
+@entry(ReLUMarginProblem, share=1)
+def _relu_problem(draw: Draw) -> None:
+    """Gates of both signs are refused."""
+    X, y = problems.clean_task(draw)
+    made = svm_relu(X, y, np.ones((2, len(X))))
+    mixed = ib.GatedFeatures(X, np.where(np.arange(len(X)) % 2, 1.0, -1.0)[:, None] * np.ones((1, 4)))
+    features = draw.either(made.features, [mixed, ib.GatedFeatures(X, np.full((len(X), 4), 0.5)), X])
+    again = draw.call(ReLUMarginProblem, features, y, made.norm)
+    network = draw.call(again.network, draw.either(np.ones((4, X.shape[1])), [np.ones(4), np.zeros((4, X.shape[1]))]))
+    expect(network.units == [4], "another number of units")
+
+
+@entry(ib.ParallelNetwork)
+def _parallel(draw: Draw) -> None:
+    """Outputs are those of the parts, in their order; parts of other shapes are refused."""
+    d, count, seed = draw.whole(1, 4), draw.whole(2, 3), draw.whole(0, 9)
+    parts = [ib.ReLUNetwork(d, 3, seed=seed) for _ in range(count)]
+    others = [ib.ReLUNetwork(d + 1, 3), ib.ReLUNetwork(d, [3, 2]), ib.ReLUNetwork(d, 3, outputs=2), None, "network"]
+    made = draw.call(
+        ib.ParallelNetwork, draw.either(parts, [parts[:1], parts[0], 3, None, *([*parts, o] for o in others)])
+    )
+    X = draw.normal(4, d)
+    expect(np.array_equal(made.decision_function(X)[:, -1], parts[-1].decision_function(X)), "another output")
+    expect(made.effective_weights().shape == (count, 3, d) and made.degree == 2, "other weights")

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 import implicit_bias as ib
-from implicit_bias import Frobenius, GatedFeatures, KernelFeatures, MarginProblem
+from implicit_bias import Frobenius, GatedFeatures, KernelFeatures, MarginProblem, datasets
 from implicit_bias.features import Features
 from implicit_bias.norms import Norm
 from tests.cases import OwnFeatures
@@ -219,3 +219,50 @@ def _classes(draw: Draw) -> str:
     scores = problem.decision_function(solution.weights, X)
     expect(scores.shape == (n, len(set(labels.tolist()))) and np.isfinite(scores).all(), "scores of another shape")
     return "correct"
+
+
+@entry(ib.ClassMarginProblem, share=1)
+def _class_problem(draw: Draw) -> None:
+    """One made by hand: classes that do not belong to its weights are refused."""
+    X, _ = problems.clean_task(draw)
+    made = ib.svm_classes(X, np.arange(len(X)) % 3, problems.fitted_gates(draw, X), shared=draw.chance(0.5))
+    parts = {"y": made.y, "norm": made.norm, "C": 1.0, "gates": made.gates}
+    classes = draw.either([0, 1, 2], [[0], [[0, 1, 2]]])
+    again = draw.call(ib.ClassMarginProblem, made.features, classes=classes, **parts)
+    expect(repr(again) != "" and again.outputs(np.zeros(made.features.shape[1:])).shape[0] == 3, "other outputs")
+
+
+@entry(ib.ChunkedInputs)
+def _chunked_inputs(draw: Draw) -> None:
+    """Bytes or floats that are scaled chunk by chunk are what they are scaled at once."""
+    n, d = draw.whole(1, 9), draw.whole(1, 4)
+    source = draw.rng.integers(0, 256, (n, d)).astype(draw.pick([np.uint8, np.int16, np.float32, np.float64]))
+    bad: list[Any] = [None, "bytes", source.astype(str), source[:0], source[0], source.astype(complex)]
+    given = draw.either(source, bad)
+    options = {
+        "scale": draw.either(draw.pick([1.0, 1 / 255, 0.5]), ["x", np.nan, [1.0] * (d + 1)]),
+        "offset": draw.either(draw.pick([0.0, -1.0]), ["x", np.inf]),
+        "chunk": draw.either(draw.pick([1, 2, 5, None]), [-3, "two", 1.5]),
+    }
+    inputs = draw.call(ib.ChunkedInputs, given, **options)
+    expected = source.astype(np.float64) * options["scale"].plain + options["offset"].plain
+    expect(np.array_equal(np.asarray(inputs), expected), "other numbers than those scaled at once")
+
+
+@entry(ib.ChunkedFeatures)
+def _chunked_features(draw: Draw) -> None:
+    """Features in chunks are those of the whole."""
+    n, k, d = draw.whole(1, 9), draw.whole(1, 3), draw.whole(1, 4)
+    X, values = draw.normal(n, d), draw.rng.integers(0, 2, (n, k)).astype(draw.pick([np.int8, np.float64]))
+    inputs = draw.either(ib.ChunkedInputs(X, chunk=draw.whole(1, 4)), [X, None, "X"])
+    found = draw.call(ib.ChunkedFeatures, inputs, draw.either(values, [values[:-1], "G", values[0]]))
+    whole, W = GatedFeatures(X, values), draw.normal(k, d)
+    expect(np.allclose(found @ W, whole @ W, rtol=1e-12, atol=1e-12), "another ΦW")
+
+
+@entry(datasets.distorted_images, share=1)
+def _distorted(draw: Draw) -> None:
+    """Without the files of a set there are no copies, and nothing is written."""
+    name = draw.either("mnist", ["digits", "cifar", None])
+    draw.call(datasets.distorted_images, name, draw.either(5, [0, -1, "5"]), draw.folder, root=draw.folder, must=True)
+    expect(not list(draw.folder.glob("*.npy")), "something was written")

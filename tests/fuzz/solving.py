@@ -8,6 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem, Solution, Status, solve
@@ -15,7 +16,7 @@ from implicit_bias.extensions.galu import LeastSquaresModel, least_squares
 from implicit_bias.solvers import Progress
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, expect
-from tests.fuzz.judge import agree, judge
+from tests.fuzz.judge import Raw, agree, judge
 from tests.fuzz.strategies import ARGUMENTS, anything, choice, count, equals, number
 from tests.fuzz.table import entry, row
 from tests.fuzz.values import NOT_FINITE
@@ -157,3 +158,23 @@ def _program(draw: Draw) -> None:
 
 
 row(Status, share=1, value=lambda draw: draw.pick(list(Status)).value, fine=lambda c, found: len(found.value) > 20)
+
+
+@entry("solve, twice and on threads", share=3)
+def _solve_again(draw: Draw) -> str:
+    """The same problem twice gives the same bits, and on one and two threads the same optimum within the gap."""
+    draw.badness = 0.0
+    problem, raw = problems.problem(draw)
+    if draw.chance(0.1):
+        X = draw.normal(1100, 6)
+        y = np.where(X[:, 0] > 0, 1.0, -1.0)
+        X[:, 0] += 0.1 * y
+        raw, problem = Raw.gated(X, np.ones((1100, 1)), y, "frobenius"), MarginProblem(GatedFeatures(X), y, Frobenius())
+    first, second = solve(problem), solve(problem)
+    same = all(np.array_equal(getattr(first, k), getattr(second, k), equal_nan=True) for k in ("weights", "dual"))
+    expect(same and first.status is second.status, "two runs differ")
+    with threadpool_limits(2, user_api="blas"):
+        third = solve(problem)
+    judge(raw, third)
+    agree(first, third)
+    return judge(raw, first)

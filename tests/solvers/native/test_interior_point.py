@@ -140,13 +140,13 @@ def test_the_newton_step_solves_the_linearised_conditions(C, single_from, interc
     step = NewtonSystem(program, at, q, P, P @ at.eta).direction(0.0, None)
     value, change = torch.func.jvp(conditions, point, tuple(getattr(step, name) for name in names))
     assert all(float((a + b).abs().max()) < 1e-9 for a, b in zip(value, change, strict=True) if a.numel())
-    bend = program.second_order(at, step, q, P / at.rho)
+    half = program.second_order(at, step, q, P / at.rho)
     _, second = torch.func.jvp(
         lambda *values: torch.func.jvp(conditions, values, tuple(getattr(step, name) for name in names))[1],
         point,
         tuple(getattr(step, name) for name in names),
     )
-    assert all(float((a - b / 2).abs().max()) < 1e-9 for a, b in zip(vars(bend).values(), second, strict=False))
+    assert all(float((a - b / 2).abs().max()) < 1e-9 for a, b in zip(vars(half).values(), second, strict=False))
 
 
 @pytest.mark.parametrize("device", DEVICES)
