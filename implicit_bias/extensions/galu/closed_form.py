@@ -228,6 +228,8 @@ def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: 
     """Factorise at any rank by eigendecomposition; small singular values are recomputed from Φ itself."""
     squares, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
     largest = float(np.sqrt(squares[-1]))
+    # With a ridge, every value above rounding has an inverse.
+    least = (NOISE if shift else tol) * largest
     visible = squares > (VISIBLE * largest) ** 2
     hidden = vectors[:, ~visible]
     sizes, directions, left = np.sqrt(squares[visible]), vectors[:, visible], np.zeros((features.n, 0))
@@ -236,15 +238,9 @@ def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: 
         across = [features.adjoint(v).ravel() if form == "samples" else features @ v.reshape(shape) for v in hidden.T]
         left, below, turn = scipy.linalg.svd(np.stack(across, axis=1), full_matrices=False, check_finite=False)
         sizes, directions = np.append(sizes, below), np.hstack([directions, hidden @ turn.T])
-        # Values that rounding alone may leave are zeros; with a ridge all others have an inverse.
-        left = (hidden @ turn.T if form == "samples" else left)[:, (below > NOISE * largest) & (below <= tol * largest)]
-    counts = sizes > (NOISE if shift else tol) * largest
+        # Values that rounding alone may leave are zeros.
+        left = (hidden @ turn.T if form == "samples" else left)[:, (NOISE * largest < below) & (below <= least)]
+    counts = sizes > least
     sizes, directions = sizes[counts], directions[:, counts]
-    dropped = left[:, :0] if shift else left
-    return (
-        largest,
-        float(sizes.min()),
-        len(sizes),
-        lambda b: directions @ ((directions.T @ b) / (sizes**2 + shift)),
-        dropped,
-    )
+    inverse = lambda b: directions @ ((directions.T @ b) / (sizes**2 + shift))  # noqa: E731
+    return largest, float(sizes.min()), len(sizes), inverse, left
