@@ -147,7 +147,13 @@ row(
 )
 MOVING: dict[str, Any] = {"X": numbers("m d"), "start": numbers("k d"), "trained": numbers("k d", but=DIMENSIONS)}
 row(galu.galu_excess, **MOVING, readout=numbers("k~", but=DIMENSIONS), may=True, fine=lambda c, r: r.bound >= 0)
-row(galu.rademacher_bound, samples=numbers("m d"), radius=number(1.0, 2.0), p=choice(1, 2), may=True)
+row(
+    galu.rademacher_bound,
+    samples=numbers("m d"),
+    radius=number(1.0, 2.0, high=np.finfo(float).max, ends=True),
+    p=choice(1, 2),
+    may=True,
+)
 row(
     galu.landscape,
     fit("weights"),
