@@ -195,6 +195,8 @@ def _with_fallbacks(problem: MarginProblem, options: Options, begin: float, atte
         if not inconclusive or (left is not None and left <= 0):
             break
         limited = replace(options, max_seconds=left, start=None, callback=None, device="cpu")
+        if "start" in SOLVERS[name].takes:
+            limited = replace(limited, start=best)
         if name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
             attempts.append(_certified(problem, name, SOLVERS[name](problem, limited), options.tol))
             best = _merged(problem, best, attempts[-1])

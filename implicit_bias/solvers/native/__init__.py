@@ -50,7 +50,7 @@ class PreciseSolver(Solver):
     """The method of NATIVE in 60 digits, for few samples that doubles cannot resolve; supports linear constraints."""
 
     name = "PRECISE"
-    takes = frozenset({"max_seconds"})
+    takes = frozenset({"max_seconds", "start"})
 
     def load(self) -> None:
         import implicit_bias.solvers.native.precise  # noqa: F401
@@ -63,8 +63,8 @@ class PreciseSolver(Solver):
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         features = problem.features
         constraints = 0 if problem.constraints is None else len(problem.constraints.equal)
-        if features.n > PRECISE_SAMPLES or features.k * features.d > PRECISE_FEATURES:
-            return f"its arithmetic is for at most {PRECISE_SAMPLES} samples of {PRECISE_FEATURES} features; use NATIVE"
+        if features.k * features.d > PRECISE_FEATURES:
+            return f"its arithmetic is for at most {PRECISE_FEATURES} features; use NATIVE"
         if features.k * features.d + constraints > PRECISE_FEATURES:
             most = f"{PRECISE_FEATURES} features and linear constraints together"
             return f"its arithmetic is for at most {most}; use CLARABEL"
