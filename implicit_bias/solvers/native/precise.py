@@ -34,6 +34,8 @@ BITS = 200
 #: Settings of the method; margins down to 1e-30 are resolved, and no step uses the features.
 SETTINGS = Settings(
     no_margin=1e-30,
+    least_centring=0.2,
+    nearly_no_margin=1e-28,
     rho_fall=0.9,
     max_iterations=1000,
     features_per_sample=0.0,
