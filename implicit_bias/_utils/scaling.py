@@ -37,7 +37,7 @@ def length(values: Array, axis: int | None = None) -> Any:
 
 
 def without_exponent(values: Array) -> tuple[Array, int]:
-    """Return A and e with values = A · 2^e and max |a| in [½, 1), so that squares of A do not overflow."""
+    """Return A and e with values = A · 2^e and max |a| in [½, 1), so that squares of A cannot overflow; 0 has e = 0."""
     exponent = int(np.frexp(np.abs(values).max())[1])
     return np.ldexp(values, -exponent), exponent
 

@@ -15,6 +15,7 @@ from implicit_bias.gates.contexts import ContextGates
 
 
 def _evaluated(function: Any, X: Array, what: str) -> Array:
+    """Return function(X) as a finite array (n, ·); messages call the function that of `what`, "gates" or "contexts"."""
     if not callable(function):
         raise InputError(f"function must be callable, not {type(function).__name__}")
     values = as_floats(function(X), f"the values of the {what}' function", 2)

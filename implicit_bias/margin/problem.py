@@ -117,6 +117,7 @@ class MarginProblem:
             self._check_samples()
 
     def _check_samples(self) -> None:
+        """Check what depends on the samples: sizes of features and upper bounds, and whether the norm supports them."""
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
@@ -150,7 +151,7 @@ class MarginProblem:
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def replace(self, **parts: Any) -> MarginProblem:
-        """Return a copy with some fields replaced, without the checks of a new problem; see `check_upper_bounds`."""
+        """Return a copy with some fields replaced, unchecked; call `check_upper_bounds` after a change of C c_i."""
         problem = copy.copy(self)
         for name, value in parts.items():
             object.__setattr__(problem, name, value)
@@ -170,7 +171,7 @@ class MarginProblem:
 
     @property
     def upper_bounds(self) -> Array:
-        """Upper bounds C c_i of the dual λ_i; shape (n,)."""
+        """Upper bounds C c_i of the dual λ_i, infinite for a hard margin; shape (n,)."""
         return np.full(self.features.n, self.C * self.sample_weight)
 
     def margins(self, W: Any, b: float = 0.0) -> Array:

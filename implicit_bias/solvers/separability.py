@@ -214,7 +214,10 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
 
 
 def _by_least_squares(problem: MarginProblem) -> tuple[Array, Array | None] | None:
-    """Solve non-negative least squares on the triangular factor of all rows; None if they are independent."""
+    """Return λ ≥ 0 (n,) and μ (None without constraints) that non-negative least squares find for Φᵀ(λ∘y) − Eᵀμ ≈ 0.
+
+    The result is None if all rows are independent or not finite, or if the method does not converge.
+    """
     n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
     scale = np.hypot(problem.features.row_norms(), constant)
     features = problem.features.reduced()[0] if constraints is None else problem.features

@@ -195,7 +195,7 @@ class GatedProblem(ScaledProblem):
         self.wide = self.problem.features.d >= self.settings.wide_from
 
     def inputs_of(self, rows: Tensor) -> Tensor:
-        """Return x_i of some samples, shape (m, d)."""
+        """Return x_i of some samples, shape (m, d), without their signs and scales."""
         return self.X[rows]
 
     def gates_of(self, rows: Tensor) -> Tensor:

@@ -91,14 +91,14 @@ class NormalEquations:
         self.factor = DenseFactor(N)
 
     def solve(self, right: Tensor) -> Tensor:
-        """Solve with refinement."""
+        """Return the x with Aᵀ diag(weights) A x = right for right (size,), with iterative refinement."""
         x = self.once(right)
         for _ in range(REFINEMENTS):
             x = x + self.once(right - self.rows.adjoint(self.weights * self.rows.times(x)))
         return x
 
     def once(self, right: Tensor) -> Tensor:
-        """Return the solution for one right-hand side, without iterative refinement."""
+        """Return the same x without iterative refinement."""
         return self.units * self.factor.solve((self.units * right)[:, None])[:, 0]
 
 
@@ -128,7 +128,10 @@ class Conditions:
         self.missing[-1] -= rows.n
 
     def direction(self, target: float, guess: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
-        """Return the changes of λ, slack and x."""
+        """Return the changes of λ, slack and x; without `guess` towards products of 0, else towards `target`.
+
+        With `guess`, its second-order terms are included.
+        """
         lam, slack = self.at.lam, self.at.slack
         products = -lam * slack if guess is None else target - lam * slack - guess[0] * guess[1]
         x = self.equations.solve(self.rows.adjoint(products / slack) - self.missing)
