@@ -116,7 +116,9 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
         classes = (found[0], found[1])
     unknown = [value for value in found if value not in classes]
     if unknown:
-        raise InputError(f"label {unknown[0]!r} is neither of the training classes {classes[0]!r} and {classes[1]!r}")
+        raise InputError(
+            f"label {unknown[0]!r} is neither of the training classes {classes[0]!r} and {classes[1]!r}; leave it out"
+        )
     return np.where(values == classes[1], 1.0, -1.0), classes
 
 

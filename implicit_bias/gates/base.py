@@ -46,7 +46,7 @@ class Gates(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Array:
         """Gate values (n, k) of inputs X (n, d)."""
-        raise InputError(f"{type(self).__name__} has no method transform(X), which gates need")
+        raise InputError(f"{type(self).__name__} has no method transform(X), which gates need; see HyperplaneGates")
 
     @property
     def is_fitted(self) -> bool:

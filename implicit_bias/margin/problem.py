@@ -99,7 +99,10 @@ class MarginProblem:
         if not isinstance(self.norm, Norm):
             raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {shown(self.norm)}")
         if self.norm.gates not in (None, self.features.k):
-            raise InputError(f"{self.norm!r} is for {self.norm.gates} gates, but the features have {self.features.k}")
+            raise InputError(
+                f"{self.norm!r} is for {self.norm.gates} gates, but the features have {self.features.k}; "
+                "build the norm for these gates"
+            )
         if not isinstance(self.intercept, bool | np.bool_):
             raise InputError(f"intercept must be True (free) or False (none), not {shown(self.intercept)}")
         object.__setattr__(self, "y", as_signs(self.y, self.features.n, both=bool(self.intercept)))

@@ -114,7 +114,7 @@ class Norm(ABC):
         """Return weights (k, d) as an array; raise InputError unless they match the norm's number of gates."""
         W = as_floats(W, "weights", 2)
         if self.gates not in (None, len(W)):
-            raise InputError(f"the norm is for weights of {self.gates} gates, not of {len(W)}")
+            raise InputError(f"the norm is for weights of {self.gates} gates, not of {len(W)}; give one row each")
         return W
 
     def number(self, name: str, M: Array) -> float:

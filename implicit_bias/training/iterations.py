@@ -260,7 +260,7 @@ def objective_of(function: MarginFunction, preconditioned: bool) -> Objective:
     layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]
     one_layer = len(layers) == len(each) and len({layer.parts for layer in layers}) == 1
     if preconditioned and (function.has_kinks or not one_layer):
-        raise InputError("preconditioned steps take networks with one hidden layer and fixed gates")
+        raise InputError("preconditioned=True takes networks with one hidden layer and fixed gates; use False")
     if not one_layer:
         return function
     n, d = function.inputs.shape

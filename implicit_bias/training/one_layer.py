@@ -175,7 +175,10 @@ class LayerFunction(Objective):
         return float(np.arccos(min(max(self._cosine(vector) - 1e-14, -1.0), 1.0)))
 
     def around(self, u: Array, before: Array, radius: float) -> tuple[Array, Array]:
-        """Return both unit vectors; select samples again if the next step may leave the ball, or regularly."""
+        """Return both unit vectors, represented at the samples that matter near u.
+
+        They are selected again if the next step may leave the ball, and after `PATIENCE` steps at the latest.
+        """
         self.age += 1
         if self.ball == np.inf and self.age < PATIENCE:
             return u, before
@@ -415,7 +418,7 @@ def slopes_of(softmax: Array, y: Array) -> Array:
 
 
 def softmin(margins: Array) -> tuple[float, Array]:
-    """Return log Σ exp(−q) and the softmax of −q."""
+    """Return log Σ exp(−q) and softmax(−q), both over all entries of q (K, n); infinite q have the share 0."""
     least = margins.min()
     shares = np.exp(least - margins)
     total = shares.sum()

@@ -19,7 +19,9 @@ def as_aims(y: Any, samples: int, outputs: int, loss: str, both: bool = True) ->
     if loss == "squared":
         targets = as_targets(y, samples)
         if targets.shape[1] != outputs:
-            raise InputError(f"y has {targets.shape[1]} targets per sample, but the network has {outputs} output(s)")
+            raise InputError(
+                f"y has {targets.shape[1]} targets per sample, but the network has {outputs} output(s); give one each"
+            )
         return targets[:, 0] if outputs == 1 and dimensions(y) != 2 else targets
     if outputs == 1:
         return as_signs(y, samples, both=both)
