@@ -68,7 +68,7 @@ def unit_samples(X: Any, normalise: bool = False, name: str = "X") -> Array:
             raise InputError(
                 f"row {int(np.argmin(largest))} of {name} is zero, which has no direction; leave such rows out"
             )
-        # Two divisions, because squares and quotients of extreme rows could overflow.
+        # Each row is divided twice, because squares and quotients of extreme rows could overflow.
         rows = rows / largest
         return rows / length(rows, axis=1)[:, None]
     lengths = length(rows, axis=1)

@@ -282,7 +282,7 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     if not lam.any() or not size < np.inf:
         return _Lower(lam, mu, V, 0.0, 0.0)
     used = lam > 0
-    # Limited, so that sums do not overflow.
+    # The factor is limited so that sums do not overflow.
     scale = min(1 / max(size, 1 / LARGEST), float((problem.upper_bounds[used] / lam[used]).min()))
     factors = [scale, *(power for power in _close_power_of_two(scale) if power < scale)] if precise else [scale]
     found = []

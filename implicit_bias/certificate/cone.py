@@ -113,7 +113,7 @@ def _eliminated(equalities: list[Row]) -> dict[int, Row]:
     The method is Gauss–Jordan elimination, with the largest coefficient of each equality as its pivot.
     """
     pivots: dict[int, Row] = {}
-    # For each free column, the pivots whose combinations contain it.
+    # users[j] are the pivots whose combinations contain the free column j.
     users: dict[int, set[int]] = {}
     work = 0
     for equality in equalities:

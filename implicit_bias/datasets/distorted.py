@@ -112,7 +112,7 @@ def _require_space(folder: Path, size: int) -> None:
 
 
 def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
-    """Return images first … first + count − 1 as bytes (count, 784), for `first` a multiple of CHUNK, count ≤ CHUNK."""
+    """Return images first … first + count − 1 as bytes (count, 784), the same for all n; CHUNK divides `first`."""
     rng = np.random.default_rng([seed, first])
     angles = rng.uniform(-MAX_ROTATION, MAX_ROTATION, CHUNK)[:count]
     shifts = rng.uniform(-MAX_SHIFT, MAX_SHIFT, (CHUNK, 2))[:count]

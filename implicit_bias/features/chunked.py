@@ -279,10 +279,7 @@ class ChunkedFeatures(Features):
         return np.concatenate(upper), np.concatenate(lower), np.concatenate(error)
 
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """Return upper and lower (k, d), and error (k,), with ‖(Φᵀa − upper − lower)_j‖₂ ≤ error_j for each row j.
-
-        The sums of the chunks are added by error-free transformations, whichever value `precise` has in a chunk.
-        """
+        # The sums of the chunks are added by error-free transformations, whether or not those in a chunk are precise.
         a = as_numbers(a, (self.n,), "sample weights")
         upper, lower, error = np.zeros((self.k, self.d)), np.zeros((self.k, self.d)), np.zeros(self.k)
         count = 0

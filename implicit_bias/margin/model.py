@@ -137,7 +137,7 @@ class MarginModel(Labelled):
         """
         inputs = self.inputs(X)
         self._require_weights()
-        # In blocks of a few thousand rows, because features may need much memory.
+        # The features of a few thousand rows at a time are formed, because they may need much memory.
         blocks = [slice(None)] if gate_values is not None else row_blocks(len(inputs))
         return np.concatenate([self._scores(inputs[rows], gate_values) for rows in blocks])
 

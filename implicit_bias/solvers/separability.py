@@ -197,7 +197,7 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
         for _ in range(2):
             v = v - Q @ (P @ (P.T @ (Q.T @ v)))
         return v
-    # Scaled by the root mean square length, because squares of large features overflow.
+    # Features are scaled to mean square length 1, because squares of large features overflow.
     scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))
     if not 0 < scale < np.inf or GRAM_COPIES * 8.0 * rows.n**2 > free_memory():
         return None

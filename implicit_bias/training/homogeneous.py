@@ -175,7 +175,6 @@ class MarginFunction(Objective):
         return self._margins(self._outputs(w))
 
     def loss(self, w: Tensor, radius: float) -> float:
-        """Return log Σ_i exp(−q_i) at `radius` times w."""
         return float(log_sum_exp(self.margins(radius * w)))
 
     def gradient(self, w: Tensor, radius: float, loss: Loss = log_sum_exp) -> tuple[float, Tensor, Tensor]:

@@ -181,7 +181,7 @@ class ScaledIteration:
         promised, long = square, square**0.5
         if direction is not tangent:
             promised, long = function.dot(tangent, direction), function.dot(direction, direction) ** 0.5
-        # Relative to u: with large inputs, gradients are far longer than u.
+        # Steps are compared with u, because gradients of large inputs are far longer.
         least = 1e-12 / max(1.0, long / sharpness)
         if function.has_kinks and square + radial**2 > 0:
             least = max(least, KINK / (square + radial**2))

@@ -108,7 +108,6 @@ class LayerFunction(Objective):
         """Return the gradient as a vector, given the derivatives (K, n) by the outputs and (K, H) by the readout."""
 
     def mix(self, s: float, a: Array, t: float, b: Array) -> Array:
-        """Return s a + t b."""
         mixed: Array = s * a
         daxpy(b.ravel(), mixed.ravel(), a=t)
         return mixed
@@ -122,7 +121,6 @@ class LayerFunction(Objective):
         return np.einsum("mc,hcd->mhd", self.turn, each), readout
 
     def flat(self, w: Array) -> Tensor:
-        """Return all weights as one tensor."""
         parts, readout = self._explicit(w)
         hidden = np.einsum("mc,mhd->hcd", self.turn, parts).ravel()
         both = [

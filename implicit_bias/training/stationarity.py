@@ -122,7 +122,7 @@ def stationarity(
     support = _as_support(support, len(X))
     unit = copy.deepcopy(network).cpu().double().eval()
     parameters = homogeneous_parameters(unit)
-    # In two steps, so that no square overflows or underflows.
+    # Weights are divided by the largest, then by their norm, so that no square overflows or underflows.
     for size in (_largest, _length):
         norm = size(parameters)
         if not 0 < norm < np.inf:

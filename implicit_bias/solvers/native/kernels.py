@@ -237,7 +237,7 @@ class GatedKernels(LinearKernels):
         return kernel
 
     def single(self, eta: Tensor) -> Tensor:
-        # From rounded inputs and gate values, never in doubles; of many samples the lower triangle without keeping XXᵀ.
+        # Only rounded inputs and gate values are used. Many samples fill only the lower triangle, without XXᵀ.
         half, eta = self.halved, in_precision("float32", eta)
         if self.H == 1 or self.n <= self.settings.kept_per_input * self.X.shape[1]:
             return half.weighted(eta)
@@ -332,7 +332,7 @@ class GatedKernels(LinearKernels):
         return GatedKernels(self.X[rows], self.G[rows], self.share, self.settings)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        # Through XXᵀ for few samples, or the features if they are fewer.
+        # XXᵀ is used for few samples, and the features if they are fewer.
         if not self.by_features and self.H == 1:
             P = (self.inner @ change)[:, None]
         elif not self.by_features and self.n < 2 * self.X.shape[1]:

@@ -160,7 +160,6 @@ class SeparabilityDescent:
         self.proof: Tensor | None = None
 
     def linearised(self, at: Iterate) -> Conditions:
-        """Return the conditions at an iterate."""
         return Conditions(self.rows, at)
 
     def finished(self, at: Iterate) -> bool:
@@ -171,9 +170,9 @@ class SeparabilityDescent:
         if self.ends(self.count, at.lam[:-1]) or at.x[-1] > 0 or at.step < NEARLY_ZERO:
             return True
         if at.lam[-1] <= NEARLY_ZERO:
-            # Of a product that vanishes, the factor that shrank (Tapia's indicators): λ and slack have different units.
-            shrank = at.lam / at.before[0] > at.slack / at.before[1]
-            self.proof = _projected(self.rows, library(at.lam).where(shrank, at.lam, 0 * at.lam))
+            # λ_i is kept if its slack shrank more (Tapia's indicators), because the two have different units.
+            kept = at.lam / at.before[0] > at.slack / at.before[1]
+            self.proof = _projected(self.rows, library(at.lam).where(kept, at.lam, 0 * at.lam))
             return True
         return self.count >= self.rows.kernels.settings.separability_iterations
 
