@@ -76,7 +76,7 @@ class ThresholdGates(Gates):
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
         """Return random directions (p, d), random cutoffs (p,) from N(0, s²), and s."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} draws no hyperplanes; define _draw(inputs)")
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Draw the hyperplanes and set the cutoffs on X (n, d); the published code uses all inputs (`X_pool`)."""

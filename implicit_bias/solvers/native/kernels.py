@@ -98,7 +98,7 @@ class GroupKernels(ABC):
 
     def roots(self, eta: Tensor) -> LowRank:
         """Return B (n, r) with BBᵀ = K(η), if `by_features`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} sets by_features but has no roots; define roots(eta)")
 
     def _product(self, eta: Tensor, diagonal: Tensor) -> Product:
         return lambda x: self.sweep(x)[1] @ eta + diagonal * x
