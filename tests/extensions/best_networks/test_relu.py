@@ -258,7 +258,7 @@ def test_a_slack_weight_above_all_duals_is_the_hard_margin_and_a_small_one_has_n
 
 
 def test_labels_in_conflict_are_certified_for_a_large_slack_weight():
-    """The gap is certified although C Σξ is thousands of times the norm, and λ over its dual norm loses a share of it."""
+    """The gap is certified although C Σξ is thousands of times the norm and scaling λ would lose a share of it."""
     X, y = task(15, 3, seed=3)
     X, y = np.vstack([X, X[:2]]), np.append(y, -y[:2])
     best = best_network(X, y, C=1e4)

@@ -177,7 +177,7 @@ def test_the_loss_of_weights_beyond_floats_is_infinite():
 
 
 def test_directions_that_are_cut_off_are_counted():
-    """`unresolved` is 0 for eigenvalues that are rounding alone, and 1 for an input 3e-7 times as large as the others."""
+    """`unresolved` is 0 for eigenvalues that are rounding alone, and 1 for an input 3e-7 times as large."""
     for case in CASES:
         features, y, *_ = made(case)
         assert Moments.from_samples(features, y).unresolved == 0

@@ -57,7 +57,7 @@ def test_torch_trains_the_same_networks(activation, biases, loss):
 
 @pytest.mark.parametrize("biases", [False, True])
 def test_small_steps_follow_the_flow_as_long_as_no_gate_flips(biases):
-    """Without flips, descent follows the flow, and half the step halves the distance; b_k is the weight of a constant."""
+    """Without flips, descent follows the flow, and half the step halves the distance; b_k weights a constant."""
     X, y = PROCESS.sample(8, seed=2)
     errors, trained = [], {"units": 3, "scale": 3.0, "record": 2, "seed": 0}
     for steps in (100, 200):

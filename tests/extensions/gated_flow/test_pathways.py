@@ -13,7 +13,7 @@ EDGES = {"own": None, "shared": [(0, 0), (0, 1), (1, 2)], "crossed": [(0, 0), (0
 
 
 def decoupled(edges):
-    """Return `Pathways` with three overlapping gates whose moments share singular vectors, and their samples X, Y, G."""
+    """Return `Pathways` of three overlapping gates whose moments share singular vectors, and samples X, Y, G."""
     rng = np.random.default_rng(0)
     Q, P = (np.linalg.qr(rng.normal(size=(size, 3)))[0] for size in (4, 3))
     X, Y, G = [], [], []

@@ -84,7 +84,7 @@ def test_radii_are_doublings(size, radius):
 
 
 def test_theorem_3_by_hand():
-    """Width, rate and energy are those written out; at the printed width ‖w*‖² ≤ 2M² for networks with the factor 1/√k."""
+    """Width, rate and energy are those written out; at the width, ‖w*‖² ≤ 2M² for networks with the factor 1/√k."""
     rng, m, delta = np.random.default_rng(36), 4, 0.1
     X, Z, c = unit(m, 10, seed=37), unit(3, 10, seed=38), rng.normal(size=3)
     M = float(np.sqrt(c @ gate_kernel(Z) @ c))

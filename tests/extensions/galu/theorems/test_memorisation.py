@@ -39,7 +39,7 @@ def test_lemma_1_width_memorises(spread):
 
 @pytest.mark.parametrize("seed", [1, 6, 7])
 def test_width_counts_rounding_of_eigenvalue(seed):
-    """For two samples at a distance of 1e-12, `eigenvalue` is at most the exact λ(X), which the computed one exceeds."""
+    """For samples at a distance of 1e-12, `eigenvalue` is at most the exact λ(X), which the computed one exceeds."""
     X = unit(5, 3, seed)
     X[1] = X[0] + 1e-12 * X[2]
     X[1] /= np.linalg.norm(X[1])

@@ -73,7 +73,7 @@ def trained_relu(X, y, k, seed, steps=100, lr=1.0):
 
 @pytest.mark.parametrize("k", [5, 40, 2000])
 def test_theorem_5_of_trained_relu(k):
-    """The loss of GaLU at W = U* differs from ReLU's by at most `on_samples` ≤ `bound`; so does the least loss, by LP."""
+    """At W = U* the loss exceeds ReLU's by at most `on_samples` ≤ `bound`, and so does the least loss, by LP."""
     X, y = unit(40, 12, seed=5), np.sign(np.random.default_rng(6).normal(size=40))
     start, trained, signs = trained_relu(X, y, k, seed=7)
     found = galu_excess(X, start, trained, signs, delta=0.05)
