@@ -35,7 +35,7 @@ DATA: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 
 
 def kernels_of(X: np.ndarray, parts: list[Any]) -> np.ndarray:
-    """All kernels (k, n, n) over all samples: of five widths of all inputs, or of one width of each part of them."""
+    """Return kernels (k, n, n) over all samples: five widths of all inputs, or one width for each part of them."""
     widths = WIDTHS if len(parts) == 1 else (1.0,)
     each = [(X[:, part], width) for part in parts for width in widths]
     return np.stack([rbf_kernel(own, gamma=width / own.shape[1]) for own, width in each])
@@ -54,7 +54,7 @@ def mean_kernel(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) ->
 
 
 def easy_mkl(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    """MKLpy's EasyMKL, whose λ mixes the margin with that of the classes' centres."""
+    """Return MKLpy's EasyMKL fitted to `rows`; its λ weighs the margin against the distance of class centres."""
     from MKLpy.algorithms import EasyMKL
 
     model = EasyMKL(lam=price).fit([one[np.ix_(rows, rows)] for one in K], y)

@@ -43,7 +43,7 @@ def _task(draw: Draw) -> dict[str, Any]:
 
 
 def _all_there(X: Array, patterns: np.ndarray) -> bool:
-    """No pattern is there twice, and those of random directions are there."""
+    """True if no pattern occurs twice and those of random directions occur."""
     X = X / np.maximum(np.abs(X).max(axis=1, keepdims=True), TINY)
     scores = np.random.default_rng(1).normal(size=(300, X.shape[1])) @ X.T
     clear = scores[(np.abs(scores) > 1e-9).all(axis=1, where=X.any(axis=1))] >= 0
@@ -113,7 +113,7 @@ def network(draw: Draw, X: Array) -> GatedNetwork:
 
 
 def _is_network(c: Any, net: Any) -> bool:
-    """Outputs and hidden layer in every dtype, for inputs in any disguise; gates and weights, if there are any."""
+    """True if outputs, hidden layer and weights are finite in a random dtype, and gates fit the weights."""
     draw, d = c.draw, net.inputs
     deep = len(net.shape if isinstance(net, ib.GatedLinearNetwork) else net.units) > 1
     no_gates = deep and not isinstance(net, GaLU0Network | LinearNetwork | ChainNetwork)

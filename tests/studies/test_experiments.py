@@ -118,7 +118,7 @@ def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
 
 
 def pinned(name, settings, table):
-    """Revision, and all values of each column in the order of the rows, except columns that depend on rounding."""
+    """Return the revision and the values of each column, in the order of the rows, that rounding does not change."""
     left = {UNITS, "patterns", "rounds", *settings}
     own = table.drop(columns=[column for column in table if column in left or "seconds" in column])
     own = own.replace([np.inf, -np.inf], np.nan).dropna(axis=1, how="all")

@@ -133,7 +133,7 @@ def searched(acs, sgd):
 
 
 def shallow(galu, relu):
-    """Test errors of both networks at some widths."""
+    """Return a table of test errors of GaLU and ReLU at widths from 8 on."""
     few = len(galu)
     columns = {"network": ["GaLU"] * few + ["ReLU"] * few, "units": [8, 16, 32][:few] * 2, "train_error": 0.01}
     return pd.DataFrame(columns | {"dataset": "mnist", "test_error": [*galu, *relu], "repeat": 1})
@@ -254,7 +254,7 @@ def test_networks_have_depth_and_sharpness_of_grid():
 
 
 def losses(units, least):
-    """Two repeats for each width, of which one alone is below 1 too early; their mean is from `least` on."""
+    """Return rows of two repeats per width, whose mean loss is below 1 from `least` on, and one of them before."""
     return [{"units": k, "repeat": r, "loss": loss} for k in units for r, loss in ((1, 0.5), (2, 1.0 + (k < least)))]
 
 
