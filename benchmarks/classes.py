@@ -99,6 +99,7 @@ def row(own: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def report(options: argparse.Namespace) -> Iterator[Any]:
+    """Run the fits that are not stored, all models in turn, and yield the table."""
     store = Store(options.store)
     # What the first fit of a process loads is part of no run.
     GLNClassifier(2, C=0.1).fit(*load_digits())

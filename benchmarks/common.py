@@ -202,6 +202,7 @@ def in_process(
 
 
 def _child(connection: Connection, work: Callable[..., Any], problem: Path, settings: Any) -> None:
+    """Send {} when `work` starts its clock, then its result with the outcome "ok", or the outcome of its failure."""
     # Ctrl-C is for the parent, which then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

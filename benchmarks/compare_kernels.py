@@ -54,7 +54,7 @@ def mean_kernel(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) ->
 
 
 def easy_mkl(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    """Return MKLpy's EasyMKL fitted to `rows`; its λ weighs the margin against the distance of class centres."""
+    """Fit MKLpy's EasyMKL to `rows` with λ = `price`; return a function from new rows to classes, and no remark."""
     from MKLpy.algorithms import EasyMKL
 
     model = EasyMKL(lam=price).fit([one[np.ix_(rows, rows)] for one in K], y)
@@ -69,6 +69,7 @@ MODELS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 
 
 def cells(sets: list[str], splits: int, models: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each data set, split and model, with its parameter chosen on a third of the training part."""
     for data in sets:
         load, parts = DATA[data]
         X, y = load(return_X_y=True)

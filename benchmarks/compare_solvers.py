@@ -160,6 +160,7 @@ def medians(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def readable(summary: pd.DataFrame, problem: str) -> str:
+    """Return the rows of `medians` for a problem as a Markdown table."""
     rows = []
     for row in summary[summary.problem == problem].to_dict("records"):
         cells = {

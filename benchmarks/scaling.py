@@ -71,6 +71,7 @@ SIZES |= {"threads": "threads"}
 
 
 def cells(options: argparse.Namespace) -> list[Cell]:
+    """Return the cells of the chosen sections, in which given options replace the values of each section."""
     order = ("problems", "sizes", "units", "contexts", "seeds", "tol", "threads")
     given = {key: getattr(options, key) for key in order if getattr(options, key, None)}
     sections = {name: {"threads": [1]} | SECTIONS[name] | given for name in options.only}
@@ -194,6 +195,7 @@ def _range(values: pd.Series) -> str:
 
 
 def _row(runs: pd.DataFrame) -> dict[str, str]:
+    """Return the row of all seeds of a size as texts."""
     first, known = runs.iloc[0], runs.dropna(subset=["floor_seconds"])
     floor = dict.fromkeys(("Gflop/s", "floor", "time / floor"), "–")
     if len(known):

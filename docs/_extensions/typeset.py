@@ -37,6 +37,7 @@ def latex(formula: str) -> str:
 
 
 def _line(text: str) -> str:
+    """Return the LaTeX of one line of a formula, in which finished commands are kept from later replacements."""
     kept: list[str] = []
 
     def keep(command: str) -> str:

@@ -111,7 +111,7 @@ def test_classes_against_the_rest(kind):
 
 
 def test_constant_gate_is_linear_svc():
-    """With a constant gate, the objective of LinearSVC with the bound C‖w‖ is that of LinearSVC's own solution."""
+    """At our weights, the objective of LinearSVC with the bound C‖w‖ equals that of LinearSVC's own solution."""
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     model = GatedReLUClassifier(gates=ConstantGate(), C=0.02, tol=1e-9, free_intercept=False).fit(X, y)

@@ -71,29 +71,29 @@ class Draw:
     # What is drawn.
 
     def pick(self, choices: Sequence[T]) -> T:
-        """One of the choices."""
+        """Return one of the choices."""
         return self.random.choice(choices)
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return self.random.random() < probability
 
     def whole(self, low: int, high: int) -> int:
-        """A whole number, both ends included."""
+        """Return a whole number from `low` to `high`, both included."""
         return self.random.randint(low, high)
 
     def normal(self, *shape: int) -> Array:
-        """Clean normal numbers."""
+        """Return normal numbers of this shape."""
         return self.rng.normal(size=shape)
 
     def kind(self, what: str, choices: Sequence[str]) -> str:
-        """One of the choices, which the story tells."""
+        """Return one of the choices, and add it to the story."""
         chosen = self.pick(choices)
         self.story.append(f"{what}: {chosen}")
         return chosen
 
     def among(self, what: str, choices: dict[str, T]) -> T:
-        """One of the values, whose name the story tells."""
+        """Return one of the values, and add its name to the story."""
         return choices[self.kind(what, list(choices))]
 
     def scale(self, *scales: float) -> float:
@@ -143,9 +143,9 @@ class Draw:
         return Given(DISGUISES[name](plain), plain, name)
 
     def scalar(self, good: Sequence[Any], accepts: Callable[[Any], bool], functions: bool = True) -> Given:
-        """One of the `good` values, or anything at all where inputs are damaged; `accepts` tells which are fine.
+        """Return one of the `good` values or, if inputs are damaged, any; `accepts` decides which of these are valid.
 
-        Without `functions` nothing that can be called is drawn: what it raises would be its own.
+        Without `functions` nothing that can be called is drawn, because its own exceptions would be raised.
         """
         if not self.chance(self.badness):
             value = self.pick(good)
@@ -222,17 +222,17 @@ def _watched(function: Callable[..., Any], values: Any, named: Any) -> tuple[Any
 
 
 def handed(arg: Any) -> Any:
-    """The value that is handed over for an argument."""
+    """Return the value that is handed over for an argument."""
     return arg.value if isinstance(arg, Given) else arg
 
 
 def meaning(arg: Any) -> Any:
-    """The plain value that an argument means."""
+    """Return the plain value that an argument means."""
     return arg.plain if isinstance(arg, Given) else arg
 
 
 def meanings(given: dict[str, Any]) -> Any:
-    """The plain values that arguments mean, by their names."""
+    """Return the plain values that arguments mean, by name."""
     return SimpleNamespace(**{name: meaning(arg) for name, arg in given.items()})
 
 

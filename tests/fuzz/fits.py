@@ -163,7 +163,7 @@ row(gated_flow.Moments.from_arrays, _known, name="Moments.from_arrays", **MOMENT
 
 
 def _changing(draw: Draw) -> dict[str, Any]:
-    """Two sets of moments, one after the other, or what is none."""
+    """Return moments of two pieces, one after the other, or an invalid list of them."""
     k, d = draw.whole(1, 3), draw.whole(1, 3)
     made = []
     for _ in range(2):

@@ -30,7 +30,7 @@ from tests.fuzz.values import Array
 
 
 def _few_samples(draw: Draw) -> problems.Samples:
-    """At most six samples of three inputs, of every kind or ordinary ones, and labels of both classes."""
+    """Return at most six samples of three inputs, of any kind, and labels of both classes."""
     X, y = problems.samples(draw, scaled=False) if draw.chance(0.5) else problems.clean_task(draw)
     if len(X) < 6 or len(set(y[:6].tolist())) < 2:
         X, y = problems.clean_task(draw)
@@ -70,6 +70,7 @@ row(
 
 @entry(best_network, share=1)
 def _best_network(draw: Draw) -> None:
+    """Bounds of hard and soft margins are in order, for limits and starts of any kind."""
     given = _task(draw)
     given |= {
         "tol": number(1e-4, 0.01, high=1.0)(draw),

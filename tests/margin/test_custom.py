@@ -1,4 +1,4 @@
-"""Margin problems of one's own: free intercepts, norms, gates, solvers, one class."""
+"""User-defined margin problems: free intercepts, norms, gates, solvers, one class."""
 
 import dataclasses
 
@@ -203,7 +203,7 @@ def test_a_solver_cannot_judge_itself(stopped):
 
 @pytest.mark.parametrize("size", [1e14, 1.7e18])
 def test_a_large_input_hides_no_small_one(size):
-    """Time stamps beside what separates: a λ that only cancels the time stamps proves nothing."""
+    """A λ that only cancels large inputs is no proof: the small input still separates."""
     rng = np.random.default_rng(0)
     X = np.column_stack([size + rng.integers(0, 1000, 40), rng.normal(size=40)])
     y = np.where(X[:, 1] > 0, 1.0, -1.0)

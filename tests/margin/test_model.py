@@ -46,7 +46,7 @@ NAMES = np.array(["setosa", "versicolor", "virginica"])[CODES]
 
 @pytest.fixture(scope="module")
 def model():
-    """Three classes over shared gates, at a soft margin."""
+    """Return a model of three classes over shared gates, with a soft margin."""
     gates, inputs = HyperplaneGates(4, 2, seed=1), np.hstack([X, np.ones((len(X), 1))])
     first = svm_gln(inputs, np.where(CODES == 0, 1, -1), gates, C=1.0)
     problems = [first, *(dataclasses.replace(first, y=np.where(code == CODES, 1, -1)) for code in (1, 2))]

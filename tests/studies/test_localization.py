@@ -119,7 +119,7 @@ def iprs(values):
 
 
 def trained_at(low, high, clone, others=None):
-    """A table of `gain` in which NLGP goes from low to high, to others for sigmoid and erf."""
+    """Return a table of `gain`: NLGP's IPR is `low`, then `high` (`others` unless ReLU); the clone's is `clone`."""
     rows = []
     for cell in product(activation=gain.NAMES, process=("NLGP", "Gaussian"), gain=(0.01, 100.0)):
         last = high if cell["activation"] == "relu" or others is None else others

@@ -319,7 +319,7 @@ def test_configurations_take_lists_and_numpy_numbers():
 
 
 def test_weights_that_do_not_separate_have_no_error(monkeypatch):
-    """An unfinished answer must not enter the means as a classifier."""
+    """An unfinished answer has neither an error nor an inconsistency, which means would include."""
 
     def gives_up(problem, *arguments, **options):
         return replace(solve(problem), status=Status.INACCURATE, objective=np.inf)
@@ -334,7 +334,7 @@ def test_weights_that_do_not_separate_have_no_error(monkeypatch):
 
 
 def test_every_cell_of_our_run_is_certified(ours):
-    """The issue's promise: OPTIMAL with its gap, or NOT_SEPARABLE with its certificate, and none missing."""
+    """All problems of our run are there, OPTIMAL or proved NOT_SEPARABLE, except the published SVM-L2."""
     solved = ours[~ours.model.str.startswith("GD-")]
     assert set(solved.status) <= {"OPTIMAL", "NOT_SEPARABLE", "UNCERTIFIED"}
     taken = solved[solved.status == "UNCERTIFIED"]
@@ -367,7 +367,7 @@ def test_the_page_shows_the_panels_of_our_run(ours):
 
 
 def test_the_papers_panels_are_those_of_its_captions(ours):
-    """Letters, the axes of each panel, and the cells behind them: median cutoffs in 2, momentum 0.9 in 3."""
+    """Letters, axes and points of the paper's panels are those of its captions."""
     drawn = {figure: paper_figure(ours, figure).axes for figure in "2345"}
     letters = {figure: [re.split(r"\W", ax.get_title())[0] for ax in axes] for figure, axes in drawn.items()}
     assert letters == {"2": [*"abcd"] * 2, "3": [*"abcd"] * 2, "4": [*"abcc"] * 4, "5": [*"abc"] * 4}

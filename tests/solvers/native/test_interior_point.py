@@ -36,6 +36,7 @@ def whole(case, device="cpu", **settings):
 
 
 def random_problem(seed, n, d, k, norm, C=np.inf):
+    """Return a random margin problem, with gates, group weights, margins and sample weights that depend on `seed`."""
     rng = np.random.default_rng(seed)
     G = rng.normal(size=(n, k)) if seed % 2 else (rng.random((n, k)) > 0.4).astype(float)
     if norm == "predictor":
