@@ -412,7 +412,7 @@ def test_a_file_of_an_earlier_format_says_which_it_is(tmp_path):
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """A folder to work in, with the flowers and their names, and the same with weights and margins of samples."""
+    """Return the iris flowers with names; their table, and one with weights and margins, are in a new folder."""
     monkeypatch.chdir(tmp_path)
     flowers = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(species=NAMES)
     flowers.to_csv("iris.csv", index=False)

@@ -236,7 +236,7 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 
 def _ascended(units: Array, A: Array, B: Array) -> Array:
-    """Increase h(u) of each unit (N, d): alternate between its active subset and the best unit for that subset."""
+    """Increase h(u) of units (N, d) by turns, its active subset, then the best u for that; return distinct units."""
     for _ in range(ASCENT_STEPS):
         sums = (units @ A.T > 0).astype(float) @ A
         residuals = sums - _approximate_t(sums, B) @ B

@@ -35,8 +35,8 @@ class DescentRate:
     """Step size η and rate ρ of gradient descent on (1/m)‖Φw − y‖²: ‖w_t − w_∞‖ ≤ ρᵗ ‖w_0 − w_∞‖.
 
     w_∞ is `descent_target(features, y, w_0)`. The fields are η (`step`), ρ (`rate`, with 0 ≤ ρ < 1), m (`samples`), and
-    `largest` and `smallest`, bounds of the non-zero singular values of Φ. `failure` bounds the probability that random
-    gates violate this. `descent_rate` computes exact singular values and `failure` 0.
+    `largest` and `smallest`, an upper and a lower bound of the non-zero singular values of Φ. `failure` bounds the
+    probability that random gates violate this. `descent_rate` computes exact singular values and `failure` 0.
     """
 
     step: float
