@@ -166,8 +166,8 @@ class PreciseProblem(ScaledProblem):
         if samples > MOST_ROWS:
             raise TooLargeError(f"more than {MOST_ROWS} samples decide the solution, too many for 60 digits")
 
-    def uses_partial(self, samples: int) -> bool:
-        """Return True, so that every round is a cold start: new λ would be far larger than the sums that cancel."""
+    def starts_cold(self, samples: int, bounded: int) -> bool:
+        """Return True: the λ of new samples would be far larger than the sums that cancel."""
         return True
 
     def _kernel_numbers(self, samples: int) -> int:
