@@ -72,7 +72,7 @@ def as_numpy(values: Tensor) -> Any:
 def filled(like: Tensor, shape: int | tuple[int, ...], value: float) -> Tensor:
     """Return a new array of this shape, filled with `value`, of the library, precision and device of `like`."""
     if library(like) is np:
-        return np.full(shape, value, like.dtype if like.dtype.kind in "fO" else None)
+        return np.full(shape, value, like.dtype if like.dtype.kind == "f" else None)
     return like.new_full((shape,) if isinstance(shape, int) else shape, value)
 
 

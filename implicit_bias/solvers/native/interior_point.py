@@ -385,9 +385,7 @@ class NewtonSystem:
         return self.at.moved(self.at.room(guess), guess).complementarity()
 
     def _length(self, direction: Point) -> float:
-        settings, falls = self.kernels.settings, float(-direction.rho / self.at.rho)
-        length = settings.to_boundary * self.at.room(direction)
-        return min(length, settings.rho_fall / falls) if falls > 0 else length
+        return self.kernels.settings.to_boundary * self.at.room(direction)
 
     def moved(self, direction: Point) -> Point | None:
         """Return the iterate after most of the longest step; None if this step is too short or not finite."""

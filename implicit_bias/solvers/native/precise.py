@@ -7,7 +7,8 @@ exact sums (Babai 1986).
 """
 
 import time
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -21,32 +22,30 @@ from implicit_bias.features import Features
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.arrays import CPU
-from implicit_bias.solvers.native.factors import Factor
-from implicit_bias.solvers.native.interior_point import Outcome, Program, descend, upper_bound
-from implicit_bias.solvers.native.kernels import StackedKernels
-from implicit_bias.solvers.native.scaled import ScaledProblem
-from implicit_bias.solvers.native.settings import Settings
-from implicit_bias.solvers.native.working_set import SampleSet
+from implicit_bias.solvers.native.homogeneous import ConeProgram, Iterate, maximise
+from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
+from implicit_bias.solvers.native.working_set import GrowingSet
 
 #: Bits of a number.
 BITS = 200
-#: Settings of the method; margins down to 1e-30 are resolved, and no step uses the features.
-SETTINGS = Settings(
-    no_margin=1e-30,
-    least_centring=0.2,
-    nearly_no_margin=1e-28,
-    rho_fall=0.9,
-    max_iterations=1000,
-    features_per_sample=0.0,
-    all_samples_up_to=40,
-    first_samples=40,
-    least_samples=40,
-    growth=1.0,
-    known_support_up_to=100,
-)
-#: Largest number of samples of a working set: a step then takes about 2 s.
+#: Iteration limit over all rounds, of which each takes 15 to 40.
+MAX_ITERATIONS = 1000
+#: Hard margins below this, for samples of mean square length 1, count as zero.
+NO_MARGIN = 1e-30
+#: Negative margin of a linear constraint that is tolerated, as a share of the largest margin.
+CONSTRAINT_SLACK = 1e-20
+#: Samples up to which one set holds all; also those of a random first set, and the fewest that a round may add.
+ALL_SAMPLES = 40
+#: Largest number of rows of a first set that is the support of an earlier solution.
+FIRST_ROWS = 100
+#: Share of the largest λ above which a sample belongs to that support.
+SUPPORT = 1e-5
+#: Share of its bound from which an earlier λ counts as at the bound.
+AT_BOUND = 0.99
+#: Largest number of rows: an iteration then takes about a second.
 MOST_ROWS = 250
+#: Samples whose margins are computed at a time.
+CHUNK = 4096
 #: Error of one sum that rounding may cause, as a share of the tolerance.
 SUM_ERROR = 0.02
 #: Error of a bound that rounding may cause, as a share of the tolerance.
@@ -68,28 +67,36 @@ REDUCTION_STEPS = 1000
 
 _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
+#: Returns the status of a limit that is reached, if any.
+Watch = Callable[[], Status | None]
+
 
 def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
     """Return weights and dual of a margin problem, of a relative gap below `options.tol` before rounding to doubles.
 
-    Working sets of samples are solved. The first one has the largest λ of `options.start`, if it is given.
+    Working sets of samples are solved. The first one is the support of `options.start`, if it is given.
     """
     begin = time.perf_counter()
+
+    def watch() -> Status | None:
+        late = options.max_seconds is not None and time.perf_counter() - begin > options.max_seconds
+        return Status.TIME_LIMIT if late else None
+
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
-        ours = PreciseProblem(problem)
-        found, V, mu = _solved(ours, options, begin)
-        W, b, lam = ours.original(V, found.weights[1]), found.weights[2].sum(), found.lam / ours.m / ours.scale
+        most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
+        start = None if options.start is None else np.asarray(options.start.dual)
+        found = PreciseSet(problem, start, options.tol / 2, most, watch).run()
         if found.stopped is None:
-            weights, intercept = _weights(problem, W, b, options.tol)
-            dual, mu = _dual(problem, lam, mu, options.tol)
+            weights, intercept = _weights(problem, found.W, found.b, options.tol)
+            dual, mu = _dual(problem, found.lam, found.mu, options.tol)
         else:
-            weights, dual, mu = (part.astype(np.float64) for part in (W, lam, mu))
-            intercept = float(b)
+            weights, dual, mu = (part.astype(np.float64) for part in (found.W, found.lam, found.mu))
+            intercept = float(found.b)
     given = None if problem.constraints is None else mu
     return Answer(weights, dual, found.iterations, found.stopped, intercept, given, found.reason)
 
 
-class ExactFactor(Factor):
+class ExactFactor:
     """LDLᵀ of a symmetric matrix (n, n) of numbers of many digits, without pivoting; L and D replace the matrix."""
 
     def __init__(self, matrix: Any) -> None:
@@ -111,116 +118,252 @@ class ExactFactor(Factor):
         return x
 
 
-class PreciseKernels(StackedKernels):
-    """Kernels of factors A (n, H, r) of numbers of many digits."""
+@dataclass(frozen=True)
+class Solved:
+    """W (k, d), b, λ (n,) and μ (m,) in many digits; the iterations, and the limit or cause of an early end."""
 
-    def factor(self, eta: Any, diagonal: Any, exact: bool = True, first: Any = None) -> ExactFactor:
-        return ExactFactor(self.weighted(eta) + np.diag(diagonal))
+    W: Any
+    b: Any
+    lam: Any
+    mu: Any
+    iterations: int
+    stopped: Status | None
+    reason: str
 
 
-class PreciseProblem(ScaledProblem):
-    """A problem in many digits: features are converted when they are used, and the features of a group concatenated."""
+class PreciseSet(GrowingSet):
+    """Working set of samples, in many digits: `rows` have a λ_i each, and `bounded` ones have λ_i = p_i.
 
-    def __init__(self, problem: MarginProblem) -> None:
+    The first set is the support of an earlier λ (n,) in `dual`, if it is given and there are more than `ALL_SAMPLES`;
+    otherwise all samples, or a seeded random draw. Linear constraints are rows of every set. In the coordinates of
+    this class rows are φ̂_i = y_i φ_i/(m_i s), so that λ̂_i = λ_i m_i s; Ŵ is W times s, with W = TŴ.
+    """
+
+    last = True
+
+    def __init__(self, problem: MarginProblem, dual: Array | None, tol: float, most: int, watch: Watch) -> None:
         features, form = problem.features, problem.group_form
         assert form is not None
-        size = float(length(features.row_norms() / problem.required_margin)) / features.n**0.5
-        super().__init__(problem, form, CPU, SETTINGS, nearest_power_of_two(size))
-        self.T = form.expand.tocsc()
-        self.m = _exact(np.broadcast_to(problem.required_margin, features.n))
-        # The same as in the base class, without rounding.
+        self.problem, self.tol, self.most, self.watch, self.n = problem, tol, most, watch, features.n
+        self.T, (labels, self.index) = form.expand.tocsc(), np.unique(form.groups, return_inverse=True)
+        self.H, self.width = len(labels), int(np.bincount(self.index).max()) * features.d
+        self.m = _exact(np.broadcast_to(problem.required_margin, self.n))
+        size = float(length(features.row_norms() / problem.required_margin)) / self.n**0.5
+        self.scale = nearest_power_of_two(size)
         self.box = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
-        self.intercept_column = problem.y / self.m if problem.intercept else None
-        self.width = int(np.bincount(self.index).max()) * features.d
-        self.columns = self.H * self.width
+        self.column = problem.y / self.m if problem.intercept else None
+        self.more, self.sizes, self.equal = self._constraint_rows()
+        self.rows, self.bounded = self._first(dual)
+        #: Mask of the samples that have left the rows: each may leave only once, so that the rounds end.
+        self.left = np.zeros(self.n, dtype=bool)
+        zero = gmpy2.mpfr(0)
+        self.W, self.b = np.full((self.H, self.width), zero), zero
+        self.lam, self.mu = np.full(self.n, zero), np.full(len(self.more), zero)
+        self.bounds, self.iterations = Bounds(), 0
+        self.stopped: Status | None = None
+        self.reason, self.failed = "", False
 
-    def stacked(self, blocks: Any) -> Any:
-        """Return blocks φ (m, k, d) in the coordinates Ŵ, shape (m, H, r), padded with zeros."""
-        mixed = self.mixed(blocks)
+    def run(self) -> Solved:
+        """Repeat rounds; return the best weights and dual over all samples, also after Ctrl-C."""
+        try:
+            self.grow()
+        except KeyboardInterrupt:
+            self.stopped = Status.INTERRUPTED
+        except TooLargeError as error:
+            self.reason = str(error)
+        lam, mu = self.lam / self.m / self.scale, self.mu / self.sizes
+        return Solved(self._original(self.W), self.b, lam, mu, self.iterations, self.stopped, self.reason)
+
+    @property
+    def ended(self) -> bool:
+        return self.failed or self.stopped is not None or self.bounds.gap <= self.tol
+
+    def _first(self, dual: Array | None) -> tuple[np.ndarray, np.ndarray]:
+        every, none = np.arange(self.n), np.zeros(0, dtype=int)
+        if self.n <= ALL_SAMPLES:
+            return every, none
+        rows = np.random.default_rng(0).choice(self.n, ALL_SAMPLES, replace=False)
+        if dual is not None and dual.any():
+            bounds = self.problem.upper_bounds
+            none = np.flatnonzero(dual >= AT_BOUND * bounds) if not self.problem.hard else none
+            free = np.where((dual > SUPPORT * dual.max()) & (dual < AT_BOUND * bounds), dual, 0.0)
+            rows = np.argsort(-free)[: min(FIRST_ROWS, np.count_nonzero(free))]
+        if self.column is not None:
+            sides = (np.flatnonzero(self.problem.y == sign)[:ALL_SAMPLES] for sign in (-1, 1))
+            rows = np.concatenate([rows, *sides])
+        rows = np.setdiff1d(rows, none)
+        return rows, none
+
+    def _factors(self, blocks: Any) -> Any:
+        """Return blocks φ (m, k, d) in the coordinates of Ŵ, in groups padded with zeros, shape (m, H, r)."""
+        own, values = self.T.indices, self.T.data[:, None]
+        columns = [slice(*pair) for pair in pairwise(self.T.indptr)]
+        mixed = np.stack([(blocks[:, own[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
         A = np.full((len(blocks), self.H, self.width), gmpy2.mpfr(0))
         for h in range(self.H):
-            own = mixed[:, self.index == h].reshape(len(blocks), -1)
-            A[:, h, : own.shape[1]] = own
+            group = mixed[:, self.index == h].reshape(len(blocks), -1)
+            A[:, h, : group.shape[1]] = group
         return A
 
-    def mixed(self, blocks: Any) -> Any:
-        """Return Σ_j T_jc φ_j for blocks φ (m, k, d) and every column c of T, shape (m, C, d)."""
-        starts, own, values = self.T.indptr, self.T.indices, self.T.data[:, None]
-        columns = [slice(*pair) for pair in pairwise(starts)]
-        return np.stack([(blocks[:, own[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
-
-    def linear(self, rows: Any) -> PreciseKernels:
-        blocks = _blocks(self.problem.features.select(rows))
+    def samples(self, rows: np.ndarray) -> Any:
+        """Return the rows φ̂_i, shape (m, H, r)."""
+        if not len(rows):
+            return np.full((0, self.H, self.width), gmpy2.mpfr(0))
         factors = self.problem.y[rows] / self.m[rows] / self.scale
-        return PreciseKernels(self.stacked(blocks) * factors[:, None, None], SETTINGS)
+        return self._factors(_blocks(self.problem.features.select(rows))) * factors[:, None, None]
 
-    def adjoint(self, lam: Any) -> Any:
-        return super().adjoint(lam) if lam.any() else np.full((self.H, self.width), gmpy2.mpfr(0))
-
-    def kernels(self, rows: Any, more: Any = None) -> PreciseKernels:
-        A = self.linear(rows).A
-        return PreciseKernels(A if more is None else np.concatenate([A, self.adjoint(more)[None]]), SETTINGS)
-
-    def check_room(self, samples: int) -> None:
-        """Raise TooLargeError if a step of so many samples takes more than a second."""
-        if samples > MOST_ROWS:
-            raise TooLargeError(f"more than {MOST_ROWS} samples decide the solution, too many for 60 digits")
-
-    def starts_cold(self, samples: int, bounded: int) -> bool:
-        """Return True: the λ of new samples would be far larger than the sums that cancel."""
-        return True
-
-    def _kernel_numbers(self, samples: int) -> int:
-        return (self.H + 2) * samples**2
-
-    def squares(self, V: Any) -> Any:
-        return (V * V).sum(axis=1)
-
-    def _outputs(self, V: Any, eta: Any) -> Any:
-        parts = (np.arange(i, min(i + SETTINGS.chunk, self.n)) for i in range(0, self.n, SETTINGS.chunk))
-        return np.concatenate([self.linear(rows).outputs(V * eta[:, None]) for rows in parts])
-
-    def with_constraints(self) -> tuple[Program, Any]:
-        """Return the program of all samples and the constraints, as rows −E_jT of length 1, and their lengths before."""
-        constraints, (n, k, d) = self.problem.constraints, self.problem.features.shape
-        assert constraints is not None
-        rows = self.stacked(_exact(-constraints.E.toarray()).reshape(-1, k, d))
+    def _constraint_rows(self) -> tuple[Any, Any, np.ndarray]:
+        """Return the constraints as rows −E_jT of length 1, their lengths before, and a mask of the equalities."""
+        constraints, (_, k, d) = self.problem.constraints, self.problem.features.shape
+        if constraints is None:
+            return np.full((0, self.H, self.width), gmpy2.mpfr(0)), np.ones(0), np.zeros(0, dtype=bool)
+        rows = self._factors(_exact(-constraints.E.toarray()).reshape(-1, k, d))
         sizes = np.array([max((row**2).sum() ** 0.5, gmpy2.mpfr(TINY)) for row in rows], dtype=object)
-        A = np.concatenate([self.linear(np.arange(n)).A, rows / sizes[:, None, None]])
-        box, column = (
-            None if part is None else np.concatenate([part, 0 * sizes]) for part in (self.box, self.intercept_column)
-        )
-        rhs = np.concatenate([_exact(np.ones(n)), 0 * sizes])
-        equal = np.concatenate([np.zeros(n, dtype=bool), constraints.equal])
-        return Program(PreciseKernels(A, SETTINGS), box, column, rhs, equal), sizes
+        return rows / sizes[:, None, None], sizes, constraints.equal
 
-    def original(self, V: Any, eta: Any) -> Any:
-        """Return W (k, d) of the weights η_h V_h."""
-        W, d = V * eta[:, None] / self.scale, self.problem.features.d
+    def _original(self, W: Any) -> Any:
+        """Return W (k, d), given Ŵ (H, r)."""
+        d = self.problem.features.d
         parts = np.full((self.T.shape[1], d), gmpy2.mpfr(0))
         for h in range(self.H):
             own = self.index == h
             parts[own] = W[h, : own.sum() * d].reshape(-1, d)
-        return _exact(self.T.toarray()) @ parts
+        return _exact(self.T.toarray()) @ parts / self.scale
+
+    def _margins(self, W: Any, b: Any) -> Any:
+        """Return the margins (n,) of all samples, as shares of the required ones."""
+        chunks = (np.arange(i, min(i + CHUNK, self.n)) for i in range(0, self.n, CHUNK))
+        f = np.concatenate([np.tensordot(self.samples(rows), W, axes=2) for rows in chunks])
+        return f if self.column is None else f + self.column * b
+
+    def solve(self) -> None:
+        """Solve for the rows; the `bounded` samples of a class are one row with a fixed λ."""
+        if len(self.rows) > MOST_ROWS:
+            raise TooLargeError(f"more than {MOST_ROWS} samples decide the solution, too many for 60 digits")
+        found = SetProgram(self)
+        found.solve()
+        self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
+        self.own, self.f = found.lam[: len(self.rows)], self._margins(found.W, found.b)
+        upper = np.inf if self.failed else upper_bound(found.value, self.f, self.box)[0]
+        self.rose = found.lower > self.bounds.lower * (1 + self.tol)
+        if upper < self.bounds.upper:
+            self.W, self.b = found.W, found.b
+        if found.lower > self.bounds.lower:
+            self.lam, self.mu = found.dual()
+        self.bounds = Bounds(max(self.bounds.lower, found.lower), min(self.bounds.upper, upper))
+
+    def violated(self) -> np.ndarray:
+        """Return samples outside the rows with margins below 1, and `bounded` ones with margins above 1, worst first."""
+        beyond = (1 - self.f).astype(np.float64)
+        beyond[self.bounded] *= -1
+        beyond[self.rows] = -np.inf
+        order = np.argsort(-beyond, kind="stable")[: max(ALL_SAMPLES, len(self.rows))]
+        return order[beyond[order] > 0]
+
+    def update(self, new: np.ndarray) -> None:
+        """Drop inactive rows if the lower bound rose, move rows at their bound to `bounded`, and add new ones."""
+        away = self.own.mean() * (self.f[self.rows] - 1)
+        inactive, at_bound = (self.own < away) & self.rose, self.rows < 0
+        if self.box is not None:
+            at_bound = self.box[self.rows] - self.own < -away
+        inactive, at_bound = (part.astype(bool) & ~self.left[self.rows] for part in (inactive, at_bound))
+        self.left[self.rows[inactive | at_bound]] = True
+        self.bounded = np.concatenate([np.setdiff1d(self.bounded, new), self.rows[at_bound]])
+        self.rows = np.concatenate([self.rows[~inactive & ~at_bound], new])
 
 
-def _solved(ours: PreciseProblem, options: Options, begin: float) -> tuple[Outcome, Any, Any]:
-    """Return λ, weights and bounds over all samples, Φ̂ᵀλ of the weights, and the multipliers of linear constraints."""
+class SetProgram:
+    """The program of a working set, and its best bounds: `lower`, that λ proves, and `upper`, of Ŵ and b.
 
-    def watch(*_: Any) -> Status | None:
-        late = options.max_seconds is not None and time.perf_counter() - begin > options.max_seconds
-        return Status.TIME_LIMIT if late else None
+    The rows are those of the samples, of the linear constraints, and for the `bounded` samples of each class one: the
+    mean of φ̂_i with the weights p_i, whose λ is fixed at Σ p_i. Ŵ and b are scaled to the best multiple.
+    """
 
-    tol = options.tol / 4
-    limit = SETTINGS.max_iterations if options.max_iterations is None else options.max_iterations
-    if ours.problem.constraints is None:
-        start = None if options.start is None else np.asarray(options.start.dual)
-        found = SampleSet(ours, start, ours.nothing_known(), tol, limit, watch).run()
-        return found, ours.adjoint(found.weights[0]), np.zeros(0)
-    program, sizes = ours.with_constraints()
-    found = descend(program, tol, limit, None, watch)
-    V = program.kernels.adjoint(found.weights[0])
-    return replace(found, lam=found.lam[: ours.n]), V, found.lam[ours.n :] / sizes
+    def __init__(self, whole: PreciseSet) -> None:
+        self.whole, rows, box, column = whole, whole.rows, whole.box, whole.column
+        sides = (whole.bounded[whole.problem.y[whole.bounded] == sign] for sign in (1, -1))
+        self.joined = [part for part in sides if len(part)]
+        zero, one, more = gmpy2.mpfr(0), gmpy2.mpfr(1), len(whole.more)
+        self.totals = _array(box[part].sum() for part in self.joined)
+        shares = [box[part] / total for part, total in zip(self.joined, self.totals, strict=True)]
+        means = [share @ whole.samples(part).reshape(len(part), -1) for share, part in zip(shares, self.joined, strict=True)]
+        self.A = np.concatenate([whole.samples(rows), whole.more, *(mean.reshape(1, whole.H, -1) for mean in means)])
+        self.rhs = np.concatenate([np.full(len(rows), one), np.full(more, zero), np.full(len(means), one)])
+        self.column = self.box = None
+        if column is not None:
+            own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
+            self.column = np.concatenate([column[rows], np.full(more, zero), own])
+        if box is not None:
+            self.box = np.concatenate([box[rows], np.full(more, zero), self.totals])
+        self.free, self.equal = len(rows) + more, np.zeros(len(self.rhs), dtype=bool)
+        self.equal[len(rows) : self.free] = whole.equal
+        self.lam, self.W, self.b = np.full(len(self.rhs), zero), np.full((whole.H, whole.width), zero), zero
+        self.lower, self.upper, self.value = 0.0, np.inf, 0.0
+        self.iterations, self.stopped = whole.iterations, None
+
+    def solve(self) -> None:
+        free, fixed = slice(self.free), slice(self.free, None)
+        program = ConeProgram(
+            self.A[free],
+            self.rhs[free],
+            np.tensordot(self.totals, self.A[fixed], axes=1) if len(self.totals) else 0 * self.W,
+            None if self.box is None else self.box[free],
+            None if self.column is None else self.column[free],
+            gmpy2.mpfr(0) if self.column is None or not len(self.totals) else self.column[fixed] @ self.totals,
+            self.equal[free],
+        )
+        maximise(program, ExactFactor, self.finished)
+
+    def finished(self, at: Iterate) -> bool:
+        """Keep the better bounds of an iterate; return True if their gap is closed, or at a limit."""
+        whole = self.whole
+        self._keep_dual(np.concatenate([at.x, at.tau * self.totals]))
+        self._keep_weights(-at.z.cones[:, 1:], at.b.sum())
+        bounds = Bounds(self.lower, self.upper)
+        if bounds.gap <= whole.tol / 2 or (self.box is None and self.lower >= 1 / NO_MARGIN):
+            return True
+        limit = Status.ITERATION_LIMIT if self.iterations >= whole.most else None
+        self.stopped = whole.watch() or limit
+        self.iterations += self.stopped is None
+        return self.stopped is not None
+
+    def _keep_dual(self, lam: Any) -> None:
+        """Keep the best multiple of λ, made feasible, if it proves a better bound."""
+        lam = np.where(self.equal, lam, np.maximum(lam, 0))
+        if self.column is not None:
+            sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
+            if not min(sides) > 0:
+                return
+            lam = lam * np.where(self.column > 0, min(sides) / sides[0], np.where(self.column < 0, min(sides) / sides[1], 1))
+        size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
+        if self.box is not None:
+            size = max(size, max(lam[self.rhs > 0] / self.box[self.rhs > 0]))
+        total = lam @ self.rhs
+        lower = float(total / size) if size > 0 else float("inf") if total > 0 else 0.0
+        if lower > self.lower:
+            self.lower, self.lam = lower, lam / (size if size > 0 else total)
+
+    def _keep_weights(self, W: Any, b: Any) -> None:
+        """Keep the best multiple of Ŵ and b, if its objective is better and they satisfy the linear constraints."""
+        f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
+        f = f if self.column is None else f + self.column * b
+        constrained, least = self.rhs == 0, -CONSTRAINT_SLACK * abs(f).max()
+        if (f[constrained] < least).any() or (f[self.equal] > -least).any():
+            return
+        box = None if self.box is None else self.box[~constrained]
+        upper, divisor = upper_bound(float(value), f[~constrained], box)
+        if upper < self.upper:
+            scale = 1 / divisor if divisor > 0 else 0.0
+            self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
+
+    def dual(self) -> tuple[Any, Any]:
+        """Return λ (n,) of all samples, and the multipliers of the constraints."""
+        whole, m = self.whole, len(self.whole.rows)
+        lam = np.full(whole.n, gmpy2.mpfr(0))
+        lam[whole.rows] = self.lam[:m]
+        for part, total, own in zip(self.joined, self.totals, self.lam[self.free :], strict=True):
+            lam[part] = whole.box[part] * (own / total)
+        return lam, self.lam[m : self.free]
 
 
 def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array, float]:
@@ -304,6 +447,10 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
     x = rounded(exact, forms, _exact(np.array(allowed)) / size, _exact(stay) / size)
     dual[used] = x[: len(used)]
     return dual, x[len(used) :]
+
+
+def _array(numbers: Iterable[Any]) -> Any:
+    return np.array(list(numbers), dtype=object)
 
 
 def _blocks(features: Features) -> Any:

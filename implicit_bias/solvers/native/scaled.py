@@ -106,13 +106,6 @@ class ScaledProblem(ABC):
         """Return True if steps of so many samples start with partial factors."""
         return False
 
-    def starts_cold(self, samples: int, bounded: int) -> bool:
-        """Return True if a round of so many samples, and `bounded` ones in one row, ignores the round before it.
-
-        Partial factors are small far from the boundary: with them, a cold start takes no longer, and is safer.
-        """
-        return self.uses_partial(samples) and bounded == 0
-
     @abstractmethod
     def linear(self, rows: Tensor) -> LinearKernels:
         """Return the group kernels of the samples `rows`, with a V of the same shape for all choices of `rows`."""

@@ -29,9 +29,6 @@ class Settings:
     # The interior-point method.
     #: Share of the way to the boundary that a step takes.
     to_boundary: float = 0.99
-    #: Largest share of ρ by which a step reduces it. If ρ falls far below √q, it takes many steps to grow again; if the
-    #: samples are inseparable, ρ → 0, and a smaller share costs as many.
-    rho_fall: float = 0.99
     #: Least centring parameter σ; values below cost about two more iterations.
     least_centring: float = 0.05
     #: Hard margins below this, for samples of mean square length 1, count as zero; a proof of inseparability is sought.

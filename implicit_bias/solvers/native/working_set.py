@@ -240,18 +240,12 @@ class SampleSet(GrowingSet):
             # Fewer rows would save less than the rounds that bring some of them back.
             inactive = inactive & False
         self.left[self.rows[inactive | at_bound]] = True
-        xp, old = library(new), self.rows
-        rows = xp.hstack([old[~inactive & ~at_bound], new])
-        bounded = xp.hstack([self.bounded[~xp.isin(self.bounded, new)], old[at_bound]])
-        program = scaled.program(rows, bounded)
-        self.start = None if scaled.starts_cold(len(rows), len(bounded)) else self._restart(program, rows, bounded)
-        self.rows, self.bounded, self.program = rows, bounded, program
-
-    def _restart(self, program: Program, rows: Tensor, bounded: Tensor) -> Point:
-        """Return a feasible iterate of the next program near one of this round, with a small λ for new samples."""
-        scaled, settings, m, box = self.scaled, self.settings, len(self.rows), self.scaled.box
         near = self.outcome.iterate(min(settings.warm_gap, settings.warm_share * self.best.bounds.gap))
-        xp, lam, u = library(rows), self._scattered(near.lam), near.u
+        xp, m, old, box = library(new), len(self.rows), self.rows, scaled.box
+        kept = self.bounded[~xp.isin(self.bounded, new)]
+        lam, u = self._scattered(near.lam), near.u
+        rows = xp.hstack([old[~inactive & ~at_bound], new])
+        bounded = xp.hstack([kept, old[at_bound]])
         little = settings.newcomer * near.lam[:m].mean()
         if box is not None:
             little = xp.clip(box[rows] * near.rho / 2, None, little)
@@ -259,12 +253,13 @@ class SampleSet(GrowingSet):
         own = xp.hstack([lam[rows], lam[bounded].sum()]) if len(bounded) else lam[rows]
         if box is not None:
             every = filled(u, scaled.n, np.nan)
-            every[self.rows] = u[:m]
-            if len(self.bounded):
-                every[self.bounded[xp.isin(self.bounded, bounded)]] = u[-1]
+            every[old], every[kept] = u[:m], u[-1]
             joined = [every[bounded] @ box[bounded] / box[bounded].sum()] if len(bounded) else []
             u = xp.hstack([every[rows], *joined])
-        return _feasible_start(program, near, own, u)
+        self.rows, self.bounded, self.program = rows, bounded, scaled.program(rows, bounded)
+        # Partial factors are small far from the boundary: a cold start takes no longer, and is safer.
+        cold = scaled.uses_partial(len(rows)) and len(bounded) == 0
+        self.start = None if cold else _restart(self.program, near, own, u)
 
     def _warm_start(self, program: Program) -> Point:
         """Return a feasible iterate near the best weights, with every λ at some distance from 0."""
@@ -279,7 +274,7 @@ class SampleSet(GrowingSet):
         return program.feasible(lam, eta, q, P, rho, u, b / (own.sum() * rho))
 
 
-def _feasible_start(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
+def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
     """Return a feasible iterate of `program` with this λ and u, and the η of `near`, an iterate for other samples.
 
     λ and ρ are scaled alike, so that the distance of λ from its upper bounds is kept.
