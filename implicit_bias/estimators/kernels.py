@@ -108,8 +108,8 @@ class MultipleKernelClassifier(MarginClassifier):
         if self.normalise:
             means = np.average(values.diagonal(axis1=1, axis2=2), axis=1, weights=weight)
             scales = np.where(means > 0, means, 1.0)
-        found = KernelFeatures.from_kernels(values / scales[:, None, None])
-        return _FittedKernels(found.factors, X, kernels, scales)
+        found = KernelFeatures.from_kernels(values)
+        return _FittedKernels(found.factors / np.sqrt(scales)[:, None], X, kernels, scales)
 
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
