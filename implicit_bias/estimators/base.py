@@ -196,7 +196,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             If a certified gap exceeds `tol`; `status_` gives the reason and a remedy.
         UserWarning
-            If C is so small that all weights are zero, or that all samples are assigned to one of two classes.
+            If all weights are zero, or all samples are assigned to one of two classes, mostly because C is too small.
         """
         data = self._fit_data(X, y, sample_weight)
         for problems, solutions in self._path([self.C], data):
@@ -300,11 +300,14 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         scores = problem.y * solution.margins
         message = ""
         if np.abs(scores - solution.intercept).max() <= max(NEGLIGIBLE_SCORE, self.tol):
-            message = f"{name}: all weights are (nearly) zero, because C={problem.C:g} is too small"
+            message = f"{name}: all weights are (nearly) zero at C={problem.C:g}"
         elif two_classes and len(set(scores > 0)) == 1:
-            message = f"all samples are assigned to one class, because C={problem.C:g} is too small"
+            message = f"all samples are assigned to one class at C={problem.C:g}"
         if message:
-            warnings.warn(f"{message}; increase C, or scale the inputs up", UserWarning, stacklevel=3)
+            remedy = (
+                "increase C or scale the inputs up; if that changes nothing, these features do not tell the classes"
+            )
+            warnings.warn(f"{message}; {remedy} apart", UserWarning, stacklevel=3)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]

@@ -303,14 +303,14 @@ def test_fits_that_part_nothing_warn(cancer, seed):
     rng = np.random.default_rng(seed)
     C, norm = 10 ** rng.uniform(-12, -5), rng.choice(["group-lasso", "predictor-l2", "frobenius"])
     make = [partial(GLNClassifier, 3, norm=norm), partial(GatedReLUClassifier, 5)][seed % 2]
-    with pytest.warns(UserWarning, match=f"zero, because C={C:g} is too small"):
+    with pytest.warns(UserWarning, match=f"zero at C={C:g}; increase C"):
         make(C=C, free_intercept=True, random_state=seed).fit(*cancer)
 
 
 def test_one_class_for_all_samples_warns(cancer):
     X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
     model = GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
-    with pytest.warns(UserWarning, match="all samples are assigned to one class, because C=0.05 is too small"):
+    with pytest.warns(UserWarning, match="all samples are assigned to one class at C=0.05; increase C"):
         assert set(model.fit(X, y).predict(X)) == {"common"}
     assert np.abs(model.weights_).max() > 1e-2
 
