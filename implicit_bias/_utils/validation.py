@@ -92,6 +92,11 @@ def as_weights(values: Any, X: Array) -> Array:
     return weight
 
 
+def unequal(weight: Array) -> Array | None:
+    """Return sample weights (n,), or None if all are equal, which is the same for quantiles and means."""
+    return None if np.ptp(weight) == 0 else weight
+
+
 def with_class_weights(weight: Array, class_weight: Any, y: np.ndarray) -> Array:
     """Multiply sample weights (n,) by the positive class weights of labels y (n,); 'balanced' depends on `weight`.
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from implicit_bias._utils.checks import Array, InputError, as_positive, shown
-from implicit_bias._utils.validation import seed_of, validated
+from implicit_bias._utils.validation import seed_of, unequal, validated
 from implicit_bias.estimators.base import NEGLIGIBLE_SCORE, FitData, MarginClassifier, ModelMixin
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
 from implicit_bias.margin.problem import MarginProblem
@@ -167,16 +167,16 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
 
 def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[FitData, MarginProblem]:
     """Return the samples and the one-class problem of X (n, p) with the features of a classifier."""
-    rows, weight, slack_weight = estimator._sample_weights(X, np.ones(len(X), dtype=int), sample_weight)
+    rows, weight = estimator._sample_weights(X, np.ones(len(X), dtype=int), sample_weight)
     if len(rows) < 2:
         raise InputError("one class needs two different samples with weight; these are all equal, or only one has any")
     inputs, seed = estimator._inputs(X[rows]), seed_of(estimator.random_state)
-    gates = estimator._shared_gates(inputs, seed, weight)
+    gates = estimator._shared_gates(inputs, seed, unequal(weight))
     if gates is None:
         raise InputError("one class has no labels for a network to learn gates from; use random or given gates")
     # `_problem` requires two classes, so that it gets signs which are then replaced.
     signs = np.where(np.arange(len(rows)) > 0, 1.0, -1.0)
-    problem = replace(estimator._problem(inputs, signs, gates, seed), y=signs**2, sample_weight=slack_weight)
+    problem = replace(estimator._problem(inputs, signs, gates, seed), y=signs**2, sample_weight=weight)
     return FitData(rows, np.array([-1, 1]), np.ones(len(rows), dtype=int), iter(())), problem
 
 

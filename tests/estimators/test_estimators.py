@@ -269,6 +269,15 @@ def test_weights_count_copies(cancer, norm):
     assert (balanced.dual > 0.02 * 1.01).any()
 
 
+@pytest.mark.parametrize("model", [GLNClassifier(5, C=0.1, random_state=0), MultipleKernelClassifier(C=0.1)])
+def test_class_weights_are_sample_weights(cancer, model):
+    X, y = cancer
+    weight = np.where(y == "malignant", 4.0, 1.0)
+    given = clone(model).fit(X, y, sample_weight=weight).decision_function(X)
+    by_class = clone(model).set_params(class_weight={"malignant": 4.0, "benign": 1.0}).fit(X, y).decision_function(X)
+    np.testing.assert_allclose(by_class, given, atol=1e-10)
+
+
 def test_own_gates_and_norms(cancer):
     X, y = cancer
     gates = FunctionGates(lambda X: np.hstack([X > 0, X <= 0])[:, ::8])

@@ -24,6 +24,7 @@ from implicit_bias._utils.validation import (
     as_weights,
     refusals,
     seed_of,
+    unequal,
     validated,
     with_class_weights,
 )
@@ -66,7 +67,7 @@ class _GatedLeastSquares(BaseEstimator):
         used = weight > 0
         constant = bool(self.fit_intercept)
         inputs, Y, weight = with_constant(X[used]) if constant else X[used], Y[used], weight[used]
-        shares = None if np.ptp(weight) == 0 else weight
+        shares = unequal(weight)
         mean = np.average(Y, axis=0, weights=shares) if constant else np.zeros(Y.shape[1:])
         gates, search = self._layer(inputs, Y - mean, shares)
         if search is None:
