@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -465,6 +465,20 @@ def test_weights_of_joint_classes(three):
 def test_joint_problems_that_do_not_exist(three, model, words):
     with pytest.raises(InputError, match=words):
         model.fit(*three)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cv": KFold(2)}, r"fold 1 of 2 is trained on one class only \(1\); shuffle or stratify the folds"),
+        ({"cv": 3, "Cs": [np.inf]}, "fold 1 of 3: class 1: no weights separate"),
+        ({"cv": 3, "scoring": lambda *_: np.nan}, "NaN or infinity in fold 1 of 3"),
+    ],
+)
+def test_messages_name_the_fold(options, words):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.repeat([0, 1], 20)
+    with pytest.raises(InputError, match=words):
+        MarginClassifierCV(GLNClassifier(1, 1), **{"Cs": [0.1]} | options).fit(X, y)
 
 
 @pytest.mark.parametrize(
