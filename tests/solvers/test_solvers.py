@@ -227,6 +227,6 @@ def test_a_solver_whose_package_is_missing_says_so_and_is_not_asked_unnamed(monk
 
     monkeypatch.setattr(cvxpy_solvers, "find_spec", lambda name: None if name == "ecos" else name)
     case = problem("constant", "frobenius")
-    with pytest.raises(InputError, match="the package ecos is not installed"):
+    with pytest.raises(InputError, match="it is not installed: pip install ecos"):
         solve(case, "ECOS")
     assert solve(case, "CLARABEL").status is Status.OPTIMAL

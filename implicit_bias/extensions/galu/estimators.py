@@ -19,6 +19,7 @@ from implicit_bias._utils.checks import (
     one_of,
     shown,
 )
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.validation import (
     UnfittedError,
     as_weights,
@@ -144,7 +145,8 @@ class _GatedLeastSquares(BaseEstimator):
         InputError
             If the gates are neither ReLUGates nor SoftGates.
         """
-        from implicit_bias.extensions.galu.networks import GaLUNetwork
+        with torch_is_needed("network()"):
+            from implicit_bias.extensions.galu.networks import GaLUNetwork
 
         model = self.as_model()
         gates, W = model.gates, model.solution.weights
