@@ -290,6 +290,13 @@ def as_probability(value: Any, name: str = "delta") -> float:
     return number
 
 
+def as_text(value: Any, name: str) -> str:
+    """Return a text as a plain string."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a text, not {shown(value)}; use str(…)")
+    return str(value)
+
+
 def one_of(value: Any, known: Iterable[str], what: str) -> str:
     """Return `value`; raise InputError unless it is one of the `known` names."""
     names = list(known)

@@ -271,6 +271,8 @@ def test_a_damaged_network_in_a_model_is_refused(tmp_path):
         ({"problems": 3}, "must be a list"),
         ({"solutions": [1]}, "must be a list of Solution"),
         ({"constant": "yes"}, "constant must be"),
+        ({"columns": ("a", "b")}, "columns must be Columns"),
+        ({"columns": Columns(["a", 2], [], "y")}, "name of a column must be a text, not 2"),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(change, words):
