@@ -106,8 +106,11 @@ class MarginProblem:
         object.__setattr__(self, "y", as_signs(self.y, self.features.n, both=bool(self.intercept)))
         object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
         object.__setattr__(self, "name", as_text(self.name, "name"))
-        for name in ("required_margin", "sample_weight"):
-            object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name))
+        for name, instead in (
+            ("required_margin", "a margin of 1e-6 requires practically only the sign"),
+            ("sample_weight", "leave such samples out"),
+        ):
+            object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name, instead))
         if self.constraints is not None and not isinstance(self.constraints, LinearConstraints):
             shape = (self.features.k, self.features.d)
             object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))

@@ -196,7 +196,18 @@ def test_the_program_reaches_the_certified_optimum(reduce):
         (lambda: ib.margin_path(problem("constant", "frobenius"), C=[1.0, 0.0]), "C must be a positive"),
         (lambda: weighted(sample_weight=np.ones(3)), "sample_weight must be one number or 30, not 3"),
         (lambda: weighted(sample_weight=0.0), "sample_weight must be a positive number"),
-        (lambda: weighted(required_margin=np.arange(30.0)), "required_margin must be positive, but holds 0"),
+        (
+            lambda: weighted(required_margin=np.arange(30.0)),
+            "required_margin must be positive, but holds 0; a margin of",
+        ),
+        (
+            lambda: weighted(sample_weight=np.arange(30.0)),
+            "sample_weight must be positive, but holds 0; leave such samp",
+        ),
+        (
+            lambda: GroupLasso([0, 1], weights=[1.0, 0.0]),
+            "group weights must be positive, but holds 0; a weight of 1e-6",
+        ),
         (lambda: GroupLasso([0, 1], weights=[1.0]), "group weights must be one number or 2, not 1"),
         (lambda: GroupLasso([0, 1], weights=-1.0), "group weights must be a positive"),
         (lambda: solve(weighted(norm=ib.ExpressionNorm(cp.norm1)), "NATIVE"), "group_form"),
@@ -225,6 +236,21 @@ def test_the_program_reaches_the_certified_optimum(reduce):
 def test_bad_input(call, words):
     with pytest.raises(InputError, match=words):
         call()
+
+
+def test_unpenalised_group():
+    """A weight of 1e-6 has the optimum of the weight 0, by CVXPY, up to 1e-6 times the norm of the group."""
+    case = problem("contexts 2", "group lasso", C=0.1)
+    A, groups = case.features.dense(), case.norm.index
+    W = cp.Variable((case.features.k, case.features.d))
+    scores = A @ cp.reshape(W, (A.shape[1],), order="C")
+    size = sum(cp.norm(W[np.flatnonzero(groups == h)], "fro") for h in range(1, groups.max() + 1))
+    optimum = cp.Problem(cp.Minimize(size + 0.1 * cp.sum(cp.pos(1 - cp.multiply(case.y, scores))))).solve("CLARABEL")
+    weights = np.where(np.arange(groups.max() + 1) > 0, 1.0, 1e-6)
+    found = solve(dataclasses.replace(case, norm=GroupLasso(case.norm.groups, weights)), tol=1e-8)
+    first = np.linalg.norm(found.weights[groups == 0])
+    assert first > 0.1
+    assert optimum * (1 - 1e-7) <= found.objective <= optimum * (1 + 1e-7) + 1e-6 * first
 
 
 def test_a_solver_whose_package_is_missing_says_so_and_is_not_asked_unnamed(monkeypatch):
