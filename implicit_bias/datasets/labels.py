@@ -113,8 +113,8 @@ def as_columns(value: Any) -> Columns:
     """Return Columns of plain strings; raise InputError unless all names are texts."""
     if not isinstance(value, Columns) or not all(isinstance(names, list | tuple) for names in value[:2]):
         raise InputError(f"columns must be Columns(inputs, gates, label), not {shown(value)}")
-    lists = [[as_text(name, "the name of a column") for name in names] for names in value[:2]]
-    return Columns(*lists, as_text(value.label, "the name of the label"))
+    inputs, gates = ([as_text(name, "the name of a column") for name in names] for names in value[:2])
+    return Columns(inputs, gates, as_text(value.label, "the name of the label"))
 
 
 def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:

@@ -244,18 +244,18 @@ def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bo
     """True if the first row of a table of texts has names; `place` is the column of the labels, if it is known."""
     import pandas as pd
 
-    first, below = head.iloc[0], head.iloc[1:]
-    values = pd.to_numeric(first, errors="coerce")
-    if values.isna().all():
+    first, below = head.iloc[0].tolist(), head.iloc[1:]
+    values = pd.to_numeric(head.iloc[0], errors="coerce").to_numpy(dtype=float)
+    if np.isnan(values).all():
         return True
-    texts = [column for column in head if pd.isna(values[column]) and first[column] not in MISSING]
+    texts = [column for column, name in enumerate(first) if np.isnan(values[column]) and name not in MISSING]
     for column in texts:
         cells = below[column][~below[column].isin(MISSING)]
         if len(cells) and pd.to_numeric(cells, errors="coerce").notna().all():
             return True
     ask = "say whether it is one (--header or --no-header, header=True or False)"
     counted = [cell == str(number) for number, cell in enumerate(first)]
-    if sum(counted) > 1 and sum(counted) == values.notna().sum():
+    if sum(counted) > 1 and sum(counted) == (~np.isnan(values)).sum():
         raise InputError(
             f"the first row of {file} counts its columns (0, 1, …), and may be pandas' names or a sample; {ask}, name "
             "the columns, or write the file with header=False"
@@ -268,7 +268,7 @@ def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bo
         for column, count in zip(suspects, counts, strict=True)
     ):
         return False
-    listed = values.dropna().to_numpy()
+    listed = values[~np.isnan(values)]
     if texts and len(listed) > 1 and (np.diff(listed) > 0).all():
         return True
     if texts or (len(set(listed)) == len(listed) and not (listed % 1).any()):
