@@ -204,13 +204,14 @@ def _parsed(file: Path, **options: Any) -> pd.DataFrame:
     except pd.errors.ParserWarning:
         reason = "a row is longer than the first"
     except (ValueError, OSError, pd.errors.ParserError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0].removeprefix("Error tokenizing data. C error: ")
     raise InputError(f"{file} cannot be read as CSV ({reason}); save it as text in UTF-8 with commas")
 
 
 def _check_separator(file: Path) -> None:
     with file.open(encoding="utf-8-sig", errors="replace") as lines:
-        line = re.sub('"[^"]*"', "", lines.readline())
+        # Without quoted cells and decimal commas.
+        line = re.sub(r'"[^"]*"|(?<=\d),(?=\d)', "", lines.readline())
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if line.count(separator) > line.count(","):
             raise InputError(f"{file} separates its columns by {name}; save it with commas, and with decimal points")

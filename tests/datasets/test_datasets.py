@@ -291,6 +291,7 @@ def test_npz(tmp_path):
         ("a.csv", "2020,2019,y\n1,2,a\n3,4,b\n5,6,a\n7,8,b\n", None, "first row .* or be a sample; say whether"),
         ("a.csv", "2019,2020,2021\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n", None, "first row .* or be a sample; say whether"),
         ("a.csv", "a;b;y\n1,5;2,5;u\n2,5;3,5;v\n", None, "by semicolons; save it with commas"),
+        ("a.csv", "1,5;2,5;u\n2,5;3,5;v\n", None, "by semicolons; save it with commas"),
         ("a.csv", "a\tb\ty\n1\t2\tu\n2\t3\tv\n", None, "by tabs; save it with commas"),
         ("a.csv", "a,b,a,y\n1,2,3,u\n2,3,4,v\n", None, "columns 1 and 3 of .* have the name 'a'; rename"),
         ("a.csv", "a,b,y\n1,2,u\n2,3,\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
