@@ -198,7 +198,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             If a certified gap exceeds `tol`; `status_` gives the reason and a remedy.
         UserWarning
-            If all weights are zero, or all samples are assigned to one of two classes, mostly because C is too small.
+            If all weights are zero, or all samples are assigned to one of two classes, mostly because C is too small;
+            or if kernels are nearly zero between most samples, mostly because the inputs are not standardised.
         """
         data = self._fit_data(X, y, sample_weight)
         for problems, solutions in self._path([self.C], data):
