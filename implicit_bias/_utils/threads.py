@@ -35,7 +35,7 @@ def one_thread() -> Iterator[None]:
 
 
 class Interruptible:
-    """Context manager that ends on Ctrl-C without an exception, so that the caller can return partial results.
+    """Context manager that suppresses KeyboardInterrupt in its block, so that the caller can return partial results.
 
     `interrupted` is then True, and `carried` contains the arguments of the KeyboardInterrupt.
 

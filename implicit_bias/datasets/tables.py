@@ -292,6 +292,7 @@ def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFra
 
 
 def _read_csv(file: Path, given: dict[str, str | None], header: bool | None) -> LabelledSamples:
+    """Return the samples of a CSV file; `given` maps "label", "weights" and "margins" to columns or None."""
     wanted = [name for name in given.values() if name is not None]
     columns, header = _names(file, wanted, given["label"], header)
     if given["label"] is None:

@@ -101,9 +101,10 @@ class _GatedLeastSquares(BaseEstimator):
     def _layer(
         self, given: Array, inputs: Array, Y: Array, weight: Array | None, centre: Array
     ) -> tuple[Gates, Array, FilterSearch | None]:
-        """Return the gates, their values, and the filter search that improved them if `steps` > 0.
+        """Return fitted gates, the values of the first gates, and the filter search, or None if `steps` = 0.
 
-        The gates are those of the inputs `given` (n, d). Random filters and the search use the centred `inputs` (n, d).
+        The gates are those of the inputs `given` (n, d), which include the constant. Random filters and the search use
+        the centred `inputs` (n, d). Y is reduced by b, and `weight` (n,) is None if all weights are equal.
         """
         units, steps = as_count(self.units, "units"), as_count(self.steps, "steps", least=0)
         sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
