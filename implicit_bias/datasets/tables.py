@@ -188,6 +188,7 @@ def _table_file(path: str | os.PathLike[str]) -> Path:
 
 
 def _no_header(header: bool | None) -> None:
+    """Raise InputError unless `header` is None, because an NPZ file has no rows of text."""
     if header is not None:
         raise InputError("an NPZ file has no first row of names; leave header out")
 
@@ -209,6 +210,7 @@ def _parsed(file: Path, **options: Any) -> pd.DataFrame:
 
 
 def _check_separator(file: Path) -> None:
+    """Raise InputError if the first line of a file has more semicolons or tabs than commas outside of quotes."""
     with file.open(encoding="utf-8-sig", errors="replace") as lines:
         # Without quoted cells and decimal commas.
         line = re.sub(r'"[^"]*"|(?<=\d),(?=\d)', "", lines.readline())
