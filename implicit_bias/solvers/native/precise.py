@@ -35,7 +35,7 @@ NO_MARGIN = 1e-30
 #: Negative margin of a linear constraint that is tolerated, as a share of the largest margin.
 CONSTRAINT_SLACK = 1e-20
 #: Samples up to which one set holds all; also those of a random first set, and the fewest that a round may add.
-ALL_SAMPLES = 40
+ALL_SAMPLES = 100
 #: Largest number of rows of a first set that is the support of an earlier solution.
 FIRST_ROWS = 100
 #: Share of the largest λ above which a sample belongs to that support.
