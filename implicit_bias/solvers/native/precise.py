@@ -48,6 +48,10 @@ MOST_ROWS = 250
 CHUNK = 4096
 #: Error of one sum that rounding may cause, as a share of the tolerance.
 SUM_ERROR = 0.02
+#: Change of a λ at its bound, as a share of that of the others.
+CLOSE = 1e-6
+#: Relative distance from its upper bound below which a λ is rounded to the bound.
+NEAR_BOUND = 1e-6
 #: Error of a bound that rounding may cause, as a share of the tolerance.
 ROUNDING_ERROR = 0.1
 #: Change of a number without a cost, as a share of itself.
@@ -63,7 +67,7 @@ TOGETHER = 12
 #: Least squared length of a reduced basis vector, as a share of the previous one's (Lovász).
 LOVASZ = 0.75
 #: Largest number of steps of the reduction, about a millisecond each; then the basis is used as it is.
-REDUCTION_STEPS = 1000
+REDUCTION_STEPS = 4000
 
 _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
@@ -442,9 +446,14 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
     if problem.intercept:
         forms = np.vstack([forms, _exact(np.append(y, np.zeros(len(mu))))])
         allowed.append(ZERO_SUM * float(lam.max()))
+    # In a soft margin λ_i near 0 and near the upper bound are rounded to it: only the others may change much.
+    room, sums, most = _exact(np.array(allowed)), forms @ exact, np.append(upper_bounds * reach, mu)
+    sample = np.arange(len(exact)) < len(used)
+    low, high = (sample & (part.astype(bool)) for part in (exact < NEAR_BOUND * most, exact > (1 - NEAR_BOUND) * most))
+    exact, stay = np.where(high, most, np.where(low, 0 * exact, exact)), np.where(high, CLOSE * stay, stay)
     # A little shorter than possible, so that no digit is lost to a factor below 1.
-    exact = exact * (0.99 / size)
-    x = rounded(exact, forms, _exact(np.array(allowed)) / size, _exact(stay) / size)
+    push, factor = (sums - forms @ exact) / room, gmpy2.mpfr(0.99 / size)
+    x = rounded(exact * factor, forms, room / size, _exact(stay) / size, push * factor * size)
     dual[used] = x[: len(used)]
     return dual, x[len(used) :]
 
@@ -478,7 +487,8 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Ar
     """
     x = exact.astype(np.float64)
     reach = (abs(forms * exact) / room[:, None]).max(axis=0).astype(np.float64)
-    chosen = np.argsort(-reach, kind="stable")[:TOGETHER]
+    free = abs(exact) * 1e-12 < stay
+    chosen = np.lexsort([-reach, ~free.astype(bool)])[:TOGETHER]
     chosen = chosen[x[chosen] != 0]
     if not len(chosen):
         return x
