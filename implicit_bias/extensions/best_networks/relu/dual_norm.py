@@ -210,7 +210,7 @@ class _DirectedDistance:
         self._evaluate(subsets)
 
     def _evaluate(self, subsets: np.ndarray) -> None:
-        """Bound min_t ‖…‖ from above for masks (N, m) of subsets; update `lower`, `evaluated` and `units`."""
+        """Bound min_t ‖…‖ from above for masks (N, m) of subsets, the largest exactly; update the attributes."""
         sums = subsets.astype(float) @ self.A
         t = _approximate_t(sums, self.B)
         distances = length(sums - t @ self.B, axis=1)
@@ -236,7 +236,10 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 
 def _ascended(units: Array, A: Array, B: Array) -> Array:
-    """Increase h(u) of units (N, d) by turns, its active subset, then the best u for that; return distinct units."""
+    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes.
+
+    Return distinct ones; units whose subset leaves no residual are dropped.
+    """
     for _ in range(ASCENT_STEPS):
         sums = (units @ A.T > 0).astype(float) @ A
         residuals = sums - _approximate_t(sums, B) @ B
