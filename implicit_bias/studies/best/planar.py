@@ -41,7 +41,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def sample(data: str, n: int, seed: int) -> tuple[Array, Array]:
-    """Return n points with a constant, shape (n, 3), and labels −1 and +1, shape (n,).
+    """Return n points of `data` ('rings', 'moons', 'xor') with a constant, shape (n, 3), and labels ±1, shape (n,).
 
     >>> X, y = sample("xor", 8, 1)
     >>> X.shape, sorted(set(y.tolist()))

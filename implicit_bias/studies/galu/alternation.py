@@ -61,7 +61,10 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _against(table: pd.DataFrame, rival: str, methods: list[str]) -> Verdict:
-    """Return the verdict that ACS has a lower loss than the best of `methods`, by paired differences over repeats."""
+    """Return the verdict that ACS has a lower loss than `rival`, the best of `methods` by its mean loss at each m.
+
+    The least m decides at which paired differences over repeats are more than ERRORS standard errors from 0.
+    """
     claim = f"alternate convex search outperforms {rival} for small enough samples"
     methods = [method for method in methods if method in set(table.method)]
     losses = means(table, ["m", "repeat"], "loss", ["ACS", *methods], by="method")

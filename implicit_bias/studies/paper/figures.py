@@ -234,7 +234,10 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
-    """Plot means over seeds against the width, with a line for each model and momentum."""
+    """Plot means over seeds of the column `quantity` against the width, with a line for each model and momentum.
+
+    Errors of other models than the reference are shown without momentum only, inconsistencies without the reference.
+    """
     widths = sorted(table[layout.width].unique())
     for level, model in enumerate(table.model.unique()):
         if quantity == "inconsistency" and model == layout.study.reference:
