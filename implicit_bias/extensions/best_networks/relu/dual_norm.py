@@ -193,7 +193,10 @@ class _DirectedDistance:
         self._evaluate(_ascended(starts, self.A, self.B) @ self.A.T > 0 if subsets is None else subsets)
 
     def relax(self, largest: float, draws: int, rng: np.random.Generator) -> None:
-        """Fit the affine rule to all but the shortest samples, and ascend from roundings of its relaxation."""
+        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation.
+
+        `largest`, the largest known |h(u)| of both classes, is the scale of what may be omitted.
+        """
         sizes = length(self.A, axis=1)
         order = np.argsort(sizes)
         omitted = order[np.cumsum(sizes[order]) <= OMITTED_SHARE * self.accuracy * largest]
@@ -202,7 +205,7 @@ class _DirectedDistance:
         self._evaluate(_ascended(starts, self.A, self.B) @ self.A.T > 0)
 
     def branch(self, largest: float, nodes: int) -> None:
-        """Evaluate the subsets that branch and bound cannot prune, and bound all others."""
+        """Evaluate the subsets that branch and bound cannot prune below `largest`, and bound all others."""
         target = largest * (1 + (1 - OMITTED_SHARE) * self.accuracy)
         candidates, self.pruned = branch_and_bound(self.A[self.long], self.B, self.rule, target, nodes)
         subsets = np.zeros((len(candidates), len(self.A)), dtype=bool)
@@ -227,7 +230,7 @@ class _DirectedDistance:
 
 
 def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
-    """Return the activation patterns of A (m, d), or None if there are too many."""
+    """Return the activation patterns of A (m, d), or None if there are more than about `limit`."""
     try:
         return activation_patterns(A).patterns if _has_few_cells(A, limit) else None
     except InputError:
