@@ -126,7 +126,7 @@ def _floats(lines: list[Any]) -> Array:
 
 
 def _independent(lines: list[Any]) -> Iterator[int]:
-    """Yield the indices of independent columns that span all columns of the matrix with rows `lines`, exactly."""
+    """Yield, in ascending order, exact indices of a basis of the columns of the matrix with rows `lines`."""
     rows = [[Fraction(value) for value in line] for line in lines]
     for column in range(len(rows[0])):
         pivot = next((row for row in rows if row[column]), None)

@@ -207,7 +207,7 @@ Factorisation = tuple[float, float, int, Callable[[Array], Array], Array]
 
 
 def _by_cholesky(gram: Array, shift: float, samples: int) -> Factorisation | None:
-    """Factorise `gram` + shift I by Cholesky, in place; `samples` is n.
+    """Factorise `gram` + shift I by Cholesky, which overwrites `gram`; `samples` is n.
 
     Return None if `gram` itself has no factor, or if the least singular value of Φ is below VISIBLE σ_1.
     """
@@ -232,7 +232,7 @@ def _by_cholesky(gram: Array, shift: float, samples: int) -> Factorisation | Non
 
 
 def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: float) -> Factorisation:
-    """Factorise `gram` + shift I at any rank by eigendecomposition, in place.
+    """Factorise `gram` + shift I at any rank by eigendecomposition, which overwrites `gram`.
 
     Singular values below VISIBLE σ_1 are recomputed from Φ. Those below `tol` σ_1, or with a shift below NOISE σ_1, are
     left out.

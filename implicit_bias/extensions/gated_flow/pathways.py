@@ -127,7 +127,7 @@ class Pathways:
         ------
         InputError
             If arrays are not finite or do not fit, the largest size of X, Y or gates is nonzero and outside
-            1e-60 … 1e60, moments are too large, or edges are not P different pairs.
+            1e-60 … 1e60, (P d)² numbers are too many, or edges are not P different pairs.
         """
         X, G = as_floats(X, "X", 2), as_floats(gates, "gates", 2)
         Y = as_floats(Y, "Y", max(1, dimensions(Y)))

@@ -151,7 +151,7 @@ def _integrate(
 ) -> tuple[Numbers, Numbers, Number]:
     """Return a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over √E[σ'(rz)²].
 
-    That of all terms is at most `tolerance` unless a strip of σ' gives the rule; otherwise InputError is raised.
+    If σ' has no strip, InputError is raised unless the error of the series is at most `tolerance`.
     """
     if activation.strip is not None:
         rule = _strip_rule(activation.strip, norms, terms, tolerance)

@@ -41,9 +41,9 @@ data = binary_task
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return L = 2, 3, 4 and 5 units on 100 digits with two seeds of split, gates and start, of scales 1 and 0.3.
+    """Return L = 2, 3 and 4 on 100 digits with two seeds of split, gates and start; quick: one seed, fewer nodes.
 
-    Searches have 100 nodes. Quick: one seed, 30 nodes.
+    There are 5 units, starts of scales 1 and 0.3, and searches of 100 nodes (quick: 30).
     """
     fixed = {"dataset": ("digits",), "train_size": (100,), "layers": (2, 3, 4), "units": (5,), "scale": ([1.0, 0.3],)}
     fixed |= {"steps": (1000,), "max_steps": (2500,), "split": ("own",)}

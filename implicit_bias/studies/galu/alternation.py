@@ -64,7 +64,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _against(table: pd.DataFrame, rival: str, methods: list[str]) -> Verdict:
-    """Return the verdict that ACS has a lower loss than `rival`, the best of `methods` by its mean loss at each m.
+    """Return the verdict that ACS has a lower loss than the best of `methods` at each m, which `rival` names.
 
     The least m decides at which paired differences over repeats are more than ERRORS standard errors from 0.
     """

@@ -63,7 +63,7 @@ Found = list[tuple[str, float, float, int, str]]
 
 
 def _pixels(process: RingProcess, settings: Settings) -> Found:
-    """Return the best tiling by the signs of log2 K pixels, of all, and the best set of K pixel gates (`_best_set`)."""
+    """Return the best of all tilings by the signs of log2 K pixels, and the best set of K pixel gates that is found."""
     n, K, m = settings["n"], settings["units"], settings["samples"]
     X, y = process.sample(m, seed=settings["seed"])
     depth = int(np.log2(K))

@@ -205,7 +205,7 @@ class _DirectedDistance:
         self._evaluate(_ascended(starts, self.A, self.B) @ self.A.T > 0)
 
     def branch(self, largest: float, nodes: int) -> None:
-        """Evaluate the subsets that branch and bound cannot prune below `largest`, and bound all others."""
+        """Evaluate the subsets that branch and bound cannot prune at `largest`, and bound all others."""
         target = largest * (1 + (1 - OMITTED_SHARE) * self.accuracy)
         candidates, self.pruned = branch_and_bound(self.A[self.long], self.B, self.rule, target, nodes)
         subsets = np.zeros((len(candidates), len(self.A)), dtype=bool)

@@ -107,9 +107,8 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
         η = m/(2k‖X‖²),    ρ = 1 − λ(X)/(2‖X‖²),    except with probability m exp(−kλ(X)/(8‖X‖²))
 
     λ(X) is the smallest eigenvalue of `gate_kernel(X)`. `memorisation_width(X, delta).width` gates have a `failure` of
-    at most δ. Fiat et al. (2019) have twice this η, for
-    the loss (1/2m)‖Φw − y‖². That loss is at most ε after `steps_to(2ε, ‖w_0 − w*‖)` steps, about half as many as the
-    theorem states.
+    at most δ. Fiat et al. (2019) have twice this η, for the loss (1/2m)‖Φw − y‖². That loss is at most ε after
+    `steps_to(2ε, ‖w_0 − w*‖)` steps, about half as many as the theorem states.
 
     Raises
     ------
