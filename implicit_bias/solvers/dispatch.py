@@ -23,7 +23,7 @@ SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECIS
 #: Values of `Answer.stopped`: the limits. Only the certificate decides whether an answer is optimal or inseparable.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 #: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive.
-FALLBACK_SOLVERS = ("CLARABEL", "PRECISE", "ECOS")
+FALLBACK_SOLVERS = ("PRECISE", "CLARABEL", "ECOS")
 #: Number of entries of Φ up to which fallback solvers run: solvers of general cone programs then take seconds.
 MAX_RETRY_ENTRIES = 3_000_000
 

@@ -8,7 +8,7 @@ exact sums (Babai 1986).
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +24,8 @@ from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.homogeneous import ConeProgram, Iterate, maximise
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
+from implicit_bias.solvers.native.settings import Settings
+from implicit_bias.solvers.native.solver import relative_C, solve_native
 from implicit_bias.solvers.native.working_set import GrowingSet
 
 #: Bits of a number.
@@ -34,6 +36,10 @@ MAX_ITERATIONS = 1000
 NO_MARGIN = 1e-30
 #: Negative margin of a linear constraint that is tolerated, as a share of the largest margin.
 CONSTRAINT_SLACK = 1e-20
+#: Largest upper bound of a λ, in units of the features, that doubles resolve.
+SAFE_C = 1e6
+#: Smallest gap of a solution with that bound.
+SAFE_TOL = 1e-5
 #: Samples up to which one set holds all; also those of a random first set, and the fewest that a round may add.
 ALL_SAMPLES = 100
 #: Largest number of rows of a first set that is the support of an earlier solution.
@@ -88,8 +94,7 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
 
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
-        start = None if options.start is None else np.asarray(options.start.dual)
-        found = PreciseSet(problem, start, options.tol / 2, most, watch).run()
+        found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, watch).run()
         if found.stopped is None:
             weights, intercept = _weights(problem, found.W, found.b, options.tol)
             dual, mu = _dual(problem, found.lam, found.mu, options.tol)
@@ -98,6 +103,20 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
             intercept = float(found.b)
     given = None if problem.constraints is None else mu
     return Answer(weights, dual, found.iterations, found.stopped, intercept, given, found.reason)
+
+
+def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
+    """Return the λ (n,) of `options.start`, or of NATIVE at a smaller C if C is too large for doubles.
+
+    From a certain C on the same λ_i are at their upper bounds, so that this λ, in units of C, shows the first set.
+    """
+    share = 1.0 if problem.hard else SAFE_C / relative_C(problem)
+    if share < 1 and problem.features.n > ALL_SAMPLES:
+        safe = replace(options, tol=max(options.tol, SAFE_TOL), start=None, callback=None)
+        lam = solve_native(problem.replace(C=problem.C * share), safe, Settings()).dual
+        size = max(problem.norm.dual(problem.adjoint(lam)) * share, (lam / problem.upper_bounds).max(), TINY)
+        return np.asarray(lam / size)
+    return None if options.start is None else np.asarray(options.start.dual)
 
 
 class ExactFactor:
