@@ -45,6 +45,8 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary file next to `path`; rename it to `path` if the block succeeds, else remove it.
 
+    Missing folders are created. Any OSError, also one raised in the block, becomes an InputError.
+
     >>> target = Path(tempfile.mkdtemp(), "a.txt")
     >>> with replacing(target) as temporary:
     ...     _ = temporary.write_text("done")

@@ -61,6 +61,8 @@ def _halves(a: Array) -> tuple[Array, Array]:
 def pair_sum(upper: Array, lower: Array) -> tuple[Array, Array, Array]:
     """Return s, t and e with |Σ_j (upper_ij + lower_ij) − (s_i + t_i)| ≤ e_i; the sums are over the last axis.
 
+    The arrays have the same shape (…, n) with n ≥ 1 and any number of axes i; s, t and e have shape (…).
+
     >>> upper, lower, error = pair_sum(np.array([1e20, 1.0, -1e20]), np.zeros(3))
     >>> float(upper + lower), float(error) < 1e-12
     (1.0, True)

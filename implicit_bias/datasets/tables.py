@@ -119,10 +119,12 @@ def read_samples(
 def read_inputs(
     path: str | os.PathLike[str], columns: Columns | None, inputs: int, text: bool
 ) -> tuple[Array, Array | None, np.ndarray | None]:
-    """Read new samples for a model from a CSV or NPZ file: inputs X (n, p), gate values and labels, or None for these.
+    """Read new samples for a model from a file: inputs X (n, p), gate values (n, k) or None, and labels (n,) or None.
 
-    In a CSV file, `columns` selects the columns by name. Without names, the first `inputs` columns are the inputs, and
-    one more column is the label. Labels are read as strings if `text` is True. Errors are those of `read_samples`.
+    In a CSV file, `columns` selects the columns by name, and the label may be missing. If it is None, the first
+    `inputs` columns other than those of gates are the inputs, and one more column is the label. There, labels are read
+    as strings if `text` is True. An NPZ file has the arrays X and, optionally, gates and y. Errors are those of
+    `read_samples`.
     """
     file = _table_file(path)
     if file.suffix.lower() == ".npz":
@@ -154,7 +156,11 @@ def _table_file(path: str | os.PathLike[str]) -> Path:
 
 
 def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
-    """Return a CSV file as a table, with the column `as_text` as strings; raise InputError if it is not readable."""
+    """Return a CSV file as a table with at least one row, and the column `as_text` as strings.
+
+    The first row is the header if none of its cells is a number; otherwise, the names are '0', '1', … InputError is
+    raised if the file is not readable, a name is missing, or the first row may be either.
+    """
     import pandas as pd
 
     try:
@@ -184,7 +190,10 @@ def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
 
 
 def _read_csv(file: Path, names: dict[str, str | None]) -> LabelledSamples:
-    """Return the samples of a CSV file; `names` maps "label", "weights" and "margins" to columns or None."""
+    """Return the samples of a CSV file; `names` maps "label", "weights" and "margins" to the names of columns or None.
+
+    Without "label", it is the last column that is not named; without the others, the samples have no such values.
+    """
     table = _table(file)
     if names["label"] is None:
         last = next((name for name in reversed(table.columns) if name not in names.values()), table.columns[-1])
