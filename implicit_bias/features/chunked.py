@@ -155,7 +155,10 @@ class ChunkedInputs:
     def _each_raw(
         self, function: Callable[..., Any], split: tuple[np.ndarray, ...] = (), shared: tuple[Any, ...] = ()
     ) -> Iterator[Any]:
-        """Yield function(raw, parts, shared) for each chunk, as `each` does, for stored rows `raw` (m, p)."""
+        """Yield function(raw, parts, shared) for each chunk, as `each` does, but with its stored rows `raw` (m, p).
+
+        `parts` is the tuple of the chunk's rows of each array of `split`.
+        """
         if self.lazy:
             import dask
 
