@@ -173,9 +173,10 @@ class LayerFunction(Objective):
         return float(np.arccos(min(max(self._cosine(vector) - 1e-14, -1.0), 1.0)))
 
     def around(self, u: Array, before: Array, radius: float) -> tuple[Array, Array]:
-        """Return both unit vectors, represented at the samples that matter near u.
+        """Return the last two unit vectors, `u` and `before`, represented at the samples that matter near u.
 
-        They are selected again if the next step may leave the ball, and after `PATIENCE` steps at the latest.
+        At R = `radius`, the others have no effect within a ball around u. Samples are selected again if the next step
+        may leave the ball, and after `PATIENCE` steps at the latest.
         """
         self.age += 1
         if self.ball == np.inf and self.age < PATIENCE:
@@ -353,7 +354,7 @@ class WeightFunction(LayerFunction):
         return found
 
     def _steered(self, tangent: Array, rho: float, vector: Array, radius: float) -> Array:
-        """Return P M⁻¹ times a tangent."""
+        """Return P M⁻¹ times a tangent [A, W] at the unit vector `vector` and R = `radius`, with ρ = `rho`."""
         if self.directions % REFRESH == 0:
             units, _, softmax, _ = self._evaluated(vector, radius)
             moments = (units * softmax.sum(0)) @ units.T
