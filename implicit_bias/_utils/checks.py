@@ -146,7 +146,10 @@ def finite(kernel: Array) -> Array:
 
 
 def as_rows(rows: Any, samples: int) -> np.ndarray:
-    """Return the indices of the samples that a mask, indices or a slice select; raise InputError if there are none."""
+    """Return the indices (m,) of the samples that a mask, indices or a slice select, in this order.
+
+    InputError is raised if there are none, or `rows` is anything else.
+    """
     try:
         chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
     except (IndexError, TypeError, ValueError):

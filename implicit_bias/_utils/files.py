@@ -137,7 +137,9 @@ def open_arrays(file: Path) -> Iterator[Arrays]:
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Convert every exception of the block into an InputError, because damaged files raise exceptions of many types.
+    """Convert every exception of the block into an InputError that names `path` and `kind`.
+
+    Damaged files raise exceptions of many types. Ctrl-C is not converted.
 
     >>> with reading("a.npz", "solution"):
     ...     {}["weights"]

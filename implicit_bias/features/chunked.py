@@ -357,7 +357,7 @@ class ChunkedFeatures(Features):
 
 
 def gate_values_of(X: ChunkedInputs, transform: Callable[[Array], Array]) -> np.ndarray:
-    """Return the gate values (n, k) that `transform` computes for the chunks, as bytes if all are small integers.
+    """Return the gate values (n, k) that `transform` computes for the chunks, as int8 if all are small integers.
 
     >>> import numpy as np
     >>> gate_values_of(ChunkedInputs(np.array([[1.0], [3.0]]), chunk=1), lambda X: X > 2).dtype

@@ -30,7 +30,7 @@ class FixedGatesNetwork(GatedNetwork):
         }
 
     def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
-        """Replace the hyperplanes and cutoffs by those of a `state_dict`."""
+        """Replace the hyperplanes and cutoffs by those of a `state_dict`; raise InputError for other shapes."""
         restored = []
         for gates, directions, cutoffs in zip(self._hyperplanes(), state["directions"], state["cutoffs"], strict=True):
             v = as_numbers(directions, gates.directions_.shape, "directions").copy()

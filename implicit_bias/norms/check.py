@@ -156,7 +156,10 @@ def _gradient(norm: Norm, W: Array) -> Array:
 
 
 def _maximiser(norm: Norm, V: Array, max_solved: int) -> list[Array]:
-    """Maximise ⟨V, W⟩ over the unit ball with CLARABEL; return W in a list, which is empty without a result."""
+    """Maximise ⟨V, W⟩ over the unit ball with CLARABEL; return W in a list.
+
+    The list is empty if the solver has no result, or V has more than `max_solved` entries.
+    """
     W = cp.Variable(V.shape)
     with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
         warnings.simplefilter("ignore")

@@ -61,7 +61,7 @@ class Stack(Stepper):
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
-        """Return each network's mean loss over all its samples."""
+        """Return a row for each network: its number `network` and its mean `loss` over all its samples."""
         n, total = self.X.shape[-2], torch.zeros(len(self.networks), dtype=torch.float64)
         for first in range(0, n, CHUNK):
             part = slice(first, first + CHUNK)
