@@ -175,15 +175,18 @@ def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = 
         )
 
 
-def as_positives(values: Any, count: int, name: str) -> float | Array:
-    """Return a positive finite number, or an array (count,) of them; raise InputError for anything else."""
+def as_positives(values: Any, count: int, name: str, instead: str) -> float | Array:
+    """Return a positive finite number, or an array (count,) of them; raise InputError for anything else.
+
+    `instead` is the remedy in the message for numbers that are not positive.
+    """
     if isinstance(values, numbers.Real) or not hasattr(values, "__len__"):
         return as_positive(values, name)
     array = as_floats(values, name, 1)
     if len(array) != count:
         raise InputError(f"{name} must be one number or {count}, not {len(array)} numbers")
     if not (array > 0).all():
-        raise InputError(f"{name} must be positive, but holds {array.min():g}; leave such entries out")
+        raise InputError(f"{name} must be positive, but holds {array.min():g}; {instead}")
     return array
 
 
@@ -300,6 +303,13 @@ def as_probability(value: Any, name: str = "delta") -> float:
         least = " (at least 1e-100)" if 0 < number < 1 else ""
         raise InputError(f"{name} must be a number strictly between 0 and 1{least}, not {shown(value)}")
     return number
+
+
+def as_text(value: Any, name: str) -> str:
+    """Return a text as a plain string."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a text, not {shown(value)}; use str(…)")
+    return str(value)
 
 
 def one_of(value: Any, known: Iterable[str], what: str) -> str:

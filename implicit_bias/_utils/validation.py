@@ -93,6 +93,11 @@ def as_weights(values: Any, X: Array) -> Array:
     return weight
 
 
+def unequal(weight: Array) -> Array | None:
+    """Return sample weights (n,), or None if all are equal, which is the same for quantiles and means."""
+    return None if np.ptp(weight) == 0 else weight
+
+
 def with_class_weights(weight: Array, class_weight: Any, y: np.ndarray) -> Array:
     """Return sample weights w (n,) times the positive class weights of labels y (n,), of any classes.
 

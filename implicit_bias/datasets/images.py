@@ -68,7 +68,7 @@ def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) 
     folder, sums = IMAGE_SETS[name]
     top = data_root(root)
     raw = top / folder / "raw"
-    missing = [file for file in sums if not (raw / file).is_file()]
+    missing = [file for file in sums if not _stored(raw, file).is_file()]
     if len(missing) == len(sums):
         _download(folder, top, list(sums))
     elif missing:
@@ -77,9 +77,15 @@ def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) 
             f"or move {raw} away to download all of them again"
         )
     part = "train" if train else "t10k"
-    pixels, labels = (_verified(raw / file, sums[file]) for file in sums if file.startswith(part))
+    pixels, labels = (_verified(_stored(raw, file), sums[file]) for file in sums if file.startswith(part))
     # Image files begin with a header of 16 bytes, label files with one of 8.
     return pixels[16:].reshape(-1, 784), labels[8:].astype(np.int64)
+
+
+def _stored(raw: Path, file: str) -> Path:
+    """Return the path of an IDX file in a folder, which some tools name train-images.idx3-ubyte when they unpack it."""
+    dotted = raw / file.replace("-idx", ".idx")
+    return dotted if dotted.is_file() else raw / file
 
 
 def _verified(file: Path, expected: str) -> np.ndarray:
@@ -141,7 +147,7 @@ def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
     folder, sums = IMAGE_SETS[name]
     states = {}
     for file, expected in sums.items():
-        path = data_root(root) / folder / "raw" / file
+        path = _stored(data_root(root) / folder / "raw", file)
         try:
             states[str(path)] = "found" if path.is_file() and len(_verified(path, expected)) else "missing"
         except (InputError, OSError):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, without_torch
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, as_text, without_torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,7 @@ class BinaryTask:
     classes: tuple[Any, Any] = (-1, 1)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", as_text(self.name, "name"))
         for name in ("X_train", "X_val", "X_pool"):
             object.__setattr__(self, name, as_floats(getattr(self, name), name, 2))
         object.__setattr__(self, "y_train", as_signs(self.y_train, len(self.X_train), "y_train"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
 from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
-from implicit_bias.estimators.base import MarginClassifier, ModelMixin, check_processes
+from implicit_bias.estimators.base import MarginClassifier, ModelMixin, NotSeparableError, check_processes
 from implicit_bias.estimators.networks import GLNClassifier
 from implicit_bias.solvers.path import zero_weights_up_to
 
@@ -115,16 +116,22 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             folds = list(check_cv(self.cv, labels, classifier=True).split(samples, labels))
         costs = self._costs(clone(estimator), samples, labels, weight)
         tasks = (
-            delayed(_scores_and_gaps)(clone(estimator), costs[::-1], scorer, samples, labels, weight, *fold)
-            for fold in folds
+            delayed(_scores_and_gaps)(
+                f"fold {i} of {len(folds)}", clone(estimator), costs[::-1], scorer, samples, labels, weight, *fold
+            )
+            for i, fold in enumerate(folds, 1)
         )
         # Imported here because only cross-validation needs it.
         from tqdm import tqdm
 
         bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=BAR_DELAY, leave=False, disable=None)
         scores, gaps = np.array(Parallel(self.n_jobs)(bar)).transpose(1, 0, 2)[..., ::-1]
-        if not np.isfinite(scores).all():
-            raise InputError("scoring returned NaN or infinity; choose a score that is defined on all folds")
+        undefined = np.flatnonzero(~np.isfinite(scores).all(axis=1)) + 1
+        if len(undefined):
+            raise InputError(
+                f"scoring returned NaN or infinity in fold {undefined[0]} of {len(folds)}; choose a score that is "
+                "defined on all folds, or shuffle or stratify them"
+            )
         inaccurate = int((gaps > estimator.tol).sum())
         if inaccurate:
             warnings.warn(
@@ -171,7 +178,19 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             return float(scorer(self.estimator_, X, y, **weights))
 
 
+@contextmanager
+def _named(fold: str) -> Iterator[None]:
+    """Add the name of a fold to the message of an InputError in the block."""
+    try:
+        yield
+    except NotSeparableError as error:
+        raise NotSeparableError(f"{fold}: {error}", error.certificate) from None
+    except InputError as error:
+        raise InputError(f"{fold}: {error}") from None
+
+
 def _scores_and_gaps(
+    fold: str,
     estimator: MarginClassifier,
     costs: Sequence[float],
     scorer: Any,
@@ -183,16 +202,20 @@ def _scores_and_gaps(
 ) -> tuple[list[float], list[float]]:
     """Fit the samples `train` at each C; return the score on the samples `test` and the largest gap, per C.
 
-    `weight` (n,) or None takes part in both.
+    `weight` (n,) or None takes part in both. `fold` begins the messages of errors.
     """
     scores, gaps = [], []
     weights = {} if weight is None else {"sample_weight": weight[test]}
-    data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])
-    for _, solutions in estimator._path(costs, data):
-        try:
-            with refusals():
-                scores.append(float(scorer(estimator, X[test], y[test], **weights)))
-        except AttributeError as error:
-            raise InputError(f"these classifiers do not support this scoring: {error}; choose another") from None
-        gaps.append(max(solution.gap for solution in solutions))
+    classes = np.unique(y[train] if weight is None else y[train][weight[train] > 0])
+    if len(classes) == 1:
+        raise InputError(f"{fold} is trained on one class only ({classes[0]}); shuffle or stratify the folds")
+    with _named(fold):
+        data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])
+        for _, solutions in estimator._path(costs, data):
+            try:
+                with refusals():
+                    scores.append(float(scorer(estimator, X[test], y[test], **weights)))
+            except AttributeError as error:
+                raise InputError(f"these classifiers do not support this scoring: {error}; choose another") from None
+            gaps.append(max(solution.gap for solution in solutions))
     return scores, gaps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +30,8 @@ from implicit_bias.solvers import certify
 
 #: γ p Var X of the default Gaussian kernels.
 WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
+#: Kernels are too narrow if those of most samples with the nearest other one, relative to k(x, x), are below this.
+NARROW = 0.01
 #: Share of the norm up to which the weights of a kernel count as zero.
 NEGLIGIBLE = 1e-6
 #: Relative thresholds, tried in order, up to which λ_i is set to zero; the first that keeps the gap is taken.
@@ -108,8 +111,15 @@ class MultipleKernelClassifier(MarginClassifier):
         if self.normalise:
             means = np.average(values.diagonal(axis1=1, axis2=2), axis=1, weights=weight)
             scales = np.where(means > 0, means, 1.0)
-        found = KernelFeatures.from_kernels(values / scales[:, None, None])
-        return _FittedKernels(found.factors, X, kernels, scales)
+        found = KernelFeatures.from_kernels(values)
+        if np.median(_nearest(values)) < NARROW:
+            warnings.warn(
+                "most samples have nearly zero kernel values with all others, so that nothing is learned about new "
+                "inputs; standardise the inputs, or use a wider kernel (a smaller gamma)",
+                UserWarning,
+                stacklevel=4,
+            )
+        return _FittedKernels(found.factors / np.sqrt(scales)[:, None], X, kernels, scales)
 
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
@@ -212,6 +222,18 @@ class _FittedKernels(KernelFeatures):
     samples: Array
     kernels: list[Any]
     scales: Array
+
+
+def _nearest(values: Array) -> Array:
+    """Return for each sample the largest |k(x, z)|/√(k(x, x) k(z, z)) over kernels (k, n, n) and other samples z."""
+    nearest = np.zeros(values.shape[1])
+    for K in values:
+        lengths = np.sqrt(np.abs(K.diagonal()))
+        others = np.abs(K)
+        np.fill_diagonal(others, 0.0)
+        sizes = np.outer(lengths, lengths)
+        nearest = np.maximum(nearest, np.divide(others, sizes, out=others, where=sizes > 0).max(axis=1))
+    return nearest
 
 
 def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:

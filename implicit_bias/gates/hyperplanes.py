@@ -128,8 +128,9 @@ class ThresholdGates(Gates):
         constant = np.ptp(projections, axis=0) <= 1e-12 * size
         if constant.any():
             raise InputError(
-                f"the projections on a hyperplane are the same for all inputs (n_samples = {len(projections)}), and "
-                f"cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
+                f"the projections on a hyperplane are the same for all inputs up to rounding (n_samples = "
+                f"{len(projections)}), and cutoff={cutoff!r} cannot divide them; give more varied or centred inputs, "
+                "or cutoff='random' or a number"
             )
         # The added rounding error closes the gate of a sample that is the median or quantile itself.
         if cutoff == "median" and weight is None:

@@ -40,10 +40,14 @@ class CvxpySolver(Solver):
         """The option `max_seconds` if the solver has a time limit, else the empty set."""
         return frozenset() if self.time_option is None else frozenset({"max_seconds"})
 
+    @property
+    def installed(self) -> bool:
+        return find_spec(self.name.lower()) is not None
+
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """Explain why the solver does not support `problem`; its package may be missing, as ECOS for Python 3.13."""
-        if find_spec(self.name.lower()) is None:
-            return f"the package {self.name.lower()} is not installed; install it, or choose another solver"
+        if not self.installed:
+            return f"it is not installed: pip install {self.name.lower()}, or choose another solver"
         return super().refuses(problem, options)
 
     def load(self) -> None:

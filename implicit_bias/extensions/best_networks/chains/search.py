@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_seed, shown
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.rounding import UNIT, share
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.best_networks.chains.cost import POWER_ERROR, Box, ChainCost, without_inactive
@@ -160,7 +161,8 @@ def best_chains(
     >>> best.end, best.gap <= 1e-3, round(best.network.norm() ** 2 / 3 / best.objective, 6)
     ('certified', True, 1.0)
     """
-    from implicit_bias.extensions.best_networks.chains.network import check_depth, check_exclusive
+    with torch_is_needed("best_chains"):
+        from implicit_bias.extensions.best_networks.chains.network import check_depth, check_exclusive
 
     if not isinstance(gates, Gates):
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {shown(gates)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.rounding import UNIT, share
 from implicit_bias._utils.scaling import length
 
@@ -25,9 +26,10 @@ def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
 
     Units of at most INACTIVE times the largest length are left out; InputError is raised if all are zero.
     """
-    import torch
+    with torch_is_needed("a ReLU network"):
+        import torch
 
-    from implicit_bias.networks import ReLUNetwork
+        from implicit_bias.networks import ReLUNetwork
 
     lengths = np.linalg.norm(W, axis=1)
     used = lengths > INACTIVE * lengths.max()

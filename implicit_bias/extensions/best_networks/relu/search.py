@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_range, shown
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import largest_entries, length, nearest_power_of_two
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
@@ -178,7 +179,8 @@ def best_network(
 
 def _starting_units(start: Any, d: int) -> Array:
     """Return the hidden weights (k, d) of `start`; k = 0 if it is None or has no network."""
-    from implicit_bias.networks import ReLUNetwork
+    with torch_is_needed("best_network"):
+        from implicit_bias.networks import ReLUNetwork
 
     network = start.network if isinstance(start, BestNetwork) else start
     if network is None:
