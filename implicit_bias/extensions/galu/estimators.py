@@ -101,10 +101,11 @@ class _GatedLeastSquares(BaseEstimator):
     def _layer(
         self, given: Array, inputs: Array, Y: Array, weight: Array | None, centre: Array
     ) -> tuple[Gates, Array, FilterSearch | None]:
-        """Return fitted gates, the values of the first gates, and the filter search, or None if `steps` = 0.
+        """Return fitted gates, the values (n, k) of the gates before the search, and the search; None if `steps` = 0.
 
-        The gates are those of the inputs `given` (n, d), which include the constant. Random filters and the search use
-        the centred `inputs` (n, d). Y is reduced by b, and `weight` (n,) is None if all weights are equal.
+        The gates are those of `given` (n, d). Random filters and the search use `inputs` (n, d), from which `centre` is
+        subtracted. With `fit_intercept`, both include the constant input, and `centre` and the mean subtracted from Y
+        are weighted means; otherwise they are 0. `weight` (n,) is None if all weights are equal.
         """
         units, steps = as_count(self.units, "units"), as_count(self.steps, "steps", least=0)
         sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")

@@ -51,10 +51,10 @@ def units_of(network: ReLUNetwork) -> tuple[Array, Array]:
 
 
 def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tuple[float, Array]:
-    """Return the objective of a network, rounded up, and its margins (n,).
+    """Return the objective of a network, rounded up, and its margins y_i f(x_i) (n,), not rounded.
 
-    For a hard margin the objective is Σ_j |a_j|‖w_j‖ divided by the smallest margin, rounded down, or infinity if
-    that is not positive. For a finite C it is Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+.
+    For a hard margin the objective is Σ_j |a_j|‖w_j‖ divided by a lower bound of the smallest margin, or infinity if
+    that bound is not positive. For a finite C it is Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+.
     """
     hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
     a, d = readout[0], X.shape[1]

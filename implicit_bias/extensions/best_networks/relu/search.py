@@ -178,7 +178,7 @@ def best_network(
 
 
 def _starting_units(start: Any, d: int) -> Array:
-    """Return the hidden weights (k, d) of `start`; k = 0 if it is None or has no network."""
+    """Return the hidden weights (k, d) of `start`, a network or BestNetwork; k = 0 if it is None or has no network."""
     with torch_is_needed("best_network"):
         from implicit_bias.networks import ReLUNetwork
 
@@ -303,7 +303,7 @@ class _Search:
         return found
 
     def _update_upper(self, W: Array, signs: Array, allowed_gap: float = 0.0) -> None:
-        """Keep the network of units W (k, d), rescaled, if it is the best or leaves at most the allowed gap."""
+        """Keep the network of units W (k, d), rescaled to its least objective, if it is best or its gap is allowed."""
         if not W.any():
             return
         margins = bound_of(network_of(W, signs > 0), self.X, self.y)[1]
@@ -317,7 +317,7 @@ class _Search:
             self.network, self.upper, self.margins = network, upper, margins
 
     def _add_patterns(self, units: Array, signs: Array) -> int:
-        """Add the new patterns of the units, at most MAX_NEW_PATTERNS; return their number."""
+        """Add the new patterns of the units, the first MAX_NEW_PATTERNS of them; return their number."""
         known = {(row.tobytes(), sign) for row, sign in zip(self.patterns, self.signs, strict=True)}
         new: dict[tuple[bytes, float], np.ndarray] = {}
         for pattern, sign in zip(units @ self.inputs.T.T >= 0, signs, strict=True):
