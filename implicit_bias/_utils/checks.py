@@ -67,7 +67,10 @@ def dimensions(values: Any) -> int:
 
 
 def as_floats(values: Any, name: str, ndim: int) -> Array:
-    """Return a finite, non-empty float64 array with `ndim` dimensions: contiguous and writable, not always a copy."""
+    """Return `values` as a non-empty float64 array of finite numbers with `ndim` dimensions, C-contiguous and writable.
+
+    The array may share its memory with `values`. InputError is raised if they cannot be such an array.
+    """
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
@@ -95,7 +98,10 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
-    """Return labels −1 and +1, one per sample; `both` requires samples of both classes."""
+    """Return labels −1.0 and +1.0 as an array (samples,); raise InputError for other labels or another number of them.
+
+    `both` requires samples of both classes.
+    """
     listed = values
     if isinstance(values, np.ndarray):
         listed = values.ravel().tolist() if values.dtype.kind in "OTU" else []
@@ -140,7 +146,10 @@ def finite(kernel: Array) -> Array:
 
 
 def as_rows(rows: Any, samples: int) -> np.ndarray:
-    """Return the indices of the samples that a mask, indices or a slice select; raise InputError if there are none."""
+    """Return the indices (m,) of the samples that a mask, indices or a slice select, in this order.
+
+    InputError is raised if there are none, or `rows` is anything else.
+    """
     try:
         chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
     except (IndexError, TypeError, ValueError):
@@ -167,7 +176,10 @@ def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = 
 
 
 def as_positives(values: Any, count: int, name: str, instead: str) -> float | Array:
-    """Return a positive finite number, or an array (count,) of them; `instead` is the remedy if some are zero."""
+    """Return a positive finite number, or an array (count,) of them; raise InputError for anything else.
+
+    `instead` is the remedy in the message for numbers that are not positive.
+    """
     if isinstance(values, numbers.Real) or not hasattr(values, "__len__"):
         return as_positive(values, name)
     array = as_floats(values, name, 1)
@@ -179,7 +191,7 @@ def as_positives(values: Any, count: int, name: str, instead: str) -> float | Ar
 
 
 def as_path(value: Any, name: str) -> Path:
-    """Return a path from a string or path object."""
+    """Return a path from a string or path object; raise InputError for other types and impossible names."""
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(f"{name} must be a path, not {shown(value)}")
     path = Path(os.fsdecode(value))

@@ -61,7 +61,10 @@ def load_images(name: str, root: str | PathLike[str] | None, train: bool = True)
 
 
 def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return the images of `load_images` as bytes (N, 784), and the labels (N,)."""
+    """Return the training or test images of 'mnist' or 'fashion-mnist' as bytes (N, 784), and the labels (N,).
+
+    The set is downloaded if none of its files exists. InputError is raised if only some exist or one is damaged.
+    """
     folder, sums = IMAGE_SETS[name]
     top = data_root(root)
     raw = top / folder / "raw"
@@ -86,7 +89,7 @@ def _stored(raw: Path, file: str) -> Path:
 
 
 def _verified(file: Path, expected: str) -> np.ndarray:
-    """Return the bytes of a file; raise InputError unless its MD5 sum is `expected`."""
+    """Return the bytes of a file; raise InputError if it cannot be read or its MD5 sum is not `expected`."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -108,7 +111,10 @@ def _torchvision(folder: str) -> type:
 
 
 def _download(folder: str, top: Path, files: list[str]) -> None:
-    """Download an image set into a temporary folder in `top`, then move the `files` to `top/folder/raw`."""
+    """Download an image set into a temporary folder in `top`, then move the `files`, by name, to `top/folder/raw`.
+
+    InputError is raised, with the way to do it by hand, if the download or the writing fails.
+    """
     by_hand = f"put the four uncompressed IDX files into {top / folder / 'raw'} by hand, or give another data root"
     try:
         dataset = _torchvision(folder)
@@ -132,6 +138,8 @@ def _download(folder: str, top: Path, files: list[str]) -> None:
 
 def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
     """Return a dict from the path of each file of an image set to 'found', 'missing' or 'damaged'; download nothing.
+
+    A file is 'damaged' if its MD5 sum is wrong or it cannot be read.
 
     >>> set(image_files("mnist", tempfile.mkdtemp()).values())
     {'missing'}
@@ -223,7 +231,10 @@ def load_classes(
 
 
 def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
-    """Return the mean (p,) and the directions U Λ^{−½} (p, components), those of largest variance first."""
+    """Return the mean (p,) of pixels (N, p) and the directions U Λ^{−½} (p, components), largest variance first.
+
+    InputError is raised if `components` exceeds p or the number of directions with nonzero variance.
+    """
     if components > pixels.shape[1]:
         raise InputError(f"components must be at most {pixels.shape[1]}, the number of pixels, not {components}")
     with torch_is_needed("PCA of images as published"):

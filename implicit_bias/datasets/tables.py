@@ -156,8 +156,9 @@ def read_inputs(
 ) -> NewSamples:
     """Read new samples for a model from a CSV or NPZ file.
 
-    In a CSV file, `columns` selects the columns by name. Without names, the first `inputs` columns are the inputs, and
-    one more column is the label. Parameters and errors are those of `read_samples`.
+    In a CSV file, `columns` selects the columns by name, and the label may be missing. If it is None, the first
+    `inputs` columns other than those of gates are the inputs, and one more column is the label. An NPZ file has the
+    array X and, optionally, gates and y. Parameters and errors are those of `read_samples`.
     """
     file = _table_file(path)
     if file.suffix.lower() == ".npz":
@@ -222,7 +223,8 @@ def _check_separator(file: Path) -> None:
 def _names(file: Path, wanted: list[str], label: str | None, header: bool | None) -> tuple[list[str], bool]:
     """Return the names of the columns, which are numbers if the first row is a sample, and whether it has names.
 
-    `wanted` are names that the columns should have. `label` is the name of the label's column; None is the last column.
+    `wanted` are names that the columns should have; if all are in the first row, it has names. `label` is the name of
+    the label's column; None is the last column. `header` decides instead, if it is not None.
     """
     _check_separator(file)
     head = _parsed(file, header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
@@ -244,7 +246,10 @@ def _names(file: Path, wanted: list[str], label: str | None, header: bool | None
 
 
 def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bool:
-    """True if the first row of a table of texts has names; `place` is the column of the labels, if it is known."""
+    """True if the first row of a table of texts has names; raise InputError if it may also be a sample.
+
+    `head` contains the first rows, and `place` is the number of the column of the labels, if it is known.
+    """
     import pandas as pd
 
     first, below = head.iloc[0].tolist(), head.iloc[1:]
@@ -280,7 +285,11 @@ def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bo
 
 
 def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFrame:
-    """Return a CSV file as a table without empty rows; the column `label` contains texts without outer spaces."""
+    """Return a CSV file as a table without empty rows; raise InputError if none remains.
+
+    `names` are those of all columns, and `header` is True if the first row contains them and is no sample. The column
+    `label`, if it is one of them, contains texts without outer spaces. Elsewhere, MISSING cells are NaN.
+    """
     missing = {name: list(MISSING) for name in names if name != label}
     kinds = {label: str} if label in names else {}
     table = _parsed(file, header=0 if header else None, names=names, dtype=kinds, na_values=missing)
@@ -294,7 +303,10 @@ def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFra
 
 
 def _read_csv(file: Path, given: dict[str, str | None], header: bool | None) -> LabelledSamples:
-    """Return the samples of a CSV file; `given` maps "label", "weights" and "margins" to columns or None."""
+    """Return the samples of a CSV file; `given` maps "label", "weights" and "margins" to the names of columns or None.
+
+    Without "label", it is the last column without another meaning; without the others, the samples have no such values.
+    """
     wanted = [name for name in given.values() if name is not None]
     columns, header = _names(file, wanted, given["label"], header)
     if given["label"] is None:

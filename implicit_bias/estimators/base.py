@@ -224,7 +224,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
     def _path(self, costs: Sequence[Any], data: FitData) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Fit at each C, warm-started; set the fitted attributes and yield problems and solutions for each C."""
+        """Fit at each C, warm-started; for each, set the fitted attributes and yield problems and solutions."""
         earlier = self._warm_start(data)
         for problems, solutions in self._solve(data, costs, earlier):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
@@ -237,9 +237,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _problems(
         self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, weight: Array
     ) -> Iterator[MarginProblem]:
-        """Yield the problems of a fit; if the classes share gates, their problems differ only in the signs.
+        """Yield the problems of a fit: a joint one, one for two classes, or one for each class.
 
-        In a joint problem every pair of a sample and another class has the sample's weight.
+        `codes` (n,) are the numbers of the classes. If `gates` is given, the classes share it, and the problems differ
+        only in the signs. In a joint problem every pair of a sample and another class has the sample's weight.
         """
         if self.multi_class != "ovr" and codes.max() > 1:
             pair_weight = np.repeat(weight, codes.max())
@@ -259,7 +260,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None]
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield the problems and their solutions at each C; the problems have no samples, to save memory."""
+        """Yield the problems and their solutions at each C of `costs`; the problems have no samples, to save memory.
+
+        `earlier` has a solution to start from, or None, for each problem.
+        """
         problems: list[MarginProblem] = []
 
         def tasks() -> Iterator[Any]:
@@ -295,7 +299,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return with_constant(X) if self.fit_intercept else X
 
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, two_classes: bool) -> None:
-        """Warn of a solution that is not OPTIMAL, has (nearly) zero weights, or predicts one of two classes only."""
+        """Warn of a solution that is not OPTIMAL, has (nearly) zero weights, or predicts only one of `two_classes`.
+
+        `name` begins the messages; without two classes, the last check is left out.
+        """
         if solution.status is not Status.OPTIMAL:
             details = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
             warnings.warn(f"{name}: {solution.status.value} ({details})", ConvergenceWarning, stacklevel=3)
@@ -386,7 +393,10 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
 
 
 def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **options: Any) -> list[Solution]:
-    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError after such a proof."""
+    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError after such a proof.
+
+    `name` begins the error message; `options` are those of `margin_path`.
+    """
     path = margin_path(problem, costs, **options)
     if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
         raise KeyboardInterrupt  # A search over many fits must end, too.

@@ -86,7 +86,9 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose C by cross-validation, then fit the classifier to all samples at this C.
 
-        Parameters, errors and warnings are those of the classifier's `fit`, and the following.
+        C is the smallest value whose mean score is the best up to rounding. Sample weights take part in the fits and
+        the scores, not in the splits. Parameters, errors and warnings are those of the classifier's `fit`, and the
+        following.
 
         Raises
         ------
@@ -146,7 +148,10 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self
 
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
-        """Return the values of C in ascending order: those of `Cs`, or a progression above the least C₀ of a class."""
+        """Return the values of C in ascending order: those of `Cs`, or as many as it says.
+
+        These are a geometric progression above the least C₀ of the problems, up to RANGE C₀, with two digits each.
+        """
         if np.ndim(self.Cs) == 0:
             count = as_count(self.Cs, "Cs")
             least = min(map(zero_weights_up_to, estimator._fit_data(X, y, weight).problems))
@@ -195,7 +200,10 @@ def _scores_and_gaps(
     train: np.ndarray,
     test: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """Fit the samples `train` at each C; return the score on the samples `test` and the largest gap, per C."""
+    """Fit the samples `train` at each C; return the score on the samples `test` and the largest gap, per C.
+
+    `weight` (n,) or None takes part in both. `fold` begins the messages of errors.
+    """
     scores, gaps = [], []
     weights = {} if weight is None else {"sample_weight": weight[test]}
     classes = np.unique(y[train] if weight is None else y[train][weight[train] > 0])

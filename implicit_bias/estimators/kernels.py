@@ -97,7 +97,10 @@ class MultipleKernelClassifier(MarginClassifier):
     fit_intercept: bool = field(default=False, kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Any:
-        """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates."""
+        """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates.
+
+        If `normalise`, s_m is the mean of k_m(x_i, x_i) with the weights, or 1 if that is not positive; otherwise 1.
+        """
         if not isinstance(self.normalise, bool | np.bool_):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
         kernels = _listed(self.kernels, X, weight)
@@ -124,7 +127,11 @@ class MultipleKernelClassifier(MarginClassifier):
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None]
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield as the base class, with `gates` replaced by (features, coefficients a) and certificates by theirs."""
+        """Yield as the base class, but with kernel expansions, which have certificates of their own.
+
+        Each problem has the pair (features, coefficients a) in the place of `gates`, and each solution is that of the
+        expansion.
+        """
         whole = list(data.problems)
         for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier):
             each = [
@@ -241,7 +248,7 @@ def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
 
 
 def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
-    """Return the name and the parameters of a kernel that is not a function."""
+    """Return the name and the parameters of a kernel that is not a function; raise InputError for others."""
     match kernel:
         case str(name):
             parameters: dict[str, Any] = {}
@@ -256,7 +263,8 @@ def _expansion(problem: MarginProblem, solution: Solution, tol: float) -> tuple[
     """Return coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i), and the certificate of these weights.
 
     a_mi = η_m λ_i y_i, without the samples of smallest λ_i, as far as the gap allows. If no such a has a small enough
-    gap, which happens with solvers other than NATIVE, least squares compute a.
+    gap, which happens with solvers other than NATIVE, least squares compute a,
+    and `solution` is returned.
     """
     features = problem.features
     assert isinstance(features, KernelFeatures)
@@ -280,7 +288,8 @@ def _model_of_expansions(
 ) -> MarginModel:
     """Return the model with one feature per kernel: its part Σ_i a_mi k_m(x, x_i) of f, scaled to norm 1.
 
-    `samples` are the x_i (s, d), and `coefficients` are a (problems, k, s).
+    The weight of a feature is ‖w_m‖. `samples` are the x_i (s, d), and `coefficients` are a (problems, k, s); samples
+    without coefficients are left out.
     """
     problems, solutions = [], []
     for problem, solution, a in zip(model.problems, model.solutions, coefficients, strict=True):

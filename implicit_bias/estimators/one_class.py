@@ -163,7 +163,10 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
 
 
 def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[FitData, MarginProblem]:
-    """Return the samples and the one-class problem of X (n, p) with the features of a classifier."""
+    """Return the samples, without problems, and the one-class problem of X (n, p) with the features of a classifier.
+
+    InputError is raised for fewer than two different samples with weight, and for gates that need labels.
+    """
     rows, weight = estimator._sample_weights(X, np.ones(len(X), dtype=int), sample_weight)
     if len(rows) < 2:
         raise InputError("one class needs two different samples with weight; these are all equal, or only one has any")
@@ -180,8 +183,9 @@ def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tupl
 def _fit_to_nu(estimator: MarginClassifier, data: FitData, problem: MarginProblem, nu: float) -> tuple[float, Array]:
     """Fit at the C that belongs to ν: the root of v(C) − CνΣc, where v(C) is the optimum, a concave function.
 
-    Return C and certified bounds of its ν, shape (2,). Newton's method starts below the root, because
-    v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀; all later iterates are above the root.
+    Return C and certified bounds of its ν, shape (2,); the C of `problem` is ignored, and the fitted attributes are
+    those of the last fit. Newton's method starts below the root, because v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀; all later
+    iterates are above the root. InputError is raised if there is no root up to a large norm or C.
     """
     total = float(problem.sample_weight.sum())
     first = zero_weights_up_to(problem) / nu

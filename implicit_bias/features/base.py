@@ -145,7 +145,8 @@ class Features(ABC):
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
         """Return upper and lower (k, d), and error (k,), with ‖(Φᵀa − upper − lower)_j‖₂ ≤ error_j for each row j.
 
-        `precise` has the same meaning as in `apply_bounded`. Samples with a_i = 0 are skipped.
+        With `precise`, Φᵀa is computed in pairs of doubles; otherwise upper = `adjoint(a)` and lower = 0. Samples
+        with a_i = 0 are skipped.
         """
         a = as_numbers(a, (self.n,), "sample weights")
         used = np.flatnonzero(a)
@@ -271,7 +272,10 @@ def as_mixing(T: Any, gates: int) -> Any:
 
 
 def pivoted_cholesky(K: Array, rtol: float) -> Array | None:
-    """Return A (n, r) with AAᵀ = K up to `rtol` and r the numerical rank; None if K is not positive semidefinite.
+    """Return A (n, r) with AAᵀ = K up to `rtol` for a symmetric K (n, n), r its numerical rank, which may be 0.
+
+    Pivots of at most n ε max|K_ij| end the factorisation. None is returned if an entry of K − AAᵀ exceeds rtol
+    max|K_ij|, so that K is not positive semidefinite.
 
     >>> pivoted_cholesky(np.array([[4.0, 2.0], [2.0, 1.0]]), 1e-10).tolist()
     [[2.0], [1.0]]
@@ -353,6 +357,8 @@ class KernelFeatures(Features):
     def from_kernels(cls, kernels: Any) -> KernelFeatures:
         """Return features of given kernels K_j = Φ_jΦ_jᵀ, computed by factorisation.
 
+        r is the largest numerical rank of the kernels; φ_j of smaller rank is padded with zeros.
+
         Parameters
         ----------
         kernels : array, shape (k, n, n)
@@ -427,9 +433,10 @@ class UnkeptFeatures(Features):
 
 
 def check_features(features: Features) -> None:
-    """Raise InputError if `shape` or `dense` is invalid, or other methods contradict `dense` for some samples.
+    """Raise InputError if `shape` or `dense` is invalid, or other methods contradict `dense`.
 
-    The compared methods are `apply`, `adjoint`, `magnitudes`, `row_norms` and `closed`, with random weights.
+    The compared methods are `apply`, `adjoint`, `magnitudes`, `row_norms` and `closed`, with random weights, at no more
+    than CHECKED_SAMPLES evenly spaced samples.
     """
     sizes = features.shape
     integers = isinstance(sizes, tuple) and len(sizes) == 3 and all(isinstance(s, int | np.integer) for s in sizes)

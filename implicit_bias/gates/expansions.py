@@ -131,7 +131,7 @@ def gaussian(X: Array, Z: Array, gamma: float | None = None, **options: Any) -> 
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:
-    """Return k(X, Z), shape (n, s), of the kernel number m for X (n, d) and Z (s, d); InputError unless finite."""
+    """Return k(X, Z), shape (n, s), of the kernel number m for X (n, d) and Z (s, d); InputError otherwise."""
     try:
         values = as_floats(function_of(kernel)(X, Z), f"the values of kernel {m}", 2)
     except InputError:

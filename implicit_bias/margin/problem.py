@@ -125,7 +125,10 @@ class MarginProblem:
             self._check_samples()
 
     def _check_samples(self) -> None:
-        """Check what depends on the samples: sizes of features and upper bounds, and whether the norm supports them."""
+        """Check what depends on the samples: sizes of features and upper bounds, and whether the norm supports them.
+
+        InputError is raised if a check fails, also one of `check_norm` for a user-defined norm.
+        """
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")

@@ -63,7 +63,11 @@ class CvxpySolver(Solver):
         return settings
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Solve `problem` to a relative gap of about `options.tol`, with inputs and margins scaled to about 1."""
+        """Solve `problem` to a relative gap of about `options.tol`, with inputs and margins scaled to about 1.
+
+        The answer is that of `problem` itself. Its weights or dual are zero if the solver returned none or was
+        interrupted; `stopped` is the reason of an early stop (interrupt, time or iterations), else None.
+        """
         import cvxpy as cp
 
         features, scale = problem.features, problem.features.scale()
@@ -103,7 +107,8 @@ class CvxpySolver(Solver):
 def _on_a_thread(action: Callable[[], Any]) -> None:
     """Run `action` on a thread, so that Ctrl-C returns at once: compiled solvers ignore it until they end.
 
-    They release the interpreter's lock. An abandoned thread ends by itself or with the process.
+    They release the interpreter's lock. An abandoned thread ends by itself or with the process. An exception of
+    `action` is raised here; one that is not an Exception, such as a panic, as a ValueError.
     """
     done, failures = threading.Event(), list[BaseException]()
 

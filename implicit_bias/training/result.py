@@ -81,7 +81,7 @@ def drive(
     due : callable(step, recorded)
         True if a record is due after this step; `recorded` is the step of the last one.
     show : callable(step), optional
-        Called after each record that was due.
+        Called after the first record, and after each that was due.
     deadline : float
         End of training, by `time.perf_counter`.
 

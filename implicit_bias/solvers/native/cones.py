@@ -158,6 +158,8 @@ def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, 
 
     Parameters
     ----------
+    X, y : arrays, shapes (n, d) and (n,)
+        Inputs, and labels ±1.
     patterns, signs : arrays, shapes (H, n) and (H,)
         Positive where sample i is on in pattern h; s_h = ±1.
     C : float
@@ -169,6 +171,8 @@ def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, 
     ------
     TooLargeError
         If a step needs more memory than is free.
+    KeyboardInterrupt
+        If it is interrupted.
 
     Examples
     --------
