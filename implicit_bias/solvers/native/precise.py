@@ -17,6 +17,7 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.features import Features
 from implicit_bias.margin.problem import MarginProblem
@@ -42,6 +43,10 @@ SAFE_C = 1e6
 SAFE_TOL = 1e-5
 #: Samples up to which one set holds all; also those of a random first set, and the fewest that a round may add.
 ALL_SAMPLES = 100
+#: Number of rows beyond which inactive ones are dropped.
+FULL = 120
+#: Largest number of rows that a round adds.
+GROWTH = 20
 #: Largest number of rows of a first set that is the support of an earlier solution.
 FIRST_ROWS = 100
 #: Share of the largest λ above which a sample belongs to that support.
@@ -50,7 +55,9 @@ SUPPORT = 1e-5
 AT_BOUND = 0.99
 #: Largest number of rows: an iteration then takes about a second.
 MOST_ROWS = 250
-#: Samples whose margins are computed at a time.
+#: Relative error of 1 − f up to which a margin f is computed in doubles.
+RESOLVED = 1e-6
+#: Samples whose margins are computed in many digits at a time.
 CHUNK = 4096
 #: Error of one sum that rounding may cause, as a share of the tolerance.
 SUM_ERROR = 0.02
@@ -177,7 +184,7 @@ class PreciseSet(GrowingSet):
         self.column = problem.y / self.m if problem.intercept else None
         self.more, self.sizes, self.equal = self._constraint_rows()
         self.rows, self.bounded = self._first(dual)
-        #: Mask of the samples that have left the rows: each may leave only once, so that the rounds end.
+        #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
         self.left = np.zeros(self.n, dtype=bool)
         zero = gmpy2.mpfr(0)
         self.W, self.b = np.full((self.H, self.width), zero), zero
@@ -254,10 +261,18 @@ class PreciseSet(GrowingSet):
         return _exact(self.T.toarray()) @ parts / self.scale
 
     def _margins(self, W: Any, b: Any) -> Any:
-        """Return the margins (n,) of all samples, as shares of the required ones."""
-        chunks = (np.arange(i, min(i + CHUNK, self.n)) for i in range(0, self.n, CHUNK))
-        f = np.concatenate([np.tensordot(self.samples(rows), W, axes=2) for rows in chunks])
-        return f if self.column is None else f + self.column * b
+        """Return the margins (n,) of all samples, as shares of the required ones; in doubles where these resolve 1 − f."""
+        features, y, required = self.problem.features, self.problem.y, self.problem.required_margin
+        near = self._original(W).astype(np.float64)
+        upper, lower, error = features.apply_bounded(near, precise=True)
+        f = y * ((upper + float(b)) + lower) / required
+        error = (error + 4 * UNIT * (features.magnitudes(near) + abs(float(b)))) / required
+        margins, rows = _exact(f), np.flatnonzero(~(error <= RESOLVED * abs(f - 1)))
+        for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
+            margins[part] = np.tensordot(self.samples(part), W, axes=2)
+            if self.column is not None:
+                margins[part] += self.column[part] * b
+        return margins
 
     def solve(self) -> None:
         """Solve for the rows; the `bounded` samples of a class are one row with a fixed λ."""
@@ -280,17 +295,17 @@ class PreciseSet(GrowingSet):
         beyond = (1 - self.f).astype(np.float64)
         beyond[self.bounded] *= -1
         beyond[self.rows] = -np.inf
-        order = np.argsort(-beyond, kind="stable")[: max(ALL_SAMPLES, len(self.rows))]
+        order = np.argsort(-beyond, kind="stable")[:GROWTH]
         return order[beyond[order] > 0]
 
     def update(self, new: np.ndarray) -> None:
         """Drop inactive rows if the lower bound rose, move rows at their bound to `bounded`, and add new ones."""
         away = self.own.mean() * (self.f[self.rows] - 1)
-        inactive, at_bound = (self.own < away) & self.rose, self.rows < 0
+        full = self.rose and len(self.rows) + len(new) > FULL
+        inactive, at_bound = ((self.own < away) & full).astype(bool), self.rows < 0
         if self.box is not None:
-            at_bound = self.box[self.rows] - self.own < -away
-        inactive, at_bound = (part.astype(bool) & ~self.left[self.rows] for part in (inactive, at_bound))
-        self.left[self.rows[inactive | at_bound]] = True
+            at_bound = (self.box[self.rows] - self.own < -away).astype(bool) & ~self.left[self.rows]
+        self.left[self.rows[at_bound]] = True
         self.bounded = np.concatenate([np.setdiff1d(self.bounded, new), self.rows[at_bound]])
         self.rows = np.concatenate([self.rows[~inactive & ~at_bound], new])
 
