@@ -24,7 +24,7 @@ SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECIS
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 #: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive.
 FALLBACK_SOLVERS = ("PRECISE", "CLARABEL", "ECOS")
-#: Number of entries of Φ up to which fallback solvers run: solvers of general cone programs then take seconds.
+#: Number of entries of Φ up to which all fallback solvers run, which take seconds then; with more, only the first one.
 MAX_RETRY_ENTRIES = 3_000_000
 
 #: Type of a solver: any function of a problem and options.
@@ -119,7 +119,7 @@ def solve(
     answer = run(problem, options) if conflict is None else Answer(nowhere, conflict, 0)
     attempts = [_certified(problem, name, answer, options.tol)]
     best = attempts[0]
-    if solver is None and problem.features.n * problem.features.k * problem.features.d <= MAX_RETRY_ENTRIES:
+    if solver is None:
         best = _with_fallbacks(problem, options, begin, attempts)
     return replace(
         best,
@@ -187,8 +187,8 @@ def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) 
 
 def _with_fallbacks(problem: MarginProblem, options: Options, begin: float, attempts: list[Solution]) -> Solution:
     """Run fallback solvers until one is conclusive; append their solutions to `attempts`; return the merged bounds."""
-    best = attempts[0]
-    for name in FALLBACK_SOLVERS:
+    best, entries = attempts[0], problem.features.n * problem.features.k * problem.features.d
+    for name in FALLBACK_SOLVERS if entries <= MAX_RETRY_ENTRIES else FALLBACK_SOLVERS[:1]:
         left = None if options.max_seconds is None else options.max_seconds - (time.perf_counter() - begin)
         inconclusive = best.status is Status.INACCURATE or (
             best.status is Status.NOT_SEPARABLE_BELOW and not is_final(best)

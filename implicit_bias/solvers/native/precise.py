@@ -32,7 +32,7 @@ from implicit_bias.solvers.native.working_set import GrowingSet
 #: Bits of a number.
 BITS = 200
 #: Iteration limit over all rounds, of which each takes 15 to 40.
-MAX_ITERATIONS = 1000
+MAX_ITERATIONS = 500
 #: Hard margins below this, for samples of mean square length 1, count as zero.
 NO_MARGIN = 1e-30
 #: Negative margin of a linear constraint that is tolerated, as a share of the largest margin.
@@ -54,7 +54,7 @@ SUPPORT = 1e-5
 #: Share of its bound from which an earlier λ counts as at the bound.
 AT_BOUND = 0.99
 #: Largest number of rows: an iteration then takes about a second.
-MOST_ROWS = 250
+MOST_ROWS = 200
 #: Relative error of 1 − f up to which a margin f is computed in doubles.
 RESOLVED = 1e-6
 #: Samples whose margins are computed in many digits at a time.
