@@ -188,7 +188,7 @@ def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, 
     check_memory(kernels.bytes_needed(), f"a step of {n} samples in {H} cones", "use fewer samples")
     rhs = np.append(np.ones(n), np.zeros(kernels.n - n))
     box = None if np.inf == C else C * unit * rhs
-    program = ConeProgram(kernels, box, margin_rhs=rhs, equal=rhs < 0, outputs=outputs)
+    program = ConeProgram(kernels, box, margin_rhs=rhs, outputs=outputs)
     found = descend(program, tol, SETTINGS.max_iterations, None, lambda iteration, bounds: None)
     if found.stopped is Status.INTERRUPTED:
         raise KeyboardInterrupt

@@ -113,7 +113,7 @@ class Scaling:
 
 
 @dataclass(frozen=True)
-class ConeProgram:
+class DualProgram:
     """The program of this module's docstring.
 
     Parameters
@@ -218,7 +218,7 @@ class Conditions:
         Returns an object with the method `solve(right)`, right (N, m), for a symmetric matrix; raises ArithmeticError.
     """
 
-    def __init__(self, program: ConeProgram, at: Iterate, factorise: Callable[[Any], Any]) -> None:
+    def __init__(self, program: DualProgram, at: Iterate, factorise: Callable[[Any], Any]) -> None:
         self.program, self.at = program, at
         self.degree = len(at.s.lines) + len(at.s.cones) + 1
         self.mu = float(at.product() / self.degree)
@@ -285,7 +285,7 @@ class ConeDescent:
     """State of `maximise` for `descend_from`."""
 
     def __init__(
-        self, program: ConeProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]
+        self, program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]
     ) -> None:
         self.program, self.factorise, self.finished = program, factorise, finished
 
@@ -294,7 +294,7 @@ class ConeDescent:
         return Conditions(self.program, at, self.factorise)
 
 
-def maximise(program: ConeProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
+def maximise(program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
     """Iterate from the standard start until `finished(iterate)`, or no progress.
 
     W_h of an iterate is −z.cones[h, 1:]/τ, its λ are s.lines/τ, of those that are not negative, and x/τ.

@@ -23,7 +23,7 @@ from implicit_bias.features import Features
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.homogeneous import ConeProgram, Iterate, maximise
+from implicit_bias.solvers.native.homogeneous import DualProgram, Iterate, maximise
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.solver import relative_C, solve_native
@@ -182,7 +182,7 @@ class PreciseSet(GrowingSet):
         self.scale = nearest_power_of_two(size)
         self.box = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
         self.column = problem.y / self.m if problem.intercept else None
-        self.more, self.sizes, self.equal = self._constraint_rows()
+        self.more, self.sizes, self.equal, self.used = self._constraint_rows()
         self.rows, self.bounded = self._first(dual)
         #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
         self.left = np.zeros(self.n, dtype=bool)
@@ -201,7 +201,9 @@ class PreciseSet(GrowingSet):
             self.stopped = Status.INTERRUPTED
         except TooLargeError as error:
             self.reason = str(error)
-        lam, mu = self.lam / self.m / self.scale, self.mu / self.sizes
+        lam = self.lam / self.m / self.scale
+        mu = np.full(0 if self.problem.constraints is None else len(self.problem.constraints.equal), gmpy2.mpfr(0))
+        mu[self.used] = self.mu / self.sizes
         return Solved(self._original(self.W), self.b, lam, mu, self.iterations, self.stopped, self.reason)
 
     @property
@@ -209,20 +211,20 @@ class PreciseSet(GrowingSet):
         return self.failed or self.stopped is not None or self.bounds.gap <= self.tol
 
     def _first(self, dual: Array | None) -> tuple[np.ndarray, np.ndarray]:
-        every, none = np.arange(self.n), np.zeros(0, dtype=int)
+        every, y = np.arange(self.n), self.problem.y
         if self.n <= ALL_SAMPLES:
-            return every, none
-        rows = np.random.default_rng(0).choice(self.n, ALL_SAMPLES, replace=False)
-        if dual is not None and dual.any():
-            bounds = self.problem.upper_bounds
-            none = np.flatnonzero(dual >= AT_BOUND * bounds) if not self.problem.hard else none
-            free = np.where((dual > SUPPORT * dual.max()) & (dual < AT_BOUND * bounds), dual, 0.0)
-            rows = np.argsort(-free)[: min(FIRST_ROWS, np.count_nonzero(free))]
+            return every, every[:0]
+        lam = np.zeros(self.n) if dual is None else dual
+        at_bound = (lam > 0) & (lam >= AT_BOUND * self.problem.upper_bounds)
+        free = np.where((lam > SUPPORT * lam.max()) & ~at_bound, lam, 0.0)
+        rows = np.argsort(-free, kind="stable")[: min(FIRST_ROWS, np.count_nonzero(free))]
+        others = np.random.default_rng(0).permutation(every[~at_bound])
+        if not len(rows):
+            rows = others[:ALL_SAMPLES]
         if self.column is not None:
-            sides = (np.flatnonzero(self.problem.y == sign)[:ALL_SAMPLES] for sign in (-1, 1))
-            rows = np.concatenate([rows, *sides])
-        rows = np.setdiff1d(rows, none)
-        return rows, none
+            missing = [others[y[others] == sign][:GROWTH] for sign in (-1, 1) if not (y[rows] == sign).any()]
+            rows = np.concatenate([rows, *missing])
+        return rows, every[at_bound]
 
     def _factors(self, blocks: Any) -> Any:
         """Return blocks φ (m, k, d) in the coordinates of Ŵ, in groups padded with zeros, shape (m, H, r)."""
@@ -242,14 +244,23 @@ class PreciseSet(GrowingSet):
         factors = self.problem.y[rows] / self.m[rows] / self.scale
         return self._factors(_blocks(self.problem.features.select(rows))) * factors[:, None, None]
 
-    def _constraint_rows(self) -> tuple[Any, Any, np.ndarray]:
-        """Return the constraints as rows −E_jT of length 1, their lengths before, and a mask of the equalities."""
+    def mean(self, rows: np.ndarray, shares: Any) -> Any:
+        """Return Σ_i shares_i φ̂_i over `rows`, shape (H, r)."""
+        parts = (slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK))
+        return sum(np.tensordot(shares[part], self.samples(rows[part]), axes=1) for part in parts)
+
+    def _constraint_rows(self) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+        """Return the constraints that are not 0 ≥ 0, as rows −E_jT of length 1: the rows, their lengths before, a mask
+        of the equalities, and the indices of the constraints.
+        """
         constraints, (_, k, d) = self.problem.constraints, self.problem.features.shape
         if constraints is None:
-            return np.full((0, self.H, self.width), gmpy2.mpfr(0)), np.ones(0), np.zeros(0, dtype=bool)
+            none = np.zeros(0, dtype=int)
+            return np.full((0, self.H, self.width), gmpy2.mpfr(0)), np.ones(0), none > 0, none
         rows = self._factors(_exact(-constraints.E.toarray()).reshape(-1, k, d))
-        sizes = np.array([max((row**2).sum() ** 0.5, gmpy2.mpfr(TINY)) for row in rows], dtype=object)
-        return rows / sizes[:, None, None], sizes, constraints.equal
+        sizes = _array((row**2).sum() ** 0.5 for row in rows)
+        used = np.flatnonzero(sizes > 0)
+        return rows[used] / sizes[used, None, None], sizes[used], constraints.equal[used], used
 
     def _original(self, W: Any) -> Any:
         """Return W (k, d), given Ŵ (H, r)."""
@@ -324,8 +335,8 @@ class SetProgram:
         zero, one, more = gmpy2.mpfr(0), gmpy2.mpfr(1), len(whole.more)
         self.totals = _array(box[part].sum() for part in self.joined)
         shares = [box[part] / total for part, total in zip(self.joined, self.totals, strict=True)]
-        means = [share @ whole.samples(part).reshape(len(part), -1) for share, part in zip(shares, self.joined, strict=True)]
-        self.A = np.concatenate([whole.samples(rows), whole.more, *(mean.reshape(1, whole.H, -1) for mean in means)])
+        means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
+        self.A = np.concatenate([whole.samples(rows), whole.more, *means])
         self.rhs = np.concatenate([np.full(len(rows), one), np.full(more, zero), np.full(len(means), one)])
         self.column = self.box = None
         if column is not None:
@@ -341,7 +352,7 @@ class SetProgram:
 
     def solve(self) -> None:
         free, fixed = slice(self.free), slice(self.free, None)
-        program = ConeProgram(
+        program = DualProgram(
             self.A[free],
             self.rhs[free],
             np.tensordot(self.totals, self.A[fixed], axes=1) if len(self.totals) else 0 * self.W,
@@ -459,6 +470,8 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
     """Return λ and μ, rounded to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, if it must be 0, Σ y_iλ_i."""
     norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
     used = np.flatnonzero(lam != 0)
+    if not len(used):
+        return dual, np.zeros(len(mu))
     lam, y, upper_bounds = lam[used], problem.y[used], problem.upper_bounds[used]
     m = np.broadcast_to(problem.required_margin, n)[used]
     forms = (_blocks(problem.features.select(used)) * y[:, None, None]).reshape(len(used), -1).T
@@ -466,7 +479,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
     exact = np.concatenate([lam, mu])
     V, near = (forms @ exact).astype(np.float64), (forms @ exact.astype(np.float64)).astype(np.float64)
-    if not np.isfinite(V).all():
+    if not np.isfinite([V, near]).all():
         return dual, np.zeros(len(mu))
     reach = float((lam.astype(np.float64) / upper_bounds).max(initial=0.0))
     size = max(float(norm.dual(V.reshape(k, d))), reach, TINY)
