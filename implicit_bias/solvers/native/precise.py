@@ -35,8 +35,6 @@ BITS = 200
 MAX_ITERATIONS = 500
 #: Hard margins below this, for samples of mean square length 1, count as zero.
 NO_MARGIN = 1e-30
-#: Negative margin of a linear constraint that is tolerated, as a share of the largest margin.
-CONSTRAINT_SLACK = 1e-20
 #: Largest upper bound of a λ, in units of the features, that doubles resolve.
 SAFE_C = 1e6
 #: Smallest gap of a solution with that bound.
@@ -346,18 +344,23 @@ class SetProgram:
             self.box = np.concatenate([box[rows], np.full(more, zero), self.totals])
         self.free, self.equal = len(rows) + more, np.zeros(len(self.rhs), dtype=bool)
         self.equal[len(rows) : self.free] = whole.equal
+        self.constraints = np.arange(len(rows), self.free)
+        self.samples = np.setdiff1d(np.arange(len(self.rhs)), self.constraints)
         self.lam, self.W, self.b = np.full(len(self.rhs), zero), np.full((whole.H, whole.width), zero), zero
         self.lower, self.upper, self.value = 0.0, np.inf, 0.0
         self.iterations, self.stopped = whole.iterations, None
 
     def solve(self) -> None:
-        free, fixed = slice(self.free), slice(self.free, None)
+        """Run the method on rows of length 1, so that samples may have any size."""
+        free, fixed, one = slice(self.free), slice(self.free, None), gmpy2.mpfr(1)
+        sizes = (self.A[free] ** 2).sum(axis=(1, 2)) ** 0.5
+        self.units = np.where(sizes > 0, sizes, one)
         program = DualProgram(
-            self.A[free],
-            self.rhs[free],
+            self.A[free] / self.units[:, None, None],
+            self.rhs[free] / self.units,
             np.tensordot(self.totals, self.A[fixed], axes=1) if len(self.totals) else 0 * self.W,
-            None if self.box is None else self.box[free],
-            None if self.column is None else self.column[free],
+            None if self.box is None else self.box[free] * self.units,
+            None if self.column is None else self.column[free] / self.units,
             gmpy2.mpfr(0) if self.column is None or not len(self.totals) else self.column[fixed] @ self.totals,
             self.equal[free],
         )
@@ -366,8 +369,9 @@ class SetProgram:
     def finished(self, at: Iterate) -> bool:
         """Keep the better bounds of an iterate; return True if their gap is closed, or at a limit."""
         whole = self.whole
-        self._keep_dual(np.concatenate([at.x, at.tau * self.totals]))
-        self._keep_weights(-at.z.cones[:, 1:], at.b.sum())
+        lam = at.x / self.units
+        self._keep_dual(np.concatenate([lam, at.tau * self.totals]))
+        self._keep_weights(-at.z.cones[:, 1:], at.b.sum(), lam[self.constraints] / at.tau)
         bounds = Bounds(self.lower, self.upper)
         if bounds.gap <= whole.tol / 2 or (self.box is None and self.lower >= 1 / NO_MARGIN):
             return True
@@ -383,26 +387,28 @@ class SetProgram:
             sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
             if not min(sides) > 0:
                 return
-            lam = lam * np.where(self.column > 0, min(sides) / sides[0], np.where(self.column < 0, min(sides) / sides[1], 1))
+            lam = lam * np.where(
+                self.column > 0, min(sides) / sides[0], np.where(self.column < 0, min(sides) / sides[1], 1)
+            )
         size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
         if self.box is not None:
-            size = max(size, max(lam[self.rhs > 0] / self.box[self.rhs > 0]))
+            size = max(size, max(lam[self.samples] / self.box[self.samples]))
         total = lam @ self.rhs
         lower = float(total / size) if size > 0 else float("inf") if total > 0 else 0.0
         if lower > self.lower:
             self.lower, self.lam = lower, lam / (size if size > 0 else total)
 
-    def _keep_weights(self, W: Any, b: Any) -> None:
-        """Keep the best multiple of Ŵ and b, if its objective is better and they satisfy the linear constraints."""
+    def _keep_weights(self, W: Any, b: Any, mu: Any) -> None:
+        """Keep the best multiple of Ŵ and b if its objective, and μ_j times each violated constraint, is smaller."""
         f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
         f = f if self.column is None else f + self.column * b
-        constrained, least = self.rhs == 0, -CONSTRAINT_SLACK * abs(f).max()
-        if (f[constrained] < least).any() or (f[self.equal] > -least).any():
-            return
-        box = None if self.box is None else self.box[~constrained]
-        upper, divisor = upper_bound(float(value), f[~constrained], box)
+        own = f[self.constraints]
+        violation = np.where(self.equal[self.constraints], abs(own), np.maximum(-own, 0))
+        box = None if self.box is None else self.box[self.samples]
+        upper, divisor = upper_bound(float(value), f[self.samples], box)
+        scale = 1 / divisor if divisor > 0 else 0.0
+        upper += float(abs(mu) @ violation * scale)
         if upper < self.upper:
-            scale = 1 / divisor if divisor > 0 else 0.0
             self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
 
     def dual(self) -> tuple[Any, Any]:

@@ -23,4 +23,3 @@ def test_factors_in_place(n, move):
     found = lu_solve(lu_factor(move(border)), move(right[:, 0].copy()))
     np.testing.assert_allclose(border @ np.asarray(found), right[:, 0], rtol=1e-6, atol=1e-8)
     assert lu_factor(move(np.zeros((n, n)))) is None
-
