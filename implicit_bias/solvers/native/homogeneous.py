@@ -163,11 +163,13 @@ class DualProgram:
         ones = np.full((len(self.offset), 1), 1) + 0 * self.offset[:, :1]
         return Element(np.concatenate([0 * self.rhs[self.signed], bounds]), np.hstack([ones, self.offset]))
 
-    def G(self, x: Any) -> Element:
+    def image(self, x: Any) -> Element:
+        """Return Gx."""
         V = np.tensordot(x, self.A, axes=(0, 0))
         return Element(np.concatenate([-x[self.signed], x[self.boxed]]), np.hstack([0 * V[:, :1], -V]))
 
-    def GT(self, z: Element) -> Any:
+    def adjoint(self, z: Element) -> Any:
+        """Return Gᵀz (N,)."""
         out, count = -np.tensordot(self.A, z.cones[:, 1:], axes=((1, 2), (0, 1))), len(self.signed)
         out[self.signed] -= z.lines[:count]
         out[self.boxed] += z.lines[count:]
@@ -233,20 +235,20 @@ class Conditions:
         self.factor = factorise(program.normal(self.scaling))
         self.solved = self.factor.solve(E)
         self.first = self._reduced(-self.c, e, h)
-        self.R1 = E @ at.b + program.GT(at.z) + self.c * at.tau
+        self.R1 = E @ at.b + program.adjoint(at.z) + self.c * at.tau
         self.R2 = -(E.T @ at.x) + e * at.tau
-        self.R3 = at.s.plus(1, program.G(at.x)).plus(-at.tau, h)
+        self.R3 = at.s.plus(1, program.image(at.x)).plus(-at.tau, h)
         self.R4 = at.kappa + self.c @ at.x + e @ at.b + h.dot(at.z)
 
     def _reduced(self, r1: Any, r2: Any, r3: Element) -> tuple[Any, Any, Element]:
         """Return x, b, z with Eb + Gᵀz = r1, Eᵀx = r2, Gx − W²z = r3."""
-        right = r1 + self.program.GT(self.scaling.inverse_square(r3))
+        right = r1 + self.program.adjoint(self.scaling.inverse_square(r3))
         x = self.factor.solve(right[:, None])[:, 0]
         b = r2
         if self.E.shape[1]:
             b = (self.E.T @ x - r2) / (self.E.T @ self.solved)[0]
             x = x - self.solved @ b
-        return x, b, self.scaling.inverse_square(self.program.G(x).plus(-1, r3))
+        return x, b, self.scaling.inverse_square(self.program.image(x).plus(-1, r3))
 
     def direction(self, target: float, guess: Iterate | None) -> Iterate:
         """Return the direction to products of `target`; the residuals shrink by the share that μ shrinks."""

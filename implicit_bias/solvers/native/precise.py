@@ -26,7 +26,7 @@ from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.homogeneous import DualProgram, Iterate, maximise
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.settings import Settings
-from implicit_bias.solvers.native.solver import relative_C, solve_native
+from implicit_bias.solvers.native.solver import largest_bound, solve_native
 from implicit_bias.solvers.native.working_set import GrowingSet
 
 #: Bits of a number.
@@ -45,8 +45,6 @@ ALL_SAMPLES = 100
 FULL = 120
 #: Largest number of rows that a round adds.
 GROWTH = 20
-#: Largest number of rows of a first set that is the support of an earlier solution.
-FIRST_ROWS = 100
 #: Share of the largest λ above which a sample belongs to that support.
 SUPPORT = 1e-5
 #: Share of its bound from which an earlier λ counts as at the bound.
@@ -55,6 +53,8 @@ AT_BOUND = 0.99
 MOST_ROWS = 200
 #: Relative error of 1 − f up to which a margin f is computed in doubles.
 RESOLVED = 1e-6
+#: Reason of an end without a solution.
+TOO_MANY = f"more than {MOST_ROWS} samples decide the solution, too many for 60 digits"
 #: Samples whose margins are computed in many digits at a time.
 CHUNK = 4096
 #: Error of one sum that rounding may cause, as a share of the tolerance.
@@ -115,7 +115,7 @@ def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
 
     From a certain C on the same λ_i are at their upper bounds, so that this λ, in units of C, shows the first set.
     """
-    share = 1.0 if problem.hard else SAFE_C / relative_C(problem)
+    share = 1.0 if problem.hard else SAFE_C / largest_bound(problem)
     if share < 1 and problem.features.n > ALL_SAMPLES:
         safe = replace(options, tol=max(options.tol, SAFE_TOL), start=None, callback=None)
         lam = solve_native(problem.replace(C=problem.C * share), safe, Settings()).dual
@@ -172,16 +172,17 @@ class PreciseSet(GrowingSet):
     def __init__(self, problem: MarginProblem, dual: Array | None, tol: float, most: int, watch: Watch) -> None:
         features, form = problem.features, problem.group_form
         assert form is not None
-        self.problem, self.tol, self.most, self.watch, self.n = problem, tol, most, watch, features.n
+        self.problem, self.known, self.tol, self.most, self.watch = problem, dual, tol, most, watch
+        self.n = features.n
         self.T, (labels, self.index) = form.expand.tocsc(), np.unique(form.groups, return_inverse=True)
         self.H, self.width = len(labels), int(np.bincount(self.index).max()) * features.d
         self.m = _exact(np.broadcast_to(problem.required_margin, self.n))
         size = float(length(features.row_norms() / problem.required_margin)) / self.n**0.5
         self.scale = nearest_power_of_two(size)
-        self.box = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
+        self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
         self.column = problem.y / self.m if problem.intercept else None
         self.more, self.sizes, self.equal, self.used = self._constraint_rows()
-        self.rows, self.bounded = self._first(dual)
+        self.rows, self.bounded = np.zeros(0, dtype=int), np.zeros(0, dtype=int)
         #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
         self.left = np.zeros(self.n, dtype=bool)
         zero = gmpy2.mpfr(0)
@@ -194,6 +195,7 @@ class PreciseSet(GrowingSet):
     def run(self) -> Solved:
         """Repeat rounds; return the best weights and dual over all samples, also after Ctrl-C."""
         try:
+            self.rows, self.bounded = self._first()
             self.grow()
         except KeyboardInterrupt:
             self.stopped = Status.INTERRUPTED
@@ -208,14 +210,16 @@ class PreciseSet(GrowingSet):
     def ended(self) -> bool:
         return self.failed or self.stopped is not None or self.bounds.gap <= self.tol
 
-    def _first(self, dual: Array | None) -> tuple[np.ndarray, np.ndarray]:
+    def _first(self) -> tuple[np.ndarray, np.ndarray]:
         every, y = np.arange(self.n), self.problem.y
         if self.n <= ALL_SAMPLES:
             return every, every[:0]
-        lam = np.zeros(self.n) if dual is None else dual
+        lam = np.zeros(self.n) if self.known is None else self.known
         at_bound = (lam > 0) & (lam >= AT_BOUND * self.problem.upper_bounds)
         free = np.where((lam > SUPPORT * lam.max()) & ~at_bound, lam, 0.0)
-        rows = np.argsort(-free, kind="stable")[: min(FIRST_ROWS, np.count_nonzero(free))]
+        if np.count_nonzero(free) > MOST_ROWS:
+            raise TooLargeError(TOO_MANY)
+        rows = np.argsort(-free, kind="stable")[: np.count_nonzero(free)]
         others = np.random.default_rng(0).permutation(every[~at_bound])
         if not len(rows):
             rows = others[:ALL_SAMPLES]
@@ -270,7 +274,7 @@ class PreciseSet(GrowingSet):
         return _exact(self.T.toarray()) @ parts / self.scale
 
     def _margins(self, W: Any, b: Any) -> Any:
-        """Return the margins (n,) of all samples, as shares of the required ones; in doubles where these resolve 1 − f."""
+        """Return the margins f (n,) of all samples over the required ones, in doubles where these resolve 1 − f."""
         features, y, required = self.problem.features, self.problem.y, self.problem.required_margin
         near = self._original(W).astype(np.float64)
         upper, lower, error = features.apply_bounded(near, precise=True)
@@ -286,7 +290,7 @@ class PreciseSet(GrowingSet):
     def solve(self) -> None:
         """Solve for the rows; the `bounded` samples of a class are one row with a fixed λ."""
         if len(self.rows) > MOST_ROWS:
-            raise TooLargeError(f"more than {MOST_ROWS} samples decide the solution, too many for 60 digits")
+            raise TooLargeError(TOO_MANY)
         found = SetProgram(self)
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
@@ -300,7 +304,7 @@ class PreciseSet(GrowingSet):
         self.bounds = Bounds(max(self.bounds.lower, found.lower), min(self.bounds.upper, upper))
 
     def violated(self) -> np.ndarray:
-        """Return samples outside the rows with margins below 1, and `bounded` ones with margins above 1, worst first."""
+        """Return samples outside the rows with margins below 1, and `bounded` ones with margins above, worst first."""
         beyond = (1 - self.f).astype(np.float64)
         beyond[self.bounded] *= -1
         beyond[self.rows] = -np.inf
@@ -348,7 +352,8 @@ class SetProgram:
         self.samples = np.setdiff1d(np.arange(len(self.rhs)), self.constraints)
         self.lam, self.W, self.b = np.full(len(self.rhs), zero), np.full((whole.H, whole.width), zero), zero
         self.lower, self.upper, self.value = 0.0, np.inf, 0.0
-        self.iterations, self.stopped = whole.iterations, None
+        self.iterations = whole.iterations
+        self.stopped: Status | None = None
 
     def solve(self) -> None:
         """Run the method on rows of length 1, so that samples may have any size."""

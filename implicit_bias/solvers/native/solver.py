@@ -25,7 +25,7 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
     With W = TŴ the norm is Σ_h ‖Ŵ_h‖ over the groups of its group form, and the features have the gate values GT. At
     the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If there are many groups, most Ŵ_h are 0, and working sets of groups are solved.
     """
-    if not problem.hard and relative_C(problem) > settings.large_C:
+    if not problem.hard and largest_bound(problem) > settings.large_bound:
         # If no λ of the hard margin exceeds its upper bound, the solution is the same.
         answer = solve_native(problem.replace(C=np.inf), replace(options, callback=None), settings)
         separate = (problem.margins(answer.weights, answer.intercept) > 0).all()
@@ -49,7 +49,7 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
     return answer
 
 
-def relative_C(problem: MarginProblem) -> float:
+def largest_bound(problem: MarginProblem) -> float:
     """Return max_i C c_i · max_i ‖φ(x_i)‖, which no choice of units changes."""
     return float(problem.upper_bounds.max()) * float(problem.features.row_norms().max())
 

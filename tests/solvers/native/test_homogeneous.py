@@ -50,7 +50,9 @@ def last_iterate(problem):
     return found[-1]
 
 
-@pytest.mark.parametrize("soft, intercept, fixed", [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0), (1, 0, 3), (1, 1, 3)])
+@pytest.mark.parametrize(
+    ("soft", "intercept", "fixed"), [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0), (1, 0, 3), (1, 1, 3)]
+)
 def test_the_optimum_is_that_of_cvxpy(soft, intercept, fixed):
     problem, A, p, y = program(np.random.default_rng(soft + 2 * fixed), soft=soft, intercept=intercept, fixed=fixed)
     at = last_iterate(problem)
