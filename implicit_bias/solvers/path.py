@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_positive, as_reals
-from implicit_bias._utils.threads import Interruptible
+from implicit_bias._utils.deadline import Interruptible
 from implicit_bias.certificate import certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.threads import Interruptible
+from implicit_bias._utils.deadline import Interruptible
 
 
 @dataclass(frozen=True, eq=False)

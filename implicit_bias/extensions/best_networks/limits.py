@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from implicit_bias._utils.checks import Array, as_floats, as_positive, as_signs, check_callable, check_range
+from implicit_bias._utils.deadline import Interruptible
 from implicit_bias._utils.scaling import largest_entries
-from implicit_bias._utils.threads import Interruptible
 
 Progress = Callable[[dict[str, float]], None]
 

@@ -26,8 +26,8 @@ from implicit_bias._utils.checks import (
     check_size,
     dimensions,
 )
+from implicit_bias._utils.deadline import Interruptible
 from implicit_bias._utils.scaling import nearest_power_of_two
-from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares, shift_of
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates, SoftGates

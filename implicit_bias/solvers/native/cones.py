@@ -15,7 +15,7 @@ which is factorised group by group: n³ multiplications for each, where (1 + H)�
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +28,7 @@ from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import add_to_diagonal_
 from implicit_bias.solvers.native.factors import DenseFactor, Factor
-from implicit_bias.solvers.native.interior_point import Program, descend, upper_bound
+from implicit_bias.solvers.native.interior_point import Bounds, Program, descend, upper_bound
 from implicit_bias.solvers.native.kernels import GroupKernels
 from implicit_bias.solvers.native.settings import Settings
 
@@ -153,7 +153,9 @@ class ConeProgram(Program):
 
 
 @np.errstate(all="ignore")
-def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, tol: float) -> Answer:
+def solve_in_cones(
+    X: Array, y: Array, patterns: Array, signs: Array, C: float, tol: float, late: Callable[[], bool] = bool
+) -> Answer:
     """Return, as an Answer, units w_h (H, d) and λ (n,) of the ReLU network of least norm for patterns and signs.
 
     Parameters
@@ -164,6 +166,8 @@ def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, 
         The upper bound of λ; inf for the hard margin.
     tol : float
         The relative gap to reach, between what λ proves for these patterns and the norm of the network of the w_h.
+    late : callable() → bool
+        Called at every iterate; the best one so far is returned if it is true. By default it never is.
 
     Raises
     ------
@@ -185,9 +189,11 @@ def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, 
     rhs = np.append(np.ones(n), np.zeros(kernels.n - n))
     box = None if np.inf == C else C * unit * rhs
     program = ConeProgram(kernels, box, margin_rhs=rhs, equal=rhs < 0, outputs=outputs)
-    found = descend(program, tol, SETTINGS.max_iterations, None, lambda iteration, bounds: None)
-    if found.stopped is Status.INTERRUPTED:
-        raise KeyboardInterrupt
+
+    def watch(iteration: int, bounds: Bounds) -> Status | None:
+        return Status.TIME_LIMIT if late() else None
+
+    found = descend(program, tol, SETTINGS.max_iterations, None, watch)
     lam, eta, _ = found.weights
     q, P = kernels.sweep(lam)
     _, margin = upper_bound(float(eta @ np.sqrt(q)), program.margins(P @ eta), None if box is None else box[:n])

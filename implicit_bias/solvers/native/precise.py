@@ -6,13 +6,13 @@ basis is reduced (Lenstra, Lenstra & Lovász 1982), and the nearest plane of eac
 exact sums (Babai 1986).
 """
 
-import time
 from typing import Any
 
 import gmpy2
 import numpy as np
 
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
@@ -49,15 +49,10 @@ _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
 def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
     """Return weights and dual of a margin problem, of a relative gap below `options.tol` before rounding to doubles."""
-    begin = time.perf_counter()
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
-        W, b, lam, mu, iterations, stopped = _solved(problem, options, begin)
-        if stopped is None:
-            weights, intercept = _weights(problem, W, b, options.tol)
-            dual, multipliers = _dual(problem, lam, mu, options.tol)
-        else:
-            weights, dual, multipliers = (part.astype(np.float64) for part in (W, lam, mu))
-            intercept = float(b)
+        W, b, lam, mu, iterations, stopped = _solved(problem, options)
+        weights, intercept = _weights(problem, W, b, options.tol, options.deadline)
+        dual, multipliers = _dual(problem, lam, mu, options.tol, options.deadline)
     given = None if problem.constraints is None else multipliers
     return Answer(weights, dual, iterations, stopped, intercept, given)
 
@@ -92,8 +87,11 @@ class PreciseKernels(GroupKernels):
         return lam @ P, P
 
 
-def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array, float]:
-    """Round W and b to doubles of nearly the same margins and norm; return the best of several roundings."""
+def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
+    """Round W and b to doubles of nearly the same margins and norm; return the best of several roundings.
+
+    After the deadline, only the nearest doubles are evaluated.
+    """
     if not np.isfinite(W.astype(np.float64)).all():
         return np.zeros(W.shape), 0.0
     norm, m = problem.norm, np.broadcast_to(problem.required_margin, problem.features.n)
@@ -115,7 +113,9 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array,
     )
     tight = spare / 4 < allowed
     for push in PUSHES:
-        x = rounded(exact, forms, room, stay, push * tight)
+        if deadline.passed():
+            break
+        x = rounded(exact, forms, room, stay, push * tight, deadline)
         best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
     return best[1:]
 
@@ -132,9 +132,14 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
     return (value / worst if worst > 0 else np.inf), W, b
 
 
-def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array, Array]:
-    """Return λ and μ, rounded to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, if it must be 0, Σ y_iλ_i."""
+def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadline) -> tuple[Array, Array]:
+    """Return λ and μ, rounded to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, if it must be 0, Σ y_iλ_i.
+
+    After the deadline, they are the nearest doubles.
+    """
     norm, m, (n, k, d) = problem.norm, problem.required_margin, problem.features.shape
+    if deadline.passed():
+        return lam.astype(np.float64), mu.astype(np.float64)
     forms = (_blocks(problem) * problem.y[:, None, None]).reshape(n, -1).T
     if problem.constraints is not None:
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
@@ -152,11 +157,11 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
         allowed.append(ZERO_SUM * float(lam.max()))
     # A little shorter than possible, so that no digit is lost to a factor below 1.
     exact = exact * (0.99 / size)
-    x = rounded(exact, forms, _exact(np.array(allowed)) / size, _exact(stay) / size)
+    x = rounded(exact, forms, _exact(np.array(allowed)) / size, _exact(stay) / size, deadline=deadline)
     return x[:n], x[n:]
 
 
-def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any, Any, Any, Any, int, Status | None]:
+def _solved(problem: MarginProblem, options: Options) -> tuple[Any, Any, Any, Any, int, Status | None]:
     """Return W, b, λ and μ in many digits, the iterations, and why the method stopped early."""
     features, form = problem.features, problem.group_form
     assert form is not None
@@ -177,8 +182,7 @@ def _solved(problem: MarginProblem, options: Options, begin: float) -> tuple[Any
     program = Program(PreciseKernels(stack), box, column if problem.intercept else None, rhs, equal)
 
     def watch(iteration: int, bounds: Bounds) -> Status | None:
-        late = options.max_seconds is not None and time.perf_counter() - begin > options.max_seconds
-        return Status.TIME_LIMIT if late else None
+        return options.stop()
 
     limit = SETTINGS.max_iterations if options.max_iterations is None else options.max_iterations
     found: Outcome = descend(program, options.tol / 4, limit, None, watch)
@@ -206,11 +210,11 @@ def _blocks(problem: MarginProblem) -> Any:
     return _exact(features.gate_values)[:, :, None] * _exact(features.X)[:, None]  # type: ignore[attr-defined]
 
 
-def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Array:
+def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadline: Deadline | None = None) -> Array:
     """Return doubles x (k,) near `exact` with forms @ x near forms @ exact + push ∘ room, and x_j within about stay_j.
 
     All arguments have many digits: `exact` (k,), `forms` (s, k), and the units of errors in the sums, `room` (s,), and
-    in the numbers, `stay` (k,).
+    in the numbers, `stay` (k,). After the deadline the result is less accurate.
 
     Examples
     --------
@@ -234,7 +238,7 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Ar
     stay = stay[chosen]
     basis = np.hstack([(forms[:, chosen] * unit / room[:, None]).T, np.diag(unit / stay)])
     missing = np.concatenate([(forms @ (exact - x)) / room + push, (exact - x)[chosen] / stay])
-    basis, planes = _reduced(basis)
+    basis, planes = _reduced(basis, deadline or Deadline())
     moved = 0 * missing
     for b, plane in zip(basis[::-1], planes[::-1], strict=True):
         times = gmpy2.rint((missing - moved) @ plane / (plane @ plane))
@@ -243,11 +247,11 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Ar
     return x
 
 
-def _reduced(basis: Any) -> tuple[Any, list[Any]]:
+def _reduced(basis: Any, deadline: Deadline) -> tuple[Any, list[Any]]:
     """Return a basis of the same lattice with short, nearly orthogonal vectors, and its orthogonalisation."""
     basis, planes, k = basis.copy(), [basis[0]], 1
     for _ in range(REDUCTION_STEPS):
-        if k == len(basis):
+        if k == len(basis) or deadline.passed():
             break
         for j in range(k - 1, -1, -1):
             times = gmpy2.rint(basis[k] @ planes[j] / (planes[j] @ planes[j]))
