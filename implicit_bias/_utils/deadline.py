@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
+from implicit_bias._utils.checks import as_positive
+
 T = TypeVar("T")
 
 
@@ -38,18 +40,23 @@ class Interruptible:
         return True
 
 
-class Deadline(Interruptible):
+class Deadline:
     """Time limit of a computation that also ends on Ctrl-C; every long loop of the computation looks at `passed`.
 
-    The time starts at the block of the `with` statement, or without one at once. In the block the first Ctrl-C raises
-    nothing: it sets `interrupted`, also of the blocks around it, and the loops end with their best results. The second
-    one raises KeyboardInterrupt, which leaves all blocks. Signals reach the main thread only, and a program's own
-    handler of the signal stays in place.
+    The time starts at once. In the block of a `with` statement the first Ctrl-C raises nothing: it sets `interrupted`,
+    also of the blocks around it, and the loops end with their best results. The second one raises KeyboardInterrupt,
+    which leaves all blocks. Signals reach the main thread only, and a program's own handler of the signal stays in
+    place.
 
     Parameters
     ----------
     max_seconds : float, optional
         None and inf stand for no limit.
+
+    Raises
+    ------
+    InputError
+        If `max_seconds` is not positive.
 
     >>> with Deadline(60.0) as deadline:
     ...     signal.raise_signal(signal.SIGINT)
@@ -58,8 +65,9 @@ class Deadline(Interruptible):
     """
 
     def __init__(self, max_seconds: float | None = None) -> None:
-        self._seconds = math.inf if max_seconds is None else max_seconds
+        self._seconds = math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds", infinite=True)
         self._begin = time.perf_counter()
+        self.interrupted = False
         #: True while a function of the user runs, in which Ctrl-C raises KeyboardInterrupt as usual.
         self._outside = False
         self._parent: Deadline | None = None
@@ -83,18 +91,23 @@ class Deadline(Interruptible):
         return "interrupted" if self._is_interrupted() else "max_seconds" if self.passed() else ""
 
     def part(self, share: float) -> Deadline:
-        """Return a deadline of the `share` of the time left; Ctrl-C ends the part together with the whole."""
+        """Return a deadline of the `share` of the time left, in the block of this one, which Ctrl-C ends with it."""
         part = Deadline(self.left(share))
         part._parent = self
         return part
 
     def interrupt(self) -> None:
         """Set `interrupted` for this block and those around it, as Ctrl-C does."""
+        if self._parent is not None:
+            self._parent.interrupt()
+            return
         for one in _blocks[: _blocks.index(self) + 1] if self in _blocks else [self]:
             one.interrupted = True
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
         """Call a function of the user; return None and set `interrupted` if it raises KeyboardInterrupt."""
+        if self._parent is not None:
+            return self._parent.call(function, *arguments)
         with Interruptible() as run:
             self._outside = True
             try:
@@ -106,7 +119,6 @@ class Deadline(Interruptible):
         return None
 
     def __enter__(self) -> Self:
-        self._begin = time.perf_counter()
         ours = signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _set_interrupted)
         if ours and threading.current_thread() is threading.main_thread():
             # In this order, and in the reverse one at the end, no exception leaves a deadline behind.
@@ -114,12 +126,11 @@ class Deadline(Interruptible):
             _blocks.append(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+    def __exit__(self, *_: object) -> None:
         if self in _blocks:
             _blocks.remove(self)
             if not _blocks:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-        return super().__exit__(kind, error, trace)
 
     def _is_interrupted(self) -> bool:
         return self.interrupted or (self._parent is not None and self._parent._is_interrupted())

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.checks import Array, InputError, one_of, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import (
     UnfittedError,
     as_weights,
@@ -198,8 +200,9 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         UserWarning
             If C is so small that all weights are zero, or that all samples are assigned to one of two classes.
         """
+        deadline = Deadline(self.max_seconds)
         data = self._fit_data(X, y, sample_weight)
-        for problems, solutions in self._path([self.C], data):
+        for problems, solutions in self._path([self.C], data, deadline):
             for name, problem, solution in zip(data.names, problems, solutions, strict=True):
                 self._warn(solution, name, problem, two_classes=len(data.classes) == 2)
         return self
@@ -220,10 +223,12 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         problems = self._problems(inputs, codes, self._shared_gates(inputs, seed, weight), seed, slack_weight)
         return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
-    def _path(self, costs: Sequence[Any], data: FitData) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+    def _path(
+        self, costs: Sequence[Any], data: FitData, deadline: Deadline
+    ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Fit at each C, warm-started; set the fitted attributes and yield problems and solutions for each C."""
         earlier = self._warm_start(data)
-        for problems, solutions in self._solve(data, costs, earlier):
+        for problems, solutions in self._solve(data, costs, earlier, deadline):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
             self._set_results(problems, solutions)
             support = data.support(solutions)
@@ -254,14 +259,20 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             yield problem.replace(y=y)
 
     def _solve(
-        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None]
+        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield the problems and their solutions at each C; the problems have no samples, to save memory."""
+        """Yield the problems and their solutions at each C; the problems have no samples, to save memory.
+
+        The processes share the time left among the problems left.
+        """
         problems: list[MarginProblem] = []
+        workers = effective_n_jobs(self.n_jobs)
 
         def tasks() -> Iterator[Any]:
-            options = {key: getattr(self, key) for key in ("tol", "max_seconds", "device", "verbose")}
+            options = {key: getattr(self, key) for key in ("tol", "device", "verbose")}
             for name, problem, start in zip(data.names, data.problems, earlier, strict=True):
+                left = len(data.names) - len(problems)
+                options["max_seconds"] = deadline.left(min(workers / left, 1.0))
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.replace(features=features))
                 yield delayed(_checked_path)(problem, costs, name, solver=self.solver, start=start, **options)

@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, one_of, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.validation import validated
@@ -61,7 +62,7 @@ class MultipleKernelClassifier(MarginClassifier):
     free_intercept : bool
         Add one intercept b that the norm does not penalise.
     solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
-        As for `GLNClassifier`.
+        As for `GLNClassifier`. The kernels are computed in any case, also where this takes longer than `max_seconds`.
 
     Attributes
     ----------
@@ -115,10 +116,10 @@ class MultipleKernelClassifier(MarginClassifier):
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
 
     def _solve(
-        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None]
+        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         whole = list(data.problems)
-        for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier):
+        for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier, deadline):
             each = [
                 _expansion(problem.replace(features=known.features), solution, self.tol)
                 for known, problem, solution in zip(whole, problems, solutions, strict=True)

@@ -100,7 +100,7 @@ class Options:
     deadline: Deadline = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        for name, check in (("tol", as_tolerance), ("max_iterations", as_count), ("max_seconds", as_positive)):
+        for name, check in (("tol", as_tolerance), ("max_iterations", as_count)):
             if name == "tol" or getattr(self, name) is not None:
                 object.__setattr__(self, name, check(getattr(self, name), name))
         if not isinstance(self.start, Solution | None):

@@ -21,8 +21,8 @@ EPSILONS = ("eps_abs", "eps_rel")
 MAX_ITERATIONS = 2**31 - 1
 #: Seconds after the time limit in which a solver may return its best answer; then it is left behind.
 GRACE = 0.1
-#: Seconds between two looks at a solver that runs.
-TICK = 0.05
+#: Seconds between two looks at a solver that runs: its own handler of Ctrl-C is in place for no longer.
+TICK = 0.005
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class CvxpySolver(Solver):
     max_tolerance: float = 1e-8
     settings: dict[str, Any] = field(default_factory=dict)
     needs: str = "cone"
-    #: True for a result that the solver's own handler of Ctrl-C ended.
+    #: True for a result that the solver's own handler of Ctrl-C ended, early in the solve.
     was_interrupted: Callable[[Any], bool] = lambda raw: False
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:

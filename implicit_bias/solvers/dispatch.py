@@ -90,8 +90,8 @@ def solve(
         Bounds, recomputed from weights and dual in the original coordinates, and a status. Inseparable data give
         NOT_SEPARABLE, and `dual` proves it in rational arithmetic. If this proof would be too long, the status is
         NOT_SEPARABLE_BELOW: no weights of a norm below `lower_bound` separate. The weights are NaN in both cases.
-        INACCURATE comes with a `reason`. Ctrl-C ends the solve at its next iterate with the best answer so far; the
-        status is INTERRUPTED unless this answer is conclusive. A second Ctrl-C raises KeyboardInterrupt.
+        INACCURATE comes with a `reason`. Ctrl-C ends the solve at its next iterate with the best answer so far, and the
+        status INTERRUPTED even if its gap is within `tol`. A second Ctrl-C raises KeyboardInterrupt.
 
     Raises
     ------
@@ -107,17 +107,20 @@ def solve(
     (True, 1.0)
     """
     check_problem(problem)
-    options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
     name, run = _chosen(problem, solver)
+    if isinstance(run, Solver):
+        # Imports are not part of the time of a solve, which starts with the options.
+        run.load()
+    options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
     if isinstance(run, Solver):
         reason = run.refuses(problem, options)
         if reason:
             raise InputError(f"{name} does not support {problem.name}: {reason}")
-        run.load()
-    with options.deadline:
-        return _solved(problem, name, run, options, several=solver is None)
-    # A function of the user raised it.
-    raise KeyboardInterrupt
+    with options.deadline as deadline:
+        found = _solved(problem, name, run, options, several=solver is None)
+    # Also for an answer that was finished: a loop of solves must end.
+    interrupted = deadline.interrupted and not found.status.inseparable
+    return replace(found, status=Status.INTERRUPTED) if interrupted else found
 
 
 def _solved(problem: MarginProblem, name: str, run: Run, options: Options, several: bool) -> Solution:
@@ -214,9 +217,10 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
         )
         if not inconclusive:
             break
-        if options.stop():
-            # Not all solvers could try.
-            return replace(best, status=options.stop()) if best.status is Status.INACCURATE else best
+        stopped = options.stop()
+        if stopped:
+            # Not all solvers were tried.
+            return replace(best, status=stopped) if best.status is Status.INACCURATE else best
         limited = replace(options, start=None, callback=None, device="cpu")
         if name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
             attempts.append(_certified(problem, name, SOLVERS[name](problem, limited), limited))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pandas as pd
 
-from implicit_bias._utils.checks import Array, as_floats, as_positive, as_signs, check_callable, check_range
-from implicit_bias._utils.deadline import Interruptible
+from implicit_bias._utils.checks import Array, as_floats, as_signs, check_callable, check_range
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import largest_entries
 
 Progress = Callable[[dict[str, float]], None]
@@ -18,31 +16,28 @@ Progress = Callable[[dict[str, float]], None]
 
 def search_arguments(
     X: Any, y: Any, max_seconds: float | None, progress: Progress | None
-) -> tuple[Array, Array, float]:
-    """Check the arguments that all searches share; return inputs (n, d), labels ±1 (n,) and seconds, inf if None."""
+) -> tuple[Array, Array, Deadline]:
+    """Check the arguments that all searches share; return inputs (n, d), labels ±1 (n,) and the deadline."""
     X = as_floats(X, "X", 2)
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     y = as_signs(y, len(X))
     check_callable(progress, "progress")
-    return X, y, math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds")
+    return X, y, Deadline(max_seconds)
 
 
 def run_with_limits(
-    steps: Iterable[dict[str, float]], count: str, max_seconds: float, progress: Progress | None
+    steps: Iterable[dict[str, float]], count: str, deadline: Deadline, progress: Progress | None
 ) -> tuple[str, pd.DataFrame]:
-    """Run the steps until they end, the time is up, or Ctrl-C; return the reason and a table with a row for each step.
+    """Run the steps until they end or the deadline passes; return the reason and a table with a row for each step.
 
     The reason is 'max_seconds', 'interrupted', or '' if all steps ran. A row contains the step's number as `count`, the
     seconds since the start, and the dictionary that the step yielded.
     """
-    begin, rows, end = time.perf_counter(), list[dict[str, float]](), ""
-    with Interruptible() as run:
-        for step in steps:
-            seconds = time.perf_counter() - begin
-            rows.append({count: len(rows) + 1, "seconds": seconds} | step)
-            if progress is not None:
-                progress(rows[-1])
-            if seconds > max_seconds:
-                end = "max_seconds"
-                break
-    return "interrupted" if run.interrupted else end, pd.DataFrame(rows)
+    rows = list[dict[str, float]]()
+    for step in steps:
+        rows.append({count: len(rows) + 1, "seconds": deadline.seconds} | step)
+        if progress is not None:
+            deadline.call(progress, rows[-1])
+        if deadline.passed():
+            return deadline.reason, pd.DataFrame(rows)
+    return "", pd.DataFrame(rows)

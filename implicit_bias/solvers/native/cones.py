@@ -89,12 +89,14 @@ class ConeKernels(GroupKernels):
         True if sample i is on in pattern h.
     outputs : array, shape (n, H)
         y_i s_h.
+    late : callable() → bool
+        Called for every group of a factorisation.
     """
 
-    def __init__(self, X: Array, on: np.ndarray, outputs: Array) -> None:
+    def __init__(self, X: Array, on: np.ndarray, outputs: Array, late: Callable[[], bool] = bool) -> None:
         H, self.nonzero = len(on), np.flatnonzero(X.any(axis=1))
         super().__init__(np.zeros((len(X) + H * len(self.nonzero), 0)), H, SETTINGS)
-        self.X, self.samples = X, len(X)
+        self.X, self.samples, self.late = X, len(X), late
         self.margins, self.sides = outputs * on.T, np.where(on.T, 1.0, -1.0)[self.nonzero]
         self.gram = X @ X.T
 
@@ -113,9 +115,14 @@ class ConeKernels(GroupKernels):
         return ArrowFactor(A, self._blocks(eta, np.split(diagonal[self.samples :], self.H)))
 
     def _blocks(self, eta: Array, own: list[Array]) -> Iterable[tuple[Array, Array, np.ndarray]]:
-        """Yield D_h with its diagonal, B_h and the mask of the samples that are on, for each group."""
+        """Yield D_h with its diagonal, B_h and the mask of the samples that are on, for each group.
+
+        Raises ArithmeticError once it is `late()`, which ends the descent at its last iterate.
+        """
         inside, across = self.gram[np.ix_(self.nonzero, self.nonzero)], self.gram[self.nonzero]
         for h, (c, g) in enumerate(zip(self.sides.T, self.margins.T, strict=True)):
+            if self.late():
+                raise ArithmeticError("out of time")
             D, open_ = eta[h] * c[:, None] * inside * c, g != 0
             add_to_diagonal_(D, own[h])
             yield D, eta[h] * c[:, None] * across[:, open_] * g[open_], open_
@@ -184,7 +191,7 @@ def solve_in_cones(
     """
     n, H = len(X), len(patterns)
     unit, outputs = float(length(X)) / n**0.5 or 1.0, y[:, None] * signs
-    kernels = ConeKernels(X / unit, patterns > 0, outputs)
+    kernels = ConeKernels(X / unit, patterns > 0, outputs, late)
     check_memory(kernels.bytes_needed(), f"a step of {n} samples in {H} cones", "use fewer samples")
     rhs = np.append(np.ones(n), np.zeros(kernels.n - n))
     box = None if np.inf == C else C * unit * rhs

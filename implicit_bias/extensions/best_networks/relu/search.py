@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_range, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import largest_entries, length, nearest_power_of_two
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
@@ -44,6 +45,12 @@ C_FACTOR = 30.0
 LARGEST_C = 1e8
 #: Tolerance of the convex problems and the dual norms, relative to the tolerance of the gap.
 RELATIVE_TOLERANCE = 0.1
+#: Share of the time for the rounds; the rest is for the lower bound of the last dual.
+ROUNDS_SHARE = 2 / 3
+#: Share of the time of the rounds for the first patterns.
+FIRST_SHARE = 0.25
+#: Least seconds for leaving out units at the end.
+LEAST_SECONDS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +145,7 @@ def best_network(
     tol : float
         Relative gap at which the search ends.
     max_rounds : int; max_seconds : float, optional
-        Limits, checked after each round.
+        Limits of the search. Two thirds of the time are for the rounds, the rest for the lower bound of the last dual.
     nodes : int
         Nodes per level of the branch and bound; with 1, its bound is close to that of the root relaxation.
     seed : int
@@ -149,7 +156,7 @@ def best_network(
     Returns
     -------
     BestNetwork
-        The best answer so far if interrupted by Ctrl-C.
+        The best answer so far after Ctrl-C or at a limit.
 
     Raises
     ------
@@ -167,13 +174,15 @@ def best_network(
     >>> best.end, best.complete, bool(best.gap < 1e-6), bool(best.margins.min() > 0.999)
     ('certified', True, True, True)
     """
-    X, y, limit = search_arguments(X, y, max_seconds, progress)
+    X, y, deadline = search_arguments(X, y, max_seconds, progress)
     tol, max_rounds, nodes = as_tolerance(tol), as_count(max_rounds, "max_rounds"), as_count(nodes, "nodes")
     C = as_positive(C, "C", infinite=True)
     if np.inf > C:
         check_range(C * largest_entries(X).max(keepdims=True), "C times the inputs X", 1e-120, 1e120)
-    search = _Search(X, y, C, tol, nodes, as_seed(seed), _starting_units(start, X.shape[1]))
-    return search.answer(*run_with_limits(search.steps(max_rounds), "round", limit, progress))
+    seed, units = as_seed(seed), _starting_units(start, X.shape[1])
+    with deadline:
+        search = _Search(X, y, C, tol, nodes, seed, units, deadline)
+        return search.answer(*run_with_limits(search.steps(max_rounds), "round", search.rounds, progress))
 
 
 def _starting_units(start: Any, d: int) -> Array:
@@ -190,7 +199,10 @@ def _starting_units(start: Any, d: int) -> Array:
 class _Search:
     """Column generation: the current patterns and the best bounds so far."""
 
-    def __init__(self, X: Array, y: Array, C: float, tol: float, nodes: int, seed: int, units: Array) -> None:
+    def __init__(
+        self, X: Array, y: Array, C: float, tol: float, nodes: int, seed: int, units: Array, deadline: Deadline
+    ) -> None:
+        self.deadline, self.rounds = deadline, deadline.part(ROUNDS_SHARE)
         #: Power of 4 that divides the inputs: exact in binary, also for the square roots in the network's layers.
         self.scale = nearest_power_of_two(float(np.mean(length(X, axis=1) ** 2)) ** 0.25) ** 2
         X, C = X / self.scale, C * self.scale
@@ -209,9 +221,11 @@ class _Search:
         self.input_factor = 1.0
         self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
         self.lower, self.dual, self.complete, self.largest_value = 0.0, np.zeros(len(X)), False, np.nan
+        #: True if the lower bound of the last dual was computed.
+        self.bounded = False
         #: If the subsets can be enumerated, a bound costs no more than local ascent.
         self.enumerates = can_enumerate(self.inputs.T, y)
-        first = self._update_lower(self.last_dual, self.enumerates)
+        first = self._update_lower(self.last_dual, self.enumerates, self.rounds.part(FIRST_SHARE))
         for sign in (1.0, -1.0):
             self._add_patterns(units @ self.inputs.Q, np.full(len(units), sign))
         order = np.argsort(-np.abs(first.values))[:MAX_NEW_PATTERNS]
@@ -233,21 +247,27 @@ class _Search:
     def _round(self) -> str | None:
         """Solve the convex problem, update both bounds and the patterns; return why the search ends, if it does."""
         inputs, tol = self.input_factor * self.inputs.T, self.tol * RELATIVE_TOLERANCE
-        answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, self.current_C, tol)
+        late = self.rounds.passed
+        answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, self.current_C, tol, late)
         self._update_upper(self.input_factor * answer.weights @ self.inputs.Q.T, self.signs)
         dual = np.clip(answer.dual, 0.0, self.C)
         dual = np.where(dual > NEGLIGIBLE * dual.max(), dual, 0.0)
-        self.last_dual, added = dual, 0
+        if not dual.any():
+            # At the limit, before the first iterate.
+            return None
+        self.last_dual, self.bounded, added = dual, False, 0
         for with_bound in (True,) if self.enumerates else (False, True):
-            found = self._update_lower(dual, with_bound)
+            found = self._update_lower(dual, with_bound, self.deadline if with_bound else self.rounds)
             if self.gap <= self.tol:
                 return "certified"
             values = np.abs(found.values)
             violated = np.flatnonzero(values > 1 + self.tol * RELATIVE_TOLERANCE)
             violated = violated[np.argsort(-values[violated])]
             added = self._add_patterns(found.units[violated], np.sign(found.values[violated]))
-            if added:
+            if added or self.rounds.passed():
                 break
+        if self.rounds.passed():
+            return None
         self._drop_inactive(answer.weights)
         if self.network is not None or np.inf > self.C:
             # For a hard margin these patterns separate, so the convex problem needs no slack.
@@ -272,23 +292,27 @@ class _Search:
 
     def answer(self, stopped: str, table: pd.DataFrame) -> BestNetwork:
         """Return the best network, with at most as many units as margins are 1 if the gap allows it."""
-        if stopped != "interrupted" and self.end == "" and not self.enumerates:
+        if self.end == "" and not self.bounded:
             # A limit ended the search, perhaps before any bound was computed.
             self.nodes = min(self.nodes, FINAL_NODES)
-            self._update_lower(self.last_dual, True)
+            self._update_lower(self.last_dual, True, self.deadline)
         if self.network is not None:
-            self._update_upper(*basic_solution(*units_of(self.network), self.X, self.y, self.C), self.allowed_gap)
+            left = self.deadline.left()
+            last = Deadline(None if left is None else max(left, LEAST_SECONDS))
+            units = basic_solution(*units_of(self.network), self.X, self.y, self.C, last)
+            self._update_upper(*units, self.allowed_gap)
             for layer in self.network.layers:
                 layer.data /= self.scale**0.5
-        bounds, end = (self.upper / self.scale, self.lower / self.scale, self.gap), self.end or stopped or "max_rounds"
+        bounds = self.upper / self.scale, self.lower / self.scale, self.gap
+        end = "certified" if self.gap <= self.tol else self.end or stopped or "max_rounds"
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
-    def _update_lower(self, dual: Array, with_bound: bool) -> DualNormBound:
+    def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
         """Search units with a large dual correlation and, if `with_bound`, update the lower bound."""
+        self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
-        found = bound_dual_norm(
-            self.inputs.T, self.y, dual, accuracy=accuracy, nodes=nodes, threshold=1 + accuracy, seed=self.seed
-        )
+        limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}
+        found = bound_dual_norm(self.inputs.T, self.y, dual, **limits, seed=self.seed, deadline=deadline)
         self.largest_value = float(np.abs(found.values).max(initial=0.0))
         size = max(self.inputs.bound(found.bound, dual), float(dual.max()) / self.C * (1 + 2 * UNIT))
         lower = math.fsum(dual.tolist()) / size * (1 - 8 * UNIT) if size > 0 else 0.0
