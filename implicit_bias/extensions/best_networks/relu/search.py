@@ -22,6 +22,8 @@ from implicit_bias.extensions.best_networks.relu.dual_norm import (
     can_enumerate,
 )
 from implicit_bias.extensions.best_networks.relu.network import basic_solution, bound_of, network_of, units_of
+from implicit_bias.extensions.best_networks.relu.problem import cone_problem
+from implicit_bias.solvers import solve
 from implicit_bias.solvers.base import as_tolerance
 from implicit_bias.solvers.native.cones import solve_in_cones
 from implicit_bias.solvers.native.interior_point import upper_bound
@@ -43,6 +45,10 @@ FIRST_C = 30.0
 C_FACTOR = 30.0
 #: Largest such C, times the inputs' root mean square length.
 LARGEST_C = 1e8
+#: Share of C up to which the largest λ_i counts as below it.
+FREE = 0.99
+#: Relative increase of weights that leaves no slack after rounding.
+MARGIN_ROUNDING = 1e-11
 #: Tolerance of the convex problems and the dual norms, relative to the tolerance of the gap.
 RELATIVE_TOLERANCE = 0.1
 #: Share of the time for the rounds; the rest is for the lower bound of the last dual.
@@ -209,14 +215,17 @@ class _Search:
         self.X, self.y, self.C, self.tol, self.nodes, self.seed = X, y, C, tol, nodes, seed
         self.inputs = RotatedInputs.of(X)
         self.mean_length = float(np.sqrt(np.mean(length(X, axis=1) ** 2))) or 1.0
-        #: C of the convex problem, finite for a hard margin until a network separates.
-        self.current_C = FIRST_C / self.mean_length if np.inf == C else C
+        #: C of the convex problem: it rises to C, because large ones cost accuracy. Where all λ_i are below it, the
+        #: solution is that of every larger C, and for a hard margin it rises until a network separates.
+        self.current_C = min(FIRST_C / self.mean_length, C)
         self.patterns, self.signs = np.zeros((0, len(X)), dtype=bool), np.zeros(0)
         self.network: ReLUNetwork | None = None
         self.upper, self.margins = np.inf, np.full(len(X), np.nan)
         if np.inf > C:
             # Without units every sample has a slack of 1.
             self.upper, self.margins = C * len(X) * (1 + 2 * UNIT), np.zeros(len(X))
+        #: True if the convex problem is left to `solve`, which has several solvers.
+        self.careful = False
         #: Factor of the inputs in the convex problem.
         self.input_factor = 1.0
         self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
@@ -246,11 +255,9 @@ class _Search:
 
     def _round(self) -> str | None:
         """Solve the convex problem, update both bounds and the patterns; return why the search ends, if it does."""
-        inputs, tol = self.input_factor * self.inputs.T, self.tol * RELATIVE_TOLERANCE
-        late = self.rounds.passed
-        answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, self.current_C, tol, late)
-        self._update_upper(self.input_factor * answer.weights @ self.inputs.Q.T, self.signs)
-        dual = np.clip(answer.dual, 0.0, self.C)
+        W, dual = self._solve_convex()
+        self._update_upper(self.input_factor * W @ self.inputs.Q.T, self.signs)
+        dual = np.clip(dual, 0.0, self.C)
         dual = np.where(dual > NEGLIGIBLE * dual.max(), dual, 0.0)
         if not dual.any():
             # At the limit, before the first iterate.
@@ -268,18 +275,39 @@ class _Search:
                 break
         if self.rounds.passed():
             return None
-        self._drop_inactive(answer.weights)
-        if self.network is not None or np.inf > self.C:
-            # For a hard margin these patterns separate, so the convex problem needs no slack.
-            ended = None if added or self.current_C < self.C else "no pattern"
-            self.current_C = self.C
-            if ended and self.input_factor == 1.0 < self.largest_value and np.inf > self.C:
-                # Dividing λ by its dual norm loses a share of the whole objective. Longer inputs make the dual norm
-                # at most 1 and lose a share of the norm only.
-                self.input_factor, ended = 2 * self.largest_value - 1, None
-            return ended
-        self.current_C *= 1.0 if added else C_FACTOR
-        return "not separated" if self.current_C * self.mean_length > LARGEST_C else None
+        self._drop_inactive(W)
+        return None if added else self._without_pattern(float(dual.max()))
+
+    def _solve_convex(self) -> tuple[Array, Array]:
+        """Return units (k, r) and λ (n,) of the convex problem for the current patterns and C."""
+        inputs, tol, C = self.input_factor * self.inputs.T, self.tol * RELATIVE_TOLERANCE, self.current_C
+        if not self.careful:
+            answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, C, tol, self.rounds.passed)
+            return answer.weights, answer.dual
+        problem = cone_problem(inputs, self.y, self.patterns, self.signs, C=C)
+        solution = solve(problem, tol=tol, max_seconds=self.rounds.left())
+        return np.nan_to_num(solution.weights), solution.dual
+
+    def _without_pattern(self, largest: float) -> str | None:
+        """Choose the next convex problem if no pattern was added; return why the search ends if there is none.
+
+        `largest` is the largest λ_i.
+        """
+        if np.inf == self.C > self.current_C:
+            # Once these patterns separate, the convex problem needs no slack.
+            self.current_C = self.C if self.network is not None else C_FACTOR * self.current_C
+            return "not separated" if LARGEST_C < self.current_C * self.mean_length < np.inf else None
+        if self.current_C < self.C and largest > FREE * self.current_C:
+            self.current_C = min(C_FACTOR * self.current_C, self.C)
+        elif self.input_factor == 1.0 < self.largest_value and np.inf > self.C:
+            # Dividing λ by its dual norm loses a share of the whole objective. Longer inputs make the dual norm
+            # at most 1 and lose a share of the norm only.
+            self.input_factor = 2 * self.largest_value - 1
+        elif not self.careful:
+            self.careful = True
+        else:
+            return "no pattern"
+        return None
 
     @property
     def gap(self) -> float:
@@ -326,13 +354,15 @@ class _Search:
             return
         margins = bound_of(network_of(W, signs > 0), self.X, self.y)[1]
         C = None if np.inf == self.C else np.full(len(self.X), self.C)
-        target = upper_bound(math.fsum(length(W, axis=1).tolist()), margins, C)[1]
-        if not 0 < target < np.inf:
-            return
-        network = network_of(W / target, signs > 0)
-        upper, margins = bound_of(network, self.X, self.y, self.C)
-        if upper < self.upper or upper - self.lower <= allowed_gap * upper:
-            self.network, self.upper, self.margins = network, upper, margins
+        size = math.fsum(length(W, axis=1).tolist())
+        # For large C, also the multiple without any slack, rounded so that none is left.
+        for target in {upper_bound(size, margins, C)[1], upper_bound(size, margins, None)[1] * (1 - MARGIN_ROUNDING)}:
+            if not 0 < target < np.inf:
+                continue
+            network = network_of(W / target, signs > 0)
+            upper, found = bound_of(network, self.X, self.y, self.C)
+            if upper < self.upper or upper - self.lower <= allowed_gap * upper:
+                self.network, self.upper, self.margins = network, upper, found
 
     def _add_patterns(self, units: Array, signs: Array) -> int:
         """Add the new patterns of the units, at most MAX_NEW_PATTERNS; return their number."""
