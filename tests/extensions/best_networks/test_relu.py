@@ -411,6 +411,31 @@ def test_a_search_goes_on_from_a_network_and_stops_when_told(capsys):
     assert stopped.lower_bound <= best.objective <= stopped.objective
 
 
+@pytest.mark.parametrize("C", [1e6, 1e9, 1e12, 1e15])
+def test_beyond_every_multiplier_the_answer_is_the_hard_margin(C):
+    rng = np.random.default_rng(0)
+    X, y = np.column_stack([rng.normal(size=(10, 1)), np.ones(10)]), np.where(rng.random(10) < 0.5, 1.0, -1.0)
+    hard, soft = best_network(X, y), best_network(X, y, C=C)
+    assert soft.end == "certified"
+    assert soft.objective == pytest.approx(hard.objective, rel=1e-6)
+    assert soft.margins.min() >= 1
+
+
+def test_a_convex_problem_that_its_own_method_leaves_is_left_to_solve():
+    X, y = [[1.185], [-1.447], [-0.779], [0.634], [-0.021]], [1, -1, -1, -1, -1]
+    found = best_network(X, y, C=48)
+    assert found.end == "certified"
+    assert found.objective == pytest.approx(solve(svm_relu(X, y, C=48)).objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"max_rounds": 1}, {"max_seconds": 1e-9}, {"max_seconds": 0.5}])
+def test_a_search_that_a_limit_ends_has_bounds(options):
+    X, y = task(40, 6)
+    found = best_network(X, y, C=1.0, **options)
+    assert 0 < found.lower_bound <= found.objective < np.inf
+    assert (found.end == "certified") == (found.gap <= 1e-6)
+
+
 def test_what_no_network_separates_is_told():
     # Without a constant, x and 2x have outputs of one sign.
     found = best_network([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [1, -1, 1])

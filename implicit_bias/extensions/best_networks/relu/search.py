@@ -45,6 +45,8 @@ FIRST_C = 30.0
 C_FACTOR = 30.0
 #: Largest such C, times the inputs' root mean square length.
 LARGEST_C = 1e8
+#: Rounds without any improvement of a bound after which new patterns are ignored.
+PATIENCE = 10
 #: Share of C up to which the largest λ_i counts as below it.
 FREE = 0.99
 #: Relative increase of weights that leaves no slack after rounding.
@@ -226,6 +228,8 @@ class _Search:
             self.upper, self.margins = C * len(X) * (1 + 2 * UNIT), np.zeros(len(X))
         #: True if the convex problem is left to `solve`, which has several solvers.
         self.careful = False
+        #: Bounds after the last round, and the rounds since they improved.
+        self.reached, self.idle = (np.inf, 0.0), 0
         #: Factor of the inputs in the convex problem.
         self.input_factor = 1.0
         self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
@@ -276,7 +280,13 @@ class _Search:
         if self.rounds.passed():
             return None
         self._drop_inactive(W)
-        return None if added else self._without_pattern(float(dual.max()))
+        # Where rounding dominates, the same patterns may be added and dropped in turn.
+        improved = (self.upper, self.lower) != self.reached
+        self.reached, self.idle = (self.upper, self.lower), 0 if improved else self.idle + 1
+        if added and self.idle < PATIENCE:
+            return None
+        self.idle = 0
+        return self._without_pattern(float(dual.max()))
 
     def _solve_convex(self) -> tuple[Array, Array]:
         """Return units (k, r) and λ (n,) of the convex problem for the current patterns and C."""
@@ -289,7 +299,7 @@ class _Search:
         return np.nan_to_num(solution.weights), solution.dual
 
     def _without_pattern(self, largest: float) -> str | None:
-        """Choose the next convex problem if no pattern was added; return why the search ends if there is none.
+        """Choose the next convex problem if no pattern improves it; return why the search ends if there is none.
 
         `largest` is the largest λ_i.
         """
