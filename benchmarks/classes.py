@@ -30,7 +30,7 @@ SKLEARN = {"SVC, rbf, C = 5": lambda: SVC(C=5), "LinearSVC": lambda: LinearSVC(m
 
 
 def gated(contexts: int, C: float) -> Callable[[], Any]:
-    """100 units; centred images of length 1 need no constant input."""
+    """Return a function that makes a GLNClassifier of 100 units, without constant input, for images of length 1."""
     return lambda: GLNClassifier(100, contexts, C, fit_intercept=False, tol=1e-3, random_state=1)
 
 
@@ -51,7 +51,7 @@ ROWS = {
 
 @lru_cache(1)
 def parts(data: str, root: str | None) -> Parts:
-    """Training and test images, and their labels."""
+    """Return training images (n, d) and labels, then test images and labels."""
     if data == "digits":
         X, y = load_digits()
         order = np.random.default_rng(1).permutation(len(X))
@@ -65,7 +65,7 @@ def parts(data: str, root: str | None) -> Parts:
 
 
 def measure(make: Callable[[], Any], X: Array, y: np.ndarray, X_test: Array, y_test: np.ndarray) -> dict[str, Any]:
-    """Seconds of the processor to fit and to predict, error, memory, size of the model, certified gap."""
+    """Return a row: CPU seconds of fit and prediction, error, memory, pickled size, support vectors, largest gap."""
     model, before = make(), memory_baseline()
     fit, _ = timed(lambda: model.fit(X, y))
     predict, labels = timed(lambda: model.predict(X_test))
@@ -81,7 +81,7 @@ def measure(make: Callable[[], Any], X: Array, y: np.ndarray, X_test: Array, y_t
 
 
 def row(own: list[dict[str, Any]]) -> dict[str, str]:
-    """The row of a model: medians over its rounds."""
+    """Return the row of a model as texts: medians over its rounds."""
     first = own[0]
     fit, predict, memory = (median(each[key] for each in own) for key in ("fit", "predict", "memory"))
     return {
@@ -99,6 +99,7 @@ def row(own: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def report(options: argparse.Namespace) -> Iterator[Any]:
+    """Run the fits that are not stored, all models in turn, and yield the table."""
     store = Store(options.store)
     # What the first fit of a process loads is part of no run.
     GLNClassifier(2, C=0.1).fit(*load_digits())

@@ -54,7 +54,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#0
 
 @lru_cache(maxsize=1)
 def load_samples(dataset: str, n: int, root: str | None) -> tuple[Array, Array, Array]:
-    """Inputs (n, d), labels (n,) and the pool (N, d) of a data set's published split; of all N images for n = N."""
+    """Return inputs (n, d), labels (n,) and pool (N, d) of the published split, or all N images if n = N."""
     if n == TOTAL.get(dataset):
         images, labels = load_digits() if dataset == "digits" else load_images(dataset, root)
         X = with_constant(images)
@@ -64,7 +64,7 @@ def load_samples(dataset: str, n: int, root: str | None) -> tuple[Array, Array, 
 
 
 def small_problem(one_group: bool = False) -> MarginProblem:
-    """A separable problem of 16 samples, to load libraries and start threads before the clock runs."""
+    """Return a separable problem of 16 samples, to load libraries and start threads before the clock runs."""
     X = np.random.default_rng(0).standard_normal((16, 5))
     gates = np.eye(4)[np.arange(16) % 2 + 2 * (np.arange(16) % 4 > 1)]
     signs = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -72,7 +72,7 @@ def small_problem(one_group: bool = False) -> MarginProblem:
 
 
 def memory_baseline() -> float:
-    """Forget the process's peak of memory where the system allows it; the memory in use, in MiB."""
+    """Reset the peak of the process's memory if the system allows it; return the peak then, in MiB."""
     gc.collect()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
@@ -80,7 +80,7 @@ def memory_baseline() -> float:
 
 
 def memory_peak() -> float:
-    """The process's peak of resident memory, in MiB."""
+    """Return the peak of the process's resident memory in MiB."""
     # Linux hands the parent's ru_maxrss down to a spawned process, so its own high-water mark is read instead.
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
@@ -91,14 +91,14 @@ def memory_peak() -> float:
 
 
 def timed(run: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> tuple[float, Any]:
-    """Seconds of a run, of the processor unless the clock is another, and its result."""
+    """Return the seconds of `run` by the clock, by default CPU seconds, and its result."""
     begin = clock()
     found = run()
     return clock() - begin, found
 
 
 def timed_runs(run: Callable[[], Any], repeats: int = 1, begun: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """Return the last result as `found`, the median, least and most seconds, and the memory beyond that before."""
+    """Return the last result (`found`), median, least and most seconds of the wall, and the increase of peak memory."""
     before = memory_baseline()
     begun()
     times, found = raced({"run": run}, repeats, time.perf_counter)
@@ -110,7 +110,7 @@ def timed_runs(run: Callable[[], Any], repeats: int = 1, begun: Callable[[], Non
 def raced(
     ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.process_time, untimed: int = 0
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """Run the ways in turn; return the seconds of each by a clock, without the first runs, and its last result."""
+    """Run the ways in turn, `untimed` + `repeats` times; return the seconds of each timed run, and last results."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     found: dict[str, Any] = {}
     for _ in range(untimed + repeats):
@@ -123,7 +123,7 @@ def raced(
 def alternately(
     ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter, untimed: int = 0
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Run the ways in turn; return the median seconds of each by a clock, and its result."""
+    """Run the ways in turn as `raced` does; return the median seconds of each, and last results."""
     times, found = raced(ways, repeats, clock, untimed)
     return {name: statistics.median(values) for name, values in times.items()}, found
 
@@ -137,7 +137,7 @@ def installed(peer: str) -> bool:
 
 
 def run_peer(peer: str, python: str, script: str, **arrays: Any) -> dict[str, Any]:
-    """Run a peer's script by another Python, one thread: it reads `arrays` from one file and writes another."""
+    """Run a peer's script by another Python with one thread; return the arrays that it writes, given `arrays`."""
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder, "given.npz"), Path(folder, "found.npz")
         np.savez(given, **arrays)
@@ -155,7 +155,7 @@ def run_peer(peer: str, python: str, script: str, **arrays: Any) -> dict[str, An
 
 
 class Child:
-    """A process that works and sends what it finds over a connection, and can be killed."""
+    """Process that works and sends its results over a connection, and can be killed."""
 
     def __init__(self, work: Callable[..., None], *args: Any) -> None:
         context = multiprocessing.get_context("spawn")
@@ -165,7 +165,7 @@ class Child:
         theirs.close()
 
     def answer(self, limit: float) -> Any:
-        """The next thing that it sends; `TimeoutError` says why there is none."""
+        """Return the next object that the process sends; raise TimeoutError if it dies, or after `limit` seconds."""
         try:
             if self.connection.poll(limit):
                 return self.connection.recv()
@@ -175,7 +175,7 @@ class Child:
         raise TimeoutError(f"killed after {limit:g} s")
 
     def stop(self) -> None:
-        """End it, whatever it does."""
+        """Kill the process."""
         self.process.kill()
         self.process.join()
         self.connection.close()
@@ -184,9 +184,10 @@ class Child:
 def in_process(
     work: Callable[..., dict[str, Any]], problem: Path, settings: dict[str, Any], limit: float, threads: int
 ) -> dict[str, Any]:
-    """`work(problem, begun, **settings)` in a fresh process, which is killed `limit` seconds after it calls `begun()`.
+    """Run `work(problem, begun, **settings)` in a new process; kill it `limit` seconds after it calls `begun()`.
 
-    `problem` is a saved one. The result always holds `outcome`: "ok", or why there is nothing else.
+    `problem` is the path of a saved one. The result has the entry `outcome`: "ok", or the reason why there are no
+    others.
     """
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     child = Child(_child, work, problem, settings)
@@ -201,6 +202,7 @@ def in_process(
 
 
 def _child(connection: Connection, work: Callable[..., Any], problem: Path, settings: Any) -> None:
+    """Send {} when `work` starts its clock, then its result with the outcome "ok", or the outcome of its failure."""
     # Ctrl-C is for the parent, which then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -212,18 +214,18 @@ def _child(connection: Connection, work: Callable[..., Any], problem: Path, sett
 
 
 def gemm_rate(size: int = 2000) -> float:
-    """Floating-point operations a second of NumPy's float64 matrix product: the fastest of some."""
+    """Return floating-point operations per second of NumPy's float64 matrix product, the fastest of four."""
     A = np.random.default_rng(0).random((size, size))
     return 2 * size**3 / float(timed_runs(lambda: A @ A, 4)["fastest"])
 
 
 def load_average() -> float:
-    """Processes that wanted a core in the last minute."""
+    """Return the mean number of processes that wanted a core in the last minute."""
     return round(os.getloadavg()[0], 2)
 
 
 def surroundings() -> dict[str, Any]:
-    """The versions of the packages, and the machine."""
+    """Return versions of packages, a description of the machine with its load, and the date."""
     names = {"model name": platform.processor() or "unknown"}
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -244,7 +246,7 @@ def surroundings() -> dict[str, Any]:
 
 
 class Store:
-    """Finished rows of a file, a JSON object a line: the same command goes on where it was stopped."""
+    """Rows of a file with one JSON object per line, so that the same command continues after an interruption."""
 
     def __init__(self, path: str | Path) -> None:
         self.file = Path(path)
@@ -252,7 +254,7 @@ class Store:
         self.rows = [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.is_file() else []
 
     def find(self, key: dict[str, Any]) -> dict[str, Any] | None:
-        """The row with these entries, if there is one."""
+        """Return the row with these entries, or None."""
         return next((row for row in self.rows if key.items() <= row.items()), None)
 
     def add(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -308,7 +310,7 @@ def run(
 def publish(
     out: Path, name: str, parts: list[str], record: dict[str, Any], runs: str, table: pd.DataFrame, figure: Figure
 ) -> int:
-    """Print a report, and write it with its table, its record (the table as `runs`) and its figure; the exit code."""
+    """Print a report; write it with table, record (including the table as `runs`) and figure; return the exit code."""
     text, picture = "\n\n".join(parts) + "\n", io.BytesIO()
     print(text)
     figure.savefig(picture, format="png", dpi=150)
@@ -330,7 +332,7 @@ def surroundings_line(about: dict[str, Any], threads: str) -> str:
 
 
 def markdown(rows: Sequence[dict[str, str]]) -> str:
-    """Rows of texts as a Markdown table; numbers to the right."""
+    """Return rows of texts as a Markdown table, with columns of numbers to the right."""
     if not rows:
         return "(nothing)"
     heads = list(rows[0])
@@ -346,7 +348,7 @@ def markdown(rows: Sequence[dict[str, str]]) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Three significant digits from one second, else two."""
+    """Return seconds as text with three significant digits from one second on, else with two."""
     return f"{seconds:.{0 if seconds >= 100 else 1 if seconds >= 10 else 2}f}" if seconds >= 1 else f"{seconds:#.2g}"
 
 

@@ -25,6 +25,7 @@ TOLERANCE = 1e-7
 
 
 def compared(n: int, units: int, limit: int, root: str | None) -> dict[str, str]:
+    """Return the row of n images and as many random patterns as `units` have; CLARABEL runs up to n = `limit`."""
     task = load_binary("mnist", n, root=root)
     X, y = task.X_train, task.y_train
     drawn = np.random.default_rng(1).normal(size=(units, X.shape[1]))

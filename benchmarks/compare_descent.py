@@ -38,6 +38,7 @@ NETWORKS: dict[str, Callable[[BinaryTask, int], GatedNetwork]] = {
 
 
 def compared(n: int, units: int, kind: str, root: str | None) -> dict[str, str]:
+    """Return the row of a network: steps, CPU seconds and ratio of preconditioned and of plain descent."""
     task = load_binary("mnist", n, root=root)
     networks = {way: NETWORKS[kind](task, units) for way in ("preconditioned", "plain")}
 

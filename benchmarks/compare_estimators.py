@@ -52,7 +52,7 @@ MODELS = SKLEARN | OURS
 
 
 def image_set(name: str, root: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """3000 images of all ten classes, drawn with a fixed seed."""
+    """Return 3000 images of all ten classes and their labels, drawn with a fixed seed."""
     X, y = load_images(name, root)
     rows = np.random.default_rng(0).choice(len(X), 3000, replace=False)
     return X[rows], y[rows]
@@ -69,7 +69,7 @@ DATA: dict[str, tuple[Callable[[str | None], tuple[np.ndarray, np.ndarray]], flo
 
 
 def measure(data: str, model: str, split: int, root: str | None) -> dict[str, Any]:
-    """Accuracy on held-out samples, seconds of the last fit, and the worst certified gap of one cell."""
+    """Return a row with accuracy on held-out samples, CPU seconds of the last fit, and the largest certified gap."""
     load, share = DATA[data]
     X, y = load(root)
     X_fit, X_test, y_fit, y_test = train_test_split(X, y, train_size=share, stratify=y, random_state=split)
@@ -101,7 +101,7 @@ def measure(data: str, model: str, split: int, root: str | None) -> dict[str, An
 
 
 def tables(table: pd.DataFrame) -> Iterator[Any]:
-    """Sizes, accuracies and times, the largest certified gap, and the lead of our best model over the best of all."""
+    """Yield sizes, tables of accuracies and times, and a line with the largest gap and our lead in points."""
     for row in table.drop_duplicates("data").itertuples():
         yield f"{row.data}: {row.n} training samples, {row.p} inputs, {row.classes} classes"
     columns = {"mean": ("accuracy", "mean"), "spread": ("accuracy", "std"), "seconds": ("seconds", "median")}

@@ -26,18 +26,18 @@ STEPS = 20_000
 
 
 def hyperplanes(X: Array, gates: int) -> Array:
-    """Gates 1(⟨u, x⟩ ≥ 0) with Gaussian u."""
+    """Return gates 1(⟨u, x⟩ ≥ 0), shape (n, gates), with u ~ N(0, I)."""
     return (X @ np.random.default_rng(1).normal(size=(X.shape[1], gates)) >= 0).astype(float)
 
 
 def exclusive(X: Array, gates: int) -> Array:
-    """Gates of which one is open: where the largest of as many projections lies."""
+    """Return gates (n, gates), of which the one with the largest random projection is open."""
     chosen = np.argmax(X @ np.random.default_rng(1).normal(size=(X.shape[1], gates)), axis=1)
     return np.asarray(np.eye(gates)[chosen])
 
 
 def copies(X: Array, gates: int) -> Array:
-    """Half as many gates as asked, each twice."""
+    """Return `gates`/2 different hyperplane gates, each twice."""
     return np.repeat(hyperplanes(X, gates // 2), 2, axis=1)
 
 
@@ -54,7 +54,7 @@ CASES: tuple[tuple[str, int, int, Callable[[Array, int], Array], bool], ...] = (
 
 
 def integrated(moments: Moments, w0: Array, times: Array) -> Array:
-    """The same weights by DOP853, its tolerances as small as it takes."""
+    """Return the weights (T, k, d) of the flow by DOP853 with the smallest tolerances that it accepts."""
     A, b, K = moments.dense(), moments.b.ravel(), moments.k
     found = solve_ivp(
         lambda _, w: (b - A @ w) / K, (0.0, times[-1]), w0.ravel(), "DOP853", t_eval=times, rtol=1e-12, atol=1e-14
@@ -63,7 +63,7 @@ def integrated(moments: Moments, w0: Array, times: Array) -> Array:
 
 
 def descended(features: GatedFeatures, y: Array, w0: Array, end: float) -> Array:
-    """The weights at the last time by full-batch gradient descent of the network, gradients by automatic means."""
+    """Return the weights at the time `end` of full-batch gradient descent by autograd, in STEPS steps."""
     dense, target = torch.tensor(features.dense()), torch.tensor(y)
     w = torch.tensor(w0.ravel(), requires_grad=True)
     optimizer = torch.optim.SGD([w], lr=end / STEPS / features.k)
@@ -75,7 +75,7 @@ def descended(features: GatedFeatures, y: Array, w0: Array, end: float) -> Array
 
 
 def measured(name: str, samples: int, gates: int, make: Callable[[Array, int], Array], small: bool) -> dict[str, str]:
-    """The row of a case: a ring with ξ = (5, 1) and g = 3, and a Gaussian start."""
+    """Return the row of a case: a ring with ξ = (5, 1) and g = 3, from a Gaussian start; references if `small`."""
     X, y = nonlinear_gaussian_process(PIXELS, gain=3.0).sample(samples, seed=1)
     features, w0 = GatedFeatures(X, make(X, gates)), np.random.default_rng(2).normal(size=(gates, PIXELS)) / PIXELS
     gathered = timed_runs(lambda: Moments.from_samples(features, y))

@@ -59,7 +59,7 @@ MODELS: dict[str, Model] = {
 
 
 def parity(samples: int, root: str | None) -> tuple[Array, Array]:
-    """MNIST images, drawn with a fixed seed, and whether their digits are odd."""
+    """Return MNIST images, drawn with a fixed seed, and 1 for odd digits, 0 for even ones."""
     X, y = load_images("mnist", root)
     rows = np.random.default_rng(0).choice(len(X), samples, replace=False)
     return X[rows], y[rows] % 2
@@ -74,7 +74,7 @@ DATA: dict[str, tuple[Callable[[int, str | None], tuple[Array, Array]], bool]] =
 
 
 def measure(X: Array, y: Array, real: bool, model: str, split: int) -> dict[str, Any]:
-    """One model on one split: the test error, and the seconds of fit and prediction."""
+    """Return the row of a model on a split: test error, and CPU seconds of fit and prediction."""
     X_fit, X_test, y_fit, y_test = train_test_split(X, y, train_size=0.7, random_state=split)
     scale = StandardScaler().fit(X_fit)
     inputs, new = scale.transform(X_fit), scale.transform(X_test)
@@ -98,7 +98,7 @@ def measure(X: Array, y: Array, real: bool, model: str, split: int) -> dict[str,
 
 
 def compared(name: str, X: Array, y: Array, real: bool, splits: int) -> Iterator[Any]:
-    """Describe a data set, and compare the models on it."""
+    """Yield a description of a data set, and the table of all models on it."""
     few = 0.7 * len(X) * FEW * X.shape[1] <= SEARCHED_UP_TO
     models = [model for model in MODELS if few or "better" not in model]
     cells = [(model, split) for split in range(splits) for model in models]

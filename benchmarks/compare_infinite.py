@@ -39,7 +39,7 @@ np.savez(sys.argv[2], values=values, seconds=taken)
 
 
 def plain(X: Array) -> Array:
-    """The tangent kernel of ReLU, the arc-cosine formulas written down."""
+    """Return the tangent kernel of ReLU by the arc-cosine formulas."""
     K = X @ X.T * (WEIGHT / X.shape[1]) + BIAS
     tangent = K.copy()
     for _ in range(LAYERS):
@@ -58,6 +58,7 @@ def ours(X: Array, name: str) -> NetworkKernels:
 
 
 def largest(X: Array, repeats: int) -> list[dict[str, str]]:
+    """Return the row of the ReLU kernel on all images: plain NumPy and ours, error bound and distance."""
     seconds, found = alternately(
         {"plain": partial(plain, X), "ours": partial(ours, X, "relu")}, repeats, time.process_time
     )
@@ -70,7 +71,7 @@ def largest(X: Array, repeats: int) -> list[dict[str, str]]:
 
 
 def activations(X: Array, repeats: int, python: str | None) -> list[dict[str, str]]:
-    """All activations, with the peer where it has a closed form."""
+    """Return a row per activation, with the peer's time if it has a closed form."""
     rows = []
     for name in ALL:
         seconds, found = alternately({"ours": partial(ours, X, name)}, repeats, time.process_time)

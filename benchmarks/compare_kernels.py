@@ -35,7 +35,7 @@ DATA: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 
 
 def kernels_of(X: np.ndarray, parts: list[Any]) -> np.ndarray:
-    """All kernels (k, n, n) over all samples: of five widths of all inputs, or of one width of each part of them."""
+    """Return kernels (k, n, n) over all samples: five widths of all inputs, or one width for each part of them."""
     widths = WIDTHS if len(parts) == 1 else (1.0,)
     each = [(X[:, part], width) for part in parts for width in widths]
     return np.stack([rbf_kernel(own, gamma=width / own.shape[1]) for own, width in each])
@@ -54,7 +54,7 @@ def mean_kernel(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) ->
 
 
 def easy_mkl(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    """MKLpy's EasyMKL, whose λ mixes the margin with that of the classes' centres."""
+    """Fit MKLpy's EasyMKL to `rows` with λ = `price`; return a function from new rows to classes, and no remark."""
     from MKLpy.algorithms import EasyMKL
 
     model = EasyMKL(lam=price).fit([one[np.ix_(rows, rows)] for one in K], y)
@@ -69,6 +69,7 @@ MODELS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 
 
 def cells(sets: list[str], splits: int, models: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each data set, split and model, with its parameter chosen on a third of the training part."""
     for data in sets:
         load, parts = DATA[data]
         X, y = load(return_X_y=True)

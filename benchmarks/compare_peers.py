@@ -22,7 +22,7 @@ from implicit_bias.extensions.galu import GaLURegressor
 
 
 def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> dict[str, Callable[[], np.ndarray]]:
-    """Functions that return weights (d,), by the name of the package; C in the textbook's units."""
+    """Return functions that compute weights (d,), by package, for the bound C of the textbook's objective."""
 
     def ours(tol: float) -> np.ndarray:
         return solve(problem, tol=tol).weights[0]
@@ -48,7 +48,7 @@ def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> 
 
 
 def ridges(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, Callable[[], np.ndarray]]:
-    """Functions that return predictions of `new`, by the name of the package."""
+    """Return functions that compute predictions of `new`, by package."""
     ours = GaLURegressor(100, ridge=0.01, fit_intercept=False, random_state=1).fit(X, y)
     G, H = ours.gates_.transform(X), ours.gates_.transform(new)
 

@@ -24,14 +24,14 @@ WAYS = ("ours", "dense lstsq", "dense pinv")
 
 
 def layer(m: int, d: int, k: int) -> tuple[GatedFeatures, Array]:
-    """Gaussian inputs and targets, Gaussian filters; seed 0 of PCG64."""
+    """Return Gaussian inputs (m, d) behind k Gaussian filters, and targets, by seed 0 of PCG64."""
     rng = np.random.default_rng(0)
     X, U = rng.normal(size=(m, d)), rng.normal(size=(k, d))
     return GatedFeatures(X, ReLUGates(U).transform(X)), rng.normal(size=m)
 
 
 def dense_ways(features: GatedFeatures, y: Array) -> dict[str, Callable[[], Any]]:
-    """Dense algebra on Φ, which is formed again each time, as by whoever has only its columns' formula."""
+    """Return ways to solve by dense algebra on Φ, which is formed in each run."""
     return {
         "dense lstsq": lambda: np.linalg.lstsq(features.dense(), y, rcond=None)[0],
         "dense pinv": lambda: np.linalg.pinv(features.dense()) @ y,
@@ -39,7 +39,7 @@ def dense_ways(features: GatedFeatures, y: Array) -> dict[str, Callable[[], Any]
 
 
 def cholesky(features: GatedFeatures, y: Array, ridge: float) -> Array:
-    """One solution by Cholesky's factor of the smaller Gram matrix, as fast as we know how."""
+    """Return one solution by a Cholesky factor of the smaller Gram matrix."""
     wide = features.n <= features.k * features.d
     K = features.gram() if wide else features.weight_gram()
     K[np.diag_indices(len(K))] += max(features.n * ridge, 1e-9 * K.trace() / len(K))
@@ -48,7 +48,7 @@ def cholesky(features: GatedFeatures, y: Array, ridge: float) -> Array:
 
 
 def closed_forms(repeats: int) -> Iterator[dict[str, str]]:
-    """The least-norm solution: ours, and dense algebra on Φ, with how far the two are apart."""
+    """Return rows of the least-norm solution: ours and dense algebra on Φ, and their distance."""
     for m, d, k in SOLVED:
         features, y = layer(m, d, k)
         ways: dict[str, Callable[[], Any]] = {"ours": partial(least_squares, features, y)}
@@ -63,7 +63,7 @@ def closed_forms(repeats: int) -> Iterator[dict[str, str]]:
 
 
 def searches(repeats: int) -> Iterator[dict[str, str]]:
-    """All steps of Algorithm 1 against as many solutions from the start, of which `repeats` are measured."""
+    """Return rows of all steps of Algorithm 1, and of as many new solutions, `repeats` of which are measured."""
     for m, d, k, ridge in SEARCHED:
         features, y = layer(m, d, k)
         search = partial(improve_filters, features.X, y, k, steps=STEPS, ridge=ridge)

@@ -46,7 +46,7 @@ np.savez(sys.argv[2], units=found.parameters[0], outputs=found.parameters[1][0],
 
 
 def compared(name: str, X: Array, y: Array, python: str, penalties: list[float]) -> list[dict[str, str]]:
-    """The rows of a data set: gates at random, and those of the best network."""
+    """Return the rows of a data set: random gates, and the gates of the best network."""
     taken, found = alternately({"best": partial(best_network, X, y)}, 1, time.process_time)
     best: BestNetwork = found["best"]
     assert best.network is not None

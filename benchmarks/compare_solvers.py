@@ -69,7 +69,7 @@ def reduced_dual(problem: MarginProblem, solver: str, tol: float) -> Certificate
 
 
 def factorised(features: GatedFeatures, y: Array, gate: int) -> tuple[Array, sp.csr_array]:
-    """Q (d, p) with orthonormal columns and A (p, n) with QA = Φ_jᵀ diag(y): a triangle of the samples gate j sees."""
+    """Return Q (d, p) with orthonormal columns and A (p, n) with QA = Φ_jᵀ diag(y), triangular in the open samples."""
     rows = np.flatnonzero(features.gate_values[:, gate])
     signed = features.X[rows] * (y[rows] * features.gate_values[rows, gate])[:, None]
     Q, R = scipy.linalg.qr(signed.T, mode="economic", overwrite_a=True, check_finite=False)
@@ -99,7 +99,7 @@ COLUMNS = [*KEYS, "repeat", "outcome", "seconds", "gap", "objective", "lower_bou
 
 
 def runs(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Every run: a turn of all solvers after another."""
+    """Return the settings of every run: for each repeat and tolerance, all problems with all of their solvers."""
     tolerances = sorted({options.tol, *(CURVE if options.gap_curve else ())}, reverse=True)
     asked = [
         (problem, solver)
@@ -112,7 +112,7 @@ def runs(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def solve_once(problem: MarginProblem, begun: Callable[[], None], solver: str, tol: float) -> dict[str, Any]:
-    """One run of a solver, in its own process."""
+    """Return the result of one run of a solver, in its own process."""
     chosen = SOLVERS[solver]
     chosen(common.small_problem(one_group=problem.name == "SVM-L2"), tol=1e-4)
     timed = common.timed_runs(lambda: chosen(problem, tol=tol), begun=begun)
@@ -122,7 +122,7 @@ def solve_once(problem: MarginProblem, begun: Callable[[], None], solver: str, t
 
 
 def measure(options: argparse.Namespace) -> tuple[pd.DataFrame, bool]:
-    """A row for every run, and whether Ctrl-C ended it early; who failed once is not asked again."""
+    """Return a table with a row for every run, and True if Ctrl-C ended it; solvers that failed are not run again."""
     rows: list[dict[str, Any]] = []
     failed: dict[tuple[str, str], float] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
@@ -146,7 +146,7 @@ def measure(options: argparse.Namespace) -> tuple[pd.DataFrame, bool]:
 
 
 def medians(table: pd.DataFrame) -> pd.DataFrame:
-    """A row for each problem, solver and tolerance: median time and memory, the worst gap, and what went wrong."""
+    """Return a row for each problem, solver and tolerance: median time and memory, largest gap, and failures."""
     seconds = {"runs": "count", "seconds": "median", "fastest": "min", "slowest": "max"}
     others = {"gap": "max", "objective": "median", "memory_mib": "median", "outcome": "last"}
     columns = {name: ("seconds", of) for name, of in seconds.items()} | {
@@ -160,6 +160,7 @@ def medians(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def readable(summary: pd.DataFrame, problem: str) -> str:
+    """Return the rows of `medians` for a problem as a Markdown table."""
     rows = []
     for row in summary[summary.problem == problem].to_dict("records"):
         cells = {
@@ -177,7 +178,7 @@ def readable(summary: pd.DataFrame, problem: str) -> str:
 
 
 def picture(summary: pd.DataFrame, title: str) -> Figure:
-    """Certified gap against seconds, a panel a problem, a line a solver and a point a tolerance."""
+    """Return a figure of certified gaps against seconds: panels are problems, lines solvers, points tolerances."""
     solved = summary[summary.runs > 0]
     problems = list(dict.fromkeys(solved.problem)) or ["SVM-GLN"]
     figure = Figure(figsize=(5.5 * len(problems), 4.2), layout="constrained")

@@ -26,7 +26,7 @@ WAYS = {"written": WrittenStack, "autograd": Stack}
 
 
 def milliseconds(stack: Stack, config: Adam) -> float:
-    """CPU time of a step."""
+    """Return the CPU milliseconds of a step."""
     generator, n = torch.Generator().manual_seed(1), stack.X.shape[-2]
     batches = [batch for _ in range(config.epochs(n)) for batch in config.shuffled(n, generator)][: config.count(n)]
 

@@ -71,6 +71,7 @@ SIZES |= {"threads": "threads"}
 
 
 def cells(options: argparse.Namespace) -> list[Cell]:
+    """Return the cells of the chosen sections, in which given options replace the values of each section."""
     order = ("problems", "sizes", "units", "contexts", "seeds", "tol", "threads")
     given = {key: getattr(options, key) for key in order if getattr(options, key, None)}
     sections = {name: {"threads": [1]} | SECTIONS[name] | given for name in options.only}
@@ -99,7 +100,7 @@ def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> i
 
 
 def solve_repeatedly(problem: MarginProblem, begun: Callable[[], None], tol: float, repeats: int) -> dict[str, Any]:
-    """Solve in a process of its own; medians of the times."""
+    """Solve a problem `repeats` times, in its own process; return medians of the times."""
     solve(common.small_problem(), "NATIVE")
     seen: list[Progress] = []
 
@@ -122,9 +123,9 @@ def solve_repeatedly(problem: MarginProblem, begun: Callable[[], None], tol: flo
 
 
 def step_sizes(seen: Sequence[Progress]) -> list[int]:
-    """The working-set size of every interior-point step, from what `solve(callback=…)` told at every iterate.
+    """Return the working-set size of every interior-point step, from the progress seen at every iterate.
 
-    Where there are working sets, what goes before the first is the sorting of all samples.
+    With working sets, the iterates before the first set belong to screening.
     """
     first = next((place for place, told in enumerate(seen) if told.working_set < told.samples), 0)
     pairs = itertools.pairwise(seen[first:])
@@ -143,7 +144,7 @@ def step_flops(m: int, d: int, units: int, contexts: int) -> float:
 
 
 def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
-    """The result with the floor in Gflop and seconds; SVM-GLN only, whose products the formula counts."""
+    """Return the result with the floor in Gflop and seconds, for SVM-GLN alone, whose products the formula counts."""
     sizes = result.pop("steps", [])
     if cell.problem == "SVM-GLN" and sizes:
         flops = sum(step_flops(m, result["inputs"], cell.units, cell.contexts) for m in sizes)
@@ -153,7 +154,7 @@ def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(options: argparse.Namespace, store: common.Store) -> bool:
-    """Run the cells that are not stored, or did not end well; whether Ctrl-C ended it early."""
+    """Run the cells that are not stored or failed; return True if Ctrl-C ended the run."""
     try:
         for cell in (bar := tqdm(cells(options), unit="cell", desc="scaling")):
             if store.find(asdict(cell) | {"outcome": "ok"}):
@@ -171,7 +172,7 @@ def measure(options: argparse.Namespace, store: common.Store) -> bool:
 
 
 def section_text(name: str, table: pd.DataFrame) -> str:
-    """One section as Markdown: heading, a row for all seeds of a size, and what it amounts to."""
+    """Return one section as Markdown: heading, a row for all seeds of each size, and a summary."""
     solved = table[table.outcome == "ok"]
     rows = [_row(runs) for _, runs in solved.groupby(list(SIZES), sort=True)]
     parts = [f"## {TITLES[name]}", markdown(rows), _summary(table, solved)]
@@ -194,6 +195,7 @@ def _range(values: pd.Series) -> str:
 
 
 def _row(runs: pd.DataFrame) -> dict[str, str]:
+    """Return the row of all seeds of a size as texts."""
     first, known = runs.iloc[0], runs.dropna(subset=["floor_seconds"])
     floor = dict.fromkeys(("Gflop/s", "floor", "time / floor"), "–")
     if len(known):
@@ -215,7 +217,7 @@ def _row(runs: pd.DataFrame) -> dict[str, str]:
 
 
 def picture(table: pd.DataFrame) -> Figure:
-    """Seconds against n: the grid's medians over seeds, the large runs, and the floor of H = 100, dotted."""
+    """Return a figure of seconds against n: medians over seeds, the large runs, and the floor of H = 100, dotted."""
     figure = Figure(figsize=(7, 4.6), layout="constrained")
     ax = figure.subplots()
     solved = table[table.outcome == "ok"]
@@ -255,7 +257,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def several(kind: type, text: str) -> dict[str, Any]:
-    """An option that replaces what every section says."""
+    """Return an option whose values replace those of every section."""
     return {"nargs": "+", "type": kind, "help": f"{text}; of every section"}
 
 

@@ -36,7 +36,7 @@ Run = Callable[[], str]
 
 
 def linear(n: int, d: int, wrong: float) -> MarginProblem:
-    """Normal samples with the labels of a linear model, a share of them wrong."""
+    """Return a linear problem on normal samples, with a share `wrong` of the labels flipped."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, d))
     y = np.sign(X @ rng.normal(size=d))
@@ -45,7 +45,7 @@ def linear(n: int, d: int, wrong: float) -> MarginProblem:
 
 
 def many_groups(n: int, H: int, d: int = 50) -> MarginProblem:
-    """Normal samples, H random half-spaces as groups of their own, labels that a linear model does not give."""
+    """Return a problem of H random half-spaces, each a group, with labels that a linear model does not give."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, d))
     G = (X @ rng.normal(size=(d, H)) > 0).astype(float)
@@ -54,7 +54,7 @@ def many_groups(n: int, H: int, d: int = 50) -> MarginProblem:
 
 
 def gated_few(n: int, d: int, H: int, wrong: float, C: float) -> MarginProblem:
-    """SVM-GLN on normal samples whose labels hang on a product of two inputs, a share of them wrong."""
+    """Return SVM-GLN on normal samples with labels sign(x_0 + x_1 x_2), a share `wrong` of them flipped."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, d))
     y = np.sign(X[:, 0] + X[:, 1] * X[:, 2])
@@ -63,20 +63,20 @@ def gated_few(n: int, d: int, H: int, wrong: float, C: float) -> MarginProblem:
 
 
 def wrong_labels(n: int) -> MarginProblem:
-    """SVM-GLN on images of which a tenth have the other label, slack so cheap that most of them pay it."""
+    """Return SVM-GLN on images, a tenth with wrong labels, for a C at which most λ_i are at their bound."""
     task = load_binary("mnist", n)
     y = np.where(np.random.default_rng(0).random(n) < 0.1, -task.y_train, task.y_train)
     return svm_gln(task.X_train, y, HyperplaneGates(20, 2, seed=1).fit(task.X_pool), C=1e-3)
 
 
 def hard_images(n: int) -> MarginProblem:
-    """SVM-GLN with a hard margin on images behind the gates of two units: 7000 are just separable, 8000 are not."""
+    """Return SVM-GLN with a hard margin behind the gates of two units: 7000 images are separable, 8000 are not."""
     task = load_binary("mnist", n)
     return svm_gln(task.X_train, task.y_train, HyperplaneGates(2, 2, seed=1).fit(task.X_pool))
 
 
 def next_to_zero() -> MarginProblem:
-    """SVM-GLN on centred images of length 1, one digit against the rest, slack so cheap that the intercept does all."""
+    """Return SVM-GLN with a free intercept, one digit against the rest, for a C so small that weights vanish."""
     images, labels = load_images("mnist", None)
     rows = np.random.default_rng(1).permutation(len(images))[:5000]
     X = make_pipeline(StandardScaler(with_std=False), Normalizer()).fit_transform(images[rows])
@@ -85,7 +85,7 @@ def next_to_zero() -> MarginProblem:
 
 
 def solved(problem: MarginProblem, solver: str) -> str:
-    """Status, certified gap and objective of a solver's answer, or below which norm nothing separates."""
+    """Return status, certified gap and objective of a solver's answer, or the norm below which nothing separates."""
     found = solve(problem, solver)
     if found.status.inseparable:
         return f"{found.status.name}, {found.lower_bound:.0e}"
@@ -98,7 +98,7 @@ def fitted(model: Any, X: Array, y: Array) -> str:
 
 
 def races() -> Iterator[tuple[str, Callable[[], MarginProblem]]]:
-    """The problems, by what they are called."""
+    """Yield the problems as pairs (name, function that makes it)."""
     for n, d in ((5000, 5), (5000, 50), (200_000, 5)):
         yield f"d = {d}, n = {n}, 30 % wrong, C = 1", partial(linear, n, d, 0.3)
     for n, d, H, wrong, C in ((20_000, 15, 10, 0.1, 1e-2), (20_000, 15, 10, 0.3, 1.0), (100_000, 20, 10, 0.1, 1e-3)):

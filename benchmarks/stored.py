@@ -55,7 +55,7 @@ def measure(connection: Connection, n: int, options: argparse.Namespace) -> None
 
 
 def report(options: argparse.Namespace) -> Iterator[Any]:
-    """The table after each size, which has a process of its own."""
+    """Yield the table after each size, which is measured in its own process."""
     rows = []
     for n in options.sizes:
         # Files that are missing are told of here, not by a process that dies.

@@ -110,7 +110,7 @@ def alignment(W_a: Any, W_b: Any) -> float:
 
 
 def _of_size_one(W: Array) -> Array:
-    """Divide W by its largest entry, so that squares neither overflow nor underflow."""
+    """Return W/max |w|, whose squares neither overflow nor underflow; zeros are unchanged."""
     largest = np.abs(W).max()
     return W / largest if largest > 0 else W
 

@@ -47,7 +47,7 @@ def _sign_and_squares(X: np.ndarray) -> np.ndarray:
 
 
 def _slabs(X: np.ndarray, units: int, contexts: int) -> np.ndarray:
-    """The contexts of units that cut along a direction each."""
+    """Return the contexts (n, units): for each unit, the slab of X between equidistant cuts in one direction."""
     return np.digitize(X @ _filters(X, 6, units).T, np.linspace(-2, 2, contexts + 1)[1:-1])
 
 
@@ -73,7 +73,7 @@ GATES: dict[str, Callable[[np.ndarray], Gates]] = {
 
 
 class OwnFeatures(Features):
-    """A kind of features that gives what it must, and no more."""
+    """User-defined features that implement the required methods and no others."""
 
     def __init__(self, blocks: np.ndarray) -> None:
         self.blocks = blocks
@@ -87,7 +87,7 @@ class OwnFeatures(Features):
 
 
 def _kernels(features: GatedFeatures) -> KernelFeatures:
-    """By one kernel for each gate."""
+    """Return KernelFeatures with one kernel for each gate of the features."""
     return KernelFeatures.from_kernels([features.mixed(np.eye(features.k)[:, [j]]).gram() for j in range(features.k)])
 
 
@@ -102,13 +102,17 @@ FEATURES: dict[str, Callable[[GatedFeatures], Features]] = {
 
 
 def _predictor(groups: np.ndarray) -> PredictorL2 | None:
-    """Of units with equally many contexts."""
+    """Return PredictorL2 if all units in `groups` have equally many contexts, else None."""
     sizes = np.unique(groups, return_counts=True)[1]
     return None if np.ptp(sizes) else PredictorL2(len(sizes), int(sizes[0]))
 
 
 def _nuclear(groups: np.ndarray) -> NuclearNorm | None:
-    """Of units with equally many gates: their matrices have a row for each unit of a pair, else for each gate."""
+    """Return NuclearNorm if all units in `groups` have equally many gates, else None.
+
+    With an even number of units, two units share a matrix with a row for each; otherwise each unit has a matrix
+    with a row for each of its gates.
+    """
     labels, units, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     if np.ptp(sizes):
         return None
@@ -144,7 +148,11 @@ def inputs(n: int = 30, d: int = 12, seed: int = 0) -> np.ndarray:
 def samples(
     gate: str, seed: int = 0, scale: float = 1.0, size: tuple[int, int] = (30, 12)
 ) -> tuple[Gates, GatedFeatures, np.ndarray]:
-    """Gates, features that they separate, and labels: of a linear model, never close to its plane, no gate closed."""
+    """Return fitted gates, features (n, k, d) and labels that they separate; at every sample some gate is open.
+
+    Labels are those of a linear model; the first input is moved by ±`scale` so that no sample is close to its
+    plane.
+    """
     X = scale * inputs(*size, seed=seed)
     y = np.where(X @ np.random.default_rng(seed + 1).normal(size=X.shape[1]) > 0, 1.0, -1.0)
     X[:, 0] += scale * y
@@ -155,7 +163,7 @@ def samples(
 
 
 def problem(gate: str, norm: str, C: float = np.inf, features: str = "gated", **options: Any) -> MarginProblem:
-    """The separable margin problem of `samples`, with a kind of features and a norm."""
+    """Return the separable margin problem of `samples(gate, **options)` with a kind of features and a norm."""
     gates, gated, y = samples(gate, **options)
     chosen = NORMS[norm](gates.groups)
     assert chosen is not None, f"{norm} is not for {gate}"
@@ -200,13 +208,13 @@ every_case = pytest.mark.parametrize(("gate", "norm", "kind"), CASES)
 
 
 def every_case_with(name: str, values: Sequence[Any]) -> pytest.MarkDecorator:
-    """Every case, with the values in turn, so that each meets every norm and every kind of features."""
+    """Parametrise a test by all `CASES`, with the `values` of a further argument `name` assigned in turn."""
     cases = [(*case, values[i % len(values)]) for i, case in enumerate(CASES)]
     return pytest.mark.parametrize(("gate", "norm", "kind", name), cases)
 
 
 def made(gate: str, kind: str = "gated") -> Features:
-    """The features of these gates on plain inputs, with one sample that no gate sees."""
+    """Return features (n, k, d) of random inputs and one kind of gates, with sample 5 closed at every gate."""
     X = inputs(*SIZE)
     features = GATES[gate](X)(X)
     values = features.gate_values.copy()
@@ -216,23 +224,23 @@ def made(gate: str, kind: str = "gated") -> Features:
 
 @functools.cache
 def case_of(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> MarginProblem:
-    """The problem that the laws of solutions are tried on."""
+    """Return the margin problem of size `SIZE` on which the laws of solutions are tested."""
     return problem(gate, norm, C, features=kind, size=SIZE)
 
 
 @functools.cache
 def solved(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> Solution:
-    """Its solution by the solver that is chosen for it."""
+    """Return the solution of `case_of` by the default solver."""
     return solve(case_of(gate, norm, kind, C))
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
-    """Normal numbers."""
+    """Return an array of this shape with entries N(0, 1)."""
     return np.random.default_rng(seed).normal(size=shape)
 
 
 def assert_farkas(case: MarginProblem, found: Solution) -> None:
-    """λ ≥ 0 with Σλ = 1 and Φᵀ(λ∘y) = 0, in dense arithmetic."""
+    """Assert that `found` proves inseparability: λ ≥ 0, Σλ = 1 and Φᵀ(λ∘y) = 0 in dense arithmetic."""
     assert found.status is Status.NOT_SEPARABLE
     assert (found.dual >= 0).all()
     assert found.dual.sum() == pytest.approx(1.0)
@@ -249,18 +257,18 @@ FEW = settings(max_examples=30, deadline=None, derandomize=True)
 
 
 def unit(m: int, d: int, seed: int = 0) -> np.ndarray:
-    """Samples of length 1, in directions drawn evenly."""
+    """Return m samples uniform on the unit sphere of R^d."""
     X = np.random.default_rng(seed).normal(size=(m, d))
     return X / np.linalg.norm(X, axis=1)[:, None]
 
 
 def layer(X: np.ndarray, k: int, rng: np.random.Generator) -> GatedFeatures:
-    """The features of k gates 1(⟨u, x⟩ > 0) with Gaussian u."""
+    """Return the features of k gates 1(⟨u, x⟩ > 0) with u ~ N(0, I) on X (m, d)."""
     return GatedFeatures(X, (X @ rng.normal(size=(k, X.shape[1])).T > 0).astype(float))
 
 
 def drawn(m: int, d: int, k: int, seed: int, gates: str = "hard") -> tuple[GatedFeatures, np.ndarray]:
-    """Features of m Gaussian samples and k gates of a kind, and targets."""
+    """Return features of m samples N(0, I) in R^d behind k gates of a kind, and targets N(0, 1)."""
     rng = np.random.default_rng(seed)
     X, U = rng.normal(size=(m, d)), rng.normal(size=(k, d))
     values = {

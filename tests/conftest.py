@@ -25,7 +25,7 @@ def mnist_root():
 
 @pytest.fixture(scope="session")
 def tiny_sets():
-    """The native solver with working sets of a size that small problems need."""
+    """Native solver that uses working sets already for problems of 20 samples."""
     return NativeSolver(Settings(all_samples_up_to=20, first_samples=20, known_support_up_to=80))
 
 

@@ -9,7 +9,7 @@ MODULES = ("", *(f".{folder}" for folder in FOLDERS), *(f".extensions.{room}" fo
 
 
 def public_names() -> dict[str, list[str]]:
-    """Every public name once: a folder lists those that the root does not export."""
+    """Return the public names by module, each once: a folder lists those that the root does not export."""
     listed = {f"implicit_bias{module}": import_module(f"implicit_bias{module}").__all__ for module in MODULES}
     root = listed["implicit_bias"]
     return {module: [name for name in names if names is root or name not in root] for module, names in listed.items()}

@@ -35,7 +35,7 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAG
 
 
 def place(parts: tuple[str, ...]) -> tuple[int, ...]:
-    """Where a module stands: one may import another whose place is smaller, or which is in the same folder."""
+    """Return the rank of a module: it may import modules of smaller rank, and those of its own folder."""
     first = parts[0]
     if first == "extensions":
         return (len(CORE), 0 if parts[1:2] in ((), (SHARED,)) else 1)
@@ -49,7 +49,7 @@ def tree(path: Path) -> ast.Module:
 
 @functools.cache
 def imported(path: Path) -> list[tuple[str, ...]]:
-    """The modules of this package that a module imports, type checking included, as their dotted parts."""
+    """Return the dotted parts of all modules of this package that a module imports, for type checking too."""
     found = []
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "implicit_bias":
@@ -99,7 +99,7 @@ PARTIES = {("solvers", name) for name in ("native", "cvxpy_solvers", "separabili
 
 
 def test_no_two_files_import_each_other():
-    """Directly or over others; imports inside functions and for type checking count."""
+    """There is no cycle of imports, counting those inside functions and for type checking."""
     graph = {}
     for path in MODULES:
         parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -151,7 +151,7 @@ def test_reshapes_name_their_order():
 
 
 def arguments():
-    """The arguments of every public callable, and of the public methods of classes, by whose they are."""
+    """Return the parameters of every public callable, and of public methods as 'Class.method', by name."""
     found = {}
     for path, name in PUBLIC:
         value = getattr(importlib.import_module(path), name)
@@ -164,7 +164,7 @@ def arguments():
 
 
 def test_every_default_of_a_seed_is_1():
-    """Except weights that follow the gates' draw, and results without a seed. Estimators are scikit-learn's."""
+    """Every `seed` is 1 by default, except None for weights that follow the gates' draw, and for records."""
     asked = arguments()
     found = {of: names["seed"].default for of, names in asked.items() if "seed" in names}
     assert {"train", "empirical_gram", "RingProcess.stream"} <= found.keys()

@@ -17,7 +17,7 @@ N = 2_000_000
 
 
 def toy(intercept=False, C=None, E=(), equal=()):
-    """Samples (2, 0) and (−2, 0) of two classes: ‖W‖ is 1/2."""
+    """Return the exact problem of the samples (2, 0) and (−2, 0) with labels 1 and −1, whose optimum is ‖W‖ = 1/2."""
     rows, y = fractions([[2, 0], [2, 0]]), fractions([1, -1])
     prices = None if C is None else fractions([C, C])
     E = fractions(np.reshape(E, (-1, 2)))
@@ -26,7 +26,7 @@ def toy(intercept=False, C=None, E=(), equal=()):
 
 
 def right(**changes):
-    """A certificate of it, the best there is."""
+    """Return the optimal solution of `toy`, with `changes` of some fields."""
     best = {
         "weights": np.array([[0.5, 0.0]]),
         "dual": np.array([0.25, 0.25]),

@@ -75,7 +75,7 @@ VOLATILE = re.compile(r"\d+ iterations?(, [\d.]+ s)?|(gap|Farkas residual) [\d.]
 
 
 def output_of(kind, code, namespace, page, capsys):
-    """Output of a block: Python runs in the page's namespace, the command `implicit-bias` as `run` does."""
+    """Return what a block of a page prints: Python in its `namespace`, `implicit-bias` as `run` does, else None."""
     if kind == "python":
         exec(compile(code, page, "exec"), namespace)
         return capsys.readouterr().out
@@ -87,7 +87,7 @@ def output_of(kind, code, namespace, page, capsys):
 
 
 def agree(shown, printed):
-    """Compare two outputs: the same words, and numbers within two percent, without the volatile ones."""
+    """True if two outputs have the same words and numbers within 2 %, without the volatile parts."""
     shown, printed = (VOLATILE.sub("", text) for text in (shown, printed))
     numbers = [[float(number) for number in NUMBER.findall(text)] for text in (shown, printed)]
     words = [NUMBER.sub("#", text).split() for text in (shown, printed)]
@@ -96,7 +96,7 @@ def agree(shown, printed):
 
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
 def test_guide_prints_what_it_shows(page, capsys, tmp_path, monkeypatch):
-    """The blocks of a page run in order; a text block is the output of the block before it."""
+    """Blocks of a page run in order, and each text block agrees with the output of the block before it."""
     monkeypatch.chdir(tmp_path)
     namespace, printed = {"__name__": page.stem}, None
     for kind, text in FENCES.findall(page.read_text()):
@@ -108,7 +108,7 @@ def test_guide_prints_what_it_shows(page, capsys, tmp_path, monkeypatch):
 
 @pytest.fixture
 def erratum(monkeypatch, capsys):
-    """The numbers in each line that the script of an erratum prints."""
+    """Return a function from the name of an erratum's script to the decimal numbers in each line that it prints."""
 
     def numbers(name):
         script = str(ROOT / "docs" / "errata" / f"{name}.py")

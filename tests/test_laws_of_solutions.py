@@ -44,7 +44,7 @@ from tests.cases import (
 
 
 def optimum(case):
-    """By a CVXPY program of its own on the dense matrix: the dual, with the norms' duals written from scratch."""
+    """Return the optimum by CVXPY on the dense dual, with dual norms written from scratch; else `primal_optimum`."""
     lam = cp.Variable(case.features.n, nonneg=True)
     V = cp.reshape(case.features.dense().T @ cp.multiply(lam, case.y), case.features.shape[1:], order="C")
     norm = case.norm
@@ -68,7 +68,7 @@ def optimum(case):
 
 
 def primal_optimum(case):
-    """For norms of which only the expression is known."""
+    """Return the optimum by CVXPY on the dense primal, for norms with an expression alone."""
     W, b = cp.Variable(case.features.shape[1:]), cp.Variable() if case.intercept else 0
     missing = case.required_margin - cp.multiply(case.y, case.features.dense() @ cp.vec(W, order="C") + b)
     paid, limits = (0, [missing <= 0]) if case.hard else (case.upper_bounds @ cp.pos(missing), [])

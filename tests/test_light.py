@@ -72,7 +72,7 @@ print(json.dumps([refused, found, codes, sorted({name.partition(".")[0] for name
 
 @pytest.fixture(scope="module")
 def light():
-    """Results of a process without torch, after the README's examples that need no network."""
+    """Return results and standard error of a process without torch that runs the README's examples without networks."""
     blocks = [block for block, _ in BLOCKS if "Network" not in block]
     assert blocks
     done = subprocess.run(
@@ -96,7 +96,7 @@ def test_only_names_of_torch_are_missing(light):
 
 
 def test_native_solver_gives_the_same_numbers(light):
-    """The process with torch agrees. Half the margin halves a hard norm; the order of samples has no effect."""
+    """Objectives agree without torch; half the margin halves a hard norm; the order of samples has no effect."""
     found = light[1]
     task = load_binary("digits", train_size=300)
     here = {

@@ -33,7 +33,7 @@ X[:, 0] += Y
 
 
 class Balls(Gates):
-    """Gate j is open within a distance r_j of the origin."""
+    """Gates of which gate j is open within a distance r_j of the origin."""
 
     made_of = ("radii",)
 
@@ -53,7 +53,7 @@ class Balls(Gates):
 
 
 class Signals(Features):
-    """Windows of two numbers of a signal."""
+    """Features whose block j is the window (x_j, x_{j+1}) of a signal."""
 
     made_of = ("X",)
 
@@ -69,7 +69,7 @@ class Signals(Features):
 
 
 class Entrywise(Norm):
-    """Σ_jl |W_jl|."""
+    """Norm Σ_jl |W_jl|."""
 
     made_of = ()
 
@@ -84,7 +84,7 @@ class Entrywise(Norm):
 
 
 class Perceptron(Solver):
-    """λ_i counts how often sample i had the least margin."""
+    """Solver whose λ_i counts how often sample i had the least margin."""
 
     name = "PERCEPTRON"
     needs = "groups"
@@ -101,7 +101,7 @@ def reloaded(problem, folder):
 
 
 def assert_certified(problem):
-    """Solved to the optimum of a program on the dense matrix."""
+    """Assert that `solve` certifies the optimum that CLARABEL finds on the dense matrix; return the solution."""
     found = solve(problem)
     W = cp.Variable(problem.features.shape[1:])
     margins = cp.multiply(problem.y, problem.features.dense() @ cp.vec(W, order="C"))
@@ -113,7 +113,7 @@ def assert_certified(problem):
 
 
 def assert_saved_once_exported(problem, part, module, monkeypatch, tmp_path):
-    """Refused as code of one's own, and kept once its module has the class."""
+    """Assert that a problem with a new `part` is saved only if `module` exports its class; return it reloaded."""
     with pytest.raises(InputError, match=r"cannot be saved"):
         save_problem(problem, tmp_path / "problem.npz")
     name = type(part).__name__

@@ -15,7 +15,7 @@ from tests import ROOT
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder of the source distribution and of the wheel that is built from it."""
+    """Return a folder with the source distribution, and the wheel that is built from it."""
     out = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -69,7 +69,7 @@ def test_linked_files_are_distributed(built):
 
 
 def test_index_page_has_no_links_to_files(built, monkeypatch):
-    """They are text, or lead into the repository where one is named."""
+    """Links to files become text, or links into the repository if REPOSITORY is set."""
     (wheel,) = built.glob("implicit_bias-*.whl")
     archive = zipfile.ZipFile(wheel)
     (place,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
@@ -92,7 +92,7 @@ def test_citation_and_changelog_name_the_version():
 
 
 def fresh(code):
-    """Output of a new interpreter."""
+    """Return the output of code in a new interpreter."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout
 

@@ -38,7 +38,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site():
-    """The address of the pages, served from this process."""
+    """Serve the built pages from this process; return their address."""
     if not (PAGES / "index.html").is_file():
         pytest.skip("no pages in docs/_build/html: run make docs")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=PAGES))
@@ -49,7 +49,7 @@ def site():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Playwright's Chromium, or one on the PATH."""
+    """Return Playwright's Chromium, or one on the PATH; skip the tests if there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright, to see the pages")
     with playwright.sync_playwright() as started:
         try:
@@ -65,7 +65,7 @@ def browser():
 
 @pytest.fixture
 def page(browser):
-    """A page, and in `errors` what the browser complains of; nothing is fetched from elsewhere."""
+    """Return an empty browser page whose list `errors` collects console errors, exceptions and failed requests."""
     page = browser.new_page(viewport={"width": WIDTHS[0], "height": 800})
     page.errors = []
     page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
@@ -81,7 +81,7 @@ NAMES += ("extensions.best_networks.margin_bound", "extensions.infinite.gram_mat
 
 
 def names():
-    """The pages, but for those of most single names, of the index and of the sources."""
+    """Return the pages to test: all except indices, sources, and most pages of single names."""
     found = sorted(str(path.relative_to(PAGES)) for path in PAGES.rglob("*.html"))
     kept = [name for name in found if not name.startswith(("_", "genindex", "py-modindex", "api/generated"))]
     return (kept or ["index.html"]) + [f"api/generated/implicit_bias.{name}.html" for name in NAMES]

@@ -149,7 +149,7 @@ def test_bounds_that_leave_floating_point_are_refused(C, scale):
 
 
 def test_certificate_counts_its_rounding():
-    """At this C a slack of one rounding error costs a tenth: it must not pass for none."""
+    """For C = 1e15, a slack of one rounding error costs a tenth of the objective, and the bounds include it."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         t = rng.normal(size=(5, 1))
@@ -198,7 +198,7 @@ def test_iteration_limit_beyond_64_bits(solver):
 
 
 def test_margin_of_weights_whose_powers_overflow():
-    """A deep network after large steps: norm^3 is beyond floats, its normalised margin is not."""
+    """The normalised margin of a deep network is finite even if ‖w‖³ overflows."""
     network = ib.ReLUNetwork(2, [3, 3]).double()
     with torch.no_grad():
         for weight in network.parameters():

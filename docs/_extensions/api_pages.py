@@ -74,7 +74,7 @@ SECTION = """
 
 
 def group_of(path: str, name: str) -> tuple[str, str]:
-    """Title and description of the group of a public name that is imported from the module `path`."""
+    """Return title and description of the group of a public name that is imported from the module `path`."""
     if SAVING[2].match(name):
         return SAVING[:2]
     module = getattr(import_module(path), name).__module__.removeprefix("implicit_bias.")
@@ -85,7 +85,7 @@ def group_of(path: str, name: str) -> tuple[str, str]:
 
 
 def write_index(path: Path) -> None:
-    """Write the page of all groups; left alone where it is the same already."""
+    """Write the page of all groups, unless it is unchanged."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for module, names in PUBLIC.items():
         for name in names:
@@ -123,7 +123,7 @@ ENTRY = re.compile(r"^(\w+(?:, \w+)+)( : .*)?((?:\n    .*)*)", re.M)
 
 
 def one_attribute_each(lines: list[str]) -> None:
-    """Attributes that share an entry get one each, as napoleon gives parameters but not attributes; in place."""
+    """Split entries of several attributes into one each, in place, as napoleon does for parameters only."""
     before, title, after = "\n".join(lines).partition("\nAttributes\n----------\n")
     lines[:] = (before + title + ENTRY.sub(_each, after)).split("\n")
 
@@ -137,7 +137,7 @@ MARKUP = re.compile(r"(?<!\\)\||(?<!\*)\*(?!\*)|(?<=\w)_(?=\W|$)|(?<=\W)_(?=[*\s
 
 
 def escape(line: str) -> str:
-    """A line of prose whose bars, stars and trailing underscores mean themselves."""
+    """Return a line of prose in which bars, stars and trailing underscores are escaped."""
     parts = re.split(r"(``.*?``|`.*?`)", line)
     parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
     return re.sub(r"^(\s*)(\w[.)])(\s|$)", r"\1\\\2\3", "".join(parts))
@@ -161,7 +161,7 @@ def mend(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str
 
 
 def whole_summary(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Put together again the summary of a property, which napoleon parts at its colon to take half of it for a type."""
+    """Join the summary of a property, in place, which napoleon splits at its colon to use half of it as a type."""
     kinds = [line for line in lines if line.startswith(":type: ")]
     if what == "property" and kinds:
         lines.remove(kinds[0])
@@ -169,7 +169,7 @@ def whole_summary(app: Any, what: str, name: str, obj: Any, options: Any, lines:
 
 
 def plain_types(app: Any, doctree: Any) -> None:
-    """The words of a parameter's type that are no public names are text: n is not `GatedFeatures.n`."""
+    """Turn words of parameters' types that are no public names into text: n is not `GatedFeatures.n`."""
     for field in doctree.findall(nodes.field_name):
         if field.astext() == "Variables":
             field.children = [nodes.Text("Attributes")]
@@ -184,7 +184,7 @@ def plain_types(app: Any, doctree: Any) -> None:
 
 
 def skip(app: Any, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn adds to every estimator: its routing of metadata, its kinds of output."""
+    """Return True for members that scikit-learn adds to every estimator: metadata routing and output containers."""
     return True if re.fullmatch("set_.*_request|get_metadata_routing|set_output", name) else None
 
 

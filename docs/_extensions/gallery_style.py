@@ -1,4 +1,4 @@
-"""How the gallery's figures look."""
+"""Style of the gallery's figures."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The pages about the project: made from files at the top level, or written apart from the guide."""
+"""Pages about the project: made from files at the top level, or written apart from the guide."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Linear Networks* (2022); please cite it as well.
 
 
 def citation() -> str:
-    """The page on citing."""
+    """Return the page on citing."""
     file = TOP / "CITATION.cff"
     return CITE.replace("{citation}\n", f"yaml\n{file.read_text().rstrip()}\n" if file.exists() else "text\nnone yet\n")
 
 
 def top(name: str, otherwise: str) -> str:
-    """A file of the top level; of its links those to pages of the guide stay, and those to other files become text."""
+    """Return a file of the top level as a page: links to pages of the guide are kept, other links become text."""
     file = TOP / name
     if not file.exists():
         return otherwise
@@ -44,7 +44,7 @@ def plain_links(app: Any, name: str, source: list[str]) -> None:
 
 
 def link_pictures(app: Any, doctree: Any, name: str) -> None:
-    """A picture that leads nowhere leads to itself in full size; the gallery's small ones lead to its examples."""
+    """Link pictures without a target to their full size, and small ones of the gallery to their examples."""
     for image in list(doctree.findall(nodes.image)):
         linked = isinstance(image.parent, nodes.reference) or Path(image["uri"]).parent.name == "thumb"
         if not linked and image["uri"] in app.env.images:
@@ -53,7 +53,7 @@ def link_pictures(app: Any, doctree: Any, name: str) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Write the pages before Sphinx looks for sources; left alone where they are the same already."""
+    """Connect to Sphinx; write the pages before it looks for sources, unless they are unchanged."""
     pages = {
         "cite.md": citation(),
         "changelog.md": top("CHANGELOG.md", "# Changelog\n\nNothing is released yet.\n"),

@@ -37,10 +37,11 @@ def latex(formula: str) -> str:
 
 
 def _line(text: str) -> str:
+    """Return the LaTeX of one line of a formula, in which finished commands are kept from later replacements."""
     kept: list[str] = []
 
     def keep(command: str) -> str:
-        """A character of private use that stands for the command until the end."""
+        """Return a character of private use that stands for the command until the end."""
         kept.append(command)
         return chr(0xE000 + len(kept) - 1)
 
@@ -68,7 +69,7 @@ def _line(text: str) -> str:
 
 
 def _braces(text: str, keep: Callable[[str], str]) -> str:
-    """Escape the braces of sets, and leave those of sub- and superscripts."""
+    """Escape the braces of sets, and keep those of sub- and superscripts."""
     result, opened = "", []
     for before, c in zip(" " + text, text, strict=False):
         if c == "{":
@@ -83,7 +84,7 @@ def _braces(text: str, keep: Callable[[str], str]) -> str:
 
 
 def _roots(text: str, keep: Callable[[str], str]) -> str:
-    """Put what follows each root, a bracket or a single sign with its scripts, under it."""
+    """Put the term after each root sign, a bracket or a symbol with its scripts, under the root."""
     while "√" in text:
         i = text.rindex("√")
         rest = text[i + 1 :]

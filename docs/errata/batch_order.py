@@ -31,7 +31,7 @@ def losses(task):
 
 
 def agreement(task, seed):
-    """Of SVM-GLN as published with GD-GLN, which was reloaded without its cutoffs."""
+    """Return the agreement of the published SVM-GLN with GD-GLN reloaded without its cutoffs."""
     gates = HyperplaneGates(10, 2, seed=seed).fit(task.X_pool)
     problem = published_svm_gln(task.X_train, task.y_train, gates)
     scores = problem.decision_function(solve(problem).weights, task.X_val)

@@ -22,7 +22,7 @@ def sphere(m, d, rng):
 
 
 def fits(X, k, rng):
-    """Whether 19 of 20 layers of k random gates have features of rank m."""
+    """True if at least 19 of 20 layers of k random gates have features of rank m."""
     layers = (GatedFeatures(X, X @ rng.normal(size=(X.shape[1], k)) > 0) for _ in range(20))
     return sum(expected_loss(features).rank == len(X) for features in layers) >= 19
 

@@ -10,13 +10,7 @@ from implicit_bias.studies.paper.published import published_svm_l2
 
 
 def osqp_weights(problem):
-    """What OSQP's default settings make of the problem of `published_svm_l2`: weights (k, d), one of many solutions.
-
-        minimise ‖Aζ‖²   subject to   y_i (Φζ)_i ≥ 1,   A singular as published
-
-    The published accuracies are those of this choice; it takes half a minute at n = 500, H = 10 on MNIST, and
-    `osqp_choice`, which the comparison uses, takes the same steps in a tenth of a second.
-    """
+    """Return OSQP's weights (k, d) for a problem of `published_svm_l2`, one of many solutions."""
     features = problem.features
     W = cp.Variable((features.k, features.d))
     outputs = cp.sum(cp.multiply(features.gate_values, features.X @ W.T), axis=1)

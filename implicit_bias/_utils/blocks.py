@@ -22,7 +22,9 @@ def row_blocks(n: int, size: int = ROWS) -> list[slice]:
 def symmetric_blocks(
     n: int, entries: Callable[[slice, slice], Array], dtype: np.dtype | None = None, size: int = ROWS
 ) -> Array:
-    """Return a symmetric matrix (n, n), in float64 by default; `entries(rows, columns)` gives blocks of the lower half.
+    """Return a symmetric matrix (n, n), in float64 by default, from its blocks on and below the diagonal.
+
+    `entries(rows, columns)` returns the block of at most `size` rows and either the same columns or all before.
 
     >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> symmetric_blocks(2, lambda rows, columns: A[rows] @ A[columns].T).tolist()

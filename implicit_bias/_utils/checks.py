@@ -47,7 +47,10 @@ def _plain(values: Any) -> np.ndarray:
 
 
 def as_reals(values: Any) -> Array:
-    """Return a float64 array of any shape; raise one of `CONVERSION_ERRORS` for masked, complex or other values."""
+    """Return a float64 array of any shape, with NaN and infinity allowed.
+
+    One of `CONVERSION_ERRORS` is raised for masked, complex, text or ragged values.
+    """
     raw = _plain(values)
     if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
         raise TypeError(raw.dtype)
@@ -64,7 +67,7 @@ def dimensions(values: Any) -> int:
 
 
 def as_floats(values: Any, name: str, ndim: int) -> Array:
-    """Return a finite, non-empty float64 array with `ndim` dimensions."""
+    """Return a finite, non-empty float64 array with `ndim` dimensions: contiguous and writable, not always a copy."""
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
@@ -84,7 +87,7 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
 
 
 def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -> Array:
-    """Return numbers (n,), one label or target per sample."""
+    """Return finite numbers (n,), n = `samples`; error messages call them labels, or another `kind`."""
     column = as_floats(values, name, 1)
     if len(column) != samples:
         raise InputError(f"{name} has {len(column)} {kind}s for {samples} samples; give one {kind} per sample")
@@ -110,7 +113,7 @@ def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> A
 
 
 def as_targets(y: Any, samples: int) -> Array:
-    """Return targets (n,) or (n, q) as an array (n, q)."""
+    """Return targets (n,) or (n, q) as an array (n, q), (n, 1) for one output; max |y| is 0 or from 1e-100 to 1e100."""
     Y = as_floats(y, "y", 2 if dimensions(y) == 2 else 1)
     if len(Y) != samples:
         raise InputError(f"y has {len(Y)} targets for {samples} samples; give one per sample")
@@ -130,14 +133,14 @@ def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
 
 
 def finite(kernel: Array) -> Array:
-    """Return the kernel (n, n); raise InputError if an entry has overflowed."""
+    """Return the kernel (n, n) unchanged; raise InputError if an entry is infinite or NaN."""
     if not np.isfinite(kernel).all():
         raise InputError("the squares of these features overflow; scale the inputs down")
     return kernel
 
 
 def as_rows(rows: Any, samples: int) -> np.ndarray:
-    """Return the indices of the samples that a mask, indices or a slice select, at least one."""
+    """Return the indices of the samples that a mask, indices or a slice select; raise InputError if there are none."""
     try:
         chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
     except (IndexError, TypeError, ValueError):
@@ -154,7 +157,7 @@ LARGEST = 1e280
 
 
 def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = LARGEST) -> None:
-    """Raise InputError if a nonzero size is so large or small that results could overflow or underflow."""
+    """Raise InputError unless every nonzero size is from `least` to `most`, so that results cannot overflow."""
     used = sizes[sizes != 0]
     if used.size and not (used.min() >= least and used.max() <= most):
         raise InputError(
@@ -249,7 +252,7 @@ def as_real(value: Any) -> float:
 
 
 def as_positive(value: Any, name: str, infinite: bool = False, zero: bool = False) -> float:
-    """Return a positive real number; `infinite` allows infinity, and `zero` allows 0."""
+    """Return a positive finite number as a float; `infinite` also allows infinity, and `zero` allows 0."""
     number = as_real(value)
     # A nonzero value of higher precision may become 0 or infinity as a float; both comparisons exclude this.
     valid = number > 0 or (zero and number == 0 and value == 0)

@@ -52,14 +52,14 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _halves(a: Array) -> tuple[Array, Array]:
-    """Split a into a sum of two numbers of 26 bits."""
+    """Split a into two numbers of 26 bits, with sum a exactly: the upper half and the remainder."""
     large = a * 134217729.0
     upper = large - (large - a)
     return upper, a - upper
 
 
 def pair_sum(upper: Array, lower: Array) -> tuple[Array, Array, Array]:
-    """Return Σ_j (upper_ij + lower_ij), over the last axis, as the sum of two arrays, and a bound of its error.
+    """Return s, t and e with |Σ_j (upper_ij + lower_ij) − (s_i + t_i)| ≤ e_i; the sums are over the last axis.
 
     >>> upper, lower, error = pair_sum(np.array([1e20, 1.0, -1e20]), np.zeros(3))
     >>> float(upper + lower), float(error) < 1e-12
@@ -76,9 +76,10 @@ def pair_sum(upper: Array, lower: Array) -> tuple[Array, Array, Array]:
 
 
 def precise_product(A: Array, B: Array) -> tuple[Array, Array, Array]:
-    """Return AB (m, p), for A (m, n) and B (n, p), as the sum of two arrays, and a bound of its error, far below u².
+    """Return S, T and E, each (m, p), with |AB − (S + T)| ≤ E for A (m, n) and B (n, p).
 
-    Each matrix is split into slices of so few bits that the products of slices are exact in doubles.
+    Each matrix is split into slices of so few bits that the products of slices are exact in doubles. The bound E_ik is
+    about n 2⁻⁹⁰ max_j |a_ij|/s_j · max_j s_j |b_jk| with s_j = max_i |a_ij|.
 
     >>> upper, lower, error = precise_product(np.array([[1e20, 1.0, -1e20]]), np.ones((3, 1)))
     >>> float(upper[0, 0] + lower[0, 0]), bool(error[0, 0] < 1e-5)

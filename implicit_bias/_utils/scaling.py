@@ -37,7 +37,7 @@ def length(values: Array, axis: int | None = None) -> Any:
 
 
 def without_exponent(values: Array) -> tuple[Array, int]:
-    """Return A and e with values = A · 2^e and max |a| in [½, 1), so that squares of A do not overflow."""
+    """Return A and e with values = A · 2^e and max |a| in [½, 1), so that squares of A cannot overflow; 0 has e = 0."""
     exponent = int(np.frexp(np.abs(values).max())[1])
     return np.ldexp(values, -exponent), exponent
 
@@ -68,7 +68,7 @@ def unit_samples(X: Any, normalise: bool = False, name: str = "X") -> Array:
             raise InputError(
                 f"row {int(np.argmin(largest))} of {name} is zero, which has no direction; leave such rows out"
             )
-        # Two divisions, because squares and quotients of extreme rows could overflow.
+        # Each row is divided twice, because squares and quotients of extreme rows could overflow.
         rows = rows / largest
         return rows / length(rows, axis=1)[:, None]
     lengths = length(rows, axis=1)

@@ -49,7 +49,7 @@ class TorchStream:
         return self.twister.randint(0, 2**32, size=count, dtype=np.uint32)
 
     def uniform(self, count: int) -> Floats:
-        """Draw from U(0, 1) in float32, like `tensor.uniform_()`, one word per number."""
+        """Draw `count` numbers from U[0, 1) in float32, like `tensor.uniform_()`, one word per number."""
         return (self.words(count) & np.uint32(2**24 - 1)).astype(f32) * f32(2.0**-24)
 
     def permutation(self, count: int) -> NDArray[np.int64]:
@@ -64,7 +64,7 @@ class TorchStream:
         return order
 
     def normal(self, count: int, deviation: float) -> Floats:
-        """Draw from N(0, deviation²) in float32, like `normal_` of a new tensor."""
+        """Draw `count` numbers from N(0, deviation²) in float32, like `normal_` of a new tensor."""
         if count < BLOCK:
             return np.array([self._one() * deviation for _ in range(count)], dtype=f32)
         whole = count - count % BLOCK
@@ -88,14 +88,17 @@ class TorchStream:
 
 
 def _box_muller(u: Floats) -> Floats:
-    """Return normal numbers: in each block of 16 uniform ones, 8 give the radii and 8 the angles of 8 pairs."""
+    """Return 16 normal numbers for each block of 16 uniform ones, 8 numbers u followed by 8 numbers v.
+
+    With r = √(−2 ln(1 − u)), they are the 8 numbers r cos 2πv, followed by the 8 numbers r sin 2πv.
+    """
     first, second = u.reshape(-1, 2, BLOCK // 2).transpose(1, 0, 2)
     radius, (sin, cos) = np.sqrt(f32(-2) * _log(f32(1) - first)), _sin_cos(f32(2 * np.pi) * second)
     return np.stack([radius * cos, radius * sin], axis=1).ravel()
 
 
 def _fused(a: Floats, b: Floats | f32, c: Floats | f32) -> Floats:
-    """Return ab + c, rounded once, because the product is exact in doubles."""
+    """Return ab + c in float32, computed in doubles, in which the product is exact."""
     return (np.multiply(a, b, dtype=np.float64) + c).astype(f32)
 
 

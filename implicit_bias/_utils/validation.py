@@ -52,11 +52,12 @@ def _short(error: Exception) -> str:
 def validated(
     estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool, sparse: bool = False, **checks: Any
 ) -> Any:
-    """Return X (n, d) as finite float64, and y if given; `reset` sets the number and names of features.
+    """Return X (n, d) as finite float64, or the pair (X, y) if y is given.
 
-    Without `reset` the features are compared with those of `fit`. `sparse` allows a sparse X, which is converted to a
-    dense array. `checks` are parameters of scikit-learn's `validate_data`, such as `multi_output`. InputError is raised
-    for invalid inputs, including masked entries, whose masks scikit-learn would ignore.
+    `reset` sets the number and names of the estimator's features; otherwise X is compared with those of `fit`. `sparse`
+    allows a sparse X, which is converted to a dense array. `checks` are parameters of scikit-learn's `validate_data`,
+    such as `multi_output`. InputError is raised for invalid inputs, including masked entries, whose masks scikit-learn
+    would ignore.
     """
     if np.ma.is_masked(X):
         raise InputError("X holds masked entries; fill them or leave their samples out")
@@ -93,7 +94,9 @@ def as_weights(values: Any, X: Array) -> Array:
 
 
 def with_class_weights(weight: Array, class_weight: Any, y: np.ndarray) -> Array:
-    """Multiply sample weights (n,) by the positive class weights of labels y (n,); 'balanced' depends on `weight`.
+    """Return sample weights w (n,) times the positive class weights of labels y (n,), of any classes.
+
+    'balanced' is the class weight Σ_j w_j / (K Σ_{j in the class} w_j) for K classes; None is 1.
 
     >>> with_class_weights(np.array([1.0, 1.0, 2.0]), "balanced", np.array(["a", "a", "b"])).tolist()
     [1.0, 1.0, 2.0]

@@ -119,6 +119,7 @@ def _gap(objective: float, lower: float) -> float:
 
 
 def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
+    """Return numbers of this shape, with NaN and infinity replaced by 0."""
     array = as_numbers(values, shape, name)
     return np.where(np.isfinite(array), array, 0.0)
 
@@ -150,7 +151,7 @@ def _close_power_of_two(t: float) -> list[float]:
 
 
 def _normal(scaled: Array, values: Array) -> bool:
-    """True if no number has lost digits by underflow."""
+    """True if no nonzero entry of `values` has become subnormal or 0 in `scaled`."""
     return not ((np.abs(scaled) < TINY) & (values != 0)).any()
 
 
@@ -214,7 +215,7 @@ def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, err
 
 
 def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
-    """Return the margins y_i ((ΦW)_i + b) and bounds of their errors, including that of `margins − error`."""
+    """Return the margins y_i ((ΦW)_i + b) and bounds of their errors, (n,) each, including that of margins ± error."""
     upper, lower, error = problem.features.apply_bounded(W, precise)
     b_, zero = np.full_like(upper, b), np.zeros_like(upper)
     upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
@@ -281,7 +282,7 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     if not lam.any() or not size < np.inf:
         return _Lower(lam, mu, V, 0.0, 0.0)
     used = lam > 0
-    # Limited, so that sums do not overflow.
+    # The factor is limited so that sums do not overflow.
     scale = min(1 / max(size, 1 / LARGEST), float((problem.upper_bounds[used] / lam[used]).min()))
     factors = [scale, *(power for power in _close_power_of_two(scale) if power < scale)] if precise else [scale]
     found = []
@@ -296,7 +297,7 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
 
 
 def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:
-    """Return λ and μ with bounds of the dual objective of their best multiple.
+    """Return λ and μ, unchanged, with bounds of the dual objective Σ m_iλ_i of their largest feasible multiple.
 
     The rows of V = Φᵀ(λ∘y) − Eᵀμ have errors of at most `error` (k,) in length.
     """
@@ -344,7 +345,10 @@ def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
 
 
 def _farkas_residual(problem: MarginProblem, lower: _Lower) -> tuple[float, float]:
-    """Return ‖V‖ and Σ_j |μ_j| ‖E_j‖, relative to Σ_i λ_i ‖φ(x_i)‖, with every input divided by its size."""
+    """Return ‖V‖_F and Σ_j |μ_j| ‖E_j‖, both over Σ_i λ_i ‖φ(x_i)‖, with every input divided by its size.
+
+    If this sum is 0, the first is 0 if a sample with φ(x_i) = 0 has λ_i > 0, and else infinity.
+    """
     units = problem.features.units()
     reach = float(lower.lam @ problem.features.row_norms(units))
     if 0 < reach < np.inf:

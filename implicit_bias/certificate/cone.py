@@ -108,9 +108,12 @@ def _interior(constraints: LinearConstraints) -> tuple[Array, np.ndarray]:
 
 
 def _eliminated(equalities: list[Row]) -> dict[int, Row]:
-    """Return the weights that equalities determine as combinations of free ones, by Gauss–Jordan elimination."""
+    """Return {j: row} with w_j = Σ_l row[l] w_l for each weight j that the equalities determine; all w_l are free.
+
+    The method is Gauss–Jordan elimination, with the largest coefficient of each equality as its pivot.
+    """
     pivots: dict[int, Row] = {}
-    # For each free column, the pivots whose combinations contain it.
+    # users[j] are the pivots whose combinations contain the free column j.
     users: dict[int, set[int]] = {}
     work = 0
     for equality in equalities:
@@ -141,7 +144,7 @@ def _eliminated(equalities: list[Row]) -> dict[int, Row]:
 
 
 def _substituted(w: Array, pivots: dict[int, Row]) -> list[Fraction]:
-    """Replace the dependent entries of w by their combinations of the free ones."""
+    """Return w (k·d,) as exact fractions, with w_j replaced by Σ_l row[l] w_l for each {j: row} of `pivots`."""
     exact = [Fraction(float(value)) for value in w]
     for pivot, row in pivots.items():
         exact[pivot] = _value(row, exact)

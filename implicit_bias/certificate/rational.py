@@ -39,7 +39,7 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
     True
     """
     samples, rows = np.flatnonzero(lam > 0), np.flatnonzero(mu)
-    # In descending order, so that elimination solves for the largest λ, and the smallest keep their values.
+    # The order is descending, so that elimination solves for the largest λ, and the smallest keep their values.
     samples = samples[np.argsort(-lam[samples] * problem.features.select(samples).row_norms(), kind="stable")]
     signed = np.zeros(len(mu), dtype=bool) if problem.constraints is None else ~problem.constraints.equal
     for _ in range(ROUNDS):
@@ -70,7 +70,7 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
     features, y = problem.features.select(samples), problem.y[samples]
     size = len(samples) + len(rows)
     if isinstance(features, GatedFeatures):
-        # By factors, because their products may underflow to zero.
+        # Factors are tested, because their products may underflow to zero.
         used = np.outer(features.gate_values.any(axis=0), features.X.any(axis=0)).ravel()
     else:
         used = np.asarray(features.dense().any(axis=0))

@@ -52,6 +52,7 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def _cutoff(text: str) -> Any:
+    """Parse the value of --cutoff: 'median' or 'random', a float, or a tuple of floats that commas separate."""
     if text in ("median", "random"):
         return text
     try:
@@ -105,5 +106,6 @@ def readable(table: pd.DataFrame) -> str:
 
 
 def _percent(means: pd.Series, spreads: pd.Series) -> pd.Series:
+    """Format shares as percentages, '12.34 ± 0.56', without ± if the deviation is NaN, and '–' if the mean is."""
     signs = (100 * spreads).map(" ± {:.2f}".format).where(spreads.notna(), "")
     return ((100 * means).map("{:.2f}".format) + signs).where(means.notna(), "–")

@@ -54,6 +54,7 @@ def completion(options: Namespace) -> Outcome:
 
 
 def _actions(parser: Parser) -> Iterator[Action]:
+    """Yield the actions of a parser, then those of all of its subcommands, recursively."""
     for action in parser.declared()._actions:
         yield action
         if isinstance(action, _SubParsersAction):

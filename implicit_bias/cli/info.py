@@ -92,6 +92,7 @@ def _torch() -> dict[str, Any]:
 
 
 def _texts(name: str, value: Any) -> list[str]:
+    """Return the parts of the line that prints the entry `name` of the document."""
     if name == "data_sets":
         return [f"{data_set} {_state(files)}" for data_set, files in value.items()]
     if isinstance(value, dict):

@@ -90,6 +90,7 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
 
 
 def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) -> int:
+    """Parse the arguments, import what the command needs, and run it; return its exit code, 2 if parsing fails."""
     with _ending_on_interrupt(as_json):
         parser = whole_parser() if command is None else Parser(declare=partial(declare, command))
         try:

@@ -133,6 +133,7 @@ def _check(options: Namespace) -> None:
 
 
 def _warn_of_scales(samples: LabelledSamples) -> None:
+    """Warn if the largest sizes of two inputs differ by a factor of at least APART; inputs of zeros are ignored."""
     sizes = np.abs(samples.X).max(axis=0)
     used = np.flatnonzero(sizes)
     if len(used) and np.ptp(np.log10(sizes[used])) >= np.log10(APART):
@@ -146,7 +147,7 @@ def _warn_of_scales(samples: LabelledSamples) -> None:
 
 
 def _earlier(path: str) -> dict[Any, tuple[Array, core.Solution]]:
-    """Return a dictionary from the class with the sign +1 to signs y and solution of a saved model."""
+    """Return (labels y, solution) of each problem of a saved model, by the class that its label +1 stands for."""
     model = core.load_model(path)
     if not isinstance(model, core.MarginModel):
         raise InputError(f"--start {path} holds no margin problem, but {model!r}")
@@ -172,7 +173,10 @@ class Line:
 def _solutions(
     problems: dict[Any, core.MarginProblem], starts: dict[Any, core.Solution], options: Namespace
 ) -> list[core.Solution]:
-    """Solve and print the problems, which share the time left; return the solutions, fewer if interrupted."""
+    """Solve and print the problems in order; return the solutions, fewer if interrupted.
+
+    A problem gets an equal share of the time that is left for it and the problems after it.
+    """
     deadline, found = Deadline(options.max_seconds), list[core.Solution]()
     watched = sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE")
     limits = {"tol": options.tol, "max_iterations": options.max_iterations, "verbose": options.verbose}
@@ -203,6 +207,7 @@ def _problem(samples: LabelledSamples, positive: Any, options: Namespace) -> cor
 
 
 def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace) -> core.MarginProblem:
+    """Return the problem of --formulation for X (n, d) and y, with the file's gates if it has any, else drawn ones."""
     name, C, H, K, seed = options.formulation, options.C, options.units, options.contexts, options.seed
     if samples.gate_values is not None:
         if name not in ("svm-gln", "svm-shallow"):
@@ -223,7 +228,7 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
 
 
 def _described(model: core.MarginModel, weighted: bool) -> dict[str, Any]:
-    """Return the document of a model: status, numbers of each solution, and a description of the problem."""
+    """Return the JSON document of a model: status, numbers of each solution, and a description of the first problem."""
     problem = model.problems[0]
     features = problem.features
     numbers = ("objective", "lower_bound", "gap", "minimum_margin", "farkas_residual", "tol", "iterations", "seconds")

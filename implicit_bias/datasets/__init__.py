@@ -94,7 +94,7 @@ def load_signs(
     positive: Iterable[int] = (0, 1, 2, 3, 4),
     negative: Iterable[int] | None = None,
 ) -> tuple[Array, Array]:
-    """Return all inputs (N, d) and labels −1 and +1 (N,) of a data set; the parameters are those of `load_binary`."""
+    """Return all inputs (N, d) and labels −1 and +1 (N,) of a data set in its order; parameters as in `load_binary`."""
     one_of(name, dataset_names(), "data set")
     plus, minus = _label_sets(positive, negative)
     images, labels = load_digits() if name == "digits" else load_images(name, root)
@@ -109,6 +109,7 @@ def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> Binary
 
 
 def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
+    """Return the sorted labels of the classes +1 and −1; if `negative` is None, all that are not positive."""
     try:
         plus = sorted({operator.index(label) for label in positive})
         minus = sorted(set(range(10)) - set(plus) if negative is None else {operator.index(n) for n in negative})
@@ -123,6 +124,7 @@ def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
 
 
 def _split(total: int, train_size: int, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of training and validation samples: the first and the last total // 5 of a permutation."""
     validation = total // 5
     if train_size > total - validation:
         raise InputError(

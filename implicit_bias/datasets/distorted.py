@@ -99,6 +99,7 @@ def distorted_images(
 
 
 def _require_space(folder: Path, size: int) -> None:
+    """Create the folder; raise InputError if it cannot be written or has fewer than `size` bytes free."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
@@ -111,7 +112,7 @@ def _require_space(folder: Path, size: int) -> None:
 
 
 def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
-    """Return images first … first + count − 1, which do not depend on n."""
+    """Return images first … first + count − 1 as bytes (count, 784), the same for all n; CHUNK divides `first`."""
     rng = np.random.default_rng([seed, first])
     angles = rng.uniform(-MAX_ROTATION, MAX_ROTATION, CHUNK)[:count]
     shifts = rng.uniform(-MAX_SHIFT, MAX_SHIFT, (CHUNK, 2))[:count]

@@ -95,14 +95,14 @@ def _verified(file: Path, expected: str) -> np.ndarray:
 
 
 def _torchvision(folder: str) -> type:
-    """Return torchvision's class that downloads the files; some builds of torchvision cannot be imported."""
+    """Return torchvision's class that downloads the files; raise ImportError or RuntimeError if it cannot be loaded."""
     import torchvision.datasets
 
     return getattr(torchvision.datasets, folder)
 
 
 def _download(folder: str, top: Path, files: list[str]) -> None:
-    """Download into a temporary folder next to the target, then rename it, so that no partial files remain."""
+    """Download an image set into a temporary folder in `top`, then move the `files` to `top/folder/raw`."""
     by_hand = f"put the four uncompressed IDX files into {top / folder / 'raw'} by hand, or give another data root"
     try:
         dataset = _torchvision(folder)
@@ -160,11 +160,11 @@ class ImageClasses(NamedTuple):
 def load_classes(
     name: str, components: int | None, held_out: int, root: str | PathLike[str] | None = None, *, seed: int = 1
 ) -> ImageClasses:
-    """Load an image set with ten classes, by default whitened: x = Λ^{−½} Uᵀ(pixels − mean), and a constant 1 appended.
+    """Load an image set with ten classes as principal components or pixels, with a constant 1 appended.
 
-    The mean and the largest eigenvalues Λ and eigenvectors U of the covariance are those of the training part. A random
-    part of the training images is held out for the choice of settings. The test part is the 10 000 test images of MNIST
-    and Fashion-MNIST, or a random quarter of the digits.
+    The components are whitened: x = Λ^{−½} Uᵀ(pixels − mean). The mean and the largest eigenvalues Λ and eigenvectors U
+    of the covariance are those of the training part. A random part of the training images is held out for the choice of
+    settings. The test part is the 10 000 test images of MNIST and Fashion-MNIST, or a random quarter of the digits.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def load_classes(
 
 
 def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
-    """Return the mean (p,) and the directions U Λ^{−½} (p, components)."""
+    """Return the mean (p,) and the directions U Λ^{−½} (p, components), those of largest variance first."""
     if components > pixels.shape[1]:
         raise InputError(f"components must be at most {pixels.shape[1]}, the number of pixels, not {components}")
     with torch_is_needed("PCA of images as published"):

@@ -57,11 +57,11 @@ class Labelled(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """Number of inputs of the gates or features."""
+        """Number d of inputs of the gates or features, with the constant input."""
 
     @property
     def n_features_in(self) -> int:
-        """Number of inputs of the model."""
+        """Number of inputs of the model, without the constant input that it appends."""
         return self.width - bool(self.constant)
 
     def inputs(self, X: Any) -> Array:
@@ -72,7 +72,7 @@ class Labelled(ABC):
         return with_constant(inputs) if self.constant else inputs
 
     def chosen(self, scores: Array) -> np.ndarray:
-        """Return the classes (n,) of scores, or the scores themselves if there are no classes."""
+        """Return the classes (n,) of scores (n,) or (n, K), or the scores themselves if there are no classes."""
         if self.classes is None:
             return scores
         index = scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(int)
@@ -109,8 +109,9 @@ class Labelled(ABC):
 def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     """Return classes as a list of Python values, and the dtype of predictions.
 
-    The dtype is the given one or that of an array of classes; InputError is raised if the classes do not fit into it.
-    Values that are not a list or an array are returned unchanged.
+    The dtype is the given one, else that of an array of classes, else None (NumPy's choice). If the classes do not fit
+    into it, InputError is raised for a given dtype, and otherwise it is object. Values that are not a list, tuple or
+    array are returned unchanged, with None.
 
     >>> as_labels(np.array([0, 1], dtype=np.uint8), None)
     ([0, 1], dtype('uint8'))

@@ -184,6 +184,7 @@ def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
 
 
 def _read_csv(file: Path, names: dict[str, str | None]) -> LabelledSamples:
+    """Return the samples of a CSV file; `names` maps "label", "weights" and "margins" to columns or None."""
     table = _table(file)
     if names["label"] is None:
         last = next((name for name in reversed(table.columns) if name not in names.values()), table.columns[-1])

@@ -101,12 +101,12 @@ class BinaryTask:
 
 
 def with_constant(X: Array) -> Array:
-    """Append the constant input 1 to X (n, d − 1)."""
+    """Return X (n, d − 1) with a column of ones appended, shape (n, d)."""
     return np.hstack([X, np.ones((len(X), 1))])
 
 
 def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
-    """Return labels as −1 and +1, and the two classes, which are those of the labels by default."""
+    """Return −1 for labels of classes[0] and +1 for classes[1], and the classes, by default the two sorted labels."""
     values, found = labels_and_classes(labels)
     if classes is None:
         if len(found) != 2:
@@ -116,7 +116,9 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
         classes = (found[0], found[1])
     unknown = [value for value in found if value not in classes]
     if unknown:
-        raise InputError(f"label {unknown[0]!r} is neither of the training classes {classes[0]!r} and {classes[1]!r}")
+        raise InputError(
+            f"label {unknown[0]!r} is neither of the training classes {classes[0]!r} and {classes[1]!r}; leave it out"
+        )
     return np.where(values == classes[1], 1.0, -1.0), classes
 
 

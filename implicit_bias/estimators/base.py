@@ -304,6 +304,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return with_constant(X) if self.fit_intercept else X
 
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, two_classes: bool) -> None:
+        """Warn of a solution that is not OPTIMAL, has (nearly) zero weights, or predicts one of two classes only."""
         if solution.status is not Status.OPTIMAL:
             details = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
             warnings.warn(f"{name}: {solution.status.value} ({details})", ConvergenceWarning, stacklevel=3)
@@ -318,6 +319,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             warnings.warn(f"{message}; increase C, or scale the inputs up", UserWarning, stacklevel=3)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
+        """Set the model and the fitted attributes of problems and solutions at one C, except those of samples."""
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]
         self._model = _model_of(self, problems, solutions)
         self.status_ = self._model.status
@@ -402,6 +404,7 @@ def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **opt
 
 
 def _model_of(classifier: Any, problems: Sequence[MarginProblem], solutions: Sequence[Solution]) -> MarginModel:
+    """Return the model of a fit; problems with the gates of the first also share its features, as files need."""
     first = problems[0]
     shared = [one.replace(features=first.features) if one.gates is first.gates else one for one in problems]
     constant, columns = bool(classifier.fit_intercept), columns_of(classifier)

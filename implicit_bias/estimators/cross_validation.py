@@ -66,11 +66,8 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         Largest certified gap over the solutions of all classes, for each fold and C.
     estimator_ : MarginClassifier
         The classifier fitted to all samples at C_, with its certificates.
-    classes_ : array
-    n_features_in_ : int
-        Number p of inputs.
-    feature_names_in_ : array
-        As in scikit-learn.
+    classes_, n_features_in_, feature_names_in_
+        As for `GLNClassifier`.
 
     Examples
     --------
@@ -158,6 +155,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self
 
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
+        """Return the values of C in ascending order: those of `Cs`, or a progression above the least C₀ of a class."""
         if np.ndim(self.Cs) == 0:
             count = as_count(self.Cs, "Cs")
             least = min(map(zero_weights_up_to, estimator._fit_data(X, y, weight).problems))

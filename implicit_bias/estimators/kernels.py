@@ -52,16 +52,12 @@ class MultipleKernelClassifier(MarginClassifier):
         Each kernel is a positive semidefinite function k(X, Z) from inputs (n, p) and (m, p) to a matrix (n, m), the
         name of one of scikit-learn's `pairwise_kernels`, or such a name and a dict of parameters. For given matrices
         use `PrecomputedKernel`. The default is the linear kernel and Gaussian kernels with γ p Var X = 1/16, …, 16.
-    C : float
-        Cost of slack; `inf` for the hard margin. Because the norm is not squared, all weights are zero below some C.
     normalise : bool
         If True, s_m is the (weighted) mean of k_m(x, x) over the training samples; otherwise s_m = 1, and the norm
         penalises kernels with small values more.
     fit_intercept : bool
         Append the constant input 1, for kernels that depend on it.
-    free_intercept : bool
-        Add one intercept b that the norm does not penalise.
-    solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
+    C, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
         As for `GLNClassifier`. The kernels are computed in any case, also where this takes longer than `max_seconds`.
 
     Attributes
@@ -99,6 +95,7 @@ class MultipleKernelClassifier(MarginClassifier):
     fit_intercept: bool = field(default=False, kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Any:
+        """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates."""
         if not isinstance(self.normalise, bool | np.bool_):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
         kernels = _listed(self.kernels, X, weight)
@@ -118,6 +115,7 @@ class MultipleKernelClassifier(MarginClassifier):
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+        """Yield as the base class, with `gates` replaced by (features, coefficients a) and certificates by theirs."""
         whole = list(data.problems)
         for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier, deadline):
             each = [
@@ -222,6 +220,7 @@ def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
 
 
 def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters of a kernel that is not a function."""
     match kernel:
         case str(name):
             parameters: dict[str, Any] = {}

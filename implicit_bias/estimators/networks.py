@@ -187,7 +187,7 @@ class GatedReLUClassifier(MarginClassifier):
     training: SGD | None = field(default=None, kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
-        # Checked for all kinds of gates, although only random half-spaces use it.
+        # The cutoff is checked for all kinds of gates, although only random half-spaces use it.
         check_cutoff(self.cutoff)
         if isinstance(self.gates, Gates):
             return self.gates.fitted(X, weight)

@@ -69,10 +69,8 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
     offset_ : float
         Threshold of the scores: 1, reduced so that at most a share ν of the training samples is below it, despite
         rounding and the gap.
-    n_features_in_ : int
-        Number p of inputs.
-    feature_names_in_ : array
-        As in scikit-learn.
+    n_features_in_, feature_names_in_
+        As for `GLNClassifier`.
 
     Examples
     --------
@@ -93,10 +91,9 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix, shape (n, p)
+        X, sample_weight
+            As for `GLNClassifier.fit`.
         y : ignored
-        sample_weight : array, shape (n,), optional
-            c_i ≥ 0. A weight of 0 removes a sample, and a weight of 2 counts as two copies.
 
         Raises
         ------

@@ -127,10 +127,10 @@ class Features(ABC):
         return np.concatenate([np.abs(rows) @ w for rows in np.array_split(self.dense(), max(1, self.n // ROWS))])
 
     def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """Return ΦW as the sum of two arrays (n,), and bounds (n,) of the error of this sum.
+        """Return upper, lower and error, each (n,), with |ΦW − (upper + lower)| ≤ error.
 
-        By default the bounds are relative to `magnitudes`. `precise` uses error-free products, with errors far below
-        that of one rounding.
+        By default lower is 0, and the errors are relative to `magnitudes`. `precise` uses error-free products, with
+        errors far below that of one rounding.
         """
         if not precise:
             f = self.apply(W)
@@ -141,7 +141,7 @@ class Features(ABC):
         return upper, lower, error + self._terms * self._vanishing
 
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """Return Φᵀa as the sum of two arrays (k, d), and bounds (k,) of the errors of its rows in Euclidean length.
+        """Return upper and lower (k, d), and error (k,), with ‖(Φᵀa − upper − lower)_j‖₂ ≤ error_j for each row j.
 
         `precise` has the same meaning as in `apply_bounded`. Samples with a_i = 0 are skipped.
         """
@@ -163,7 +163,7 @@ class Features(ABC):
         return upper, lower, np.asarray(length(error, axis=1)) * (1 + share(self.d + 4)) + vanished
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
-        """Return Φᵀa of some rows by error-free products: two arrays (k, d), and bounds (k, d) of the errors."""
+        """Return upper, lower and error, each (k, d), with |Φᵀa − (upper + lower)| ≤ error for the samples `rows`."""
         parts = precise_product(a[None], self.select(rows).dense())
         upper, lower, error = (part.reshape(self.k, self.d) for part in parts)
         return upper, lower, error
@@ -175,7 +175,7 @@ class Features(ABC):
 
     @property
     def _vanishing(self) -> float:
-        """Largest error of a term that underflows."""
+        """Largest absolute error of a term w_jl φ_jl(x_i) that underflows."""
         return float(TINY)
 
     def _block_lengths(self) -> Array:
@@ -189,7 +189,7 @@ class Features(ABC):
             return finite(np.ldexp(dense @ dense.T, 2 * by))
 
     def weight_gram(self) -> Array:
-        """Return ΦᵀΦ (kd, kd), summed over chunks of samples."""
+        """Return ΦᵀΦ (kd, kd), ordered by gate; the sum is over chunks of samples, and Φ is not formed at once."""
         size = self.k * self.d
         chunk = max(1, CHUNK_SIZE // size)
 
@@ -203,11 +203,11 @@ class Features(ABC):
         return symmetric_blocks(size, entries)
 
     def row_norms(self, units: Any = 1.0) -> Array:
-        """Return ‖φ(x_i)‖ (n,) with the inputs divided by `units` (d,)."""
+        """Return √(Σ_j ‖φ_j(x_i)‖²), shape (n,), of the features with inputs divided by `units` (d,)."""
         return np.asarray(length((self._blocks() / units).reshape(self.n, -1), axis=1))
 
     def units(self) -> Array:
-        """Return units (d,) in which the inputs have similar sizes; ones by default."""
+        """Return units (d,) > 0 such that the inputs divided by them have similar sizes; ones by default."""
         return np.ones(self.d)
 
     def in_units(self, units: Array) -> Features:
@@ -215,7 +215,7 @@ class Features(ABC):
         return self
 
     def largest(self) -> Array:
-        """Return upper bounds (k, d) of |φ_jl(x_i)| over the samples."""
+        """Return max_i |φ_jl(x_i)|, or upper bounds of it, shape (k, d)."""
         return np.asarray(np.abs(self._blocks()).max(axis=0))
 
     def closed(self) -> np.ndarray:
@@ -227,11 +227,11 @@ class Features(ABC):
         return float(length(self.dense())) / float(np.sqrt(self.n * self.k)) or 1.0
 
     def scaled(self, factor: float) -> Features:
-        """Return the features times `factor`."""
+        """Return the features factor · φ(x_i)."""
         return KernelFeatures(as_factor(factor) * self._blocks())
 
     def mixed(self, T: Any) -> Features:
-        """Return the features Φ̂ with Φ̂Ŵ = Φ(TŴ) for T (k, k̂)."""
+        """Return the features φ̂_m = Σ_j T_jm φ_j of k̂ blocks for T (k, k̂), dense or sparse: Φ̂Ŵ = Φ(TŴ)."""
         T = as_mixing(T, self.k)
         return KernelFeatures(np.einsum("nkr,kj->njr", self._blocks(), T.toarray() if hasattr(T, "toarray") else T))
 
@@ -247,7 +247,7 @@ class Features(ABC):
         return self, np.eye(self.d)
 
     def shared(self) -> PatternBlocks:
-        """Return a sparse factorisation of ΦW; by default with one block per gate."""
+        """Return a sparse factorisation ΦW = M vec(SW); by default S = I and M = Φ."""
         return PatternBlocks(sp.eye_array(self.k, format="csr"), sp.csr_array(self.dense()))
 
     def _blocks(self) -> Array:
@@ -355,7 +355,7 @@ class KernelFeatures(Features):
         return cls(factors[:, :, :used])
 
     def extended(self, kernels: Any) -> KernelFeatures:
-        """Return the features of m new samples; `kernels` (k, m, n) are their kernels with the n samples."""
+        """Return the features Φ̂_j = K̂_j (Φ_j⁺)ᵀ of m new samples from `kernels` K̂ (k, m, n), new × old samples."""
         cross = as_floats(kernels, "kernels", 3)
         if cross.shape[::2] != (self.k, self.n):
             raise InputError(f"kernels must have shape ({self.k}, m, {self.n}), not {cross.shape}")
@@ -407,7 +407,10 @@ class UnkeptFeatures(Features):
 
 
 def check_features(features: Features) -> None:
-    """Raise InputError if the methods of features contradict `dense` for some samples and random weights."""
+    """Raise InputError if `shape` or `dense` is invalid, or other methods contradict `dense` for some samples.
+
+    The compared methods are `apply`, `adjoint`, `magnitudes`, `row_norms` and `closed`, with random weights.
+    """
     sizes = features.shape
     integers = isinstance(sizes, tuple) and len(sizes) == 3 and all(isinstance(s, int | np.integer) for s in sizes)
     _claim(features, integers and min(sizes) > 0, f"shape must be positive integers (n, k, d), not {shown(sizes)}")

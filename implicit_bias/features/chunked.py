@@ -173,7 +173,7 @@ class ChunkedInputs:
 
 
 def _each_column(values: Any, columns: int, name: str) -> Array:
-    """Return one number, or one per column, as float64."""
+    """Return one number, shape (1,), or one per column, shape (p,), as float64."""
     if np.ndim(values) == 0:
         return as_floats([values], name, 1)
     array = as_floats(values, name, 1)
@@ -247,7 +247,7 @@ class ChunkedFeatures(Features):
         return len(self.X), k, self.X.shape[1]
 
     def gates(self, rows: Any) -> Array:
-        """Return the gate values (m, k) of some samples as float64."""
+        """Return the gate values (m, k) of some samples as float64, mixed if `mixing` is set."""
         return _mixed(self.gate_values[rows], self.mixing)
 
     def _each(self, method: str, split: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Iterator[Any]:
@@ -279,11 +279,7 @@ class ChunkedFeatures(Features):
         return np.concatenate(upper), np.concatenate(lower), np.concatenate(error)
 
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """Return Φᵀa as the sum of two arrays (k, d), and bounds (k,) of the errors of its rows in Euclidean length.
-
-        The sums of the chunks are added by error-free transformations; the bounds include the rounding of the lower
-        parts.
-        """
+        # The sums of the chunks are added by error-free transformations, whether or not those in a chunk are precise.
         a = as_numbers(a, (self.n,), "sample weights")
         upper, lower, error = np.zeros((self.k, self.d)), np.zeros((self.k, self.d)), np.zeros(self.k)
         count = 0
@@ -297,7 +293,7 @@ class ChunkedFeatures(Features):
 
     @cached_property
     def _sizes(self) -> tuple[Array, np.ndarray]:
-        """Row norms ‖φ(x_i)‖, and a mask of φ(x_i) = 0."""
+        """Row norms ‖φ(x_i)‖ (n,), and a mask (n,) of φ(x_i) = 0, cached."""
         norms, closed = zip(*self.X.each(_norms_and_closed, (self.gate_values,), (self.mixing,)), strict=True)
         return np.concatenate(norms), np.concatenate(closed)
 

@@ -184,7 +184,7 @@ class GatedFeatures(Features):
 
     @classmethod
     def of_computed(cls, X: Array, gate_values: Array) -> GatedFeatures:
-        """Return features of arrays that are already checked or computed, without checks."""
+        """Return features of float64 arrays X (n, d) and gate_values (n, k) unchecked."""
         features = cls.__new__(cls)
         object.__setattr__(features, "X", X)
         object.__setattr__(features, "gate_values", gate_values)

@@ -41,9 +41,9 @@ class PatternBlocks:
 
 
 def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBlocks:
-    """Factorise Φ of inputs X (n, d) and gate values G (n, k) by blocks of consecutive gates.
+    """Factorise Φ of inputs X (n, d) and gate values G (n, k) by the distinct rows of blocks of consecutive gates.
 
-    The blocks have far fewer patterns than samples. If Φ has fewer than `least` nonzeros, each gate is a block.
+    A block has far fewer distinct rows than samples. If Φ has fewer than `least` nonzeros, each gate is a block.
     """
     share = np.count_nonzero(G) * X.shape[1] >= least
     columns_of = _blocks(G) if share else [slice(j, j + 1) for j in range(G.shape[1])]
@@ -62,7 +62,10 @@ def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBloc
 
 
 def _blocks(G: Array) -> list[slice]:
-    """Return slices of consecutive columns, blocks whose patterns have at most n/4 entries each."""
+    """Return slices of consecutive columns, blocks of one or more columns.
+
+    Columns are added to a block while the number of its distinct rows plus that of their nonzeros is at most n/4.
+    """
     n, k = G.shape
     starts, code = [0], np.unique(G[:, 0], return_inverse=True)[1]
     for j in range(1, k):
@@ -78,9 +81,9 @@ def _blocks(G: Array) -> list[slice]:
 
 
 def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
-    """Return the distinct nonzero rows of a block, and each sample's row and factor, 0 if all its gates are closed.
+    """Return patterns P (K, width), indices s (n,) and factors f (n,) with G_i = f_i P_{s_i} for a block G (n, width).
 
-    A block of one gate has the pattern 1, with the gate's values as factors.
+    P holds the distinct nonzero rows, and f is 1, or 0 for a zero row. For one gate, P = [[1]] and f = G.
     """
     if G.shape[1] == 1:
         return np.ones((1, 1)), np.zeros(len(G), dtype=np.int64), G[:, 0]

@@ -46,7 +46,7 @@ class Gates(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Array:
         """Gate values (n, k) of inputs X (n, d)."""
-        raise InputError(f"{type(self).__name__} has no method transform(X), which gates need")
+        raise InputError(f"{type(self).__name__} has no method transform(X), which gates need; see HyperplaneGates")
 
     @property
     def is_fitted(self) -> bool:
@@ -78,7 +78,7 @@ class Gates(TransformerMixin, BaseEstimator):
         return clone(self).fit(X, sample_weight=sample_weight)
 
     def restore(self, **learned: Any) -> Self:
-        """Set the attributes in `learned` to saved values; raise InputError unless all are finite."""
+        """Set the attributes in `learned` to saved values, which must be finite, and return the gates."""
         for name in self.learned:
             values = finite_numbers(learned[name], f"{name} of the gates")
             setattr(self, name, values if values.ndim else values.item())

@@ -28,7 +28,7 @@ class ContextGates(Gates):
 
     def contexts_of(self, X: Any) -> np.ndarray:
         """Context c_h(x) of each unit: integers of shape (n, H)."""
-        raise InputError(f"{type(self).__name__} has no method contexts_of(X), which contexts need")
+        raise InputError(f"{type(self).__name__} has no contexts_of(X), which contexts need; see HyperplaneGates")
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]

@@ -107,7 +107,7 @@ def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:
-    """Return the values of kernel number m at X (n, d) and Z (s, d), shape (n, s); InputError unless finite."""
+    """Return k(X, Z), shape (n, s), of the kernel number m for X (n, d) and Z (s, d); InputError unless finite."""
     try:
         values = as_floats(function_of(kernel)(X, Z), f"the values of kernel {m}", 2)
     except InputError:

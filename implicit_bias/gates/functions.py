@@ -15,6 +15,7 @@ from implicit_bias.gates.contexts import ContextGates
 
 
 def _evaluated(function: Any, X: Array, what: str) -> Array:
+    """Return function(X) as a finite array (n, ·); messages call the function that of `what`, "gates" or "contexts"."""
     if not callable(function):
         raise InputError(f"function must be callable, not {type(function).__name__}")
     values = as_floats(function(X), f"the values of the {what}' function", 2)
@@ -67,7 +68,10 @@ class FunctionGates(Gates):
     def transform(self, X: Any) -> Array:
         values = _evaluated(self.function, self._fitted_inputs(X), "gates")
         if values.shape[1] != self.k_:
-            raise InputError(f"the function returned {self.k_} gates in fit, but now returns {values.shape[1]}")
+            raise InputError(
+                f"the function returned {self.k_} gates in fit, but now returns {values.shape[1]}; "
+                "return as many for all X"
+            )
         return values
 
 
@@ -117,7 +121,10 @@ class FunctionContexts(ContextGates):
     def contexts_of(self, X: Any) -> np.ndarray:
         values = self._values(self._fitted_inputs(X))
         if values.shape[1] != self.units:
-            raise InputError(f"the function returned {self.units} units in fit, but now returns {values.shape[1]}")
+            raise InputError(
+                f"the function returned {self.units} units in fit, but now returns {values.shape[1]}; "
+                "return as many for all X"
+            )
         return values
 
     def _values(self, X: Array) -> np.ndarray:

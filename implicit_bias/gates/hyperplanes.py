@@ -75,8 +75,8 @@ class ThresholdGates(Gates):
         return X, None
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
-        """Return random directions (p, d), random cutoffs (p,) from N(0, s²), and s."""
-        raise NotImplementedError
+        """Return random directions (p, d), random cutoffs (p,) from N(0, s²), and s, for d = `inputs`."""
+        raise NotImplementedError(f"{type(self).__name__} must define _draw(inputs), or its own fit")
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Draw the hyperplanes and set the cutoffs on X (n, d); the published code uses all inputs (`X_pool`)."""
@@ -100,7 +100,7 @@ class ThresholdGates(Gates):
         return projections
 
     def _fit_cutoffs(self, X: Any, random: Array, spread: float, weight: Array | None) -> Array:
-        """Return the cutoffs (p,) for the parameter `cutoff`; `random` are the drawn ones, N(0, spread²)."""
+        """Return the cutoffs (p,) on X (n, d) for the parameter `cutoff`; `random` (p,) was drawn, N(0, spread²)."""
         cutoff = self.cutoff
         if cutoff == "random":
             return random
@@ -114,9 +114,10 @@ class ThresholdGates(Gates):
 
     @staticmethod
     def _quantiles(projections: Array, levels: Array, cutoff: Cutoff, weight: Array | None) -> Array:
-        """Return a quantile of each column of projections (n, p): the median, or at a level Φ(z) in the range `cutoff`.
+        """Return a quantile of each column of projections (n, p), increased by 1e-12 of the column's largest size.
 
-        `levels` (p,) are the z ~ N(0, 1), and Φ is the normal distribution function.
+        It is the median, or for `cutoff` = (low, high) at the level low + (high − low) Φ(z), where `levels` (p,) are
+        the z ~ N(0, 1) and Φ is the normal distribution function. InputError is raised for a constant column.
         """
         size = np.abs(projections).max(axis=0, initial=0.0)
         constant = np.ptp(projections, axis=0) <= 1e-12 * size
@@ -270,7 +271,9 @@ class HyperplaneGates(ContextGates, ThresholdGates):
 
 
 class RandomHalfSpaces(ThresholdGates):
-    """Random contexts of SVM-RC: H half-spaces g_h(x) = 1(⟨u_h, x⟩ > b_h) with orthonormal directions u_h.
+    """Random contexts of SVM-RC: H half-spaces g_h(x) = 1(⟨u_h, x⟩ > b_h) with orthonormal directions u_h if H ≤ d.
+
+    For H > d, the matrix of the u_h has orthonormal columns instead.
 
     Parameters
     ----------
@@ -325,7 +328,10 @@ class RandomHalfSpaces(ThresholdGates):
 
 
 def _orthogonal(drawn: Array) -> Array:
-    """Return Q of a QR factorisation of normal numbers (m, d), or of their transpose, with R_jj > 0."""
+    """Return a matrix (m, d) with orthonormal rows if m < d, else orthonormal columns, from normal numbers (m, d).
+
+    It is Q of the QR factorisation with R_jj > 0 of these numbers or, if m < d, Qᵀ of that of their transpose.
+    """
     wide = drawn.shape[0] < drawn.shape[1]
     Q, R = np.linalg.qr(drawn.T if wide else drawn)
     Q = Q * np.sign(np.diag(R))

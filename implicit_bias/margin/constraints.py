@@ -91,7 +91,7 @@ class LinearConstraints:
         return np.where(self.equal, multipliers, np.maximum(multipliers, 0.0))
 
     def adjoint_bounded(self, multipliers: Array, precise: bool = False) -> tuple[Array, Array, Array]:
-        """Return Eᵀμ as a sum of two arrays (k, d), and bounds (k,) of the errors of its rows in Euclidean length.
+        """Return upper and lower (k, d), and error (k,), with ‖(Eᵀμ − upper − lower)_j‖₂ ≤ error_j for each row j.
 
         `precise` uses error-free products, if E is not too large.
         """
@@ -124,7 +124,7 @@ class LinearConstraints:
 
 
 def _matrix(side: cp.Expression, W: cp.Variable) -> sp.csr_array:
-    """Return the matrix (m, k·d) of a linear expression of W."""
+    """Return the matrix E (m, k·d) with side = E vec(W), for the order of vec in `LinearConstraints`."""
     W.value = np.zeros(W.shape)
     # CVXPY returns a number instead of a matrix with one entry.
     columns = sp.csc_array(np.atleast_2d(side.grad[W]) if W.size == side.size == 1 else side.grad[W]).T

@@ -94,7 +94,7 @@ class MarginModel(Labelled):
             n, k, d = problem.features.shape
             if solution.weights.shape != (k, d) or solution.dual.shape != (n,):
                 raise InputError(f"a solution does not belong to {problem!r}; list solutions in the problems' order")
-        if len({_inputs(problem) for problem in self.problems}) > 1:
+        if len({_width(problem) for problem in self.problems}) > 1:
             raise InputError("the problems differ in their inputs; give problems of the same samples")
 
     @property
@@ -114,7 +114,7 @@ class MarginModel(Labelled):
     @property
     def width(self) -> int:
         """Number of inputs of the problems, a constant included."""
-        return _inputs(self.problems[0])
+        return _width(self.problems[0])
 
     def decision_function(self, X: Any, gate_values: Any = None) -> Array:
         """Scores of inputs X (n, p).
@@ -137,11 +137,12 @@ class MarginModel(Labelled):
         """
         inputs = self.inputs(X)
         self._require_weights()
-        # In blocks of a few thousand rows, because features may need much memory.
+        # The features of a few thousand rows at a time are formed, because they may need much memory.
         blocks = [slice(None)] if gate_values is not None else row_blocks(len(inputs))
         return np.concatenate([self._scores(inputs[rows], gate_values) for rows in blocks])
 
     def _scores(self, inputs: Array, gate_values: Any) -> Array:
+        """Return the scores (m,) or (m, K) of inputs (m, d), with a constant; shared gates are evaluated once."""
         first = self.problems[0]
         if isinstance(first, ClassMarginProblem):
             found = first.decision_function(self.solutions[0].weights, inputs)
@@ -188,5 +189,5 @@ class MarginModel(Labelled):
         return f"MarginModel({self.problems[0].name!r}, {size}, {self.status.name})"
 
 
-def _inputs(problem: MarginProblem) -> int:
+def _width(problem: MarginProblem) -> int:
     return problem.features.d if problem.gates is None else int(problem.gates.n_features_in_)

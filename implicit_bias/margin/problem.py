@@ -99,7 +99,10 @@ class MarginProblem:
         if not isinstance(self.norm, Norm):
             raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {shown(self.norm)}")
         if self.norm.gates not in (None, self.features.k):
-            raise InputError(f"{self.norm!r} is for {self.norm.gates} gates, but the features have {self.features.k}")
+            raise InputError(
+                f"{self.norm!r} is for {self.norm.gates} gates, but the features have {self.features.k}; "
+                "build the norm for these gates"
+            )
         if not isinstance(self.intercept, bool | np.bool_):
             raise InputError(f"intercept must be True (free) or False (none), not {shown(self.intercept)}")
         object.__setattr__(self, "y", as_signs(self.y, self.features.n, both=bool(self.intercept)))
@@ -117,6 +120,7 @@ class MarginProblem:
             self._check_samples()
 
     def _check_samples(self) -> None:
+        """Check what depends on the samples: sizes of features and upper bounds, and whether the norm supports them."""
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
@@ -150,7 +154,7 @@ class MarginProblem:
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def replace(self, **parts: Any) -> MarginProblem:
-        """Return a copy with some fields replaced, without the checks of a new problem; see `check_upper_bounds`."""
+        """Return a copy with some fields replaced, unchecked; call `check_upper_bounds` after a change of C c_i."""
         problem = copy.copy(self)
         for name, value in parts.items():
             object.__setattr__(problem, name, value)
@@ -170,7 +174,7 @@ class MarginProblem:
 
     @property
     def upper_bounds(self) -> Array:
-        """Upper bounds C c_i of the dual λ_i; shape (n,)."""
+        """Upper bounds C c_i of the dual λ_i, infinite for a hard margin; shape (n,)."""
         return np.full(self.features.n, self.C * self.sample_weight)
 
     def margins(self, W: Any, b: float = 0.0) -> Array:

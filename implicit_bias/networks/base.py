@@ -141,7 +141,7 @@ class GatedNetwork(nn.Module, ABC):
         return to_array(self._hidden(*self.tensors(X)))
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
-        raise InputError(f"{type(self).__name__} has no hidden layer to read")
+        raise InputError(f"{type(self).__name__} has no hidden layer to read; use one of its `parts`")
 
     def tensors(self, X: ArrayLike) -> tuple[Tensor, Tensor | None]:
         """Return inputs X (n, d) as a tensor of the network's dtype and device, and their contexts (or None)."""

@@ -152,6 +152,7 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
 
     @torch.no_grad()
     def _initialise(self, first: ContextGates, seed: int | None) -> None:
+        """Draw default weights in the published order, then replace them by orthogonal ones, except the bias."""
         if seed is None and isinstance(first, HyperplaneGates):
             generator = _after_hyperplanes(self.inputs, len(first.directions_), first.seed)
         else:

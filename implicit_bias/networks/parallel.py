@@ -69,7 +69,7 @@ class ParallelNetwork(GatedNetwork):
     def gates(self) -> Gates:
         found = [part.gates() for part in self.parts]
         if not all(_alike(found[0], other) for other in found[1:]):
-            raise InputError("the networks have gates of their own, so that there are none for all outputs")
+            raise InputError("the networks have gates of their own, and none for all outputs; use `parts`")
         return found[0]
 
     def effective_weights(self) -> Array:

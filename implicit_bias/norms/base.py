@@ -50,7 +50,7 @@ class GroupForm:
 
 
 def above(size: float, by: int) -> float:
-    """Return size · 2^by, rounded up; infinity if this is NaN."""
+    """Return size · 2^by, rounded up, for size ≥ 0; 0 for 0, and infinity for NaN."""
     with np.errstate(over="ignore"):
         scaled = float(np.ldexp(size, by))
     return inf if np.isnan(scaled) else nextafter(scaled, inf) if scaled else 0.0
@@ -114,7 +114,7 @@ class Norm(ABC):
         """Return weights (k, d) as an array; raise InputError unless they match the norm's number of gates."""
         W = as_floats(W, "weights", 2)
         if self.gates not in (None, len(W)):
-            raise InputError(f"the norm is for weights of {self.gates} gates, not of {len(W)}")
+            raise InputError(f"the norm is for weights of {self.gates} gates, not of {len(W)}; give one row each")
         return W
 
     def number(self, name: str, M: Array) -> float:
@@ -151,7 +151,7 @@ class Norm(ABC):
         return None
 
     def value_bound(self, W: Array) -> float:
-        """Upper bound of ‖W‖: `value` plus a bound of its rounding error.
+        """Upper bound of ‖W‖: `value` plus a bound of its rounding error; infinity if W is not finite.
 
         Examples
         --------
@@ -192,7 +192,7 @@ class Norm(ABC):
         return above(size * (1 + 2 * self.rounding(*V.shape)), by)
 
     def _dual_within(self, V: Array, error: Array) -> float:
-        """`dual_upper` for numbers of about 1, up to a relative error of `rounding`."""
+        """`dual_upper` for numbers of about 1, before its final factor 1 + 2 · `rounding`."""
         size = self.number("dual", V) if V.any() else 0.0
         more = self.dual_bound(error) if error.any() else 0.0
         if more is None and self.has_formula:

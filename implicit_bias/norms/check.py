@@ -43,7 +43,10 @@ def check_norm(norm: Norm, features: Features) -> None:
 
 
 def check_pair(norm: Norm, W: Any, V: Any, max_solved: int = MAX_SOLVED_AT_ANSWER) -> None:
-    """Raise InputError if W and V (k, d) contradict a norm; up to `max_solved` weights, CVXPY also searches for a W."""
+    """Raise InputError if weights W and a dual matrix V, each (k, d), contradict `value`, `dual` or `expression`.
+
+    If k·d ≤ `max_solved`, CVXPY also maximises ⟨V, W⟩ over ‖W‖ ≤ 1, and the result must not exceed `dual`.
+    """
     W, V = (without_exponent(M if np.isfinite(M).all() else np.zeros(np.shape(M)))[0] for M in (W, V))
     if W.any():
         _check_value(norm, W, V)
@@ -80,7 +83,7 @@ def _check_value(norm: Norm, W: Array, U: Array) -> None:
 
 
 def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
-    """Check ⟨V, W⟩ ≤ ‖V‖_*‖W‖, ‖2V‖_* = 2‖V‖_*, and `dual_bound`."""
+    """Check ⟨V, W⟩ ≤ ‖V‖_*‖W‖ for each W of `weights`, ‖2V‖_* = 2‖V‖_*, and `dual_bound` ≥ ‖V‖_*."""
     size, twice, bound = norm.number("dual", V), norm.number("dual", 2 * V), norm.dual_bound(length(V, axis=1))
     for W in weights:
         value, pairing, lost = norm.number("value", W), float(np.sum(V * W)), 1e-12 * float(np.sum(np.abs(V * W)))
@@ -111,7 +114,7 @@ def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
 
 
 def _samples(shape: tuple[int, int], seed: int) -> list[Array]:
-    """Return matrices: dense, sparse, of one sign, of rank one, of sum 0, of one row, column or entry."""
+    """Return ten matrices: dense, sparse, of one sign, of rank one, of sum 0, of one row, column or entry, identity."""
     rng = np.random.default_rng(seed)
     full = rng.normal(size=shape)
     found = [full, full * (rng.random(shape) < 0.3), np.abs(full), np.ones(shape), np.outer(full[:, 0], full[0])]

@@ -72,7 +72,6 @@ class ExpressionNorm(Norm):
         self.name = name
 
     def value(self, W: Array) -> float:
-        """Value of the expression at W."""
         import cvxpy as cp
 
         return float(self.expression(cp.Constant(np.asarray(W, dtype=np.float64))).value)

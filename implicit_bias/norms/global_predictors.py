@@ -47,7 +47,7 @@ def global_predictors(zeta: ArrayLike, units: int) -> Array:
     # NumPy 1 supports at most 32 axes.
     units = as_count(units, "units", most=31)
     if len(zeta) % units:
-        raise InputError(f"zeta has {len(zeta)} rows, which is not a multiple of the {units} units")
+        raise InputError(f"zeta has {len(zeta)} rows, which is not a multiple of the {units} units; give K per unit")
     contexts, d = len(zeta) // units, zeta.shape[1]
     check_size(contexts**units * d, "the predictors of all global contexts")
     beta = np.zeros(d)
@@ -130,7 +130,10 @@ def weights_of_predictors(predictors: ArrayLike, units: int) -> Array:
     beta = as_floats(predictors, "predictors", 2)
     units = as_count(units, "units")
     if (len(beta) - 1) % units:
-        raise InputError(f"{len(beta)} predictors are not (K − 1)H + 1 for H = {units} units and an integer K")
+        raise InputError(
+            f"{len(beta)} predictors are not (K − 1)H + 1 for H = {units} units and an integer K; give one for each of "
+            "the free_contexts"
+        )
     d = beta.shape[1]
     zeta = np.zeros((units, (len(beta) - 1) // units + 1, d))
     zeta[:, 1:] = (beta[1:] - beta[0]).reshape(units, -1, d)

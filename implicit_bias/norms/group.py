@@ -116,6 +116,7 @@ class GroupLasso(Norm):
         check_range(self.weights, "group weights", 1e-150, 1e150)
 
     def _group_norms(self, W: Array) -> Array:
+        """Return ‖ζ_h‖₂ of all groups, in the order of `labels`, without the weights c_h."""
         rows = length(self.of_gates(W), axis=1)
         # Each group is divided by its size, because the squares of small numbers underflow.
         largest = np.zeros(len(self.labels))

@@ -108,7 +108,7 @@ class NuclearNorm(Norm):
         return self.order.reshape(*self.shape, -1)
 
     def atoms(self, groups: np.ndarray, directions: Array) -> GroupForm:
-        """Group form of W_h = Σ_a u_a ŵ_aᵀ, with one group of Ŵ per atom.
+        """Group form of ζ_h = Σ_a u_a ŵ_aᵀ, with one group of Ŵ per atom a: its C = `contexts` rows aC … aC + C − 1.
 
         Parameters
         ----------

@@ -107,6 +107,7 @@ def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str]
 
 
 def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return problems, solutions and offset as a JSON dictionary and arrays with the prefixes of `save_model`."""
     first, abouts = model.problems[0], []
     arrays: dict[str, np.ndarray] = {}
     for i, problem in enumerate(model.problems):

@@ -177,12 +177,12 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
     parts = (
         features,
         arrays["y"],
-        norm(*(_one(arrays[f"norm.{name}"]) for name in norm.made_of)),
+        norm(*(_unwrapped(arrays[f"norm.{name}"]) for name in norm.made_of)),
         arrays["C"].item(),
         gates,
         about["name"],
-        _one(arrays["required_margin"]),
-        _one(arrays["sample_weight"]),
+        _unwrapped(arrays["required_margin"]),
+        _unwrapped(arrays["sample_weight"]),
         about["intercept"],
         constraints,
     )
@@ -215,6 +215,6 @@ def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: 
     raise InputError(f"its gates do not match the {features.k} gates of its features")
 
 
-def _one(values: np.ndarray) -> Any:
-    """Convert an array without dimensions to a number."""
+def _unwrapped(values: np.ndarray) -> Any:
+    """Return an array without dimensions as a number, and any other array unchanged."""
     return values.item() if values.ndim == 0 else values

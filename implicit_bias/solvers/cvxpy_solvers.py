@@ -48,7 +48,6 @@ class CvxpySolver(Solver):
         return super().refuses(problem, options)
 
     def load(self) -> None:
-        """Import CVXPY and the modules that use it."""
         import implicit_bias.margin.program  # noqa: F401
 
     def translated(self, options: Options) -> dict[str, Any]:

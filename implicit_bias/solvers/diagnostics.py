@@ -17,7 +17,7 @@ COMPUTED_DUAL_ACCURACY = 1e-8
 
 
 def diagnose(problem: MarginProblem, found: Solution) -> str:
-    """Explain what keeps the gap above `tol`, for example margins lost in rounding or badly scaled inputs.
+    """Return a sentence on what keeps the gap above `tol`, for example margins lost in rounding or badly scaled inputs.
 
     Examples
     --------

@@ -150,6 +150,7 @@ def _solved(problem: MarginProblem, name: str, run: Run, options: Options, sever
 
 
 def _chosen(problem: MarginProblem, solver: str | Run | None) -> tuple[str, Run]:
+    """Return a solver and its name; for None the first of `SOLVERS` that supports the problem's structure."""
     if isinstance(solver, Solver):
         return solver.name, solver
     if solver is not None and callable(solver):

@@ -210,7 +210,7 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
         for _ in range(2):
             v = v - Q @ (P @ (P.T @ (Q.T @ v)))
         return v
-    # Scaled by the root mean square length, because squares of large features overflow.
+    # Features are scaled to mean square length 1, because squares of large features overflow.
     scale = float(length(rows.row_norms())) / float(np.sqrt(rows.n))
     if not 0 < scale < np.inf or GRAM_COPIES * 8.0 * rows.n**2 > free_memory():
         return None
@@ -227,7 +227,10 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
 
 
 def _by_least_squares(problem: MarginProblem) -> tuple[Array, Array | None] | None:
-    """Solve non-negative least squares on the triangular factor of all rows; None if they are independent."""
+    """Return λ ≥ 0 (n,) and μ (None without constraints) that non-negative least squares find for Φᵀ(λ∘y) − Eᵀμ ≈ 0.
+
+    The result is None if all rows are independent or not finite, or if the method does not converge.
+    """
     n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
     scale = np.hypot(problem.features.row_norms(), constant)
     features = problem.features.reduced()[0] if constraints is None else problem.features

@@ -22,7 +22,7 @@ DEVIATION = 1e-6
 
 
 def sine(a: Tensor, b: Tensor) -> float:
-    """Return the sine of the angle between two vectors, accurate for small angles; 1 if a vector is 0."""
+    """Return the sine of the angle between two vectors, accurate near 0; 1 if one is 0, and 0 if they are opposite."""
     lengths = float(a.norm()), float(b.norm())
     if not min(lengths) > 0:
         return 1.0
@@ -119,7 +119,7 @@ class MarginFunction(Objective):
         self.parameters = homogeneous_parameters(self.twin)
         self.start = torch.cat([p.detach().flatten() for p in self.parameters])
         if not float(self.start.norm()) > 0:
-            raise InputError("the network's weights are all zero, so it has no direction to start from")
+            raise InputError("the network's weights are all zero and have no direction to start from; initialise them")
         self._check(self.start / self.start.abs().max())
 
     @torch.no_grad()
@@ -175,7 +175,6 @@ class MarginFunction(Objective):
         return self._margins(self._outputs(w))
 
     def loss(self, w: Tensor, radius: float) -> float:
-        """Return log Σ_i exp(−q_i) at `radius` times w."""
         return float(log_sum_exp(self.margins(radius * w)))
 
     def gradient(self, w: Tensor, radius: float, loss: Loss = log_sum_exp) -> tuple[float, Tensor, Tensor]:

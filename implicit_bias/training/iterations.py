@@ -181,7 +181,7 @@ class ScaledIteration:
         promised, long = square, square**0.5
         if direction is not tangent:
             promised, long = function.dot(tangent, direction), function.dot(direction, direction) ** 0.5
-        # Relative to u: with large inputs, gradients are far longer than u.
+        # Steps are compared with u, because gradients of large inputs are far longer.
         least = 1e-12 / max(1.0, long / sharpness)
         if function.has_kinks and square + radial**2 > 0:
             least = max(least, KINK / (square + radial**2))
@@ -260,7 +260,7 @@ def objective_of(function: MarginFunction, preconditioned: bool) -> Objective:
     layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]
     one_layer = len(layers) == len(each) and len({layer.parts for layer in layers}) == 1
     if preconditioned and (function.has_kinks or not one_layer):
-        raise InputError("preconditioned steps take networks with one hidden layer and fixed gates")
+        raise InputError("preconditioned=True takes networks with one hidden layer and fixed gates; use False")
     if not one_layer:
         return function
     n, d = function.inputs.shape

@@ -108,7 +108,6 @@ class LayerFunction(Objective):
         """Return the gradient as a vector, given the derivatives (K, n) by the outputs and (K, H) by the readout."""
 
     def mix(self, s: float, a: Array, t: float, b: Array) -> Array:
-        """Return s a + t b."""
         mixed: Array = s * a
         daxpy(b.ravel(), mixed.ravel(), a=t)
         return mixed
@@ -122,7 +121,6 @@ class LayerFunction(Objective):
         return np.einsum("mc,hcd->mhd", self.turn, each), readout
 
     def flat(self, w: Array) -> Tensor:
-        """Return all weights as one tensor."""
         parts, readout = self._explicit(w)
         hidden = np.einsum("mc,mhd->hcd", self.turn, parts).ravel()
         both = [
@@ -175,7 +173,10 @@ class LayerFunction(Objective):
         return float(np.arccos(min(max(self._cosine(vector) - 1e-14, -1.0), 1.0)))
 
     def around(self, u: Array, before: Array, radius: float) -> tuple[Array, Array]:
-        """Return both unit vectors; select samples again if the next step may leave the ball, or regularly."""
+        """Return both unit vectors, represented at the samples that matter near u.
+
+        They are selected again if the next step may leave the ball, and after `PATIENCE` steps at the latest.
+        """
         self.age += 1
         if self.ball == np.inf and self.age < PATIENCE:
             return u, before
@@ -415,7 +416,7 @@ def slopes_of(softmax: Array, y: Array) -> Array:
 
 
 def softmin(margins: Array) -> tuple[float, Array]:
-    """Return log Σ exp(−q) and the softmax of −q."""
+    """Return log Σ exp(−q) and softmax(−q), both over all entries of q (K, n); infinite q have the share 0."""
     least = margins.min()
     shares = np.exp(least - margins)
     total = shares.sum()

@@ -139,17 +139,14 @@ class SGD(Optimiser):
         return (later if epoch >= max(1, epochs // 2) else self.lr for epoch in range(epochs))
 
     def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:
-        """Minibatches of one epoch, as indices of n samples."""
         if self.loader:
             torch.empty((), dtype=torch.int64).random_(generator=generator)
         return super().shuffled(n, generator, device)
 
     def plain_momentum(self) -> float:
-        """Return μ."""
         return self.momentum
 
     def update(self, weights: Sequence[Tensor]) -> Update:
-        """Return a function that makes a step with momentum."""
         velocities = [torch.zeros_like(weight) for weight in weights]
 
         @torch.no_grad()
@@ -195,7 +192,6 @@ class Adam(Optimiser):
         one_of(self.loss, LOSSES, "loss")
 
     def update(self, weights: Sequence[Tensor]) -> Update:
-        """Return a function that makes a step of Adam."""
         weights = list(weights)
         # A single kernel is faster for one long row. It rounds differently.
         fused = True if weights[0].ndim == 1 and weights[0].device.type == "cpu" else None

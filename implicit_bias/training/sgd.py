@@ -127,6 +127,7 @@ def train(
 
 
 def _device(name: str) -> torch.device:
+    """Return the device of this name; raise InputError if torch cannot compute on it."""
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
@@ -145,6 +146,10 @@ def _descend(
     progress: Callable[[int, int], None] | None,
     deadline: Deadline,
 ) -> tuple[list[dict[str, float]], str]:
+    """Train by `stepper`; return the rows of the table and the `end` of `TrainingResult`.
+
+    `bar` is the `target`, or −∞ without one. The networks have their latest weights even after an error.
+    """
     n = stepper.X.shape[-2]
     last, due = config.count(n), _due(config.batches_per_epoch(n) if every is None else every)
     rows: list[dict[str, float]] = []
@@ -183,6 +188,7 @@ def _descend(
 
 
 def _due(every: Any) -> Callable[[int], bool]:
+    """Return a function that is True for steps with a row: those in a container `every`, or its multiples."""
     if isinstance(every, Container) and not isinstance(every, str | bytes):
         return every.__contains__
     between = as_count(every, "every, the steps between two rows,")

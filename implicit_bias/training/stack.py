@@ -45,7 +45,6 @@ class Stack(Stepper):
         self.update = config.update(self.rows)
 
     def step(self, batch: Tensor, rate: float) -> None:
-        """Make a step of each network on the mean loss of its own samples of indices `batch`."""
         self.update(views(self.gradient(batch), self.rows), rate)
 
     def gradient(self, batch: Tensor) -> Tensor:
@@ -73,7 +72,6 @@ class Stack(Stepper):
 
     @torch.no_grad()
     def write(self) -> None:
-        """Put the weights back into the networks."""
         for index, weights in enumerate(self.weights):
             for network, values in zip(self.networks, weights, strict=True):
                 target = network.layers[index]
@@ -117,7 +115,6 @@ class WrittenStack(Stack):
 
     @torch.no_grad()
     def gradient(self, batch: Tensor) -> Tensor:
-        """Return the gradient of the sum of the networks' mean losses, all layers in one row."""
         if self.fixed is None:
             z, gates = self._fixed((self.X if self.X.ndim == 3 else self.X[None]).index_select(1, batch))
         else:
@@ -175,6 +172,7 @@ def _filled(group: Sequence[Tensor]) -> Tensor:
 
 
 def _samples(first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str) -> tuple[Tensor, Tensor]:
+    """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n)."""
     own = dimensions(X) == 3
     inputs = as_floats(X, "X", 3 if own else 2)
     if inputs.shape[-1] != first.inputs or (own and len(inputs) != count):

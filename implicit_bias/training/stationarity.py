@@ -122,7 +122,7 @@ def stationarity(
     support = _as_support(support, len(X))
     unit = copy.deepcopy(network).cpu().double().eval()
     parameters = homogeneous_parameters(unit)
-    # In two steps, so that no square overflows or underflows.
+    # Weights are divided by the largest, then by their norm, so that no square overflows or underflows.
     for size in (_largest, _length):
         norm = size(parameters)
         if not 0 < norm < np.inf:
@@ -154,12 +154,13 @@ def _length(parameters: list[Parameter]) -> float:
 
 
 def _outputs(network: nn.Module, X: Array) -> Tensor:
+    """Return f(x_i), shape (n,), for autograd; raise InputError for another size or outputs without gradients."""
     arguments = network.tensors(X) if isinstance(network, GatedNetwork) else (torch.as_tensor(X),)
     try:
         outputs = network(*arguments)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"the network does not take inputs of shape {X.shape} ({reason})") from None
+        raise InputError(f"the network does not take inputs of shape {X.shape} ({reason}); change X") from None
     if not isinstance(outputs, Tensor) or outputs.numel() != len(X):
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise InputError(f"the network must give outputs of shape ({len(X)},), not {shape}")
@@ -214,7 +215,10 @@ def _scaled(network: nn.Module, X: Array, parameters: list[Parameter], factor: f
 
 
 def _least(q: Array, degrees: Array, support: str | Array) -> Array:
-    """Return each sample's margin divided by the least one that S compares it with: 1 for tight constraints."""
+    """Return each sample's margin over the least one that S compares it with, ≥ 1; infinity for no comparison.
+
+    S contains the samples with values near 1: at most 1 + `tolerance`.
+    """
     if not isinstance(support, str):
         least = np.empty_like(q)
         for context in np.unique(support):
@@ -227,7 +231,9 @@ def _least(q: Array, degrees: Array, support: str | Array) -> Array:
     if lowest.all() or support == "lowest":
         return np.where(lowest, q / q[lowest].min(), np.inf)
     if not degrees.min() > 0:
-        raise InputError("some outputs do not grow with the weights, so no scale of these makes all margins 1")
+        raise InputError(
+            "some outputs do not grow with the weights, so no scale of these makes all margins 1; use support='lowest'"
+        )
     log_scale = (-np.log(q) / degrees).max()
     return np.asarray(np.exp(degrees * log_scale + np.log(q)))
 

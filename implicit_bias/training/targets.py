@@ -11,14 +11,17 @@ from implicit_bias.training.losses import refuse_for_classes
 
 
 def as_aims(y: Any, samples: int, outputs: int, loss: str, both: bool = True) -> Array:
-    """Return y as floats in the form that a loss needs: signs (n,), real targets (n,) or (n, q), or classes (n,).
+    """Return y as floats in the form that `loss` needs for a network of q = `outputs`.
 
-    Signs must be of both classes unless `both` is False.
+    'squared' needs real targets (n,) or (n, q). Other losses need signs −1 and +1 (n,) for q = 1, of both classes
+    unless `both` is False, and classes 0 … q − 1 (n,) for q > 1.
     """
     if loss == "squared":
         targets = as_targets(y, samples)
         if targets.shape[1] != outputs:
-            raise InputError(f"y has {targets.shape[1]} targets per sample, but the network has {outputs} output(s)")
+            raise InputError(
+                f"y has {targets.shape[1]} targets per sample, but the network has {outputs} output(s); give one each"
+            )
         return targets[:, 0] if outputs == 1 and dimensions(y) != 2 else targets
     if outputs == 1:
         return as_signs(y, samples, both=both)

@@ -57,7 +57,6 @@ class TwoLayerUpdates(MarginStepper):
 
     @torch.no_grad()
     def step(self, batch: Tensor, rate: float) -> None:
-        """Make one step on the batch."""
         rows, values = self._values(batch)
         gates = _opened(values) if self.gates is None else self.gates.index_select(1, batch)
         hidden, outputs = self._forward(values, gates)
@@ -91,13 +90,11 @@ class TwoLayerUpdates(MarginStepper):
 
     @torch.no_grad()
     def outputs(self) -> Tensor:
-        """Return the outputs f(x_i) of all samples, shape (n,)."""
         values = self._all_values()
         return self._forward(values, _opened(values) if self.gates is None else self.gates)[1]
 
     @torch.no_grad()
     def norm(self) -> float:
-        """Return the norm ‖w‖₂ of all parameters."""
         return float(self._square() + sum(_square(part) for part in (self.hidden[:, ~self.seen], *self.readout))) ** 0.5
 
     @torch.no_grad()

@@ -59,7 +59,6 @@ class WeightUpdates(MarginStepper):
         return outputs
 
     def norm(self) -> float:
-        """Return the norm ‖w‖₂ of all parameters."""
         return self.network.norm()
 
     @torch.no_grad()
@@ -106,17 +105,14 @@ class SpanUpdates(MarginStepper):
         self.start = self.weights.clone()
 
     def step(self, batch: Tensor, rate: float) -> None:
-        """Make one step on the batch."""
         outputs = self.first[batch] + self.kernel[batch] @ self.alpha
         self.velocity.mul_(self.momentum).index_add_(0, batch, self.slopes(outputs, batch))
         self.alpha.sub_(self.velocity, alpha=rate)
 
     def outputs(self) -> Tensor:
-        """Return the outputs f(x_i) of all samples, shape (n,)."""
         return self.first + self.kernel @ self.alpha
 
     def norm(self) -> float:
-        """Return the norm ‖w‖₂ of all parameters."""
         square = self.first_square + float(self.alpha @ (self.first + self.outputs()))
         return max(square, 0.0) ** 0.5
 

@@ -32,7 +32,7 @@ def test_uniform_numbers_and_permutations(seed):
 @rounded_alike
 @pytest.mark.parametrize("seed", SEEDS)
 def test_normal_numbers_whatever_was_drawn_before(seed):
-    """An odd number of few leaves one that the next few begin with."""
+    """Normal numbers equal torch's after any counts, also if an odd count leaves one number for the next."""
     ours, theirs = both(seed)
     for count in (*COUNTS, 3, 100, 1):
         for deviation in (36, 9, 0.1):

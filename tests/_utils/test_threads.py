@@ -1,4 +1,4 @@
-"""Processes forked from one whose torch has used its threads, which no child has: Linux's default until Python 3.13."""
+"""Processes forked after torch has used its threads, which children lack: Linux's default before Python 3.14."""
 
 import multiprocessing
 
@@ -30,7 +30,7 @@ HANGS = 120
 
 @pytest.fixture
 def samples():
-    """As many as the native solver takes all at once, on all threads; and a torch whose two threads have worked."""
+    """Return 1000 samples, which the native solver takes at once, with all threads; torch's two threads have run."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     assert torch.mm(torch.ones(1500, 1500), torch.ones(1500, 1500))[0, 0] == 1500
@@ -70,7 +70,7 @@ WORK = {
 
 
 def forked(work, *arguments):
-    """What `work` gives in a forked child; the test fails if nothing comes."""
+    """Return the result of `work` in a forked child; fail if it does not return within `HANGS` seconds."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     child = context.Process(target=lambda: theirs.send(work(*arguments)))

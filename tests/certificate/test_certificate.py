@@ -37,7 +37,7 @@ def test_any_weights_and_dual_bound_the_optimum(gate, norm, C, seed, mix):
 
 @every_problem
 def test_the_bounds_are_what_they_say(gate, norm, C):
-    """The reported objective and bound, recomputed from the reported weights and dual with dense matrices."""
+    """Objective and lower bound equal those recomputed from weights and dual with dense matrices."""
     case, found = solved(gate, norm, C)
     dense = case.y[:, None] * case.features.dense()
     margins = dense @ found.weights.ravel()
@@ -91,7 +91,7 @@ def test_farkas_residual_is_scale_free():
 
 
 def test_a_light_group_that_cancels_beside_a_heavy_one_is_counted_with_its_rounding():
-    """‖Φᵀ(λ∘y)‖_* ≤ 1 in rational arithmetic, where the rounding of one group's sums is not that of the whole."""
+    """‖Φᵀ(λ∘y)‖_* ≤ 1 holds in rational arithmetic for groups with weights 1e6 and 1e-6, one of which cancels."""
     rng = np.random.default_rng(0)
     worst = 0.0
     for _ in range(30):
@@ -111,7 +111,7 @@ def test_a_light_group_that_cancels_beside_a_heavy_one_is_counted_with_its_round
 
 
 def test_weights_that_separate_outweigh_any_residual():
-    """Nearly, but not, inseparable: the optimum is 1 at (0, 1), whatever the first input's size."""
+    """A nearly inseparable problem with the optimum 1 at (0, 1) is not declared inseparable for a large input."""
     a = 1e11
     case = svm_gln([[a, 1], [a, -1], [a, 2], [a, -2]], [1, -1, 1, -1], ConstantGate())
     found = certify(case, [[0.0, 1.0]], [0.5, 0.5, 0.0, 0.0])

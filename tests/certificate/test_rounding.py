@@ -13,7 +13,7 @@ NORMS = {"frobenius": (Frobenius(), [[0, 1, 2, 3, 4, 5]]), "groups": (GroupLasso
 
 
 def drawn(rng, norm, C, intercept):
-    """A problem of 6 samples, two gates and three inputs, with W and λ for which ΦW and Φᵀ(λ∘y) nearly cancel."""
+    """Return a problem of 6 samples, 2 gates and 3 inputs, an exact copy, and W, λ for which ΦW and Φᵀ(λ∘y) cancel."""
     formula, groups = NORMS[norm]
     W, lam = rng.normal(size=(2, 3)), rng.exponential(size=6) + 0.01
     # Where all gates are open, all of Φᵀ(λ∘y) cancels.

@@ -22,7 +22,7 @@ class Done(NamedTuple):
 
 
 def run(*arguments, command=None):
-    """`implicit-bias` with these arguments, or one `command` of it as its script runs it."""
+    """Run `implicit-bias` with these arguments in this process, or one `command` of it as its script does."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
@@ -33,7 +33,7 @@ def run(*arguments, command=None):
 
 
 def interrupted(after, *arguments, terminal=False):
-    """The same, with Ctrl-C once progress of a solve is written, after the text `after`."""
+    """Run `implicit-bias`, with Ctrl-C at the first progress of a solve after the text `after` was written."""
     out = io.StringIO()
 
     class Interrupting(io.StringIO):
@@ -61,12 +61,12 @@ COMMAND = [sys.executable, "-m", "implicit_bias"]
 
 
 def process(*arguments, command=COMMAND, **settings):
-    """The same in a process of its own, for what only a process can show."""
+    """Run `implicit-bias`, or another `command`, in a new process."""
     settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings
     return subprocess.run([*command, *map(str, arguments)], text=True, **settings)
 
 
 def answer(*arguments):
-    """The exit code and the document of a command, of which nothing else is on standard output."""
+    """Run a command with --json; return its exit code and document, the only text on standard output."""
     done = run(*arguments, "--json")
     return done.returncode, json.loads(done.stdout)

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def samples(tmp_path, monkeypatch):
-    """A folder to work in, with samples that are separable, weighted, and not separable."""
+    """Return the working directory, a new folder with separable, weighted and inseparable samples."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     y = np.where(X[:, 0] > 0, "up", "down")

@@ -105,7 +105,7 @@ def test_unwritable_output(tmp_path):
 
 
 def test_results_of_other_settings(tmp_path):
-    """A run may add settings to those of the folder."""
+    """A run may add values of settings to those of the folder, but not replace any."""
 
     def compared(*options):
         small = ("--train-size", 60, "--units", 3, "--jobs", 1, "--out", tmp_path)

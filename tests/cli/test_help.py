@@ -69,7 +69,7 @@ def test_help_of_every_command(command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_examples_of_the_help_parse(command):
-    """Every example line, as far as it needs no file of the user's."""
+    """Every example of the help is a command line that parses and has a function to run."""
     lines = run(*command.split(), "--help").stdout.split("examples:\n")[1].split("\n\n")[0].splitlines()
     for line in lines:
         words = line.split("#")[0].split(">")[0].split()
@@ -128,7 +128,7 @@ def test_help_json_and_completion_of_a_new_command(new_command):
 
 
 def completed(script, *words):
-    """What bash offers after these words, of which the last one is being typed."""
+    """Return the completions that bash offers after these words, the last of which is being typed."""
     typed = " ".join(f"'{word}'" for word in words)
     ask = f"""
         source {script}

@@ -102,7 +102,7 @@ def test_ctrl_c_while_loading(options):
     ],
 )
 def test_reader_of_output_gone(samples, arguments, unbuffered, code):
-    """Written when it is printed, or when the process ends; an error of the command's own comes first."""
+    """If the reader of the output is gone, the command ends without a traceback, with 141 or the code of its error."""
     reader, writer = os.pipe()
     os.close(reader)
     done = process(*arguments, stdout=writer, env=os.environ | {"PYTHONUNBUFFERED": unbuffered})

@@ -113,6 +113,7 @@ def test_an_interrupted_solve_saves_the_best_answer(samples):
 
 @pytest.fixture
 def own(tmp_path):
+    """Return a folder with 40 separable samples as a table, and as arrays with two gates in one group."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     y = np.where(X[:, 0] > 0, "up", "down")

@@ -147,7 +147,7 @@ def test_damaged_and_missing_files(tmp_path, mnist_root):
 
 @pytest.fixture
 def downloader(monkeypatch):
-    """Replace torchvision's class by one whose download writes part of the files and then does `outcome`."""
+    """Replace torchvision's data set by one whose download writes half a file and then calls `outcome`."""
 
     def install(outcome):
         class Fake:
@@ -208,7 +208,7 @@ def test_the_environment_names_the_root(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("named", [True, False])
 def test_first_row_that_counts_the_columns(named, tmp_path):
-    """As pandas writes a table without names; the sample 0, 1 could look alike."""
+    """A first row 0, 1, … that pandas writes for columns without names is refused with a remedy."""
     table = pd.DataFrame([[0.5, 1.5, 0], [2.5, 3.5, 1]])
     table = table.rename(columns={2: "kind"}) if named else table
     table.to_csv(tmp_path / "s.csv", index=False)

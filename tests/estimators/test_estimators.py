@@ -111,7 +111,7 @@ def test_classes_against_the_rest(kind):
 
 
 def test_constant_gate_is_linear_svc():
-    """An independent oracle: at the price C‖w‖ of ½‖w‖², the stationarity of LinearSVC's problem is that of ours."""
+    """At our weights, the objective of LinearSVC with the bound C‖w‖ equals that of LinearSVC's own solution."""
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     model = GatedReLUClassifier(gates=ConstantGate(), C=0.02, tol=1e-9, free_intercept=False).fit(X, y)
@@ -223,7 +223,7 @@ def test_sparse_matrix_without_memory(estimator):
 
 
 def test_weighting_and_repeating_samples_give_one_model(cancer):
-    """To the bit, in any order; the certificate is over the samples that `samples_` names."""
+    """Integer weights and repeated samples in any order give the same model, bit for bit."""
     X, y = cancer
     weight = np.random.default_rng(0).integers(0, 4, len(X))
     rows = np.random.default_rng(1).permutation(np.repeat(np.arange(len(X)), weight))
@@ -299,7 +299,7 @@ def test_unfinished_answers_warn(cancer):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_fits_that_part_nothing_warn(cancer, seed):
-    """With a free intercept cheap slack leaves weights of 1e-8 or 1e-200 and not zero."""
+    """A fit with C so small that weights vanish, up to 1e-8, issues a warning."""
     rng = np.random.default_rng(seed)
     C, norm = 10 ** rng.uniform(-12, -5), rng.choice(["group-lasso", "predictor-l2", "frobenius"])
     make = [partial(GLNClassifier, 3, norm=norm), partial(GatedReLUClassifier, 5)][seed % 2]
@@ -414,7 +414,7 @@ def test_all_classes_at_once_are_the_formulation(three, kind, C, gates):
 
 
 def test_weights_of_joint_classes(three):
-    """Of weights two, twice the sample; of zero, none; at every price, in cross-validation, and from the last fit."""
+    """In joint problems a weight of 2 equals two copies and 0 none, in cross-validation and warm starts too."""
     X, y = three
     weight = np.arange(len(X)) % 3
     options = {"C": 0.02, "multi_class": "joint", "random_state": 1}

@@ -57,7 +57,7 @@ def test_the_certificate_is_of_what_predicts(cancer, solver, tol):
 
 
 def test_svc_of_the_best_kernel(cancer):
-    """At the shares η = ‖w_m‖/Σ‖w‖, Σ‖w_m‖ is the norm w of the kernel Σ η_m k_m/s_m; SVC squares it: a price C‖w‖."""
+    """Scores are those of SVC with the kernel Σ η_m k_m/s_m, η = ‖w_m‖/Σ‖w‖, and the bound C‖w‖."""
     X, y = cancer
     model = MultipleKernelClassifier(KERNELS, C=0.1, tol=1e-9).fit(X, y)
     best = sum(

@@ -71,7 +71,7 @@ def test_linear_one_class_svm(zeros):
 
 @pytest.mark.parametrize(("kind", "nu"), [("gln", 0.1), ("half-spaces", 0.6)])
 def test_share_form_of_any_norm(zeros, kind, nu):
-    """minimise ½‖W‖² − ρ + Σ c_i ξ_i / (ν Σ c_i), by CVXPY, is −½ (1 − S)²/‖W‖²; at f = W/ρ the least of them."""
+    """The optimum of ½‖W‖² − ρ + Σ c_i ξ_i/(ν Σ c_i), by CVXPY, is −½(1 − S)²/‖W‖² at W/ρ, S the mean slack."""
     weight = np.random.default_rng(1).uniform(0.5, 2, len(zeros))
     model = OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)
     # The samples' order is that of the certificate.
@@ -160,7 +160,7 @@ def test_bad_one_class(zeros, model, X, words):
 
 @pytest.mark.parametrize("nu", [0.1, 0.5])
 def test_linear_boundary_around_the_origin(nu):
-    """Where the solver itself ends at prices too high for it; `weights` are those of least mean slack, by CVXPY."""
+    """If no weights of some norm have a mean slack of ν, InputError says so; CVXPY confirms it."""
     X = np.random.default_rng(1).normal(size=(300, 5))
     with pytest.raises(InputError, match=r"no weights of a norm up to .* which is proved") as refusal:
         OneClassMargin(GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False), nu=nu).fit(X)

@@ -36,7 +36,7 @@ ESTIMATORS = [
 
 
 def failing(estimator):
-    """Checks that cannot hold, with the reason."""
+    """Return the checks that cannot hold for an estimator, with the reason."""
     if getattr(estimator, "multi_class", "ovr") == "ovr":
         return {}
     return {"check_class_weight_classifiers": "without free intercepts weights cannot put all samples into one class"}

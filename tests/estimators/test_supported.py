@@ -87,7 +87,7 @@ def routed(estimator):
 
 
 def with_parameter(estimator, name, value, deep=True):
-    """A copy with a parameter, of its classifier's if it has none; None if there is none such."""
+    """Return a copy with a parameter set, of the estimator or its classifier; None if neither has it."""
     known = [each for each in estimator.get_params(deep) if each in (name, f"estimator__{name}")]
     return clone(estimator).set_params(**{known[0]: value}) if known else None
 
@@ -106,7 +106,7 @@ def jobs(estimator):
 
 
 def device(estimator):
-    """Both are options of every solve: one that is none is refused."""
+    """True if `device` and `max_seconds` are parameters; invalid values must raise InputError."""
     for name, wrong in (("device", "nowhere"), ("max_seconds", -1)):
         model = with_parameter(estimator, name, wrong)
         if model is None:
@@ -126,7 +126,7 @@ def verbose(estimator, capsys):
 
 
 def warm(estimator):
-    """At another price it begins elsewhere, and ends at the same optimum."""
+    """True if `warm_start` is a parameter; a fit for another C must then end at the same optimum."""
     model = with_parameter(estimator, "warm_start", True, deep=False)
     if model is None:
         return False
@@ -165,7 +165,7 @@ TRIALS = {
 
 
 def table():
-    """The cells, by row and column."""
+    """Return the cells of the guide's table by (row, column)."""
     lines = (
         PAGE.read_text(encoding="utf-8").split("<!-- supported -->")[1].split("<!-- end -->")[0].strip().splitlines()
     )

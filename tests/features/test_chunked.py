@@ -49,7 +49,7 @@ def y(images):
 
 @pytest.fixture
 def engine(request, images, tmp_path):
-    """The images in chunks of 50, on disk or as a Dask array."""
+    """Return the images as ChunkedInputs: chunks of 50, from a memory map or a Dask array."""
     if request.param == "memory map":
         np.save(tmp_path / "images.npy", images)
         yield ChunkedInputs(np.load(tmp_path / "images.npy", mmap_mode="r"), **SCALED, chunk=50)
@@ -211,14 +211,14 @@ def test_bad_gate_values_and_uses_are_refused(images, y, tmp_path):
 
 @pytest.fixture
 def few_images(monkeypatch):
-    """Twelve training images instead of MNIST's."""
+    """Replace the training images of MNIST by twelve random ones, and return them."""
     pixels = np.random.default_rng(5).integers(0, 256, size=(12, 784), dtype=np.uint8)
     monkeypatch.setattr(distorted, "raw_images", lambda name, root: (pixels, np.arange(12) % 10))
     return pixels
 
 
 def test_distorted_images_are_the_originals_and_then_copies(few_images, tmp_path):
-    """More than one chunk of them."""
+    """The first images are the originals, all others distinct copies that depend on the seed, not on their number."""
     n = distorted.CHUNK + 9
     images, labels = distorted_images("mnist", n, tmp_path)
     assert isinstance(images, np.memmap)

@@ -50,7 +50,7 @@ class Case:
 
 
 def draw(seed: int, number: int) -> Case:
-    """The problem of a number."""
+    """Return the problem of a number."""
     rng = np.random.default_rng(Random(f"audit/{seed}/{number}").getrandbits(64))
     kind = list(KINDS)[number % len(KINDS)]
     X, y = KINDS[kind](rng, int(rng.integers(2, 31 if rng.random() < 0.15 else 11)), int(rng.integers(1, 6)))
@@ -88,7 +88,7 @@ def _texts(options: dict[str, str]) -> str:
 
 
 def _features(rng: Any, X: Array, y: Array) -> tuple[str, Raw, tuple[int, int] | None]:
-    """Features as Python and in numbers, and (H, K) if the gates are contexts."""
+    """Return features as Python and as numbers, and (H, K) if the gates are contexts."""
     (n, d), units, kind = X.shape, None, rng.random()
     if kind < 0.4:
         return f"ib.GatedFeatures({X.tolist()})", Raw.gated(X, np.ones((n, 1)), y), None
@@ -109,7 +109,7 @@ def _features(rng: Any, X: Array, y: Array) -> tuple[str, Raw, tuple[int, int] |
 
 
 def _norm(rng: Any, k: int, d: int, units: Any) -> tuple[str, dict[str, Any], tuple[int, int] | None]:
-    """A norm as Python and as `Raw` takes it, and (H, K) if it is the one of a GLN's predictors."""
+    """Return a norm as Python and as `Raw` takes it, and (H, K) if it is `PredictorL2`."""
     kind = rng.random()
     if units is not None and kind < 0.5:
         return f"ib.PredictorL2{units}", {"norm": "predictor", "shape": units}, units
@@ -127,7 +127,7 @@ def _norm(rng: Any, k: int, d: int, units: Any) -> tuple[str, dict[str, Any], tu
 
 
 def _constraint(rng: Any, k: int, d: int) -> tuple[str, Array, Array]:
-    """A constraint as Python, its rows of E, and which are equalities."""
+    """Return a constraint as Python, its rows of E, and a mask of the equalities."""
     unit, kind, (a, b) = np.eye(k * d), int(rng.integers(5)), rng.integers(0, k * d, 2).tolist()
     one, other = (f"W[{j // d}, {j % d}]" for j in (a, b))
     sense = str(rng.choice(["<=", ">=", "=="], p=[0.3, 0.5, 0.2]))
@@ -151,7 +151,7 @@ def _constraint(rng: Any, k: int, d: int) -> tuple[str, Array, Array]:
 
 
 def _how(rng: Any, quadratic: bool) -> tuple[dict[str, str], list[str]]:
-    """The options of `solve` as Python, and their tags."""
+    """Return the options of `solve` as Python, and their tags."""
     how, tags = {"tol": repr(float(rng.choice([1e-3, 1e-6, 1e-8])))}, [UNNAMED]
     solver = str(rng.choice(["default", "CLARABEL", "ECOS", "SCS", "OSQP"], p=[0.87, 0.08, 0.015, 0.015, 0.02]))
     if solver != "default" and (quadratic or solver != "OSQP"):
@@ -185,7 +185,7 @@ class Result:
 
 
 def run_case(seed: int, number: int) -> Result:
-    """Solve a problem and judge the answer."""
+    """Solve a problem, judge the answer and return the result."""
     case = draw(seed, number)
     result, names = Result(number, case.tags, case.tol), dict[str, Any]()
     try:
@@ -208,7 +208,7 @@ def run_case(seed: int, number: int) -> Result:
 
 
 def ended(seed: int, judged: Any) -> Result:
-    """The result itself, or that of a case that hung or died; wrong ones are printed."""
+    """Return the result itself, or that of a case that hung or died; print wrong ones."""
     if not isinstance(judged, Result):
         judged = Result(judged.number, draw(seed, judged.number).tags, faults={judged.ending: np.inf})
     if judged.faults:
@@ -217,7 +217,7 @@ def ended(seed: int, judged: Any) -> Result:
 
 
 def told(seed: int, number: int) -> int:
-    """Print a problem as Python, and what became of it; the exit code."""
+    """Print a problem as Python and its result; return the exit code, 1 if it has faults."""
     result = run_case(seed, number)
     print(f"{draw(seed, number).code}\n{result.story}\n{result}")
     return int(bool(result.faults))
@@ -240,7 +240,7 @@ STATUSES = ("OPTIMAL", "NOT_SEPARABLE", INACCURATE)
 
 
 def report(results: list[Result]) -> list[Any]:
-    """Texts and tables for the page."""
+    """Return the texts and tables of the page."""
     found = {r.number: r.faults | r.remarks for r in results}
     kinds = Counter(kind for r in results for kind in r.faults), Counter(kind for r in results for kind in r.remarks)
     tags = ["all", *KINDS, *(tag for tag, _ in Counter(t for r in results for t in r.tags).most_common())]

@@ -71,39 +71,39 @@ class Draw:
     # What is drawn.
 
     def pick(self, choices: Sequence[T]) -> T:
-        """One of the choices."""
+        """Return one of the choices."""
         return self.random.choice(choices)
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return self.random.random() < probability
 
     def whole(self, low: int, high: int) -> int:
-        """A whole number, both ends included."""
+        """Return a whole number from `low` to `high`, both included."""
         return self.random.randint(low, high)
 
     def normal(self, *shape: int) -> Array:
-        """Clean normal numbers."""
+        """Return normal numbers of this shape."""
         return self.rng.normal(size=shape)
 
     def kind(self, what: str, choices: Sequence[str]) -> str:
-        """One of the choices, which the story tells."""
+        """Return one of the choices, and add it to the story."""
         chosen = self.pick(choices)
         self.story.append(f"{what}: {chosen}")
         return chosen
 
     def among(self, what: str, choices: dict[str, T]) -> T:
-        """One of the values, whose name the story tells."""
+        """Return one of the values, and add its name to the story."""
         return choices[self.kind(what, list(choices))]
 
     def scale(self, *scales: float) -> float:
-        """One of the scales; what is far from 1 may be refused, but not mistaken."""
+        """Draw a scale; one that is 0 or outside 1e-30 … 1e30 may be refused, but not mistaken."""
         scale = self.pick(scales)
         self.extreme = self.extreme or not (scale == 0 or 1e-30 <= scale <= 1e30)
         return scale
 
     def variant(self, what: str, variants: dict[str, tuple[Any, Verdict]], but: Sequence[str] = ()) -> Given:
-        """One of some arrays, half of the time the first; those that are not good are doubtful or bad."""
+        """Draw one of some arrays, half of the time the first; a verdict other than good is kept."""
         name = self.kind(what, [*variants, *[next(iter(variants))] * len(variants)])
         values, verdict = variants[name]
         given = self.array(values, rounded=False, but=but)
@@ -112,14 +112,14 @@ class Draw:
         return given
 
     def either(self, good: Any, bad: Sequence[Any]) -> Given:
-        """The good value, or where inputs are damaged a bad one, or one that is nothing anywhere."""
+        """Return the good value or, if inputs are damaged, a bad one or one that is invalid everywhere."""
         if not self.chance(self.badness):
             return Given(good, good, short(good))
         value = self.pick([*bad, *NOTHING])
         return Given(value, None, f"{type(value).__name__} {short(value)}", "bad")
 
     def array(self, plain: Any, rounded: bool = True, but: Sequence[str] = ()) -> Given:
-        """The array in a disguise or damaged; `rounded` allows types that round it, `but` names damage that is none."""
+        """Disguise or damage an array; `rounded` allows types that round it, `but` names damage that is none here."""
         plain = np.asarray(plain, dtype=np.float64)
         if self.chance(self.badness):
             name = self.pick([name for name in DAMAGE if name not in but])
@@ -143,9 +143,9 @@ class Draw:
         return Given(DISGUISES[name](plain), plain, name)
 
     def scalar(self, good: Sequence[Any], accepts: Callable[[Any], bool], functions: bool = True) -> Given:
-        """One of the `good` values, or anything at all where inputs are damaged; `accepts` tells which are fine.
+        """Return one of the `good` values or, if inputs are damaged, any; `accepts` decides which of these are valid.
 
-        Without `functions` nothing that can be called is drawn: what it raises would be its own.
+        Without `functions` nothing that can be called is drawn, because its own exceptions would be raised.
         """
         if not self.chance(self.badness):
             value = self.pick(good)
@@ -171,12 +171,12 @@ class Draw:
         same: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """`function` of the given values: its answer, or `Refused`.
+        """Call a function of the given values; return its answer, or raise `Refused`.
 
-        Raises `Wrong` if it changes them, warns, accepts what must be refused or refuses what nothing is wrong with.
-        `must` and `may` say what the givens do not tell each for itself: whether the call is to be refused, or may be;
-        as functions of the plain values they are asked only where no given is bad. With `same`, plain values must have
-        the same answer, up to this share.
+        Raise `Wrong` if the call changes the values, warns, accepts what must be refused or refuses what is
+        valid. `must` and `may` state whether the call must or may be refused beyond what the givens state for
+        themselves; as functions of the plain values they are evaluated only if no given is bad. With `same`,
+        plain values must have the same answer, up to this share.
         """
         givens = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, Given)]
         bad = [given.note for given in givens if given.verdict == "bad"]
@@ -210,7 +210,7 @@ class Draw:
 
 
 def _watched(function: Callable[..., Any], values: Any, named: Any) -> tuple[Any, InputError | None, list[Any]]:
-    """The answer or the refusal, and the warnings; names of columns in one call only are scikit-learn's to warn of."""
+    """Return the answer or the refusal, and the warnings, except scikit-learn's on names of columns."""
     answer, refusal = None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -222,17 +222,17 @@ def _watched(function: Callable[..., Any], values: Any, named: Any) -> tuple[Any
 
 
 def handed(arg: Any) -> Any:
-    """The value that is handed over for an argument."""
+    """Return the value that is handed over for an argument."""
     return arg.value if isinstance(arg, Given) else arg
 
 
 def meaning(arg: Any) -> Any:
-    """The plain value that an argument means."""
+    """Return the plain value that an argument means."""
     return arg.plain if isinstance(arg, Given) else arg
 
 
 def meanings(given: dict[str, Any]) -> Any:
-    """The plain values that arguments mean, by their names."""
+    """Return the plain values that arguments mean, by name."""
     return SimpleNamespace(**{name: meaning(arg) for name, arg in given.items()})
 
 
@@ -243,7 +243,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_true(answer: Any) -> bool:
-    """Comparisons with pandas' NA are neither true nor false."""
+    """True if an answer is a boolean and true; comparisons with pandas' NA are neither."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
 

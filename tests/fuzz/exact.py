@@ -20,13 +20,13 @@ NEVER = Fraction(0)
 
 
 def fractions(values: Any) -> Any:
-    """Numbers as Fractions, in an array of the same shape."""
+    """Return numbers as Fractions, in an array of the same shape."""
     array = np.asarray(values, dtype=np.float64)
     return np.array([Fraction(v) for v in array.ravel().tolist()], dtype=object).reshape(array.shape)
 
 
 def root(square: Fraction) -> Fraction:
-    """The square root, rounded up."""
+    """Return the square root of a Fraction, rounded up."""
     p, q = square.numerator, square.denominator
     shift = max(0, 330 - (p * q).bit_length()) // 2
     wide = p * q << 2 * shift
@@ -59,7 +59,7 @@ def separable(rows: Any, E: Any, equal: Any) -> bool:
 
 
 def _whole(values: Any) -> list[int]:
-    """A positive multiple of rational numbers: coprime whole ones."""
+    """Return the positive multiple of rational numbers that has coprime whole entries."""
     common = lcm(*(Fraction(v).denominator for v in values))
     wide = [int(v * common) for v in values]
     divisor = gcd(*wide) or 1
@@ -67,7 +67,7 @@ def _whole(values: Any) -> list[int]:
 
 
 def positive(values: Any) -> Any:
-    """The positive parts."""
+    """Return the positive parts of an array."""
     return np.where(values > 0, values, 0)
 
 
@@ -91,7 +91,7 @@ class Exact:
     nuclear: tuple[int, int] | None = None
 
     def value(self, w: Any) -> Fraction:
-        """‖w‖."""
+        """Return ‖w‖ exactly, or rounded up by roots."""
         if self.nuclear is not None:
             return Fraction(float(np.linalg.norm(w.astype(float).reshape(self.nuclear), "nuc")))
         if self.units is None:
@@ -101,7 +101,7 @@ class Exact:
         return root(K * (w @ w) + sum(sums.sum(axis=0) ** 2) - sum(sums.ravel() ** 2))
 
     def dual(self, v: Any) -> Fraction | None:
-        """‖v‖_*; None if it is infinite."""
+        """Return ‖v‖_*, or None if it is infinite."""
         if self.nuclear is not None:
             return Fraction(float(np.linalg.norm(v.astype(float).reshape(self.nuclear), 2)))
         if self.units is None:
@@ -113,7 +113,7 @@ class Exact:
         return root(sum((V - means[:, None]).ravel() ** 2) / K + means[0] @ means[0])
 
     def upper(self, w: Any, b: Fraction) -> Fraction | None:
-        """The objective of the best multiple of w and b; None if it is infinite."""
+        """Return the objective of the best multiple of w and b, or None if it is infinite."""
         f, value = self.rows @ w + self.y * b, self.value(w)
         if self.upper_bounds is None:
             worst = min(f / self.required)
@@ -125,7 +125,7 @@ class Exact:
         return t * value + self.upper_bounds @ positive(self.required - t * f)
 
     def lower(self, lam: Any, mu: Any) -> Fraction | None:
-        """The lower bound of the best multiple of λ and μ; None if it is infinite."""
+        """Return the lower bound by the best multiple of λ and μ, or None if it is infinite."""
         if min(lam) < 0 or any(mu[~self.equal] < 0):
             return NEVER
         size = self.dual(lam @ self.rows - mu @ self.E)
@@ -141,7 +141,7 @@ class Exact:
         return separable(np.hstack([self.rows, constant]), E, self.equal)
 
     def outside(self, w: Any) -> float:
-        """Violation of E by w, as a share of Σ|e_j| max|w_j|: 0 if there is none, up to a bit of each entry."""
+        """Return the violation of E by w over Σ|e_j| max|w_j|; 0 if weights within a bit of w satisfy E."""
         pull = self.E @ w
         excess = np.where(self.equal, abs(pull), positive(pull))
         if not any(excess > 0) or (all(excess <= ULP * (abs(self.E) @ abs(w))) and self._near(w)):
@@ -150,7 +150,7 @@ class Exact:
         return float(max(excess[sizes > 0] / sizes[sizes > 0]) / max(abs(w)))
 
     def _near(self, w: Any) -> bool:
-        """True if E holds for weights whose entries are those of w up to a bit; s of (w', s) is their unit."""
+        """True if some weights whose entries differ from w by at most one bit satisfy E."""
         one, nothing = np.diag(np.full(len(w), Fraction(1))), np.full((len(self.E), 1), NEVER)
         most, least = (w + ULP * abs(w))[:, None], (w - ULP * abs(w))[:, None]
         E = np.vstack([np.hstack([self.E, nothing]), np.hstack([one, -most]), np.hstack([-one, least])])

@@ -28,13 +28,13 @@ def _no_features(c: Any) -> bool:
 
 
 def _is_solution(c: Any, found: Any) -> bool:
-    """Weights that are no worse than none."""
+    """True if rank, condition and gap are possible, and the loss is at most that of zero weights."""
     ranked = 1 <= found.rank <= min(c.features.dense().shape) and found.condition >= 1 and found.gap >= 0
     return bool(ranked and 0 <= found.loss <= np.sum(c.y.astype(np.longdouble) ** 2) / len(c.y) * (1 + 1e-9))
 
 
 def _is_alternation(c: Any, found: Any) -> bool:
-    """The history never rises, and ends at the loss."""
+    """True if the history never rises and ends at the loss."""
     last, first = found.history[-1], found.history[0]
     return bool(np.all(np.diff(found.history) <= 0) and abs(last - found.loss) <= 1e-13 * first)
 
@@ -73,13 +73,13 @@ def _start(draw: Draw) -> dict[str, Any]:
 
 
 def _is_search(c: Any, found: Any) -> bool:
-    """The loss never rises."""
+    """True if the history has `steps` + 1 entries and never rises, up to rounding."""
     history = found.history
     return bool(len(history) == c.steps + 1 and np.all(np.diff(history) <= 1e-7 * abs(history[0])))
 
 
 def _few(c: Any) -> bool:
-    """With few samples for each input some filters are closed for all."""
+    """True if n < 9d, so that some filters may be closed for all samples, or if the ridge exceeds 1e20."""
     return len(c.X) < 9 * c.X.shape[1] or float(getattr(c, "ridge", 0)) > 1e20
 
 
@@ -139,13 +139,13 @@ def _start_of_flow(draw: Draw, k: int, d: int) -> dict[str, Any]:
 
 
 def _goes_downhill(c: Any, flow: Any) -> bool:
-    """The loss never rises, and the start is where it was told."""
+    """True if the losses never rise and the first weights are the initial ones."""
     same = close(flow.weights(0.0), c.w0, 1e-12) and np.isfinite(flow.weights()).all()
     return bool(same and np.all(np.diff(flow.losses) <= 1e-15 * flow.losses[:-1]))
 
 
 def _has_best(c: Any, found: Any) -> bool:
-    """Nothing predicts better than the best loss."""
+    """True if the best loss lies between 0 and ⟨y²⟩, up to rounding."""
     power = c.power if hasattr(c, "power") else np.mean(c.y.astype(np.longdouble) ** 2)
     return bool(-1e-12 * power <= found.best_loss <= power * (1 + 1e-12))
 
@@ -163,7 +163,7 @@ row(gated_flow.Moments.from_arrays, _known, name="Moments.from_arrays", **MOMENT
 
 
 def _changing(draw: Draw) -> dict[str, Any]:
-    """Two sets of moments, one after the other, or what is none."""
+    """Return moments of two pieces, one after the other, or an invalid list of them."""
     k, d = draw.whole(1, 3), draw.whole(1, 3)
     made = []
     for _ in range(2):

@@ -16,7 +16,7 @@ from tests.fuzz.values import Array
 
 
 def _gates(make: Any, X: Any = ARGUMENTS["X"], **parameters: Any) -> None:
-    """Gates of samples: one row a sample, from 0 to 1, the same for whatever the samples came as."""
+    """Register gates: values (n, k) from 0 to 1, the same for every disguise of the samples."""
 
     def values(X: Any, **given: Any) -> Any:
         return make(**given).fit(X).transform(X)
@@ -86,7 +86,7 @@ row(_activations, _hidden, name="HiddenActivations", fine=lambda c, found: found
 
 
 def _halves(X: Array) -> Array:
-    """Two gates, of which one is open."""
+    """Return two gates, exactly one of which is open."""
     return np.column_stack([X[:, 0] > 0, X[:, 0] <= 0]).astype(float)
 
 
@@ -101,7 +101,7 @@ def _parts(draw: Draw) -> dict[str, Any]:
 
 
 def _own(X: Array, y: Array, function: Any, grouping: Any) -> Any:
-    """A problem of these gates."""
+    """Return a problem of `FunctionGates`."""
     return ib.svm_gln(X, y, ib.FunctionGates(function, grouping))
 
 
@@ -109,7 +109,7 @@ row(_own, _parts, name="FunctionGates", share=3, finite=False, fine=lambda c, pr
 
 
 def _thirds(X: Array) -> np.ndarray:
-    """Two units of three contexts."""
+    """Return the contexts of two units with three contexts each."""
     return np.digitize(X[:, :1] * [1.0, -1.0], [-0.5, 0.5])
 
 
@@ -124,7 +124,7 @@ def _contexts(draw: Draw) -> dict[str, Any]:
 
 
 def _global(X: Array, y: Array, function: Any, contexts: Any) -> Any:
-    """A problem of these contexts."""
+    """Return a problem of `FunctionContexts`."""
     return ib.svm_l2(X, y, FunctionContexts(function, contexts))
 
 

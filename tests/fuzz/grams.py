@@ -41,7 +41,7 @@ def _layer(draw: Draw) -> dict[str, Any]:
 
 
 def _is_gram(c: Any, found: Any) -> bool:
-    """Symmetric, and positive up to an error that is small."""
+    """True if the matrix is symmetric and positive up to an error that is small."""
     values = np.asarray(found.values, dtype=np.float64)
     trace, error = np.trace(values), float(found.error)
     expect(np.array_equal(values, values.T) and 0 <= error <= 1e-3 * trace, f"an error of {error:g}")
@@ -49,7 +49,7 @@ def _is_gram(c: Any, found: Any) -> bool:
 
 
 def _exact(draw: Draw) -> dict[str, Any]:
-    """Now and then a tolerance or digits, which not every activation can reach."""
+    """Return now and then a tolerance or digits, which not every activation can reach."""
     digits, tolerance = count(8, 20, 40, None, most=1000), number(1e-11, 1e-6, 1e-3, high=1.0, ends=True)
     more = draw.pick([{}, {}, {"tolerance": tolerance(draw)}, {"digits": digits(draw)}])
     draw.extreme = draw.extreme or bool(more)
@@ -95,7 +95,7 @@ row(infinite.smallest_eigenvalue, share=4, gram=_matrix, **MAYBE, fine=_has_digi
 
 
 def _is_activation(c: Any, found: Any) -> bool:
-    """σ and σ' are finite, and the same at a number and in an array."""
+    """True if σ and σ' are finite, and the same for a number as in an array."""
     z = c.draw.normal(5)
     expect(np.isfinite(found.function(z)).all(), "no numbers")
     return float(found.derivative(z[0])) == float(found.derivative(z)[0])
@@ -143,7 +143,7 @@ def _spline(draw: Draw) -> None:
 
 
 def _has_kernels(c: Any, network: Any) -> bool:
-    """NNGP and NTK of few points are symmetric and positive up to their errors."""
+    """True if NNGP and NTK of the points are symmetric and positive up to their errors."""
     found = network.kernels(c.draw.normal(3, 2))
     return _is_positive(found.nngp, 1e-9) and _is_positive(found.ntk, 1e-9)
 
@@ -161,7 +161,7 @@ row(
 
 
 def _has_variances(c: Any, found: Any) -> bool:
-    """No variance is negative by more than rounding."""
+    """True if no variance is negative beyond rounding."""
     return bool(np.diag(found.covariance).min() >= -1e-6 * (1 + abs(found.covariance).max()))
 
 

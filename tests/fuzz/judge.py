@@ -52,7 +52,7 @@ class Raw:
 
     @property
     def exact(self) -> Exact:
-        """The problem in Fractions, exactly as the float64 inputs say."""
+        """Return the problem in Fractions, exactly as its float64 inputs state."""
         n, k, d = self.blocks.shape
         X, G = self.factors or (None, None)
         blocks = fractions(self.blocks) if X is None else fractions(G)[:, :, None] * fractions(X)[:, None]
@@ -78,7 +78,10 @@ class Raw:
 
 
 def judge(raw: Raw, found: Solution, tol: float = 1e-6, limited: bool = False) -> str:
-    """Check every claim of a solution of `raw`; its status. `limited`: whether it was allowed to stop early."""
+    """Check every claim of a solution of `raw`; return its status.
+
+    `limited` is true if the solver was allowed to stop early.
+    """
     n, k, d = raw.blocks.shape
     shapes = found.weights.shape, found.dual.shape, found.margins.shape
     expect(shapes == ((k, d), (n,), (n,)), f"shapes {shapes}")
@@ -107,7 +110,7 @@ def _expect_none(wrong: dict[str, float]) -> None:
 
 
 def _judge_objective(problem: Exact, found: Solution) -> None:
-    """The objective is what the weights reach: no less, and more by their rounding only."""
+    """Check that the objective is at least what the weights reach, and larger by rounding only."""
     w, b, m = fractions(found.weights.ravel()), Fraction(found.intercept), problem.required
     margins = problem.rows @ w + problem.y * b
     rounding = (len(w) + 4) * Fraction(np.finfo(float).eps) * (abs(problem.rows) @ abs(w) + abs(b))
@@ -131,7 +134,7 @@ def _judge_objective(problem: Exact, found: Solution) -> None:
 
 
 def _judge_proof(raw: Raw, problem: Exact, found: Solution) -> None:
-    """λ ≥ 0, 1ᵀλ = 1 and Φᵀ(λ∘y) = 0, relative to Σ λ_i ‖φ(x_i)‖, every input in units of its own size."""
+    """Check λ ≥ 0, 1ᵀλ = 1 and Φᵀ(λ∘y) = 0, relative to Σ λ_i ‖φ(x_i)‖, with each input in units of its size."""
     expect(np.isinf(raw.C), "a soft margin is always feasible")
     expect(np.isnan(found.weights).all() and np.isnan(found.margins).all(), "weights of a problem without any")
     expect(abs(found.dual.sum() - 1) <= ROUNDING, f"the proof's sum is {found.dual.sum()}")
@@ -147,13 +150,13 @@ def _judge_proof(raw: Raw, problem: Exact, found: Solution) -> None:
 
 
 def expect_certified(found: Any, tol: float) -> bool:
-    """An answer that is called optimal has the gap asked for."""
+    """Raise `Wrong` if an answer that is called optimal has a gap above `tol`."""
     expect(found.gap <= tol or found.status is not Status.OPTIMAL, "OPTIMAL with a gap")
     return True
 
 
 def agree(a: Solution, b: Solution) -> None:
-    """Two certified answers to one problem must not contradict each other."""
+    """Raise `Wrong` if two certified answers to one problem contradict each other."""
     decided = (Status.OPTIMAL, Status.NOT_SEPARABLE)
     if a.status in decided and b.status in decided and a.status is not b.status:
         raise Wrong(f"{a.solver} says {a.status.name}, {b.solver} says {b.status.name}")

@@ -30,7 +30,7 @@ from tests.fuzz.values import Array
 
 
 def _few_samples(draw: Draw) -> problems.Samples:
-    """At most six samples of three inputs, of every kind or ordinary ones, and labels of both classes."""
+    """Return at most six samples of three inputs, of any kind, and labels of both classes."""
     X, y = problems.samples(draw, scaled=False) if draw.chance(0.5) else problems.clean_task(draw)
     if len(X) < 6 or len(set(y[:6].tolist())) < 2:
         X, y = problems.clean_task(draw)
@@ -43,7 +43,7 @@ def _task(draw: Draw) -> dict[str, Any]:
 
 
 def _all_there(X: Array, patterns: np.ndarray) -> bool:
-    """No pattern is there twice, and those of random directions are there."""
+    """True if no pattern occurs twice and those of random directions occur."""
     X = X / np.maximum(np.abs(X).max(axis=1, keepdims=True), TINY)
     scores = np.random.default_rng(1).normal(size=(300, X.shape[1])) @ X.T
     clear = scores[(np.abs(scores) > 1e-9).all(axis=1, where=X.any(axis=1))] >= 0
@@ -70,6 +70,7 @@ row(
 
 @entry(best_network, share=1)
 def _best_network(draw: Draw) -> None:
+    """Bounds of hard and soft margins are in order, for limits and starts of any kind."""
     given = _task(draw)
     given |= {
         "tol": number(1e-4, 0.01, high=1.0)(draw),
@@ -113,7 +114,7 @@ def network(draw: Draw, X: Array) -> GatedNetwork:
 
 
 def _is_network(c: Any, net: Any) -> bool:
-    """Outputs and hidden layer in every dtype, for inputs in any disguise; gates and weights, if there are any."""
+    """True if outputs, hidden layer and weights are finite in a random dtype, and gates fit the weights."""
     draw, d = c.draw, net.inputs
     deep = len(net.shape if isinstance(net, ib.GatedLinearNetwork) else net.units) > 1
     no_gates = deep and not isinstance(net, GaLU0Network | LinearNetwork | ChainNetwork)

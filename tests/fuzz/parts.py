@@ -262,7 +262,7 @@ def _chunked_features(draw: Draw) -> None:
 
 @entry(datasets.distorted_images, share=1)
 def _distorted(draw: Draw) -> None:
-    """Without the files of a set there are no copies, and nothing is written."""
+    """Distorted copies of a data set whose files are missing are refused, and nothing is written."""
     name = draw.either("mnist", ["digits", "cifar", None])
     draw.call(datasets.distorted_images, name, draw.either(5, [0, -1, "5"]), draw.folder, root=draw.folder, must=True)
     expect(not list(draw.folder.glob("*.npy")), "something was written")

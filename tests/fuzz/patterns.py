@@ -38,7 +38,7 @@ def _labels(draw: Draw) -> dict[str, Any]:
 
 
 def _is_stream(c: Any, found: Any) -> bool:
-    """Draws that repeat and are balanced, for whatever numbers the size and the seed came as."""
+    """True if draws repeat and are balanced, whatever types the counts and the seed have."""
     m, seed = count(1, 2, 7, np.int8(127), cap=1000, vast=10**6)(c.draw), ARGUMENTS["seed"](c.draw)
     X, y = c.draw.call(lambda m, seed: found.sample(m, seed=seed), m=m, seed=seed, same=0.0)
     expect(X.shape == (m.plain, found.n) and np.isfinite(X).all(), "another shape, or no numbers")

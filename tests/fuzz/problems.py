@@ -43,7 +43,7 @@ def _integers(rng: Any, n: int, d: int) -> Samples:
 
 
 def _large_integers(rng: Any, n: int, d: int) -> Samples:
-    """Determinants of about one beside entries of millions."""
+    """Return samples with entries of millions and determinants of about one."""
     N = int(rng.choice([1_000, 2_000_000, 2**26])) + int(rng.integers(1000))
     if rng.random() < 0.5:
         return np.array([[N, N + 1], [N + 1, N + 2]], dtype=float), np.array([1.0, -1.0])
@@ -58,7 +58,7 @@ def _nearly_parallel(rng: Any, n: int, d: int) -> Samples:
 
 
 def _nearly_separable(rng: Any, n: int, d: int) -> Samples:
-    """Some samples lie next to the plane, on their own side or on the other."""
+    """Return samples some of which are next to the plane, on their own side or on the other."""
     X, w = rng.normal(size=(n, d)), rng.normal(size=d)
     w /= np.linalg.norm(w)
     y = np.where(X @ w > 0, 1.0, -1.0)
@@ -208,7 +208,7 @@ def fitted_gates(draw: Draw, X: Array) -> ib.HyperplaneGates:
 
 
 def _in_range(c: Any) -> bool:
-    """True if inputs, gates and their products are of sizes that the toolkit takes."""
+    """True if inputs, gates and their products have sizes that the package accepts."""
     if len(c.X) != len(c.gate_values):
         return False
     x, g = (np.abs(part).max(axis=1).astype(np.longdouble) for part in (c.X, c.gate_values))
@@ -245,7 +245,7 @@ def features(draw: Draw) -> tuple[Any, Array]:
 
 
 def prices_in_range(raw: Raw) -> bool:
-    """True if the bounds C c_i are in range, as they are and in units of the features."""
+    """True if the bounds C c_i are in range, both as they are and in units of the features."""
     if np.isinf(raw.C):
         return True
     size = np.sqrt(np.sum(raw.blocks.astype(np.longdouble) ** 2, axis=(1, 2))).max() or np.longdouble(1)
@@ -300,7 +300,7 @@ def problem(draw: Draw, scaled: bool = True) -> tuple[MarginProblem, Raw]:
 
 
 def as_built(problem: MarginProblem, norm: str = "frobenius") -> Raw:
-    """A problem of gated features as it says that it is; of another norm than the package's, that one."""
+    """Return a problem of gated features in raw numbers, as its attributes state it; `norm` names another norm."""
     features: Any = problem.features
     own, about = problem.norm, dict[str, Any]()
     if isinstance(own, GroupLasso):
@@ -311,5 +311,5 @@ def as_built(problem: MarginProblem, norm: str = "frobenius") -> Raw:
 
 
 def judged(problem: MarginProblem, norm: str = "frobenius", *solver: str, tol: float = 1e-6, **options: Any) -> str:
-    """The status of the solution of a problem of gated features."""
+    """Solve a problem of gated features, check the answer, and return its status."""
     return judge(as_built(problem, norm), ib.solve(problem, *solver, tol=tol, **options), tol, limited=bool(options))

@@ -123,7 +123,7 @@ def run_entry(entry: Entry, random: Random) -> Result:
 
 
 def _work(connection: Connection, seed: int, run: Callable[[int, int], Any] = run_case) -> None:
-    """Run the cases whose numbers come in, with so much memory and no output but the results."""
+    """Run the cases whose numbers arrive, with limited memory and no output except results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     threadpool_limits(1, user_api="blas")
@@ -152,7 +152,7 @@ class Worker:
         self.child: Child | None = None
 
     def run(self, number: int) -> Result:
-        """The result of a case, within the time limit."""
+        """Return the result of a case, or its ending at the time limit."""
         if self.child is None:
             self.child = Child(self.work, self.seed)
             self.child.answer(START_LIMIT)
@@ -173,7 +173,7 @@ class Worker:
 
 
 def run_cases(seed: int, numbers: Iterable[int], jobs: int, work: Any = _work) -> Iterator[Any]:
-    """The results of cases in `jobs` processes, in order."""
+    """Return the results of cases in `jobs` processes, in order."""
     workers: SimpleQueue[Worker] = SimpleQueue()
 
     def run(number: int) -> Result:
@@ -195,7 +195,7 @@ def run_cases(seed: int, numbers: Iterable[int], jobs: int, work: Any = _work) -
 
 
 def report(results: list[Result], command: str, seconds: float, about: dict[str, Any]) -> str:
-    """`docs/reliability.md`."""
+    """Return the text of `docs/reliability.md`."""
     bad, slowest = [r for r in results if r.ending not in WELL], max(results, key=lambda r: r.seconds)
     rows = []
     for name in [*ENTRIES, "all"]:

@@ -60,12 +60,12 @@ def anything(value: Any) -> bool:
 
 
 def choice(*good: Any, also: Predicate = never, functions: bool = True) -> Strategy:
-    """One of the values, or an unusual one, which is refused unless `also` takes it."""
+    """Draw one of the values, or an unusual one, which is refused unless `also` accepts it."""
     return lambda draw: draw.scalar(good, also, functions)
 
 
 def one_of(good: Sequence[Any], *bad: Any) -> Strategy:
-    """One of the good values, or where inputs are damaged one of the bad."""
+    """Draw one of the good values or, if inputs are damaged, one of the bad."""
     return lambda draw: draw.either(draw.pick(good), bad)
 
 

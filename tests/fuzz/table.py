@@ -69,11 +69,11 @@ def row(
     into: dict[str, Entry] = ENTRIES,
     **strategies: Any,
 ) -> None:
-    """An entry in one call: how each argument is drawn, or what it is; `groups` draw several at once, as a dictionary.
+    """Register an entry: how each argument of `function` is drawn, or what it is.
 
-    Arguments of the function (or of what it is `like`) that nothing is said of are drawn as `ARGUMENTS` says. The
-    answer is `finite`, plain values have the same one, and `fine(c, found)` is true, or how the answer is counted,
-    where c is what the arguments mean.
+    `groups` draw several arguments at once, as a dictionary. Other arguments of the function (or of what it is
+    `like`) are drawn as `ARGUMENTS` states. The answer must be `finite` and the same for plain values, and `fine(c,
+    found)` must be true, or say how the answer is counted, where c holds the meanings of the arguments.
     """
 
     def run(draw: Draw) -> Any:
@@ -92,7 +92,7 @@ def row(
 
 
 def arguments(function: Any, draw: Draw, but: list[str], known: dict[str, Strategy] = ARGUMENTS) -> dict[str, Any]:
-    """Its arguments whose names say how they are drawn, and flags; optional ones half of the time."""
+    """Return the arguments of a function that `known` can draw, and flags; optional ones half of the time."""
     found: dict[str, Any] = {}
     for name, parameter in signature(function).parameters.items():
         needed = parameter.default is parameter.empty
@@ -103,12 +103,12 @@ def arguments(function: Any, draw: Draw, but: list[str], known: dict[str, Strate
 
 
 def drawn(strategy: Any, draw: Draw) -> Any:
-    """The value that a strategy draws; anything else stands for itself."""
+    """Return what a strategy draws; any other value stands for itself."""
     return strategy(draw) if callable(strategy) and not isinstance(strategy, type | Given) else strategy
 
 
 def record(kind: Any, draw: Draw) -> Any:
-    """A record whose parts are of the types that it states."""
+    """Return a record of a kind, whose required parts have the types that it states."""
     samples: dict[Any, Any] = {float: [0.0, 1e300, np.inf, np.nan, 5e-324], int: [1, 3, 10**9], str: ["text"]}
     samples |= {bool: [True, False], pd.DataFrame: [pd.DataFrame({"loss": [np.nan]})], Any: [0.5, np.nan]}
 
@@ -141,7 +141,7 @@ def _print_and_pickle(kind: Any, draw: Draw) -> None:
 
 
 def wheel() -> list[Entry]:
-    """Every entry as often as its share says; case number i is about entry i modulo the length."""
+    """Return the entries, each as often as its share; case i is about entry i modulo the length."""
     return [entry for entry in ENTRIES.values() for _ in range(entry.share)]
 
 
@@ -152,6 +152,6 @@ def public_callables() -> dict[str, Any]:
 
 
 def uncovered(entries: dict[str, Entry] = ENTRIES) -> list[str]:
-    """The public callables that no entry is about."""
+    """Return the public callables that no entry is about."""
     covered = {name.split(".")[0].split(",")[0] for name in entries}
     return [name for name in public_callables() if name not in covered]

@@ -123,7 +123,7 @@ row(galu.neighbouring_gates, d=MANY, k=VAST, epsilon=EPSILON, fine=lambda c, fou
 
 
 def _matrices(draw: Draw) -> dict[str, Any]:
-    """Two matrices near each other or not."""
+    """Return two square matrices, near each other or not."""
     n, scale = draw.whole(2, 4), draw.scale(1.0, 1.0, 1e-90, 1e90, 1e300, 1e-300)
     A, change = np.eye(n) + 0.05 * draw.normal(n, n), draw.normal(n, n)
     near: dict[str, tuple[Any, Any]] = {"near": (scale * (A + 0.02 * change), "good")}

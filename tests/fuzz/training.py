@@ -146,7 +146,7 @@ def _online(draw: Draw) -> dict[str, Any]:
 
 
 def _is_online(c: Any, found: Any) -> bool:
-    """The start and the end are recorded, and there are gates of new samples."""
+    """True if start and end are recorded, and gates of new samples exist for each record."""
     gates = c.draw.call(found.gates, c.draw.normal(9, found.weights.shape[-1]))
     return found.steps[0] == 0 and found.steps[-1] == c.steps and gates.shape[0] == len(found.steps)
 

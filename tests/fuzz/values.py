@@ -94,7 +94,7 @@ DOUBTFUL: dict[str, Callable[[Array], Any]] = {
 
 
 def _spoiled(a: Array, value: Any) -> Any:
-    """The array with one entry replaced; of objects if need be."""
+    """Return the array with one entry replaced, of objects if the value needs it."""
     spoiled = a.astype(object if not isinstance(value, float) else float, order="C")
     spoiled.reshape(-1)[a.size // 2] = value
     return spoiled
@@ -166,7 +166,7 @@ SCALARS: list[Any] = [
 
 
 def short(value: Any) -> str:
-    """A short text of any value."""
+    """Return a short text of any value."""
     try:
         return repr(value)[:60]
     except ValueError:
@@ -174,7 +174,7 @@ def short(value: Any) -> str:
 
 
 def leaves(value: Any, depth: int = 0) -> list[Any]:
-    """The numbers and texts in a value, whatever holds them, copied: all but networks, and how long something took."""
+    """Return copies of the numbers and texts in a value, however nested, except networks and seconds."""
     deeper = depth + 1
     if isinstance(value, np.ma.MaskedArray):
         return leaves([value.data, np.ma.getmaskarray(value)], deeper)
@@ -207,12 +207,12 @@ def is_finite(answer: Any) -> bool:
 
 
 def alike(found: Any, expected: Any, rel: float) -> bool:
-    """Compare two values, numbers up to `rel` of the largest in their array."""
+    """True if two values are equal, numbers up to `rel` of the largest in their array."""
     return matching(leaves(found), leaves(expected), rel)
 
 
 def matching(ours: list[Any], theirs: list[Any], rel: float) -> bool:
-    """Compare leaves, as `alike` does."""
+    """True if two lists of leaves are `alike`."""
     return len(ours) == len(theirs) and all(
         close(a, b, rel) if isinstance(b, np.ndarray | np.longdouble) else bool(np.all(a == b))
         for a, b in zip(ours, theirs, strict=True)
@@ -220,7 +220,7 @@ def matching(ours: list[Any], theirs: list[Any], rel: float) -> bool:
 
 
 def close(found: Any, expected: Any, rel: float = 1e-9) -> bool:
-    """Compare the shape and the numbers of two arrays, up to `rel` of the largest expected number."""
+    """True if two arrays have one shape and numbers equal up to `rel` of the largest expected one."""
     found, expected = np.asarray(found, dtype=np.longdouble), np.asarray(expected, dtype=np.longdouble)
     finite = np.abs(expected[np.isfinite(expected)])
     if found.shape != expected.shape:

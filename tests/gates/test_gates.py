@@ -27,7 +27,7 @@ from tests.cases import inputs
 
 
 def test_stream_is_published():
-    """Against the published order of calls on torch's global generator."""
+    """Directions and cutoffs equal those of the published calls on torch's global generator."""
     torch.manual_seed(4)
     layer = torch.nn.Linear(12, 3 * 2, bias=False)
     torch.nn.init.normal_(layer.weight, 0, 36)
@@ -140,7 +140,7 @@ def test_failed_fit_leaves_gates_unfitted(gates):
 
 @pytest.fixture(scope="module")
 def guide_gates():
-    """The class that the guide has its readers write; its `fit` knows nothing of weights."""
+    """Return the class SoftClusters that the guide defines, whose `fit` takes no weights."""
     page = (ROOT / "docs" / "guide" / "own_gates.md").read_text()
     (block,) = re.findall(r"```python\n([^`]*class SoftClusters[^`]*?)\n\n\nproblem = ", page)
     names = {"np": np}

@@ -80,7 +80,7 @@ def test_it_is_the_program_written_out(shared, C):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_no_network_has_larger_margins_for_its_weights(shared):
-    """½‖w‖² ≥ Σ_pairs λ f-margins for networks of either kind, drawn at random; balanced ones attain the norm."""
+    """For random weights of either kind of network, ½‖w‖² is at least the norm of ζ and Σ_pairs λ · margin."""
     problem = svm_classes(X, LABELS, GATES, shared=shared)
     found = solve(problem)
     rng = np.random.default_rng(0)
@@ -94,7 +94,10 @@ def test_no_network_has_larger_margins_for_its_weights(shared):
 
 
 def test_the_least_weights_behind_a_matrix_are_its_nuclear_norm():
-    """Balanced singular vectors attain it, other factors are larger, and it is a mean of matrices of rank one."""
+    """min ½(‖A‖² + ‖W‖²) over AW = Z is ‖Z‖_*, attained by balanced singular vectors.
+
+    Z is also a convex combination of matrices of rank one and nuclear norm ‖Z‖_*.
+    """
     rng = np.random.default_rng(0)
     for rows, columns, rank in ((3, 8, 3), (10, 4, 4), (5, 5, 2)):
         Z = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
@@ -112,7 +115,7 @@ def test_the_least_weights_behind_a_matrix_are_its_nuclear_norm():
 
 
 def test_the_two_optima_bound_each_other():
-    """‖Z‖_* ≤ Σ_c ‖ζ_c‖ ≤ √K ‖Z‖_*, for weights and so for the optima; both bounds are attained."""
+    """‖Z‖_* ≤ Σ_c ‖ζ_c‖ ≤ √K ‖Z‖_* for weights and for the optima; both bounds are attained."""
     rng = np.random.default_rng(0)
     own, shared = (svm_classes(X, LABELS, GATES, shared=each) for each in (False, True))
     for W in rng.normal(size=(20, 18, 4)):
@@ -128,7 +131,7 @@ def test_the_two_optima_bound_each_other():
 
 
 def test_weights_that_do_not_separate_are_no_start_of_a_hard_margin():
-    """The proof that nothing separates is found as without them."""
+    """A hard margin that starts from weights that do not separate is proved inseparable as without them."""
     twice = np.vstack([X, X[:3]]), np.append(LABELS, np.roll(np.unique(LABELS), 1)[LABELS_AS_NUMBERS[:3]])
     problem = svm_classes(*twice, GATES, 0.2, shared=True)
     hard, soft = replace(problem, C=np.inf), solve(problem)
@@ -139,7 +142,7 @@ def test_weights_that_do_not_separate_are_no_start_of_a_hard_margin():
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_all_outputs_have_in_common_changes_no_margin(shared):
-    """Without it the nuclear norm is no larger, and rows sum to zero: one rank less than classes is enough."""
+    """Subtracting the mean over outputs changes no margin and does not increase the nuclear norm."""
     problem = svm_classes(X, LABELS, GATES, shared=shared)
     for W in np.random.default_rng(0).normal(size=(10, 3, 6, 4)):
         centred = W - W.mean(axis=0)
@@ -149,7 +152,7 @@ def test_what_all_outputs_have_in_common_changes_no_margin(shared):
 
 
 def test_of_two_classes_one_unit_behind_each_gate_is_enough():
-    """The answer has rank one, and a network of one unit behind each gate descends to it."""
+    """The solution for two classes has rank one per gate, and a network with one unit behind each gate attains it."""
     y = (X[:, 0] > 0).astype(int)
     problem = svm_classes(X, y, GATES, shared=True)
     solution = solve(problem, tol=1e-8)
@@ -162,7 +165,7 @@ def test_of_two_classes_one_unit_behind_each_gate_is_enough():
 
 
 def test_a_solve_that_starts_from_weights_ends_at_the_optimum():
-    """Those of a descent, or, which is sooner, of an answer; weights of other shapes, or none, are no start."""
+    """Starts from a descent, a solution, zero weights or another shape end at the same optimum."""
     problem = svm_classes(X, LABELS, GATES, shared=True)
     cold = solve(problem, tol=1e-6)
     copies = FunctionContexts(lambda X: np.tile(GATES.contexts_of(X), (1, 3)), 2).fit(X)

@@ -115,7 +115,7 @@ def test_seminorms_take_no_constraints():
 
 
 def heights(scale, n=60):
-    """Two inputs of very different sizes, and labels that both follow."""
+    """Return two inputs whose sizes differ by `scale`, both of which separate the labels."""
     rng = np.random.default_rng(0)
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
     return np.column_stack([y + 0.3 * rng.normal(size=n), scale * (2 * y + 0.1 * rng.normal(size=n))]), y
@@ -123,7 +123,7 @@ def heights(scale, n=60):
 
 @pytest.mark.parametrize(("scale", "C"), [(1.0, 0.01), (1e-6, 1.0), (1e7, 0.01), (1e7, 1.0), (1e10, 1.0)])
 def test_violations_are_measured_in_margins(scale, C):
-    """A weight of 1e-8 on an input of 1e7 is not nothing: no answer may be better than the optimum."""
+    """No certified objective is below the optimum although a weight of 1e-8 on an input of 1e7 violates W ≤ 0."""
     X, y = heights(scale)
     case = MarginProblem(GatedFeatures(X), y, Frobenius(), C, constraints=lambda W: [W[:, 1] <= 0])
     solution = solve(case)

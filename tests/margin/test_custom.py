@@ -1,4 +1,4 @@
-"""Margin problems of one's own: free intercepts, norms, gates, solvers, one class."""
+"""User-defined margin problems: free intercepts, norms, gates, solvers, one class."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ from tests.cases import inputs, problem
 
 @pytest.mark.parametrize("C", [2.0, 0.05])
 def test_a_free_intercept_is_that_of_svc(C):
-    """At the price C‖w‖ of ½‖w‖², SVC's optimality conditions are ours."""
+    """Weights and intercept are those of scikit-learn's SVC with the bound C‖w‖, whose optimality conditions agree."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4)) + 5
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 5, 1, -1)
@@ -43,7 +43,7 @@ def test_a_free_intercept_is_that_of_svc(C):
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_working_sets_of_an_unbalanced_problem(intercept):
-    """One class in a hundred, its samples last: the first working set must hold both."""
+    """A problem whose rare class comes last, 20 of 6000 samples, is certified from working sets."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(6000, 8))
     y = np.ones(6000)
@@ -90,7 +90,7 @@ def test_replaced_parts_are_those_of_a_new_problem():
 
 
 def test_one_class():
-    """The one-class problem is that of the mirrored data with both labels; its optimum that of a brute-force search."""
+    """For labels that are all +1, the optimum is 1/max_u min_i ⟨u, x_i⟩, and that of mirrored data with both labels."""
     X = np.random.default_rng(0).normal(loc=[3, 1], size=(12, 2))
     case = MarginProblem(GatedFeatures(X), np.ones(12), Frobenius())
     angles = np.linspace(0, 2 * np.pi, 100_001)
@@ -203,7 +203,7 @@ def test_a_solver_cannot_judge_itself(stopped):
 
 @pytest.mark.parametrize("size", [1e14, 1.7e18])
 def test_a_large_input_hides_no_small_one(size):
-    """Time stamps beside what separates: a λ that only cancels the time stamps proves nothing."""
+    """A λ that only cancels large inputs is no proof: the small input still separates."""
     rng = np.random.default_rng(0)
     X = np.column_stack([size + rng.integers(0, 1000, 40), rng.normal(size=40)])
     y = np.where(X[:, 1] > 0, 1.0, -1.0)

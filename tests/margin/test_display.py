@@ -1,4 +1,4 @@
-"""What notebooks show of solutions, models and classifiers, and what is drawn on matplotlib's axes."""
+"""Displays of solutions, models and classifiers in notebooks, and plots on matplotlib's axes."""
 
 import matplotlib as mpl
 import numpy as np

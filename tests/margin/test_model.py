@@ -46,7 +46,7 @@ NAMES = np.array(["setosa", "versicolor", "virginica"])[CODES]
 
 @pytest.fixture(scope="module")
 def model():
-    """Three classes over shared gates, at a soft margin."""
+    """Return a model of three classes over shared gates, with a soft margin."""
     gates, inputs = HyperplaneGates(4, 2, seed=1), np.hstack([X, np.ones((len(X), 1))])
     first = svm_gln(inputs, np.where(CODES == 0, 1, -1), gates, C=1.0)
     problems = [first, *(dataclasses.replace(first, y=np.where(code == CODES, 1, -1)) for code in (1, 2))]
@@ -412,7 +412,7 @@ def test_a_file_of_an_earlier_format_says_which_it_is(tmp_path):
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """A folder to work in, with the flowers and their names, and the same with weights and margins of samples."""
+    """Return the iris flowers with names; their table, and one with weights and margins, are in a new folder."""
     monkeypatch.chdir(tmp_path)
     flowers = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(species=NAMES)
     flowers.to_csv("iris.csv", index=False)

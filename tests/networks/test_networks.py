@@ -50,7 +50,7 @@ def deep():
 
 
 def thirds(layers=1):
-    """A GLN of three contexts a unit."""
+    """Return a GLN with three contexts per unit."""
     gates = [
         FunctionContexts(lambda X, i=i: np.digitize(X[:, i : i + 5], [-0.5, 0.5]), 3).fit(X) for i in range(layers)
     ]
@@ -113,7 +113,7 @@ def test_contexts_of_ones_own_are_not_saved(tmp_path):
 
 
 def test_limit_of_three_contexts():
-    """Descent and the solver know nothing of each other."""
+    """Descent on a GLN with three contexts ends within 1 % of the certified optimum."""
     network = thirds()
     descend_to_limit(network, X, Y, LossScaled(tolerance=3e-3))
     problem = svm_gln(X, Y, network.gates())
@@ -122,7 +122,7 @@ def test_limit_of_three_contexts():
 
 
 def test_cutoffs_are_part_of_the_state_dict():
-    """The published checkpoints lost them."""
+    """Loading a state dict restores the cutoffs, which the published checkpoints lost."""
     source, target = gln(), GatedLinearNetwork(HyperplaneGates(5, 2, seed=9, cutoff="random").fit(X))
     target.load_state_dict(source.state_dict())
     np.testing.assert_array_equal(target.decision_function(X), source.decision_function(X))
@@ -381,7 +381,7 @@ def test_several_outputs(kind, tmp_path):
 
 @pytest.mark.parametrize("layered", [False, True])
 def test_gates_that_agree_near_the_origin_only(layered):
-    """Cutoffs of large inputs far from the origin: no probe tells them apart, the inputs do."""
+    """Effective weights are refused for networks whose gates differ only far from 0, and not for equal gates."""
     large = np.column_stack([1e9 * (X[:, :-1] + 5), np.ones(60)])
     gates = [HyperplaneGates(3, 2, seed=1, cutoff=cutoff).fit(large) for cutoff in ("median", (0.2, 0.4))]
     if layered:

@@ -16,7 +16,7 @@ every_shape = pytest.mark.parametrize(("H", "K"), SHAPES)
 
 
 def whole(rows, d=2, seed=0):
-    """Whole numbers, whose sums floating point has exactly."""
+    """Return a matrix (rows, d) of whole numbers below 100 in size, whose sums are exact in floats."""
     return np.random.default_rng(seed).integers(-99, 99, (rows, d)).astype(float)
 
 
@@ -54,7 +54,7 @@ def test_equation_16():
 
 @pytest.mark.parametrize("K", [2, 3, 5])
 def test_a_network_has_these_predictors(K):
-    """β_γ is the gradient of the output by the input, since no context changes nearby."""
+    """β_γ is the gradient of the output with respect to the input, because contexts are constant nearby."""
     X = np.random.default_rng(K).normal(size=(40, 4))
     gates = FunctionContexts(lambda X: np.digitize(X[:, :3], np.linspace(-1, 1, K - 1)), K).fit(X)
     network = GatedLinearNetwork(gates, seed=2).double()
@@ -87,7 +87,7 @@ def test_lemma_b7_the_free_predictors_determine_all(H, K):
 
 
 def rank(rows):
-    """By elimination in fractions."""
+    """Return the rank of a matrix of whole numbers by exact elimination."""
     rows, found = [[Fraction(int(x)) for x in row] for row in rows], 0
     for column in range(len(rows[0])):
         index = next((i for i, row in enumerate(rows) if row[column]), None)

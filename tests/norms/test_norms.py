@@ -45,7 +45,7 @@ def test_the_factor_is_that_of_the_symmetric_square_root(H, K):
 
 @pytest.mark.parametrize(("H", "K"), [(2, 2), (2, 3), (3, 3), (2, 5)])
 def test_svm_l2_is_least_over_the_predictors_of_all_global_contexts(H, K):
-    """With β for unknowns: eq. 46, that units add up, is the constraint."""
+    """SVM-L2 is min ‖β‖ over β (K^H, d) that are sums over units, eq. 46, by CVXPY."""
     X = inputs(12, 4)
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     gates = FunctionContexts(lambda X: np.digitize(X[:, :H] + X[:, 1:2], np.linspace(-1, 1, K - 1)), K).fit(X)
@@ -126,13 +126,13 @@ def size(rows):
 
 
 def in_groups(norm, rows, power):
-    """c_h^power ‖rows of group h‖ for each group."""
+    """Return c_h^`power` ‖rows of group h‖ of every group."""
     parts = [[row for row, group in zip(rows, norm.index, strict=True) if group == h] for h in range(len(norm.labels))]
     return [mpmath.mpf(float(c)) ** power * size(part) for c, part in zip(norm.weights, parts, strict=True)]
 
 
 def of_predictors(norm, rows, dual):
-    """‖Aζ‖, or ‖A⁺V‖ of the projection: ‖ζ‖² K − Σ_h ‖unit sums‖² + ‖sum‖², with other factors for A⁺."""
+    """Return ‖Aζ‖, or ‖A⁺V‖ if `dual`, from K‖ζ‖² − Σ_h ‖unit sums‖² + ‖sum‖² or its counterpart."""
     H, K = norm.units, norm.contexts
     units = [[mpmath.fsum(col) for col in zip(*rows[h * K : h * K + K], strict=True)] for h in range(H)]
     total = [[mpmath.fsum(col) for col in zip(*units, strict=True)]]
@@ -210,7 +210,7 @@ def test_bounds_of_singular_values_hold_in_spite_of_rounding(size, rank):
 @pytest.mark.parametrize(("H", "K"), [(3, 2), (2, 4), (4, 1), (1, 4)])
 @pytest.mark.parametrize("share", [1e-16, 1e-9, 1.0])
 def test_the_predictor_dual_counts_the_error_that_leads_out_of_the_range(H, K, share):
-    """V′ of one-hot contexts lies in the range exactly, and V is what an error of this share leaves of it."""
+    """`dual_upper` is at least the dual norm of the exact V in the range, for V with errors that leave the range."""
     rng, norm = np.random.default_rng(H * K), PredictorL2(H, K)
     largest = 0.0
     with mpmath.workdps(60):
@@ -252,7 +252,7 @@ def test_bounds_of_nothing_and_of_what_is_no_number():
 
 
 class Own(Norm):
-    """The sum of singular values, or what the arguments make of it."""
+    """Nuclear norm, with methods replaced by the arguments."""
 
     rotation_invariant = True
 
@@ -342,7 +342,7 @@ def test_a_dual_norm_that_is_too_large_is_loose_not_wrong():
 
 @pytest.mark.parametrize("shape", [(3, 4), (30, 20)])
 def test_what_contradicts_itself_only_at_an_answer_is_told_there(shape):
-    """A dual that is wrong for V of a certain kind: at V itself, whatever W."""
+    """A dual norm that is wrong at one V is detected by `check_pair` at this V, for any W and scale."""
     special = np.ones(shape) + np.eye(*shape)
 
     def dual(V):

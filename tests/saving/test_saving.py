@@ -27,7 +27,7 @@ from tests.cases import inputs, problem
 
 
 def peak(call):
-    """The error's text, and the most bytes that NumPy held meanwhile."""
+    """Return the text of the InputError that `call` raises, and the peak of NumPy's memory meanwhile."""
     tracemalloc.start()
     try:
         with pytest.raises(InputError) as refusal:
@@ -38,7 +38,7 @@ def peak(call):
 
 
 def rewritten(path, change):
-    """The archive with the bytes of some members changed, all compressed."""
+    """Rewrite an archive, compressed, with the members that `change(content)` returns; return its path."""
     with zipfile.ZipFile(path) as source:
         content = {name: source.read(name) for name in source.namelist()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
@@ -48,7 +48,7 @@ def rewritten(path, change):
 
 
 def announcing(data, shape):
-    """A member with its own numbers and the header of another shape."""
+    """Return an .npy member with the data of another and a header that states `shape`."""
     stream, header = io.BytesIO(data), io.BytesIO()
     dtype = np.lib.format.read_array(stream).dtype
     about = {"descr": dtype.str, "fortran_order": False, "shape": shape}
@@ -127,7 +127,7 @@ def test_damaged_solution_files_are_refused(tmp_path):
 
 
 def spoiled(values, rng, what):
-    """The array with one entry changed."""
+    """Return a float copy of an array with one random entry set to `what`."""
     changed = np.array(values, dtype=float)
     changed.flat[rng.integers(changed.size)] = what
     return changed

@@ -1,4 +1,4 @@
-"""Prices of slack: paths along them, the one below which nothing has weights, and cross-validation over them."""
+"""Paths over C, the C below which all weights are zero, and cross-validation over C."""
 
 import dataclasses
 
@@ -79,7 +79,7 @@ def test_zero_weights_are_optimal_up_to_the_bound(cancer, name, intercept):
 
 def test_a_solution_that_serves_at_the_next_price_is_not_solved_for_again(cancer):
     def solved(prices):
-        """The path, and the prices whose point took iterations."""
+        """Return the path over `prices`, and the values whose point took iterations."""
         path = margin_path(case, prices)
         return path, [C for C, found in zip(prices, path, strict=True) if found.iterations]
 
@@ -119,7 +119,7 @@ def test_it_is_the_search_over_separate_fits(wine, estimator):
 
 
 class Counted(RandomHalfSpaces):
-    """Gates that count how often any of them are fitted."""
+    """Half-spaces that count the fits of all instances."""
 
     fits = 0
 

@@ -33,7 +33,7 @@ def test_nothing_that_an_audit_in_rational_arithmetic_would_refute(number):
 
 
 def exact_margins(case, W):
-    """y_i (ΦW)_i as fractions."""
+    """Return y_i (ΦW)_i as Fractions."""
     rows = case.features.dense() if case.features.gate_values is None else case.features.X
     return [
         int(s) * sum((Fraction(w) * Fraction(x) for w, x in zip(W[0], row, strict=True)), Fraction(0))
@@ -43,7 +43,7 @@ def exact_margins(case, W):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_small_integers_separate_is_separated(seed):
-    """Determinants of ±1 beside entries of millions: Φᵀ(λ∘y) is zero up to rounding, and W = (−(2N + 3), 2N + 1)."""
+    """Samples that W = (−(2N + 3), 2N + 1) separates exactly are solved although Φᵀ(λ∘y) vanishes up to rounding."""
     rng = np.random.default_rng(seed)
     N = float(rng.integers(1_000_000, 4_000_000))
     case = MarginProblem(GatedFeatures([[N, N + 1], [N + 1, N + 2]]), [1, -1], Frobenius())
@@ -60,7 +60,7 @@ def test_what_small_integers_separate_is_separated(seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_proof_that_nothing_separates_is_exact(seed):
-    """One sample more than features, of which one is minus a positive sum of the others, up to its last bit or not."""
+    """A positive combination of samples that is 0 proves inseparability; one of 1e-14 does not."""
     rng = np.random.default_rng(seed)
     X = rng.integers(-5, 6, (5, 4)).astype(float)
     X[4] = -(rng.integers(1, 4, 4) @ X[:4])
@@ -79,7 +79,7 @@ def test_a_proof_that_nothing_separates_is_exact(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_of_long_sums_do_not_cross(seed):
-    """100 000 inputs ±π and ∓(π − 1e-12): all but 1e-12 of each sum cancels."""
+    """Bounds hold for 100 000 inputs ±π and ∓(π − 1e-12), whose sums cancel except for 1e-12."""
     rng = np.random.default_rng(seed)
     n = 100_000
     X = np.tile([[np.pi], [-(np.pi - 1e-12)]], (n // 2, 1)) * rng.uniform(0.5, 2.0)
@@ -92,7 +92,7 @@ def test_bounds_of_long_sums_do_not_cross(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_weights_outside_the_cone_do_not_count(seed):
-    """W₀₀ ≤ W₀₁ ≤ (1 − ε)W₀₀ leaves no W₀₀ > 0, whatever violates it by 5e-10."""
+    """Weights that violate the constraints by 5e-10 have an infinite objective if no feasible ones separate."""
     rng = np.random.default_rng(seed)
     small, thin = 10.0 ** rng.uniform(-4, 0), 1 - 10.0 ** rng.uniform(-10, -7)
     case = MarginProblem(
@@ -127,7 +127,7 @@ def test_badly_scaled_inputs_are_solved(seed):
 
 
 def test_weights_of_groups_are_bounded_with_their_rounding():
-    """Each group's share of a bound has its own rounding: groups of weights 1e±4, in one dimension."""
+    """Bounds of groups with weights 1e4 and 1e-4 enclose the exact optimum."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         X, G = rng.normal(size=(6, 1)), np.ones((6, 2))
@@ -170,7 +170,7 @@ def test_what_vanishes_on_its_way_proves_nothing(X, G, y, W, required):
 
 
 def test_digits_that_vanish_beside_the_largest_of_their_feature_are_counted():
-    """Summed without errors, the features are divided by their largest numbers; 2^−640 keeps 33 bits beside 2^400."""
+    """Bounds enclose the exact optimum for a feature with entries 2^400 and 2^−640."""
     blocks = np.zeros((2, 1, 400))
     blocks[:, 0, 0] = 2.0**400, 2.0**-640 * (1 + 0.6 * 2.0**-33)
     W, required = np.zeros((1, 400)), 2.0**-80
@@ -193,7 +193,7 @@ SPREADS = {
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("seed", range(6))
 def test_numbers_of_any_size_are_answered_or_refused(spread, seed):
-    """From 1e-290 to 1e290: no exception but ours, and that only when the problem is built; no warning."""
+    """Problems with numbers from 1e-290 to 1e290 are refused when built, or have ordered bounds."""
     rng = np.random.default_rng(seed)
     (n, d, k), e = rng.integers(2, 6, 3), rng.choice([60, 140, 290])
     by_input, by_gate = SPREADS[spread](rng, n, d, k, e)
@@ -232,7 +232,7 @@ def test_no_simplex_method_where_its_proof_would_be_too_long(monkeypatch):
 
 
 def test_negligible_parts_of_a_proof_are_left_out():
-    """Three samples contradict each other; two hundred others have 1e-16 of their λ, in many directions."""
+    """A proof omits samples whose λ is 1e-16 of those that contradict each other."""
     rng = np.random.default_rng(0)
     X = np.zeros((203, 152))
     X[:3, :2] = [[1, 0], [0, 1], [-1, -1]]
@@ -244,7 +244,7 @@ def test_negligible_parts_of_a_proof_are_left_out():
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_copies_with_opposite_labels_are_the_proof(intercept):
-    """Two of many, whatever the others are; copies with one label, or with other gates, are none."""
+    """Two copies with opposite labels are the whole proof; copies with other gates are separable."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(1000, 12)), np.where(rng.random(1000) < 0.5, 1.0, -1.0)
     X[700], X[30], y[700], y[30] = X[3], X[4], -y[3], y[4]

@@ -92,7 +92,7 @@ def test_a_sample_with_every_gate_closed_is_its_own_proof():
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 @pytest.mark.parametrize("solver", [name for name in SOLVERS if name not in ("NATIVE", "PRECISE")])
 def test_ctrl_c_does_not_wait_for_compiled_solvers(solver, monkeypatch, request):
-    """One that hears nothing until it is done, and is done only after the answer."""
+    """Ctrl-C returns an INTERRUPTED answer before a compiled solver that ignores it has ended."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     answered, ended = threading.Event(), threading.Event()

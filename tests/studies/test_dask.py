@@ -20,7 +20,7 @@ distributed = pytest.importorskip("distributed")
 
 
 def work(marker):
-    """Six cells, of which five end only once there is a file `marker`."""
+    """Return six cells, five of which end only once the file `marker` exists."""
     grid = product(width=(6, 5, 4, 3, 2, 1), seed=(1,), marker=(str(marker),))
     return cells_of(replace(TOY, rows=toys.awaited), grid)
 
@@ -55,7 +55,7 @@ def test_workers_with_other_code_are_refused(cluster, tmp_path):
 
 
 def test_a_cluster_that_loses_its_last_worker_is_given_up(tmp_path):
-    """At the first look that finds none, however long that takes: no cell ends after the first."""
+    """InputError is raised after `patience` checks without a worker; finished cells are stored."""
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as lone:
 
         def retire(cell, stored):

@@ -22,7 +22,7 @@ from tests.studies.toys import COMPUTED, TOY, cells
 
 
 def test_a_lost_process_costs_its_cell_an_attempt(tmp_path):
-    """A loss after a finished cell is not one in a row, so that even one attempt suffices."""
+    """A process lost after a finished cell is not a loss in a row, so that one attempt suffices."""
     store = Store(tmp_path / "cells")
     grid = product(width=(3, 2, 1), seed=(1,), folder=(str(store.folder),))
     work = cells_of(replace(TOY, rows=toys.killed_after_another), grid)
@@ -57,7 +57,7 @@ run(cells(replace(TOY, rows=hung_once), marker=sys.argv[1]), store=Store(sys.arg
 
 
 def test_a_run_killed_on_the_way_resumes(tmp_path):
-    """kill −9 in the last of three cells: the second run computes that one only, ending like an undisturbed one."""
+    """After kill −9 in the last of three cells, a second run computes this cell only."""
     COMPUTED.clear()
     marker, store = tmp_path / "begun", Store(tmp_path / "cells")
     process = subprocess.Popen([sys.executable, "-c", HUNG, str(marker), str(store.folder)], cwd=ROOT)
@@ -96,7 +96,7 @@ def test_a_cell_that_prints_in_a_worker_process_does_not_need_a_reader(tmp_path)
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signal masks")
 def test_worker_processes_leave_ctrl_c_to_the_asking_one():
-    """Interrupted while they load torch, they would end in tracebacks."""
+    """SIGINT is blocked in processes started in the context, and restored afterwards."""
     ask = [sys.executable, "-c", "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with engines._interrupts_are_ours():

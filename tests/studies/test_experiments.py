@@ -1,4 +1,4 @@
-"""What every experiment promises, whichever paper it is of."""
+"""Promises of every experiment, whichever paper it is from."""
 
 import io
 import json
@@ -68,7 +68,7 @@ each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
 def cheapest(name):
-    """The settings of a cell that takes little time."""
+    """Return the settings of the cell with the least cost, shortened by `SHORTER`."""
     return min(EXPERIMENTS[name].grid(True), key=EXPERIMENTS[name].cost) | SHORTER.get(name, {})
 
 
@@ -92,7 +92,7 @@ def test_what_every_experiment_promises(name):
 
 @each_experiment
 def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
-    """The same rows twice, a drawing and verdicts, and rows that a stored cell of this revision has."""
+    """A cell has the same rows twice, those expected for its revision, figures and verdicts."""
     experiment, settings = EXPERIMENTS[name], cheapest(name)
     runs = [run(cells_of(experiment, [settings]), store=store) for store in (Store(tmp_path), None)]
     tables = [one.table() for one in runs]
@@ -118,7 +118,7 @@ def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
 
 
 def pinned(name, settings, table):
-    """Revision, and all values of each column in the order of the rows, except columns that depend on rounding."""
+    """Return the revision and the values of each column, in the order of the rows, that rounding does not change."""
     left = {UNITS, "patterns", "rounds", *settings}
     own = table.drop(columns=[column for column in table if column in left or "seconds" in column])
     own = own.replace([np.inf, -np.inf], np.nan).dropna(axis=1, how="all")
@@ -130,7 +130,7 @@ def pinned(name, settings, table):
 
 
 def near(values):
-    """Values to compare with: numbers within a tolerance, which is no smaller than that of the column's largest."""
+    """Return values to compare with: numbers within a tolerance relative to themselves and to the column's largest."""
     if not isinstance(values, list) or isinstance(values[0], str):
         return values
     return pytest.approx(values, rel=0.01, abs=1e-6 + TOLERANCE * np.nanmax(np.abs(values)), nan_ok=True)
@@ -145,7 +145,7 @@ def test_exchanging_two_rows_of_a_column_is_noticed(column):
 
 
 def committed():
-    """Every committed table, with its experiment."""
+    """Yield every committed table, with its name."""
     for collection in COLLECTIONS:
         folder = DATA / collection.name
         yield from ((f"{collection.name} {one.experiment.name}", one) for one in load(collection, folder))
@@ -159,7 +159,7 @@ COMMITTED = dict(committed())
 
 
 def page_of(study):
-    """The text of the page that shows the verdicts of a study."""
+    """Return the text of the page that shows the verdicts of a study."""
     return (ROOT / "docs" / f"{'findings' if study == 'paper' else study}.md").read_text()
 
 
@@ -172,7 +172,7 @@ def test_what_help_says_of_a_collection_holds(collection):
 
 
 def test_every_experiment_has_a_committed_table():
-    """Those of one study alone are parts of the paper's."""
+    """Every experiment has a committed table; single comparisons are parts of the paper's."""
     parts = {f"paper {name}" for name in STUDIES} | {"limit"}
     assert COMMITTED.keys() == EXPERIMENTS.keys() - parts | LIMITS
 
@@ -209,7 +209,7 @@ def test_the_correlation_of_gap_and_norm():
 
 
 def write_expected():
-    """Write the table that `test_a_single_cell_is_computed_as_expected_drawn_and_judged` holds the rows against."""
+    """Write the file of expected rows that `test_a_single_cell_is_computed_as_expected_drawn_and_judged` reads."""
     lines = []
     for name, experiment in EXPERIMENTS.items():
         settings = cheapest(name)

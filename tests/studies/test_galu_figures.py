@@ -31,7 +31,7 @@ CELLS = [
 
 
 def cell(name, which, *changes):
-    """A cell of `CELLS`."""
+    """Return the cell `which` of the quick grid of a figure, with changes of settings."""
     return FIGURES[name].grid(True)[which] | changes[0] if changes else which
 
 
@@ -47,7 +47,7 @@ def test_quick_and_full_grid_have_same_settings(name):
 
 
 def memorised(**least):
-    """A table in which some widths suffice, for m = 32 and 64 in 8 dimensions; 0 where none does."""
+    """Return a table in which `least`[network] are the least widths for m = 32 and 64; 0 if none suffices."""
     rows = [
         {"network": network, "m": m, "d": 8, "units": units, "loss": loss, "closed_form": loss / 2}
         for network, answers in least.items()
@@ -58,7 +58,7 @@ def memorised(**least):
 
 
 def shared(galu, relu):
-    """Losses of both networks with half as many parameters as samples, and fewer, and more."""
+    """Return a table of losses of GaLU and ReLU at kd/m = 0.25, 0.5 and 0.75."""
     share = np.array([0.25, 0.5, 0.75])
     common = {"m": 64, "d": 8, "units": share * 8, "repeat": 1}
     adam = {"network": "GaLU", "loss": np.array(galu) + 0.01, "closed_form": galu, "rank": share * 64}
@@ -67,7 +67,7 @@ def shared(galu, relu):
 
 
 def filtered(improved, relu):
-    """GaLU's losses with better filters and ReLU's, where GaLU's are 0.75 and 0.5."""
+    """Return a table in which GaLU's losses are 0.75 and 0.5, and those with better filters and ReLU's are given."""
     common = {"m": 64, "d": 8, "units": [2, 4], "repeat": 1}
     galu = {"network": "GaLU", "loss": [0.75, 0.5], "improved_loss": improved, "updates": 9.0}
     parts = [pd.DataFrame(common | part) for part in (galu, {"network": "ReLU", "loss": relu})]
@@ -75,7 +75,7 @@ def filtered(improved, relu):
 
 
 def vector(galu, relu, outputs=(1, 8)):
-    """Widths that bring losses below 0.3, for one output and for each of several others."""
+    """Return a table in which the given widths are the least with losses below 0.3, for one output and for several."""
     rows = [
         {"method": method, "outputs": q, "m": 64, "d": 8, "units": units, "loss": loss}
         for method, least in (("GaLU", galu), ("ReLU", relu), ("alternation", galu))
@@ -86,14 +86,14 @@ def vector(galu, relu, outputs=(1, 8)):
 
 
 def errors(galu, relu=0.02, linear=0.08, readout=0.2, units=16):
-    """Test errors of the four networks on images."""
+    """Return a table of test errors of the four networks on images."""
     columns = {"dataset": "mnist", "units": units, "repeat": 1, "lr": 1e-3, "sharpness": [0.0, 1.0, 0.0, 0.0]}
     found = {"network": list(images.BUILD), "held_out_error": 0.1, "test_error": [relu, galu, linear, readout]}
     return pd.DataFrame({**columns, **found})
 
 
 def learners(linear, odd, widths=3):
-    """Test errors of GaLU and ReLU on the linear rule, and on the parity; the same at several widths."""
+    """Return a table of test errors of GaLU and ReLU on the linear rule and on the parity, equal at several widths."""
     columns = {"network": ["GaLU", "ReLU"] * 2, "units": 8, "repeat": 1, "fresh": 10_000, "train_error": 0.1}
     table = pd.DataFrame({"task": ["separable"] * 2 + ["parity"] * 2, **columns, "test_error": [*linear, *odd]})
     return pd.concat([table.assign(units=8 * 4**power) for power in reversed(range(widths))], ignore_index=True)
@@ -103,20 +103,20 @@ CLEAN = [0, 0, 0.3, 0.3]
 
 
 def noisy(test, train=CLEAN):
-    """Losses of GaLU and ReLU without noise, and of both at noise 1."""
+    """Return a table of losses of GaLU and ReLU without noise and at noise 1."""
     columns = {"task": "regression", "steps": 9, "network": ["GaLU", "ReLU"] * 2, "noise": [0.0, 0.0, 1.0, 1.0]}
     return pd.DataFrame({**columns, "repeat": 1, "train_loss": train, "test_loss": test})
 
 
 def stepped(early, late):
-    """Over-fitting networks after 9 and after 90 steps, with GaLU's test loss at noise 1; by SGD it rises."""
+    """Return tables of over-fitting networks after 9 and 90 steps of Adam, and of SGD with rising test losses."""
     adam = pd.concat([noisy([0, 0, early, 1.5]), noisy([0, 0, late, 1.6]).assign(steps=90)])
     sgd = pd.concat([noisy([0, 0, loss, loss]).assign(steps=10 * loss) for loss in (4, 5)])
     return pd.concat([adam, sgd.assign(optimiser="SGD")], ignore_index=True)
 
 
 def normed(l1):
-    """Fits, both ways, whose gaps are 1, 2 and 3, and whose ‖w‖₂² are in proportion."""
+    """Return a table of three kinds of fits with gaps 1, 2, 3, ‖w‖₂² in proportion, and ‖w‖₁² = `l1`."""
     levels = {"sigma_y": [0.0, 0.5, 1.0], "train_loss": 0.0, "test_loss": [1.0, 2.0, 3.0]}
     own = pd.DataFrame({**levels, "l2": [2.0, 4.0, 6.0], "l1": l1})
     fits = ("least squares", "both layers", "both layers, SGD at 0.1")
@@ -124,7 +124,7 @@ def normed(l1):
 
 
 def searched(acs, sgd):
-    """Losses of the search and of SGD's better rate at two numbers of samples; Adam's are 0.2, the other rate's 0.5."""
+    """Return a table of losses of the search and of SGD's better rate at m = 64 and 128; Adam's are 0.2."""
     columns = {"method": np.repeat(["ACS", "Adam", "SGD at 0.5", "SGD at 0.1"], 2), "m": [64, 128] * 4, "d": 8}
     columns |= {"outputs": 4, "loss": [*acs, 0.2, 0.2, 0.5, sgd[1], sgd[0], 0.5]}
     table = pd.DataFrame(columns | {"repeat": 1}).sort_values("m")
@@ -133,7 +133,7 @@ def searched(acs, sgd):
 
 
 def shallow(galu, relu):
-    """Test errors of both networks at some widths."""
+    """Return a table of test errors of GaLU and ReLU at widths from 8 on."""
     few = len(galu)
     columns = {"network": ["GaLU"] * few + ["ReLU"] * few, "units": [8, 16, 32][:few] * 2, "train_error": 0.01}
     return pd.DataFrame(columns | {"dataset": "mnist", "test_error": [*galu, *relu], "repeat": 1})
@@ -254,7 +254,7 @@ def test_networks_have_depth_and_sharpness_of_grid():
 
 
 def losses(units, least):
-    """Two repeats for each width, of which one alone is below 1 too early; their mean is from `least` on."""
+    """Return rows of two repeats per width, whose mean loss is below 1 from `least` on, and one of them before."""
     return [{"units": k, "repeat": r, "loss": loss} for k in units for r, loss in ((1, 0.5), (2, 1.0 + (k < least)))]
 
 

@@ -62,7 +62,7 @@ def test_hidden_median_becomes_bound():
 
 
 def at(over, places, **values):
-    """A table with the smallest eigenvalues of some activations at each of some places, known to 1e-12."""
+    """Return a table of least eigenvalues, known to 1e-12, of activations at `places` of the column `over`."""
     rows = [
         {"n": 9, "d": 3, "activation": sigma, over: place, "least": value, "error": 1e-12}
         for sigma, own in values.items()
@@ -72,20 +72,20 @@ def at(over, places, **values):
 
 
 def fallen(*powers):
-    """A table of `separation` in which eigenvalues fall like these powers of n."""
+    """Return a table of `separation` in which eigenvalues fall with these powers of n."""
     values = {sigma: (50**-power, 100**-power) for sigma, power in zip(("relu", "selu", "elu"), powers, strict=False)}
     table = at("n", (50, 100), **values)
     return table.assign(apart=1 / table.n)
 
 
 def spectrum(*values, n=4):
-    """The eigenvalues of a polynomial kernel of three monomials."""
+    """Return a table of `rank` with these eigenvalues, for a kernel of three monomials."""
     about = {"degree": 2, "d": 2, "n": n, "index": range(1, n + 1), "error": 1e-12}
     return pd.DataFrame(about | {"eigenvalue": values})
 
 
 def runs(**rates):
-    """A table of `speed` whose losses decay at these rates, with worst rates of .1, .01, …"""
+    """Return a table of `speed` whose losses decay at these rates; the worst rates are 0.1, 0.01, …."""
     rows = [
         TASK | {"d": d, "activation": sigma, "least": 0.1**i, "eta": 1.0, "step": t, "loss": np.exp(-2 * rate * t)}
         for d in (3, 50)
@@ -96,7 +96,7 @@ def runs(**rates):
 
 
 def widened(narrow, wide):
-    """A table of `lazy` in which relu's rates at two widths are these, tanh's .1, and those of the flows .5 and .1."""
+    """Return a table of `lazy` with ReLU's rates at two widths; tanh's are 0.1, those of the flows 0.5 and 0.1."""
     rates = [(8, "relu", narrow, 0.5), (64, "relu", wide, 0.5), (8, "tanh", 0.1, 0.1), (64, "tanh", 0.1, 0.1)]
     rows = [
         TASK | {"activation": sigma, "units": k, "step": t, "loss": np.exp(-2 * r * t), "flow": np.exp(-2 * flow * t)}
@@ -107,7 +107,7 @@ def widened(narrow, wide):
 
 
 def sampled(power, spread):
-    """A table of `width` whose errors and whose spread fall like these powers."""
+    """Return a table of `width` whose errors and spreads fall with these powers."""
     widths = np.repeat([100, 1000, 10_000], 2)
     columns = {"activation": "relu", "width": widths, "off": widths**power, "least": 0.1}
     return pd.DataFrame(columns | {"sampled": 0.1 + widths**spread * np.tile([0.01, -0.01], 3)})
@@ -251,7 +251,7 @@ def test_styles_of_activations_differ(module):
 
 
 def test_page_shows_committed_values():
-    """The table of the dimensions, and the growth with depth that the text gives."""
+    """The page shows the table of dimensions and the growth with depth of the committed data."""
     page = (ROOT / "docs" / "gram.md").read_text()
     tables = {name: pd.read_csv(ROOT / "data" / "gram" / f"{name}.csv") for name in ("dimension", "depth")}
     found = quartiles(tables["dimension"], "d")

@@ -57,7 +57,7 @@ def test_the_command(tmp_path):
 
 
 def test_what_is_stored_is_drawn_without_computing(tmp_path, monkeypatch):
-    """The cells of a run, beside others that are missing; and its folder, drawn again."""
+    """--stored draws the stored cells and counts the missing ones; --redraw reproduces a folder byte for byte."""
     assert limit(tmp_path, "--network", "gln").returncode == 0
     table = (tmp_path / "limit.csv").read_bytes()
     monkeypatch.setattr(study, "driven", None)
@@ -74,7 +74,7 @@ def test_what_is_stored_is_drawn_without_computing(tmp_path, monkeypatch):
 
 
 def test_deep_networks_are_held_against_a_certified_bound(tmp_path):
-    """The bound is that of the gates: for each start the same if they are fixed, at the end only if they learn."""
+    """Ratios to the bound are at least 1; fixed gates have one bound for all starts, learned gates one per end."""
     names = ["deep-gln", "deep-relu", "deep-frozen-relu"]
     options = ("--network", *names, "--draws", 2, "--descents", "loss-scaled", "--start", "trained", "--units", 3)
     done = limit(tmp_path, *options, "--max-steps", 100)
@@ -91,7 +91,7 @@ def test_deep_networks_are_held_against_a_certified_bound(tmp_path):
 
 
 def test_what_is_finite_time_and_what_is_gates(tmp_path):
-    """The same training behind learned gates and, in the end, frozen ones; errors on the way; contrasts over seeds."""
+    """`relu` and `learned-relu` share their training, rows follow the path, and contrasts over seeds are reported."""
     names = ["learned-relu", "relu", "random-relu", "retrained-relu"]
     options = ("--seeds", 1, 2, "--units", 8, "--descents", "sgd", "loss-scaled", "--start", "trained")
     done = limit(tmp_path, "--network", *names, *options, "--max-steps", 100)
@@ -116,7 +116,7 @@ def test_what_is_finite_time_and_what_is_gates(tmp_path):
 
 
 def test_many_gates_that_learn_have_a_reference_at_the_ends_only():
-    """Frozen, the same gates have the same one, and it says what margin proves a ratio."""
+    """Many learned gates have a reference in the last row only, that of the same gates frozen."""
     task, network = load_binary("digits", train_size=40), ReLUNetwork(65, 10)
     followed, measure = Measurer(task)(network), Measurer(task, followed_up_to=40**2 * 10 - 1)
     on_the_way, last = measure(network), measure(network, last=True)
@@ -130,7 +130,7 @@ def test_many_gates_that_learn_have_a_reference_at_the_ends_only():
 
 
 def last_rows(differences, momentum=0.0, train_size=9):
-    """The ends of GLNs whose errors after training are larger by this, a seed each."""
+    """Return last rows of GLNs, one per seed, whose errors exceed those at the limit by `differences` points."""
     place = {"network": "gln", "train_size": train_size, "units": 3, "momentum": momentum, "draw": 0, "ratio": np.nan}
     return pd.DataFrame(
         place | {"seed": seed, "descent": name, "error": 0.1 + by, "svm_error": 0.1, "inconsistency": 0.0}
@@ -149,7 +149,7 @@ def test_contrasts_are_decided_by_student_s_test_over_seeds():
 
 
 def test_contrasts_of_several_sizes_and_momenta():
-    """A momentum at which a seed is missing takes no part; sizes weigh alike in the verdict."""
+    """Momenta at which a seed is missing are excluded, and sizes have equal weights in the verdict."""
     seeds = [1.0, 1.2, 0.8, 1.1, 0.9]
     last = pd.concat([last_rows(seeds), last_rows(seeds[:4], 0.9), *(last_rows([3.0] * 5, m, 99) for m in (0.0, 0.9))])
     last.loc[(last.momentum == 0.9) & (last.train_size == 99) & (last.descent == "sgd"), "error"] += 0.02
@@ -203,7 +203,7 @@ def test_gates_that_cannot_separate_the_samples_are_an_answer(tmp_path):
 
 
 def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
-    """Within a descent of the second network, whose rows so far are shown; the same command then begins it again."""
+    """After Ctrl-C in a descent, its rows so far are written, and the same command computes it again."""
     real, begun = study.driven, []
 
     def interrupted(network, *arguments, **options):
@@ -228,7 +228,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
 
 
 def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch):
-    """Whether by the same command or with more time; those that are finished are not."""
+    """Networks that are cut off are reported and computed again, those that are finished are not."""
     real, begun, slow = study.driven, [], {"linear"}
 
     def timed(network, *arguments, **options):

@@ -68,7 +68,7 @@ def test_interrupted_training_raises():
 
 @pytest.mark.long
 def test_reference_medians_of_one_unit():
-    """.21 at g = 1 and .38 at g = 3, and the clone below .05."""
+    """Median IPRs are 0.21 at g = 1 and 0.38 at g = 3, and that of the clone is below 0.05."""
     found = {}
     for process, g in (("NLGP", 1.0), ("NLGP", 3.0), ("Gaussian", 3.0)):
         cell = ONE | {"process": process, "gain": g, "batch": 300, "repeats": 12, "seed": 5}
@@ -114,12 +114,12 @@ def test_fields_stay_if_all_trainings_do():
 
 
 def iprs(values):
-    """Columns of fields whose IPR is the same in all quartiles."""
+    """Return the columns of IPR quartiles with the same values in all of them."""
     return dict.fromkeys(("ipr_low", "ipr", "ipr_high"), values)
 
 
 def trained_at(low, high, clone, others=None):
-    """A table of `gain` in which NLGP goes from low to high, to others for sigmoid and erf."""
+    """Return a table of `gain`: NLGP's IPR is `low`, then `high` (`others` unless ReLU); the clone's is `clone`."""
     rows = []
     for cell in product(activation=gain.NAMES, process=("NLGP", "Gaussian"), gain=(0.01, 100.0)):
         last = high if cell["activation"] == "relu" or others is None else others
@@ -129,7 +129,7 @@ def trained_at(low, high, clone, others=None):
 
 
 def units_at(ipr_first, ipr_second, frequency):
-    """A table of `scales`."""
+    """Return a table of `scales` with these IPRs of both orders and this frequency of the second."""
     pairs = {(2.0, 1.0): (ipr_first, 1), (1.0, 2.0): (ipr_second, frequency)}
     parts = [
         {"n": 40, "xi0": one, "xi1": two, "gain": g, "unit": range(3), "ipr": value, "frequency": waves} | STAYS
@@ -140,14 +140,14 @@ def units_at(ipr_first, ipr_second, frequency):
 
 
 def flipped(*flips, **changed):
-    """A table of `flips`: three quarters are over from .15 on, where noise makes .1; there are no forty units."""
+    """Return a table of `flips` with one unit, in which noise is 0.1 and three quarters of the flips end at 0.15."""
     part = {"units": 1, "gain": 3.0, "time": [0.0, 1.0, 2.0, 21.0], "flips": flips, "recent": 0.1, "loss": 0.1}
     part |= {"placed": [0.1, 0.8, 0.9, 1.0], "cosine": [0.1, 0.8, 0.85, 1.0], "length": [0.1, 0.2, 0.6, 1.0]} | STAYS
     return pd.DataFrame(part | {"ipr": [0.0, 0.1, 0.5, 1.0], "ipr_low": 0.0, "ipr_high": 1.0}).assign(**changed)
 
 
 def continued(*ends, placed=0.4):
-    """A table of `frozen`, whose frozen gates lead to these IPRs and the network to .5; there are no ten units."""
+    """Return a table of `frozen` with one unit, in which frozen gates end at these IPRs and the network at 0.5."""
     own = {"gates": "own", "time": [0.0, 1.0, 2.0, 3.0], "network": [0.1, 0.15, 0.4, 0.5], "ipr": [*ends, 0.5]}
     others = {"gates": ["random", "pixel", "chosen"], "time": 0.0, "network": 0.1, "ipr": [0.07, 0.4, 0.4]}
     table = pd.concat([pd.DataFrame(own), pd.DataFrame(others)], ignore_index=True)
@@ -155,7 +155,7 @@ def continued(*ends, placed=0.4):
 
 
 def pixels_at(first, last, away=0.0):
-    """A table of `pixels` with two pixels, of the first and the last pair of length-scales."""
+    """Return a table of `pixels` with two pixels, for the first and the last pair of length-scales."""
     parts = [
         {"xi0": one, "xi1": two, "gain": g, "place": [0, 1], "weight": [1.0, g], "mse": 0.2, "ipr": value}
         for (one, two), values in (((5.0, 1.0), first), ((1.0, 2.0), last))
@@ -165,14 +165,14 @@ def pixels_at(first, last, away=0.0):
 
 
 def pulsed(*values, erf=()):
-    """A table of `pulses`: plain ones, then variants, then plain ones of erf units."""
+    """Return a table of `pulses` with these IPRs: plain ReLU, variants, plain ReLU, then plain erf units."""
     names = ["relu"] * len(values) + ["erf"] * len(erf)
     columns = {"activation": names, "signs": [0 < i < len(values) for i in range(len(names))]}
     return pd.DataFrame(columns | {"lengths": "11 / 3", "flip": False, "label": 0.0} | iprs([*values, *erf]) | STAYS)
 
 
 def biased(relu, others, label=None):
-    """A table of `biases`: IPRs with both biases and without any; hidden ones alone decide nothing."""
+    """Return a table of `biases` with IPRs (both biases, none) of ReLU and of the others; hidden ones have 0.1."""
     rows = []
     for cell in product(activation=biases.NAMES, label=(0.0, -1.0), kind=biases.KINDS, process=("NLGP", "Gaussian")):
         both, none = relu if cell["activation"] == "relu" else others
@@ -184,13 +184,13 @@ def biased(relu, others, label=None):
 
 
 def shaped(**weights):
-    """A table of `fields` of one unit; there are no forty."""
+    """Return a table of `fields` with one unit, of these weights for each process."""
     one = {"n": 8, "units": 1, "gain": 100.0, "unit": 0, "pixel": np.arange(8)} | STAYS
     return pd.concat([pd.DataFrame(one | {"process": process, "weight": w}) for process, w in weights.items()])
 
 
 def tiled(tile, others):
-    """A table of `tiling` with two gates."""
+    """Return a table of `tiling` with two gates and these losses on new samples."""
     cells = {"units": 2, "kind": ["tiling", "overlapping"], "fresh": [tile, others], "sets": 7, "gates": "0 1"}
     return pd.concat([pd.DataFrame(cells | {"family": family}) for family in tiling.FAMILIES], ignore_index=True)
 
@@ -267,7 +267,7 @@ def test_verdicts_of_theory(closed, printed, expected):
 
 
 def test_gates_of_one_span_have_one_loss():
-    """K = 2: the constant gate and a pixel's span the same features as the pixel's gate and its complement."""
+    """For K = 2, the constant gate and a pixel's have the loss of the pixel's gate and its complement."""
     settings = tiling.grid(True)[0]
     tile, others = tiling.rows(settings)
     assert (others["gates"], tile["kind"]) == ("0 -1", "tiling")
@@ -277,7 +277,7 @@ def test_gates_of_one_span_have_one_loss():
 
 
 def test_annealed_set_of_pixel_gates_is_best_of_all():
-    """Annealing against all sets of three of nine gates, by moments over the samples and all shifts."""
+    """Annealing finds a set of three of nine gates whose loss is least among all sets, to 1e-3."""
     settings = tiling.grid(True)[0] | {"n": 8, "xi0": 1.0, "xi1": 0.5, "units": 3, "steps": 400, "samples": 300}
     process = process_of(settings)
     best, tried = tiling._best_set(process, settings)
@@ -294,7 +294,7 @@ def test_annealed_set_of_pixel_gates_is_best_of_all():
 
 
 def test_best_gates_of_any_kind_are_nearest_sets():
-    """By hand: weights 1 and 2 on the input 1, targets 0, 3 and 1.1; the tiling has one gate open."""
+    """Chosen sets are those whose output, of weights 1 and 2 on the input 1, is nearest to the targets."""
     X, w = np.ones((3, 1)), np.array([[1.0], [2.0]])
     sets = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
     y = np.array([0.0, 3.0, 1.1])

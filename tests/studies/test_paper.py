@@ -37,7 +37,7 @@ def ours():
 
 
 def table_of(errors, study="compare_gln", **columns):
-    """A row for each of three seeds and each model; a list has a value for each seed."""
+    """Return a table with a row for each of three seeds and each model; lists have a value for each seed."""
     fixed = {"study": study, "dataset": "mnist", "train_size": 500, "units": 10, "contexts": 2, "momentum": 0.0}
     fixed |= {"split": "published", "cutoff": "median", "version": "corrected", "status": "OPTIMAL", "closed": 0}
     fixed |= {"gap": 1e-8, "inconsistency": 0.05, "expected_inconsistency": 0.2}
@@ -69,7 +69,7 @@ def test_the_grid_is_the_papers():
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_costs_order_cells_by_their_size(study):
-    """Doubling any of the sizes never makes a cell cheaper, up to the widest of the grid."""
+    """Cells of a larger size never have a lower cost."""
     lists = {name: study.default(name) for name in study.fixed}
     config = study.config(dataset="mnist", train_size=(500, 1000, 2000), seeds=(1,), **lists)
     sizes = {"units": (10, 100, 500, 1000), "contexts": (2, 4)}
@@ -125,7 +125,7 @@ def test_figures_refuse_what_the_table_lacks():
 
 
 def verdict_of(table, claim):
-    """The verdict on a claim, None if the table lacks what it is about."""
+    """Return the verdict on a claim, or None if the table has none."""
     return next((verdict for verdict in verdicts(table) if verdict.claim == claim), None)
 
 
@@ -144,7 +144,7 @@ def test_a_verdict_follows_the_numbers(l2, holds):
 
 
 def test_verdicts_are_students_tests_of_the_draws():
-    """Interval and p are SciPy's, of the draws' means; few draws that scatter decide nothing."""
+    """Interval and p-value are those of SciPy over the draws; three scattered draws leave the claim undecided."""
     table = table_of({"SVM-L2": [0.11, 0.14, 0.19], "SVM-GLN": 0.1})
     (test,) = (test for test in examine(table) if test.claim == CLAIM)
     expected = stats.ttest_1samp([1.0, 4.0, 9.0], 0.0)
@@ -154,7 +154,7 @@ def test_verdicts_are_students_tests_of_the_draws():
 
 
 def test_holm_rejects_step_by_step():
-    """The adjusted values are below a level exactly for what the step-down procedure rejects at it."""
+    """Adjusted p-values are below a level exactly for the hypotheses that the step-down procedure rejects."""
     for seed, level in product(range(5), (0.001, 0.01, 0.05, 0.1)):
         p = np.random.default_rng(seed).uniform(0, 0.1, size=12) ** 2
         adjusted = np.array(holm([*p, np.nan])[:-1])
@@ -174,7 +174,7 @@ def test_draws_of_the_split_come_before_the_seeds_of_the_published_one():
 
 
 def test_a_problem_that_no_momentum_changes_counts_once():
-    """SVM-RC stands in the table for both momenta; the claims of Figure 3 take those of 0.9 alone."""
+    """Claims of Figure 3 use the rows of momentum 0.9 alone, although SVM-RC is in both."""
     fast = table_of({"SVM-RC": 0.2, "SVM-LC": 0.1}, "compare_relu", momentum=0.9)
     slow = table_of({"SVM-RC": 0.5, "SVM-LC": 0.5}, "compare_relu")
     claim = "5.2, 3a, 3d: SVM-LC errs less than SVM-RC"
@@ -183,7 +183,7 @@ def test_a_problem_that_no_momentum_changes_counts_once():
 
 
 def test_the_best_is_the_least_over_widths():
-    """Two widths, of which either model has its least error at another one."""
+    """The best error of each model is the least over widths, at another width for each."""
     tables = [table_of({"SVM-L2": l2, "SVM-GLN": gln}, units=n) for n, l2, gln in ((10, 0.2, 0.1), (50, 0.12, 0.2))]
     found = verdict_of(pd.concat(tables), "4.1, 2c: the best SVM-GLN errs less than the best SVM-L2")
     assert found.found.startswith("12.00 − 10.00 = 2.00 ")
@@ -205,7 +205,7 @@ def test_correlations_are_over_the_cells_of_a_draw(slope, holds):
 
 
 def test_correlations_within_a_size_leave_its_mean_out():
-    """Errors that rise together from size to size, and against each other within one."""
+    """Within sizes the correlation is −1, over all cells 1, if errors rise together with the size."""
     parts = []
     for units, size in product(range(1, 9), (500, 2000)):
         steps = np.array([1, 2, 3]) * 1e-5 * units**1.1
@@ -217,7 +217,7 @@ def test_correlations_within_a_size_leave_its_mean_out():
 
 
 def test_the_figure_of_claims_has_an_interval_for_each():
-    """Hollow for seeds of the published split, coloured by the outcome."""
+    """Each test is a point with its colour of the outcome, hollow for seeds of the published split."""
     table = table_of({"SVM-L2": 0.2, "SVM-GLN": 0.1})
     shown = intervals(table)
     (ax,) = paper_figure(table, "spreads").axes
@@ -247,7 +247,7 @@ def test_problems_are_counted_by_what_is_certified():
 
 
 def test_verdicts_compare_only_what_both_have():
-    """Median cutoffs at two sizes, random ones at the easier: unpaired means would favour the random ones."""
+    """Claims compare cells that have both sides; unpaired means would give another verdict."""
     claim = "C.1, 4a: SVM-GLN errs less with median cutoffs than without"
     median = pd.concat([table_of({"SVM-GLN": 0.15}), table_of({"SVM-GLN": 0.05}, train_size=2000)])
     random = table_of({"SVM-GLN": 0.08}, train_size=2000, cutoff="random")
@@ -319,7 +319,7 @@ def test_configurations_take_lists_and_numpy_numbers():
 
 
 def test_weights_that_do_not_separate_have_no_error(monkeypatch):
-    """An unfinished answer must not enter the means as a classifier."""
+    """An unfinished answer has neither an error nor an inconsistency, which means would include."""
 
     def gives_up(problem, *arguments, **options):
         return replace(solve(problem), status=Status.INACCURATE, objective=np.inf)
@@ -334,7 +334,7 @@ def test_weights_that_do_not_separate_have_no_error(monkeypatch):
 
 
 def test_every_cell_of_our_run_is_certified(ours):
-    """The issue's promise: OPTIMAL with its gap, or NOT_SEPARABLE with its certificate, and none missing."""
+    """All problems of our run are there, OPTIMAL or proved NOT_SEPARABLE, except the published SVM-L2."""
     solved = ours[~ours.model.str.startswith("GD-")]
     assert set(solved.status) <= {"OPTIMAL", "NOT_SEPARABLE", "UNCERTIFIED"}
     taken = solved[solved.status == "UNCERTIFIED"]
@@ -367,7 +367,7 @@ def test_the_page_shows_the_panels_of_our_run(ours):
 
 
 def test_the_papers_panels_are_those_of_its_captions(ours):
-    """Letters, the axes of each panel, and the cells behind them: median cutoffs in 2, momentum 0.9 in 3."""
+    """Letters, axes and points of the paper's panels are those of its captions."""
     drawn = {figure: paper_figure(ours, figure).axes for figure in "2345"}
     letters = {figure: [re.split(r"\W", ax.get_title())[0] for ax in axes] for figure, axes in drawn.items()}
     assert letters == {"2": [*"abcd"] * 2, "3": [*"abcd"] * 2, "4": [*"abcc"] * 4, "5": [*"abc"] * 4}

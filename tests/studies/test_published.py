@@ -28,7 +28,7 @@ from implicit_bias.studies.runner.run import run as compute
 
 
 def equation_23(units, contexts):
-    """The paper's A, written out."""
+    """Return the paper's A = J/(HK) − Q + K·I, written out."""
     J, Q = np.ones((units * contexts,) * 2), np.kron(np.eye(units), np.ones((contexts, contexts)))
     return J / (units * contexts) - Q + contexts * np.eye(units * contexts)
 
@@ -107,7 +107,7 @@ def test_svm_rc_as_published_has_a_draw_for_all_networks_without_momentum_and_on
 
 
 def test_osqp_reaches_the_published_optimum_at_another_point(digits):
-    """One optimum, many solutions: its value is the native solver's up to the floor, its weights are others."""
+    """OSQP's ‖Aζ‖ is the native solver's to 0.2 %, but its weights are longer: there are many solutions."""
     problem = published_svm_l2(digits.X_train, digits.y_train, HyperplaneGates(4, 2, seed=1).fit(digits.X_pool))
     ours, W = solve(problem), osqp_weights(problem)
     W = certify(problem, W, ours.dual).weights
@@ -118,7 +118,7 @@ def test_osqp_reaches_the_published_optimum_at_another_point(digits):
 
 @pytest.mark.parametrize(("units", "contexts", "n"), [(4, 2, 100), (3, 4, 100), (8, 2, 60), (6, 2, 200)])
 def test_the_iteration_in_the_span_of_the_features_is_osqps(units, contexts, n):
-    """Many optima, and the same one: with and without changes of ρ, and where the optimum is 0."""
+    """`osqp_choice` ends at OSQP's own weights, with and without changes of ρ, also for an optimum of 0."""
     task = load_binary("digits", n)
     X = task.X_train / np.abs(task.X_train).max()
     X[:, -1] = 1
@@ -151,7 +151,7 @@ def test_svm_l2_as_published_says_that_it_is_not_certified():
         (1000, 10, 2, 1, 0.71033)))],
 )  # fmt: skip
 def test_the_published_svm_l2(mnist_root, n, units, contexts, seed, accuracy):
-    """The accuracies of the authors' tables, to the image."""
+    """Accuracies of SVM-L2 are those of the authors' tables, to the image."""
     task = load_binary("mnist", n, seed=1, root=mnist_root)
     gates = HyperplaneGates(units, contexts, seed=seed).fit(task.X_pool)
     weights = osqp_choice(published_svm_l2(task.X_train, task.y_train, gates)).weights
@@ -160,7 +160,7 @@ def test_the_published_svm_l2(mnist_root, n, units, contexts, seed, accuracy):
 
 @pytest.mark.mnist
 def test_the_published_numbers(mnist_root):
-    """MATH: accuracies 0.83900 and 0.84975, those of SVM-RC, and agreement 0.8600 after the cutoffs were lost."""
+    """Accuracies 0.83900 and 0.84975, those of SVM-RC, and the agreement 0.8600 with lost cutoffs are reproduced."""
     task = load_binary("mnist", 500, seed=1, root=mnist_root)
     gates = HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
     network = GatedLinearNetwork(gates)
@@ -188,7 +188,7 @@ def test_the_published_svm_l2_is_osqps_choice(mnist_root):
 @pytest.mark.mnist
 @pytest.mark.long
 def test_the_published_order_of_batches(mnist_root):
-    """Validation losses epoch by epoch, and the agreement of the tables, to the image."""
+    """Validation losses of every epoch and the agreement are those of the authors, to the image."""
     task = load_binary("mnist", 500, seed=1, root=mnist_root)
     assert losses(task) == pytest.approx(LOSSES, abs=2e-5)
     assert agreement(task, 2) == pytest.approx(AGREEMENTS[2], abs=2e-4)

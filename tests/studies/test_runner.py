@@ -29,7 +29,7 @@ ROWS = [{"model": "GaLU", "loss": 0.1, "gap": float("inf")}]
 
 
 def told(mean, count):
-    """The verdicts of so many rows with this mean loss."""
+    """Return the verdict rows of a table with `count` rows and this mean loss."""
     found = f"{mean:.9f} over {count} rows"
     return [{"claim": "loss grows", "found": found, "threshold": "above 0", "outcome": "yes"}]
 
@@ -190,7 +190,7 @@ def test_a_damaged_cell_is_named_kept_aside_and_computed_anew(tmp_path, damage):
 
 @pytest.mark.parametrize(("change", "word"), [({"tol": 2}, "tol"), ({}, "revision")])
 def test_stored_cells_of_other_options_or_another_revision_are_told_and_left(tmp_path, change, word):
-    """Of other coordinates they are just other cells."""
+    """A warning names options or revision that differ; cells of other coordinates cause none."""
     toy = replace(TOY, coordinates=("width", "seed"))
     asked = replace(toy, revision=2) if word == "revision" else toy
     store, stored, other = Store(tmp_path), cells(toy, tol=1)[0], cells(asked, **{"tol": 1} | change)

@@ -25,14 +25,14 @@ SMALL = {"dataset": "digits", "train_size": 60, "units": 8, "steps": 1600, "max_
 
 
 def cell(**settings):
-    """The rows of a quick cell, by model."""
+    """Return the rows of a quick cell with these settings, by model."""
     base = chosen(grid(quick=True), {name: (settings[name],) for name in ("network", "descent")})[0]
     return computed(cells_of(EXPERIMENT, [base | SMALL | settings])).table().set_index("model")
 
 
 @pytest.mark.parametrize(("network", "model"), [("gln", "GD-GLN"), ("retrained-relu", "GD-FReLU")])
 def test_behind_fixed_gates_descent_ends_at_the_certified_optimum(network, model):
-    """However smooth the margin: 10 % alone would end at ratios of 1.03."""
+    """The ratio at the end is at most 1.01, although a smoothing of 10 % alone would end at 1.03."""
     before, after = (cell(network=network, descent=descent, tolerance=0.1) for descent in ("sgd", "limit"))
     assert 1.1 < before.ratio[model] < np.inf
     assert 1 <= after.ratio[model] <= 1.01
@@ -73,7 +73,7 @@ def scale(tmp_path, *options):
 
 
 def test_chosen_cells_gather_in_one_table(tmp_path):
-    """What is stored is not computed again, whichever cells are chosen; --list says what is left."""
+    """Stored cells are not computed again, whichever are chosen, and --list counts those that are left."""
     first = ["--train-size", "100", "--network", "gln", "--descents", "sgd", "--seeds", "1", "2"]
     assert scale(tmp_path, *first).returncode == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").iterdir()}
@@ -95,7 +95,7 @@ def test_chosen_cells_gather_in_one_table(tmp_path):
 
 
 def test_a_committed_table_is_extended_by_the_cells_that_it_lacks(tmp_path):
-    """Its cells are taken up as they were, of any end, whether there is an optimum or not, and only others computed."""
+    """Cells of an earlier table are kept unchanged, whatever their end, and only others are computed."""
     cell = ["--dataset", "mnist", "--train-size", "500", "--seeds", "1", "--units", "10", "--network", "gln"]
     table = ["--extend", str(ROOT / "data" / "scale"), "--out", str(tmp_path), "--data-root", "nowhere"]
     done = run("reproduce", "scale", *table, *cell, "--descents", "sgd")
@@ -108,7 +108,7 @@ def test_a_committed_table_is_extended_by_the_cells_that_it_lacks(tmp_path):
 
 
 def test_finished_cells_of_a_table_replace_those_that_were_cut_off(tmp_path):
-    """Even of a table without any finished cell others begin; it names every machine once."""
+    """A table without finished cells can be extended, finished cells replace others, and machines are listed once."""
     one = ["--train-size", "100", "--network", "gln", "--descents", "limit", "--seeds", "1"]
     short, whole = tmp_path / "short", tmp_path / "whole"
     assert scale(short, *one, "--max-seconds", "0.01").returncode == 130
@@ -122,7 +122,7 @@ def test_finished_cells_of_a_table_replace_those_that_were_cut_off(tmp_path):
 
 
 def test_a_table_that_a_run_would_replace_is_not_extended(tmp_path):
-    """A quick run keeps none of the cells of the whole study."""
+    """A quick run refuses a table of the whole study, whose cells it would not keep."""
     for name in ("record.json", "scale.csv"):
         (tmp_path / name).write_bytes((ROOT / "data" / "scale" / name).read_bytes())
     done = scale(tmp_path, "--extend", str(tmp_path))
@@ -167,7 +167,7 @@ def test_bad_options_are_refused_in_a_sentence(tmp_path, options, words):
 
 
 def rows(quantity, sizes=(500, 2000), seeds=(1, 2, 3), **place):
-    """Rows of GLNs where this is the error or the inconsistency, a function of (model, n, seed)."""
+    """Return rows of GLNs whose error or inconsistency is the function `quantity` of (model, n, seed)."""
     base = {"dataset": "mnist", "units": 10, "network": "gln", "descent": "sgd", "status": "OPTIMAL", "gap": 1e-8}
     models = ("GD-GLN", "SVM-GLN", "SVM-L2")
     values = itertools.product(models, sizes, seeds)
@@ -264,20 +264,20 @@ NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 
 
 def means(dataset, *terms):
-    """A quantity, or the first less the second, at each n: over the splits and those H that every n has."""
+    """Return a quantity, or the first minus the second, at each n: means over splits and the H that every n has."""
     sides = [verdicts.quantity(TABLE[TABLE.dataset == dataset], term) for term in terms]
     values = (sides[0] - sides[1] if len(sides) > 1 else sides[0]).dropna().mean(axis=1).unstack("units")
     return values.dropna(axis=1).mean(axis=1)
 
 
 def listed(values, form=".2f"):
-    """Numbers in words, such as '8.03 and 7.11'."""
+    """Return numbers as words, such as '8.03 and 7.11'."""
     *before, last = (f"{value:{form}}".replace("-", "−") for value in values)
     return f"{', '.join(before)} and {last}" if before else last
 
 
 def sentences():
-    """What the page says in words of the committed table, by name."""
+    """Yield statements of the page on the committed table, by name."""
     networks = TABLE[TABLE.model.str.startswith("GD")]
     for dataset, name in NAMES.items():
         more = means(dataset, verdicts.L2, verdicts.GLN)
@@ -317,7 +317,7 @@ def sentences():
 
 
 def endings():
-    """What the page says in words of where descent behind fixed gates ends."""
+    """Yield statements of the page on the ends of descent behind fixed gates, by name."""
     limits = TABLE[TABLE.descent == "limit"]
     frozen = limits[limits.model.isin(("GD-GLN", "GD-FReLU"))].dropna(subset=["ratio"])
     reached, others = frozen[frozen.ratio <= 1.01], frozen[frozen.ratio > 1.01]

@@ -41,7 +41,7 @@ def killed(settings):
 
 
 def killed_after_another(settings):
-    """Ends its own process at width 2, the first time, once another cell is stored."""
+    """Kill the process in the cell of width 2, once, after another cell was stored; else return its id."""
     folder, marker = Path(settings["folder"]), Path(f"{settings['folder']}-{settings['width']}")
     if settings["width"] == 2 and not marker.exists():
         while not list(folder.glob("*.json")):
@@ -52,7 +52,7 @@ def killed_after_another(settings):
 
 
 def hung_once(settings):
-    """Never ends at width 1, the first time."""
+    """Hang in the cell of width 1, once; else return the rows of the toy."""
     marker = Path(settings["marker"])
     if settings["width"] == 1 and not marker.exists():
         marker.touch()
@@ -61,7 +61,7 @@ def hung_once(settings):
 
 
 def awaited(settings):
-    """Ends only once there is a file, but at the largest width."""
+    """Return a row once the file `marker` exists, at width 6 immediately."""
     while settings["width"] < 6 and not Path(settings["marker"]).exists():
         time.sleep(0.01)
     return [{"loss": settings["width"] / 3}]
@@ -91,5 +91,5 @@ TOY = Experiment(
 
 
 def cells(experiment=TOY, **more):
-    """The cells of a toy, with more settings than it has."""
+    """Return the cells of a toy experiment with more settings."""
     return cells_of(experiment, [cell | more for cell in experiment.grid(False)])

@@ -15,7 +15,7 @@ def gln(d=X, units=4, contexts=2, **options):
 
 
 def mean_loss(outputs, y, loss):
-    """The mean loss of outputs (b,) or (b, q), each term by its formula."""
+    """Return the mean loss of outputs (b,) or (b, q), each term by its formula."""
     if loss == "squared":
         return ((outputs.reshape(len(y), -1) - y.reshape(len(y), -1)) ** 2).mean()
     if outputs.ndim == 1:
@@ -35,7 +35,7 @@ def mean_loss(outputs, y, loss):
 
 
 def torch_training(network, X, y, config, seed=1):
-    """Train by autograd: batches of a permutation an epoch, and the rate of SGD lower from half time on."""
+    """Train by autograd and torch's optimiser on batches of a permutation per epoch; SGD's rate drops at half time."""
     x, contexts = network.tensors(X)
     y = torch.as_tensor(y, dtype=x.dtype)
     count, epochs = config.count(len(x)), config.epochs(len(x))

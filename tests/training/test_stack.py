@@ -101,7 +101,7 @@ def test_widths_may_differ(cls):
 
 @dataclass(frozen=True)
 class Normalised(SGD):
-    """Steps of length `lr` for each layer's matrix."""
+    """SGD with steps of length `lr` for the matrix of each layer."""
 
     entrywise = False
 

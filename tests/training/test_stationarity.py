@@ -11,7 +11,7 @@ from tests.training.reference import X, Y, gln
 
 
 def balanced(network, problem, W):
-    """Give a two-layer GLN the weights ζ with |w2_h| = ‖w1_h‖, where ½‖w‖² = Σ_h ‖ζ_h‖."""
+    """Set the weights of a two-layer GLN to ζ = W with |w2_h| = ‖w1_h‖, where ½‖w‖² = Σ_h ‖ζ_h‖."""
     units, contexts = network.shape[0]
     blocks = torch.as_tensor(W).reshape(units, contexts, -1)
     roots = blocks.flatten(1).norm(dim=1).sqrt()
@@ -57,7 +57,7 @@ def test_stationarity_takes_any_homogeneous_module():
 
 
 class Wide(torch.nn.Module):
-    """A homogeneous module with an unused parameter and outputs of shape (n, 1)."""
+    """Homogeneous module with an unused parameter and outputs of shape (n, 1)."""
 
     def __init__(self):
         super().__init__()
@@ -79,7 +79,7 @@ def test_stationarity_of_any_module():
 
 
 class Depths(torch.nn.Module):
-    """f_w(x; γ) = ⟨P_γ(w), x⟩ with P_γ(w) the product of the first γ rows of w; the last input is the context γ."""
+    """Network f_w(x; γ) = ⟨P_γ(w), x⟩; P_γ(w) is the product of the first γ rows of w, and γ the last input."""
 
     def __init__(self, w):
         super().__init__()
@@ -91,7 +91,7 @@ class Depths(torch.nn.Module):
 
 
 def depths(seed, n=8):
-    """A network of random weights, and samples of three degrees and both labels that it separates."""
+    """Return a random `Depths` network, and samples of three degrees and both labels that it separates."""
     rng = np.random.default_rng(seed)
     network = Depths(rng.normal(size=(3, 2)))
     X = np.column_stack([rng.normal(size=(n, 2)), rng.permutation(n) % 3 + 1])
@@ -101,7 +101,7 @@ def depths(seed, n=8):
 
 
 def brute(network, X, y, chosen):
-    """The residual by central differences and a plain non-negative fit."""
+    """Return the residual by central differences and non-negative least squares over the samples `chosen`."""
     w = network.w.detach().numpy()
     unit, step = w / np.linalg.norm(w), 1e-6
     A = np.empty((len(X), w.size))

@@ -89,7 +89,7 @@ def test_bad_input(call, words):
 
 
 def test_weights_beyond_the_networks_numbers_are_refused():
-    """Shallow GLNs are trained in float64, and get their float32 weights at the end."""
+    """Weights of a shallow GLN beyond float32 raise InputError, and are kept by a network in float64."""
     X, y = 1e38 * np.eye(2), [1, -1]
     with pytest.raises(InputError, match=r"weights beyond 3\.4e\+38.*scale X down.*double"):
         train(GatedLinearNetwork(hyperplanes(1, 1).fit(X), readout=False), X, y, SGD(steps=2, lr=100.0))
@@ -134,7 +134,7 @@ WAYS = {
     [(name, *pair) for name, (_, ways) in WAYS.items() for pair in zip(ways, (0.9, 0.0), strict=False)],
 )
 def test_every_way_makes_the_steps_of_autograd(name, way, momentum):
-    """With inputs that are always 0, gates that change, and readouts that are nearly 0 on the way."""
+    """Weights, outputs and norms after 40 steps equal those of autograd, for every way of updating."""
     inputs = np.where(np.arange(12) == 3, 0.0, X)
     start = WAYS[name][0]().double()
     weights, outputs, norms = [], [], []
@@ -201,7 +201,7 @@ def test_the_way_follows_network_and_samples():
     ],
 )
 def test_the_network_has_its_weights_whenever_progress_is_told(make, n):
-    """And is not changed by being asked: the end is that of a training that nobody watched."""
+    """At each call of `progress` the network has its current weights, and the call does not change the training."""
     rng = np.random.default_rng(n)
     X = rng.normal(size=(n, 12))
     y, alone, watched, seen = np.sign(X[:, 0] + X[:, 1]), make(X), make(X), []
@@ -266,7 +266,7 @@ def test_training_on_targets_is_torchs_loop(name, config):
 
 
 def test_labels_are_targets_of_the_squared_loss():
-    """(1 − yf)² = (f − y)²: the published path and that of real targets make the same steps."""
+    """Because (1 − yf)² = (f − y)², labels and real targets ±1 give the same steps."""
     as_labels, as_reals = (GaLUNetwork(12, 5).double() for _ in range(2))
     config = SGD(steps=20, batch_size=30, loss="squared")
     labels, reals = train(as_labels, X, Y, config), train(as_reals, X, Y[:, None], config)

@@ -30,8 +30,8 @@ class Arrangement:
     patterns : array of bool, shape (P, n)
         1(⟨u, x_i⟩ ≥ 0) for u inside each cell.
     walls : array of bool, shape (P, n)
-        Samples, at most one for each hyperplane, whose half-spaces ±⟨u, x_i⟩ ≥ 0 intersect in the closed cell. A few
-        may be redundant in rank 5 and above.
+        True for samples that suffice to define the closed cell as the intersection of their half-spaces
+        ±⟨u, x_i⟩ ≥ 0: at most one for each hyperplane. A few may be redundant in rank 5 and above.
 
     >>> from implicit_bias.extensions.best_networks import activation_patterns
     >>> activation_patterns([[1.0, 0.0], [0.0, 1.0]]).walls.all()
@@ -80,7 +80,7 @@ def activation_patterns(X: Any) -> Arrangement:
     columns: list[int] = []
     for column in _independent(lines):
         columns.append(column)
-        _check(len(lines), len(columns))
+        _check_number(len(lines), len(columns))
     positive, on = _cells([[line[c] for c in columns] for line in lines])
     cells, of_pair = _distinct(positive)
     counts = np.zeros(cells.shape, dtype=np.int64)
@@ -92,7 +92,8 @@ def activation_patterns(X: Any) -> Arrangement:
     return Arrangement(patterns, walls)
 
 
-def _check(m: int, rank: int) -> None:
+def _check_number(m: int, rank: int) -> None:
+    """Raise InputError if m hyperplanes of this rank have too many pairs of cells and rays to enumerate."""
     pairs = 2 * math.comb(m, max(rank - 1, 0)) * 2 ** (rank - 1) * m
     if pairs > MAX_SIGNS:
         raise InputError(
@@ -103,9 +104,9 @@ def _check(m: int, rank: int) -> None:
 
 
 def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
-    """Return the distinct lines through 0 and a sample, as coprime integers with a positive first nonzero entry.
+    """Return the distinct lines ℝv through nonzero samples, each as v of d coprime integers, the first nonzero one > 0.
 
-    Also return the line of each sample (n,) and the sign of its multiple: −1, 1, or 0 for a sample of zeros.
+    Also return the index of each sample's line (n,), and the sign of c in x_i = c v (n,); both are 0 for zero samples.
     """
     known: dict[tuple[int, ...], int] = {}
     line_of, side = np.zeros(len(X), dtype=np.int64), np.zeros(len(X), dtype=np.int64)
@@ -120,12 +121,12 @@ def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
 
 
 def _floats(lines: list[Any]) -> Array:
-    """Divide the integers of each line by the largest; return floats (m, r)."""
+    """Divide the integers of each line by the largest in size; return floats (m, r)."""
     return np.array([[value / max(map(abs, line)) for value in line] for line in lines])
 
 
 def _independent(lines: list[Any]) -> Iterator[int]:
-    """Yield a maximal set of linearly independent columns, by exact elimination."""
+    """Yield the indices of a maximal set of linearly independent columns, in ascending order, by exact elimination."""
     rows = [[Fraction(value) for value in line] for line in lines]
     for column in range(len(rows[0])):
         pivot = next((row for row in rows if row[column]), None)
@@ -142,7 +143,7 @@ def _independent(lines: list[Any]) -> Iterator[int]:
 def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Enumerate all pairs of a cell and one of its extreme rays, for m distinct lines of rank r with r entries each.
 
-    Return which lines are positive in the cell (N, m), and which hyperplanes contain the ray (N, m).
+    Return two masks (N, m), one row per pair: v with ⟨u, v⟩ > 0 inside the cell, and v orthogonal to the ray.
     """
     m, rank = len(lines), len(lines[0])
     if rank == 1:
@@ -165,14 +166,14 @@ def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _around(lines: list[list[int]], through: np.ndarray) -> np.ndarray:
-    """Return the distinct sign patterns, True for positive, of the lines `through` that are orthogonal to a ray."""
+    """Return the distinct patterns 1(⟨u, v⟩ > 0), shape (cells, q), of the q lines v with the indices `through`."""
     own = [lines[i] for i in through]
     columns = [*_independent(own)]
     return _distinct(_cells([[line[c] for c in columns] for line in own])[0])[0]
 
 
 def _rays(lines: list[list[int]]) -> np.ndarray:
-    """Return the signs of all samples (N, m) on both rays of each intersection of r − 1 independent hyperplanes."""
+    """Return sign⟨u, v⟩ (N, m) of all lines v, for both rays ±u that r − 1 independent hyperplanes have in common."""
     F = _floats(lines)
     subsets = np.array([*itertools.combinations(range(len(lines)), F.shape[1] - 1)])
     rays, sizes = _normals(F[subsets], -1), _normals(np.abs(F)[subsets], 1)
@@ -197,7 +198,7 @@ def _rays(lines: list[list[int]]) -> np.ndarray:
 
 
 def _normals(A: np.ndarray, alternate: int) -> np.ndarray:
-    """Return the vector orthogonal to r − 1 rows (…, r − 1, r), by minors with alternating signs.
+    """Return the vectors (…, r) orthogonal to r − 1 rows (…, r − 1, r): minors with alternating signs; 0 if dependent.
 
     With `alternate` = 1 instead of −1, return the permanents, which bound the terms' sizes. Minors of the first rows
     are reused for one row more, so that the number of products is r 2^r, not r!.
@@ -218,6 +219,6 @@ def _normals(A: np.ndarray, alternate: int) -> np.ndarray:
 
 
 def _distinct(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct rows of truth values, and the index of each row among them."""
+    """Return the distinct rows of booleans (N, m), and the index of each row among them (N,)."""
     _, first, which = np.unique(np.packbits(cells, axis=1), axis=0, return_index=True, return_inverse=True)
     return cells[first], which.ravel()

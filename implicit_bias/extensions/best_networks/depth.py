@@ -28,7 +28,8 @@ class MarginBound:
     lower_bound : float
         B with (‖w‖²/L)^{L/2} / min_i y_i f_w(x_i) ≥ B for all weights w of the network that separate the samples.
     objective : float
-        Upper bound of B: Σ_p ‖ζ_p‖_* of `weights` divided by their smallest margin. Paths do not share these weights.
+        Σ_p ‖ζ_p‖_* of `weights` divided by their smallest margin. No λ proves a larger bound B than this. The weights
+        need not be those of a network, because each path has its own.
     dual : array, shape (n,)
         λ ≥ 0 that proves the bound: B ≤ Σλ / max_p ‖G_p‖ in exact arithmetic.
     weights : array, shape (paths, outer contexts, contexts, d)
@@ -65,7 +66,7 @@ class MarginBound:
         return size / margin / self.lower_bound if margin > 0 else np.inf
 
     def decision_function(self, network: GatedNetwork, X: Any) -> Array:
-        """Return the outputs (n,) of the relaxed problem's weights with the gates of `network`."""
+        """Return Σ_p ⟨ζ_p, 1_p(x) xᵀ⟩ (n,) for the relaxed problem's weights; `network` gives the gates 1_p alone."""
         X = as_floats(X, "X", 2)
         outer, first = _gates(network, X)
         outputs = np.zeros(len(X))
@@ -144,7 +145,10 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
-    """Return the gates of all paths through the outer layers (n, paths, contexts), and of the first (n, H, K)."""
+    """Return the gates of all paths above the first layer (n, paths, contexts), and those of the first layer (n, H, K).
+
+    A path takes one unit per layer; its gates are products of their gates. Without further layers they are ones.
+    """
     found = network.layer_gates(X) if hasattr(network, "layer_gates") else None
     if found is None:
         raise InputError(f"network must be a GLN or a ReLU network with one output, not {type(network).__name__}")

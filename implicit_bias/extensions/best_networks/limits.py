@@ -17,7 +17,7 @@ Progress = Callable[[dict[str, float]], None]
 def search_arguments(
     X: Any, y: Any, max_seconds: float | None, progress: Progress | None
 ) -> tuple[Array, Array, Deadline]:
-    """Check the arguments that all searches share; return inputs (n, d), labels ±1 (n,) and the deadline."""
+    """Check the arguments that all searches share; return X (n, d), labels ±1 (n,), and the deadline."""
     X = as_floats(X, "X", 2)
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
     y = as_signs(y, len(X))
@@ -28,10 +28,11 @@ def search_arguments(
 def run_with_limits(
     steps: Iterable[dict[str, float]], count: str, deadline: Deadline, progress: Progress | None
 ) -> tuple[str, pd.DataFrame]:
-    """Run the steps until they end or the deadline passes; return the reason and a table with a row for each step.
+    """Iterate over `steps` until they end or the deadline passes; return the reason, and a table with their rows.
 
-    The reason is 'max_seconds', 'interrupted', or '' if all steps ran. A row contains the step's number as `count`, the
-    seconds since the start, and the dictionary that the step yielded.
+    The reason is 'max_seconds', 'interrupted', or '' if all steps ran. A row contains the number of the step, from 1,
+    in the column `count`, the seconds since the start, and the dictionary that the step yielded. After each step,
+    `progress` is called with its row, and the time is checked.
     """
     rows = list[dict[str, float]]()
     for step in steps:

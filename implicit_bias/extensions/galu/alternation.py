@@ -111,7 +111,7 @@ def alternate_convex_search(
 
 
 class _Search:
-    """Current layer A (k, d) and readout B (q, k)."""
+    """Alternating minimisation over the layer A (k, d) and the readout B (q, k), from random ones."""
 
     def __init__(self, features: GatedFeatures, Y: Array, rng: np.random.Generator) -> None:
         self.features, self.Y = features, Y
@@ -152,6 +152,7 @@ class _Search:
         self.A, self.B = self.A * ratio[:, None], self.B / ratio
 
     def _take(self, loss: float, A: Array, B: Array) -> None:
+        """Set A and B unless their loss exceeds `loss`."""
         before = self.A, self.B
         self.A, self.B = A, B
         if not self.loss() <= loss:

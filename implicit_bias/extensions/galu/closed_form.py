@@ -180,7 +180,10 @@ class _SmallerGram:
         return cls(reduced, back, form, shift, *found)
 
     def solve(self, y: Array) -> Array:
-        """Return weights (k, d) for targets (n,): (AᵀA + shift)z = b, A = Φᵀ or Φ, by iterative refinement."""
+        """Return W (k, d) for targets (n,) by iterative refinement: (ΦΦᵀ + shift)z = y, W = Φᵀz, or its dual form.
+
+        With the form 'weights' the equation is (ΦᵀΦ + shift)W = Φᵀy.
+        """
         shape = (self.features.k, self.features.d)
         samples = self.form == "samples"
         z, W, last = np.zeros(len(y) if samples else shape[0] * shape[1]), np.zeros(shape), np.inf
@@ -203,7 +206,7 @@ Factorisation = tuple[float, float, int, Callable[[Array], Array], Array]
 
 
 def _by_cholesky(gram: Array, shift: float, samples: int) -> Factorisation | None:
-    """Factorise by Cholesky; None unless rounding leaves the smallest singular value accurate."""
+    """Factorise `gram` by Cholesky; None if that fails, or if the least singular value of Φ is below VISIBLE σ_1."""
     size = len(gram)
     largest = float(eigsh(gram, 1, which="LA", return_eigenvectors=False, v0=np.ones(size))[0])
     try:
@@ -225,7 +228,7 @@ def _by_cholesky(gram: Array, shift: float, samples: int) -> Factorisation | Non
 
 
 def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: float) -> Factorisation:
-    """Factorise at any rank by eigendecomposition; small singular values are recomputed from Φ itself."""
+    """Factorise `gram` at any rank by eigendecomposition; singular values below VISIBLE σ_1 are recomputed from Φ."""
     squares, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
     largest = float(np.sqrt(squares[-1]))
     # With a ridge, every value above rounding has an inverse.

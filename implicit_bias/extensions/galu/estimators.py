@@ -83,7 +83,10 @@ class _GatedLeastSquares(BaseEstimator):
         return self
 
     def _layer(self, X: Array, Y: Array, weight: Array | None) -> tuple[Gates, FilterSearch | None]:
-        """Return the gates, and the filter search that improved them if `steps` > 0."""
+        """Return fitted gates and the filter search whose result they are, or gates and None if `steps` = 0.
+
+        X (n, d) includes the constant input, Y is reduced by b, and `weight` (n,) is None if all weights are equal.
+        """
         units, steps = as_count(self.units, "units"), as_count(self.steps, "steps", least=0)
         sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
         seed = seed_of(self.random_state)

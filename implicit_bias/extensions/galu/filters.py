@@ -252,7 +252,7 @@ def search_gates(
 
 
 class _LeastValue(ABC):
-    """min_W ‖ΦW − Y‖² + s‖W‖² for the current gates and targets Y (n, q); each new gate updates an inverse."""
+    """The `value` min_W ‖ΦW − Y‖² + s‖W‖² for gates G (n, k), targets Y (n, q); new gates update an `inverse`."""
 
     value: float
     inverse: Array
@@ -275,10 +275,13 @@ class _LeastValue(ABC):
 
     @abstractmethod
     def weights(self) -> Array:
-        """W (q, k, d)."""
+        """Return the minimiser W, shape (q, k, d)."""
 
     def replace(self, unit: int, values: Array) -> bool:
-        """Replace the gate values (n,) of a unit unless that raises the value; return True if replaced."""
+        """Replace the gate values (n,) of a unit unless that raises the value; return True if they were replaced.
+
+        Values that are 0 for every nonzero sample are rejected, and so are updates that fail numerically.
+        """
         if not self.X[values != 0].any():
             return False
         try:
@@ -295,7 +298,7 @@ class _LeastValue(ABC):
         return True
 
     def _drifted(self) -> bool:
-        """True if the updated value differs from ‖ΦW − Y‖² + s‖W‖², as happens with nearly singular matrices."""
+        """True if the updated value differs from ‖ΦW − Y‖² + s‖W‖² by more than MAX_DRIFT ‖Y‖², as rounding causes."""
         W, features = self.weights(), self.features
         residual = self.Y - np.stack([features @ w for w in W], axis=1)
         value = float(np.sum(residual**2)) + self.shift * float(np.sum(W**2))
@@ -303,7 +306,10 @@ class _LeastValue(ABC):
 
 
 def _least_value(X: Array, Y: Array, G: Array, shift: float) -> _LeastValue:
-    """Return the minimum for inputs X (n, d), targets (n, q) and gates G (n, k), by the smaller Gram matrix."""
+    """Return the minimum for inputs X (n, d), targets Y (n, q) and gates G (n, k), by the smaller of ΦΦᵀ and ΦᵀΦ.
+
+    Its s is `shift` plus SHIFT times the mean diagonal entry of that matrix, or for ΦᵀΦ an upper bound of the mean.
+    """
     if not (G.any(axis=1) & X.any(axis=1)).any():
         raise InputError("every filter is closed for every sample; use more units or other directions")
     if G.shape[1] * X.shape[1] >= len(X):

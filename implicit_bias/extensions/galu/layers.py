@@ -58,10 +58,10 @@ class _GatedLayer(nn.Module, ABC):
 
     @abstractmethod
     def _check(self, input: Tensor, inputs: int) -> None:
-        """Raise InputError for inputs of another shape."""
+        """Raise InputError unless `input` has `inputs` features, or `inputs` channels per group of a convolution."""
 
     def gates(self, input: Tensor) -> Tensor:
-        """Return the gate values g(U x + c) of inputs x, in the shape of the outputs."""
+        """Return the gate values g(U x + c), or g(U ∗ x + c) of a convolution, in the shape of the outputs."""
         self._check(input, self.filters.shape[1])
         values = self._linear(input, self.filters, self.offsets)
         if self.gate is None:
@@ -72,7 +72,7 @@ class _GatedLayer(nn.Module, ABC):
         return found
 
     def forward(self, input: Tensor, gates: Tensor | None = None) -> Tensor:
-        """Return g ∘ (A x + b); the gate values `gates` g are those of x by default."""
+        """Return g ∘ (A x + b), or g ∘ (A ∗ x + b), for the gate values g = `gates`, by default `gates(input)`."""
         self._check(input, self.weight.shape[1])
         outputs = self._linear(input, self.weight, self.bias)
         gates = self.gates(input) if gates is None else gates
@@ -84,9 +84,10 @@ class _GatedLayer(nn.Module, ABC):
 
     @classmethod
     def frozen(cls, layer: nn.Module, **gates: Any) -> Self:
-        """Return the layer relu(A x + b), or relu(A ∗ x + b), with gates frozen in their current state: U = A, c = b.
+        """Return g(U x + c) ∘ (A x + b) with A, b copied from a linear or convolutional `layer`, frozen U = A, c = b.
 
-        Keyword arguments are `sharpness` or `gate`, as for the class; gates are hard by default.
+        With hard gates, the default, its outputs are now relu(A x + b). Keyword arguments are `sharpness` or `gate`, as
+        for the class.
 
         >>> layer, x = torch.nn.Linear(3, 4), torch.randn(5, 3)
         >>> torch.equal(GaLULinear.frozen(layer)(x), layer(x) * (layer(x) >= 0))

@@ -86,7 +86,10 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         return gate_values(values, self.sharpness)
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
-        """Return the last hidden layer's activations, with the gates `opened` if they are given."""
+        """Return the last hidden layer's activations z^{(L)} (…, n, k_L) for inputs X (n, d).
+
+        `opened`, if given, are the gate values of each layer, instead of those that the filters compute.
+        """
         z = X
         for index, (weight, u) in enumerate(zip(weights[:-1], filters, strict=True)):
             read = X if self.reads_input else z

@@ -180,7 +180,10 @@ def _solve_pieces(
 def _solve_callable(
     gates: Callable[[float], Any], first: Any, w0: Array, at: Array, tau: float, tolerance: float, progress: Any
 ) -> tuple[Array, int, float]:
-    """Return weights, number of pieces and error estimate for callable gates."""
+    """Return weights (T, k, d), the number of pieces and the error estimate for callable gates, by halving pieces.
+
+    `first` are moments of the right kind and size; `tolerance` is relative to the largest weight.
+    """
     before, last, count, jump_before = None, np.inf, 1, np.inf
     edges = np.unique(np.append(0.0, at))
     while count <= MAX_PIECES:

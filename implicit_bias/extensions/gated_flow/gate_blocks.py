@@ -67,6 +67,7 @@ class MomentSums:
         self.power += float(targets @ targets)
 
     def _checked(self, features: GatedFeatures, y: ArrayLike) -> Array:
+        """Return the targets (n,); raise InputError unless the chunk has k gates, d inputs and sizes within SIZES."""
         if (features.k, features.d) != (len(self.members), self.d):
             raise InputError(
                 f"a chunk has {features.k} gates and {features.d} inputs, but the first has {len(self.members)} and "
@@ -81,7 +82,10 @@ class MomentSums:
         return targets[:, 0]
 
     def _rearrange(self, parents: np.ndarray, overlap: np.ndarray) -> None:
-        """Build the blocks of new distinct gates, split from the old ones `parents` (q,), with this overlap (q, q)."""
+        """Rebuild the blocks for q distinct gates: gate i starts with the sums of the old gate `parents`[i].
+
+        Blocks are the connected components of the mask `overlap` (q, q). Sums between old blocks are 0.
+        """
         count, labels = connected_components(csr_array(overlap), directed=False)
         sizes = np.bincount(labels) * self.d
         check_size(int(np.sum(sizes**2)), "the moments")
@@ -103,9 +107,10 @@ class MomentSums:
 
 
 def split_classes(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
-    """Split classes of gates (k,) by the gates' values (n, k).
+    """Split classes of gates, `members` (k,), so that gates of a class also have equal values `G` (n, k).
 
-    Returns the class of each gate (k,), the old class of each new one (q,), and the values of each new class (n, q).
+    Return the new class of each gate (k,), the old class of each new one (q,), and its values (n, q). Classes are
+    numbered in the order of their first gates.
     """
     numbers: dict[tuple[int, bytes], int] = {}
     # Adding 0.0 turns −0.0 into 0.0, whose bytes differ.
@@ -148,7 +153,7 @@ def decompose(block: Block, copies: np.ndarray, d: int) -> Spectrum:
 
 
 def solve_diagonal(rhs: Array, values: Array) -> Array:
-    """Return rhs/λ, and 0 where λ = 0."""
+    """Return `rhs`/λ elementwise for λ = `values` ≥ 0, and 0 where λ = 0."""
     return np.divide(rhs, values, out=np.zeros_like(rhs), where=values > 0)
 
 

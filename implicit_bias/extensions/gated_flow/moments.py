@@ -253,7 +253,7 @@ class Moments:
         return W + self.combine([phi(s.values, scaled) * (s.rhs - s.values * c) for s, c in pairs])
 
     def coordinates(self, W: Array) -> list[Array]:
-        """Return Vᵀu of each block (qd,) for weights (k, d), where u_g = Σ_i w_i/√m_g over the m_g copies of gate g."""
+        """Return Vᵀu (qd,) of each block for weights W (k, d); u_g = Σ_i w_i/√m_g over the m_g copies i of gate g."""
         sums = np.zeros((len(self.copies), self.d))
         np.add.at(sums, self.members, W)
         sums /= np.sqrt(self.copies)[:, None]
@@ -269,6 +269,7 @@ class Moments:
 
 
 def _block(gates: np.ndarray, cells: Array, b: Array) -> Block:
+    """Return the block of `gates` (g,), cut from A as `cells` (q, d, q, d) and from b (q, d) of all distinct gates."""
     size = b.shape[1] * len(gates)
     return Block(gates, cells[gates][:, :, gates].reshape(size, size), b[gates])
 

@@ -243,6 +243,7 @@ class _Descent:
         self._evaluate(*next(batches))
 
     def _evaluate(self, X: Array, y: Array) -> None:
+        """Take new samples; set pre-activations a (m, RK), errors −∂L/∂ŷ up to a factor (m, R), and losses (R,)."""
         self.X, self.y = X, y
         with np.errstate(over="ignore", invalid="ignore"):
             self.a = X @ self.W.T + self.b
@@ -268,7 +269,7 @@ class _Descent:
 
 
 def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[int, Iterator[tuple[Array, Array]]]:
-    """Return the number of inputs, and the samples of every step and of the final loss."""
+    """Return the number of inputs, and an iterator over `steps` + 1 pairs (X, y), the last one for the final loss."""
     if isinstance(data, Ring):
         n, batches = data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
     elif isinstance(data, tuple | list) and len(data) == 2:
@@ -288,7 +289,7 @@ def _between_0_and_1(batches: Iterator[tuple[Array, Array]]) -> Iterator[tuple[A
 
 
 def _checkpoints(steps: int, stay: float | None) -> list[int]:
-    """Return the steps after which receptive fields are compared, in order."""
+    """Return ⌈steps/16⌉, ⌈steps/8⌉, …, `steps`, after which receptive fields are compared; [] if `stay` is None."""
     if stay is None:
         return []
     as_positive(stay, "stay")

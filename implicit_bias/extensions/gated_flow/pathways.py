@@ -239,7 +239,10 @@ class Pathways:
         return states[:, : V0.size].reshape(-1, *V0.shape), states[:, V0.size :].reshape(-1, *U0.shape)
 
     def start(self, first: ArrayLike, second: ArrayLike, width: int, *, seed: int = 1) -> tuple[Array, Array]:
-        """Return V_i = R diag(v_i) Pᵀ and U_j = Q diag(u_j) Rᵀ with a random R (width, r), to start `network`."""
+        """Return V (F, width, d) and U (S, o, width) to start `network`: V_i = R diag(v_i) Pᵀ, U_j = Q diag(u_j) Rᵀ.
+
+        v (F, r) and u (S, r) are `first` and `second`, and R (width, r) has random orthonormal columns.
+        """
         (Q, P), F, S = self.basis, *self.layers
         r = P.shape[1]
         v, u = as_start(first, (F, r), "first"), as_start(second, (S, r), "second")

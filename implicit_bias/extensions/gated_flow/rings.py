@@ -70,6 +70,7 @@ class Ring(ABC):
         return (self._draw(size, rng) for _ in range(chunks))
 
     def _draw(self, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draw the classes of m samples, then their patterns; return X (m, n) and labels (m,)."""
         if self.balanced:
             first = np.arange(m) < (m + int(rng.integers(2))) // 2
             rng.shuffle(first)
@@ -78,6 +79,7 @@ class Ring(ABC):
         return self._inputs(first, rng), np.where(first, *self.labels)
 
     def _check_labels(self) -> None:
+        """Store the labels as floats; raise InputError unless they are two different numbers and `balanced` a bool."""
         labels = as_floats(self.labels, "labels", 1)
         if len(labels) != 2 or labels[0] == labels[1]:
             raise InputError(f"labels must be two different numbers, one per class, not {shown(self.labels)}")

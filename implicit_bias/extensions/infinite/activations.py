@@ -59,12 +59,12 @@ class Strip:
 
 
 def _few_roundings(lengths: Array) -> float:
-    """Return the rounding error of a closed form of few operations."""
+    """Return 16, the `Activation.rounding` of a closed form of few operations, whatever the lengths (p,)."""
     return 16.0
 
 
 def _unit_bend(longest: float) -> float:
-    """Return the bound of |∂E/∂θ| of a mean that changes no faster than the angle."""
+    """Return 1, the `Activation.bend` of a mean that changes no faster than the angle."""
     return 1.0
 
 
@@ -129,7 +129,7 @@ def _relu_dual(p: GaussianPairs) -> Numbers:
 
 
 def _elu_dual(p: GaussianPairs, alpha: float) -> Numbers:
-    # E[σ(z)σ(z')] with scale 1 is a sum over the four quadrants of signs.
+    """Return E[σ(z)σ(z')] of the ELU with scale 1, a sum over the four quadrants of signs."""
     root = 2 * sqrt(2 * p.pi + 0 * p.angle)
     far, near = wedge(p.r + 0 * p.angle, p.angle), wedge(p.s + 0 * p.angle, p.angle)
     mixed = p.r * p.s * p.cosine * (far + near)
@@ -151,7 +151,7 @@ def _elu_both(p: GaussianPairs) -> Numbers:
 
 
 def _elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
-    # E[σ'(z)σ'(z')] with scale 1 is a sum over the four quadrants of signs.
+    """Return E[σ'(z)σ'(z')] of the ELU with scale 1, a sum over the four quadrants of signs."""
     one = wedge(p.r + 0 * p.angle, p.angle) + wedge(p.s + 0 * p.angle, p.angle)
     return (p.pi - p.angle) / (2 * p.pi) + alpha * one + alpha**2 * _elu_both(p)
 
@@ -168,6 +168,7 @@ def _polynomial_mean(p: GaussianPairs, factors: list[float]) -> Numbers:
     """Return E[f(z)f(z')] of f(z) = Σ_m b_m z^m with b = `factors`."""
 
     def q(k: int, r: Numbers) -> Numbers:
+        """Return q_k(r) of `polynomial`, so that E[f(rz) He_k(z)] = k! q_k(r)."""
         total = 0 * r
         for m in range(k, len(factors), 2):
             half = (m - k) // 2
@@ -188,7 +189,10 @@ def _gram_determinant(p: GaussianPairs) -> Numbers:
 
 
 def _gelu_pair(p: GaussianPairs) -> Numbers:
-    """Return ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π, E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z)."""
+    """Return E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z), ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π.
+
+    Here c = rr' cos θ, a = 1 + r², a' = 1 + r'² and D = `_gram_determinant`, as in the next two functions.
+    """
     root, a, b, c = sqrt(_gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
     return (arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25
 

@@ -55,7 +55,7 @@ class Points:
 
     @classmethod
     def of(cls, X: ArrayLike, digits: int | None = None, normalise: bool = False, name: str = "X") -> Points:
-        """Check points X (n, d), and divide them by their lengths if `normalise`.
+        """Check points X (n, d), and compute their directions and lengths; if `normalise`, replace X by directions.
 
         With `digits`, X is taken as exact, and lengths and directions are computed to that many digits. Raises
         InputError if X is invalid, a row is zero, or a length is not between 1e-60 and 1e60.
@@ -103,7 +103,7 @@ class Points:
                     progress(done * len(second) - twice[0], n * len(second) - twice[1])
 
     def gaussian_pairs(self, others: Points, rows: slice, columns: slice, cosine: Numbers) -> GaussianPairs:
-        """Return the pairs of `rows` with `columns` of `others`, whose approximate cosines are given."""
+        """Return all pairs of `rows` with `columns` of `others`, whose computed cosines are `cosine`."""
         X, Z = self.directions[rows], others.directions[columns]
         cosine = cosine if self.norms.dtype == object else np.clip(cosine, -1.0, 1.0)
         return GaussianPairs(self.norms[rows, None], others.norms[None, columns], cosine, _angles(X, Z, cosine))
@@ -131,9 +131,10 @@ def _angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:
 
 
 def repeated(X: Array, Z: Array, angles: Array, parallel: bool = False) -> NDArray[np.bool_]:
-    """Return a mask (m, m') of the rows of X and Z that are equal or, if `parallel`, positive multiples, exactly.
+    """Return a mask (m, m'): True where rows of X and Z are exactly equal or, if `parallel`, positive multiples.
 
-    `angles` (m, m') that round to 0 do not suffice: layers that separate points would magnify the hidden difference.
+    Only pairs with a computed angle of 0 in `angles` (m, m') are compared. The angle alone does not suffice: layers
+    that separate points would magnify a difference that rounding hides.
     """
     same: NDArray[np.bool_] = angles == 0
     close = np.argwhere(same)
@@ -147,7 +148,7 @@ def repeated(X: Array, Z: Array, angles: Array, parallel: bool = False) -> NDArr
 
 
 def _are_parallel(x: Array, z: Array) -> bool:
-    """Return True if two rows (d,) with a small angle are multiples of each other, in rational arithmetic."""
+    """Return True if nonzero x and z (d,) are exactly multiples of each other, in rational arithmetic."""
     most = int(np.abs(x).argmax())
     up, down = Fraction(float(x[most])), Fraction(float(z[most]))
     return all(Fraction(a) * down == Fraction(b) * up for a, b in zip(x.tolist(), z.tolist(), strict=True))
@@ -156,7 +157,7 @@ def _are_parallel(x: Array, z: Array) -> bool:
 def symmetric(
     points: Points, entries: Callable[[GaussianPairs], Numbers], progress: PairsDone | None = None
 ) -> Numbers:
-    """Return the symmetric matrix (n, n) of ⟨x, x'⟩ times `entries`, which is called with blocks of pairs."""
+    """Return the symmetric matrix (n, n) of ⟨x_i, x_j⟩ e_ij, where `entries(pairs)` is e for a block of pairs."""
     n = len(points)
     values = np.empty((n, n), dtype=points.norms.dtype)
     for rows, columns, pairs in points.blocks(progress=progress):
@@ -167,7 +168,10 @@ def symmetric(
 
 
 def mirror(values: Numbers, rows: slice, columns: slice, block: Numbers) -> None:
-    """Write a block of a symmetric matrix that starts on the diagonal, and its mirror image, into `values`."""
+    """Write `block`, whose first columns are those of its rows, and its transpose into the symmetric matrix `values`.
+
+    Of the square at its start, only the upper triangle is used; `block` is changed.
+    """
     corner = np.tril_indices(len(block))
     block[corner] = block.T[corner]
     values[rows, columns] = block
@@ -175,7 +179,7 @@ def mirror(values: Numbers, rows: slice, columns: slice, block: Numbers) -> None
 
 
 def unit_pairs(angles: Numbers) -> GaussianPairs:
-    """Return pairs of unit points at given angles, of any shape."""
+    """Return pairs of unit points (r = s = 1) at the given angles, an array of any shape."""
     angles = np.asarray(angles)
     ones = np.ones((), dtype=angles.dtype) if angles.dtype != object else 0 * angles + 1
     return GaussianPairs(ones, ones, cos(angles), angles)

@@ -127,6 +127,7 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
 
 
 def _as_symmetric(values: ArrayLike) -> Array:
+    """Return a matrix in float64; raise InputError unless it is exactly symmetric and within range."""
     matrix = as_floats(values, "the matrix", 2)
     check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
     if not np.array_equal(matrix, matrix.T):
@@ -135,6 +136,7 @@ def _as_symmetric(values: ArrayLike) -> Array:
 
 
 def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
+    """Raise InputError unless the error is at most ½ 10^{−digits} |value|."""
     if found.error * 2 * 10**digits > abs(found.value):
         remedy = (
             "leave out digits, or compute the matrix with them: gram_matrix(X, …, digits=…)"
@@ -148,7 +150,7 @@ def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
 
 
 def _bounds(values: Numbers) -> tuple[Number, Number, Number]:
-    """Return the smallest eigenvalue of a matrix (n, n) between a lower and an upper bound, for exact entries."""
+    """Return a lower bound, an approximation and an upper bound of λ_min of a matrix (n, n), taken as exact."""
     n, unit = len(values), unit_of(values)
     if context_of(values) is None:
         found, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
@@ -169,7 +171,7 @@ def _bounds(values: Numbers) -> tuple[Number, Number, Number]:
 
 
 def _norm_bound(values: Numbers) -> Number:
-    # At least the spectral norm and Σ|g_ii|, and positive.
+    """Return a positive upper bound of the spectral norm and of Σ_i |g_ii|."""
     return max(abs(values).sum(axis=1).max(), abs(np.diag(values)).sum()) + TINY
 
 
@@ -201,6 +203,7 @@ def _multiprecision_eigenpair(values: Numbers) -> tuple[Number, Numbers]:
 
 
 def _inverse_iteration(root: Numbers, vector: Numbers, times: int) -> Numbers:
+    """Return v after v ← (LLᵀ)⁻¹v/‖…‖ that many `times`, for the Cholesky factor L = `root`."""
     for _ in range(times):
         vector = _substitute(root.T, _substitute(root, vector), last_first=True)
         vector = vector / sqrt(np.asarray(vector @ vector))
@@ -226,7 +229,7 @@ def _factor(values: Numbers) -> Numbers | None:
 
 
 def _substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numbers:
-    """Solve a lower triangular system, or an upper one with `last_first`."""
+    """Return x with `root` x = `right` (n,), for a lower triangular `root`, or an upper one with `last_first`."""
     solution = right.copy()
     order = range(len(right))
     for i in reversed(order) if last_first else order:
@@ -295,6 +298,7 @@ def _is_singular(n: int, activation: Activation) -> bool:
 
 
 def _smallest_of_circle(n: int, activation: Activation, digits: int) -> SmallestEigenvalue:
+    """Return min_k λ_k of `circle_eigenvalue`, computed with `digits` + 10 digits, with a bound of its error."""
     context = multiprecision(digits + 10)
     half = n // 2
     angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)

@@ -150,7 +150,8 @@ def pair_mean(
 ) -> tuple[Entries, Number, int]:
     """Return E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and its number of terms.
 
-    The points have lengths `norms` (p,). A series, see `hermite_series`, holds for |cos θ| ≤ `cosine`.
+    The points have lengths `norms` (p,) and d = `inputs`. A series, see `hermite_series`, has at most the error
+    `tolerance` for |cos θ| ≤ `cosine`; a closed form ignores both, and counts as 0 terms.
     """
     if activation.pair is not None:
         # A cosine is a sum of `inputs` products, and angles are computed from cosines and directions.
@@ -166,7 +167,7 @@ def as_digits(digits: Any) -> int:
 
 
 def largest_cosine(points: Points) -> Number:
-    """Return the largest |cos θ| of two different points, rounded up."""
+    """Return the largest |cos θ| of two points i ≠ j, rounded up, at most 1; about 0 for a single point."""
     most = 0 * points.norms[0]
     for rows in row_blocks(len(points)):
         cosines = abs(points.directions[rows] @ points.directions[rows.start :].T)

@@ -54,16 +54,16 @@ class NetworkKernels:
 
 @dataclass(frozen=True)
 class _Depths:
-    """Layers for the points of one call, with the standard deviations (p,) of all pre-activations."""
+    """Hidden layers 1 … L for the points of one call, with the standard deviations of all pre-activations."""
 
-    #: Standard deviations for each layer; a point is identified by the first one.
-
+    #: Standard deviations (p,) of z^1 … z^{L+1}; the one of z^1, ascending, identifies a point.
     lengths: list[Array]
     layers: list[Layer]
     #: Relative errors of `lengths`.
     errors: list[float]
 
     def at(self, level: int, first: Array) -> Array:
+        """Return the standard deviations of z^{level + 1} for points whose z^1 has the standard deviations `first`."""
         return self.lengths[level][np.searchsorted(self.lengths[0], first)]
 
 
@@ -184,6 +184,7 @@ class InfiniteNetwork:
         return Points.of(rows, name=name)
 
     def _depths(self, first: Points, second: Points | None, tolerance: float) -> _Depths:
+        """Propagate the lengths of all points through the layers; raise InputError if they leave DEVIATION_RANGE."""
         norms = np.unique(first.norms if second is None else np.concatenate([first.norms, second.norms]))
         lengths, errors = [norms], [first_errors(first).lengths]
         layers: list[Layer] = []
@@ -206,7 +207,10 @@ class InfiniteNetwork:
     def _through(
         self, pairs: GaussianPairs, errors: PairErrors, depths: _Depths, same: NDArray[np.bool_]
     ) -> list[tuple[Array, Array]]:
-        """Return K and Θ of a block of pairs after the last layer, each with its error bounds."""
+        """Return (K, bounds of its errors) and (Θ, bounds) of the outputs for a block of pairs, as arrays like `same`.
+
+        `pairs` are those of z^1, with `errors`; `same` marks pairs of equal points.
+        """
         weight, bias = self.weight_variance, self.bias_variance
         first = pairs.r, pairs.s
         kernel = pairs.r * pairs.s * pairs.cosine
@@ -293,7 +297,7 @@ def deep_gram(
 def _normalised(
     layer: Layer, layers: int, mean: float, pairs: GaussianPairs, errors: PairErrors, same: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """Return E[σ'(z)σ'(z')] ρ_L of a block of pairs and its error bounds; `mean` is E[σ]² if centred, or 0."""
+    """Return E[σ'(z)σ'(z')] ρ_L of a block of pairs, and error bounds; `mean` is E[σ(z)]² if centred, else 0."""
     variance = layer.squares[0] - mean
     ones = np.ones((1, 1)), np.ones((1, 1))
     errors = PairErrors(0.0, errors.cosine, errors.angle)
@@ -395,11 +399,15 @@ def predict(
 
 
 def _shifted(progress: PairsDone | None, before: int, total: int) -> PairsDone | None:
+    """Return a callback that reports (`before` + done, `total`) to `progress`."""
     return None if progress is None else lambda done, _: progress(before + done, total)
 
 
 def _smoother(kernel: Array, across: Array, time: float, ridge: float, error: float) -> Array:
-    """Return A (m, n) of `predict`, by the eigenvectors of Θ + λI."""
+    """Return A = Θ_zx (Θ + λI)⁻¹ (I − e^{−2t(Θ + λI)/n}), shape (m, n), for `kernel` Θ and `across` Θ_zx (m, n).
+
+    `error` bounds the spectral norm of the error of Θ. For t = ∞, InputError is raised if Θ + λI may be singular.
+    """
     n = len(kernel)
     values, vectors = scipy.linalg.eigh(kernel, check_finite=False)
     values = values + ridge

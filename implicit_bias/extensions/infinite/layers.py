@@ -25,7 +25,7 @@ STEP = 1e-5
 
 @dataclass(frozen=True)
 class PairErrors:
-    """Error bounds of the pairs that enter a layer: relative ones of r and s, absolute ones of cos θ and θ."""
+    """Error bounds of pairs that enter a layer: `lengths` relative, for r and s; `cosine` and `angle` absolute."""
 
     lengths: float
     cosine: Array | float
@@ -90,7 +90,7 @@ class Layer:
         return found
 
     def means(self, pairs: GaussianPairs, errors: PairErrors) -> tuple[Array, Array, Array, Array]:
-        """Return E[σ(z)σ(z')], E[σ'(z)σ'(z')], and error bounds of both.
+        """Return E[σ(z)σ(z')], E[σ'(z)σ'(z')], and bounds of their absolute errors, given `errors` of the pairs.
 
         By Price's theorem, |∂E[σ(z)σ(z')]/∂cos θ| = rs |E[σ'(z)σ'(z')]|. By the Cauchy–Schwarz inequality, a relative
         change of r by δ changes E[σ(z)σ(z')] by at most δ √(E[(rzσ'(rz))²] E[σ(sz)²]).
@@ -126,7 +126,7 @@ def _stretches(activation: Activation, norms: Array) -> tuple[float, float]:
 
 
 def _angle_errors(cosines: Array, errors: Array) -> Array:
-    """Bound the errors of arccos for cosines with the given errors.
+    """Bound |arccos a − arccos b| for computed cosines b = `cosines` of true ones a with |a − b| ≤ `errors`.
 
     |arccos a − arccos b| is at most π √(|a − b|/2) and at most |a − b|/√(1 − max(a², b²)).
     """
@@ -138,7 +138,10 @@ def _angle_errors(cosines: Array, errors: Array) -> Array:
 def next_pairs(
     lengths: tuple[Array, Array], covariances: Array, errors: Array, lengths_error: float, same: NDArray[np.bool_]
 ) -> tuple[GaussianPairs, PairErrors]:
-    """Return pairs of given standard deviations and covariances, and their errors; `same` marks equal points."""
+    """Return pairs of standard deviations r, s = `lengths` and cos θ = covariance/rs, and bounds of their errors.
+
+    `errors` are absolute, for the covariances; `lengths_error` is relative. Where `same`, cos θ is exactly 1.
+    """
     r, s = lengths
     size = r * s
     cosines = np.clip(covariances / size, -1.0, 1.0)
@@ -152,7 +155,7 @@ def next_pairs(
 
 
 def first_errors(points: Points) -> PairErrors:
-    """Return the errors of pairs of points, whose cosines are sums of d products."""
+    """Return the rounding errors of pairs of points (n, d), d + 8 units for lengths, cosines and angles alike."""
     errors = (points.rows.shape[1] + 8) * EPS
     return PairErrors(errors, errors, errors)
 
@@ -166,8 +169,9 @@ def assemble_matrices(
 ) -> list[tuple[Array, float]]:
     """Assemble `kinds` matrices between points; return each with a bound of the spectral norm of its error.
 
-    `entries` computes blocks, each with entrywise error bounds. For a matrix E of errors, ‖E‖² is at most the largest
-    row sum of |E_ij| times the largest column sum.
+    `entries(rows, columns, pairs)` returns `kinds` pairs of a block and its entrywise error bounds. Without `second`
+    the matrices are (n, n) and symmetric. For a matrix E of errors, ‖E‖² is at most the largest row sum of |E_ij| times
+    the largest column sum.
     """
     n, m = len(first), len(first if second is None else second)
     values, down = np.empty((kinds, n, m)), np.zeros((kinds, n))

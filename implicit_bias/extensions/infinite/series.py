@@ -80,6 +80,7 @@ class _HermiteSeries:
         return _HermiteSeries(self.norms, found, squares, float(error))
 
     def _rows(self, norms: Numbers) -> Numbers:
+        """Return a_0 … a_K at lengths of any shape that `self.norms` contains, shape (K + 1, …)."""
         return np.ascontiguousarray(np.moveaxis(self.coefficients[np.searchsorted(self.norms, norms)], -1, 0))
 
 
@@ -131,13 +132,16 @@ def _as_stored(values: Numbers) -> Numbers:
 
 
 def _noise_of(noise: Number, terms: int) -> Number:
-    """Bound the error of a pair if each of `terms` + 1 coefficients has an error of at most `noise`."""
+    """Bound the relative error of a sum over k ≤ `terms`, if each a_k(r) has one of at most `noise` √E[σ'(rz)²]."""
     size = math.sqrt(terms + 1) * noise
     return 2 * size + size * size
 
 
 def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
-    """Bound the rounding of Horner's rule, of the coefficients, and of cosines, sums of `inputs` products."""
+    """Bound the relative rounding error of a series with coefficients `found` (p, K + 1) and `mean_squares` `squares`.
+
+    It includes Horner's rule, the coefficients, and the cosines, which are sums of `inputs` products.
+    """
     weights = (inputs + 8) * np.arange(found.shape[1]) + 8
     return unit_of(norms) * ((found**2 * weights).sum(axis=1) / squares).max()
 

@@ -47,7 +47,7 @@ def unit_of(values: ArrayLike) -> Number:
 
 
 def _for_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[..., Number]]) -> Callable[..., Numbers]:
-    """Combine a function of doubles with its counterpart in an mpmath context."""
+    """Return an elementwise function: `double` of arrays of doubles, `many(context)` if one has mpmath numbers."""
 
     def function(*values: Numbers) -> Numbers:
         context = next((found for found in map(context_of, values) if found is not None), None)
@@ -69,7 +69,7 @@ def short(value: Number, digits: int) -> str:
 
 
 def wedge_double(beta: Array, psi: Array) -> Array:
-    """Compute `wedge` by Owen's T function for small β, and by quadrature for large β."""
+    """Return F(β, ψ) of `wedge` for β ≥ 0 and 0 ≤ ψ ≤ π in doubles: by Owen's T function, for β > 2.5 by quadrature."""
     beta, psi = np.broadcast_arrays(np.asarray(beta, dtype=np.float64), np.asarray(psi, dtype=np.float64))
     flipped = psi > np.pi / 2
     psi = np.where(flipped, np.pi - psi, psi)
@@ -102,6 +102,7 @@ def _wedge_far(beta: Array, psi: Array) -> Array:
 
 
 def _less_one_double(q: Array) -> Array:
+    """Return e^{q²} erfc(q) − 1 in doubles, without cancellation for small |q|."""
     near = np.minimum(q, 0.5)
     return np.where(
         q < 0.5, np.expm1(near * near) - np.exp(near * near) * scipy.special.erf(near), scipy.special.erfcx(q) - 1
@@ -109,7 +110,10 @@ def _less_one_double(q: Array) -> Array:
 
 
 def _wedge_multiprecision(context: Any) -> Callable[[Number, Number], Number]:
-    """Return `wedge` by a series for every β: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π with c_k = c_{k−2}/(k − 1)."""
+    """Return F(β, ψ) as a function of numbers of a context: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π for β ≤ MAX_SERIES.
+
+    The factors are c_0 = 1, c_1 = √(π/2) and c_k = c_{k−2}/(k − 1).
+    """
 
     def integral(beta: Number, psi: Number) -> Number:
         if beta > MAX_SERIES:

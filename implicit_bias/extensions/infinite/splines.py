@@ -66,14 +66,14 @@ class _NormalPairs(NamedTuple):
         """Return the pairs (u', u)."""
         return self._replace(r=self.s, s=self.r)
 
-    def offset(self, t: float, u: float) -> Array:
-        """Return ρts − ur, r times the distance of E[u' | u = t] past u; exactly 0 for t = u, r = s, ρ = 1."""
-        along = np.where(self.rho >= 0, t * self.s - u * self.r, -(t * self.s + u * self.r))
+    def offset(self, t: float, other: float) -> Array:
+        """Return r (E[u' | u = t] − t') = ρts − t'r for t' = `other`; exactly 0 for t = t', r = s, ρ = 1."""
+        along = np.where(self.rho >= 0, t * self.s - other * self.r, -(t * self.s + other * self.r))
         return np.asarray(along - np.where(self.rho >= 0, 1.0, -1.0) * t * self.s * self.complement)
 
 
 def _mean(p: GaussianPairs, parts: list[_Truncated]) -> Array:
-    """Return E[f(z)f(z')] of a sum f of truncated terms."""
+    """Return E[f(z)f(z')] of the sum f of the truncated terms `parts`, in the shape of the pairs."""
     if np.asarray(p.angle).dtype == object:
         raise InputError("splines are known in doubles only; leave out digits")
     normal_pairs, total = _NormalPairs.of(p), 0.0 * p.cosine
@@ -86,9 +86,10 @@ def _mean(p: GaussianPairs, parts: list[_Truncated]) -> Array:
 
 
 def _pair_moments(p: _NormalPairs, one: _Truncated, other: _Truncated) -> dict[tuple[int, int], Array]:
-    """Return E[(u − o)^m (u' − o')^k e^{−λ(u − t) − λ'(u' − t')} 1(u > t) 1(u' > t')] for all m, k with factors.
+    """Return E[(u − o)^m (u' − o')^k e^{−λ(u − t) − λ'(u' − t')} 1(u > t) 1(u' > t')] by (m, k), for all with factors.
 
-    The exponentials shift the means to μ and μ'. For the shifted pair, Stein's lemma
+    Start t, centre o and decay λ are those of `one`, with a prime those of `other`; its sides are ignored, because `p`
+    are the pairs (u, u'). The exponentials shift the means to μ and μ'. For the shifted pair, Stein's lemma
     E[(u − μ) g] = r² E[∂g/∂u] + c E[∂g/∂u'] reduces m by one. The derivative of 1(u > t) contributes the density of u
     at t times a moment of u' given u = t; this contribution vanishes unless the power of u − o is 0.
     """
@@ -162,24 +163,24 @@ def _exponential_mean(p: _NormalPairs, one: _Truncated, other: _Truncated) -> Ar
     """
     if math.isinf(one.start) or math.isinf(other.start):
         return _single_mean(p.r, one) * _single_mean(p.s, other) + 0.0 * p.rho
-    t, u = one.start, other.start
+    t, t_other = one.start, other.start
     if not one.decay and not other.decay:
-        return _quadrant_probability(p, t, u)
+        return _quadrant_probability(p, t, t_other)
     a, b = one.decay * p.r, other.decay * p.s
     with np.errstate(over="ignore", invalid="ignore"):
-        offset, back = p.offset(t, u), p.swapped().offset(u, t)
+        offset, back = p.offset(t, t_other), p.swapped().offset(t_other, t)
         slant = offset / (p.r * p.s * p.sine)
         h, g = -a - b * p.rho - t / p.r, slant - b * p.sine
         # A rotation, so that both edges have exactly the same corner.
         k, g_other = p.rho * h + p.sine * g, p.sine * h - p.rho * g
         beta = np.hypot(h, g)
         twice = np.where(p.rho >= 0, (a + b) ** 2 - 2 * a * b * p.complement, (a - b) ** 2 + 2 * a * b * p.complement)
-        mean_height = twice / 2 + one.decay * t + other.decay * u
+        mean_height = twice / 2 + one.decay * t + other.decay * t_other
         total = np.where((h >= 0) & (k >= 0), np.exp(np.minimum(mean_height, 1.0)), 0.0)
         corner = np.exp(-((t / p.r) ** 2 + slant**2) / 2)
         feet = (
             (h, g, (b * p.sine) ** 2 / 2 - other.decay * offset / p.r - (t / p.r) ** 2 / 2),
-            (k, g_other, (a * p.sine) ** 2 / 2 - one.decay * back / p.s - (u / p.s) ** 2 / 2),
+            (k, g_other, (a * p.sine) ** 2 / 2 - one.decay * back / p.s - (t_other / p.s) ** 2 / 2),
         )
         for x, along, foot in feet:
             sign, inside = np.where(x >= 0, 1.0, -1.0), along > 0
@@ -193,15 +194,15 @@ def _exponential_mean(p: _NormalPairs, one: _Truncated, other: _Truncated) -> Ar
     return np.asarray(np.where(beta == 0, centred, total))
 
 
-def _quadrant_probability(p: _NormalPairs, t: float, u: float) -> Array:
-    """Return P(u > t, u' > u) by Owen's T function, which is faster than the wedges."""
-    if t == u == 0:
+def _quadrant_probability(p: _NormalPairs, t: float, t_other: float) -> Array:
+    """Return P(u > t, u' > t') by Owen's T function, which is faster than the wedges."""
+    if t == t_other == 0:
         return np.asarray(0.5 - np.arctan2(p.sine, p.rho) / (2 * math.pi))
     # Adding 0.0 removes −0.0, whose quotients have the opposite sign.
     flat, size = np.zeros(np.shape(p.rho)), p.r * p.s * p.sine
-    h, k = -t / p.r + flat, -u / p.s + flat
+    h, k = -t / p.r + flat, -t_other / p.s + flat
     with np.errstate(divide="ignore", over="ignore"):
-        slants = p.offset(t, u) / size / h, p.swapped().offset(u, t) / size / k
+        slants = p.offset(t, t_other) / size / h, p.swapped().offset(t_other, t) / size / k
     tails = scipy.special.owens_t(h, slants[0]) + scipy.special.owens_t(k, slants[1])
     opposite = (h * k < 0) | ((h * k == 0) & (h + k < 0))
     return np.asarray((scipy.special.ndtr(h) + scipy.special.ndtr(k)) / 2 - tails - np.where(opposite, 0.5, 0.0))
@@ -258,7 +259,7 @@ class _Pieces:
 
     @property
     def largest(self) -> float:
-        """Bound of the size of a function with constant polynomials."""
+        """Bound of |f| for f with constant polynomials: the largest |c| + Σ|height| of a piece."""
         sizes = np.abs(self.c[:, 0])
         np.add.at(sizes, [own.piece for own in self.exponentials], [abs(own.height) for own in self.exponentials])
         return float(sizes.max())
@@ -356,7 +357,7 @@ def spline(
 
 
 def _interval(t: Array, piece: int) -> tuple[float, float]:
-    """Return the ends of a piece between breakpoints (k,)."""
+    """Return the ends of a piece, numbered from 0 to k, between breakpoints (k,); the outer ends are ∓∞."""
     return float(t[piece - 1]) if piece else -math.inf, float(t[piece]) if piece < len(t) else math.inf
 
 
@@ -395,7 +396,7 @@ def _checked_pair(pair: Any) -> tuple[float, float]:
 
 
 def _parity(t: Array, slopes: Array) -> str | None:
-    """Return `Activation.parity` of a derivative with linear pieces."""
+    """Return `Activation.parity` of σ' with pieces c_0 + c_1 z between breakpoints (k,); c = `slopes` (k + 1, 2)."""
     mirrored = slopes[::-1] * np.array([1.0, -1.0])
     if not np.array_equal(t, -t[::-1]):
         return None

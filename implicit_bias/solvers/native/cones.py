@@ -61,7 +61,7 @@ class ArrowFactor(Factor):
         self.top = DenseFactor(A)
 
     def solve(self, right: Array) -> Array:
-        # Down one side of the arrow and up again; a column that is 0 in a group costs nothing on the way down.
+        # Elimination goes down one side of the arrow and up again. Going down, it skips columns that are 0 in a group.
         n = len(right) - sum(len(L) for L, _, _ in self.groups)
         found, first, halves = right.copy(), n, []
         for L, R, used in self.groups:

@@ -72,7 +72,7 @@ class GroupKernels(ABC):
         """Return K(η) = Σ_h η_h K_h for η (H,) as a new array, shape (n, n)."""
 
     def single(self, eta: Tensor) -> Tensor:
-        """Return K(η) in single precision."""
+        """Return K(η) (n, n) in single precision; some subclasses fill only its lower triangle."""
         return in_precision("float32", self.weighted(eta))
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
@@ -98,9 +98,10 @@ class GroupKernels(ABC):
 
     def roots(self, eta: Tensor) -> LowRank:
         """Return B (n, r) with BBᵀ = K(η), if `by_features`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define roots(eta), or keep by_features False")
 
     def _product(self, eta: Tensor, diagonal: Tensor) -> Product:
+        """Return the function x ↦ (K(η) + diag(`diagonal`)) x."""
         return lambda x: self.sweep(x)[1] @ eta + diagonal * x
 
     @abstractmethod
@@ -113,23 +114,23 @@ class GroupKernels(ABC):
 
 
 class LinearKernels(GroupKernels):
-    """K_h = Φ_hΦ_hᵀ, by products with Φ."""
+    """K_h = ΦS_hΦᵀ with diagonal S_h ≥ 0, by products with Φ; S_h often selects the columns Φ_h of group h."""
 
     @abstractmethod
     def adjoint(self, lam: Tensor) -> Tensor:
-        """Return V = Φᵀλ for λ (n,)."""
+        """Return V = Φᵀλ for λ (n,), in the shape that the other methods take; no S_h is included."""
 
     @abstractmethod
     def squares(self, V: Tensor) -> Tensor:
-        """Return ‖V_h‖² (H,)."""
+        """Return ⟨V, S_hV⟩ = ‖V_h‖², shape (H,)."""
 
     @abstractmethod
     def columns(self, V: Tensor) -> Tensor:
-        """Return Φ_hV_h, shape (n, H)."""
+        """Return the columns ΦS_hV = Φ_hV_h, shape (n, H)."""
 
     @abstractmethod
     def outputs(self, V: Tensor) -> Tensor:
-        """Return ΦV, shape (n,)."""
+        """Return ΦV, shape (n,), without any S_h."""
 
     @abstractmethod
     def moment(self, weights: Tensor) -> Tensor:
@@ -236,7 +237,7 @@ class GatedKernels(LinearKernels):
         return kernel
 
     def single(self, eta: Tensor) -> Tensor:
-        # From rounded inputs and gate values, never in doubles; of many samples the lower triangle without keeping XXᵀ.
+        # Only rounded inputs and gate values are used. Many samples fill only the lower triangle, without XXᵀ.
         half, eta = self.halved, in_precision("float32", eta)
         if self.H == 1 or self.n <= self.settings.kept_per_input * self.X.shape[1]:
             return half.weighted(eta)
@@ -247,7 +248,10 @@ class GatedKernels(LinearKernels):
         return kernel
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """Return a partial factor of many samples, or a whole one once a partial factor has failed."""
+        """Return a partial factor if `first` is given and enough products are affordable, else a whole one.
+
+        A whole one is also returned if `exact` or `by_features`, or once a partial factor has failed.
+        """
         if exact or first is None or self.by_features or self.affordable < self.settings.least_products:
             return super().factor(eta, diagonal, exact)
         if self.partial_failed:
@@ -328,7 +332,7 @@ class GatedKernels(LinearKernels):
         return GatedKernels(self.X[rows], self.G[rows], self.share, self.settings)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        # Through XXᵀ for few samples, or the features if they are fewer.
+        # XXᵀ is used for few samples, and the features if they are fewer.
         if not self.by_features and self.H == 1:
             P = (self.inner @ change)[:, None]
         elif not self.by_features and self.n < 2 * self.X.shape[1]:

@@ -30,7 +30,9 @@ class Descent(Protocol):
 
 
 def descend_from(at: Any, problem: Descent, centring: float, predicts: bool = True) -> None:
-    """Iterate until `problem` is finished, makes no progress, or its linear algebra breaks down.
+    """Iterate from `at` until `problem` is finished, makes no progress, or its linear algebra breaks down.
+
+    Nothing is returned: `problem.finished` sees every iterate and keeps the results.
 
     The first direction of an iteration aims at products of zero. The second one aims at σμ, with σ = (μ'/μ)³ for the
     mean product μ' that the first one would reach, and corrects its second-order terms. `centring` is the least σ; if

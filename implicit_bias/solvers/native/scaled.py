@@ -95,7 +95,7 @@ class ScaledProblem(ABC):
         return 8 * (kernels + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
 
     def _feature_numbers(self, samples: int) -> int:
-        # Apart from a matrix of the features.
+        """Return how many numbers a step by features stores for so many samples, besides matrices of ΦᵀΦ's size."""
         return 3 * samples * self.columns
 
     @abstractmethod
@@ -195,7 +195,7 @@ class GatedProblem(ScaledProblem):
         self.wide = self.problem.features.d >= self.settings.wide_from
 
     def inputs_of(self, rows: Tensor) -> Tensor:
-        """Return x_i of some samples, shape (m, d)."""
+        """Return x_i of some samples, shape (m, d), without their signs and scales."""
         return self.X[rows]
 
     def gates_of(self, rows: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ class GatedProblem(ScaledProblem):
         if more is not None:
             X = X[:, self.inputs]
         elif (constant := (X[0] == X).all(axis=0)).any():
-            # Without squares that overflow or vanish.
+            # `length` forms no squares that overflow or vanish.
             size = float(length(as_numpy(X[0, constant])))
             X = library(X).hstack([X[:, ~constant], filled(X, (len(X), 1), size)])
         X, by_features = X * self.signs[rows, None], self.by_features(len(rows))
@@ -228,7 +228,7 @@ class GatedProblem(ScaledProblem):
         return square + 3 * samples * d + 4 * samples * columns + 2 * columns * d
 
     def _feature_numbers(self, samples: int) -> int:
-        # Of many inputs only these and parts of them, and columns of gate values.
+        # The features of many inputs are not stored, only inputs, parts of them, and columns of gate values.
         if not self.wide:
             return super()._feature_numbers(samples)
         return samples * (4 * self.problem.features.d + 4 * self.share.shape[0])

@@ -91,7 +91,10 @@ class Ascent:
         return np.asarray(as_numpy(library(f).where(~settled)[0]))
 
     def evaluated(self, f: Tensor, best: Outcome, epoch: int) -> Outcome:
-        """Return `best` with the bounds of this λ and of these weights, of margins f (n,), where they are better."""
+        """Return `best` with λ, weights and bounds of this state replaced where they are better.
+
+        f (n,) are the margins. Until weights separate the samples, the latest weights replace earlier ones.
+        """
         sizes = self.scaled.squares(self.V) ** 0.5
         upper = upper_bound(float(self.eta @ sizes), f, self.scaled.box)[0]
         fair = lam = 1 * self.lam
@@ -142,7 +145,11 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
 
 
 def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, box: np.ndarray, passes: int) -> np.ndarray:
-    """Return the λ of a block after `passes` over it, given its kernel and margins f, which are overwritten."""
+    """Return λ (m,) of a block after `passes` of exact maximisation over one λ_i ∈ [0, box_i] at a time.
+
+    `kernel` (m, m) and margins f (m,) are those of the block at `lam` (m,); f is overwritten. Passes after the first
+    visit only the λ between their bounds.
+    """
     new, upper, curvature = lam.tolist(), box.tolist(), np.maximum(kernel.diagonal(), TINY).tolist()
     turns = list(range(len(upper)))
     for _ in range(passes):

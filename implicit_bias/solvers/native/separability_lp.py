@@ -91,14 +91,14 @@ class NormalEquations:
         self.factor = DenseFactor(N)
 
     def solve(self, right: Tensor) -> Tensor:
-        """Solve with refinement."""
+        """Return the x with Aᵀ diag(weights) A x = right for right (size,), with iterative refinement."""
         x = self.once(right)
         for _ in range(REFINEMENTS):
             x = x + self.once(right - self.rows.adjoint(self.weights * self.rows.times(x)))
         return x
 
     def once(self, right: Tensor) -> Tensor:
-        """Return the solution for one right-hand side, without iterative refinement."""
+        """Return the same x without iterative refinement."""
         return self.units * self.factor.solve((self.units * right)[:, None])[:, 0]
 
 
@@ -128,7 +128,10 @@ class Conditions:
         self.missing[-1] -= rows.n
 
     def direction(self, target: float, guess: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
-        """Return the changes of λ, slack and x."""
+        """Return the changes of λ, slack and x; without `guess` towards products of 0, else towards `target`.
+
+        With `guess`, its second-order terms are included.
+        """
         lam, slack = self.at.lam, self.at.slack
         products = -lam * slack if guess is None else target - lam * slack - guess[0] * guess[1]
         x = self.equations.solve(self.rows.adjoint(products / slack) - self.missing)
@@ -157,7 +160,6 @@ class SeparabilityDescent:
         self.proof: Tensor | None = None
 
     def linearised(self, at: Iterate) -> Conditions:
-        """Return the conditions at an iterate."""
         return Conditions(self.rows, at)
 
     def finished(self, at: Iterate) -> bool:
@@ -168,9 +170,9 @@ class SeparabilityDescent:
         if self.ends(self.count, at.lam[:-1]) or at.x[-1] > 0 or at.step < NEARLY_ZERO:
             return True
         if at.lam[-1] <= NEARLY_ZERO:
-            # Of a product that vanishes, the factor that shrank (Tapia's indicators): λ and slack have different units.
-            shrank = at.lam / at.before[0] > at.slack / at.before[1]
-            self.proof = _projected(self.rows, library(at.lam).where(shrank, at.lam, 0 * at.lam))
+            # λ_i is kept if its slack shrank more (Tapia's indicators), because the two have different units.
+            kept = at.lam / at.before[0] > at.slack / at.before[1]
+            self.proof = _projected(self.rows, library(at.lam).where(kept, at.lam, 0 * at.lam))
             return True
         return self.count >= self.rows.kernels.settings.separability_iterations
 

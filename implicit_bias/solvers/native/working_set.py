@@ -102,6 +102,7 @@ class SampleSet(GrowingSet):
         return self.best
 
     def _first(self, dual: Array | None) -> tuple[Tensor, Tensor]:
+        """Return the first `rows` without a screening, as the class explains, and no `bounded` samples."""
         scaled, settings, n = self.scaled, self.settings, self.scaled.n
         rows = np.arange(n)
         if dual is not None and np.count_nonzero(dual > settings.support * dual.max()) >= 2:

@@ -79,6 +79,7 @@ def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Ar
 
 
 def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
+    """Return the row of the best network over the activation patterns on X of `network`; NaN if none separates."""
     patterns = np.unique(network.gates()(X).gate_values.T, axis=0)
     signs = np.repeat([1.0, -1.0], len(patterns))
     W = solve_in_cones(X, y, np.vstack([patterns, patterns]), signs, np.inf, TOLERANCE).weights

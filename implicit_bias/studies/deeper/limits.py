@@ -36,7 +36,7 @@ NEAR = 1.02
 #: Ratio up to which a network counts as left in its place.
 STAYS = 1.01
 #: Length of a gate's weights, relative to the largest, below which the gate is inactive.
-IDLE = 1e-3
+INACTIVE = 1e-3
 data = binary_task
 
 
@@ -85,7 +85,10 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _descended(
     scale: float, settings: Settings, gates: HyperplaneGates, X: Array, y: Array
 ) -> tuple[dict[str, Any], ChainNetwork]:
-    """Train from weights of a scale; return the columns of the limit and the network."""
+    """Train from initial weights of a scale, then descend to the limit; return scale … residual of `rows`, and network.
+
+    The columns left and tangent are NaN here.
+    """
     layers = settings["layers"]
     network = ChainNetwork(gates, layers, scale=scale, seed=settings["seed"]).double()
     plain = SGD(steps=settings["steps"], batch_size=len(X), lr=0.1)
@@ -109,8 +112,9 @@ def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
 
 
 def _active(network: ChainNetwork) -> int:
+    """Return the number of gates whose effective weights are longer than INACTIVE times the longest."""
     lengths = np.linalg.norm(network.effective_weights(), axis=1)
-    return int((lengths > IDLE * lengths.max()).sum())
+    return int((lengths > INACTIVE * lengths.max()).sum())
 
 
 def cost(settings: Settings) -> float:

@@ -135,6 +135,7 @@ def _bounded(network: str, known: pd.DataFrame) -> Verdict:
 
 
 def _about(part: pd.DataFrame) -> str:
+    """Return the largest ratio and inconsistency of some rows as text."""
     if part.ratio.isna().all():
         return "no ratio is known"
     apart = part.inconsistency.max()
@@ -155,6 +156,7 @@ def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd.Series:
+    """Return a column of a side in percent, without NaN, indexed by `CELL` and seed."""
     part = where(last, network=network, descent=descent).set_index([*CELL, "seed"])
     return 100 * part.reindex(columns=[column])[column].dropna()
 
@@ -185,6 +187,7 @@ def tables(table: pd.DataFrame) -> str:
 
 
 def _ends(last: pd.DataFrame) -> str:
+    """Return a Markdown table of one n: rows are H, momentum and network; means over seeds of errors, and ratios."""
     known = [name for name in PLACES if name in set(last.descent)]
     far = [name for name in known if name != "plain"]
     apart = ", ".join(PLACES[name] for name in far)
@@ -210,6 +213,7 @@ def _fewer(part: pd.DataFrame, seeds: int) -> str:
 
 
 def _differences(last: pd.DataFrame) -> str:
+    """Return a Markdown table of contrasts of one n: rows are claims, columns H, with intervals without adjustment."""
     momenta = last.groupby(CELL[:2]).momentum.nunique()
     sizes = sorted(set(last.units))
     found: dict[str, dict[int, str]] = {}

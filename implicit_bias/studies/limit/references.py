@@ -29,7 +29,11 @@ BOUND_GAP = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A certified solution: objective, gap, and scores on the validation set; `ratio` compares a network with it."""
+    """A certified solution: `optimum`, relative gap, and scores (n_val,) on the validation set.
+
+    `optimum` is the objective, with several gated layers its certified lower bound. `ratio` maps a network to its
+    objective at a smallest margin of 1, divided by the lower bound.
+    """
 
     optimum: float
     gap: float
@@ -63,6 +67,7 @@ def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
 
 
 def _has_contexts(network: GatedNetwork) -> bool:
+    """True if the network has one gated layer whose units choose one of several contexts, as those of a GLN do."""
     layer = network.one_layer()
     return layer is not None and layer.chosen
 
@@ -92,6 +97,7 @@ def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
 
 
 def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
+    """Return the reference of several gated layers, the relaxed problem of `margin_bound`; None if inseparable."""
     bound = margin_bound(network, task.X_train, task.y_train, BOUND_GAP)
     if bound is None:
         return None

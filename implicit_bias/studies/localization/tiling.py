@@ -77,7 +77,7 @@ def _pixels(process: RingProcess, settings: Settings) -> Found:
     ways = [("tiling", best, partial(_cells, places=best), len(tiles))]
     ways.append(("overlapping", sets, partial(_opened, places=sets), tried))
     return [
-        (kind, *_judged(process, gates, settings), count, " ".join(map(str, places)))
+        (kind, *_losses(process, gates, settings), count, " ".join(map(str, places)))
         for kind, places, gates, count in ways
     ]
 
@@ -141,7 +141,8 @@ def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settin
     return best, settings["steps"] + 1
 
 
-def _judged(process: RingProcess, gates: Callable[[Array], Array], settings: Settings) -> tuple[float, float]:
+def _losses(process: RingProcess, gates: Callable[[Array], Array], settings: Settings) -> tuple[float, float]:
+    """Return the least loss behind gates (m, n) → (m, K) over samples, and that of its weights over new samples."""
     pairs = [process.sample(settings["samples"], seed=settings["seed"] + k) for k in (10, 11)]
     here, fresh = (Moments.from_samples(GatedFeatures(X, gates(X)), y) for X, y in pairs)
     return here.best_loss, fresh.loss(here.best_weights)
@@ -152,7 +153,7 @@ def _half_spaces(process: RingProcess, settings: Settings) -> Found:
     m, steps = settings["samples"] // 2, settings["steps"] // 3
     X, y = process.sample(m, seed=settings["seed"])
     found = search_gates(X, y, units=settings["units"], restarts=2, steps=steps, seed=settings["seed"]).best.gates()
-    return [("overlapping", *_judged(process, found.transform, settings), 2 * steps, "searched")]
+    return [("overlapping", *_losses(process, found.transform, settings), 2 * steps, "searched")]
 
 
 def _any(process: RingProcess, settings: Settings) -> Found:

@@ -75,17 +75,17 @@ def correlate(place: str, text: str, one: Quantity, other: Quantity, relation: s
 
 
 def apart(rows: dict[str, Any], model: str) -> Quantity:
-    """Quantity: the inconsistency of a model with the trained network."""
+    """Return the inconsistency of a model with the trained network, as a quantity."""
     return Quantity(rows, model, "inconsistency")
 
 
 def by_chance(rows: dict[str, Any], model: str) -> Quantity:
-    """Quantity: the inconsistency of two independent models with the errors of a model and the trained network."""
+    """Return p(1 − q) + q(1 − p) as a quantity, for the errors p of a model and q of the trained network."""
     return Quantity(rows, model, "expected_inconsistency")
 
 
 def best(rows: dict[str, Any], model: str) -> Quantity:
-    """Quantity: a model's least error over units and contexts, for each training-set size and seed."""
+    """Return a model's least error over units and contexts, for each training-set size and seed, as a quantity."""
     return Quantity(rows, model, best=True)
 
 

@@ -194,6 +194,7 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
 
 
 def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
+    """Yield the lines of the legend: models, training-set sizes, and hollow markers if any problem is inseparable."""
     for model in (layout.study.reference, *layout.models):
         yield Line2D([], [], linestyle="none", markersize=4, **style(model))
     for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
@@ -256,6 +257,7 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> N
 
 
 def _legend(drawing: Figure, table: pd.DataFrame) -> None:
+    """Add the legend of one of our figures: models, momenta, marks of inseparable problems, and chance."""
     handles = [Line2D([], [], markersize=4, linewidth=1, **style(model)) for model in table.model.unique()]
     if table.momentum.nunique() > 1:
         for momentum in sorted(table.momentum.unique()):

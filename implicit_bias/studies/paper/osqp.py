@@ -78,6 +78,7 @@ class Choice:
 
 
 def _largest(parts: Parts, *, scaled: bool = False) -> float:
+    """Return the largest |entry| of all arrays, each divided by its scale unless `scaled`."""
     return max(float(np.abs(values).max()) / (1.0 if scaled else scale) for values, scale in parts)
 
 

@@ -91,6 +91,7 @@ def _caption(name: str) -> str:
 
 
 def _readable(record: dict[str, Any]) -> dict[str, str]:
+    """Return the entries of a record as texts by name; a list of dictionaries becomes one numbered entry for each."""
     lines: dict[str, str] = {}
     for name, value in record.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):

@@ -121,6 +121,7 @@ def comparison_rows(
 
 
 def _faults(settings: Settings, version: str) -> tuple[str, ...]:
+    """Return the faults of the settings for the version 'published', none for 'corrected'."""
     return tuple(settings["faults"]) if version == "published" else ()
 
 
@@ -134,6 +135,7 @@ def _hyperplanes(settings: Settings) -> HyperplaneGates:
 
 
 def _gln_rows(settings: Settings, task: BinaryTask) -> Rows:
+    """Return the rows of GD-GLN, SVM-L2, SVM-GLN and, if corrected, SVM-Fro, for each version and momentum."""
     X, y, gates = task.X_train, task.y_train, _hyperplanes(settings).fit(task.X_pool)
     initial = GatedLinearNetwork(gates)
     networks = [trained("GD-GLN", copy.deepcopy(initial), task, settings, one) for one in settings["momentum"]]
@@ -194,6 +196,7 @@ def _draws(settings: Settings) -> dict[tuple[str, float], tuple[int, bool]]:
 
 
 def _relu_rows(settings: Settings, task: BinaryTask) -> Rows:
+    """Return the rows of GD-ReLU, SVM-RC, SVM-LC and SVM-HL for each momentum and version; only SVM-RC has faults."""
     X, y, draws = task.X_train, task.y_train, _draws(settings)
     random = {}
     for pair, draw in draws.items():
@@ -220,6 +223,7 @@ def _relu_cost(settings: Settings) -> float:
 
 
 def _shallow_rows(settings: Settings, task: BinaryTask) -> Rows:
+    """Return the rows of GD-shallow and SVM-shallow, a linear SVM per occupied region, for momenta and versions."""
     gates = _hyperplanes(settings | {"units": 1}).fit(task.X_pool)
     regions = OccupiedRegions(gates).fit(task.X_train)
     solution = solved(svm_shallow(task.X_train, task.y_train, regions), task, settings)

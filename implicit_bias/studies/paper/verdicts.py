@@ -94,6 +94,7 @@ def _correlations(cells: pd.DataFrame) -> pd.Series:
 
 
 def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
+    """Yield the verdict that the mean error of SVM-shallow is least at neither end of the numbers of contexts."""
     errors = _values(where(table, split="published"), Quantity(SHALLOW, "SVM-shallow"))
     if errors.empty:
         return
@@ -112,6 +113,7 @@ def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
+    """Yield verdicts on the corrected margin problems: all are certified, and inseparable ones have closed samples."""
     part = table[(table.version == "corrected") & ~table.model.str.startswith("GD-")]
     # Only the problems of a ReLU network's own gates and activations differ between momenta.
     once = part.momentum.where(part.model.isin(["SVM-LC", "SVM-HL"]), 0.0)
@@ -138,6 +140,7 @@ def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _published(table: pd.DataFrame) -> Iterator[Verdict]:
+    """Yield a verdict on each of the `PUBLISHED` numbers whose cell is in a table of MNIST alone."""
     if set(table.get("dataset", ())) != {"mnist"}:
         return
     for study, model, n, units, contexts, seed, quantity, published in PUBLISHED:

@@ -50,7 +50,7 @@ class MeanTest:
         return float(2 * stats.t.sf(abs(distance / self.error), len(self.values) - 1))
 
     def verdict(self, adjusted: float, count: int) -> Verdict:
-        """Return the verdict: yes or no if the p-value `adjusted` for `count` tests is below 1 − `LEVEL`."""
+        """Return the verdict, decided by the mean if the p-value `adjusted` for `count` tests is below 1 − `LEVEL`."""
         shown = (lambda z: f"{np.tanh(z):.3f}") if self.correlation else (lambda z: f"{z:.2f}")
         low, high = self.interval
         found = f"{self.sides}{shown(self.values.mean())}"

@@ -182,6 +182,7 @@ def write(collection: Collection, found: Iterable[ResultTable], folder: Path) ->
 
 
 def _findings(source: str, sections: Iterable[str], record: dict[str, Any]) -> dict[str, bytes]:
+    """Return the contents of `findings.md`, made of Markdown sections, and of the record, by file name."""
     page = "\n\n".join(["# Findings", f"Which claims hold: {source}.", *sections]) + "\n"
     return {"findings.md": page.encode(), RECORD: json.dumps(record, indent=2).encode()}
 

@@ -83,6 +83,7 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
 
 
 def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
+    """Plot the lines of a quantity against n: shares in percent, or the ratio on a logarithmic axis."""
     factor = 1.0 if quantity == "ratio" else 100.0
     for label, (network, descent, model, shown) in lines.items():
         rows = where(table, network=network, descent=descent, model=model)

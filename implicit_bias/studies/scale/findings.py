@@ -86,6 +86,7 @@ def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
 
 
 def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ...]) -> Iterator[MeanTest]:
+    """Yield the test of a claim of `CLAIMS` of a kind on one data set; none if the table lacks its cells."""
     first, *others = (quantity(table, rows) for rows in terms)
     values = (first - others[0] if others else first).dropna(axis=1, how="all").dropna()
     sizes = values.index.to_frame(index=False)
@@ -115,6 +116,7 @@ def _listed(values: pd.Series) -> str:
 
 
 def _slopes(part: pd.DataFrame) -> pd.Series:
+    """Return the slope of each column (seed) per doubling of n, by least squares over the rows."""
     sizes = np.log2(part.index.get_level_values("train_size").to_numpy(float))
     return pd.Series(np.polyfit(sizes, part.to_numpy(), 1)[0], part.columns)
 
@@ -130,6 +132,7 @@ def _reached(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _certified(table: pd.DataFrame) -> Verdict:
+    """Return the verdict that every margin problem is OPTIMAL or NOT_SEPARABLE."""
     problems = table[table.model.str.startswith("SVM")]
     counts = ", ".join(f"{count} {name}" for name, count in problems.status.value_counts().items())
     worst = problems.gap[problems.status == "OPTIMAL"].max()
@@ -139,6 +142,10 @@ def _certified(table: pd.DataFrame) -> Verdict:
 
 
 def _columns(networks: tuple[str, ...], problem: str, others: tuple[str, ...]) -> dict[str, tuple[Quantity, ...]]:
+    """Return the quantities of a table's columns: errors of networks and problems, and inconsistencies with `problem`.
+
+    Those of a network are a pair, after training and after the further descent.
+    """
     first = networks[0]
     errors: dict[str, tuple[Quantity, ...]] = {
         MODELS[one]: tuple((one, when, MODELS[one], "error") for when in ("sgd", "limit")) for one in networks
@@ -172,6 +179,7 @@ def tables(table: pd.DataFrame) -> str:
 
 
 def _rows(table: pd.DataFrame, columns: dict[str, tuple[Quantity, ...]], seeds: int) -> list[list[str]]:
+    """Return a row of texts for each n and H: the means of each column's quantities, or – if there are none."""
     own = table[table.network.isin({network for terms in columns.values() for network, *_ in terms})]
     found = []
     for (n, units), part in own.groupby(["train_size", "units"]):
@@ -181,6 +189,7 @@ def _rows(table: pd.DataFrame, columns: dict[str, tuple[Quantity, ...]], seeds: 
 
 
 def _mean(table: pd.DataFrame, quantity: Quantity, seeds: int) -> str:
+    """Return the mean in percent over seeds, with their number if it is below `seeds`; '' without values."""
     network, descent, model, column = quantity
     values = where(table, network=network, descent=descent, model=model)[column].dropna()
     fewer = f" ({len(values)})" if len(values) < seeds else ""

@@ -59,16 +59,17 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     one = _timed(lambda: trained(model, network, task, settings, settings["momentum"]))
     one.row["end"] = "finished"
 
-    def judged() -> Solved:
+    def certified() -> Solved:
+        """Return the margin problem of the network's current gates, solved."""
         return _timed(lambda: solved(margin_problem(network, task.X_train, task.y_train), task, settings))
 
-    judge = None if isinstance(network, ReLUNetwork) else judged()
-    if settings["descent"] == "limit" and judge is not None and judge.scores is None:
-        one.row["end"] = judge.solution.status.name
+    reference = None if isinstance(network, ReLUNetwork) else certified()
+    if settings["descent"] == "limit" and reference is not None and reference.scores is None:
+        one.row["end"] = reference.solution.status.name
     elif settings["descent"] == "limit":
-        least = judge.solution.lower_bound if judge else np.inf
+        least = reference.solution.lower_bound if reference else np.inf
         one = _timed(lambda: _descended(network, task, settings, one.row, least))
-    solutions = [judge or judged()]
+    solutions = [reference or certified()]
     solutions += [_timed(partial(solved, problem, task, settings)) for problem in _others(network, task, settings)]
     found = comparison_rows(one, solutions, solutions[0])
     bounds = [one.solution.lower_bound for one in (solutions[0], *solutions)]
@@ -76,6 +77,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _timed(call: Callable[[], Timed]) -> Timed:
+    """Return the result of `call`, with its CPU seconds as `seconds` in the row."""
     start = time.process_time()
     found = call()
     found.row["seconds"] = time.process_time() - start
@@ -85,8 +87,8 @@ def _timed(call: Callable[[], Timed]) -> Timed:
 def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row: Settings, least: float) -> Trained:
     """Descend further from a trained network, in place; return its row and scores, with the steps of training added.
 
-    Descent ends once the norm is at most `REACHED` times the lower bound `least` at the same margin. The proof is
-    ‖w‖² ≥ 2 Σ_h ‖ζ_h‖.
+    Descent ends once ‖w‖²/(2 min margin), which is at least Σ_h ‖ζ_h‖/min margin, is at most `REACHED` times `least`,
+    the lower bound of the margin problem. For learned gates, `least` is infinite, and this end does not occur.
     """
     config = LossScaled(
         settings["tolerance"],
@@ -105,6 +107,7 @@ def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row:
 
 
 def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iterable[MarginProblem]:
+    """Yield SVM-L2 and SVM-Fro of a GLN's gates, or SVM-RC and SVM-HL of a ReLU network; none for frozen gates."""
     X, y = task.X_train, task.y_train
     if settings["network"] == "gln":
         gates = network.gates()

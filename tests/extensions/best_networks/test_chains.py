@@ -40,7 +40,7 @@ def digits():
 
 @pytest.mark.parametrize(("layers", "gated"), DEPTHS)
 def test_the_cost_is_the_least_norm_of_all_factors(layers, gated):
-    """In their logarithms the squares of the factors are convex, and what they multiply to is linear."""
+    """F is the least ‖w‖²/L: in logarithms, squares of factors are convex and their products linear."""
     sizes = np.array([2.0, 0.5, 1.5])
     inside, outside = cp.Variable((gated, 3)), cp.Variable(max(layers - gated, 1))
     squares = cp.sum(cp.exp(2 * inside)) + (cp.sum(cp.exp(2 * outside)) if layers > gated else 0)
@@ -51,7 +51,7 @@ def test_the_cost_is_the_least_norm_of_all_factors(layers, gated):
 
 
 def contexts(units, contexts):
-    """Contexts of the whole number that an input is."""
+    """Return contexts (n, units) that depend on the first input alone."""
     return FunctionContexts(lambda X: np.floor(X[:, :1] * 7.1 ** np.arange(units)).astype(int) % contexts, contexts)
 
 
@@ -97,7 +97,7 @@ def test_tangents_are_above_the_cost_and_chords_below_it_in_their_box_only(layer
 
 
 def least_at_vertices(A, cost):
-    """The least cost of A ζ ≥ 1 for ζ (k, 1): concave in every orthant, and therefore least at a vertex of one."""
+    """Return the least cost of ζ (k, 1) with Aζ ≥ 1: it is concave in every orthant, hence least at a vertex of one."""
     k = A.shape[1]
     rows, right = np.vstack([A, np.eye(k)]), np.append(np.ones(len(A)), np.zeros(k))
     best = np.inf
@@ -187,7 +187,7 @@ def test_descent_stays_above_the_bound(digits, seed):
 
 @pytest.mark.parametrize(("size", "layers"), [(1e-100, 3), (1e-40, 7), (7.0, 6), (7.0, 5), (3e77, 7), (1e100, 3)])
 def test_bounds_count_the_rounding_of_powers(size, layers):
-    """One weight s with s·size ≥ 1 costs s^(2/L): in whole numbers, F^L = size^−2."""
+    """With one weight s and s · size ≥ 1, the bounds enclose F = size^{−2/L} in exact arithmetic: F^L = size^{−2}."""
     best = best_chains([[size], [-size]], [1, -1], ConstantGate(), layers)
     assert best.convex_bound <= best.lower_bound
     assert Fraction(best.lower_bound) ** layers <= 1 / Fraction(size) ** 2 <= Fraction(best.objective) ** layers

@@ -48,7 +48,7 @@ every_network = pytest.mark.parametrize("name", DEEP)
 
 
 def paths(network, X):
-    """The gates of all paths, shape (n, paths, outer contexts, contexts)."""
+    """Return the gates of all paths, shape (n, paths, outer contexts, contexts)."""
     outer, first = _gates(network, X)
     return np.einsum("nje,nhc->njhec", outer, first).reshape(len(X), -1, outer.shape[2], first.shape[2])
 
@@ -67,7 +67,7 @@ def test_of_one_layer_it_is_the_margin_problem_s_optimum(contexts):
 
 @every_network
 def test_no_weights_have_larger_margins(name):
-    """Σλ_i q_i ≤ (‖w‖²/L)^{L/2} for all weights, those of limits included, which maximise the smallest margin."""
+    """Σ_i λ_i y_i f(x_i) ≤ (‖w‖²/L)^{L/2} for random weights and for limits, one of which has a ratio below 2."""
     network = DEEP[name]()
     bound = margin_bound(network, X, Y, tol=1e-3)
     assert bound.dual.sum() == pytest.approx(bound.lower_bound, rel=1e-9)
@@ -90,7 +90,7 @@ def test_no_weights_have_larger_margins(name):
 
 @pytest.mark.parametrize(("name", "scale"), [(name, (1.0, 1e-9)[i % 2]) for i, name in enumerate(DEEP)])
 def test_it_holds_in_rational_arithmetic(name, scale):
-    """(Σλ)² I − B² G_pG_pᵀ has no negative minor for any path p: no G_p is longer than Σλ/B."""
+    """(Σλ)² I − B² G_pG_pᵀ ⪰ 0 for every path p, exactly: no ‖G_p‖ exceeds Σλ/B."""
     network = DEEP[name]()
     bound = margin_bound(network, scale * X, Y, tol=1e-3)
     dual, samples = np.vectorize(Fraction)(bound.dual * Y), np.vectorize(Fraction)(scale * X)
@@ -107,7 +107,7 @@ def test_it_holds_in_rational_arithmetic(name, scale):
 
 @pytest.mark.parametrize("name", ["gln", "four contexts", "frozen relu"])
 def test_for_two_gated_layers_weights_cannot_prove_more(name):
-    """One path with the singular vectors of its G_p as weights attains Σ_i λ_i q_i = max_p ‖G_p‖ (‖w‖²/L)^{L/2}."""
+    """One path with the singular vectors of its G_p attains Σ_i λ_i y_i f(x_i) = max_p ‖G_p‖ (‖w‖²/L)^{L/2}."""
     network = DEEP[name]()
     bound = margin_bound(network, X, Y)
     G = np.einsum("n,njec,nd->jecd", bound.dual * Y, paths(network, X), X)
@@ -152,7 +152,7 @@ def test_the_relaxed_problem_is_that_of_nuclear_norms(name):
 
 
 def test_outputs_are_sums_over_paths():
-    """f_w = Σ_p ⟨ζ_p, g_p ⊗ x⟩ of the outer products ζ_p of the layers' weights."""
+    """Outputs are f_w = Σ_p ⟨ζ_p, g_p ⊗ x⟩ with the outer products ζ_p of the layers' weights."""
     network = gln((2, 2), (3, 2))
     first, second = (w.detach().numpy() for w in network.hidden_weights)
     readout = network.readout.weight.detach().numpy()[0]

@@ -17,6 +17,7 @@ from implicit_bias import (
     load_binary,
     solve,
 )
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.extensions.best_networks import activation_patterns, best_network, svm_relu
 from implicit_bias.extensions.best_networks.relu.branch_and_bound import branch_and_bound, fit_affine_rule
@@ -30,7 +31,7 @@ from tests.studies.pages import told
 
 
 def task(n, d, seed=1):
-    """Labels of both classes that no linear rule gives; for d = 3 the last input is constant."""
+    """Return inputs (n, d), constant from the third on, and labels of both classes that no linear rule gives."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     X[:, 2:] = 1.0
@@ -104,7 +105,7 @@ def test_positive_multiples_and_rotations_of_samples_keep_their_patterns():
 
 @pytest.mark.parametrize("seed", [31, 33])
 def test_columns_in_other_units_keep_their_patterns(seed):
-    """In units of the largest entry of a sample, others vanish, or lose digits."""
+    """Patterns do not change if columns are scaled by 2^{±350}, where products of floats vanish or lose digits."""
     X = np.round(np.random.default_rng(seed).normal(size=(6, 3)) * 4)
     units = np.array([1.0, 2.0**-350, 2.0**350])
     assert as_set(activation_patterns(X * units).patterns) == as_set(activation_patterns(X).patterns)
@@ -113,14 +114,17 @@ def test_columns_in_other_units_keep_their_patterns(seed):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("size", [1.0, 1e-300])
 def test_products_of_any_number_of_digits_are_exact(size):
-    """Samples of one line but for the rounding of each, which makes their rank 4 and all their signs doubtful."""
+    """Multiples of one sample have rank 4 by their rounding errors alone, and exactly Cover's number of patterns."""
     rng = np.random.default_rng(1)
     X = size * np.outer(rng.normal(size=6), rng.normal(size=4))
     assert len(activation_patterns(X)) == 2 * sum(math.comb(5, k) for k in range(4))
 
 
 def cones(n, d, patterns, seed=1, zero=False):
-    """Samples, the last one 0 if asked for, and labels; the patterns of random units, with either sign; the signs."""
+    """Return X, y, and patterns (k, n) of random units, once with the sign 1 and once with −1, with their signs (k,).
+
+    With `zero`, the last sample is 0.
+    """
     X, y = task(n, d, seed)
     X[-1] *= not zero
     on = np.unique(np.random.default_rng(seed).normal(size=(patterns, d)) @ X.T >= 0, axis=0)
@@ -174,7 +178,7 @@ def test_cones_for_which_there_is_no_memory_are_told(monkeypatch):
 
 
 def written_out(X, y):
-    """The problem in CVXPY alone: every sample a row of every cone, patterns by random search."""
+    """Return the optimum by CVXPY alone: patterns by random search, and a row of every cone for every sample."""
     U = np.random.default_rng(0).normal(size=(20_000, X.shape[1]))
     patterns = np.unique(U @ X.T >= 0, axis=0)
     u, v = cp.Variable((len(patterns), X.shape[1])), cp.Variable((len(patterns), X.shape[1]))
@@ -228,7 +232,7 @@ def test_no_network_is_below_the_lower_bound_and_no_dual_above_the_upper_one(d):
 
 @pytest.mark.parametrize(("n", "d", "C"), [(15, 2, 0.3), (12, 3, 1.0), (12, 3, 10.0)])
 def test_a_soft_margin_is_that_of_all_patterns(n, d, C):
-    """Labels of which some are wrong, and have slack."""
+    """With some wrong labels, the certified objective is that of `svm_relu` over all patterns, and there is slack."""
     X, y = task(n, d)
     y[2:5] *= -1
     solution, best = solve(svm_relu(X, y, C=C)), best_network(X, y, C=C)
@@ -255,7 +259,7 @@ def test_a_slack_weight_above_all_duals_is_the_hard_margin_and_a_small_one_has_n
 
 
 def test_labels_in_conflict_are_certified_for_a_large_slack_weight():
-    """At which a λ that is divided by its dual norm would lose a share of C Σξ, thousands of times the norm."""
+    """The gap is certified although C Σξ is thousands of times the norm and scaling λ would lose a share of it."""
     X, y = task(15, 3, seed=3)
     X, y = np.vstack([X, X[:2]]), np.append(y, -y[:2])
     best = best_network(X, y, C=1e4)
@@ -311,7 +315,7 @@ def test_dual_norms_are_bounded_alike_by_enumeration_and_by_branch_and_bound_and
 @pytest.mark.parametrize("seed", [95, 122])
 @pytest.mark.parametrize("accuracy", [0.3, 1.0])
 def test_subsets_whose_t_needs_no_refinement_are_bounded_too(seed, accuracy):
-    """Ascents miss the best unit, which an accuracy this rough does not look for: the bound must hold for it."""
+    """The bound holds for the best unit, which ascents miss at a low accuracy."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(int(random.integers(4, 10)), 2))
     y = np.where(random.random(len(X)) < 0.5, 1.0, -1.0)
@@ -322,7 +326,7 @@ def test_subsets_whose_t_needs_no_refinement_are_bounded_too(seed, accuracy):
 
 
 def test_the_affine_rule_tightens_the_bound_for_classes_with_a_common_part():
-    """Its bounds are never worse, and at most nine tenths of those without a rule in most draws."""
+    """Bounds with an affine rule are never larger than without, and in the median at most nine tenths of them."""
     ratios = []
     for seed, (n, d) in enumerate([(24, 12), (16, 4), (16, 4), (24, 12), (16, 4)]):
         rng = np.random.default_rng(seed)
@@ -341,7 +345,7 @@ def test_the_affine_rule_tightens_the_bound_for_classes_with_a_common_part():
 
 
 def largest_sum(f, F):
-    """Of ‖f + Σ σ_i F_i‖, over all signs."""
+    """Return the largest ‖f + Σ σ_i F_i‖ over all σ_i = ±1."""
     return max(np.linalg.norm(f + np.array(signs) @ F) for signs in itertools.product((-1, 1), repeat=len(F)))
 
 
@@ -366,7 +370,7 @@ def test_the_relaxation_bounds_all_signs_and_its_two_sides_meet(m, r):
 
 @pytest.mark.parametrize(("size", "factor"), [(1e-30, 0.5), (1.0, 0.0), (1e30, 1.0), (1e30, 0.0)])
 def test_signs_are_bounded_for_any_d_also_where_it_is_too_small(size, factor):
-    """Which is then made larger, until Diag(d) − FFᵀ is positive definite beyond all rounding."""
+    """`SignBound` is at least the largest sum for any multiple of the best d; a d that is too small is increased."""
     rng = np.random.default_rng(1)
     F = size * np.vstack([rng.normal(size=(5, 3)), np.zeros((1, 3))])
     F[1] = F[0]
@@ -428,6 +432,33 @@ def test_a_convex_problem_that_its_own_method_leaves_is_left_to_solve():
     assert found.objective == pytest.approx(solve(svm_relu(X, y, C=48)).objective, rel=1e-6)
 
 
+class Counted(Deadline):
+    """A deadline that passes after a number of looks at it, whoever looks."""
+
+    def __init__(self, looks):
+        super().__init__()
+        self.looks = looks
+
+    def passed(self, ahead=0.0):
+        self.looks -= 1
+        return self.looks < 0
+
+    def part(self, share):
+        return self
+
+
+@pytest.mark.parametrize("looks", [0, 1, 5, 20, 50, 100, 200, 400, 800, 1600])
+@pytest.mark.parametrize("nodes", [1, 2000])
+def test_the_bound_of_a_dual_norm_holds_wherever_a_deadline_ends_it(looks, nodes):
+    X, y = task(30, 5)
+    dual = np.random.default_rng(0).random(30)
+    cut = bound_dual_norm(X, y, dual, nodes=nodes, deadline=Counted(looks))
+    whole = bound_dual_norm(X, y, dual)
+    assert np.isfinite(cut.bound)
+    assert cut.bound >= np.abs(whole.values).max()
+    assert cut.complete <= (cut.bound <= whole.bound * (1 + 1e-6))
+
+
 @pytest.mark.parametrize("options", [{"max_rounds": 1}, {"max_seconds": 1e-9}, {"max_seconds": 0.5}])
 def test_a_search_that_a_limit_ends_has_bounds(options):
     X, y = task(40, 6)
@@ -468,7 +499,7 @@ def test_a_tiny_cell_is_computed_drawn_and_told(tmp_path):
 
 
 def test_many_cones_are_not_for_arithmetic_of_many_digits():
-    """Which took minutes where nobody had asked for it by name."""
+    """PRECISE refuses features with linear constraints, which would take minutes."""
     X, y = task(6, 3)
     with pytest.raises(InputError, match="features and linear constraints together"):
         solve(svm_relu(X, y), "PRECISE")

@@ -29,7 +29,7 @@ def constant(X):
 
 @pytest.mark.parametrize("options", [{"sharpness": 0.7}, {"ridge": 0.01, "units": 7}, {"gates": HyperplaneGates(4)}])
 def test_it_is_ridge_regression_on_the_gated_features(table, options):
-    """Oracle: scikit-learn's, on Φ formed and on targets less their mean."""
+    """Weights and predictions are those of scikit-learn's Ridge on the dense Φ and centred targets."""
     X, y = table
     model = GaLURegressor(random_state=3, **options).fit(X, y)
     dense = model.gates_(constant(X)).dense()

@@ -1,4 +1,4 @@
-"""Algorithm 1 against solving anew, and alternate convex search."""
+"""Algorithm 1 against a new solution at every step, and alternate convex search."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,11 @@ from tests.cases import drawn
 
 
 def solved_anew(X, y, units, steps, seed, ridge, sharpness=None):
-    """Algorithm 1 as published: the least value by dense algebra at every step."""
+    """Return filters and history of Algorithm 1, with the least value solved by dense algebra at every step.
+
+    Without ridge and with at least as many features as samples, the value is the squared norm of the least-norm
+    solution.
+    """
     rng = np.random.default_rng(seed)
     filters = rng.normal(size=(units, X.shape[1]))
 
@@ -40,7 +44,7 @@ def solved_anew(X, y, units, steps, seed, ridge, sharpness=None):
     [(60, 6, 3, 0.0, 100), (60, 6, 9, 0.05, 100), (60, 6, 30, 0.0, 60), (30, 3, 30, 0.05, 700)],
 )
 def test_algorithm_1_takes_the_steps_of_solving_anew(n, d, units, ridge, steps):
-    """Fewer features than samples, about as many, and more: in the last case the inverse is renewed on the way."""
+    """Filters and history equal those of `solved_anew`, with fewer features than samples, about as many, and more."""
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(n, d)), rng.normal(size=n)
     found = improve_filters(X, y, units, steps=steps, ridge=ridge, seed=3)
@@ -87,7 +91,7 @@ def test_algorithm_1_counts_weights_as_copies(units):
 
 @pytest.mark.parametrize("seed", [21, 30, 35])
 def test_updates_past_nearly_singular_filters_keep_their_digits(seed):
-    """Units that open for fewer samples than inputs: without a fresh inverse the history was off by up to 5 in 100."""
+    """The history stays exact to 1e-6 if units are open for fewer samples than inputs, where updates lose digits."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(43, 4)), rng.normal(size=43)
     found = improve_filters(X, y, 9, steps=60)
@@ -102,7 +106,7 @@ def test_a_singular_update_is_no_step():
 
 
 def test_algorithm_1_says_what_it_lowers_where_rank_is_lost():
-    """Three equal samples, one direction: the loss stays, whatever the filters."""
+    """For three equal samples the loss is the variance of the targets, whatever the filters."""
     found = improve_filters(np.ones((3, 2)), [1.0, 2.0, 4.0], 3, steps=5)
     assert found.history[-1] == pytest.approx(found.solution.loss, rel=1e-6)
     assert found.solution.loss == pytest.approx(np.var([1.0, 2.0, 4.0]))

@@ -18,14 +18,14 @@ TIMES = np.array([0.0, 0.3, 1.0, 2.5, 4.0])
 
 
 def at_time(t):
-    """Moments of soft gates whose direction turns."""
+    """Return the moments of two soft gates whose directions turn with t."""
     features, y, *_ = made(general)
     turned = features.X @ np.array([[np.cos(t), 1.0], [np.sin(t), -1.0], [0.3, 0.5]])
     return Moments.from_samples(GatedFeatures(features.X, 1 / (1 + np.exp(-turned))), y)
 
 
 def integrated(moments_at, w0, times, tau=1.0):
-    """DOP853 on Kτ dw/dt = b(t) − A(t)w."""
+    """Return w (T, k, d) of Kτ dw/dt = b(t) − A(t)w by DOP853."""
 
     def slope(t, w):
         moments = moments_at(t)
@@ -36,7 +36,7 @@ def integrated(moments_at, w0, times, tau=1.0):
 
 
 def test_gates_constant_in_pieces_are_the_closed_form_of_each():
-    """By integration piece by piece, with times in, between and at the changes."""
+    """Weights and losses equal those by integration piece by piece, at times in, between and at the changes."""
     changes = [0.0, 0.5, 1.0, 3.0]
     pieces = [(t, at_time(3 * t)) for t in changes]
     w0 = np.random.default_rng(0).normal(size=(2, 3))
@@ -82,7 +82,7 @@ def ring(m=60):
 
 
 def dense_orbit(gate, X, y):
-    """The moments of all shifts of a gate over all shifts of samples, pixels counted from each gate, as `Moments`."""
+    """Return the `Moments` of all shifts of a gate over all shifts of X (m, n), with pixels counted from each gate."""
     n = X.shape[1]
     rolled = np.concatenate([np.roll(X, -s, axis=1) for s in range(n)])
     G = np.stack([gate(np.roll(rolled, -k, axis=1)) for k in range(n)], axis=1).astype(float)
@@ -101,7 +101,7 @@ GATES = {
 
 @pytest.mark.parametrize("gate", GATES.values(), ids=GATES)
 def test_fourier_takes_apart_what_the_dense_moments_hold(gate):
-    """A singular A too: gates that shifts leave alone are all the same."""
+    """Flow, best weights and losses equal those of the dense moments, also for a gate that shifts do not change."""
     X, y = ring()
     orbit, dense = OrbitMoments.from_samples(gate, X, y), dense_orbit(gate, X, y)
     w0 = np.random.default_rng(2).normal(size=(6, 6))
@@ -113,7 +113,7 @@ def test_fourier_takes_apart_what_the_dense_moments_hold(gate):
 
 
 def test_a_frequency_that_is_small_beside_the_others_is_solved_all_the_same():
-    """Gates and inputs of disjoint frequencies but for δ: the shifts of a field nearly cancel, and fit y."""
+    """A frequency whose eigenvalues are 1e-12 of the largest is solved, and its fields fit y."""
     delta, rng = 5e-7, np.random.default_rng(6)
     low, high = np.zeros((2, 50, 4), dtype=complex)
     low[:, 1], high[:, 2] = rng.normal(size=(2, 50))
@@ -133,7 +133,7 @@ def test_a_frequency_that_is_small_beside_the_others_is_solved_all_the_same():
 
 
 def test_jumps_of_gates_are_counted_or_refused():
-    """At a time that two grids place alike by chance, 0.26, whose error would be told as 0."""
+    """The error of a jump that two grids place alike by chance is bounded by `error`, or InputError is raised."""
     early, late = (Moments.from_arrays([[b]], [[1.0]], 9.0) for b in (0.0, 1.0))
 
     def jumping(t):
@@ -148,7 +148,7 @@ def test_jumps_of_gates_are_counted_or_refused():
 
 
 def test_thresholds_that_rise_on_the_fourier_basis():
-    """Gates 1(x_k > c(t)) in pieces and units that start alike: they stay shifts of one another."""
+    """Rising thresholds in pieces agree with the dense moments; units that start alike remain alike."""
     X, y = ring(200)
     pieces = [(t, lambda X, c=c: X[:, 0] > c) for t, c in ((0.0, 0.0), (20.0, 0.2), (50.0, 0.4))]
     w0 = np.tile(np.random.default_rng(3).normal(size=6), (6, 1))

@@ -78,7 +78,7 @@ def test_the_best_loss_is_the_same_four_ways(case):
 
 
 def test_the_best_loss_by_second_moments_of_each_class():
-    """The notes' (15) and (16), of labels 0 and 1, without the ½: ½ − bᵀA⁻¹b = ½ − ½m̄ᵀ(S₁ + S₀)⁻¹m̄."""
+    """For labels 0 and 1 the best loss is ½ − ½ m̄ᵀ(S₁ + S₀)⁻¹m̄: the notes' (15) and (16), without the ½ of the loss."""
     features, _, dense, _ = made(general)
     y = np.repeat([1.0, 0.0], 30)
     second = [dense[y == label].T @ dense[y == label] / 30 for label in (1.0, 0.0)]
@@ -111,7 +111,7 @@ def test_torch_descends_along_the_flow(case, mean_readout):
 
 
 def test_moments_of_a_distribution_need_no_samples():
-    """Known moments, singular and not: the same as integration, structure found in the arrays."""
+    """For moments from arrays, some singular, flow and structure equal those by integration and construction."""
     rng = np.random.default_rng(1)
     root = rng.normal(size=(3, 5, 2))
     A = block_diag(*[part @ part.T for part in root.transpose(0, 2, 1)])
@@ -134,7 +134,7 @@ def test_moments_of_a_distribution_need_no_samples():
 @FEW
 @given(st.floats(-12, 12), st.floats(-12, 12))
 def test_phi_is_exact_from_tiny_to_huge(exponent, scale):
-    """Against 1 − e^{−x} in the half it is stable in: its series below 1e-3, itself above."""
+    """λφ(λ) = 1 − e^{−x} for x = λs: by series below 1e-3, directly above."""
     x, value = 10.0**exponent, 10.0**scale
     expected = x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4))) if x < 1e-3 else 1 - np.exp(-x)
     found = phi(np.array([value]), np.array([x / value]))[0, 0] * value
@@ -142,7 +142,7 @@ def test_phi_is_exact_from_tiny_to_huge(exponent, scale):
 
 
 def test_eigenvalues_24_orders_apart_are_each_exact():
-    """One exclusive gate an eigenvalue: λt from 1e-12 to 1e12 in one flow."""
+    """Exclusive gates with eigenvalues from 1e-12 to 1e12 are each exact to 1e-14 in one flow."""
     values = 10.0 ** np.arange(-12, 13)
     moments = Moments.from_arrays(values[:, None], np.diag(values), power=2 * values.sum())
     found = gradient_flow(moments, np.zeros((25, 1)), [25.0]).weights()[0].ravel()
@@ -150,7 +150,7 @@ def test_eigenvalues_24_orders_apart_are_each_exact():
 
 
 def test_rounding_over_many_samples_makes_no_eigenvalue():
-    """An input that is the sum of two others: the sums over samples leave 1e-14 where A is singular."""
+    """Along the null space of dependent inputs, weights are constant although sums leave eigenvalues of about 1e-14."""
     rng = np.random.default_rng(3)
     X, w0 = rng.normal(size=(30_000, 3)), rng.normal(size=(2, 4))
     X, y = np.column_stack([X, X[:, 0] + X[:, 1]]), rng.normal(size=30_000)
@@ -177,7 +177,7 @@ def test_the_loss_of_weights_beyond_floats_is_infinite():
 
 
 def test_directions_that_are_cut_off_are_counted():
-    """Eigenvalues of rounding are none of them; inputs a million times smaller are."""
+    """`unresolved` is 0 for eigenvalues that are rounding alone, and 1 for an input 3e-7 times as large."""
     for case in CASES:
         features, y, *_ = made(case)
         assert Moments.from_samples(features, y).unresolved == 0
@@ -198,7 +198,7 @@ def test_no_weights_move_where_the_features_do_not_reach():
 
 
 def test_erratum_the_mean_readout_has_a_second_factor():
-    """τẇ = (1/K)(b − Aw) is not the descent of a mean readout, τẇ = (1/K)(b − Aw/K): it ends elsewhere."""
+    """The limit of the printed τẇ = (1/K)(b − Aw) is not optimal for a mean readout; that of (1/K)(b − Aw/K) is."""
     features, y, dense, _ = made(general)
     A, b = dense.T @ dense / 60, dense.T @ y / 60
     printed, correct = np.linalg.solve(A, b), features.k * np.linalg.solve(A, b)
@@ -208,7 +208,7 @@ def test_erratum_the_mean_readout_has_a_second_factor():
 
 
 def test_erratum_the_constants_of_integration_have_signs():
-    """(9)–(11), (21)–(25): w(t) = A⁻¹(P e^{−Λt/Kτ} q + b) with q = Pᵀ(Aw₀ − b); e^C·1 > 0 can only be |q|."""
+    """(9)–(11), (21)–(25): w(t) = A⁻¹(P e^{−Λt/Kτ} q + b) holds for q = Pᵀ(Aw₀ − b), not for e^C·1 = |q| > 0."""
     features, y, dense, w0 = made(general)
     A, b = dense.T @ dense / 60, dense.T @ y / 60
     values, P = np.linalg.eigh(A)
@@ -221,7 +221,7 @@ def test_erratum_the_constants_of_integration_have_signs():
 
 
 def test_erratum_a_is_made_of_second_moments():
-    """(18): ⟨(g⊗x)(g⊗x)ᵀ⟩ of each class, not the outer products of its means, which have rank two at most."""
+    """(18): A is the mean of ⟨(g⊗x)(g⊗x)ᵀ⟩ over classes, not of outer products of means, which have rank 2 at most."""
     features, _, dense, _ = made(general)
     y = np.repeat([1.0, 0.0], 30)
     parts = [dense[y == label] for label in (1.0, 0.0)]
@@ -232,7 +232,7 @@ def test_erratum_a_is_made_of_second_moments():
 
 
 def test_erratum_redundant_gates_always_make_a_singular():
-    """(9)–(11) hold Λ⁻¹, but weights with Σw = 0 over the copies of a gate (27), (28) are a null space of A."""
+    """(9)–(11) need Λ⁻¹, but weights with Σw = 0 over copies of a gate, (27) and (28), are a null space of A."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X, gate = rng.normal(size=(60, 3)), rng.random((60, 1))
@@ -242,7 +242,7 @@ def test_erratum_redundant_gates_always_make_a_singular():
 
 
 def test_erratum_the_limit_of_an_exclusive_gate_has_no_transient():
-    """(26): w₁(∞) = A₁₁⁻¹b₁, with no Pe^{−tΛ/Kτ+C}1, at every t; by integration and in closed form."""
+    """(26): w₁(∞) = A₁₁⁻¹b₁ without the term P e^{−tΛ/Kτ+C}1, by integration and in closed form."""
     features, y, dense, w0 = made(exclusive)
     n, d = features.X.shape
     A, b = dense.T @ dense / n, dense.T @ y / n
@@ -260,7 +260,7 @@ def test_erratum_the_limit_of_an_exclusive_gate_has_no_transient():
 
 
 def test_the_differences_of_copies_are_constant():
-    """After (28): what copies of a gate differ by is there for ever, by integration and in closed form."""
+    """After (28): differences of copies of a gate are constant, by integration and in closed form."""
     features, y, dense, w0 = made(redundant)
     A, b = dense.T @ dense / features.n, dense.T @ y / features.n
     integral = integrated(A, b, w0.ravel(), TIMES, features.k).reshape(len(TIMES), *w0.shape)

@@ -23,7 +23,7 @@ from tests.extensions.gated_flow.flows import CASES, made
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_streamed_moments_are_those_of_all_samples(case):
-    """Sorted by their gates, the first chunks show copies and blocks that the later ones part and join."""
+    """Streamed moments equal those of all samples, although later chunks split copies and join blocks."""
     features, y, dense, w0 = made(case)
     rows = np.lexsort(features.gate_values.T)
     chunks = ((features.select(part), y[part]) for part in np.array_split(rows, 7))

@@ -1,4 +1,4 @@
-"""Training of mean readouts: against torch, against the flow in closed form, and what it says of bad input."""
+"""Training of networks with a mean readout: against torch, against the closed-form flow, and its refusals."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ SMALL = {"units": 3, "repeats": 2, "steps": 30, "batch_size": 50, "scale": 1.0, 
     ],
 )
 def test_torch_trains_the_same_networks(activation, biases, loss):
-    """Without biases, and with those of the units and of the output."""
+    """Weights, biases and losses equal those of torch, without biases and with b_k and b₂."""
     options = {"lr": 0.2, "biases": biases, "output_bias": biases, "loss": loss, "record": [7]}
     found = train_online(PROCESS, activation=activation, **options, **SMALL)
     w, b, c = (torch.tensor(part[0], requires_grad=True) for part in (found.weights, found.biases, found.output_biases))
@@ -57,7 +57,7 @@ def test_torch_trains_the_same_networks(activation, biases, loss):
 
 @pytest.mark.parametrize("biases", [False, True])
 def test_small_steps_follow_the_flow_as_long_as_no_gate_flips(biases):
-    """Half the step, half the distance; a bias is the weight of a constant input, 0 at the start."""
+    """Without flips, descent follows the flow, and half the step halves the distance; b_k weights a constant."""
     X, y = PROCESS.sample(8, seed=2)
     errors, trained = [], {"units": 3, "scale": 3.0, "record": 2, "seed": 0}
     for steps in (100, 200):
@@ -76,7 +76,7 @@ def test_small_steps_follow_the_flow_as_long_as_no_gate_flips(biases):
 
 
 def test_repeats_are_networks_of_their_own():
-    """The first start of three is the start of one, and what it becomes does not depend on the others."""
+    """The first of three repeats equals a single one: repeats do not influence one another."""
     alone, three = (train_online(PROCESS, units=2, repeats=repeats, steps=20, seed=1) for repeats in (1, 3))
     np.testing.assert_allclose(three.fields[0], alone.fields[0], atol=1e-13)
     assert np.abs(three.weights[0][0] - three.weights[0][1]).max() > 1e-3
@@ -112,7 +112,7 @@ def test_what_is_recorded_and_told():
 
 
 def test_training_ends_when_the_fields_stay():
-    """The change is that of the IPRs since half the time; the least time at which it is small enough ends training."""
+    """Training ends at the first checkpoint at which the mean change of IPRs since half the time is at most `stay`."""
     process = nonlinear_gaussian_process(40, (3.0, 1.0), gain=3.0, labels=(1.0, 0.0))
     options = {"units": 2, "repeats": 3, "batch_size": 100, "steps": 1600, "lr": 0.2, "record": []}
     whole = train_online(process, stay=1e-9, **options)
@@ -132,14 +132,14 @@ def test_training_ends_when_the_fields_stay():
 
 
 def test_an_output_bias_alone_learns_the_mean():
-    """Units that are silent, K=1: b₂ follows ⟨y⟩ (1 − (1 − lr)^s)."""
+    """With inactive units and K = 1, b₂ = ⟨y⟩ (1 − (1 − lr)^s) after s steps."""
     X, y = PROCESS.sample(10, seed=2)
     found = train_online((np.zeros_like(X), y), output_bias=True, lr=0.1, steps=20, record=[10])
     np.testing.assert_allclose(found.output_biases[:, 0], y.mean() * (1 - 0.9**found.steps), rtol=1e-12)
 
 
 def interrupt(*, at=0):
-    """A callback that is Ctrl-C from a step on."""
+    """Return a callback that raises KeyboardInterrupt from the step `at` on."""
 
     def progress(step, loss):
         if step >= at:
@@ -165,7 +165,7 @@ def test_an_interruption_keeps_what_was_recorded():
 
 @pytest.mark.parametrize("cut_at", [1, 8])
 def test_an_interruption_between_records_is_one(cut_at, monkeypatch):
-    """Ctrl-C while samples are drawn: the latest weights are the last record."""
+    """After Ctrl-C while samples are drawn, the last record has the current weights."""
     seen, every = [], train_online(PROCESS, record=range(31), **SMALL)
 
     def stream(self, *args, **kwargs):
@@ -190,13 +190,13 @@ def test_an_interruption_between_records_is_one(cut_at, monkeypatch):
     ("activation", "lr"), [("relu", 1e12), ("sigmoid", 1e200), ("tanh", 1e12), ("erf", 1e200), ("relu", 1e200)]
 )
 def test_divergence_is_seen_where_units_saturate_or_fall_silent(activation, lr):
-    """Their losses are finite: of sigmoid .5 or so, wherever the weights are."""
+    """Divergence raises InputError although losses of saturated or inactive units are finite."""
     with pytest.raises(InputError, match="training diverged by step 1; use a smaller lr than"):
         train_online(PROCESS, activation=activation, lr=lr, steps=20)
 
 
 def test_divergence_of_the_output_bias_alone_is_seen():
-    """The unit falls silent, and b₂ goes on from 1 to −1.5, 2.25, …"""
+    """Divergence of b₂ = 1, −1.5, 2.25, … raises InputError although the unit is inactive."""
     with pytest.raises(InputError, match="training diverged by step"):
         train_online(([[1.0], [1.0]], [1.0, 1.0]), lr=2.5, steps=400, output_bias=True)
 
@@ -208,7 +208,7 @@ def test_large_targets_inputs_and_starts_are_no_divergence():
 
 
 def test_an_odd_network_cannot_tell_symmetric_classes_apart():
-    """Without biases erf(wᵀx) is odd, and x and −x have the same class: all that is learnt is to be silent."""
+    """Without biases erf(wᵀx) is odd and each class symmetric, so that weights vanish."""
     process = nonlinear_gaussian_process(n=12, length_scales=(1.5, 0.5), gain=3.0)
     found = train_online(process, activation="erf", steps=300, lr=0.5, scale=1.0, batch_size=2000)
     assert np.abs(found.fields).max() < 0.05

@@ -13,7 +13,7 @@ EDGES = {"own": None, "shared": [(0, 0), (0, 1), (1, 2)], "crossed": [(0, 0), (0
 
 
 def decoupled(edges):
-    """Contexts that rescale inputs and targets along common directions; three overlapping gates over these contexts."""
+    """Return `Pathways` of three overlapping gates whose moments share singular vectors, and samples X, Y, G."""
     rng = np.random.default_rng(0)
     Q, P = (np.linalg.qr(rng.normal(size=(size, 3)))[0] for size in (4, 3))
     X, Y, G = [], [], []
@@ -39,7 +39,7 @@ def drawn(paths, h=5, scale=0.5):
 
 @pytest.mark.parametrize("edges", EDGES.values(), ids=EDGES)
 def test_torch_descends_along_the_flow_of_the_whole_matrices(edges):
-    """Autograd of ½⟨‖y − ŷ‖²⟩ over the samples; half the step, half the distance."""
+    """Descent by autograd on ½⟨‖y − ŷ‖²⟩ follows `network`; half the step halves the distance."""
     paths, samples = general(edges)
     X, Y, G = map(torch.tensor, samples)
     starts = drawn(paths)
@@ -61,7 +61,7 @@ def test_torch_descends_along_the_flow_of_the_whole_matrices(edges):
 
 @pytest.mark.parametrize("edges", EDGES.values(), ids=EDGES)
 def test_the_race_of_modes_is_exact_for_decoupled_starts(edges):
-    """The products U_j V_i of the whole flow are Q diag(s_p) Pᵀ at all times, and its loss is the race's."""
+    """U_j V_i of the full flow is Q diag(s_p) Pᵀ at all times, and its loss is that of the race."""
     paths, (X, Y, G) = decoupled(edges)
     assert paths.coupling < 1e-12
     F, S = paths.layers
@@ -97,7 +97,7 @@ def test_the_reduction_is_not_exact_where_bases_differ_or_starts_mix():
 
 
 def test_a_pathway_alone_is_logistic():
-    """s(t) = b/(a + (b/s₀ − a)e^{−2bt/τ})."""
+    """The strength of a single pathway is s(t) = b/(a + (b/s₀ − a)e^{−2bt/τ})."""
     X = np.diag([1.0, 2.0])
     paths = Pathways.from_samples(X, X @ np.diag([3.0, 0.7]), np.ones((2, 1)))
     s0, tau = np.array([0.01, 0.04]), 0.7
@@ -108,7 +108,7 @@ def test_a_pathway_alone_is_logistic():
 
 
 def test_pathways_with_the_same_gates_keep_their_ratio_and_the_better_fed_one_wins():
-    """Balanced starts: d log(s_p/s_q) = 2(e_p − e_q) dt, 0 for copies."""
+    """Copies keep the ratio of their strengths, and a pathway that is open for fewer samples loses the race."""
     X = np.vstack([np.eye(2), -np.eye(2)])
     gates = np.column_stack([np.ones(4), np.ones(4), [1.0, 1.0, 0.0, 0.0]])
     paths = Pathways.from_samples(X, X, gates)
@@ -119,7 +119,7 @@ def test_pathways_with_the_same_gates_keep_their_ratio_and_the_better_fed_one_wi
 
 
 def test_a_layer_that_is_shared_learns_faster():
-    """The first layer of two exclusive pathways gets the gradients of both."""
+    """Two exclusive pathways that share a first layer reach half strength earlier than separate ones."""
     X = np.vstack([np.eye(2)] * 2)
     gates = np.repeat(np.eye(2), 2, axis=0)
     own, shared = (Pathways.from_samples(X, X, gates, edges) for edges in (None, [(0, 0), (0, 1)]))
@@ -172,7 +172,7 @@ def test_times_may_repeat():
 
 @pytest.mark.parametrize("size", [1.0, 1000.0])
 def test_large_inputs_make_a_stiff_race_and_no_endless_one(size):
-    """Against the logistic curve of a pathway alone, up to more than 10⁷ relaxations."""
+    """The race equals the logistic curve for large inputs, up to more than 10⁷ relaxation times."""
     X = 2 * size * np.vstack([np.eye(2), -np.eye(2)])
     paths = Pathways.from_samples(X, X * [3.0, 1.0], np.ones((4, 1)))
     times = np.array([0.0, 0.5 / size**2, 2 / size**2, 20.0])

@@ -23,7 +23,7 @@ FAMILIES = [
 
 @pytest.mark.parametrize("family", FAMILIES, ids=range(len(FAMILIES)))
 def test_classes_that_are_not_balanced_are_drawn_one_by_one(family):
-    """The number of a class is binomial: over 200 chunks of 50 its variance is 12.5, and that of balanced ones 0."""
+    """The number of samples of a class is binomial (variance 12.5 in chunks of 50), and constant if balanced."""
     counts = {
         balanced: [np.sum(y == family.labels[0]) for _, y in replace(family, balanced=balanced).stream(200, 50)]
         for balanced in (True, False)

@@ -37,7 +37,7 @@ X, Z = RNG.normal(size=(9, 4)), RNG.normal(size=(5, 4))
 
 
 def by_recursion(sigma, x, z, layers, weight, bias):
-    """K and Θ of one pair, every mean by quadrature in polar coordinates."""
+    """Return K and Θ of one pair x, z (d,), with every mean by quadrature in polar coordinates."""
     K = [bias + weight * float(a @ b) / len(x) for a, b in ((x, x), (x, z), (z, z))]
     tangent = K[1]
     for _ in range(layers):
@@ -62,7 +62,7 @@ def test_kernels_are_those_of_the_recursion_by_quadrature(name):
 
 
 def in_multiprecision(name, rows, layers, weight, bias):
-    """K and Θ of ReLU or erf with 60 digits; the inputs are exact."""
+    """Return K and Θ (n, n) of ReLU or erf with 60 digits for exact inputs `rows` (n, d)."""
     with mpmath.workdps(60):
         x, (w, b) = mpmath.matrix(rows.tolist()), (mpmath.mpf(weight), mpmath.mpf(bias))
         n = len(rows)
@@ -110,7 +110,7 @@ def test_cross_kernels_are_blocks_of_the_kernel_of_all_points_and_points_may_be_
 
 
 def test_many_points_are_blocks_of_few():
-    """More rows than a block of cosines holds."""
+    """Kernels of 700 points, more than a chunk of rows, contain those between parts of them."""
     many = np.random.default_rng(1).normal(size=(700, 3))
     network = InfiniteNetwork("gelu", 2, 2.0, 0.1)
     whole, part = network.kernels(many), network.kernels(many[500:], many[:300])
@@ -119,7 +119,7 @@ def test_many_points_are_blocks_of_few():
 
 
 def test_a_layer_is_the_gram_matrix_and_the_covariance_of_the_readout():
-    """One hidden layer without biases: Θ = K + σ_w² G of the points √(σ_w²/d) x."""
+    """For one hidden layer without biases, Θ = K + σ_w² G with the Gram matrix G of the points √(σ_w²/d) x."""
     for name in ("relu", "selu", "tanh"):
         found = InfiniteNetwork(name, 1, 1.7).kernels(X)
         gram = gram_matrix(X * math.sqrt(1.7 / 4), name)
@@ -128,7 +128,7 @@ def test_a_layer_is_the_gram_matrix_and_the_covariance_of_the_readout():
 
 
 def torch_network(layers, width, weight, bias, activation, seed):
-    """f as a function of a list of N(0, 1) weights and biases, and these."""
+    """Return f(parameters, x) of a network of this width, and parameters N(0, 1): weights, then biases."""
     generator = torch.Generator().manual_seed(seed)
     sizes = [4, *[width] * layers, 1]
     draw = {"generator": generator, "dtype": torch.float64}
@@ -146,7 +146,7 @@ def torch_network(layers, width, weight, bias, activation, seed):
 
 
 def tangents(layers, width, activation, rows, seed, weight=1.5, bias=0.2):
-    """f(X) and ∂f/∂θ (n, parameters), by torch."""
+    """Return f(X) (n,) and ∂f/∂θ (n, parameters) of a random network, by torch."""
     f, theta = torch_network(layers, width, weight, bias, activation, seed)
     points = torch.as_tensor(rows)
     jacobian = torch.func.jacrev(lambda parameters: f(parameters, points))(theta)
@@ -173,7 +173,7 @@ def test_gradients_of_wide_networks_have_the_tangent_kernel(name, layers, width,
 
 
 def test_gated_linear_features_have_a_tangent_kernel_that_training_does_not_change():
-    """f(x) = Σ_j g_j(x)⟨w_j, x⟩ is linear in w: Θ = ΦΦᵀ at every w, at any width."""
+    """f(x) = Σ_j g_j(x)⟨w_j, x⟩ has Θ = ΦΦᵀ at every w and width."""
     values, inputs = RandomHalfSpaces(30, seed=1).fit(X).transform(X), torch.as_tensor(X)
     weights = torch.zeros(values.shape[1], 4, dtype=torch.float64)
     g = torch.as_tensor(np.asarray(values, dtype=float))
@@ -232,7 +232,7 @@ def test_predictions_begin_with_the_prior_and_end_at_the_targets():
 
 
 def test_a_wide_network_trained_by_torch_follows_the_prediction():
-    """One step of gradient descent after another at a small rate; f_0 is subtracted through its own prediction."""
+    """Gradient descent of 16 384 units ends within 0.02 of f_0 plus the mean prediction for y − f_0(X)."""
     width, t, steps = 16_384, 2.0, 50
     f, theta = torch_network(1, width, 1.5, 0.1, torch.tanh, 1)
     inputs, targets = torch.as_tensor(X), torch.as_tensor(Y)
@@ -288,7 +288,7 @@ def test_rows_of_zeros_need_a_bias():
 
 
 def test_points_that_only_rounding_makes_one_are_not_one():
-    """An angle of 5.6e-19: tanh multiplies 1 − ρ by 1.18 a layer, so that 700 layers bring any two points to ρ = 0."""
+    """Points at an angle that rounds to 0 have a large error after 700 layers; equal and parallel points do not."""
     rng = np.random.default_rng(0)
     while True:
         a = rng.normal(size=2)
@@ -308,7 +308,7 @@ def test_points_that_only_rounding_makes_one_are_not_one():
 
 
 def test_work_on_many_points_says_how_far_it_is_and_can_be_interrupted():
-    """Pairs are counted once: those of a symmetric matrix, and those of the three kernels of a prediction."""
+    """Progress counts each pair once, up to the total, and exceptions of the callback end the work."""
     X, Z = np.random.default_rng(4).normal(size=(700, 2)), np.random.default_rng(5).normal(size=(300, 2))
     network, halves = InfiniteNetwork("relu", 1), 700 * 701 // 2
     works = (

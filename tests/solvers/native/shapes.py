@@ -30,7 +30,7 @@ def in_our_coordinates(case: MarginProblem, device: str = "cpu", **settings) -> 
 
 
 def variants(gate: str, norm: str):
-    """Two problems: hard and soft, with a free intercept, with required margins, by gates, or as blocks, in turn."""
+    """Yield two of all combinations of hard or soft margin, intercept, required margins, and gates or blocks."""
     weights = np.linspace(0.5, 2.0, problem(gate, norm).features.n)
     parts = [{"intercept": True}, {}, {"required_margin": weights, "sample_weight": weights[::-1]}]
     kinds = ["gated"] if norm.startswith("predictor") else ["gated", "kernels"]
@@ -41,7 +41,7 @@ def variants(gate: str, norm: str):
 
 
 def agree(one: Solution, other: Solution) -> None:
-    """Both are certified, and their bounds overlap; or both say that nothing separates."""
+    """Assert that both solutions are certified and their bounds overlap, or that both are inseparable."""
     assert one.status.inseparable == other.status.inseparable
     if not one.status.inseparable:
         assert (one.status, other.status) == (Status.OPTIMAL, Status.OPTIMAL)

@@ -9,7 +9,7 @@ from implicit_bias.solvers.native.factors import Columns, DenseFactor, LowRankFa
 
 @pytest.mark.parametrize("seed", range(5))
 def test_low_rank_factors_solve_like_dense_ones(seed):
-    """The diagonal contains numbers that are nearly 0, as at the end of a descent."""
+    """Low-rank factors solve as accurately as dense ones for diagonals from 1e-9 to 1e3."""
     rng = np.random.default_rng(seed)
     B, D, right = rng.normal(size=(40, 7)), 10.0 ** rng.uniform(-9, 3, 40), rng.normal(size=(40, 3))
     matrix = B @ B.T + np.diag(D)
@@ -20,7 +20,7 @@ def test_low_rank_factors_solve_like_dense_ones(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_tiny_diagonals_are_raised_to_rounding(seed):
-    """Divided by less, the rounding of other terms would exceed the solution."""
+    """Diagonal entries below rounding are raised to 1e-14 of the mean, which bounds the solution."""
     rng = np.random.default_rng(seed)
     B, right = rng.normal(size=(40, 7)), rng.normal(size=(40, 3))
     D, least = 10.0 ** rng.uniform(-30, 0, 40), 1e-14 * (B**2).sum() / 40

@@ -30,12 +30,13 @@ DEVICES = ("cpu", "cpu:0")
 
 
 def whole(case, device="cpu", **settings):
-    """The program of all samples."""
+    """Return the program of all samples of a problem."""
     ours = in_our_coordinates(case, device, **settings)
     return ours.program(ours.to_device(np.arange(ours.n)))
 
 
 def random_problem(seed, n, d, k, norm, C=np.inf):
+    """Return a random margin problem, with gates, group weights, margins and sample weights that depend on `seed`."""
     rng = np.random.default_rng(seed)
     G = rng.normal(size=(n, k)) if seed % 2 else (rng.random((n, k)) > 0.4).astype(float)
     if norm == "predictor":
@@ -122,7 +123,7 @@ def test_duplicated_samples_and_identical_units():
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize(("C", "single_from"), [(np.inf, 1000), (0.3, 1000), (0.3, 1)])
 def test_the_newton_step_solves_the_linearised_conditions(C, single_from, intercept):
-    """Against automatic differentiation of the optimality conditions; factors in single precision are refined."""
+    """The Newton step and its second-order term equal those of automatic differentiation of the conditions."""
     case = problem("contexts 4", "group lasso", C)
     margins = np.linspace(0.5, 2, case.features.n)
     case = dataclasses.replace(case, intercept=intercept, required_margin=margins)
@@ -181,7 +182,7 @@ def test_bounds_only_tighten(C):
     ("solver", "scale"), [("NATIVE", 1e-200), ("NATIVE", 1e200), ("CLARABEL", 1e-200), ("CLARABEL", 1e200)]
 )
 def test_squares_that_overflow_or_vanish_do_no_harm(scale, solver):
-    """1e-200 squared is 0: such samples are small, not absent."""
+    """Scaling the inputs by 1e±200, whose squares leave floats, scales the objective inversely."""
     found = solve(problem("contexts 2", "group lasso", scale=scale), solver)
     base = solve(problem("contexts 2", "group lasso"), solver)
     assert found.status is Status.OPTIMAL

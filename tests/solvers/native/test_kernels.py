@@ -28,7 +28,7 @@ GRADIENTS = {"single_from": 1, "coarse_residual": 0.0, "product_cost": 0.01, "le
 @pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
 @pytest.mark.parametrize("gates", ["signs", "half-spaces", "any"])
 def test_features_that_are_not_kept_are_factorised_alike(gates, move, bordered):
-    """Gate values of one size, of 0 and 1, and any; with one more row that is not a product of gates and inputs."""
+    """Factors by scaled features equal those by stored columns, for gates of any kind, with or without an extra row."""
     rng = np.random.default_rng(0)
     X, G, share = rng.normal(size=(60, 5)), rng.normal(size=(60, 3)), np.eye(3)[:, [0, 1, 1]]
     G = {"signs": np.array([1.0, 2.0, 0.5]) * np.sign(G), "half-spaces": 1.0 * (G > 0), "any": G}[gates]
@@ -112,7 +112,7 @@ def test_steps_take_the_memory_that_was_counted(gln, settings):
 
 
 def test_partial_factors_take_the_memory_that_was_counted():
-    """At their largest."""
+    """Partial factors of the largest size take at most `bytes_needed`, and more than a third of it."""
     task = load_binary("digits", train_size=1400)
     case = svm_gln(task.X_train, task.y_train, HyperplaneGates(12, 2, seed=1).fit(task.X_pool))
     ours = in_our_coordinates(case, **PARTIAL, partial_pivots=32, partial_remainder=0.0)
@@ -122,7 +122,7 @@ def test_partial_factors_take_the_memory_that_was_counted():
 @pytest.mark.parametrize("bounded", [0, 400])
 @pytest.mark.parametrize(("d", "H", "empty"), [(8, 6, 0), (100, 12, 0), (70, 12, 10)])
 def test_steps_through_features_take_the_memory_that_was_counted(d, H, empty, bounded):
-    """With samples at their bound in one row, and if no feature is kept, however few inputs are left."""
+    """Steps by features take at most `bytes_needed`, and more than a third, with merged samples and empty inputs."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(6000, d))
     X[:, d - empty :] = 0
@@ -133,7 +133,7 @@ def test_steps_through_features_take_the_memory_that_was_counted(d, H, empty, bo
 
 
 def taken_by_three_steps(ours, bounded=0):
-
+    """Return the peak of NumPy's memory in three steps, with the first `bounded` samples merged into one row."""
     program = ours.program(np.arange(bounded, ours.n), np.arange(bounded))
     tracemalloc.start()
     try:

@@ -26,7 +26,7 @@ def test_the_first_set_is_nearly_the_support():
 
 
 def test_the_first_set_contains_the_free_support_vectors():
-    """Samples at their bound become one row."""
+    """The first working set contains the free support vectors; samples at their bound are one row."""
     case = dataclasses.replace(product_labels(), C=0.05)
     sizes, solver = [], native(**SCREENED | {"drawn": 1000, "least_samples": 10})
     found = solve(case, solver, tol=1e-7, callback=lambda progress: sizes.append(progress.working_set))
@@ -35,13 +35,13 @@ def test_the_first_set_contains_the_free_support_vectors():
 
 
 def test_rounds_start_near_the_screened_weights():
-    """From a cold start the first round takes a few iterations more."""
+    """Starting near the screened weights, the solve takes at most 22 iterations."""
     assert solve(product_labels(), native(**UNBOUNDED | {"drawn": 1000}), tol=1e-7).iterations <= 22
 
 
 @pytest.mark.parametrize("C", [np.inf, 0.03])
 def test_free_intercepts_are_screened_in_few_epochs(gln, C):
-    """Their column is part of each block's kernel; without it no gap is reached."""
+    """Screening with a free intercept, whose column is in each block's kernel, reaches the gap in 32 epochs."""
     ours = in_our_coordinates(dataclasses.replace(gln, C=C, intercept=True), drawn=50)
     assert screen(ours, 1e-3, 100, lambda epoch, bounds: None).iterations <= 32
 
@@ -56,13 +56,13 @@ def test_samples_for_partial_factors_are_screened_for_longer(partial, epochs, gl
 
 
 def test_rescaling_saves_epochs(gln):
-    """Without it the ascent takes three times as many."""
+    """With rescaling, screening takes at most 20 epochs, a third of those without."""
     assert screen(in_our_coordinates(gln, drawn=50), 1e-6, 100, lambda epoch, bounds: None).iterations <= 20
 
 
 @pytest.mark.parametrize(("settings", "screens"), [({}, True), ({"visits": 0}, False), ({"epochs": 3}, False)])
 def test_few_features_are_screened_unless_too_costly_or_too_rough(settings, screens):
-    """Else all samples are solved for at once."""
+    """Few features are screened unless settings forbid it; otherwise all samples are one set."""
     X = np.random.default_rng(0).normal(size=(1500, 10))
     y = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0.5, 1.0, -1.0)
     case, sizes = svm_gln(X, y, HyperplaneGates(6, 2, seed=1).fit(X), C=0.01), []
@@ -73,7 +73,7 @@ def test_few_features_are_screened_unless_too_costly_or_too_rough(settings, scre
 
 @pytest.mark.parametrize("seed", range(3))
 def test_rescaling_keeps_margins_and_finds_the_best_multiple(seed):
-    """Of all tη with λ/t, ½ Σ (‖W_h‖²/(tη_h) + tη_h) is least; λ/t stays within its bounds."""
+    """Rescaling minimises ½ Σ (‖W_h‖²/(tη_h) + tη_h) over t, keeps margins, and λ/t within its bounds."""
     case = dataclasses.replace(problem(*PAIRS[seed]), C=1e6)
     ours = in_our_coordinates(case)
     at = Ascent(ours)

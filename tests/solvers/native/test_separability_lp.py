@@ -19,7 +19,7 @@ SIZE = (60, 4)
 
 
 def cases(gate, norm, seeds=4):
-    """The samples of `cases.py`, more and more labels turned round, by gates and as blocks, some with an intercept."""
+    """Yield problems with more and more wrong labels, by gates and as blocks, every second one with an intercept."""
     plain = problem(gate, norm, size=SIZE)
     kinds = ["gated"] if norm.startswith("predictor") else ["gated", "kernels"]
     for seed in range(seeds):
@@ -30,13 +30,13 @@ def cases(gate, norm, seeds=4):
 
 
 def rows_of(case):
-    """Φ with signs, and a column of ones for a free intercept, dense."""
+    """Return y ∘ Φ dense, with the intercept column y first if there is one."""
     A = case.features.dense()
     return case.y[:, None] * (np.insert(A, 0, 1.0, axis=1) if case.intercept else A)
 
 
 def separated(case):
-    """By a linear program for λ."""
+    """True if the problem is separable, by a linear program of HiGHS for λ."""
     A = rows_of(case) / np.abs(rows_of(case)).max()
     sums = np.vstack([A.T, np.ones(len(A))])
     found = linprog(np.zeros(len(A)), A_eq=sums, b_eq=np.eye(len(sums))[-1], method="highs")
@@ -45,7 +45,7 @@ def separated(case):
 
 
 def proof(case, device="cpu"):
-    """λ (n,) in the problem's own coordinates, or None."""
+    """Return a proof λ (n,) of inseparability in the problem's own coordinates, or None."""
     ours = in_our_coordinates(case, device)
     kernels = ours.kernels(ours.to_device(np.arange(ours.n)))
     lam = inseparability_proof(kernels, ours.intercept_column, lambda step, lam: False)
@@ -53,7 +53,7 @@ def proof(case, device="cpu"):
 
 
 def assert_proof(case, lam):
-    """λ ≥ 0 with Φᵀ(λ∘y) = 0 but for rounding."""
+    """Assert that λ ≥ 0, λ ≠ 0, and Φᵀ(λ∘y) = 0 up to rounding."""
     assert (lam >= 0).all()
     assert lam.max() > 0
     A = rows_of(case)
@@ -86,7 +86,7 @@ def test_rows_multiply_as_dense_ones(gate, norm, wide):
 
 
 def test_a_separable_sample_has_no_part_in_a_proof():
-    """Two planar classes around each other; one sample beside them has an input to itself."""
+    """A sample that one input separates from all others has λ = 0 in the proof for two overlapping classes."""
     rng = np.random.default_rng(0)
     X = np.hstack([rng.normal(size=(40, 2)), np.zeros((40, 1))])
     X[7, 2] = 1e-3
@@ -100,7 +100,7 @@ def test_a_separable_sample_has_no_part_in_a_proof():
 
 @pytest.mark.parametrize("X", [np.kron(np.ones((2, 1)), [[1, 0], [-1e9, 0], [0, 1], [0, -1e-9]]), [[1.0], [-1.0]] * 9])
 def test_samples_of_any_length_have_part_in_a_proof(X):
-    """λ spans as many decades; in the second case Φᵀ1 = 0 from the start."""
+    """All λ_i of a proof are positive although samples differ in length by many decades."""
     X = np.asarray(X, float)
     case = MarginProblem(GatedFeatures(X), np.ones(len(X)), problem("constant", "frobenius").norm)
     lam = proof(case)
@@ -109,7 +109,7 @@ def test_samples_of_any_length_have_part_in_a_proof(X):
 
 
 def test_reported_bounds_hold_despite_rounding():
-    """Nearly collinear features: rounding changes Φᵀλ by far more than its exact size."""
+    """Lower bounds hold for nearly collinear features, where rounding exceeds the exact Φᵀλ."""
     rng = np.random.default_rng(2)
     X, D, w = rng.normal(size=(1500, 6)), rng.normal(size=(1500, 6)), rng.normal(size=6)
     y = np.where(D @ w > 0, 1.0, -1.0)
@@ -138,7 +138,7 @@ def test_answers_are_the_same_without_it(gate, norm):
 
 @functools.cache
 def inseparable():
-    """Digits behind few gates, a tenth of the labels wrong."""
+    """Return digits behind few gates, with a tenth of the labels wrong."""
     task = load_binary("digits", train_size=1400)
     wrong = np.random.default_rng(0).random(1400) < 0.1
     return svm_gln(task.X_train, np.where(wrong, -1, 1) * task.y_train, HyperplaneGates(2, 2, seed=1).fit(task.X_pool))
@@ -156,7 +156,7 @@ def test_many_inseparable_samples_are_proved_so():
 
 @pytest.mark.parametrize("last", [8, 11])
 def test_a_limit_or_an_interruption_ends_it(last):
-    """At its start, and three of its iterations later."""
+    """A limit of iterations or Ctrl-C ends a solve at the start of the linear program and during it."""
 
     def interrupt(progress):
         if progress.iteration == last:

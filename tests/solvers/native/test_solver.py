@@ -91,7 +91,7 @@ def test_brute_force_over_two_weights():
 
 
 def test_closed_form_for_two_units_of_two_contexts():
-    """One sample a global context: minimise the closed form ½[(|β₁₁−β₁₂| + |β₁₁−β₂₁|)² + (β₁₂+β₂₁)²] over their β."""
+    """With one sample per global context, the optimum is the least of the closed form over β, by Nelder–Mead."""
     x = np.array([0.7, -1.3, 0.4, 2.1])
     y = np.sign(x)
     G = np.array([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]], dtype=float)
@@ -152,7 +152,7 @@ def test_the_time_limit_gives_the_best_answer_so_far(gln):
 
 
 def test_an_iteration_that_would_overrun_the_time_limit(gln, monkeypatch):
-    """A clock on which every iteration takes three times as long as the one before."""
+    """The solver ends before an iteration that would overrun the limit if it took as long as the last."""
     now, moved, seen = [1.0], NewtonSystem.moved, []
 
     def slowly(system, direction):
@@ -276,7 +276,7 @@ def test_a_thousand_images_and_a_hundred_units(mnist_root):
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 def test_read_only_arrays_give_no_warning(recwarn, device):
-    """As the processes of `n_jobs` get them."""
+    """Read-only arrays, such as those of processes with `n_jobs`, are solved without a warning."""
     case = problem("contexts 2", "group lasso", 1.0)
     features = GatedFeatures(case.features.X, case.features.gate_values)
     features.X.flags.writeable = features.gate_values.flags.writeable = False

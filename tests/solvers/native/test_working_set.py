@@ -58,7 +58,7 @@ def test_bounded_samples_as_one_row_agree_with_all_at_once(gate, norm, through):
 @pytest.mark.parametrize("partial", [False, True])
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_screened_samples_agree_with_all_at_once(gate, norm, partial):
-    """Hard margins, separable or not, and soft margins with few samples at their bound."""
+    """Screened solves agree with those of all samples at once, for hard and soft margins."""
     settings = UNBOUNDED | ({"least_products": 0} if partial else {})
     for C, case in zip((3.0, np.inf), variants(gate, norm), strict=True):
         agree_with_others(dataclasses.replace(case, C=C), settings, ALL)
@@ -67,7 +67,7 @@ def test_screened_samples_agree_with_all_at_once(gate, norm, partial):
 @pytest.mark.parametrize("bounded", [-1.0, 2.0])
 @pytest.mark.parametrize("gate", GATES)
 def test_first_sets_that_are_too_small_agree_with_clarabel(gate, bounded):
-    """Five of 30 samples, screened as if many or few are at their bound."""
+    """A first set of five of 30 samples leads to Clarabel's answer, whether many or few are bounded."""
     solver = native(**SCREENED | {"bounded": bounded, "known_support_up_to": 5})
     for case in variants(gate, "frobenius"):
         case = dataclasses.replace(case, C=1.0)
@@ -91,7 +91,7 @@ def test_progress_of_working_sets(tiny_sets, gln, build, C):
 @pytest.mark.parametrize("C", [np.inf, 1e-3, 1.0, 10.0, 1e3, 1e4])
 @pytest.mark.parametrize("seed", range(4))
 def test_working_sets_of_random_data_at_every_price(tiny_sets, C, seed):
-    """The labels of a plane, a few flipped for soft margins."""
+    """Working sets certify random problems, separable or with some wrong labels, in under 200 iterations."""
     rng = np.random.default_rng(seed)
     X, G = rng.normal(size=(150, 12)), (rng.random((150, 4)) > 0.4) + 0.1
     w = rng.normal(size=12)
@@ -140,7 +140,7 @@ def test_a_dense_start_is_cut_to_its_largest_part(tiny_sets, gln, seed):
 
 
 def test_large_sets_use_all_threads(gln):
-    """However small the first one is."""
+    """Sets of at least `threads_from` samples use all threads, smaller ones one."""
     seen, few = set(), dataclasses.replace(solve(gln), dual=(np.arange(gln.features.n) % 10 == 0).astype(float))
 
     def note(progress):
@@ -193,7 +193,7 @@ def test_torch_agrees_on_every_path(path, device, gln):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_prices_over_eight_decades(seed):
-    """Rounding exceeds the smallest diagonals of the normal matrices."""
+    """A problem with sample weights over eight decades is certified, although rounding exceeds small diagonals."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(56, 5)), np.where(rng.random(56) < 0.5, 1.0, -1.0)
     case = svm_gln(X, y, HyperplaneGates(5, 1, seed=1).fit(X), C=5e4)
@@ -235,7 +235,7 @@ def test_a_limit_ends_the_rounds_of_groups():
 
 
 def test_the_one_group_that_separates_is_found():
-    """It is one of 700, and not the largest."""
+    """The only one of 700 groups that separates, not the largest, has all of the weight."""
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(30, 2)), np.repeat([1.0, -1.0], 15)
     G = np.ones((30, 700))
@@ -255,7 +255,7 @@ def test_inseparable_data_of_many_groups():
 
 @pytest.mark.parametrize("wrong", [0.0, 0.3])
 def test_few_features_of_many_samples(wrong):
-    """All samples are one set."""
+    """A problem of few features and 3000 samples, solved as one set, agrees with Clarabel."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3000, 4))
     y = np.sign(X @ rng.normal(size=4))
@@ -265,7 +265,7 @@ def test_few_features_of_many_samples(wrong):
 
 
 def rare_class(n=1200, d=15):
-    """One sample in ten is of the other class, a little aside; the intercept is free."""
+    """Return a problem with a free intercept in which every tenth sample is of the other class."""
     rng = np.random.default_rng(1)
     y = np.where(np.arange(n) % 10 == 0, 1.0, -1.0)
     X = rng.normal(size=(n, d)) + 0.5 * (y[:, None] > 0)
@@ -274,7 +274,7 @@ def rare_class(n=1200, d=15):
 
 @pytest.mark.parametrize("C", [0.001, 0.003, 0.01, 0.05])
 def test_weights_near_zero_need_few_of_the_samples_at_the_margin(C):
-    """At the three smaller prices every common sample is at the margin, and most have no λ between its bounds."""
+    """Working sets stay below half of the samples although for small C the common class is all at the margin."""
     case, sizes = dataclasses.replace(rare_class(), C=C), []
     found = solve(case, native(all_products_up_to=0), callback=lambda progress: sizes.append(progress.working_set))
     agree(found, solve(case, "CLARABEL"))
@@ -285,13 +285,13 @@ def test_weights_near_zero_need_few_of_the_samples_at_the_margin(C):
 
 @pytest.mark.parametrize("C", [0.002, 0.01])
 def test_steps_that_reduce_the_gap_count_as_progress(C):
-    """A round may take many steps until its bounds are better than those at its start."""
+    """A round with many steps before its bounds improve is not given up as stalled."""
     solver = native(all_products_up_to=0, patience=7)
     assert solve(dataclasses.replace(rare_class(), C=C), solver, tol=1e-7).status is Status.OPTIMAL
 
 
 def test_rounds_start_near_the_solution_of_the_last_one(gln):
-    """From far away they take half as many iterations again."""
+    """Warm starts of rounds save at least a fifth of the iterations."""
     settings = {"all_samples_up_to": 20, "first_samples": 20, "least_samples": 20, "epochs_partial": 0}
     far = {"warm_share": np.inf, "warm_gap": np.inf}
     case = dataclasses.replace(gln, C=0.05)
@@ -301,7 +301,7 @@ def test_rounds_start_near_the_solution_of_the_last_one(gln):
 
 
 def test_violated_samples_are_worst_first(gln):
-    """Inactive samples below the margin, and bounded ones above it; samples of the set are not among them."""
+    """`violated` lists inactive samples below the margin and bounded ones above it, worst first, none of the set."""
     ours = in_our_coordinates(dataclasses.replace(gln, C=1.0))
     members = SampleSet(ours, None, ours.nothing_known(), 1e-6, 100, lambda *progress: None)
     members.rows, members.bounded = np.arange(100), np.arange(100, 110)

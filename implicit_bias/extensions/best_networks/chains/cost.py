@@ -86,9 +86,9 @@ class ChainCost:
             return np.asarray(outer[self.owners] * self.p * s ** (self.p - 1))
 
     def problem(self, features: GatedFeatures, y: Array, slopes: Array) -> tuple[MarginProblem, np.ndarray]:
-        """Return the group lasso whose blocks have the weights `slopes` (B,), and a mask (k,) of the gates in it.
+        """Return the problem min Σ_b c_b ‖ζ_b‖ with margins ≥ 1, for c = `slopes` (B,), and a mask (k,) of its gates.
 
-        Gates of blocks with infinite weight are left out.
+        Gates of blocks with infinite c_b are left out.
         """
         kept = np.isfinite(slopes)[self.blocks]
         used, groups = np.unique(self.blocks[kept], return_inverse=True)
@@ -117,7 +117,7 @@ class Box:
 
     @classmethod
     def below(cls, cost: ChainCost, bound: float) -> Box:
-        """Return the box of all weights whose cost is at most `bound`."""
+        """Return the box 0 ≤ s_b ≤ bound^{1/pe}, 0 ≤ T_h ≤ bound^{1/e}, which contains all weights with F ≤ `bound`."""
         uppers = np.array([bound ** (1 / (cost.p * cost.e)), bound ** (1 / cost.e)]) * (1 + POWER_ERROR)
         sizes = len(cost.owners), int(cost.units.max()) + 1
         boxes = (np.array([np.zeros(m), np.full(m, upper)]) for m, upper in zip(sizes, uppers, strict=True))
@@ -169,6 +169,6 @@ def _chords(bounds: Array, q: float) -> tuple[Array, Array]:
 
 
 def without_inactive(W: Array, cost: ChainCost) -> Array:
-    """Set the inactive blocks of W (k, d) to 0."""
+    """Return W (k, d) with 0 in blocks that are at most INACTIVE times as long as the longest."""
     lengths = cost.lengths(W)
     return np.where((lengths > INACTIVE * lengths.max())[cost.blocks][:, None], W, 0.0)

@@ -18,13 +18,16 @@ from implicit_bias.networks.gln import FixedGatesNetwork, blank_gates
 
 
 def check_depth(layers: Any, gated: Any) -> tuple[int, int]:
-    """Return the number of layers, L ≥ 2, and of gated layers, 1 to L and L − 1 by default, after checking them."""
+    """Check and return the numbers of layers, L ≥ 2, and of gated layers, from 1 to L; L − 1 if `gated` is None."""
     layers = as_count(layers, "layers", least=2)
     return layers, layers - 1 if gated is None else as_count(gated, "gated", most=layers, limit="the number of layers")
 
 
 def check_exclusive(values: Array, units: np.ndarray, gated: int) -> None:
-    """Raise InputError if a product of gate values (n, k) over several layers can differ from the values."""
+    """Raise InputError unless all gate values (n, k) are 0 or 1, with at most one 1 per unit, or one layer is gated.
+
+    Only then are products of gate values over several layers equal to the values. `units` (k,) are the gates' units.
+    """
     if gated == 1:
         return
     opened = values @ np.eye(int(units.max()) + 1)[units]
@@ -149,7 +152,7 @@ class ChainNetwork(FixedGatesNetwork):
         return torch.as_tensor(values)
 
     def _factors(self, layers: int) -> Tensor:
-        """Return the products (k,) of a_j and b_h over the first `layers` layers."""
+        """Return the products (k,) over the layers l = 2 … `layers` of a^{(l)}_j, or b^{(l)}_h for the unit h of j."""
         factors = self.layers[0].new_ones(len(self.units))
         for index, layer in enumerate(list(self.layers)[1:layers], 1):
             factors = factors * (layer if index < self.gated else layer[self.units])
@@ -167,6 +170,7 @@ class ChainNetwork(FixedGatesNetwork):
         return parts
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
+        """Return the outputs (n, H) of the last hidden layer, summed over the gates of each unit."""
         # If all layers are gated, there is no readout, and the last layer is hidden too.
         parts = self._parts(X, contexts) * self._factors(max(self.gated, len(self.layers) - 1))
         units = torch.as_tensor(self.units, device=X.device)

@@ -59,8 +59,8 @@ class BestChains:
         separate.
     table : DataFrame
         A row for each convex problem: solve, seconds, start, objective, best and lower_bound. `start` counts from 0,
-        with the argument `start` last, and is −1 in branch and bound. `objective` belongs to the weights of this
-        problem, `best` is the smallest so far.
+        with the argument `start` last, and is −1 in branch and bound. `objective` is that of this problem's solution,
+        inf if it does not separate; `best` is the smallest so far.
 
     >>> from implicit_bias import ConstantGate
     >>> from implicit_bias.extensions.best_networks import best_chains
@@ -181,6 +181,7 @@ def best_chains(
 
 
 def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
+    """Return the weights ζ of `start`, or None if it has none; raise InputError if they are 0 or of another shape."""
     from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
     from implicit_bias.networks import GatedNetwork
 
@@ -235,7 +236,7 @@ class _Search:
         yield from self._branch(nodes)
 
     def _reweight(self, slopes: Array) -> Iterator[dict[str, float]]:
-        """Solve group lassos, each with the weights ∂F/∂s_b at the last solution, while F decreases."""
+        """Solve group lassos while F decreases: the first with weights `slopes` (B,), the next ones with ∂F/∂s_b."""
         last = np.inf
         for _ in range(MAX_REWEIGHTINGS):
             lower, _, W = self._solve(slopes)
@@ -274,7 +275,8 @@ class _Search:
     def _solve(self, slopes: Array) -> tuple[float, Array, Array]:
         """Solve the group lasso with weights `slopes`, without the blocks of infinite weight.
 
-        Return its lower bound, the lengths of its solution, and the solution without inactive blocks.
+        Return its lower bound, the lengths (B,) of its solution, and the solution (k, d) with inactive blocks set to 0.
+        If no weights were found that separate, lengths and solution are 0.
         """
         problem, kept = self.cost.problem(self.features, self.y, slopes)
         solution = solve(problem, tol=max(RELATIVE_TOLERANCE * self.tol, TINY), max_seconds=self.deadline.left())
@@ -286,7 +288,7 @@ class _Search:
         return solution.lower_bound, self.cost.lengths(W), without_inactive(W, self.cost)
 
     def _update_upper(self, W: Array) -> float:
-        """Return F(W) divided by the power 2/L of the smallest margin, rounded up, or inf; keep the best weights."""
+        """Return F(W)/(smallest margin)^{2/L}, rounded up; inf unless W separates. Keep W, rescaled, if it is best."""
         least = self._smallest_margin(W)
         if not least > 0:
             return np.inf

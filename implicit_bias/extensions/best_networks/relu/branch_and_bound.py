@@ -43,10 +43,11 @@ NEGLIGIBLE_SQUARE = 1e-24
 def branch_and_bound(
     A: Array, B: Array, P: Array, target: float, nodes: int, late: Callable[[], bool] = bool
 ) -> tuple[np.ndarray, float]:
-    """Return the subsets (N, m) of the a_i that may exceed `target`, and the largest bound of all other subsets.
+    """Return masks (N, m) of the subsets S whose bound exceeds `target`, and the largest bound of all other subsets.
 
-    Each level branches on one more sample, the longest r_i first, and keeps the `nodes` nodes with the largest bounds.
-    The second result includes the bounds of the discarded nodes: once it is `late()`, of all nodes that are left.
+    A (m, r) and B (k, r) contain the rows a_i and b_j, and P (m, k) is the affine rule. Each level branches on one more
+    sample, the longest r_i first, and keeps the `nodes` nodes with the largest bounds. Discarded nodes count as other
+    subsets, so that the second result can exceed the target; once it is `late()`, all nodes that are left do.
     """
     residuals = A - P @ B
     order = np.argsort(-length(residuals, axis=1))
@@ -79,9 +80,9 @@ def _node_bounds(
 ) -> tuple[Array, list[Array]]:
     """Bound max_σ ‖f_0 + Σ_i σ_i F_i‖ for each row f_0 of f (N, r).
 
-    Until it is `late()`, the bounds come from the triangle inequality, from the `known` multipliers d, and from
-    relaxations of the nodes with the largest bounds. Also return the multipliers that are the best for some node above
-    `target`.
+    Each bound (N,) is the least of those by the triangle inequality, by each of the `known` multipliers d, and by at
+    most `relaxations` relaxations of the rows with the largest bounds, until it is `late()`. Also return the
+    multipliers that give the least bound of some row above `target`.
     """
     candidates, multipliers = [length(f, axis=1) + length(F, axis=1).sum()], [np.zeros(0)]
     for d in known if len(F) else []:
@@ -133,7 +134,7 @@ def fit_affine_rule(
 
 
 def _minimise_relaxation(A: Array, B: Array, squares: Array, late: Callable[[], bool]) -> Array:
-    """Return t' and the rows of P, stacked (1 + m, k), for nonzero b_j with these `squares` of their lengths."""
+    """Return t' and P, stacked (1 + m, k), of a nearly minimal relaxation of the root node; `squares` (k,) = ‖b_j‖²."""
     sizes = length(A, axis=1)
     rule = before = ahead = np.vstack([np.zeros(len(B)), np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)])
     curvature, momentum = float(np.linalg.norm(B / np.sqrt(squares)[:, None], 2)) ** 2, 1.0
@@ -163,13 +164,13 @@ def _minimise_relaxation(A: Array, B: Array, squares: Array, late: Callable[[], 
 
 
 def _root_rows(rule: Array, A: Array, B: Array) -> Array:
-    """Return F (1 + m, r), the rows f_0 and ½ r_i, of the root node."""
+    """Return F (1 + m, r), the rows f_0 and ½ r_i, of the root node, for t' and P stacked in `rule` (1 + m, k)."""
     r = A - rule[1:] @ B
     return np.vstack([0.5 * r.sum(axis=0) - rule[0] @ B, 0.5 * r])
 
 
 def _root_relaxation(rule: Array, A: Array, B: Array, late: Callable[[], bool]) -> tuple[float, Array]:
-    """Return the relaxation of the root node, and its gradient with respect to t' and P."""
+    """Return Σd of the relaxation of the root node, and its gradient with respect to t' and P, stacked (1 + m, k)."""
     F = _root_rows(rule, A, B)
     d, X = solve_relaxation(F @ F.T, RULE_ACCURACY, late)
     G = X @ F

@@ -96,12 +96,15 @@ class RotatedInputs:
         return cls(T, Q, 1 + defect, residuals * (1 + share(d + 16)))
 
     def bound(self, dual_norm: float, dual: Array) -> float:
-        """Bound the dual norm on X from a bound on T, by |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖."""
+        """Bound the dual norm of λ = `dual` on X by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖, with a bound on T given.
+
+        This holds because |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖.
+        """
         return (dual_norm * self.q_norm + math.fsum((dual * self.residuals).tolist())) * (1 + share(8))
 
 
 def can_enumerate(X: Array, y: Array) -> bool:
-    """True if the relevant subsets of each class are few enough to enumerate, whatever the support of λ."""
+    """True if the patterns of each class alone are few enough to enumerate, whatever the support of λ."""
     return all(_has_few_cells(X[y == sign], MAX_ENUMERATED) for sign in np.unique(y))
 
 
@@ -218,6 +221,7 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def _evaluate(self, subsets: np.ndarray, deadline: Deadline) -> None:
+        """Bound min_t ‖…‖ from above for masks (N, m) of subsets; update `lower`, `evaluated` and `units`."""
         sums = subsets.astype(float) @ self.A
         t = _approximate_t(sums, self.B, deadline)
         distances = length(sums - t @ self.B, axis=1)
@@ -243,7 +247,7 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 
 def _ascended(units: Array, A: Array, B: Array, deadline: Deadline) -> Array:
-    """Increase h(u) of each unit (N, d): alternate between its active subset and the best unit for that subset."""
+    """Increase h(u) of units (N, d) by turns, its active subset, then the best u for that; return distinct units."""
     for _ in range(ASCENT_STEPS):
         if deadline.passed():
             break

@@ -22,7 +22,10 @@ NONBASIC = 1e-6
 
 
 def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
-    """Return the balanced network of units w_h (k, d): a_h = ±√‖w_h‖, + where `positive`, and weights w_h/√‖w_h‖."""
+    """Return the network of units w_h (k, d): a_h = ±√‖w_h‖, + where `positive`, hidden weights w_h/√‖w_h‖.
+
+    Units of at most INACTIVE times the largest length are left out; InputError is raised if all are zero.
+    """
     import torch
 
     from implicit_bias.networks import ReLUNetwork

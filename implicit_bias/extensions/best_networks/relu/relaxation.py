@@ -29,8 +29,9 @@ SHIFT = 1e-9
 
 
 def solve_relaxation(Q: Array, accuracy: float, late: Callable[[], bool] = bool) -> tuple[Array, Array]:
-    """Return d (m,) with nearly the least Σ d, to a relative `accuracy`, and X (m, m), for Q ⪰ 0 (m, m).
+    """Return nearly optimal d (m,) with Diag(d) ⪰ Q and X ⪰ 0 (m, m) with X_ii = 1, for Q ⪰ 0 (m, m).
 
+    At convergence Σd − ⟨Q, X⟩ ≤ `accuracy` · Σd, where Σd is at least the optimum and ⟨Q, X⟩ at most.
     This is an interior-point method. With Z = Diag(d) − Q, the Newton steps for XZ = μI and X_ii = 1 are
     (Z⁻¹ ∘ X)Δd = μ diag Z⁻¹ − 1 and ΔX = μZ⁻¹ − X − Z⁻¹ Diag(Δd) X, symmetrised. It ends at the first iterate at which
     it is `late()`.
@@ -73,7 +74,7 @@ class _Conditions:
         return step, (change + change.T) / 2
 
     def ahead(self, guess: None) -> float:
-        raise NotImplementedError("no direction is predicted")
+        raise NotImplementedError("this problem predicts no direction; call descend_from with predicts=False")
 
     def moved(self, direction: tuple[Array, Array]) -> tuple[Array, Array]:
         step, change = direction
@@ -93,7 +94,7 @@ def _inverse(Z: Array) -> Array:
 
 
 def _step_length(M: Array, change: Array) -> float:
-    """Return a step of at most 1 for which M + step · change is positive definite, or 0 if it would be tiny."""
+    """Return a step t with M + t · change ≻ 0: 1 if possible, else 0.95 · 0.8ⁱ for the least i; 0 if that is tiny."""
     step = 1.0
     while lapack.dpotrf(M + step * change)[1]:
         step *= 0.8
@@ -105,9 +106,9 @@ def _step_length(M: Array, change: Array) -> float:
 class SignBound:
     """Upper bounds of ‖f_0 + Σ_i σ_i f_i‖ over σ ∈ [−1, 1]^m for F (m, r) and many f_0, including rounding errors.
 
-    For d_1 … d_m with Z = Diag(d_1 … d_m) − FFᵀ ≻ 0, the least d_0 is ‖f_0‖² + qᵀZ⁻¹q with q = Ff_0. With v ≈ Z⁻¹q and
-    e = q − Zv, it is at most ‖f_0‖² + vᵀ(q + e) + ‖e‖²/ζ for any lower bound ζ of the eigenvalues of Z. If Z is not
-    positive definite, d is increased until it is.
+    The bound is √(d_0 + d_1 + … + d_m). For d_1 … d_m with Z = Diag(d_1 … d_m) − FFᵀ ≻ 0, the least d_0 is
+    ‖f_0‖² + qᵀZ⁻¹q with q = Ff_0. With v ≈ Z⁻¹q and e = q − Zv, it is at most ‖f_0‖² + vᵀ(q + e) + ‖e‖²/ζ for any lower
+    bound ζ of the eigenvalues of Z. If Z is not positive definite, d is increased until it is.
     """
 
     def __init__(self, F: Array, d: Array) -> None:

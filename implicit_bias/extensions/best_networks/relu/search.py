@@ -194,6 +194,7 @@ def best_network(
 
 
 def _starting_units(start: Any, d: int) -> Array:
+    """Return the hidden weights (k, d) of `start`; k = 0 if it is None or has no network."""
     from implicit_bias.networks import ReLUNetwork
 
     network = start.network if isinstance(start, BestNetwork) else start
@@ -325,11 +326,11 @@ class _Search:
 
     @property
     def allowed_gap(self) -> float:
-        """Gap that a network with fewer units may have."""
+        """Largest gap at which a network with fewer units may replace the best: `tol` if certified, else gap + tol."""
         return self.tol if self.gap <= self.tol else self.gap + self.tol
 
     def answer(self, stopped: str, table: pd.DataFrame) -> BestNetwork:
-        """Return the best network, with at most as many units as margins are 1 if the gap allows it."""
+        """Return the result of the search; if the gap allows it, its network has at most one unit per margin of 1."""
         if self.end == "" and not self.bounded:
             # A limit ended the search, perhaps before any bound was computed.
             self.nodes = min(self.nodes, FINAL_NODES)
@@ -346,7 +347,10 @@ class _Search:
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
     def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
-        """Search units with a large dual correlation and, if `with_bound`, update the lower bound."""
+        """Return units with large |h(u)| for λ = `dual` and, if `with_bound`, a bound p of |h| over all units.
+
+        The lower bound Σλ_i/p replaces the current one if it is larger.
+        """
         self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
         limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}

@@ -80,14 +80,12 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
 
 
 def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
-    """Theorem 6: return m such that a new sample is in the span of its cluster's, except with probability ε.
+    """Theorem 6: return the least m with P(Bin(m, ε) < nd) ≤ δ, which is at most ⌈2(nd + log(1/δ))/ε⌉.
 
-        P(Bin(m, ε) < nd) ≤ δ,    satisfied if m ≥ 2(nd + log(1/δ))/ε
-
-    The data have n clusters and d inputs, and the span is that of a cluster's samples among m training samples. Under
-    the event of Theorem 7, predictions are then exact except with probability ε; the events of both theorems hold with
-    probability at least 1 − 3δ. Fiat et al. (2019), Theorem 6, have m = c(nd log(1/ε) + log(1/δ))/ε; this m is ours.
-    The theorem does not bound the squared test loss, which grows with ‖ℓ_i‖.
+    With probability at least 1 − δ over m training samples of n clusters in R^d, a new sample is in the span of the
+    training samples of its cluster, except with probability ε. Under the event of Theorem 7, its prediction is then
+    exact; the events of both theorems hold with probability at least 1 − 3δ. Fiat et al. (2019), Theorem 6, have
+    m = c(nd log(1/ε) + log(1/δ))/ε; this m is ours. The squared test loss, which grows with ‖ℓ_i‖, is not bounded.
 
     Examples
     --------

@@ -35,8 +35,8 @@ class DescentRate:
     """Step size η and rate ρ of gradient descent on (1/m)‖Φw − y‖²: ‖w_t − w_∞‖ ≤ ρᵗ ‖w_0 − w_∞‖.
 
     w_∞ is `descent_target(features, y, w_0)`. The fields are η (`step`), ρ (`rate`, with 0 ≤ ρ < 1), m (`samples`), and
-    `largest` and `smallest`, bounds of the non-zero singular values of Φ. `failure` bounds the probability that random
-    gates violate this. `descent_rate` computes exact singular values and `failure` 0.
+    `largest` and `smallest`, an upper and a lower bound of the non-zero singular values of Φ. `failure` bounds the
+    probability that random gates violate this. `descent_rate` computes exact singular values and `failure` 0.
     """
 
     step: float
@@ -65,7 +65,7 @@ class DescentRate:
 
     @property
     def _decay(self) -> float:
-        """−log ρ."""
+        """−log ρ, infinite for ρ = 0; for ρ close to 1 the smaller (smallest/largest)², which rounding cannot spoil."""
         if self.rate == 0:
             return math.inf
         # Close to 1, ρ is too inaccurate for log ρ. Both rates of this module have −log ρ ≥ (smallest/largest)².
@@ -205,7 +205,11 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
 
 
 def _curvature(features: GatedFeatures, slopes: Array, W: Array, alpha: Array) -> float:
-    """Return the least eigenvalue of the Hessian on the planes of (G_j/‖G_j‖, 0) and (0, 1), over j."""
+    """Return min_j of the least eigenvalue of the Hessian, restricted to the plane of w_j ∥ G_j and α_j.
+
+    `slopes` (k, d) are G_j = ∂L/∂w̃_j. In (G_j/‖G_j‖, 1), the Hessian is the Gauss–Newton matrix plus ‖G_j‖ off the
+    diagonal.
+    """
     sizes = length(slopes, axis=1)
     directions = slopes / np.where(sizes > 0, sizes, 1.0)[:, None]
     outputs = [features.gate_values * (features.X @ A.T) for A in (alpha[:, None] * directions, W)]

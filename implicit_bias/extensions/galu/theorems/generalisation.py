@@ -146,7 +146,7 @@ def generalisation_bound_a_priori(
 
 
 def kernel_energy(X: Array, y: Array) -> tuple[float, float]:
-    """Return bounds between which yᵀκ⁻¹y lies, including the rounding of κ, for X (m, d) and y (m,)."""
+    """Return a lower and an upper bound of yᵀκ(X)⁻¹y that include the rounding of κ, for X (m, d) and y (m,)."""
     kernel, eigenvalue = positive_kernel(X)
     energy = float(y @ scipy.linalg.solve(kernel, y, assume_a="pos", check_finite=False))
     # (1 − r/λ) κ̂ ⪯ κ ⪯ (1 + r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and its error r.
@@ -164,7 +164,10 @@ def _labels(y: ArrayLike, samples: int, label_bound: float) -> Array:
 def _bound(
     loss: float, output: float, label_bound: float, k: int, m: int, sampling: float, delta: float
 ) -> GeneralisationBound:
-    """The bound for |f| ≤ `output`, by a union over the radii 2ⁱB; `sampling` is the δ of the samples."""
+    """Return the `GeneralisationBound` of the training loss `loss` for |f| ≤ M = `output`, k gates and m samples.
+
+    It is a union bound over the radii 2ⁱB. `sampling` is the δ of δ_i; `delta`, the total one, is only recorded.
+    """
     check_range(np.array([output, label_bound]), "label_bound and the outputs √k‖w‖", 1e-100, 1e100)
     mantissa, exponent = math.frexp(output / label_bound)
     doublings = max(0, exponent - (mantissa == 0.5))

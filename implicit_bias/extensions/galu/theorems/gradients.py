@@ -172,13 +172,16 @@ class FirstGradientNorm:
         return 1 - self._tail(square) if square < self.mean_square else 0.0
 
     def _tail(self, square: float) -> float:
-        """exp(−2k(ε² − mean)²/largest⁴): the squared norm is a mean of k independent terms from 0 to largest²."""
+        """Return Hoeffding's bound exp(−2k(ε² − `mean_square`)²/`largest`⁴) for ε² = `square`.
+
+        The squared norm is a mean of k independent terms from 0 to `largest`².
+        """
         deviation = (square - self.mean_square) / self.largest**2
         return math.exp(-2 * self.k * deviation * deviation)
 
 
 def _squared(epsilon: float) -> float:
-    """ε²; infinite if it overflows."""
+    """Return ε², infinite if it overflows; raise InputError unless ε > 0."""
     epsilon = as_positive(epsilon, "epsilon")
     return epsilon * epsilon
 

@@ -182,7 +182,10 @@ def galu_excess(
 
 
 def _share(epsilon: float, k: int, delta: float) -> float:
-    """Bound the mean share of k gates within ε of a sample, for all ε at once with probability 1 − δ."""
+    """Return s = P(|N(0, 1)| ≤ ε) + (c + 1/4c)/√k of `GaLUExcess`, at most 1, where e^{−2c²} = min(δ, ½).
+
+    With probability at least 1 − δ it bounds the mean of (1/k) #{j: |⟨u_j, x⟩| ≤ ε‖x‖} over x, for all ε at once.
+    """
     c = math.sqrt(-math.log(min(delta, 0.5)) / 2)
     return min(1.0, math.erf(epsilon / math.sqrt(2)) + (c + 1 / (4 * c)) / math.sqrt(k))
 

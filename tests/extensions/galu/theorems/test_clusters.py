@@ -26,7 +26,7 @@ CENTRES = np.array([[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0, 1.0], [1.0
 
 
 def test_theorem_7_rank_and_losses():
-    """Every exact solution predicts new samples of the span: the least-norm one, and one with a null-space part."""
+    """Every exact solution, of least norm or not, predicts new samples in the span of the training samples."""
     delta, rng = 0.05, np.random.default_rng(1)
     plan = cluster_width(CENTRES, delta)
     assert plan.eigenvalue == pytest.approx(np.linalg.eigvalsh(gate_correlations(CENTRES))[0])
@@ -50,7 +50,7 @@ def test_theorem_7_rank_and_losses():
 
 
 def test_lemma_4_of_centres_by_gates():
-    """A is n × k: AAᵀ has the eigenvalues that are bounded below; AᵀA is singular whenever n < k."""
+    """For the n × k matrix A, λ_min(AAᵀ) ≥ kμ/2, whereas AᵀA is singular for n < k."""
     plan, rng = cluster_width(CENTRES, 0.1), np.random.default_rng(3)
     A = (CENTRES @ rng.normal(size=(5, plan.width)) >= 0).astype(float)
     assert A.shape == (3, plan.width)
@@ -72,7 +72,7 @@ def test_slab_probability_by_sampling():
 
 
 def test_lemmas_6_and_7_split_clusters():
-    """δ/(kn) of one gate and one cluster, not the δ/(kd) that Lemma 6 prints; δ of all."""
+    """One gate splits one cluster with a probability of at most δ/(kn), which can exceed the printed δ/(kd); any, δ."""
     n, k, d, delta = 2, 10, 50, 0.9
     r, rng = delta / (n * k * math.sqrt(d)), np.random.default_rng(5)
     across = np.abs(rng.normal(size=(100_000, d)) @ np.eye(d)[0])
@@ -84,7 +84,7 @@ def test_lemmas_6_and_7_split_clusters():
 
 
 def test_theorem_6_samples_span_clusters():
-    """Of unequal clusters on few directions each, so that the count matters; the printed form with c = 2 is larger."""
+    """With m samples, clusters that are not spanned have a share above ε in at most δ of the draws; m is least."""
     epsilon, delta, d = 0.2, 0.2, 2
     shares = np.array([0.6, 0.25, 0.15])
     m, rng, missed = cluster_samples(3, d, epsilon, delta), np.random.default_rng(6), []
@@ -105,13 +105,13 @@ def test_theorem_6_samples_span_clusters():
 
 @pytest.mark.parametrize("epsilon", [0.3, 1e-12, 1e-100])
 def test_cluster_samples_of_one_direction(epsilon):
-    """(1 − ε)^m ≤ δ, however small ε is beside 1."""
+    """For n = d = 1, m is the least number with (1 − ε)^m ≤ δ, however small ε is."""
     found = cluster_samples(1, 1, epsilon, 0.05)
     assert found == pytest.approx(math.ceil(math.log(0.05) / math.log1p(-epsilon)), rel=1e-9)
 
 
 def test_lemma_3_is_false_for_two_centres():
-    """μ < 1/8 exactly if ⟨v_1, v_2⟩ > 1/√2: at the printed d, by counting, more often than δ."""
+    """For n = 2, P(μ < 1/8), by exact counting, exceeds δ at the printed d for small δ, and not at ours."""
     for delta, false in ((1e-3, False), (1e-4, True), (1e-6, True)):
         d = math.ceil(2 * math.log(8 / delta))
         few = Fraction(sum(math.comb(d, j) for j in range(d) if d > 2 * j and 2 * (d - 2 * j) ** 2 > d * d), 2**d)
@@ -146,7 +146,7 @@ def test_cluster_dimension_of_random_centres():
 
 @pytest.mark.parametrize(("n", "d"), [(3, 7), (5, 5)])
 def test_orthogonal_inverse_has_n_not_d(n, d):
-    """Lemmas 3 and 10: printed d + 1, right only if d = n."""
+    """T⁻¹ has n + 1; the printed d + 1 of Lemmas 3 and 10 is right only for d = n."""
     T = gate_correlations(3 * np.eye(n, d))
     np.testing.assert_allclose(T, (np.eye(n) + 1) / 4, atol=1e-15)
     np.testing.assert_allclose(T @ orthogonal_inverse(n), np.eye(n), atol=1e-14)
@@ -157,7 +157,7 @@ def test_orthogonal_inverse_has_n_not_d(n, d):
 @FEW
 @given(st.integers(0, 1000), st.floats(0.01, 0.2))
 def test_neumann_series_is_inverse(seed, size):
-    """Theorem 3: B⁻¹ = A⁻¹Σ((A − B)A⁻¹)ⁿ; with A on the other side, or B − A, it is not."""
+    """B⁻¹ = A⁻¹Σ((A − B)A⁻¹)ⁿ (Theorem 3); with A⁻¹ on the other side, or B − A, the sum is not the inverse."""
     rng = np.random.default_rng(seed)
     A = np.diag(rng.uniform(1, 3, size=4))
     change = rng.normal(size=(4, 4))

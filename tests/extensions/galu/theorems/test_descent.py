@@ -26,7 +26,7 @@ def descend(features, y, w, step, steps):
 
 @pytest.mark.parametrize(("m", "k"), [(20, 12), (60, 3)])
 def test_descent_converges_to_target_at_rate(m, k):
-    """Theorem 1, proof: the printed bound of ‖w_t − w*‖ is false for a start with a part outside the row space."""
+    """‖w_t − w_∞‖ ≤ ρᵗ‖w_0 − w_∞‖; the printed bound of ‖w_t − w*‖ (Theorem 1) fails for w_0 outside the row space."""
     rng = np.random.default_rng(7)
     features = layer(unit(m, 5, seed=8), k, rng)
     # The third input repeats the second, so that Φ has a null space at every width.
@@ -77,7 +77,7 @@ def test_a_priori_rate_holds_for_drawn_gates():
 
 
 def test_theorem_1_loss_after_steps():
-    """½ of the mean squared loss is at most ε after the printed steps, from any start; ours are half as many."""
+    """Half the mean squared loss is at most ε after our number of steps, which is at most the printed one."""
     X, rng, epsilon = unit(8, 20, seed=4), np.random.default_rng(35), 1e-3
     lemma = memorisation_width(X, 0.01)
     features, y = layer(X, lemma.width, rng), rng.normal(size=8)
@@ -102,7 +102,7 @@ def test_rate_of_1_up_to_rounding():
 
 
 def tensor_loss(features, y):
-    """The loss of (W, α), all in one vector, in torch."""
+    """Return the loss as a torch function of one vector, W (k, d) followed by α (k,)."""
     k, d = features.k, features.d
     G, X, target = (torch.tensor(A) for A in (features.gate_values, features.X, y))
 
@@ -128,7 +128,10 @@ def test_gradient_and_curvature_by_autograd(gates, zeros):
 
 
 def stationary(features, y, closed, rng):
-    """A stationary point: least squares over the other units, and for the closed ones α_j = 0 and w_j ⊥ G_j."""
+    """Return W (k, d) and α (k,) of a stationary point: the first `closed` units have α_j = 0 and w_j ⊥ G_j.
+
+    The others are the least-squares solution with α_j = 2.
+    """
     k, d = features.k, features.d
     opened = np.arange(k) >= closed
     dense = features.dense().reshape(features.n, k, d)
@@ -156,7 +159,7 @@ def test_stationary_points_are_minima_or_strict_saddles(seed, closed, m):
 
 
 def test_saddle_at_zero_strict_at_every_size():
-    """At W = 0, α = 0 the least eigenvalue is −‖G‖, G = −2xy, whose square may be no float."""
+    """At W = 0, α = 0 the curvature is −‖G‖ for G = −2xy, also where its square under- or overflows."""
     for x, y in ((1e-80, 1e-90), (1.0, 3.0), (1e60, 1e90)):
         found = landscape(GatedFeatures([[x]]), [y], [[0.0]], [0.0])
         assert found.gradient == 0

@@ -9,7 +9,7 @@ from tests import ROOT
 
 
 def printed(name, capsys):
-    """The numbers in each line of what a script prints."""
+    """Return the decimal numbers in each line that a script of the errata prints."""
     runpy.run_path(str(ROOT / "docs" / "errata" / f"galu_{name}.py"))
     lines = capsys.readouterr().out.splitlines()
     return [[float(number) for number in re.findall(r"\d+\.\d+(?:e-\d+)?", line)] for line in lines]

@@ -39,7 +39,7 @@ def test_bound_holds_on_fresh_samples():
 
 
 def test_loss_range_attained():
-    """|ℓ(f) − ℓ(0)| reaches M² + 2√2 M for |f| ≤ M, |y| ≤ √2, so no smaller range will do."""
+    """|ℓ(f) − ℓ(0)| = M² + 2√2 M is attained for |f| ≤ M and |y| ≤ √2; no smaller range bounds the losses."""
     m = 10_000
     features = GatedFeatures(np.ones((m, 1)))
     found = generalisation_bound(features, np.full(m, -np.sqrt(2)), [[2 * np.sqrt(2)]], label_bound=np.sqrt(2))
@@ -84,7 +84,7 @@ def test_radii_are_doublings(size, radius):
 
 
 def test_theorem_3_by_hand():
-    """At the printed width ‖w*‖² ≤ 2M² for networks of 1/√k; the samples' labels are those of a known f*."""
+    """Width, rate and energy are those written out; at the width, ‖w*‖² ≤ 2M² for networks with the factor 1/√k."""
     rng, m, delta = np.random.default_rng(36), 4, 0.1
     X, Z, c = unit(m, 10, seed=37), unit(3, 10, seed=38), rng.normal(size=3)
     M = float(np.sqrt(c @ gate_kernel(Z) @ c))
@@ -109,7 +109,7 @@ def test_theorem_3_by_hand():
 
 @pytest.mark.parametrize("apart", [1.0, 2e-12])
 def test_energy_of_linear_labels(apart):
-    """However little rounding leaves of the kernel's smallest eigenvalue."""
+    """The energy of y = ⟨v, x⟩ is at most 2‖v‖, even if rounding nearly hides the least eigenvalue of the kernel."""
     X = unit(20, 5, seed=39)
     X[1] = X[0] + apart * X[2]
     X[1] /= np.linalg.norm(X[1])
@@ -142,7 +142,7 @@ def test_expected_losses_at_few_samples():
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_rademacher_bound_by_all_signs(p):
-    """The suprema over balls are B‖Φᵀs‖_∞ and B‖Φᵀs‖₂; the mean over all 2^m signs is exact."""
+    """The bound is at least the exact mean over all 2^m signs of B‖Φᵀs‖_∞/m (p = 1) or B‖Φᵀs‖₂/m (p = 2)."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         features = layer(rng.normal(size=(10, 3)), 4, rng)

@@ -99,7 +99,7 @@ def test_first_gradient_norm_below_overflow():
 
 
 def test_first_gradient_norm_of_networks():
-    """Of random gates and signs: the mean square that κ gives, and both tails."""
+    """The mean square over random gates and signs is yᵀκy/m², and both tail bounds hold."""
     rng, k, draws = np.random.default_rng(34), 40, 200
     X, y = parity(60, 6, 2, seed=3)
     X = X / np.sqrt(6)

@@ -22,7 +22,7 @@ from tests.cases import FEW, layer, unit
 
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 def test_lemma_1_width_memorises(spread):
-    """On the sphere, and for samples of other lengths."""
+    """At the width of Lemma 1, ΦΦᵀ ⪰ (k/2)κ in at least 1 − δ of the draws, for unit samples and for others."""
     X, delta, rng = unit(8, 20, seed=4), 0.1, np.random.default_rng(5)
     X = X * np.exp(spread * rng.normal(size=8))[:, None]
     lemma = memorisation_width(X, delta)
@@ -39,7 +39,7 @@ def test_lemma_1_width_memorises(spread):
 
 @pytest.mark.parametrize("seed", [1, 6, 7])
 def test_width_counts_rounding_of_eigenvalue(seed):
-    """Two samples so close that doubles leave few digits of λ(X), whose value multiprecision tells."""
+    """For samples at a distance of 1e-12, `eigenvalue` is at most the exact λ(X), which the computed one exceeds."""
     X = unit(5, 3, seed)
     X[1] = X[0] + 1e-12 * X[2]
     X[1] /= np.linalg.norm(X[1])
@@ -64,7 +64,7 @@ def test_expected_loss_is_mean_of_losses():
 
 
 def test_expected_loss_has_rank_of_matrix():
-    """Theorem 2 holds for every rank; small draws with kd = m miss the largest now and then."""
+    """Theorem 2's value is 1 − rank(Φ)/m; for kd = m = 60 the rank is deficient in 10 to 23 % of the draws."""
     rng, deficient = np.random.default_rng(13), []
     for _ in range(100):
         features = layer(rng.normal(size=(60, 5)), 12, rng)

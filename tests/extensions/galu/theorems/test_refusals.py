@@ -1,4 +1,4 @@
-"""Bad input is refused in one sentence by the theorems and their data sets; `tests/fuzz` does the same by chance."""
+"""Invalid input of the theorems and their data sets raises InputError; `tests/fuzz` draws such input at random."""
 
 import numpy as np
 import pytest

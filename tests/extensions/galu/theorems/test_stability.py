@@ -16,7 +16,7 @@ from tests.cases import FEW, unit
 
 @pytest.mark.parametrize(("d", "k", "epsilon"), [(2, 3000, 0.02), (30, 300, 0.1)])
 def test_moved_gates_change_little(d, k, epsilon):
-    """The worst w_j for a sample moves straight across it: the share within ε of the hyperplane."""
+    """`mean` and `uniform` bound the shares of gates with |⟨u_j, x⟩| ≤ ε, the worst that moves by ε can change."""
     rng, delta, broken = np.random.default_rng(20), 0.1, []
     found = moved_gates(d, k, epsilon, delta)
     for _ in range(20):
@@ -32,7 +32,7 @@ def test_moved_gates_change_little(d, k, epsilon):
 @FEW
 @given(st.integers(1, 3000), st.floats(1e-5, 1.0), st.floats(1e-6, 0.9))
 def test_printed_constant_at_printed_width(d, epsilon, delta):
-    """The steps of the proof of Lemma 11 with B² = √6·d give the printed share and width; ours is below it."""
+    """With B² = √6·d, the proof of Lemma 11 gives the printed share and width, and our bound is below the share."""
     width = moved_gates(d, 1, epsilon, delta).printed_width
     found = moved_gates(d, math.ceil(width), epsilon, delta)
     assert found.uniform <= found.printed or found.printed >= 1
@@ -59,7 +59,7 @@ def test_neighbours_share_gates(d, k, epsilon):
 
 
 def trained_relu(X, y, k, seed, steps=100, lr=1.0):
-    """Start, weights and signs of a normalised ReLU network after gradient descent on the absolute loss, by torch."""
+    """Return start U, weights U* and signs α of a ReLU network with 1/√k after descent on the mean absolute loss."""
     rng = np.random.default_rng(seed)
     start, signs = rng.normal(size=(k, X.shape[1])), rng.choice([-1.0, 1.0], size=k)
     U, inputs, target, readout = torch.tensor(start, requires_grad=True), *(torch.tensor(A) for A in (X, y, signs))
@@ -73,7 +73,7 @@ def trained_relu(X, y, k, seed, steps=100, lr=1.0):
 
 @pytest.mark.parametrize("k", [5, 40, 2000])
 def test_theorem_5_of_trained_relu(k):
-    """The best GaLU network by linear programming; the ReLU network's own weights on its first gates; the bounds."""
+    """At W = U* the loss exceeds ReLU's by at most `on_samples` ≤ `bound`, and so does the least loss, by LP."""
     X, y = unit(40, 12, seed=5), np.sign(np.random.default_rng(6).normal(size=40))
     start, trained, signs = trained_relu(X, y, k, seed=7)
     found = galu_excess(X, start, trained, signs, delta=0.05)
@@ -93,7 +93,7 @@ def test_theorem_5_of_trained_relu(k):
 
 
 def test_theorem_5_for_worst_moves():
-    """All gates that ε reaches flipped against one sample: √k ‖α‖_∞ ε s bounds it, max ‖α_j u*_j‖ √s does not."""
+    """If all gates within ε flip, √k ‖α‖_∞ ε s bounds the difference, and the printed max_j ‖α_j u*_j‖ √s does not."""
     epsilon, x = 0.5, np.eye(3)[:1]
     for k, lost in ((100, False), (10_000, True)):
         start = np.random.default_rng(8).normal(size=(k, 3))
@@ -108,7 +108,7 @@ def test_theorem_5_for_worst_moves():
 
 @pytest.mark.parametrize(("m", "delta"), [(1, 0.05), (30, 0.5)])
 def test_theorem_5_share_for_all_moves(m, delta):
-    """The ε that is worst for the gates drawn, over all ε, in a share of at most δ of the draws beyond the bound."""
+    """For the worst ε of each draw, the share within ε exceeds `share` in at most δ of the draws."""
     X, rng, k, beyond = unit(m, 3, seed=10), np.random.default_rng(11), 25, []
     for _ in range(100):
         start = rng.normal(size=(k, 3))
