@@ -21,6 +21,8 @@ EPSILONS = ("eps_abs", "eps_rel")
 MAX_ITERATIONS = 2**31 - 1
 #: Seconds after the time limit in which a solver may return its best answer; then it is left behind.
 GRACE = 0.1
+#: Name of the threads of solvers.
+LEFT_BEHIND = "solver that may be left behind"
 #: Seconds between two looks at a solver that runs: its own handler of Ctrl-C is in place for no longer.
 TICK = 0.005
 
@@ -117,7 +119,7 @@ def _on_a_thread(action: Callable[[], Any], deadline: Deadline) -> bool:
         finally:
             done.set()
 
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=run, name=LEFT_BEHIND, daemon=True).start()
     while not done.wait(TICK):
         reclaim_signal()
         if deadline.passed(-GRACE):
