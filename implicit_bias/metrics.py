@@ -46,6 +46,8 @@ def error(scores: Any, y: Any) -> float:
 def inconsistency(scores_a: Any, scores_b: Any) -> float:
     """Return the fraction of samples for which two models with scores (n,) predict different labels.
 
+    A score of 0 predicts −1.
+
     Examples
     --------
     >>> from implicit_bias.metrics import inconsistency
@@ -75,6 +77,7 @@ def normalised_margin(problem: MarginProblem, W: Any) -> float:
     """Return min_i y_i (ΦW)_i / ‖W‖ for weights W (k, d) and the problem's norm.
 
     For a hard-margin problem with m_i = 1 and b = 0 it is at most 1/optimum, with equality at a solution.
+    InputError is raised if ‖W‖ = 0.
 
     Examples
     --------
@@ -93,6 +96,8 @@ def normalised_margin(problem: MarginProblem, W: Any) -> float:
 
 def alignment(W_a: Any, W_b: Any) -> float:
     """Return the cosine ⟨W_a, W_b⟩ / (‖W_a‖_F ‖W_b‖_F) of two weights (k, d).
+
+    InputError is raised if one is zero or their shapes differ.
 
     Examples
     --------
@@ -117,6 +122,8 @@ def _of_size_one(W: Array) -> Array:
 
 def optimality_ratio(problem: MarginProblem, W: Any, optimum: float) -> float:
     """Return (‖W‖ / min_i y_i (ΦW)_i) / optimum: 1 at the max-margin solution, infinity if W does not separate.
+
+    `optimum` is the least ‖W‖ of the hard margin. InputError is raised if it is not positive, or ‖W‖ = 0.
 
     Examples
     --------

@@ -29,7 +29,7 @@ import dataclasses, json
 import numpy as np
 from sklearn.model_selection import GridSearchCV
 import implicit_bias as ib
-from implicit_bias.extensions import infinite
+from implicit_bias.extensions import best_networks, galu, infinite
 from implicit_bias.cli.main import main
 
 refused = {}
@@ -62,6 +62,23 @@ found["one class"] = [one.status_.name, bool((one.predict(task.X_train) < 0).mea
 grid = GridSearchCV(ib.GLNClassifier(4, random_state=1), {"C": [0.01, 0.1]}, cv=2).fit(task.X_train, task.y_train)
 found["search"] = grid.best_estimator_.status_.name
 found["smallest"] = infinite.smallest_eigenvalue(infinite.gram_matrix(task.X_train[:20], "relu")).value
+X, y = task.X_train, task.y_train
+calls = {
+    "learned": lambda: ib.GatedReLUClassifier(gates="learned").fit(X, y),
+    "joint": lambda: ib.GatedReLUClassifier(gates="learned", multi_class="joint").fit(X, np.arange(len(X)) % 3),
+    "hidden": lambda: ib.HiddenLayerClassifier().fit(X, y),
+    "galu": lambda: galu.GaLURegressor(3).fit(X, y).network(),
+    "chains": lambda: best_networks.best_chains(X, y, ib.HyperplaneGates(2, 2), layers=3),
+    "best": lambda: best_networks.best_network(X[:9], y[:9]),
+    "images": lambda: ib.datasets.images.load_classes("digits", 10, 100),
+    "activation": lambda: infinite.custom_activation(lambda z: z),
+}
+found["calls"] = {}
+for name, call in calls.items():
+    try:
+        call()
+    except ImportError as error:
+        found["calls"][name] = str(error)
 codes = [main(["info"]), main(["compare", "gln"])]
 for block in json.loads(sys.argv[1]):
     exec(block, {"__name__": "readme"})
@@ -120,6 +137,14 @@ def test_estimators_and_kernels_work(light):
         infinite.gram_matrix(load_binary("digits", train_size=300).X_train[:20], "relu")
     )
     assert found["smallest"] == pytest.approx(here.value, rel=1e-12)
+
+
+def test_calls_name_the_missing_package(light):
+    found = light[1]["calls"]
+    assert len(found) == 8
+    for text in found.values():
+        assert "\n" not in text
+        assert text.endswith(" needs torch: pip install torch torchvision")
 
 
 def test_commands_name_the_missing_package(light):

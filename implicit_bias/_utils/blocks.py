@@ -24,7 +24,8 @@ def symmetric_blocks(
 ) -> Array:
     """Return a symmetric matrix (n, n), in float64 by default, from its blocks on and below the diagonal.
 
-    `entries(rows, columns)` returns the block of at most `size` rows and either the same columns or all before.
+    `entries(rows, columns)` returns the block of two slices: at most `size` rows, and as columns either the same or all
+    before, slice(0, rows.start), unless there are none.
 
     >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> symmetric_blocks(2, lambda rows, columns: A[rows] @ A[columns].T).tolist()

@@ -67,7 +67,10 @@ def dimensions(values: Any) -> int:
 
 
 def as_floats(values: Any, name: str, ndim: int) -> Array:
-    """Return a finite, non-empty float64 array with `ndim` dimensions: contiguous and writable, not always a copy."""
+    """Return `values` as a non-empty float64 array of finite numbers with `ndim` dimensions, C-contiguous and writable.
+
+    The array may share its memory with `values`. InputError is raised if they cannot be such an array.
+    """
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
@@ -95,7 +98,10 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
-    """Return labels −1 and +1, one per sample; `both` requires samples of both classes."""
+    """Return labels −1.0 and +1.0 as an array (samples,); raise InputError for other labels or another number of them.
+
+    `both` requires samples of both classes.
+    """
     listed = values
     if isinstance(values, np.ndarray):
         listed = values.ravel().tolist() if values.dtype.kind in "OTU" else []
@@ -140,7 +146,10 @@ def finite(kernel: Array) -> Array:
 
 
 def as_rows(rows: Any, samples: int) -> np.ndarray:
-    """Return the indices of the samples that a mask, indices or a slice select; raise InputError if there are none."""
+    """Return the indices (m,) of the samples that a mask, indices or a slice select, in this order.
+
+    InputError is raised if there are none, or `rows` is anything else.
+    """
     try:
         chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
     except (IndexError, TypeError, ValueError):
@@ -166,20 +175,23 @@ def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = 
         )
 
 
-def as_positives(values: Any, count: int, name: str) -> float | Array:
-    """Return a positive finite number, or an array (count,) of them."""
+def as_positives(values: Any, count: int, name: str, instead: str) -> float | Array:
+    """Return a positive finite number, or an array (count,) of them; raise InputError for anything else.
+
+    `instead` is the remedy in the message for numbers that are not positive.
+    """
     if isinstance(values, numbers.Real) or not hasattr(values, "__len__"):
         return as_positive(values, name)
     array = as_floats(values, name, 1)
     if len(array) != count:
         raise InputError(f"{name} must be one number or {count}, not {len(array)} numbers")
     if not (array > 0).all():
-        raise InputError(f"{name} must be positive, but holds {array.min():g}; leave such entries out")
+        raise InputError(f"{name} must be positive, but holds {array.min():g}; {instead}")
     return array
 
 
 def as_path(value: Any, name: str) -> Path:
-    """Return a path from a string or path object."""
+    """Return a path from a string or path object; raise InputError for other types and impossible names."""
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(f"{name} must be a path, not {shown(value)}")
     path = Path(os.fsdecode(value))
@@ -291,6 +303,13 @@ def as_probability(value: Any, name: str = "delta") -> float:
         least = " (at least 1e-100)" if 0 < number < 1 else ""
         raise InputError(f"{name} must be a number strictly between 0 and 1{least}, not {shown(value)}")
     return number
+
+
+def as_text(value: Any, name: str) -> str:
+    """Return a text as a plain string."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a text, not {shown(value)}; use str(…)")
+    return str(value)
 
 
 def one_of(value: Any, known: Iterable[str], what: str) -> str:

@@ -45,6 +45,8 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary file next to `path`; rename it to `path` if the block succeeds, else remove it.
 
+    Missing folders are created. Any OSError, also one raised in the block, becomes an InputError.
+
     >>> target = Path(tempfile.mkdtemp(), "a.txt")
     >>> with replacing(target) as temporary:
     ...     _ = temporary.write_text("done")
@@ -135,7 +137,9 @@ def open_arrays(file: Path) -> Iterator[Arrays]:
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Convert every exception of the block into an InputError, because damaged files raise exceptions of many types.
+    """Convert every exception of the block into an InputError that names `path` and `kind`.
+
+    Damaged files raise exceptions of many types. Ctrl-C is not converted.
 
     >>> with reading("a.npz", "solution"):
     ...     {}["weights"]

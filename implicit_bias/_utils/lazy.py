@@ -8,9 +8,9 @@ import lazy_loader
 
 
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a lazy package whose `__init__` is `file`.
+    """Return `__getattr__` and `__dir__` of the lazy package `package`, whose `__init__.py` is `file`.
 
-    Without torch, a name that needs it raises MissingError, and a star import skips it.
+    Without torch, a name that needs it raises MissingError, and `__all__` omits it, so that a star import skips it.
     """
     load, listed, names = lazy_loader.attach_stub(package, file)
 

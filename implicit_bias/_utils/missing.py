@@ -12,7 +12,7 @@ class MissingError(InputError, ImportError):
 
 @contextmanager
 def torch_is_needed(what: str) -> Iterator[None]:
-    """Convert a failing import of torch or torchvision in the block into a MissingError about `what`.
+    """Convert the failing import of a missing torch or torchvision in the block into a MissingError about `what`.
 
     >>> with torch_is_needed("this"):
     ...     import torch.nonsense

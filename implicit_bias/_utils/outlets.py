@@ -39,7 +39,7 @@ class Outlet:
 
 @contextmanager
 def outlets() -> Iterator[tuple[Outlet, Outlet]]:
-    """Replace standard output and error by outlets in the block.
+    """Replace standard output and error in the block by a pair (out, err) of outlets, which is yielded.
 
     >>> with outlets() as (out, err):
     ...     print("read", file=sys.stdout)

@@ -61,6 +61,8 @@ def _halves(a: Array) -> tuple[Array, Array]:
 def pair_sum(upper: Array, lower: Array) -> tuple[Array, Array, Array]:
     """Return s, t and e with |Σ_j (upper_ij + lower_ij) − (s_i + t_i)| ≤ e_i; the sums are over the last axis.
 
+    The arrays have the same shape (…, n) with n ≥ 1 and any number of axes i; s, t and e have shape (…).
+
     >>> upper, lower, error = pair_sum(np.array([1e20, 1.0, -1e20]), np.zeros(3))
     >>> float(upper + lower), float(error) < 1e-12
     (1.0, True)
@@ -113,7 +115,10 @@ def _exponents(A: Array, axis: int) -> np.ndarray:
 
 
 def _slices(A: Array, bits: int) -> list[Array]:
-    """Split A, |a| ≤ 1, into slices s = 1, 2, …: multiples of 2^(−bits·s) with sum A up to 2^(−bits·MAX_SLICES)."""
+    """Split A, |a| ≤ 1, into slices s = 1, 2, …: multiples of 2^(−bits·s) with sum A up to 2^(−bits·MAX_SLICES).
+
+    There are as many slices as A needs, at least 1 and at most MAX_SLICES.
+    """
     found: list[Array] = []
     while len(found) < MAX_SLICES and (A.any() or not found):
         anchor = 1.5 * 2.0 ** (52 - bits * (len(found) + 1))

@@ -54,9 +54,10 @@ def over_power(value: float, norm: float, degree: int) -> float:
 
 
 def unit_samples(X: Any, normalise: bool = False, name: str = "X") -> Array:
-    """Return samples (m, d) of length 1; `normalise` divides them by their lengths.
+    """Return samples (m, d) of length 1: X divided by its lengths if `normalise`, otherwise X unchanged.
 
-    InputError is raised if a length differs from 1 by more than 1e-8 or, with `normalise`, if a row is zero.
+    InputError is raised if a length differs from 1 by more than 1e-8 or, with `normalise`, if a row is zero. Its
+    text calls the samples `name`.
 
     >>> unit_samples([[3.0, 4.0]], normalise=True).round(3).tolist()
     [[0.6, 0.8]]

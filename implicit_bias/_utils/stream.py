@@ -64,7 +64,7 @@ class TorchStream:
         return order
 
     def normal(self, count: int, deviation: float) -> Floats:
-        """Draw `count` numbers from N(0, deviation²) in float32, like `normal_` of a new tensor."""
+        """Draw an array (count,) of numbers from N(0, deviation²) in float32, like `normal_` of a new tensor."""
         if count < BLOCK:
             return np.array([self._one() * deviation for _ in range(count)], dtype=f32)
         whole = count - count % BLOCK
@@ -76,7 +76,7 @@ class TorchStream:
         return drawn * f32(deviation)
 
     def _one(self) -> float:
-        """Draw one normal number in doubles of two words each; the second of a pair is kept for the next call."""
+        """Draw a number from N(0, 1), computed from two doubles; the second of a pair is kept for the next call."""
         if self.spare is None:
             high, low = self.words(4).astype(np.uint64).reshape(2, 2).T
             turn, u = ((high << np.uint64(32) | low) & np.uint64(2**53 - 1)) * 2.0**-53
@@ -119,7 +119,7 @@ def _log(u: Floats) -> Floats:
 
 
 def _sin_cos(x: Floats) -> tuple[Floats, Floats]:
-    """Return sine and cosine of 0 ≤ x ≤ 2π, computed from the remainder of x modulo π/2 and its octant."""
+    """Return sine and cosine of 0 ≤ x ≤ 2π in float32, from the remainder of x modulo π/2 and its octant."""
     octant = ((x * f32(4 / np.pi)).astype(np.int64) + 1) & ~1
     for part in QUARTER_PI:
         x = _fused(octant.astype(f32), f32(-part), x)

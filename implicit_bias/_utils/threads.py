@@ -14,6 +14,8 @@ from typing import Any
 def one_thread() -> Iterator[None]:
     """Run the block with one thread of BLAS and, if it is loaded, of torch; restore their numbers afterwards.
 
+    A process that is forked in the block keeps one thread.
+
     >>> import torch
     >>> with one_thread():
     ...     print(torch.get_num_threads(), [library["num_threads"] for library in _blas().info()][:1])

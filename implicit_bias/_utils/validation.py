@@ -26,7 +26,7 @@ class UnfittedError(InputError, NotFittedError):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Convert exceptions of scikit-learn's checks in the block into an InputError with the same text."""
+    """Convert exceptions of scikit-learn's checks in the block into an InputError, InputTypeError for a TypeError."""
     try:
         yield
     except InputError:
@@ -38,7 +38,7 @@ def refusals() -> Iterator[None]:
 
 
 def _short(error: Exception) -> str:
-    """Return an exception's text without the data or the long advice that it may contain."""
+    """Return an exception's text without data and long advice, cut after 600 characters; some get a remedy."""
     text = re.sub(r":\narray=.*\.\n(?=Reshape)", ". ", str(error), flags=re.DOTALL)
     if text.startswith("Complex data"):
         return f"{text.splitlines()[0]}; give real numbers"
@@ -52,7 +52,7 @@ def _short(error: Exception) -> str:
 def validated(
     estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool, sparse: bool = False, **checks: Any
 ) -> Any:
-    """Return X (n, d) as finite float64, or the pair (X, y) if y is given.
+    """Return X (n, d) as finite float64, or the pair (X, y) if y is given and not None.
 
     `reset` sets the number and names of the estimator's features; otherwise X is compared with those of `fit`. `sparse`
     allows a sparse X, which is converted to a dense array. `checks` are parameters of scikit-learn's `validate_data`,
@@ -93,10 +93,16 @@ def as_weights(values: Any, X: Array) -> Array:
     return weight
 
 
+def unequal(weight: Array) -> Array | None:
+    """Return sample weights (n,), or None if all are equal, which is the same for quantiles and means."""
+    return None if np.ptp(weight) == 0 else weight
+
+
 def with_class_weights(weight: Array, class_weight: Any, y: np.ndarray) -> Array:
     """Return sample weights w (n,) times the positive class weights of labels y (n,), of any classes.
 
-    'balanced' is the class weight Σ_j w_j / (K Σ_{j in the class} w_j) for K classes; None is 1.
+    `class_weight` is a dict, with weight 1 for the classes that it lacks; None, for 1; or 'balanced', for the weights
+    Σ_j w_j / (K Σ_{j in the class} w_j) of K classes. InputError is raised for others.
 
     >>> with_class_weights(np.array([1.0, 1.0, 2.0]), "balanced", np.array(["a", "a", "b"])).tolist()
     [1.0, 1.0, 2.0]

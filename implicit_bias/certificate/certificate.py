@@ -46,7 +46,8 @@ def certify(
     ----------
     problem : MarginProblem
     weights : array, shape (k, d)
-        W; all positive multiples of W and b give the same bounds.
+        W; all positive multiples of W and b give the same bounds. NaN and infinity are replaced by 0, here
+        and in the following arrays.
     dual : array, shape (n,)
         λ, with negative entries set to 0; all positive multiples of λ and μ give the same bounds.
     intercept : float
@@ -131,7 +132,10 @@ def _normalised(values: Array, companion: Any) -> tuple[Array, Any]:
 
 
 def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[Array, Array]:
-    """Return λ (n,) and μ (m,), normalised; μ is 0 by default and not negative for inequalities."""
+    """Return λ (n,) and μ (m,), both divided by a power of two near their largest entry; m = 0 without constraints.
+
+    μ is 0 by default; negative entries for inequalities become 0. `lam` is not negative.
+    """
     constraints = problem.constraints
     if constraints is None:
         if multipliers is not None and np.size(multipliers):
@@ -177,7 +181,10 @@ class _Upper:
 
 
 def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = False) -> _Upper:
-    """Return the best multiple t ≥ 0 of W and b with bounds of its objective."""
+    """Return the best multiple t ≥ 0 of W and b with bounds of its objective, including rounding errors.
+
+    The objective is infinite, and t = 1, if W has no feasible multiple for a hard margin.
+    """
     f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
     if not precise and _normal(t * W, W):
@@ -224,9 +231,9 @@ def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple
 
 
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:
-    """Return the objective, rounded up, of weights with norm `value` and margins f (n,).
+    """Return the objective, rounded up, of weights with norm `value` and margins f (n,): ‖W‖ + Σ C c_i (m_i − f_i)₊.
 
-    In a hard margin, this is the objective of their smallest feasible multiple; infinity if there is none.
+    For a hard margin, this is the objective of their smallest feasible multiple; infinity if there is none.
     """
     if problem.hard:
         worst = float((f / problem.required_margin).min())
@@ -243,7 +250,7 @@ def _best_multiple(problem: MarginProblem, value: float, f: Array) -> float:
 
     It is convex and piecewise linear in t. Its slope increases by p_i f_i at m_i/f_i (f_i > 0), up to
     ‖W‖ − Σ_{f_i<0} p_i f_i. The slopes are summed from that end, so that large p_i cause no cancellation. For a hard
-    margin, t is the smallest multiple with margins of at least m_i.
+    margin, t is the smallest multiple with margins of at least m_i, or 1 if there is none.
     """
     if problem.hard:
         worst = float((f / problem.required_margin).min())
@@ -275,7 +282,10 @@ class _Lower:
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> _Lower:
-    """Return the largest feasible multiple of λ and μ with bounds of its dual objective Σ m_iλ_i."""
+    """Return the largest feasible multiple of λ and μ with bounds of its dual objective Σ m_iλ_i.
+
+    With a free intercept, λ is first changed by `_with_zero_sum`. Both bounds are 0 if λ = 0 or ‖V‖_* is infinite.
+    """
     lam = _with_zero_sum(problem, lam)
     V, error = _correlation(problem, lam, mu, precise)
     size = problem.norm.dual_upper(V, error)
@@ -297,9 +307,9 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
 
 
 def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:
-    """Return λ and μ, unchanged, with bounds of the dual objective Σ m_iλ_i of their largest feasible multiple.
+    """Return λ, μ and V with bounds of the dual objective Σ m_iλ_i of the largest feasible multiple of λ and μ.
 
-    The rows of V = Φᵀ(λ∘y) − Eᵀμ have errors of at most `error` (k,) in length.
+    The rows of V = Φᵀ(λ∘y) − Eᵀμ have errors of at most `error` (k,) in length. λ, μ and V are unchanged.
     """
     size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
     relative, n = float((lam / problem.upper_bounds).max()), len(lam)
@@ -312,7 +322,10 @@ def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Ar
 
 
 def _correlation(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> tuple[Array, Array]:
-    """Return V = Φᵀ(λ∘y) − Eᵀμ (k, d), and bounds (k,) of the errors of its rows in Euclidean length."""
+    """Return V = Φᵀ(λ∘y) − Eᵀμ (k, d), and bounds (k,) of the errors of its rows in Euclidean length.
+
+    `precise` is that of `Features.adjoint_bounded`.
+    """
     constraints = problem.constraints
     upper, lower, error = problem.features.adjoint_bounded(problem.y * lam, precise)
     if constraints is not None:
@@ -324,7 +337,11 @@ def _correlation(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -
 
 
 def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
-    """Scale down the λ of one class so that Σ y_iλ_i = 0 exactly, if the intercept is free; else return λ."""
+    """Return λ with Σ y_iλ_i = 0 exactly, if the intercept is free; zeros if a class has no λ or its sum is infinite.
+
+    The class with the larger sum is scaled down, all λ are rounded down to a grid on which sums are exact, and the rest
+    is taken from the largest λ of the class in excess.
+    """
     if not problem.intercept:
         return lam
     positive = problem.y > 0
@@ -345,9 +362,10 @@ def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
 
 
 def _farkas_residual(problem: MarginProblem, lower: _Lower) -> tuple[float, float]:
-    """Return ‖V‖_F and Σ_j |μ_j| ‖E_j‖, both over Σ_i λ_i ‖φ(x_i)‖, with every input divided by its size.
+    """Return ‖V‖_F and Σ_j |μ_j| ‖E_j‖, both over Σ_i λ_i ‖φ(x_i)‖, for inputs divided by `Features.units`.
 
-    If this sum is 0, the first is 0 if a sample with φ(x_i) = 0 has λ_i > 0, and else infinity.
+    λ, μ and V are those of `lower`. If the denominator is 0 or infinite, the second is 0, and the first is 0 if a
+    sample with φ(x_i) = 0 has λ_i > 0, and else infinity.
     """
     units = problem.features.units()
     reach = float(lower.lam @ problem.features.row_norms(units))

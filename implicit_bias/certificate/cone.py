@@ -19,10 +19,10 @@ MAX_COEFFICIENTS = 200_000
 def into_cone(constraints: LinearConstraints, W: Array) -> Array:
     """Return weights (k, d) near W that satisfy E vec(W) ≤ 0 and its equalities, up to the rounding of each entry.
 
-    Violated inequalities become equalities, and the weights that equalities determine are computed from the others.
-    If some inequalities are still violated after `ROUNDS` rounds, W moves along a direction D until all
-    hold: ED = 0 in the rows that hold with equality in the whole cone, ED < 0 in all others. The result is zero if no
-    such D is found.
+    If W satisfies them, W is returned. Otherwise violated inequalities become equalities, and the weights that
+    equalities determine are computed from the others. If some inequalities are still violated after `ROUNDS` rounds, W
+    moves along a direction D until all hold: ED = 0 in the rows that hold with equality in the whole cone, ED < 0 in
+    all others. The result is zero if no such D is found.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def _interior(constraints: LinearConstraints) -> tuple[Array, np.ndarray]:
     """Return a direction D (k·d,) into the cone, and a mask (m,) of the rows that hold with equality in the whole cone.
 
     Linear program: maximise Σ s_i subject to E_i D + s_i ≤ 0, 0 ≤ s_i ≤ 1. At the optimum every s_i is 0 or 1, because
-    multiples of D are feasible.
+    multiples of D are feasible. If the solver fails, D is zero and the mask marks only the equalities.
     """
     E = sp.csr_array(sp.diags_array(1 / np.maximum(np.abs(constraints.E).max(axis=1).toarray().ravel(), 1e-300)))
     E = sp.csr_array(E @ constraints.E)
@@ -110,7 +110,8 @@ def _interior(constraints: LinearConstraints) -> tuple[Array, np.ndarray]:
 def _eliminated(equalities: list[Row]) -> dict[int, Row]:
     """Return {j: row} with w_j = Σ_l row[l] w_l for each weight j that the equalities determine; all w_l are free.
 
-    The method is Gauss–Jordan elimination, with the largest coefficient of each equality as its pivot.
+    The method is Gauss–Jordan elimination, with the largest coefficient of each equality as its pivot. A row maps
+    columns to nonzero coefficients. InputError is raised after more than MAX_COEFFICIENTS of them.
     """
     pivots: dict[int, Row] = {}
     # users[j] are the pivots whose combinations contain the free column j.

@@ -66,7 +66,11 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
 
 
 def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) -> Any:
-    """Return the exact matrix (c, s + m) of Φᵀ(λ∘y) − Eᵀμ = 0 and Σ y_iλ_i = 0 on a support; None if too large."""
+    """Return Φᵀ(λ∘y) − Eᵀμ = 0 and Σ y_iλ_i = 0, if b is free, as an exact matrix; None if it is too large.
+
+    It is an object array of Fractions with one column for each λ_i of `samples`, then for each μ_j of `rows`. It has a
+    row for each weight whose column of Φ or E is not zero there, and one for Σ y_iλ_i.
+    """
     features, y = problem.features.select(samples), problem.y[samples]
     size = len(samples) + len(rows)
     if isinstance(features, GatedFeatures):
@@ -100,10 +104,10 @@ def _operations(equations: int, unknowns: int) -> int:
 
 
 def _solution_near(equations: Any, given: list[Fraction]) -> list[Fraction] | None:
-    """Return the solution of homogeneous equations (c, s) with free unknowns as `given` (s,); None if it is only 0.
+    """Return the solution of homogeneous `equations` (c, s) with free unknowns as `given` (s,); None if it is only 0.
 
-    The result is also None if numbers become too long: minors of r rows have about r times as many bits as the entries.
-    The method is fraction-free Gauss–Jordan elimination (Bareiss 1968).
+    All numbers are Fractions. The result is also None if numbers become too long: minors of r rows have about r times
+    as many bits as the entries. The method is fraction-free Gauss–Jordan elimination (Bareiss 1968).
     """
     integers = [_as_integers(row) for row in equations]
     M = np.array([row for row in integers if any(row)], dtype=object).reshape(-1, len(given))

@@ -83,6 +83,19 @@ def report_files(paths: Iterable[Path]) -> list[Path]:
     return written
 
 
+def say_header(path: str, header: bool | None) -> None:
+    """Print what the first row of a CSV file is, unless `header` is None.
+
+    >>> say_header("samples.csv", True)
+    the first row of samples.csv has the names of its columns
+    """
+    if header is not None:
+        print(
+            f"the first row of {path} "
+            + ("has the names of its columns" if header else "is a sample (--header if it has names)")
+        )
+
+
 def settings_of(options: Namespace, settings: type[T]) -> T:
     """Return an instance of the dataclass `settings`, with the options that have the names of its fields."""
     names = {field.name for field in fields(settings)}  # type: ignore[arg-type]

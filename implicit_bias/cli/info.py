@@ -31,8 +31,8 @@ def declare(parser: Parser, command: str) -> None:
 def info(options: Namespace) -> Outcome:
     """Print versions, machine, data files and available choices; return the same as the document."""
     from implicit_bias.saving import models, problems, solutions
-    from implicit_bias.solvers import solver_names
-    from implicit_bias.studies.runner.engines import ENGINES, machine_kind
+    from implicit_bias.solvers import SOLVERS
+    from implicit_bias.studies.runner.engines import installed_engines, machine_kind
 
     root, with_torch = data_root(options.data_root), _torch()
     document: dict[str, Any] = {
@@ -42,10 +42,10 @@ def info(options: Namespace) -> Outcome:
         "devices": with_torch.pop("devices"),
         "data_root": root,
         "data_sets": {name: image_files(name, root) if name in IMAGE_SETS else {} for name in dataset_names()},
-        "solvers": solver_names(),
+        "solvers": [name for name, solver in SOLVERS.items() if solver.installed],
         "formulations": FORMULATIONS,
         "networks": with_torch.pop("networks"),
-        "engines": list(ENGINES),
+        "engines": installed_engines(),
         "formats": {
             "samples": "CSV or NPZ",
             "problem": f"implicit_bias {problems.KIND} (NPZ)",

@@ -25,6 +25,10 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "FOLDER",
         "help": "compute nothing: figures and findings from an earlier run's folder",
     },
+    "--header": {
+        "action": argparse.BooleanOptionalAction,
+        "help": "the first row of a CSV file has, or has not, the names of its columns; else its cells decide",
+    },
     "--json": {
         "action": "store_true",
         "help": "print one JSON document on standard output, and all else on standard error; null stands for inf and "

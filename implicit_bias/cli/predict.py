@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from argparse import Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 # The names of the package are loaded when first used, so that help does not wait for them.
 import implicit_bias as core
-from implicit_bias._utils.checks import Array, as_numbers
+from implicit_bias._utils.checks import Array, InputError, as_numbers
 from implicit_bias._utils.files import write_atomically
-from implicit_bias.cli.execution import Outcome, counted, place_of, report_files
+from implicit_bias.cli.execution import Outcome, counted, place_of, report_files, say_header
 from implicit_bias.cli.parsers import SHORT_CODES, Parser
 from implicit_bias.datasets.tables import read_inputs
 
@@ -25,6 +26,7 @@ Score new samples by a model that `implicit-bias solve` or `save_model` saved, a
 CSV: the columns that the model was made from, by name; others are left. NPZ: an array X, and gates where the model was
 made from gate values. The table has one row a sample: the predicted class, the score (of each class, where there are
 more than two), and, where the file holds labels, label and margin, which is not positive where the prediction is wrong.
+Labels may be empty or of other classes; these have no margin.
 For two classes the margin is y f(x), for more the score of the label less the largest other. Of a model
 of outliers, these are -1 and the rest 1. Of a regression, the table has the predicted targets."""
 
@@ -42,6 +44,7 @@ def declare(parser: Parser, command: str) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="a model (npz) that solve, or save_model, wrote")
     parser.add_argument("file", metavar="SAMPLES", help="the samples, .csv or .npz")
+    parser.add_shared("--header")
     parser.add_argument("--out", metavar="FILE", help="the table (csv); else NAME-predictions.csv in this folder")
     parser.set_defaults(run=predict, loads=("saving.models",))
 
@@ -50,16 +53,16 @@ def predict(options: Namespace) -> Outcome:
     """Load the model and the samples, write the table of predictions, and print a summary."""
     out = place_of(options.out, "-predictions.csv", [options.model, options.file])
     model = core.load_model(options.model)
-    text = all(isinstance(label, str) for label in model.classes or [0])
-    X, gate_values, labels = read_inputs(options.file, model.columns, model.n_features_in, text)
+    samples = read_inputs(options.file, model.columns, model.n_features_in, options.header)
+    say_header(options.file, samples.header)
     more = []
     if isinstance(model, core.MarginModel):
-        more = [gate_values]
+        more = [samples.gate_values]
         for positive, solution in zip(model.positives, model.solutions, strict=False):
             if solution.status is not core.Status.OPTIMAL and not solution.status.inseparable:
                 warnings.warn(f"class {positive!r}: {solution.status.value} (gap {solution.gap:.1e})", stacklevel=2)
-    scores = model.decision_function(X, *more)
-    table, document = (_targets if model.classes is None else _classes)(model, scores, labels)
+    scores = model.decision_function(samples.X, *more)
+    table, document = (_targets if model.classes is None else _classes)(model, scores, samples.labels)
     files = report_files([write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())])
     return Outcome(0, {"model": repr(model), "samples": len(table)} | document | {"files": files})
 
@@ -73,8 +76,14 @@ def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
     print(f"{model!r}\n{counted(len(table), 'sample')}")
     if labels is None:
         return table, {}
-    error = float(np.sqrt(np.mean((scores - as_numbers(labels, scores.shape, "the targets")) ** 2)))
-    print(f"root mean square error {error:.6g}")
+    # Texts of a CSV file; the cells of some targets may be empty.
+    given = pd.to_numeric(pd.Series(labels), errors="coerce") if np.ndim(labels) == 1 else labels
+    squares = (scores - as_numbers(given, scores.shape, "the targets")) ** 2
+    known = np.isfinite(squares)
+    if not known.any():
+        return table, {}
+    error = float(np.sqrt(np.mean(squares[known])))
+    print(f"root mean square error {error:.6g}" + ("" if known.all() else f" on {known.sum()} known targets"))
     return table, {"root_mean_square_error": error}
 
 
@@ -88,9 +97,40 @@ def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
     counts = {str(label): int((table.prediction == label).sum()) for label in model.classes}
     shares = ", ".join(f"{count} of {label}" for label, count in counts.items())
     print(f"{model!r}\n{counted(len(table), 'sample')}: {shares}")
-    if labels is None:
+    known = np.empty(0, dtype=int)
+    if labels is not None:
+        found, known = _matched(model.classes, labels)
+    if not len(known):
         return table, {"predictions": counts}
-    table["label"], table["margin"] = labels, model.margins(scores, labels)
-    wrong, least = int((table.prediction != table.label).sum()), float(table.margin.min())
-    print(f"error {100 * wrong / len(table):.2f} % ({wrong} wrong), smallest margin {least:.6g}")
-    return table, {"predictions": counts, "wrong": wrong, "error": wrong / len(table), "smallest_margin": least}
+    if len(labels) != len(scores):
+        raise InputError(f"there are {len(labels)} labels for {len(scores)} samples; give one label per sample")
+    chosen = [found[i] for i in known]
+    table["label"], table["margin"] = pd.Series(found, dtype=object), np.nan
+    table.loc[known, "margin"] = model.margins(scores[known], chosen)
+    wrong, least = int((table.prediction[known] != pd.Series(chosen, known)).sum()), float(table.margin.min())
+    share, count = wrong / len(known), "" if len(known) == len(table) else f" of {counted(len(known), 'known label')}"
+    print(f"error {100 * share:.2f} % ({wrong} wrong{count}), smallest margin {least:.6g}")
+    return table, {"predictions": counts, "wrong": wrong, "error": share, "smallest_margin": least}
+
+
+def _matched(classes: Sequence[Any], labels: np.ndarray) -> tuple[list[Any], np.ndarray]:
+    """Return the class of each label, or the label itself if it is of no class, and the indices of those with a class.
+
+    Labels of a CSV file are texts: those of classes that are numbers may be written in other ways, such as 1.0 for 1.
+    Warn if some labels are of no class and not empty.
+    """
+    import pandas as pd
+
+    places: dict[Any, Any] = {str(one): one for one in classes} | {one: one for one in classes}
+    listed = labels.tolist()
+    numbers = pd.to_numeric(pd.Series(labels.astype(str)), errors="coerce").tolist()
+    found = [places.get(label, places.get(number)) for label, number in zip(listed, numbers, strict=True)]
+    unknown = [str(label) for label, one in zip(listed, found, strict=True) if one is None]
+    named = [label for label in unknown if label]
+    if named:
+        warnings.warn(
+            f"labels such as {named[0]!r}, {len(named)} in all, are not classes of the model and have no margin",
+            stacklevel=2,
+        )
+    known = np.array([i for i, one in enumerate(found) if one is not None], dtype=int)
+    return [label if one is None else one for label, one in zip(listed, found, strict=True)], known

@@ -15,7 +15,7 @@ import numpy as np
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, context_bits, one_of
 from implicit_bias._utils.deadline import Deadline
-from implicit_bias.cli.execution import Outcome, counted, place_of, report_files
+from implicit_bias.cli.execution import Outcome, counted, place_of, report_files, say_header
 from implicit_bias.cli.parsers import EXIT_CODES, Parser
 from implicit_bias.datasets.tables import LabelledSamples, read_samples
 from implicit_bias.datasets.task import with_constant
@@ -57,6 +57,7 @@ def declare(parser: Parser, command: str) -> None:
     add("--label", metavar="COLUMN", help="the label's column of a CSV file")
     add("--weights", metavar="COLUMN", help="a CSV file's column of sample weights c_i, which multiply C")
     add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; else 1 for all")
+    parser.add_shared("--header")
     add("--formulation", default="svm-gln", choices=FORMULATIONS, help="the margin problem")
     add("--units", type=int, default=10, help="hidden units H")
     add("--contexts", type=int, default=2, help="contexts per unit, a power of two")
@@ -82,7 +83,8 @@ def solve(options: Namespace) -> Outcome:
     out = place_of(options.out, "-model.npz", [options.file])
     _check(options)
     before = {} if options.start is None else _earlier(options.start)
-    samples = read_samples(options.file, options.label, options.weights, options.margins)
+    samples = read_samples(options.file, options.label, options.weights, options.margins, options.header)
+    say_header(options.file, samples.header)
     _warn_of_scales(samples)
     classes = samples.classes
     positives = classes[1:] if len(classes) == 2 else classes

@@ -112,7 +112,10 @@ def _require_space(folder: Path, size: int) -> None:
 
 
 def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
-    """Return images first … first + count − 1 as bytes (count, 784), the same for all n; CHUNK divides `first`."""
+    """Return images first … first + count − 1 of `distorted_images`, whatever its n, as bytes (count, 784).
+
+    The first len(pixels) are the originals; CHUNK divides `first`, and count ≤ CHUNK.
+    """
     rng = np.random.default_rng([seed, first])
     angles = rng.uniform(-MAX_ROTATION, MAX_ROTATION, CHUNK)[:count]
     shifts = rng.uniform(-MAX_SHIFT, MAX_SHIFT, (CHUNK, 2))[:count]
@@ -124,9 +127,9 @@ def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
 
 
 def _distorted(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Rotate square images (m, p) by angles (m,), then shift them by pixels (m, 2).
+    """Rotate square images (m, p) about their centres by angles (m,), then shift them by pixels (m, 2); return bytes.
 
-    Angles are in radians, clockwise; shifts go to the right and down. Interpolation is bilinear, with 0 outside.
+    Angles are in radians, clockwise; a shift is (to the right, down). Interpolation is bilinear, with 0 outside.
     """
     with torch_is_needed("a set of distorted images"):
         import torch

@@ -61,11 +61,14 @@ def load_images(name: str, root: str | PathLike[str] | None, train: bool = True)
 
 
 def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return the images of `load_images` as bytes (N, 784), and the labels (N,)."""
+    """Return the training or test images of 'mnist' or 'fashion-mnist' as bytes (N, 784), and the labels (N,).
+
+    The set is downloaded if none of its files exists. InputError is raised if only some exist or one is damaged.
+    """
     folder, sums = IMAGE_SETS[name]
     top = data_root(root)
     raw = top / folder / "raw"
-    missing = [file for file in sums if not (raw / file).is_file()]
+    missing = [file for file in sums if not _stored(raw, file).is_file()]
     if len(missing) == len(sums):
         _download(folder, top, list(sums))
     elif missing:
@@ -74,13 +77,19 @@ def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) 
             f"or move {raw} away to download all of them again"
         )
     part = "train" if train else "t10k"
-    pixels, labels = (_verified(raw / file, sums[file]) for file in sums if file.startswith(part))
+    pixels, labels = (_verified(_stored(raw, file), sums[file]) for file in sums if file.startswith(part))
     # Image files begin with a header of 16 bytes, label files with one of 8.
     return pixels[16:].reshape(-1, 784), labels[8:].astype(np.int64)
 
 
+def _stored(raw: Path, file: str) -> Path:
+    """Return the path of an IDX file in a folder, which some tools name train-images.idx3-ubyte when they unpack it."""
+    dotted = raw / file.replace("-idx", ".idx")
+    return dotted if dotted.is_file() else raw / file
+
+
 def _verified(file: Path, expected: str) -> np.ndarray:
-    """Return the bytes of a file; raise InputError unless its MD5 sum is `expected`."""
+    """Return the bytes of a file; raise InputError if it cannot be read or its MD5 sum is not `expected`."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -102,7 +111,10 @@ def _torchvision(folder: str) -> type:
 
 
 def _download(folder: str, top: Path, files: list[str]) -> None:
-    """Download an image set into a temporary folder in `top`, then move the `files` to `top/folder/raw`."""
+    """Download an image set into a temporary folder in `top`, then move the `files`, by name, to `top/folder/raw`.
+
+    InputError is raised, with the way to do it by hand, if the download or the writing fails.
+    """
     by_hand = f"put the four uncompressed IDX files into {top / folder / 'raw'} by hand, or give another data root"
     try:
         dataset = _torchvision(folder)
@@ -127,13 +139,15 @@ def _download(folder: str, top: Path, files: list[str]) -> None:
 def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
     """Return a dict from the path of each file of an image set to 'found', 'missing' or 'damaged'; download nothing.
 
+    A file is 'damaged' if its MD5 sum is wrong or it cannot be read.
+
     >>> set(image_files("mnist", tempfile.mkdtemp()).values())
     {'missing'}
     """
     folder, sums = IMAGE_SETS[name]
     states = {}
     for file, expected in sums.items():
-        path = data_root(root) / folder / "raw" / file
+        path = _stored(data_root(root) / folder / "raw", file)
         try:
             states[str(path)] = "found" if path.is_file() and len(_verified(path, expected)) else "missing"
         except (InputError, OSError):
@@ -217,7 +231,10 @@ def load_classes(
 
 
 def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
-    """Return the mean (p,) and the directions U Λ^{−½} (p, components), those of largest variance first."""
+    """Return the mean (p,) of pixels (N, p) and the directions U Λ^{−½} (p, components), largest variance first.
+
+    InputError is raised if `components` exceeds p or the number of directions with nonzero variance.
+    """
     if components > pixels.shape[1]:
         raise InputError(f"components must be at most {pixels.shape[1]}, the number of pixels, not {components}")
     with torch_is_needed("PCA of images as published"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, shown
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_text, shown
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
 
@@ -22,7 +22,8 @@ class Labelled(ABC):
     Raises
     ------
     InputError
-        If classes are invalid or not representable in `dtype`, or `constant` is not True or False.
+        If classes are invalid or not representable in `dtype`, `constant` is not True or False, or `columns` are not
+        Columns of texts.
 
     Examples
     --------
@@ -42,6 +43,8 @@ class Labelled(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.constant, bool | np.bool_):
             raise InputError(f"constant must be True or False, not {shown(self.constant)}")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", as_columns(self.columns))
         given, dtype = as_labels(self.classes, self.dtype)
         object.__setattr__(self, "dtype", dtype)
         if given is None:
@@ -104,6 +107,14 @@ class Labelled(ABC):
         others = scores.copy()
         others[rows, codes] = -np.inf
         return np.asarray(scores[rows, codes] - others.max(axis=1))
+
+
+def as_columns(value: Any) -> Columns:
+    """Return Columns of plain strings; raise InputError unless all names are texts."""
+    if not isinstance(value, Columns) or not all(isinstance(names, list | tuple) for names in value[:2]):
+        raise InputError(f"columns must be Columns(inputs, gates, label), not {shown(value)}")
+    inputs, gates = ([as_text(name, "the name of a column") for name in names] for names in value[:2])
+    return Columns(inputs, gates, as_text(value.label, "the name of the label"))
 
 
 def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:

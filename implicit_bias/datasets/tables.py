@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -17,6 +18,12 @@ from implicit_bias.datasets.task import labels_and_classes
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: Cells of numeric columns that count as missing.
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "None", "?")
+#: Number of rows that decide whether the first row contains names.
+HEAD_ROWS = 200
 
 
 class Columns(NamedTuple):
@@ -47,6 +54,8 @@ class LabelledSamples:
     sample_weight, required_margin : array, shape (n,), optional
     columns : Columns, optional
         The column names of a CSV file.
+    header : bool, optional
+        True if the first row of the CSV file contains names, False if it is a sample.
     """
 
     X: Array = field(repr=False)
@@ -57,6 +66,7 @@ class LabelledSamples:
     sample_weight: Array | None = field(default=None, repr=False)
     required_margin: Array | None = field(default=None, repr=False)
     columns: Columns | None = field(default=None, repr=False)
+    header: bool | None = field(default=None, repr=False)
 
     def signs(self, positive: Any) -> Array:
         """Labels (n,): +1 for samples of the class `positive`, −1 for all others."""
@@ -70,14 +80,31 @@ class LabelledSamples:
         return self.signs(self.classes[1])
 
 
+class NewSamples(NamedTuple):
+    """Samples of a file for a model, with None for what the file lacks; `labels` of a CSV file are strings.
+
+    >>> NewSamples(np.ones((1, 2)), None, None, None).X.shape
+    (1, 2)
+    """
+
+    X: Array
+    gate_values: Array | None
+    labels: np.ndarray | None
+    header: bool | None
+
+
 def read_samples(
-    path: str | os.PathLike[str], label: str | None = None, weights: str | None = None, margins: str | None = None
+    path: str | os.PathLike[str],
+    label: str | None = None,
+    weights: str | None = None,
+    margins: str | None = None,
+    header: bool | None = None,
 ) -> LabelledSamples:
     """Read samples from a CSV or NPZ file.
 
     A CSV file has one sample per row. Columns whose names start with `gate_` are gate values, and all columns without
-    another meaning are inputs. If the first row contains a number it is a sample, otherwise it contains the names. An
-    NPZ file has arrays `X` (n, p) and `y` (n,), and optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
+    another meaning are inputs. Labels are numbers if all of them are, otherwise texts, among them NA and None. An NPZ
+    file has arrays `X` (n, p) and `y` (n,), and optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
     `required_margin` (n,).
 
     Parameters
@@ -88,6 +115,11 @@ def read_samples(
         Column of the labels; by default the last column without another meaning.
     weights, margins : str, optional
         Columns of the sample weights and the required margins.
+    header : bool, optional
+        True if the first row of a CSV file contains the names of the columns, False if it is a sample and columns are
+        numbered from 0. By default it contains names if none of its cells is a number, if it has a text above a column
+        of numbers, if it contains all of the names given here, or if its label is no label of another row and its
+        numbers increase.
 
     Returns
     -------
@@ -96,8 +128,9 @@ def read_samples(
     Raises
     ------
     InputError
-        If the file is missing or unreadable, a column or array is missing, or a value is not a number. Also if the
-        first row is 0, 1, …, or if labels are of one class only or of more classes than half the samples.
+        If the file is missing or unreadable, a column or array is missing, two columns have one name, or a value is
+        not a number. Also if the first row could be names or a sample, labels are missing or equal up to notation (1
+        and 01), or labels are of one class only or of more classes than half the samples.
 
     Examples
     --------
@@ -112,38 +145,40 @@ def read_samples(
     names = {"label": label, "weights": weights, "margins": margins}
     if not all(isinstance(name, str | None) for name in names.values()):
         raise InputError("label, weights and margins must be the names of columns")
+    if not isinstance(header, bool | None):
+        raise InputError(f"header must be True (names), False (a sample) or None, not {shown(header)}")
     file = _table_file(path)
-    return _read_csv(file, names) if file.suffix.lower() == ".csv" else _read_npz(file, names)
+    return _read_csv(file, names, header) if file.suffix.lower() == ".csv" else _read_npz(file, names, header)
 
 
 def read_inputs(
-    path: str | os.PathLike[str], columns: Columns | None, inputs: int, text: bool
-) -> tuple[Array, Array | None, np.ndarray | None]:
-    """Read new samples for a model from a CSV or NPZ file: inputs X (n, p), gate values and labels, or None for these.
+    path: str | os.PathLike[str], columns: Columns | None, inputs: int, header: bool | None = None
+) -> NewSamples:
+    """Read new samples for a model from a CSV or NPZ file.
 
-    In a CSV file, `columns` selects the columns by name. Without names, the first `inputs` columns are the inputs, and
-    one more column is the label. Labels are read as strings if `text` is True. Errors are those of `read_samples`.
+    In a CSV file, `columns` selects the columns by name, and the label may be missing. If it is None, the first
+    `inputs` columns other than those of gates are the inputs, and one more column is the label. An NPZ file has the
+    array X and, optionally, gates and y. Parameters and errors are those of `read_samples`.
     """
     file = _table_file(path)
     if file.suffix.lower() == ".npz":
+        _no_header(header)
         arrays = _arrays(file, ("X", "y", "gates"))
         gates = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
-        return as_floats(arrays["X"], "X", 2), gates, arrays.get("y")
-    table = _table(file)
+        return NewSamples(as_floats(arrays["X"], "X", 2), gates, arrays.get("y"), None)
+    wanted, label = ([], "") if columns is None else (columns.inputs + columns.gates, columns.label)
+    names, header = _names(file, wanted, label, header)
     if columns is None:
-        gates_of, rest = _gates_and_others(table.columns)
-        label = rest[inputs] if len(rest) == inputs + 1 else None
-        if len(rest) != inputs + (label is not None):
+        gates_of, rest = _gates_and_others(names)
+        if len(rest) not in (inputs, inputs + 1):
             raise InputError(f"{file} has {len(rest)} columns of inputs, but the model needs {inputs}")
-        columns = Columns(rest[:inputs], gates_of, label or "")
+        columns = Columns(rest[:inputs], gates_of, rest[inputs] if len(rest) > inputs else "")
+    table = _table(file, names, header, columns.label)
     for name in columns.inputs + columns.gates:
         _require(file, table, name)
     values = _numbers(file, table, columns.gates, "the gate columns") if columns.gates else None
-    labels = None
-    if columns.label in table:
-        labels = _table(file, columns.label)[columns.label] if text else table[columns.label]
-    X = _numbers(file, table, columns.inputs, "the input columns")
-    return X, values, None if labels is None else labels.to_numpy()
+    labels = table[columns.label].to_numpy() if columns.label in table else None
+    return NewSamples(_numbers(file, table, columns.inputs, "the input columns"), values, labels, header)
 
 
 def _table_file(path: str | os.PathLike[str]) -> Path:
@@ -153,64 +188,178 @@ def _table_file(path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def _table(file: Path, as_text: str | None = None) -> pd.DataFrame:
-    """Return a CSV file as a table, with the column `as_text` as strings; raise InputError if it is not readable."""
+def _no_header(header: bool | None) -> None:
+    """Raise InputError unless `header` is None, because an NPZ file has no rows of text."""
+    if header is not None:
+        raise InputError("an NPZ file has no first row of names; leave header out")
+
+
+def _parsed(file: Path, **options: Any) -> pd.DataFrame:
+    """Return a CSV file as a table; raise InputError if it is not readable."""
     import pandas as pd
 
     try:
-        first = pd.read_csv(file, header=None, nrows=1, dtype=str).iloc[0]
-        named = pd.to_numeric(first, errors="coerce").isna().all()
-        kinds = {} if as_text is None else {as_text if named else int(as_text): str}
         with warnings.catch_warnings():
             # For rows longer than the first, pandas would drop their end with only a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = pd.read_csv(file, header=0 if named else None, index_col=False, skipinitialspace=True, dtype=kinds)
-    except (ValueError, OSError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"{file} cannot be read as CSV ({reason}); save it as text in UTF-8 with commas") from None
-    counted = [str(cell).strip() == str(place) for place, cell in enumerate(first)]
-    if not named and sum(counted) > 1 and sum(counted) == pd.to_numeric(first, errors="coerce").notna().sum():
+            return pd.read_csv(file, index_col=False, skipinitialspace=True, keep_default_na=False, **options)
+    except pd.errors.ParserWarning:
+        reason = "a row is longer than the first"
+    except (ValueError, OSError, pd.errors.ParserError) as error:
+        reason = str(error).strip().splitlines()[0].removeprefix("Error tokenizing data. C error: ")
+    raise InputError(f"{file} cannot be read as CSV ({reason}); save it as text in UTF-8 with commas")
+
+
+def _check_separator(file: Path) -> None:
+    """Raise InputError if the first line of a file has more semicolons or tabs than commas outside of quotes."""
+    with file.open(encoding="utf-8-sig", errors="replace") as lines:
+        # Without quoted cells and decimal commas.
+        line = re.sub(r'"[^"]*"|(?<=\d),(?=\d)', "", lines.readline())
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if line.count(separator) > line.count(","):
+            raise InputError(f"{file} separates its columns by {name}; save it with commas, and with decimal points")
+
+
+def _names(file: Path, wanted: list[str], label: str | None, header: bool | None) -> tuple[list[str], bool]:
+    """Return the names of the columns, which are numbers if the first row is a sample, and whether it has names.
+
+    `wanted` are names that the columns should have; if all are in the first row, it has names. `label` is the name of
+    the label's column; None is the last column. `header` decides instead, if it is not None.
+    """
+    _check_separator(file)
+    head = _parsed(file, header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
+    first, numbers = head.iloc[0].tolist(), [str(place) for place in range(head.shape[1])]
+    if header is None:
+        known = set(wanted) - set(numbers)
+        place = len(first) - 1 if label is None else numbers.index(label) if label in numbers else None
+        header = (bool(known) and known <= set(first)) or _first_row_is_names(file, head, place)
+    if not header:
+        return numbers, False
+    if "" in first:
+        place = first.index("") + 1
+        raise InputError(f"column {place} of {file} has no name; name it, or write the file without its index")
+    for name in first:
+        if first.count(name) > 1:
+            places = [str(place) for place, other in enumerate(first, 1) if other == name]
+            raise InputError(f"columns {' and '.join(places)} of {file} have the name {name!r}; rename or drop one")
+    return first, True
+
+
+def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bool:
+    """True if the first row of a table of texts has names; raise InputError if it may also be a sample.
+
+    `head` contains the first rows, and `place` is the number of the column of the labels, if it is known.
+    """
+    import pandas as pd
+
+    first, below = head.iloc[0].tolist(), head.iloc[1:]
+    values = pd.to_numeric(head.iloc[0], errors="coerce").to_numpy(dtype=float)
+    if np.isnan(values).all():
+        return True
+    texts = [column for column, name in enumerate(first) if np.isnan(values[column]) and name not in MISSING]
+    for column in texts:
+        cells = below[column][~below[column].isin(MISSING)]
+        if len(cells) and pd.to_numeric(cells, errors="coerce").notna().all():
+            return True
+    ask = "say whether it is one (--header or --no-header, header=True or False)"
+    counted = [cell == str(number) for number, cell in enumerate(first)]
+    if sum(counted) > 1 and sum(counted) == (~np.isnan(values)).sum():
         raise InputError(
-            f"the first row of {file} counts its columns (0, 1, …), and may be pandas' names or a sample; name the "
-            "columns, or write the file with header=False"
+            f"the first row of {file} counts its columns (0, 1, …), and may be pandas' names or a sample; {ask}, name "
+            "the columns, or write the file with header=False"
         )
-    if table.empty:
+    # The name of the column of labels is no label itself, and labels usually have more than one sample.
+    suspects = texts or ([] if place is None else [place])
+    counts = [below[column].value_counts() for column in suspects]
+    if not suspects or not all(
+        len(count) and first[column] not in count and count.min() > 1
+        for column, count in zip(suspects, counts, strict=True)
+    ):
+        return False
+    listed = values[~np.isnan(values)]
+    if texts and len(listed) > 1 and (np.diff(listed) > 0).all():
+        return True
+    if texts or (len(set(listed)) == len(listed) and not (listed % 1).any()):
+        raise InputError(f"the first row of {file} may contain the names of its columns or be a sample; {ask}")
+    return False
+
+
+def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFrame:
+    """Return a CSV file as a table without empty rows; raise InputError if none remains.
+
+    `names` are those of all columns, and `header` is True if the first row contains them and is no sample. The column
+    `label`, if it is one of them, contains texts without outer spaces. Elsewhere, MISSING cells are NaN.
+    """
+    missing = {name: list(MISSING) for name in names if name != label}
+    kinds = {label: str} if label in names else {}
+    table = _parsed(file, header=0 if header else None, names=names, dtype=kinds, na_values=missing)
+    empty = table[list(missing)].isna().all(axis=1)
+    if kinds:
+        table[label] = table[label].fillna("").str.strip()
+        empty &= table[label] == ""
+    if empty.all():
         raise InputError(f"{file} contains no samples; give at least one row")
-    table.columns = [str(name).strip() for name in table.columns]
-    nameless = [place for place, name in enumerate(table.columns, 1) if named and name.startswith("Unnamed: ")]
-    if nameless:
-        raise InputError(f"column {nameless[0]} of {file} has no name; name it, or write the file without its index")
-    return table
+    return table[~empty]
 
 
-def _read_csv(file: Path, names: dict[str, str | None]) -> LabelledSamples:
-    """Return the samples of a CSV file; `names` maps "label", "weights" and "margins" to columns or None."""
-    table = _table(file)
-    if names["label"] is None:
-        last = next((name for name in reversed(table.columns) if name not in names.values()), table.columns[-1])
-        names = names | {"label": str(last)}
-    special = {kind: name for kind, name in names.items() if name is not None}
+def _read_csv(file: Path, given: dict[str, str | None], header: bool | None) -> LabelledSamples:
+    """Return the samples of a CSV file; `given` maps "label", "weights" and "margins" to the names of columns or None.
+
+    Without "label", it is the last column without another meaning; without the others, the samples have no such values.
+    """
+    wanted = [name for name in given.values() if name is not None]
+    columns, header = _names(file, wanted, given["label"], header)
+    if given["label"] is None:
+        given = given | {"label": next((name for name in reversed(columns) if name not in wanted), columns[-1])}
+    special = {kind: name for kind, name in given.items() if name is not None}
+    label = special["label"]
+    table = _table(file, columns, header, label)
     for name in special.values():
         _require(file, table, name)
     for kind, name in special.items():
         other = next((one for one in special if one != kind and special[one] == name), None)
         if other is not None:
             raise InputError(f"column {name!r} of {file} cannot be both {kind} and {other}; name two columns")
-    label = special["label"]
-    gates, inputs = _gates_and_others(name for name in table.columns if name not in special.values())
+    gates, inputs = _gates_and_others(name for name in columns if name not in special.values())
     if not inputs:
         raise InputError(f"{file} has no input columns, only the label {shown(label)}; separate columns by commas")
-    if table[label].isna().any():
-        raise InputError(f"column {label!r} of {file} has empty cells; give each sample a label")
-    labels, classes = _classes(table[label].to_numpy())
+    try:
+        labels, classes = _classes(_labels(table[label]))
+    except InputError as error:
+        raise InputError(f"column {label!r} of {file}: {error}") from None
     values = _numbers(file, table, gates, "the gate columns") if gates else None
     own = {
         kind: _numbers(file, table, [special[name]], f"column {special[name]!r}")[:, 0]
         for kind, name in (("sample_weight", "weights"), ("required_margin", "margins"))
         if name in special
     }
-    X, columns = _numbers(file, table, inputs, "the input columns"), Columns(inputs, gates, label)
-    return LabelledSamples(X, labels, classes, values, columns=columns, **own)
+    X = _numbers(file, table, inputs, "the input columns")
+    return LabelledSamples(X, labels, classes, values, columns=Columns(inputs, gates, label), header=header, **own)
+
+
+def _labels(texts: pd.Series) -> np.ndarray:
+    """Return labels as numbers if all are numbers, else as texts; raise InputError if one is missing or ambiguous."""
+    import pandas as pd
+
+    numbers, missing = pd.to_numeric(texts, errors="coerce"), texts.isin(MISSING)
+    if numbers.notna().all():
+        return numbers.to_numpy()
+    absent = texts == "" if numbers[~missing].isna().any() or missing.all() else missing
+    if absent.any():
+        raise InputError(f"it has empty cells or NaN (first for sample {_first(absent)}); give each sample a label")
+    written: dict[float, str] = {}
+    for text, number in zip(*np.unique(texts.to_numpy(dtype=str), return_index=True), strict=True):
+        value = float(numbers.iloc[number])
+        if value in written:
+            raise InputError(f"{written[value]!r} and {str(text)!r} are the same number; write them alike")
+        if value == value:
+            written[value] = str(text)
+    return texts.to_numpy(dtype=str)
+
+
+def _first(flags: pd.Series) -> int:
+    """Return the number of the first sample that is marked, from 1."""
+    return int(np.argmax(flags.to_numpy())) + 1
 
 
 def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
@@ -226,11 +375,19 @@ def _require(file: Path, table: pd.DataFrame, name: str) -> None:
 
 
 def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
+    import pandas as pd
+
     for name in names:
-        if table[name].isna().any():
-            raise InputError(f"column {name!r} of {file} has empty cells or NaN; fill or drop them")
-        if table[name].dtype.kind not in "biufc":
-            raise InputError(f"column {name!r} of {file} contains values that are not numbers; encode or drop it")
+        column, where = table[name], f"column {name!r} of {file}"
+        if column.isna().any():
+            first = _first(column.isna())
+            raise InputError(f"{where} has empty cells or NaN (first for sample {first}); fill or drop them")
+        if column.dtype.kind not in "biuf":
+            wrong = column[pd.to_numeric(column, errors="coerce").isna()]
+            example = f", such as {shown(wrong.iloc[0])}" if len(wrong) else ""
+            raise InputError(f"{where} contains values that are not numbers{example}; encode or drop it")
+        if not np.isfinite(column).all():
+            raise InputError(f"{where} contains infinity (first for sample {_first(~np.isfinite(column))}); drop it")
     return as_floats(table[names].to_numpy(), what, 2)
 
 
@@ -259,7 +416,8 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _read_npz(file: Path, names: dict[str, str | None]) -> LabelledSamples:
+def _read_npz(file: Path, names: dict[str, str | None], header: bool | None) -> LabelledSamples:
+    _no_header(header)
     own = {"label": "y", "weights": "sample_weight", "margins": "required_margin"}
     for kind, array in own.items():
         if names[kind] is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, without_torch
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, as_text, without_torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,7 @@ class BinaryTask:
     classes: tuple[Any, Any] = (-1, 1)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", as_text(self.name, "name"))
         for name in ("X_train", "X_val", "X_pool"):
             object.__setattr__(self, name, as_floats(getattr(self, name), name, 2))
         object.__setattr__(self, "y_train", as_signs(self.y_train, len(self.X_train), "y_train"))
@@ -75,7 +76,8 @@ class BinaryTask:
         Parameters
         ----------
         X_train, X_val, X_pool : arrays, shapes (n, p), (n_val, p), (N, p)
-            By default the validation samples are the training samples, and the pool is the training inputs.
+            By default the validation samples are the training samples, and the pool is the training inputs. `X_val` and
+            `y_val` are given together or not at all.
         y_train, y_val : arrays, shapes (n,), (n_val,)
             Numbers or strings of two classes.
         constant : bool
@@ -106,7 +108,10 @@ def with_constant(X: Array) -> Array:
 
 
 def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
-    """Return −1 for labels of classes[0] and +1 for classes[1], and the classes, by default the two sorted labels."""
+    """Return −1.0 for labels of classes[0] and +1.0 for classes[1], shape (n,), and the pair of classes.
+
+    By default, the classes are the two sorted labels. InputError is raised if there are not two, or for other labels.
+    """
     values, found = labels_and_classes(labels)
     if classes is None:
         if len(found) != 2:

@@ -22,6 +22,7 @@ from implicit_bias._utils.validation import (
     as_weights,
     refusals,
     seed_of,
+    unequal,
     validated,
     with_class_weights,
 )
@@ -184,7 +185,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         y : array, shape (n,)
             Labels of at least two classes.
         sample_weight : array, shape (n,), optional
-            c_i ≥ 0, the factors of C. A weight of 0 removes a sample, and a weight of 2 counts as two copies.
+            c_i ≥ 0, the factors of C. A weight of 0 removes a sample, and a weight of 2 counts as two copies, also for
+            the medians of gates and the scales of kernels. Class weights multiply c_i, with the same effects.
 
         Raises
         ------
@@ -198,7 +200,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             If a certified gap exceeds `tol`; `status_` gives the reason and a remedy.
         UserWarning
-            If C is so small that all weights are zero, or that all samples are assigned to one of two classes.
+            If all weights are zero, or all samples are assigned to one of two classes, mostly because C is too small;
+            or if kernels are nearly zero between most samples, mostly because the inputs are not standardised.
         """
         deadline = Deadline(self.max_seconds)
         data = self._fit_data(X, y, sample_weight)
@@ -215,18 +218,18 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         check_processes(self.n_jobs)
         kind = one_of(self.multi_class, ("ovr", "joint", "shared"), "multi_class")
         X, y = validated(self, X, y, reset=True, sparse=True)
-        rows, weight, slack_weight = self._sample_weights(X, y, sample_weight)
+        rows, weight = self._sample_weights(X, y, sample_weight)
         inputs, seed = self._inputs(X[rows]), seed_of(self.random_state)
         classes, codes = np.unique(y[rows], return_inverse=True)
         if len(classes) < 2:
             raise InputError(f"y has only one class ({classes[0]}); give samples of at least two")
-        problems = self._problems(inputs, codes, self._shared_gates(inputs, seed, weight), seed, slack_weight)
+        problems = self._problems(inputs, codes, self._shared_gates(inputs, seed, unequal(weight)), seed, weight)
         return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
     def _path(
         self, costs: Sequence[Any], data: FitData, deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Fit at each C, warm-started; set the fitted attributes and yield problems and solutions for each C."""
+        """Fit at each C, warm-started; for each, set the fitted attributes and yield problems and solutions."""
         earlier = self._warm_start(data)
         for problems, solutions in self._solve(data, costs, earlier, deadline):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
@@ -237,14 +240,15 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             yield problems, solutions
 
     def _problems(
-        self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, slack_weight: Array
+        self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, weight: Array
     ) -> Iterator[MarginProblem]:
-        """Yield the problems of a fit; if the classes share gates, their problems differ only in the signs.
+        """Yield the problems of a fit: a joint one, one for two classes, or one for each class.
 
-        In a joint problem every pair of a sample and another class has the sample's weight.
+        `codes` (n,) are the numbers of the classes. If `gates` is given, the classes share it, and the problems differ
+        only in the signs. In a joint problem every pair of a sample and another class has the sample's weight.
         """
         if self.multi_class != "ovr" and codes.max() > 1:
-            pair_weight = np.repeat(slack_weight, codes.max())
+            pair_weight = np.repeat(weight, codes.max())
             joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
             joint.check_upper_bounds()
             yield joint
@@ -254,16 +258,17 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             y = np.where(codes == code, 1.0, -1.0)
             if problem is None or gates is None:
                 found = self._problem(X, y, gates, seed)
-                problem = found.replace(sample_weight=slack_weight, intercept=bool(self.free_intercept))
+                problem = found.replace(sample_weight=weight, intercept=bool(self.free_intercept))
                 problem.check_upper_bounds()
             yield problem.replace(y=y)
 
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield the problems and their solutions at each C; the problems have no samples, to save memory.
+        """Yield the problems and their solutions at each C of `costs`; the problems have no samples, to save memory.
 
-        The processes share the time left among the problems left.
+        `earlier` has a solution to start from, or None, for each problem. The processes share the time left among the
+        problems left.
         """
         problems: list[MarginProblem] = []
         workers = effective_n_jobs(self.n_jobs)
@@ -291,20 +296,22 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         native = native and len(earlier) == len(none)
         return earlier if native and np.array_equal(self._codes, data.codes) else none
 
-    def _sample_weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array | None, Array]:
-        """Return the distinct rows with weight, their weights (None if all are equal), and c_i with class weights."""
+    def _sample_weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array]:
+        """Return the distinct rows with weight, and their weights c_i, which include the class weights."""
         given = as_weights(sample_weight, X)
         with refusals():
             check_classification_targets(y)
         rows, given = _merged(X, np.unique(y, return_inverse=True)[1], given)
-        slack_weight = with_class_weights(given, self.class_weight, y[rows])
-        return rows, None if np.ptp(given) == 0 else given, slack_weight
+        return rows, with_class_weights(given, self.class_weight, y[rows])
 
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
 
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, two_classes: bool) -> None:
-        """Warn of a solution that is not OPTIMAL, has (nearly) zero weights, or predicts one of two classes only."""
+        """Warn of a solution that is not OPTIMAL, has (nearly) zero weights, or predicts only one of `two_classes`.
+
+        `name` begins the messages; without two classes, the last check is left out.
+        """
         if solution.status is not Status.OPTIMAL:
             details = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
             warnings.warn(f"{name}: {solution.status.value} ({details})", ConvergenceWarning, stacklevel=3)
@@ -312,11 +319,14 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         scores = problem.y * solution.margins
         message = ""
         if np.abs(scores - solution.intercept).max() <= max(NEGLIGIBLE_SCORE, self.tol):
-            message = f"{name}: all weights are (nearly) zero, because C={problem.C:g} is too small"
+            message = f"{name}: all weights are (nearly) zero at C={problem.C:g}"
         elif two_classes and len(set(scores > 0)) == 1:
-            message = f"all samples are assigned to one class, because C={problem.C:g} is too small"
+            message = f"all samples are assigned to one class at C={problem.C:g}"
         if message:
-            warnings.warn(f"{message}; increase C, or scale the inputs up", UserWarning, stacklevel=3)
+            remedy = (
+                "increase C or scale the inputs up; if that changes nothing, these features do not tell the classes"
+            )
+            warnings.warn(f"{message}; {remedy} apart", UserWarning, stacklevel=3)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         """Set the model and the fitted attributes of problems and solutions at one C, except those of samples."""
@@ -392,7 +402,10 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
 
 
 def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **options: Any) -> list[Solution]:
-    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError after such a proof."""
+    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError after such a proof.
+
+    `name` begins the error message; `options` are those of `margin_path`.
+    """
     path = margin_path(problem, costs, **options)
     if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
         raise KeyboardInterrupt  # A search over many fits must end, too.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
-from implicit_bias.estimators.base import MarginClassifier, ModelMixin, check_processes
+from implicit_bias.estimators.base import MarginClassifier, ModelMixin, NotSeparableError, check_processes
 from implicit_bias.estimators.networks import GLNClassifier
 from implicit_bias.solvers.path import zero_weights_up_to
 
@@ -91,7 +92,9 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose C by cross-validation, then fit the classifier to all samples at this C.
 
-        Parameters, errors and warnings are those of the classifier's `fit`, and the following.
+        C is the smallest value whose mean score is the best up to rounding. Sample weights take part in the fits and
+        the scores, not in the splits. Parameters, errors and warnings are those of the classifier's `fit`, and the
+        following.
 
         Raises
         ------
@@ -123,21 +126,34 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
 
         def limited(parts: float) -> MarginClassifier:
             """Return the classifier with its limit, or with its part of the time left if this is shorter."""
-            limits = estimator.max_seconds, deadline.left(min(workers / parts, 1.0))
+            limits = Deadline(estimator.max_seconds).left(), deadline.left(min(workers / parts, 1.0))
             shortest = min((limit for limit in limits if limit is not None), default=None)
             return clone(estimator).set_params(max_seconds=shortest)
 
         tasks = (
-            delayed(_scores_and_gaps)(limited(left), costs[::-1], scorer, samples, labels, weight, *fold)
-            for left, fold in zip(range(len(folds) + 1, 1, -1), folds, strict=True)
+            delayed(_scores_and_gaps)(
+                f"fold {i} of {len(folds)}",
+                limited(len(folds) + 2 - i),
+                costs[::-1],
+                scorer,
+                samples,
+                labels,
+                weight,
+                *fold,
+            )
+            for i, fold in enumerate(folds, 1)
         )
         # Imported here because only cross-validation needs it.
         from tqdm import tqdm
 
         bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=BAR_DELAY, leave=False, disable=None)
         scores, gaps = np.array(Parallel(self.n_jobs)(bar)).transpose(1, 0, 2)[..., ::-1]
-        if not np.isfinite(scores).all():
-            raise InputError("scoring returned NaN or infinity; choose a score that is defined on all folds")
+        undefined = np.flatnonzero(~np.isfinite(scores).all(axis=1)) + 1
+        if len(undefined):
+            raise InputError(
+                f"scoring returned NaN or infinity in fold {undefined[0]} of {len(folds)}; choose a score that is "
+                "defined on all folds, or shuffle or stratify them"
+            )
         inaccurate = int((gaps > estimator.tol).sum())
         if inaccurate:
             warnings.warn(
@@ -155,7 +171,10 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self
 
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
-        """Return the values of C in ascending order: those of `Cs`, or a progression above the least C₀ of a class."""
+        """Return the values of C in ascending order: those of `Cs`, or as many as it says.
+
+        These are a geometric progression above the least C₀ of the problems, up to RANGE C₀, with two digits each.
+        """
         if np.ndim(self.Cs) == 0:
             count = as_count(self.Cs, "Cs")
             least = min(map(zero_weights_up_to, estimator._fit_data(X, y, weight).problems))
@@ -182,7 +201,19 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             return float(scorer(self.estimator_, X, y, **weights))
 
 
+@contextmanager
+def _named(fold: str) -> Iterator[None]:
+    """Add the name of a fold to the message of an InputError in the block."""
+    try:
+        yield
+    except NotSeparableError as error:
+        raise NotSeparableError(f"{fold}: {error}", error.certificate) from None
+    except InputError as error:
+        raise InputError(f"{fold}: {error}") from None
+
+
 def _scores_and_gaps(
+    fold: str,
     estimator: MarginClassifier,
     costs: Sequence[float],
     scorer: Any,
@@ -192,15 +223,22 @@ def _scores_and_gaps(
     train: np.ndarray,
     test: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """Fit the samples `train` at each C; return the score on the samples `test` and the largest gap, per C."""
+    """Fit the samples `train` at each C; return the score on the samples `test` and the largest gap, per C.
+
+    `weight` (n,) or None takes part in both. `fold` begins the messages of errors.
+    """
     scores, gaps, deadline = [], [], Deadline(estimator.max_seconds)
     weights = {} if weight is None else {"sample_weight": weight[test]}
-    data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])
-    for _, solutions in estimator._path(costs, data, deadline):
-        try:
-            with refusals():
-                scores.append(float(scorer(estimator, X[test], y[test], **weights)))
-        except AttributeError as error:
-            raise InputError(f"these classifiers do not support this scoring: {error}; choose another") from None
-        gaps.append(max(solution.gap for solution in solutions))
+    classes = np.unique(y[train] if weight is None else y[train][weight[train] > 0])
+    if len(classes) == 1:
+        raise InputError(f"{fold} is trained on one class only ({classes[0]}); shuffle or stratify the folds")
+    with _named(fold):
+        data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])
+        for _, solutions in estimator._path(costs, data, deadline):
+            try:
+                with refusals():
+                    scores.append(float(scorer(estimator, X[test], y[test], **weights)))
+            except AttributeError as error:
+                raise InputError(f"these classifiers do not support this scoring: {error}; choose another") from None
+            gaps.append(max(solution.gap for solution in solutions))
     return scores, gaps

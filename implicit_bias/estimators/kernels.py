@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,6 +31,8 @@ from implicit_bias.solvers import certify
 
 #: γ p Var X of the default Gaussian kernels.
 WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
+#: Kernels are too narrow if those of most samples with the nearest other one, relative to k(x, x), are below this.
+NARROW = 0.01
 #: Share of the norm up to which the weights of a kernel count as zero.
 NEGLIGIBLE = 1e-6
 #: Relative thresholds, tried in order, up to which λ_i is set to zero; the first that keeps the gap is taken.
@@ -95,7 +98,10 @@ class MultipleKernelClassifier(MarginClassifier):
     fit_intercept: bool = field(default=False, kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Any:
-        """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates."""
+        """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates.
+
+        If `normalise`, s_m is the mean of k_m(x_i, x_i) with the weights, or 1 if that is not positive; otherwise 1.
+        """
         if not isinstance(self.normalise, bool | np.bool_):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
         kernels = _listed(self.kernels, X, weight)
@@ -106,8 +112,15 @@ class MultipleKernelClassifier(MarginClassifier):
         if self.normalise:
             means = np.average(values.diagonal(axis1=1, axis2=2), axis=1, weights=weight)
             scales = np.where(means > 0, means, 1.0)
-        found = KernelFeatures.from_kernels(values / scales[:, None, None])
-        return _FittedKernels(found.factors, X, kernels, scales)
+        found = KernelFeatures.from_kernels(values)
+        if np.median(_nearest(values)) < NARROW:
+            warnings.warn(
+                "most samples have nearly zero kernel values with all others, so that nothing is learned about new "
+                "inputs; standardise the inputs, or use a wider kernel (a smaller gamma)",
+                UserWarning,
+                stacklevel=4,
+            )
+        return _FittedKernels(found.factors / np.sqrt(scales)[:, None], X, kernels, scales)
 
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
@@ -115,7 +128,11 @@ class MultipleKernelClassifier(MarginClassifier):
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield as the base class, with `gates` replaced by (features, coefficients a) and certificates by theirs."""
+        """Yield as the base class, but with kernel expansions, which have certificates of their own.
+
+        Each problem has the pair (features, coefficients a) in the place of `gates`, and each solution is that of the
+        expansion.
+        """
         whole = list(data.problems)
         for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier, deadline):
             each = [
@@ -208,6 +225,18 @@ class _FittedKernels(KernelFeatures):
     scales: Array
 
 
+def _nearest(values: Array) -> Array:
+    """Return for each sample the largest |k(x, z)|/√(k(x, x) k(z, z)) over kernels (k, n, n) and other samples z."""
+    nearest = np.zeros(values.shape[1])
+    for K in values:
+        lengths = np.sqrt(np.abs(K.diagonal()))
+        others = np.abs(K)
+        np.fill_diagonal(others, 0.0)
+        sizes = np.outer(lengths, lengths)
+        nearest = np.maximum(nearest, np.divide(others, sizes, out=others, where=sizes > 0).max(axis=1))
+    return nearest
+
+
 def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
     """Return `kernels`, or the default kernels for training samples X (n, p), as functions or (name, parameters)."""
     if kernels is None:
@@ -220,7 +249,7 @@ def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
 
 
 def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
-    """Return the name and the parameters of a kernel that is not a function."""
+    """Return the name and the parameters of a kernel that is not a function; raise InputError for others."""
     match kernel:
         case str(name):
             parameters: dict[str, Any] = {}
@@ -235,7 +264,8 @@ def _expansion(problem: MarginProblem, solution: Solution, tol: float) -> tuple[
     """Return coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i), and the certificate of these weights.
 
     a_mi = η_m λ_i y_i, without the samples of smallest λ_i, as far as the gap allows. If no such a has a small enough
-    gap, which happens with solvers other than NATIVE, least squares compute a.
+    gap, which happens with solvers other than NATIVE, least squares compute a,
+    and `solution` is returned.
     """
     features = problem.features
     assert isinstance(features, KernelFeatures)
@@ -259,7 +289,8 @@ def _model_of_expansions(
 ) -> MarginModel:
     """Return the model with one feature per kernel: its part Σ_i a_mi k_m(x, x_i) of f, scaled to norm 1.
 
-    `samples` are the x_i (s, d), and `coefficients` are a (problems, k, s).
+    The weight of a feature is ‖w_m‖. `samples` are the x_i (s, d), and `coefficients` are a (problems, k, s); samples
+    without coefficients are left out.
     """
     problems, solutions = [], []
     for problem, solution, a in zip(model.problems, model.solutions, coefficients, strict=True):

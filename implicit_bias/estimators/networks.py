@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count, one_of, shown
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import Cutoff, check_cutoff
@@ -249,10 +250,14 @@ class HiddenLayerClassifier(MarginClassifier):
 
 
 def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None, outputs: int = 1) -> ReLUNetwork:
-    """Train a ReLU network on X and signs or classes y; return it in float64, so that batching changes no score."""
-    from implicit_bias.networks import ReLUNetwork
-    from implicit_bias.training.optimisers import SGD
-    from implicit_bias.training.sgd import train
+    """Train a ReLU network on X and signs or classes y; return it in float64, so that batching changes no score.
+
+    `config` None is SGD(). KeyboardInterrupt is raised if training is interrupted.
+    """
+    with torch_is_needed("a classifier of learned gates or hidden units"):
+        from implicit_bias.networks import ReLUNetwork
+        from implicit_bias.training.optimisers import SGD
+        from implicit_bias.training.sgd import train
 
     if not isinstance(config, SGD | None):
         raise InputError(f"training must be an SGD(…) or None, not {type(config).__name__}")

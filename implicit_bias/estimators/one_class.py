@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from implicit_bias._utils.checks import Array, InputError, as_positive, shown
 from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.validation import seed_of, validated
+from implicit_bias._utils.validation import seed_of, unequal, validated
 from implicit_bias.estimators.base import NEGLIGIBLE_SCORE, FitData, MarginClassifier, ModelMixin
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
 from implicit_bias.margin.problem import MarginProblem
@@ -21,6 +21,8 @@ from implicit_bias.solvers.path import zero_weights_up_to
 
 #: Relative rounding error of a score, which depends on how samples are batched.
 ROUNDING = 1e-9
+#: Number of inputs off the training set on which the score must be the same before it is called constant.
+PROBES = 20
 #: Maximum number of values of C.
 MAX_ATTEMPTS = 60
 #: Factor between successive values of C if the mean slack is not below ν.
@@ -106,7 +108,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         ConvergenceWarning
             If the certified gap, or the relative error of ν, exceeds the classifier's `tol`.
         UserWarning
-            If all samples have the same score.
+            If all inputs have the same score, or a kernel is nearly zero between different samples.
         """
         nu = as_positive(self.nu, "nu")
         if nu >= 1:
@@ -123,9 +125,9 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         self.C_, self.nu_ = _fit_to_nu(estimator, data, problem, nu, deadline)
         self.estimator_, self.certificate_, self.status_ = estimator, estimator.certificate_, estimator.status_
         scores = estimator.as_model().decision_function(samples[data.rows])
-        if np.ptp(scores) <= max(NEGLIGIBLE_SCORE, estimator.tol):
+        if _constant(estimator, samples, scores):
             warnings.warn(
-                "all samples have the same score, because a constant alone attains the margin; use a Gaussian kernel "
+                "all inputs have the same score, because a constant alone attains the margin; use a Gaussian kernel "
                 "(the default) on standardised inputs, or fit_intercept=False",
                 UserWarning,
                 stacklevel=2,
@@ -163,17 +165,20 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
 
 
 def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[FitData, MarginProblem]:
-    """Return the samples and the one-class problem of X (n, p) with the features of a classifier."""
-    rows, weight, slack_weight = estimator._sample_weights(X, np.ones(len(X), dtype=int), sample_weight)
+    """Return the samples, without problems, and the one-class problem of X (n, p) with the features of a classifier.
+
+    InputError is raised for fewer than two different samples with weight, and for gates that need labels.
+    """
+    rows, weight = estimator._sample_weights(X, np.ones(len(X), dtype=int), sample_weight)
     if len(rows) < 2:
         raise InputError("one class needs two different samples with weight; these are all equal, or only one has any")
     inputs, seed = estimator._inputs(X[rows]), seed_of(estimator.random_state)
-    gates = estimator._shared_gates(inputs, seed, weight)
+    gates = estimator._shared_gates(inputs, seed, unequal(weight))
     if gates is None:
         raise InputError("one class has no labels for a network to learn gates from; use random or given gates")
     # `_problem` requires two classes, so that it gets signs which are then replaced.
     signs = np.where(np.arange(len(rows)) > 0, 1.0, -1.0)
-    problem = replace(estimator._problem(inputs, signs, gates, seed), y=signs**2, sample_weight=slack_weight)
+    problem = replace(estimator._problem(inputs, signs, gates, seed), y=signs**2, sample_weight=weight)
     return FitData(rows, np.array([-1, 1]), np.ones(len(rows), dtype=int), iter(())), problem
 
 
@@ -182,8 +187,9 @@ def _fit_to_nu(
 ) -> tuple[float, Array]:
     """Fit at the C that belongs to ν: the root of v(C) − CνΣc, where v(C) is the optimum, a concave function.
 
-    Return C and certified bounds of its ν, shape (2,). Newton's method starts below the root, because
-    v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀; all later iterates are above the root.
+    Return C and certified bounds of its ν, shape (2,); the C of `problem` is ignored, and the fitted attributes are
+    those of the last fit. Newton's method starts below the root, because v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀; all later
+    iterates are above the root. InputError is raised if there is no root up to a large norm or C.
     """
     total = float(problem.sample_weight.sum())
     first = zero_weights_up_to(problem) / nu
@@ -208,6 +214,20 @@ def _fit_to_nu(
             break
         C = following
     return C, bounds
+
+
+def _constant(estimator: MarginClassifier, X: Array, scores: Array) -> bool:
+    """True if the scores of the samples X (n, p), and those of random inputs around them, are all nearly equal."""
+    tolerance = max(NEGLIGIBLE_SCORE, estimator.tol)
+    if np.ptp(scores) > tolerance:
+        return False
+    directions = np.random.default_rng(0).normal(size=(PROBES, X.shape[1]))
+    try:
+        around = estimator.decision_function(X.mean(axis=0) + np.sqrt((X**2).mean()) * directions)
+    except InputError:
+        # Kernels or gates may be defined on the samples only.
+        return False
+    return bool(np.ptp(np.append(scores, around)) <= tolerance)
 
 
 def _quantile(scores: Array, weights: Array, share: float) -> float:

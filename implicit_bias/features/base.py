@@ -18,9 +18,11 @@ from implicit_bias.features.patterns import PatternBlocks
 
 #: Largest number of entries of a dense chunk of samples.
 CHUNK_SIZE = 2**25
-#: Residual of the pivoted Cholesky factorisation, relative to the largest entry, up to which a kernel counts as
-#: positive semidefinite.
+#: Asymmetry, residual of the Cholesky factorisation and negative eigenvalue of a kernel in double precision that count
+#: as rounding, relative to its largest entry or eigenvalue.
 SEMIDEFINITE_RTOL = 1e-10
+#: The same for a kernel in single precision: rounding of sums over about a thousand inputs.
+SEMIDEFINITE_RTOL_SINGLE = 1e-4
 #: Number of samples on which `check_features` compares the methods.
 CHECKED_SAMPLES = 5
 
@@ -143,7 +145,8 @@ class Features(ABC):
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
         """Return upper and lower (k, d), and error (k,), with ‖(Φᵀa − upper − lower)_j‖₂ ≤ error_j for each row j.
 
-        `precise` has the same meaning as in `apply_bounded`. Samples with a_i = 0 are skipped.
+        With `precise`, Φᵀa is computed in pairs of doubles; otherwise upper = `adjoint(a)` and lower = 0. Samples
+        with a_i = 0 are skipped.
         """
         a = as_numbers(a, (self.n,), "sample weights")
         used = np.flatnonzero(a)
@@ -268,21 +271,48 @@ def as_mixing(T: Any, gates: int) -> Any:
     return T
 
 
-def pivoted_cholesky(K: Array) -> Array | None:
-    """Return A (n, r) with AAᵀ = K up to rounding, r the numerical rank; None if K is not positive semidefinite.
+def pivoted_cholesky(K: Array, rtol: float) -> Array | None:
+    """Return A (n, r) with AAᵀ = K up to `rtol` for a symmetric K (n, n), r its numerical rank, which may be 0.
 
-    >>> pivoted_cholesky(np.array([[4.0, 2.0], [2.0, 1.0]])).tolist()
+    Pivots of at most n ε max|K_ij| end the factorisation. None is returned if an entry of K − AAᵀ exceeds rtol
+    max|K_ij|, so that K is not positive semidefinite.
+
+    >>> pivoted_cholesky(np.array([[4.0, 2.0], [2.0, 1.0]]), 1e-10).tolist()
     [[2.0], [1.0]]
     """
     largest = float(np.abs(K).max())
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K, tol=len(K) * np.finfo(float).eps * largest, lower=1)
     order, rank = order - 1, rank if largest > 0 else 0
     factor, rest = np.tril(factor)[:, :rank], order[rank:]
-    if np.abs(K[np.ix_(rest, rest)] - factor[rank:] @ factor[rank:].T).max(initial=0.0) > SEMIDEFINITE_RTOL * largest:
+    if np.abs(K[np.ix_(rest, rest)] - factor[rank:] @ factor[rank:].T).max(initial=0.0) > rtol * largest:
         return None
     found = np.empty_like(factor)
     found[order] = factor
     return found
+
+
+def _factor(K: Array, name: str) -> Array:
+    """Return A (n, r) with AAᵀ = K up to the rounding of K; raise InputError if K is not positive semidefinite."""
+    rtol = SEMIDEFINITE_RTOL_SINGLE if _single_precision(K) else SEMIDEFINITE_RTOL
+    if np.abs(K - K.T).max() > rtol * np.abs(K).max():
+        raise InputError(f"{name} is not symmetric; give (K + K.T) / 2 if that is rounding")
+    factor = pivoted_cholesky(K, SEMIDEFINITE_RTOL)
+    if factor is not None:
+        return factor
+    values, vectors = scipy.linalg.eigh(K)
+    if values[0] < -rtol * values[-1]:
+        raise InputError(
+            f"{name} is not positive semidefinite (eigenvalues from {values[0]:.1e} to {values[-1]:.1e}); compute it "
+            "from centred and scaled inputs if that is rounding, or add to its diagonal"
+        )
+    used = values > len(K) * np.finfo(float).eps * values[-1]
+    return np.asarray(vectors[:, used] * np.sqrt(values[used]))
+
+
+def _single_precision(K: Array) -> bool:
+    """True if K appears to be computed in single precision: it has fractions, and float32 represents all entries."""
+    with np.errstate(over="ignore"):
+        return bool((K.astype(np.float32) == K).all() and (K % 1).any())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -325,12 +355,15 @@ class KernelFeatures(Features):
 
     @classmethod
     def from_kernels(cls, kernels: Any) -> KernelFeatures:
-        """Return features of given kernels K_j = Φ_jΦ_jᵀ, computed by pivoted Cholesky factorisation.
+        """Return features of given kernels K_j = Φ_jΦ_jᵀ, computed by factorisation.
+
+        r is the largest numerical rank of the kernels; φ_j of smaller rank is padded with zeros.
 
         Parameters
         ----------
         kernels : array, shape (k, n, n)
-            Symmetric positive semidefinite matrices.
+            Symmetric positive semidefinite matrices. Negative eigenvalues within the rounding of double precision
+            count as zero. Entries that are all in single precision are judged by the rounding of single precision.
 
         Raises
         ------
@@ -342,14 +375,7 @@ class KernelFeatures(Features):
             raise InputError(f"kernels must have shape (k, n, n), not {stack.shape}; for new samples use extended()")
         factors = np.zeros((stack.shape[1], len(stack), stack.shape[1]))
         for j, K in enumerate(stack):
-            if not np.allclose(K, K.T, rtol=1e-9, atol=1e-12 * np.abs(K).max()):
-                raise InputError(f"kernel {j} is not symmetric; give (K + K.T) / 2 if that is rounding")
-            factor = pivoted_cholesky(K)
-            if factor is None:
-                least = scipy.linalg.eigvalsh(K)[0]
-                raise InputError(
-                    f"kernel {j} is not positive semidefinite (eigenvalue {least:.1e}); add to its diagonal"
-                )
+            factor = _factor(K, f"kernel {j}")
             factors[:, j, : factor.shape[1]] = factor
         used = max(1, int(factors.any(axis=(0, 1)).sum()))
         return cls(factors[:, :, :used])
@@ -407,9 +433,10 @@ class UnkeptFeatures(Features):
 
 
 def check_features(features: Features) -> None:
-    """Raise InputError if `shape` or `dense` is invalid, or other methods contradict `dense` for some samples.
+    """Raise InputError if `shape` or `dense` is invalid, or other methods contradict `dense`.
 
-    The compared methods are `apply`, `adjoint`, `magnitudes`, `row_norms` and `closed`, with random weights.
+    The compared methods are `apply`, `adjoint`, `magnitudes`, `row_norms` and `closed`, with random weights, at no more
+    than CHECKED_SAMPLES evenly spaced samples.
     """
     sizes = features.shape
     integers = isinstance(sizes, tuple) and len(sizes) == 3 and all(isinstance(s, int | np.integer) for s in sizes)

@@ -155,7 +155,10 @@ class ChunkedInputs:
     def _each_raw(
         self, function: Callable[..., Any], split: tuple[np.ndarray, ...] = (), shared: tuple[Any, ...] = ()
     ) -> Iterator[Any]:
-        """Yield function(raw, parts, shared) for each chunk, as `each` does, for stored rows `raw` (m, p)."""
+        """Yield function(raw, parts, shared) for each chunk, as `each` does, but with its stored rows `raw` (m, p).
+
+        `parts` is the tuple of the chunk's rows of each array of `split`.
+        """
         if self.lazy:
             import dask
 
@@ -354,7 +357,7 @@ class ChunkedFeatures(Features):
 
 
 def gate_values_of(X: ChunkedInputs, transform: Callable[[Array], Array]) -> np.ndarray:
-    """Return the gate values (n, k) that `transform` computes for the chunks, as bytes if all are small integers.
+    """Return the gate values (n, k) that `transform` computes for the chunks, as int8 if all are small integers.
 
     >>> import numpy as np
     >>> gate_values_of(ChunkedInputs(np.array([[1.0], [3.0]]), chunk=1), lambda X: X > 2).dtype

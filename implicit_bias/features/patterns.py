@@ -83,7 +83,8 @@ def _blocks(G: Array) -> list[slice]:
 def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
     """Return patterns P (K, width), indices s (n,) and factors f (n,) with G_i = f_i P_{s_i} for a block G (n, width).
 
-    P holds the distinct nonzero rows, and f is 1, or 0 for a zero row. For one gate, P = [[1]] and f = G.
+    P holds the distinct nonzero rows, or one row of ones if all are zero. f is 1, or 0 for a zero row. For one gate,
+    P = [[1]] and f = G.
     """
     if G.shape[1] == 1:
         return np.ones((1, 1)), np.zeros(len(G), dtype=np.int64), G[:, 0]
@@ -96,7 +97,10 @@ def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
 
 
 def _selector(X: Array, index: np.ndarray, scale: Array, patterns: int) -> sp.csr_array:
-    """Return the sparse M (n, patterns·d): row i contains scale_ib · x_i in the columns of pattern index_ib."""
+    """Return the sparse M (n, patterns·d) for inputs X (n, d), index and scale (n, blocks).
+
+    Row i contains scale_ib · x_i in the columns of pattern index_ib; entries with scale 0 are not stored.
+    """
     n, d = X.shape
     sample, block = np.nonzero(scale)
     data = (scale[sample, block, None] * X[sample]).ravel()

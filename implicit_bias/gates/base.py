@@ -63,8 +63,8 @@ class Gates(TransformerMixin, BaseEstimator):
     def fitted(self, X: Any, sample_weight: Any = None) -> Self:
         """Return these gates if they are fitted, else a copy fitted on X.
 
-        If `fit` does not support weights, integer weights are replaced by copies of the samples; InputError is raised
-        for others.
+        If `fit` does not support weights, integer weights are replaced by copies of the samples. InputError is raised
+        for others, and for more than MAX_MEAN_COPIES copies of a sample on average.
         """
         if self.is_fitted:
             return self

@@ -100,7 +100,11 @@ class ThresholdGates(Gates):
         return projections
 
     def _fit_cutoffs(self, X: Any, random: Array, spread: float, weight: Array | None) -> Array:
-        """Return the cutoffs (p,) on X (n, d) for the parameter `cutoff`; `random` (p,) was drawn, N(0, spread²)."""
+        """Return the cutoffs (p,) on X (n, d) for the parameter `cutoff`, with sample weights (n,) or None.
+
+        For 'random' they are `random` (p,), which was drawn from N(0, spread²); for a number, this number; otherwise
+        the `_quantiles` of the projections, with the levels random/spread.
+        """
         cutoff = self.cutoff
         if cutoff == "random":
             return random
@@ -117,14 +121,16 @@ class ThresholdGates(Gates):
         """Return a quantile of each column of projections (n, p), increased by 1e-12 of the column's largest size.
 
         It is the median, or for `cutoff` = (low, high) at the level low + (high − low) Φ(z), where `levels` (p,) are
-        the z ~ N(0, 1) and Φ is the normal distribution function. InputError is raised for a constant column.
+        the z ~ N(0, 1) and Φ is the normal distribution function. `weight` (n,) are sample weights. InputError is
+        raised for a constant column.
         """
         size = np.abs(projections).max(axis=0, initial=0.0)
         constant = np.ptp(projections, axis=0) <= 1e-12 * size
         if constant.any():
             raise InputError(
-                f"the projections on a hyperplane are the same for all inputs (n_samples = {len(projections)}), and "
-                f"cutoff={cutoff!r} cannot divide them; give more varied inputs, or cutoff='random' or a number"
+                f"the projections on a hyperplane are the same for all inputs up to rounding (n_samples = "
+                f"{len(projections)}), and cutoff={cutoff!r} cannot divide them; give more varied or centred inputs, "
+                "or cutoff='random' or a number"
             )
         # The added rounding error closes the gate of a sample that is the median or quantile itself.
         if cutoff == "median" and weight is None:
@@ -239,6 +245,8 @@ class HyperplaneGates(ContextGates, ThresholdGates):
     @classmethod
     def from_hyperplanes(cls, directions: Any, cutoffs: Any, contexts: int = 2) -> Self:
         """Return fitted gates with given directions (H·b, d), ordered by unit, and cutoffs (H·b,).
+
+        b is log₂(`contexts`), and must not be 0; H follows from the number of directions.
 
         Examples
         --------

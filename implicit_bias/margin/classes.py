@@ -99,7 +99,8 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     Raises
     ------
     InputError
-        If arrays or gates are invalid, or labels are of one class or not integers or strings.
+        If arrays or gates are invalid, labels are of one class or not integers or strings, or the pairs do not fit into
+        the memory.
 
     Examples
     --------

@@ -60,12 +60,13 @@ class LinearConstraints:
 
     @classmethod
     def of(cls, function: Callable[[cp.Expression], Any], shape: tuple[int, int]) -> LinearConstraints:
-        """Return the constraints that `function` returns for W of this shape.
+        """Return the constraints that `function` returns for a CVXPY variable W of this shape: one or a list.
 
         Raises
         ------
         InputError
-            If they are not linear CVXPY constraints, or not homogeneous (W = 0 must satisfy all with equality).
+            If there are none, or they are not linear CVXPY constraints in W, or not homogeneous (W = 0 must satisfy all
+            with equality).
         """
         if not callable(function):
             raise InputError(f"{EXPECTED}, not {function!r:.60}")
@@ -93,7 +94,8 @@ class LinearConstraints:
     def adjoint_bounded(self, multipliers: Array, precise: bool = False) -> tuple[Array, Array, Array]:
         """Return upper and lower (k, d), and error (k,), with ‖(Eᵀμ − upper − lower)_j‖₂ ≤ error_j for each row j.
 
-        `precise` uses error-free products, if E is not too large.
+        μ (m,) are the `multipliers`. `precise` uses error-free products if the rows with μ_i ≠ 0 have at most
+        MAX_PRECISE_ENTRIES entries; otherwise lower = 0.
         """
         used = np.flatnonzero(multipliers)
         E, mu = self.E[used], multipliers[used]
@@ -124,7 +126,10 @@ class LinearConstraints:
 
 
 def _matrix(side: cp.Expression, W: cp.Variable) -> sp.csr_array:
-    """Return the matrix E (m, k·d) with side = E vec(W), for the order of vec in `LinearConstraints`."""
+    """Return E (m, k·d) with side = E vec(W), for the order of vec in `LinearConstraints`; m = `side.size`.
+
+    InputError is raised if a coefficient is not a finite real number, or `side` is not 0 at W = 0.
+    """
     W.value = np.zeros(W.shape)
     # CVXPY returns a number instead of a matrix with one entry.
     columns = sp.csc_array(np.atleast_2d(side.grad[W]) if W.size == side.size == 1 else side.grad[W]).T

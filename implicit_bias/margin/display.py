@@ -18,7 +18,8 @@ MAX_BINS = 40
 def summary(solutions: Mapping[Any, Any], groups: np.ndarray | None = None) -> str:
     """Return an HTML table of solutions, one row per class: status, bounds, gap, active groups, support vectors.
 
-    `groups` (k,) is the group of each gate; without it, the table counts active gates.
+    `solutions` maps classes to solutions; if "" is the only class, there is no column of classes. `groups` (k,) is the
+    group of each gate; without it, the table counts active gates.
     """
     classes = list(solutions) != [""]
     head = ["class"] * classes + ["status", "lower bound", "objective", "gap"]
@@ -52,7 +53,7 @@ def _axes(certificate: Any, ax: Any) -> Any:
 
 
 def draw_margins(certificate: Any, ax: Any) -> Any:
-    """Draw histograms of the margins on `ax` or new axes, and return the axes."""
+    """Draw stacked histograms of the margins of support vectors and others on `ax` or new axes; return the axes."""
     ax, margins = _axes(certificate, ax), certificate.margins
     in_support = np.isin(np.arange(len(margins)), certificate.support)
     parts = {"support vectors": margins[in_support], "other samples": margins[~in_support]}
@@ -68,7 +69,7 @@ def draw_margins(certificate: Any, ax: Any) -> Any:
 
 
 def draw_gates(certificate: Any, ax: Any) -> Any:
-    """Draw the lengths of the gates' weights as bars on `ax` or new axes, and return the axes."""
+    """Draw the lengths of the gates' weights as bars, longest first, on `ax` or new axes, and return the axes."""
     ax, active = _axes(certificate, ax), certificate.active
     lengths = np.linalg.norm(certificate.weights, axis=1)
     order = np.argsort(-lengths, kind="stable")

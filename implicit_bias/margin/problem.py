@@ -16,6 +16,7 @@ from implicit_bias._utils.checks import (
     as_positive,
     as_positives,
     as_signs,
+    as_text,
     check_range,
     shown,
 )
@@ -67,8 +68,8 @@ class MarginProblem:
     ------
     InputError
         If labels are not −1 or +1; if C, a required margin or a sample weight is not positive; if shapes do not match;
-        if the intercept is free with one class only; if constraints are not linear and homogeneous; or if the norm
-        does not support the features.
+        if the intercept is free with one class only; if constraints are not linear and homogeneous; if the norm
+        does not support the features; or if the name is not a text.
 
     Examples
     --------
@@ -107,8 +108,12 @@ class MarginProblem:
             raise InputError(f"intercept must be True (free) or False (none), not {shown(self.intercept)}")
         object.__setattr__(self, "y", as_signs(self.y, self.features.n, both=bool(self.intercept)))
         object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
-        for name in ("required_margin", "sample_weight"):
-            object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name))
+        object.__setattr__(self, "name", as_text(self.name, "name"))
+        for name, instead in (
+            ("required_margin", "a margin of 1e-6 requires practically only the sign"),
+            ("sample_weight", "leave such samples out"),
+        ):
+            object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name, instead))
         if self.constraints is not None and not isinstance(self.constraints, LinearConstraints):
             shape = (self.features.k, self.features.d)
             object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))
@@ -120,7 +125,10 @@ class MarginProblem:
             self._check_samples()
 
     def _check_samples(self) -> None:
-        """Check what depends on the samples: sizes of features and upper bounds, and whether the norm supports them."""
+        """Check what depends on the samples: sizes of features and upper bounds, and whether the norm supports them.
+
+        InputError is raised if a check fails, also one of `check_norm` for a user-defined norm.
+        """
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")

@@ -30,7 +30,7 @@ class FixedGatesNetwork(GatedNetwork):
         }
 
     def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
-        """Replace the hyperplanes and cutoffs by those of a `state_dict`."""
+        """Replace the hyperplanes and cutoffs by those of a `state_dict`; raise InputError for other shapes."""
         restored = []
         for gates, directions, cutoffs in zip(self._hyperplanes(), state["directions"], state["cutoffs"], strict=True):
             v = as_numbers(directions, gates.directions_.shape, "directions").copy()
@@ -52,7 +52,7 @@ class FixedGatesNetwork(GatedNetwork):
 
 
 def blank_gates(config: dict[str, Any]) -> list[HyperplaneGates]:
-    """Return the gates that `config()` describes, with zeros instead of hyperplanes, which are loaded later."""
+    """Return the gates of all layers that `config()` describes, with zeros for hyperplanes, which are loaded later."""
     d = config["inputs"]
     found: list[HyperplaneGates] = []
     for parameters in config["gates"]:
@@ -152,7 +152,11 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
 
     @torch.no_grad()
     def _initialise(self, first: ContextGates, seed: int | None) -> None:
-        """Draw default weights in the published order, then replace them by orthogonal ones, except the bias."""
+        """Draw default weights in the published order, then replace them by orthogonal ones, except the bias.
+
+        `first` are the gates of the first layer. If `seed` is None, torch's random numbers continue after those of its
+        hyperplanes; for gates of other kinds, the seed is then 1.
+        """
         if seed is None and isinstance(first, HyperplaneGates):
             generator = _after_hyperplanes(self.inputs, len(first.directions_), first.seed)
         else:
@@ -207,7 +211,8 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
     def effective_weights(self) -> Array:
         """Return ζ (H·K, d) for K contexts: ζ_{hK+c} = w^{(out)}_h w_{h,c}, plus b/H in the last entry.
 
-        The shape is (q, H·K, d) for q > 1 outputs. The last entry belongs to the constant input.
+        The shape is (q, H·K, d) for q > 1 outputs. The last entry belongs to the constant input. Without a readout, the
+        weights are w_{h,c}. InputError is raised for more than one gated layer.
         """
         self.require_one_layer(len(self.shape))
         weights = to_array(self.hidden_weights[0])

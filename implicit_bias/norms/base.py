@@ -118,7 +118,7 @@ class Norm(ABC):
         return W
 
     def number(self, name: str, M: Array) -> float:
-        """Return `value` or `dual` of a matrix (k, d); raise InputError unless it is a number ≥ 0."""
+        """Return `value` or `dual`, by `name`, of M (k, d); raise InputError unless it is a number ≥ 0 or infinity."""
         found = getattr(self, name)(M)
         try:
             number = as_reals(found)
@@ -192,7 +192,7 @@ class Norm(ABC):
         return above(size * (1 + 2 * self.rounding(*V.shape)), by)
 
     def _dual_within(self, V: Array, error: Array) -> float:
-        """`dual_upper` for numbers of about 1, before its final factor 1 + 2 · `rounding`."""
+        """`dual_upper` for V (k, d) and error (k,) of largest number about 1, before its factor 1 + 2 · `rounding`."""
         size = self.number("dual", V) if V.any() else 0.0
         more = self.dual_bound(error) if error.any() else 0.0
         if more is None and self.has_formula:
@@ -203,11 +203,11 @@ class Norm(ABC):
         return size + more
 
     def entries(self, name: str, shape: tuple[int, int]) -> Array:
-        """Norms max(‖E_jl‖, ‖−E_jl‖) of matrices with one entry 1, by `value` or `dual`.
+        """Norms max(‖E_jl‖, ‖−E_jl‖), by `value` or `dual`, of the matrices E_jl of `shape` (k, d) with one entry 1.
 
-        They bound the norm of any V: ‖V‖ ≤ Σ_jl |V_jl| ‖±E_jl‖. The shape is (k, d), or (k, 1) for rotation-invariant
-        norms. All are infinite if more than `MAX_ENTRIES_READ` entries would be read. The results are cached, so that a
-        norm must not change after its construction.
+        They bound the norm of any V: ‖V‖ ≤ Σ_jl |V_jl| ‖±E_jl‖. The result is (k, d), or (k, 1) for rotation-invariant
+        norms. It is infinite if more than `MAX_ENTRIES_READ` entries would be read. Results are cached, so that a norm
+        must not change after its construction.
         """
         cache = cache_of(self)
         columns = 1 if self.rotation_invariant else shape[1]

@@ -27,7 +27,10 @@ MAX_DIFFERENTIATED = 5000
 
 
 def check_norm(norm: Norm, features: Features) -> None:
-    """Raise InputError if a norm contradicts itself on sample matrices, or with rows of the features as V."""
+    """Raise InputError if a norm contradicts itself on sample matrices, or with rows of the features as V.
+
+    The sample matrices, the convexity of the expression and the group form are checked once per norm and shape.
+    """
     shape, rows = (features.k, features.d), np.unique(np.linspace(0, features.n - 1, 3).astype(int))
     of_features = [features.select([row]).adjoint([1.0]) for row in rows]
     of_features.append(features.select(rows).adjoint([1.0, -1.0, 1.0][: len(rows)]))
@@ -99,7 +102,10 @@ def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
 
 
 def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
-    """Check a `GroupForm` at one random Ŵ: ‖TŴ‖ ≤ Σ_h ‖Ŵ_h‖, with equality if T has no null space."""
+    """Check a `GroupForm`, if the norm has one, at one random Ŵ: ‖TŴ‖ ≤ Σ_h ‖Ŵ_h‖.
+
+    Equality is required if T has no null space and k ≤ 500. `shape` is (k, d).
+    """
     form = norm.group_form(shape[0])
     if form is not None:
         k, size = form.expand.shape
@@ -136,7 +142,7 @@ def _dual_candidates(V: Array) -> Iterator[Array]:
 
 
 def _gradient(norm: Norm, W: Array) -> Array:
-    """Compute a V with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1 by CVXPY; zeros if W is too large or differentiation fails."""
+    """Compute a V (k, d) with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1 by CVXPY; zeros if W is too large or differentiation fails."""
     if W.size > MAX_DIFFERENTIATED:
         return np.zeros(W.shape)
     X = cp.Variable(W.shape)
@@ -150,7 +156,10 @@ def _gradient(norm: Norm, W: Array) -> Array:
 
 
 def _maximiser(norm: Norm, V: Array, max_solved: int) -> list[Array]:
-    """Maximise ⟨V, W⟩ over the unit ball with CLARABEL; return W in a list, which is empty without a result."""
+    """Maximise ⟨V, W⟩ over the unit ball with CLARABEL; return W in a list.
+
+    The list is empty if the solver has no result, or V has more than `max_solved` entries.
+    """
     W = cp.Variable(V.shape)
     with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
         warnings.simplefilter("ignore")

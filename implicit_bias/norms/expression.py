@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.checks import Array, InputError, as_text
 from implicit_bias.norms.base import Norm
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class ExpressionNorm(Norm):
         self.function = function
         self.dual_function = dual
         self.has_formula = dual is not None
-        self.name = name
+        self.name = as_text(name, "name")
 
     def value(self, W: Array) -> float:
         import cvxpy as cp

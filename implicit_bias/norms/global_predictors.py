@@ -30,7 +30,7 @@ def global_predictors(zeta: ArrayLike, units: int) -> Array:
     Raises
     ------
     InputError
-        If the array is invalid, its number of rows is not a multiple of H, or H > 31.
+        If the array is invalid, its number of rows is not a multiple of H, H > 31, or β is too large for the memory.
 
     References
     ----------

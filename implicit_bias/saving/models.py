@@ -152,7 +152,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     nowhere.npz is not a readable file; check the path
     """
     with open_archive(path, KIND) as (about, arrays):
-        columns = None if about["columns"] is None else _columns(**about["columns"])
+        columns = None if about["columns"] is None else Columns(**about["columns"])
         shared = {"columns": columns} | {name: about[name] for name in ("classes", "constant", "dtype")}
         if "model" in about:
             return named_class(about["model"], core_models, Labelled).from_parts(about, arrays, **shared)
@@ -168,9 +168,3 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 def _with_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
-
-
-def _columns(inputs: Any, gates: Any, label: Any) -> Columns:
-    if not all(isinstance(name, str) for name in [*inputs, *gates, label]):
-        raise TypeError("another content")
-    return Columns(list(inputs), list(gates), label)

@@ -63,7 +63,11 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
 
 
 def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return a problem, with or without its samples, as a JSON dictionary and arrays."""
+    """Return a problem, with or without its samples, as a JSON dictionary and arrays.
+
+    Labels, required margins and sample weights are always included. Features that are not kept count as without
+    samples. InputError is raised for a user-defined norm or gates, and for user-defined features of samples.
+    """
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not features.kept:
@@ -98,7 +102,7 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
 
 
 def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return fitted gates as a JSON dictionary and arrays."""
+    """Return fitted gates as a JSON dictionary and arrays; raise InputError for gates that cannot be saved."""
     if not _known(all_gates, gates):
         raise InputError(
             f"{type(gates).__name__} cannot be saved; pickle the estimator that has them, or save "
@@ -150,7 +154,10 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
 
 
 def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> MarginProblem:
-    """Return the problem that `problem_parts` converted."""
+    """Return the problem that `problem_parts` converted; raise any exception for invalid content.
+
+    Without samples, the features are `UnkeptFeatures`.
+    """
     kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
     saved = [kind for kind in kinds if issubclass(kind, all_features.Features) and kind.made_of is not None]
     features: all_features.Features
@@ -190,7 +197,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
 
 
 def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: Any, outputs: int = 1) -> Gates:
-    """Return the gates that `gate_parts` converted; raise InputError if they do not match the features.
+    """Return the gates that `gate_parts` converted; raise InputError if they do not match `features`.
 
     The features have the k gates once for each of `outputs` classes.
     """

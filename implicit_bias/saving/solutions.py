@@ -84,7 +84,7 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
 
 
 def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solution:
-    """Return the solution that `solution_parts` converted."""
+    """Return the solution that `solution_parts` converted; raise any exception for invalid content."""
     fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
     fields |= {name: arrays[name].item() for name in _FLOATS}
     fields |= {name: about[name] for name in ("solver", "iterations", "reason")}

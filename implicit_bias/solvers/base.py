@@ -191,6 +191,11 @@ class Solver(ABC):
         """Import the modules that a solve needs, so that its measured time excludes them."""
         return None
 
+    @property
+    def installed(self) -> bool:
+        """True if the package of the solver is installed."""
+        return True
+
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """Explain why the solver does not support `problem` with these options; None if it does."""
         if options.special - self.takes:

@@ -43,10 +43,14 @@ class CvxpySolver(Solver):
     #: True for a result that the solver's own handler of Ctrl-C ended, early in the solve.
     was_interrupted: Callable[[Any], bool] = lambda raw: False
 
+    @property
+    def installed(self) -> bool:
+        return find_spec(self.name.lower()) is not None
+
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """Explain why the solver does not support `problem`; its package may be missing, as ECOS for Python 3.13."""
-        if find_spec(self.name.lower()) is None:
-            return f"the package {self.name.lower()} is not installed; install it, or choose another solver"
+        if not self.installed:
+            return f"it is not installed: pip install {self.name.lower()}, or choose another solver"
         return super().refuses(problem, options)
 
     def load(self) -> None:
@@ -63,7 +67,11 @@ class CvxpySolver(Solver):
         return settings
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        """Solve `problem` to a relative gap of about `options.tol`, with inputs and margins scaled to about 1."""
+        """Solve `problem` to a relative gap of about `options.tol`, with inputs and margins scaled to about 1.
+
+        The answer is that of `problem` itself. Its weights or dual are zero if the solver returned none or was
+        interrupted; `stopped` is the reason of an early stop (interrupt, time or iterations), else None.
+        """
         import cvxpy as cp
 
         features, scale = problem.features, problem.features.scale()
@@ -107,7 +115,8 @@ class CvxpySolver(Solver):
 def _on_a_thread(action: Callable[[], Any], deadline: Deadline) -> bool:
     """Run `action` on a thread; return False if the deadline passes first: compiled solvers do not look at it.
 
-    They release the interpreter's lock. An abandoned thread ends by itself or with the process.
+    They release the interpreter's lock. An abandoned thread ends by itself or with the process. An exception of
+    `action` is raised here; one that is not an Exception, such as a panic, as a ValueError.
     """
     done, failures = threading.Event(), list[BaseException]()
 

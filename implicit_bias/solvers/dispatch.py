@@ -31,7 +31,7 @@ Run = Callable[[MarginProblem, Options], Answer]
 
 
 def solver_names() -> list[str]:
-    """Return the names of the available solvers, in order of preference.
+    """Return the names of the solvers, in order of preference.
 
     >>> from implicit_bias import solver_names
     >>> solver_names()

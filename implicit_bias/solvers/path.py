@@ -73,7 +73,10 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
 
 
 def _recertified(earlier: Solution, before: MarginProblem, now: MarginProblem) -> Solution | None:
-    """Certify the earlier solution at the new C; None if a λ_i is near its bound or the gap is too large."""
+    """Certify the earlier solution at the new C.
+
+    None if it is not OPTIMAL, a λ_i is near its old or new bound, or the new gap exceeds its `tol`.
+    """
     time = Deadline()
     bounds = FREE * np.minimum(before.upper_bounds, now.upper_bounds)
     if earlier.status is not Status.OPTIMAL or not (earlier.dual < bounds).all():

@@ -36,8 +36,9 @@ GRAM_COPIES = 3
 def evident_conflict(problem: MarginProblem) -> Array | None:
     """Return λ (n,) that proves a hard margin infeasible and needs no solver; None if there is no such λ.
 
-    The support of λ is one sample with φ(x_i) = 0, whose margin is 0 for every W (with a free intercept, one such
-    sample of each class), or two samples with equal inputs and gates and opposite labels.
+    λ is 1 on its support: one sample with φ(x_i) = 0, whose margin is 0 for every W (with a free intercept, one such
+    sample of each class), or two samples with equal inputs and gates and opposite labels. For a soft margin there is
+    none.
     """
     if not problem.hard:
         return None
@@ -55,7 +56,10 @@ def evident_conflict(problem: MarginProblem) -> Array | None:
 
 
 def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
-    """Return two samples with equal inputs and gates and opposite labels, or None; a random projection sorts them."""
+    """Return the indices (2,) of samples with equal inputs and gates and opposite labels, or None.
+
+    A random projection sorts the samples. For features without gates and inputs the result is None.
+    """
     features, y = problem.features, problem.y
     if not isinstance(features, GatedFeatures):
         return None
@@ -76,9 +80,10 @@ def farkas_candidate(
 ) -> tuple[Array, Array | None] | None:
     """Return λ ≥ 0 (n,) and μ (m,) with a small ‖Φᵀ(λ∘y) − Eᵀμ‖, for `certify` to verify; None if none are found.
 
-    `guess` (n,) is the dual of a solver. First it is refined on its own support. If that gives no proof and Φ is small
-    enough, non-negative least squares search for one. A free intercept counts as a constant feature. No sample may have
-    φ(x_i) = 0. The result is also None if the next step of the search may end after the deadline.
+    `guess` (n,) is the dual of a solver. First it is refined on its own support, with μ = 0, returned as None. If that
+    gives no proof and Φ is small enough, non-negative least squares search for one. A free intercept counts as a
+    constant feature. No sample may have φ(x_i) = 0. The result is also None if the next step of the search may end
+    after the deadline.
     """
     deadline = deadline or Deadline()
     problem = _in_own_units(problem)
@@ -130,7 +135,7 @@ def _constant(problem: MarginProblem) -> float:
 
 
 def _refined(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array | None:
-    """Return λ∘v with v ≥ 0 near 1 such that Φᵀ(λ∘v∘y) ≈ 0; None if no v is found.
+    """Return λ∘v (n,) with v ≥ 0 near 1 and the smallest ‖Φᵀ(λ∘v∘y)‖ found, often nearly 0; None if no v is found.
 
     Each λ_i changes by a small part of itself, so that few become negative; these leave the support. Small supports
     come first, because a positive λ_i that should be zero makes a proof impossible.
@@ -160,10 +165,10 @@ def _refined(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array | 
 
 
 def _sparse(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array:
-    """Reduce a proof to at most rank + 1 samples, because rational arithmetic is feasible only for few.
+    """Return a proof with at most rank + 1 samples, because rational arithmetic is feasible only for few.
 
-    A basic solution of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 has no more. Return `lam` itself if the simplex method finds none,
-    or if the rank is so large that a basic solution may still have too many samples.
+    A basic solution of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 has no more. `lam` itself is returned for linear constraints, if Φ
+    is large, if the simplex method finds no proof, or if the rank is so large that a basic solution may be too large.
     """
     support, constant = np.flatnonzero(lam > 0), _constant(problem)
     rows = problem.features.select(support)
@@ -193,7 +198,7 @@ def _sparse(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array:
 
 
 def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | None:
-    """Return a vector near 1 in the null space of Aᵀ; A is the features of `rows` and a constant, times `factors`.
+    """Return a vector v (s,) near 1 with Aᵀv ≈ 0; A is the features of s `rows` and a constant, times `factors` (s,).
 
     For few features, 1 is projected onto the null space. Otherwise inverse iteration, v ← (AAᵀ + εI)⁻¹v, finds the
     vector; the result is None if AAᵀ does not fit into memory.

@@ -152,7 +152,10 @@ class MarginFunction(Objective):
         return (outputs.gather(1, self.y[:, None]) - outputs).flatten()[self.pairs]
 
     def _rotate(self, X: Array) -> tuple[Tensor, list[Tensor]]:
-        """Replace the twin's inputs x by Vᵀx; return V, and the input weights outside its span, which never change."""
+        """Replace the twin's inputs x by Vᵀx; return V (d, r), and the parts of its input weights outside V's span.
+
+        These parts never change. Without input layers to rotate, both are empty.
+        """
         found, rest = self.twin.input_layers(), []
         V = torch.as_tensor(GatedFeatures(X).reduced()[1]) if found else torch.empty(0)
         for layers in found:

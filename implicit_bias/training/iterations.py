@@ -192,7 +192,11 @@ class ScaledIteration:
         return self._grow(margins, -radial, square**0.5, sharpness)
 
     def _search(self, v: Any, value: float, direction: Any, promised: float, sharpness: float, least: float) -> Any:
-        """Return the end of a step from v, halved until the loss decreases enough or its length is below `least`."""
+        """Return the unit vector at the end of a step from v along −`direction`.
+
+        `value` is the loss at v over `sharpness` = R^L, and `promised` the decrease per unit of the step's rate. The
+        length is halved until the loss decreases by the share `ARMIJO` of that, or the length is below `least`.
+        """
         while True:
             rate = self.length / sharpness
             new = self._unit(self.function.mix(1.0, v, -rate, direction))
@@ -209,7 +213,11 @@ class ScaledIteration:
         return vector
 
     def _grow(self, margins: Any, radial: float, tangential: float, sharpness: float) -> bool:
-        """Let R grow if u is close to stationary; return True, without growth, if the descent has converged."""
+        """Let R grow if u is close to stationary; return True, without growth, if the descent has converged.
+
+        At radius R and the step's start v, `margins` are the margins, `radial` is −⟨∇F_R, v⟩, and `tangential` the
+        length of the rest of ∇F_R; `sharpness` is R^L.
+        """
         smallest = float(margins.min())
         mean = radial * sharpness / self.function.degree
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
@@ -236,7 +244,10 @@ class PlainIteration:
         self.function, self.lr, self.weights = function, config.lr, function.start
 
     def step(self) -> bool:
-        """Make a step of gradient descent; return False, because there is no test of convergence."""
+        """Make a step of gradient descent; return False, because there is no test of convergence.
+
+        InputError is raised if weights, loss or margins diverge.
+        """
         value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
         self.weights = self.weights - self.lr * gradient
         # With larger weights, outputs overflow when the network is evaluated.

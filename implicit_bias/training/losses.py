@@ -72,6 +72,8 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
 def mean_slopes(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
     """Return the derivatives (R, b, q) of `mean_losses` by the outputs, at kinks those of autograd.
 
+    The parameters are those of `mean_losses`.
+
     >>> mean_slopes(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").flatten().tolist()
     [-0.0, 0.5]
     """

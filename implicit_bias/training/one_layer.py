@@ -173,9 +173,10 @@ class LayerFunction(Objective):
         return float(np.arccos(min(max(self._cosine(vector) - 1e-14, -1.0), 1.0)))
 
     def around(self, u: Array, before: Array, radius: float) -> tuple[Array, Array]:
-        """Return both unit vectors, represented at the samples that matter near u.
+        """Return the last two unit vectors, `u` and `before`, represented at the samples that matter near u.
 
-        They are selected again if the next step may leave the ball, and after `PATIENCE` steps at the latest.
+        At R = `radius`, the others have no effect within a ball around u. Samples are selected again if the next step
+        may leave the ball, and after `PATIENCE` steps at the latest.
         """
         self.age += 1
         if self.ball == np.inf and self.age < PATIENCE:
@@ -343,7 +344,10 @@ class WeightFunction(LayerFunction):
         return tangent
 
     def direction(self, tangent: Array, radial: float, w: Array, radius: float) -> Array:
-        """Return the vector of which a step subtracts a multiple: the tangent, maybe preconditioned, and its V."""
+        """Return the vector of which a step subtracts a multiple: the tangent, maybe preconditioned, and its V.
+
+        The tangent and `radial` are the parts of ∇F_R at the unit vector `w`, R = `radius`.
+        """
         if self.preconditioned:
             rho = max(abs(radial), LEAST * self.dot(tangent, tangent) ** 0.5)
             tangent = self._steered(tangent, rho, w, radius) if rho > 0 else tangent
@@ -353,7 +357,7 @@ class WeightFunction(LayerFunction):
         return found
 
     def _steered(self, tangent: Array, rho: float, vector: Array, radius: float) -> Array:
-        """Return P M⁻¹ times a tangent."""
+        """Return P M⁻¹ times a tangent [A, W] at the unit vector `vector` and R = `radius`, with ρ = `rho`."""
         if self.directions % REFRESH == 0:
             units, _, softmax, _ = self._evaluated(vector, radius)
             moments = (units * softmax.sum(0)) @ units.T

@@ -82,7 +82,7 @@ def drive(
     deadline : Deadline
         Time limit and Ctrl-C; a KeyboardInterrupt of one of these functions ends the training like Ctrl-C.
     show : callable(step), optional
-        Called after each record that was due.
+        Called after the first record, and after each that was due.
 
     Examples
     --------

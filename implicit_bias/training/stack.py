@@ -61,7 +61,7 @@ class Stack(Stepper):
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
-        """Return each network's mean loss over all its samples."""
+        """Return a row for each network: its number `network` and its mean `loss` over all its samples."""
         n, total = self.X.shape[-2], torch.zeros(len(self.networks), dtype=torch.float64)
         for first in range(0, n, CHUNK):
             part = slice(first, first + CHUNK)
@@ -172,7 +172,11 @@ def _filled(group: Sequence[Tensor]) -> Tensor:
 
 
 def _samples(first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str) -> tuple[Tensor, Tensor]:
-    """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n)."""
+    """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n).
+
+    `count` is the number of networks, all with the inputs and outputs of `first`. Signs for q = 1 are targets; y are
+    classes for q > 1 and a loss other than 'squared'. InputError is raised for wrong shapes or labels.
+    """
     own = dimensions(X) == 3
     inputs = as_floats(X, "X", 3 if own else 2)
     if inputs.shape[-1] != first.inputs or (own and len(inputs) != count):

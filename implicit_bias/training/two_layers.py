@@ -65,7 +65,10 @@ class TwoLayerUpdates(MarginStepper):
         self.update_readout((slopes @ hidden, slopes.sum())[: len(self.readout)], rate)
 
     def _descend(self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float) -> Tensor:
-        """Make the step of `parts`; return a_h ∂ℓ/∂f, shape (b, H)."""
+        """Make the step of `parts` on inputs `rows` (b, d) with gate values `gates` (M, b, H); return a_h ∂ℓ/∂f (b, H).
+
+        `slopes` (b,) are ∂ℓ/∂f, and `rate` is the learning rate.
+        """
         target, kept, factor = (self.velocity, self.momentum, 1.0) if self.momentum else (self.parts, 1.0, -rate)
         pushed = torch.outer(slopes, self.readout[0])
         if self.constant:

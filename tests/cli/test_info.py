@@ -26,6 +26,13 @@ def test_info(tmp_path, monkeypatch):
     assert "train-images-idx3-ubyte damaged" in text
 
 
+def test_info_lists_what_is_installed(monkeypatch):
+    for module in ("studies.runner.engines", "solvers.cvxpy_solvers"):
+        monkeypatch.setattr(f"implicit_bias.{module}.find_spec", lambda name: None)
+    _, document = answer("info")
+    assert (document["engines"], document["solvers"]) == (["local"], ["NATIVE", "PRECISE"])
+
+
 def test_info_says_which_mnist_files_are_found(mnist_root):
     _, document = answer("info", "--data-root", mnist_root)
     assert set(document["data_sets"]["mnist"].values()) == {"found"}

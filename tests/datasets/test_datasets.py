@@ -206,11 +206,9 @@ def test_the_environment_names_the_root(tmp_path, monkeypatch):
     assert images.data_root("other") == Path("other")
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_first_row_that_counts_the_columns(named, tmp_path):
+def test_first_row_that_counts_the_columns(tmp_path):
     """A first row 0, 1, … that pandas writes for columns without names is refused with a remedy."""
     table = pd.DataFrame([[0.5, 1.5, 0], [2.5, 3.5, 1]])
-    table = table.rename(columns={2: "kind"}) if named else table
     table.to_csv(tmp_path / "s.csv", index=False)
     with pytest.raises(InputError, match=r"counts its columns.*header=False"):
         read_samples(tmp_path / "s.csv")
@@ -227,6 +225,44 @@ def test_csv_with_and_without_names(tmp_path):
     bare.write_text("1.5,1.5,0\n3,4,1\n5,6,1\n")
     assert read_samples(bare).X.tolist() == [[1.5, 1.5], [3.0, 4.0], [5.0, 6.0]]
     assert read_samples(bare).y.tolist() == [-1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("content", "given", "header", "classes"),
+    [
+        # A name above numbers; of numbers that increase, over labels of several samples; a name that was given.
+        ("0,1,y\n1,2,0\n3,4,1\n", {}, True, (0, 1)),
+        ("2019,2020,y\n1,2,a\n3,4,b\n5,6,a\n7,8,b\n", {}, True, ("a", "b")),
+        ("2020,2019,y\n1,2,a\n3,4,b\n5,6,a\n7,8,b\n", {"label": "y"}, True, ("a", "b")),
+        ("2019,2020,2021\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n", {"header": True}, True, (0, 1)),
+        ("1,2,a\n3,4,b\n5,6,a\n7,8,b\n", {}, False, ("a", "b")),
+        ("1.5,2.5,0\n3,4,1\n5,6,1\n", {}, False, (0, 1)),
+        ("0,1,0\n2,3,1\n", {"header": False}, False, (0, 1)),
+    ],
+)
+def test_first_row(tmp_path, content, given, header, classes):
+    (tmp_path / "s.csv").write_text(content)
+    samples = read_samples(tmp_path / "s.csv", **given)
+    assert (samples.header, samples.classes, len(samples.X)) == (header, classes, content.count("\n") - header)
+    assert samples.columns.inputs == (content.split("\n")[0].split(",")[:2] if header else ["0", "1"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["NA", "None"], ("NA", "None")),
+        (["nan", "null"], ("nan", "null")),
+        (['"aspirin "', '" aspirin"', "none"], ("aspirin", "none")),
+        (["01", "1", "2.0"], (1, 2)),
+        (["True", "False"], ("False", "True")),
+    ],
+)
+def test_labels_of_csv(tmp_path, labels, classes):
+    # Spreadsheets also write a mark, line ends of two characters, and empty rows.
+    rows = [f"{i},{label}" for i, label in enumerate(labels * 2)]
+    (tmp_path / "s.csv").write_bytes("\r\n".join(["\ufeffa,y", *rows, ",", "", ""]).encode())
+    samples = read_samples(tmp_path / "s.csv")
+    assert (samples.classes, len(samples.X), samples.columns.inputs) == (classes, len(rows), ["a"])
 
 
 def test_npz(tmp_path):
@@ -252,6 +288,17 @@ def test_npz(tmp_path):
         ("a.csv", "1,2,cat\n3,4,dog\n5,6,eel\n", None, "3 classes for 3 samples"),
         ("a.csv", "1,2,0.5\n3,4,1.5\n5,6,0.5\n7,8,1.5\n", None, "fractions such as 0.5, which are quantities"),
         ("a.csv", "a,b\n", None, "no samples"),
+        ("a.csv", "2020,2019,y\n1,2,a\n3,4,b\n5,6,a\n7,8,b\n", None, "first row .* or be a sample; say whether"),
+        ("a.csv", "2019,2020,2021\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n", None, "first row .* or be a sample; say whether"),
+        ("a.csv", "a;b;y\n1,5;2,5;u\n2,5;3,5;v\n", None, "by semicolons; save it with commas"),
+        ("a.csv", "1,5;2,5;u\n2,5;3,5;v\n", None, "by semicolons; save it with commas"),
+        ("a.csv", "a\tb\ty\n1\t2\tu\n2\t3\tv\n", None, "by tabs; save it with commas"),
+        ("a.csv", "a,b,a,y\n1,2,3,u\n2,3,4,v\n", None, "columns 1 and 3 of .* have the name 'a'; rename"),
+        ("a.csv", "a,b,y\n1,2,u\n2,3,\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
+        ("a.csv", "a,y\n1,0\n2,NA\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
+        ("a.csv", "a,y\n1,01\n2,1\n3,x\n", None, "'01' and '1' are the same number; write them alike"),
+        ("a.csv", "date,y\n2024-05-01,u\n2024-05-02,v\n", None, "not numbers, such as '2024-05-01'; encode or drop"),
+        ("a.csv", "a,y\n1,u\ninf,v\n", None, r"column 'a' .* infinity \(first for sample 2\)"),
         ("a.npz", "junk", None, "cannot be read"),
         ("a.txt", "1", None, "neither .csv nor .npz"),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import InputError
-from implicit_bias.datasets.images import load_classes, load_digits, load_images
+from implicit_bias.datasets.images import image_files, load_classes, load_digits, load_images
 
 
 def test_components_are_those_of_the_training_part():
@@ -56,6 +56,25 @@ def test_test_images_are_others_than_training_images(mnist_root):
     pixels, labels = load_images("mnist", mnist_root, train=False)
     assert pixels.shape == (10_000, 784)
     assert np.bincount(labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+
+
+def test_names_that_unpacking_gives(tmp_path):
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    (raw / "train-images.idx3-ubyte").write_text("no images")
+    assert image_files("mnist", tmp_path)[str(raw / "train-images.idx3-ubyte")] == "damaged"
+    with pytest.raises(InputError, match="train-labels-idx1-ubyte is missing, but other files"):
+        load_images("mnist", tmp_path)
+
+
+@pytest.mark.mnist
+def test_images_by_the_names_that_unpacking_gives(tmp_path, mnist_root):
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for file in (Path(mnist_root) / "MNIST" / "raw").glob("*ubyte"):
+        (raw / file.name.replace("-idx", ".idx")).symlink_to(file)
+    for found, usual in zip(*(load_images("mnist", root, train=False) for root in (tmp_path, mnist_root)), strict=True):
+        np.testing.assert_array_equal(found, usual)
 
 
 @pytest.mark.mnist

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -269,6 +269,15 @@ def test_weights_count_copies(cancer, norm):
     assert (balanced.dual > 0.02 * 1.01).any()
 
 
+@pytest.mark.parametrize("model", [GLNClassifier(5, C=0.1, random_state=0), MultipleKernelClassifier(C=0.1)])
+def test_class_weights_are_sample_weights(cancer, model):
+    X, y = cancer
+    weight = np.where(y == "malignant", 4.0, 1.0)
+    given = clone(model).fit(X, y, sample_weight=weight).decision_function(X)
+    by_class = clone(model).set_params(class_weight={"malignant": 4.0, "benign": 1.0}).fit(X, y).decision_function(X)
+    np.testing.assert_allclose(by_class, given, atol=1e-10)
+
+
 def test_own_gates_and_norms(cancer):
     X, y = cancer
     gates = FunctionGates(lambda X: np.hstack([X > 0, X <= 0])[:, ::8])
@@ -303,14 +312,14 @@ def test_fits_that_part_nothing_warn(cancer, seed):
     rng = np.random.default_rng(seed)
     C, norm = 10 ** rng.uniform(-12, -5), rng.choice(["group-lasso", "predictor-l2", "frobenius"])
     make = [partial(GLNClassifier, 3, norm=norm), partial(GatedReLUClassifier, 5)][seed % 2]
-    with pytest.warns(UserWarning, match=f"zero, because C={C:g} is too small"):
+    with pytest.warns(UserWarning, match=f"zero at C={C:g}; increase C"):
         make(C=C, free_intercept=True, random_state=seed).fit(*cancer)
 
 
 def test_one_class_for_all_samples_warns(cancer):
     X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
     model = GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
-    with pytest.warns(UserWarning, match="all samples are assigned to one class, because C=0.05 is too small"):
+    with pytest.warns(UserWarning, match="all samples are assigned to one class at C=0.05; increase C"):
         assert set(model.fit(X, y).predict(X)) == {"common"}
     assert np.abs(model.weights_).max() > 1e-2
 
@@ -456,6 +465,20 @@ def test_weights_of_joint_classes(three):
 def test_joint_problems_that_do_not_exist(three, model, words):
     with pytest.raises(InputError, match=words):
         model.fit(*three)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cv": KFold(2)}, r"fold 1 of 2 is trained on one class only \(1\); shuffle or stratify the folds"),
+        ({"cv": 3, "Cs": [np.inf]}, "fold 1 of 3: class 1: no weights separate"),
+        ({"cv": 3, "scoring": lambda *_: np.nan}, "NaN or infinity in fold 1 of 3"),
+    ],
+)
+def test_messages_name_the_fold(options, words):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.repeat([0, 1], 20)
+    with pytest.raises(InputError, match=words):
+        MarginClassifierCV(GLNClassifier(1, 1), **{"Cs": [0.1]} | options).fit(X, y)
 
 
 @pytest.mark.parametrize(

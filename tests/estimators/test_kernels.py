@@ -115,6 +115,30 @@ def test_weights_count_copies(cancer):
     assert weighted == pytest.approx(repeated, rel=3e-6)
 
 
+def test_inputs_far_from_zero_and_wide_apart(cancer):
+    """Gaussian kernels do not depend on the origin, and neighbours count in a wide range, as in kelvin or seconds."""
+    X, y = np.round(cancer[0] * 2**10) / 2**10, cancer[1]
+    near = MultipleKernelClassifier(["rbf"], C=1.0).fit(X, y).decision_function(X)
+    far = MultipleKernelClassifier(["rbf"], C=1.0).fit(2.0**30 + X, y).decision_function(2.0**30 + X)
+    np.testing.assert_allclose(far, near, atol=1e-6)
+    wide = np.repeat(np.arange(50.0) * 1e7, 2)[:, None]
+    wide[1::2] += 0.5
+    model = MultipleKernelClassifier([("rbf", {"gamma": 1.0})]).fit(wide, np.arange(100) // 2 % 2)
+    np.testing.assert_allclose(model.kernels_[0](wide[:2], wide[:2])[0], [1, np.exp(-0.25)], rtol=1e-15)
+    assert model.status_.name == "OPTIMAL"
+
+
+def test_kernel_in_single_precision(cancer):
+    X, y = cancer
+    rows = np.arange(len(X))[:, None]
+    single = (X.astype(np.float32) @ X.astype(np.float32).T).astype(np.float32)
+    scores = [
+        MultipleKernelClassifier([PrecomputedKernel(K)], C=0.1).fit(rows, y).decision_function(rows)
+        for K in (single, X @ X.T)
+    ]
+    np.testing.assert_allclose(*scores, atol=1e-3)
+
+
 def test_bad_kernels(cancer):
     X, y = cancer
     for kernels, words in (

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 
 import cvxpy as cp
 import numpy as np
@@ -168,10 +169,21 @@ def test_linear_boundary_around_the_origin(nu):
     bound = float(re.findall(r"up to (\S+) have", str(refusal.value))[0])
     slack = cp.Problem(cp.Minimize(cp.sum(cp.pos(1 - X @ weights)) / 300), [cp.norm(weights) <= bound])
     assert slack.solve(solver="CLARABEL") > nu
-    with pytest.warns(UserWarning, match="same score"):
+    with pytest.warns(UserWarning, match="all inputs have the same score"):
         model = OneClassMargin(GatedReLUClassifier(gates=ConstantGate()), nu=nu).fit(X)
     assert np.ptp(model.score_samples(X)) < 1e-4
     assert np.ptp(OneClassMargin(nu=nu).fit(X).score_samples(X)) > 0.1
+
+
+def test_equal_scores_are_not_always_constant():
+    """By symmetry all scores are 1, but not elsewhere; kernels of unscaled inputs are too narrow for new inputs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = OneClassMargin().fit(np.eye(6))
+    np.testing.assert_allclose(model.score_samples(np.eye(6)), 1, atol=1e-6)
+    assert model.score_samples(np.zeros((1, 6)))[0] > 1.1
+    with pytest.warns(UserWarning, match="nothing is learned about new inputs; standardise"):
+        OneClassMargin().fit(1013 + 8 * np.random.default_rng(0).normal(size=(100, 4)))
 
 
 def test_answer_without_proof_warns(zeros):
@@ -181,7 +193,7 @@ def test_answer_without_proof_warns(zeros):
     assert model.status_ is Status.TIME_LIMIT
 
 
-@pytest.mark.filterwarnings("ignore:all samples have the same score:UserWarning")
+@pytest.mark.filterwarnings("ignore:all inputs have the same score:UserWarning")
 @pytest.mark.parametrize("nu", [1 - 1e-9, 1 - 1e-16])
 def test_nearly_all_samples_may_be_outside(nu):
     X = np.random.default_rng(0).normal(size=(60, 3))

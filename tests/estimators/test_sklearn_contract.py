@@ -42,7 +42,7 @@ def failing(estimator):
     return {"check_class_weight_classifiers": "without free intercepts weights cannot put all samples into one class"}
 
 
-@pytest.mark.filterwarnings("ignore:.*C=.* is too small:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* at C=.*; increase C:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=failing)
 def test_scikit_learns_contract(estimator, check):
     check(estimator)

@@ -177,7 +177,7 @@ def test_rows_and_columns():
     assert set(table()) == {(row, column) for row in TRIALS for column in ESTIMATORS}
 
 
-@pytest.mark.filterwarnings("ignore:.*C=.* is too small:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* at C=.*; increase C:UserWarning")
 @pytest.mark.parametrize(("row", "column"), table())
 def test_cell(row, column, capsys, tmp_path):
     more = {verbose: (capsys,), saved: (tmp_path,)}.get(TRIALS[row], ())

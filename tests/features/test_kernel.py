@@ -48,6 +48,9 @@ def test_working_sets_of_kernels(tiny_sets, gln):
         (np.ones((1, 2, 3)), "use extended"),
         ([[[1.0, 2.0], [0.0, 1.0]]], "not symmetric"),
         ([[[1.0, 2.0], [2.0, 1.0]]], "not positive semidefinite"),
+        ([[[1e5, 1e5 + 1], [1e5 + 1, 1e5]]], "not positive semidefinite"),
+        ([[[1.5, 1.501], [1.501, 1.5]]], "not positive semidefinite"),
+        (np.array([[[1.5, 1.501], [1.501, 1.5]]], dtype=np.float32), "not positive semidefinite"),
     ],
 )
 def test_bad_kernels(kernels, words):

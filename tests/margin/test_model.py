@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -270,6 +271,8 @@ def test_a_damaged_network_in_a_model_is_refused(tmp_path):
         ({"problems": 3}, "must be a list"),
         ({"solutions": [1]}, "must be a list of Solution"),
         ({"constant": "yes"}, "constant must be"),
+        ({"columns": ("a", "b")}, "columns must be Columns"),
+        ({"columns": Columns(["a", 2], [], "y")}, "name of a column must be a text, not 2"),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(change, words):
@@ -458,19 +461,48 @@ def test_labels_of_digits_stay_texts_where_the_classes_are(tmp_path, monkeypatch
     assert "error 0.00 % (0 wrong)" in done.stdout
 
 
+def test_labels_that_are_empty_or_of_no_class(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"a": [1.0, -1.0, 3.0, -3.0], "kind": [1, 0, 1, 0]})
+    table.to_csv("train.csv", index=False)
+    assert run("solve", "train.csv", "--formulation", "linear").returncode == 0
+    Path("new.csv").write_text("a,kind\n1,1.0\n-1,\n3,0\n-3,none\n")
+    done = run("predict", "train-model.npz", "new.csv")
+    assert "error 50.00 % (1 wrong of 2 known labels), smallest margin -3" in done.stdout
+    assert "labels such as 'none', 1 in all, are not classes of the model" in done.stderr
+    found = pd.read_csv("new-predictions.csv", dtype=str, keep_default_na=False)
+    assert found.prediction.tolist() == ["1", "0", "1", "0"]
+    assert found.label.tolist() == ["1", "", "0", "none"]
+    assert [text == "" for text in found.margin] == [False, True, False, True]
+    Path("new.csv").write_text("a,kind\n1,\n-1,\n")
+    assert run("predict", "train-model.npz", "new.csv").returncode == 0
+    assert list(pd.read_csv("new-predictions.csv")) == ["prediction", "score"]
+
+
+def test_columns_named_by_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("s.csv").write_text("2019,2020,y\n1,2,a\n-3,4,b\n5,6,a\n-7,8,b\n")
+    solved = run("solve", "s.csv", "--formulation", "linear")
+    assert "the first row of s.csv has the names of its columns" in solved.stdout
+    Path("new.csv").write_text("2020,2019\n4,1\n4,-5\n")
+    assert run("predict", "s-model.npz", "new.csv").returncode == 0
+    assert pd.read_csv("new-predictions.csv").prediction.tolist() == ["a", "b"]
+    assert "3 classes for 5 samples" in run("solve", "s.csv", "--no-header").stderr
+
+
 def test_a_model_without_names_takes_columns_by_their_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("train.npz", X=[[1.0, 0.0], [-1.0, 0.0]], y=[0, 1], gates=[[1.0], [1.0]])
     assert run("solve", "train.npz").returncode == 0
-    columns, text = load_model("train-model.npz").columns, False
+    columns = load_model("train-model.npz").columns
     pd.DataFrame([[5.0, 0.0, 1.0]], columns=["u", "v", "gate_w"]).to_csv("new.csv", index=False)
-    inputs, gates, labels = read_inputs("new.csv", columns, 2, text)
+    inputs, gates, labels, _ = read_inputs("new.csv", columns, 2)
     assert (inputs.tolist(), gates.tolist(), labels) == ([[5.0, 0.0]], [[1.0]], None)
     assert run("predict", "train-model.npz", "new.csv").returncode == 0
     assert pd.read_csv("new-predictions.csv").prediction.tolist() == [0]
     pd.DataFrame(np.ones((1, 3)), columns=["u", "v", "w"]).to_csv("wide.csv", index=False)
     with pytest.raises(InputError, match="3 columns of inputs, but the model needs 1"):
-        read_inputs("wide.csv", columns, 1, text)
+        read_inputs("wide.csv", columns, 1)
 
 
 @pytest.mark.parametrize("estimator", [None, GLNClassifier(4, fit_intercept=False, random_state=1)])

@@ -195,11 +195,27 @@ def test_the_program_reaches_the_certified_optimum(reduce):
         (lambda: ib.margin_path(problem("constant", "frobenius"), C=[1.0, 0.0]), "C must be a positive"),
         (lambda: weighted(sample_weight=np.ones(3)), "sample_weight must be one number or 30, not 3"),
         (lambda: weighted(sample_weight=0.0), "sample_weight must be a positive number"),
-        (lambda: weighted(required_margin=np.arange(30.0)), "required_margin must be positive, but holds 0"),
+        (
+            lambda: weighted(required_margin=np.arange(30.0)),
+            "required_margin must be positive, but holds 0; a margin of",
+        ),
+        (
+            lambda: weighted(sample_weight=np.arange(30.0)),
+            "sample_weight must be positive, but holds 0; leave such samp",
+        ),
+        (
+            lambda: GroupLasso([0, 1], weights=[1.0, 0.0]),
+            "group weights must be positive, but holds 0; a weight of 1e-6",
+        ),
         (lambda: GroupLasso([0, 1], weights=[1.0]), "group weights must be one number or 2, not 1"),
         (lambda: GroupLasso([0, 1], weights=-1.0), "group weights must be a positive"),
         (lambda: solve(weighted(norm=ib.ExpressionNorm(cp.norm1)), "NATIVE"), "group_form"),
         (lambda: problem("constant", "frobenius", C=0), "C must be"),
+        (lambda: weighted(name=float("inf")), "name must be a text, not inf"),
+        (lambda: weighted(name=b"x"), "name must be a text, not b'x'"),
+        (lambda: weighted(name=("a", "b")), r"name must be a text, not \('a', 'b'\)"),
+        (lambda: ib.ExpressionNorm(cp.norm1, name=3), "name must be a text, not 3"),
+        (lambda: ib.BinaryTask.from_arrays([[0.0], [1.0]], [0, 1], name=None), "name must be a text, not None"),
         (lambda: svm_gln([[1.0]], [1], ConstantGate()), "one class only"),
         (lambda: MarginProblem(GatedFeatures([[1.0]]), [1], Frobenius(), intercept=True), "one class only"),
         (lambda: MarginProblem(GatedFeatures([[1.0]]), [1], Frobenius(), intercept=1), "True"),
@@ -221,11 +237,26 @@ def test_bad_input(call, words):
         call()
 
 
+def test_unpenalised_group():
+    """A weight of 1e-6 has the optimum of the weight 0, by CVXPY, up to 1e-6 times the norm of the group."""
+    case = problem("contexts 2", "group lasso", C=0.1)
+    A, groups = case.features.dense(), case.norm.index
+    W = cp.Variable((case.features.k, case.features.d))
+    scores = A @ cp.reshape(W, (A.shape[1],), order="C")
+    size = sum(cp.norm(W[np.flatnonzero(groups == h)], "fro") for h in range(1, groups.max() + 1))
+    optimum = cp.Problem(cp.Minimize(size + 0.1 * cp.sum(cp.pos(1 - cp.multiply(case.y, scores))))).solve("CLARABEL")
+    weights = np.where(np.arange(groups.max() + 1) > 0, 1.0, 1e-6)
+    found = solve(dataclasses.replace(case, norm=GroupLasso(case.norm.groups, weights)), tol=1e-8)
+    first = np.linalg.norm(found.weights[groups == 0])
+    assert first > 0.1
+    assert optimum * (1 - 1e-7) <= found.objective <= optimum * (1 + 1e-7) + 1e-6 * first
+
+
 def test_a_solver_whose_package_is_missing_says_so_and_is_not_asked_unnamed(monkeypatch):
     from implicit_bias.solvers import cvxpy_solvers
 
     monkeypatch.setattr(cvxpy_solvers, "find_spec", lambda name: None if name == "ecos" else name)
     case = problem("constant", "frobenius")
-    with pytest.raises(InputError, match="the package ecos is not installed"):
+    with pytest.raises(InputError, match="it is not installed: pip install ecos"):
         solve(case, "ECOS")
     assert solve(case, "CLARABEL").status is Status.OPTIMAL

@@ -126,7 +126,7 @@ def _floats(lines: list[Any]) -> Array:
 
 
 def _independent(lines: list[Any]) -> Iterator[int]:
-    """Yield the indices of a maximal set of linearly independent columns, in ascending order, by exact elimination."""
+    """Yield, in ascending order, exact indices of a basis of the columns of the matrix with rows `lines`."""
     rows = [[Fraction(value) for value in line] for line in lines]
     for column in range(len(rows[0])):
         pivot = next((row for row in rows if row[column]), None)
@@ -173,7 +173,7 @@ def _around(lines: list[list[int]], through: np.ndarray) -> np.ndarray:
 
 
 def _rays(lines: list[list[int]]) -> np.ndarray:
-    """Return sign⟨u, v⟩ (N, m) of all lines v, for both rays ±u that r − 1 independent hyperplanes have in common."""
+    """Return sign⟨u, v⟩ (N, m) of all lines v, for the rays ±u that r − 1 independent hyperplanes share, each once."""
     F = _floats(lines)
     subsets = np.array([*itertools.combinations(range(len(lines)), F.shape[1] - 1)])
     rays, sizes = _normals(F[subsets], -1), _normals(np.abs(F)[subsets], 1)

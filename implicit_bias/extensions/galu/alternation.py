@@ -129,7 +129,7 @@ class _Search:
         return float(length(self.residual())) ** 2 / self.features.n
 
     def improve_hidden(self, loss: float) -> None:
-        """Minimise over A; keep the old A if rounding would raise the loss."""
+        """Minimise over A; keep the old A if that fails, or if rounding would raise the current `loss`."""
         k, d = self.A.shape
         slopes = (self.features.gate_values * (self.residual() @ self.B)).T @ self.features.X
         couplings = self.B.T @ self.B

@@ -92,7 +92,8 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     ridge : float
         ρ ≥ 0.
     tol : float
-        Singular values below `tol` times the largest count as zero. From 1e-10, the limit of double precision, to 0.1.
+        Without a ridge, singular values below `tol` times the largest count as zero. From 1e-10, the limit of double
+        precision, to 0.1.
 
     Raises
     ------
@@ -206,7 +207,10 @@ Factorisation = tuple[float, float, int, Callable[[Array], Array], Array]
 
 
 def _by_cholesky(gram: Array, shift: float, samples: int) -> Factorisation | None:
-    """Factorise `gram` by Cholesky; None if that fails, or if the least singular value of Φ is below VISIBLE σ_1."""
+    """Factorise `gram` + shift I by Cholesky, which overwrites `gram`; `samples` is n.
+
+    Return None if `gram` itself has no factor, or if the least singular value of Φ is below VISIBLE σ_1.
+    """
     size = len(gram)
     largest = float(eigsh(gram, 1, which="LA", return_eigenvectors=False, v0=np.ones(size))[0])
     try:
@@ -228,7 +232,11 @@ def _by_cholesky(gram: Array, shift: float, samples: int) -> Factorisation | Non
 
 
 def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: float) -> Factorisation:
-    """Factorise `gram` at any rank by eigendecomposition; singular values below VISIBLE σ_1 are recomputed from Φ."""
+    """Factorise `gram` + shift I at any rank by eigendecomposition, which overwrites `gram`.
+
+    Singular values below VISIBLE σ_1 are recomputed from Φ. Those below `tol` σ_1, or with a shift below NOISE σ_1, are
+    left out.
+    """
     squares, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
     largest = float(np.sqrt(squares[-1]))
     # With a ridge, every value above rounding has an inverse.

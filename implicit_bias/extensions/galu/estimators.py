@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,11 +19,13 @@ from implicit_bias._utils.checks import (
     one_of,
     shown,
 )
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.validation import (
     UnfittedError,
     as_weights,
     refusals,
     seed_of,
+    unequal,
     validated,
     with_class_weights,
 )
@@ -45,6 +47,15 @@ if TYPE_CHECKING:
     from implicit_bias.extensions.galu.networks import GaLUNetwork
 
 
+def _moved(weights: Array, by: Array) -> Array:
+    """Return weights (…, d) of inputs (x, 1) as weights of (x − by, 1) with the same products; `by` may be zero."""
+    if not by.any():
+        return weights
+    moved = weights.copy()
+    moved[..., -1] += weights[..., :-1] @ by
+    return moved
+
+
 @dataclass(eq=False, repr=False)
 class _GatedLeastSquares(BaseEstimator):
     """Shared base: gates, closed form and scores."""
@@ -64,47 +75,59 @@ class _GatedLeastSquares(BaseEstimator):
         # The sum of larger targets could overflow.
         check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
         used = weight > 0
+        X, Y, shares = X[used], Y[used], unequal(weight[used])
         constant = bool(self.fit_intercept)
-        inputs, Y, weight = with_constant(X[used]) if constant else X[used], Y[used], weight[used]
-        shares = None if np.ptp(weight) == 0 else weight
+        # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.
+        origin = X[0] if constant else np.zeros(X.shape[1])
+        offset = np.average(X - origin, axis=0, weights=shares) if constant else origin
+        centre = origin + offset
         mean = np.average(Y, axis=0, weights=shares) if constant else np.zeros(Y.shape[1:])
-        gates, search = self._layer(inputs, Y - mean, shares)
+        given = with_constant(X) if constant else X
+        inputs = with_constant(X - origin - offset) if constant else X
+        gates, values, search = self._layer(given, inputs, Y - mean, shares, centre)
         if search is None:
             root = root_weights(shares, len(inputs))
-            features = GatedFeatures(root * inputs, gates.transform(inputs))
             targets = (Y - mean) * (root if Y.ndim == 2 else root[:, 0])
-            solution = least_squares(features, targets, ridge=self.ridge)
+            solution = least_squares(GatedFeatures(root * inputs, values), targets, ridge=self.ridge)
         else:
             solution = search.solution
+        solution = replace(solution, weights=_moved(solution.weights, -centre))
         columns = columns_of(self)
         self._model = LeastSquaresModel(gates, solution, mean, classes=classes, constant=constant, columns=columns)
         self.gates_, self.search_, self.solution_ = gates, search, solution
         self.weights_, self.intercept_ = solution.weights, mean
         return self
 
-    def _layer(self, X: Array, Y: Array, weight: Array | None) -> tuple[Gates, FilterSearch | None]:
-        """Return fitted gates and the filter search whose result they are, or gates and None if `steps` = 0.
+    def _layer(
+        self, given: Array, inputs: Array, Y: Array, weight: Array | None, centre: Array
+    ) -> tuple[Gates, Array, FilterSearch | None]:
+        """Return fitted gates, the values (n, k) of the gates before the search, and the search; None if `steps` = 0.
 
-        X (n, d) includes the constant input, Y is reduced by b, and `weight` (n,) is None if all weights are equal.
+        The gates are those of `given` (n, d). Random filters and the search use `inputs` (n, d), from which `centre` is
+        subtracted. With `fit_intercept`, both include the constant input, and `centre` and the mean subtracted from Y
+        are weighted means; otherwise they are 0. `weight` (n,) is None if all weights are equal.
         """
         units, steps = as_count(self.units, "units"), as_count(self.steps, "steps", least=0)
         sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
         seed = seed_of(self.random_state)
         if isinstance(self.gates, Gates):
-            gates = self.gates.fitted(X, weight)
+            gates = self.gates.fitted(given, weight)
+            values = gates.transform(given)
         else:
             one_of(self.gates, ("random",), "gates")
-            check_size(units * max(X.shape), "the filters and their gates")
-            filters = np.random.default_rng(seed).normal(size=(units, X.shape[1]))
-            gates = filter_gates(filters, sharpness)
+            check_size(units * max(inputs.shape), "the filters and their gates")
+            filters = np.random.default_rng(seed).normal(size=(units, inputs.shape[1]))
+            # Values of the centred inputs, because those of the given ones have a larger rounding error.
+            values = filter_gates(filters, sharpness).transform(inputs)
+            gates = filter_gates(_moved(filters, -centre), sharpness)
         if not steps:
-            return gates, None
+            return gates, values, None
         if not isinstance(gates, ReLUGates | SoftGates):
             raise InputError(f"Algorithm 1 replaces filters, but {type(gates).__name__} have none; use steps=0")
         search = improve_filters(
-            X,
+            inputs,
             Y,
-            directions=gates.directions_,
+            directions=_moved(gates.directions_, centre),
             sharpness=sharpness_of(gates),
             steps=steps,
             ridge=self.ridge,
@@ -113,7 +136,7 @@ class _GatedLeastSquares(BaseEstimator):
         )
         if search.interrupted:
             raise KeyboardInterrupt
-        return search.gates(), search
+        return filter_gates(_moved(search.directions, -centre), search.sharpness), values, search
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target or the class of each row of X (n, p).
@@ -146,7 +169,8 @@ class _GatedLeastSquares(BaseEstimator):
         InputError
             If the gates are neither ReLUGates nor SoftGates.
         """
-        from implicit_bias.extensions.galu.networks import GaLUNetwork
+        with torch_is_needed("network()"):
+            from implicit_bias.extensions.galu.networks import GaLUNetwork
 
         model = self.as_model()
         gates, W = model.gates, model.solution.weights
@@ -174,6 +198,9 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
 
         minimise (1/Σc) Σ_i c_i ‖(ΦW)_i + b − y_i‖² + ρ‖W‖²,   b the weighted mean of the targets
 
+    With `fit_intercept`, x are the inputs minus their weighted mean x̄, with the constant 1 appended. As in
+    scikit-learn's `Ridge`, adding a constant to the inputs changes no prediction; their scale matters.
+
     Source: Fiat, Malach & Shalev-Shwartz, first version, sections 4 and 4.1 (closed form) and 4.1.1 (Algorithm 1). The
     ridge and the intercept are ours.
 
@@ -184,30 +211,33 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
     ridge : float
         ρ ≥ 0. With 0, W has the least norm among all minimisers of the loss.
     gates : 'random' or Gates
-        'random' draws filters from N(0, I). Custom gates also read the constant input (`fit_intercept`); unfitted
-        gates are fitted on a copy. `ReLUGates(U)` and `SoftGates(U, s)` take custom filters.
+        'random' draws filters of x from N(0, I). Custom gates read the inputs as given, not centred, and the constant
+        (`fit_intercept`); unfitted gates are fitted on a copy. `ReLUGates(U)` and `SoftGates(U, s)` take filters.
     sharpness : float, optional
         s of random soft gates σ(s⟨u, x⟩); hard gates 1(⟨u, x⟩ ≥ 0) by default.
     steps : int
         Number of steps of Algorithm 1, which replaces filters by better ones (`improve_filters`). The algorithm starts
         from `gates`, which must have filters. Several targets share the filters.
     fit_intercept : bool
-        Append the constant input 1, which gives every unit a penalised bias and every filter a threshold, and subtract
-        the targets' mean, which is not penalised.
+        Subtract x̄, append the constant input 1, which gives every unit a penalised bias and every filter a threshold,
+        and subtract the targets' mean, which is not penalised. Without it, filters have no threshold.
     random_state : int, RandomState or None
         An int is the seed of the filters and of Algorithm 1.
 
     Attributes
     ----------
     solution_ : LeastSquares
-        Solution for the targets minus b, with rank, condition number and a bound on the suboptimality.
+        Solution for the targets minus b, with rank, condition number, ‖W‖ and a bound on the suboptimality. Its
+        `weights` are `weights_`.
     search_ : FilterSearch or None
-        Result of Algorithm 1 if `steps` > 0.
+        Result of Algorithm 1, for the centred inputs, if `steps` > 0.
     weights_ : array, shape (k, d), or (q, k, d) for targets (n, q)
-        W; d = p + 1 with `fit_intercept`, the constant input last.
+        Weights of the inputs as given; d = p + 1 with `fit_intercept`, the constant input last. They are W with biases
+        lower by ⟨w_h, x̄⟩, so that f(x) = Σ_h g_h(x) ⟨weights_h, (x, 1)⟩ + b.
     intercept_ : float, or array, shape (q,)
         b; 0 without `fit_intercept`.
     gates_ : Gates, fitted
+        Gates of the inputs as given.
     n_features_in_ : int
         p.
     feature_names_in_ : array

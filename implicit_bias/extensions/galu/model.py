@@ -96,7 +96,10 @@ class LeastSquaresModel(Labelled):
 
     @classmethod
     def from_parts(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray], **shared: Any) -> Self:
-        """Return the model that `parts` describes, for `load_model`; raise InputError if the parts are invalid."""
+        """Return the model that `parts` describes, for `load_model`; `shared` are its other fields.
+
+        Raise InputError if the parts are invalid.
+        """
         held = {name.removeprefix("solution."): arrays[name] for name in arrays if name.startswith("solution.")}
         numbers = {name: finite_numbers(values, name) for name, values in held.items() if name != "form"}
         weights, form = numbers.pop("weights"), held["form"].item()

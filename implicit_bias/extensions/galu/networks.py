@@ -110,7 +110,8 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         """Return the network of one hidden layer with f(x) = Σ_j g_j(x) W_j x, in float64.
 
         With one output, unit j has a_j = w_j/√‖w_j‖ and b_j = √‖w_j‖. With several outputs, a unit has one vector a_j
-        for all of them, so that W_j of rank r becomes r units with the same gate, by its singular value decomposition.
+        for all of them, so that W_j of rank r becomes max(r, 1) units with the same gate, by its singular value
+        decomposition.
 
         Parameters
         ----------
@@ -181,7 +182,10 @@ class GaLU0Network(GaLUNetwork, kind="gated"):
         return layers[0] if len(layers) == 1 else ProductGates(layers)
 
     def effective_weights(self) -> Array:
-        """Return W (k, d), or (q, k, d), of all paths: w_{(j_1…j_L)} = b_{j_L} A^{(L)}_{j_L j_{L−1}} … a_{j_1}."""
+        """Return W (k, d), or (q, k, d), of all paths: w_{(j_1…j_L)} = b_{j_L} A^{(L)}_{j_L j_{L−1}} … a_{j_1}.
+
+        Paths are in lexicographic order, j_L varying fastest.
+        """
         check_size(self.outputs * math.prod(self.units) * self.inputs, "the weights of all paths")
         hidden, *others = [to_array(weight) for weight in self.layers]
         # Axes: paths up to the previous layer, last unit, inputs.

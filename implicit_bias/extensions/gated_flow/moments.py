@@ -87,7 +87,8 @@ class Moments:
         Raises
         ------
         InputError
-            If targets are not finite or not one per sample, or features or targets are outside 1e-60 … 1e60.
+            If targets are not finite or not one per sample, or the size of a target or of a sample's largest feature is
+            nonzero and outside 1e-60 … 1e60.
         """
         return cls.accumulate([(features, y)])
 

@@ -269,7 +269,10 @@ class _Descent:
 
 
 def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[int, Iterator[tuple[Array, Array]]]:
-    """Return the number of inputs, and an iterator over `steps` + 1 pairs (X, y), the last one for the final loss."""
+    """Return the number of inputs, and an iterator over `steps` + 1 pairs (X, y), the last one for the final loss.
+
+    `size` is that of a process's batches. With cross-entropy, targets outside [0, 1] raise InputError.
+    """
     if isinstance(data, Ring):
         n, batches = data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
     elif isinstance(data, tuple | list) and len(data) == 2:
@@ -299,7 +302,7 @@ def _checkpoints(steps: int, stay: float | None) -> list[int]:
 
 
 def _recorded(record: Any, steps: int) -> list[int]:
-    """Return the sorted steps to record: those given, or up to `record` geometric ones; always 0 and `steps`."""
+    """Return the sorted steps to record: 0, `steps`, and those given, or geometric ones, at most `record` in all."""
     if isinstance(record, Sequence | np.ndarray) and not isinstance(record, str | bytes):
         chosen = [as_count(step, "a recorded step", least=0) for step in record]
         if max(chosen, default=0) > steps:

@@ -68,8 +68,9 @@ class OrbitMoments:
         Raises
         ------
         InputError
-            If the gate is not a function or returns another shape, targets are not one per sample, or samples or gate
-            values are not finite or outside 1e-60 … 1e60.
+            If the gate is not a function or returns another shape, targets are not one per sample, a number is not
+            finite, the largest size of samples, targets or gate values is nonzero and outside 1e-60 … 1e60, or n³
+            numbers are too many.
         """
         X = as_floats(X, "X", 2)
         m, n = X.shape

@@ -116,7 +116,7 @@ class Pathways:
     def from_samples(
         cls, X: ArrayLike, Y: ArrayLike, gates: ArrayLike, edges: Sequence[tuple[int, int]] | None = None
     ) -> Pathways:
-        """Return the means over samples X (n, d), Y (n, o) and gate values (n, P).
+        """Return the means over samples X (n, d), Y (n, o) or (n,), and gate values (n, P).
 
         Parameters
         ----------
@@ -126,7 +126,8 @@ class Pathways:
         Raises
         ------
         InputError
-            If arrays are not finite, do not fit or are outside 1e-60 … 1e60, or edges are not P different pairs.
+            If arrays are not finite or do not fit, the largest size of X, Y or gates is nonzero and outside
+            1e-60 … 1e60, (P d)² numbers are too many, or edges are not P different pairs.
         """
         X, G = as_floats(X, "X", 2), as_floats(gates, "gates", 2)
         Y = as_floats(Y, "Y", max(1, dimensions(Y)))
@@ -253,7 +254,10 @@ class Pathways:
 
 
 def _integrated(slope: Any, start: Array, times: Array, tau: float) -> Array:
-    """Return the states (T, size) at the times (T,) of τ ds/dt = `slope`(t, s) from the state `start` at time 0."""
+    """Return the states (T, size) at the times (T,) of τ ds/dt = `slope`(t, s) from the state `start` at time 0.
+
+    Times ascend and may repeat. A failure of the integrator raises InputError.
+    """
     tau = as_positive(tau, "tau")
     if times[-1] == 0:
         return np.tile(start, (len(times), 1))

@@ -94,8 +94,8 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     Raises
     ------
     InputError
-        If the matrix is not symmetric, its largest entry is neither 0 nor between 1e-280 and 1e280, or the eigenvalue
-        has fewer correct digits than requested.
+        If the matrix is not symmetric, its largest entry is neither 0 nor between 1e-280 and 1e280, it is too large for
+        multiprecision, or the eigenvalue has fewer correct digits than requested.
 
     References
     ----------
@@ -136,7 +136,7 @@ def _as_symmetric(values: ArrayLike) -> Array:
 
 
 def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
-    """Raise InputError unless the error is at most ½ 10^{−digits} |value|."""
+    """Raise InputError unless the error is at most ½ 10^{−digits} |value|; its remedy depends on the type of `gram`."""
     if found.error * 2 * 10**digits > abs(found.value):
         remedy = (
             "leave out digits, or compute the matrix with them: gram_matrix(X, …, digits=…)"

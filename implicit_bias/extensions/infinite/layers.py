@@ -59,7 +59,7 @@ class Layer:
     def of(cls, activation: Activation, norms: Array, tolerance: float) -> Layer:
         """Return the layer for points of lengths `norms` (p,), ascending and distinct.
 
-        `tolerance` bounds the error of the Hermite series, which replaces missing closed forms. Raises InputError if
+        `tolerance` is that of `hermite_series`, which replaces missing closed forms. Raises InputError if
         the mean squares overflow or vanish.
         """
         stretch, slope_stretch = _stretches(activation, norms)
@@ -140,7 +140,8 @@ def next_pairs(
 ) -> tuple[GaussianPairs, PairErrors]:
     """Return pairs of standard deviations r, s = `lengths` and cos θ = covariance/rs, and bounds of their errors.
 
-    `errors` are absolute, for the covariances; `lengths_error` is relative. Where `same`, cos θ is exactly 1.
+    Arrays have the shape of the block, `lengths` one that broadcasts to it. `errors` are absolute, for the covariances;
+    `lengths_error` is relative. Where `same`, cos θ is exactly 1.
     """
     r, s = lengths
     size = r * s

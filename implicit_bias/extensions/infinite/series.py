@@ -149,7 +149,10 @@ def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numb
 def _integrate(
     activation: Activation, norms: Numbers, terms: int, tolerance: Number
 ) -> tuple[Numbers, Numbers, Number]:
-    """Return a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over √E[σ'(rz)²]."""
+    """Return a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over √E[σ'(rz)²].
+
+    If σ' has no strip, InputError is raised unless the error of the series is at most `tolerance`.
+    """
     if activation.strip is not None:
         rule = _strip_rule(activation.strip, norms, terms, tolerance)
         found, squares, rounding = _coefficients(activation, norms, rule, terms)
@@ -213,7 +216,8 @@ def _strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> 
 
     The integrand on the lines Im x = ±a is at most M e^{a²/2} φ(x) |he_k(x ± ia)|, and
     E|he_k(z + ia)|² = Σ_j binom(k, j) a^{2j}/j! ≤ e^{2a√k}. The part beyond ±T is at most 2 (1 + M²) e^{−T²/4}, since
-    |he_k(x)| ≤ 1.09 e^{x²/4} (Cramér).
+    |he_k(x)| ≤ 1.09 e^{x²/4} (Cramér). The `error` is TARGET in doubles, and 1e-8 `tolerance` in multiprecision, for
+    all k ≤ `terms`.
     """
     context = context_of(norms)
     target = TARGET if context is None else context.mpf(tolerance) / 10**8
@@ -238,7 +242,10 @@ def _strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> 
 
 
 def panel_rule(longest: float, terms: int, level: int) -> _Rule:
-    """Return Gauss–Legendre rules with 16 nodes on panels of [−14, 14], refined at 0 for jumps and kinks of σ'."""
+    """Return Gauss–Legendre rules with 16 nodes on panels of [−14, 14], refined at 0 for jumps and kinks of σ'.
+
+    Panels suit he_k of k ≤ `terms` and points of lengths up to `longest`; each `level` halves them. The error is NaN.
+    """
     x, w = np.polynomial.legendre.leggauss(16)
     width = min(1.0, 8 / math.sqrt(terms), 4 / longest) / 2**level
     count = math.ceil(14 / width)

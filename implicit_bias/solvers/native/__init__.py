@@ -77,7 +77,7 @@ def _no_device(name: str) -> str | None:
 
         device = torch.device(name)
     except ImportError as error:
-        return f"a device other than 'cpu' needs torch, which cannot be imported ({error}); use 'cpu', or install torch"
+        return f"a device other than 'cpu' needs torch ({error}); use 'cpu', or pip install torch"
     except (RuntimeError, TypeError, ValueError, OverflowError):
         return f"{shown(name)} is no device; use 'cpu' or 'cuda'"
     if device.type not in ("cpu", "cuda"):

@@ -127,8 +127,8 @@ def lu_solve(factors: Any, right: Tensor) -> Tensor:
 def cholesky_(matrix: Tensor) -> bool:
     """Replace the lower triangle of a symmetric `matrix` (n, n) by L with LLᵀ = matrix.
 
-    Return False if the matrix is not positive definite. The strict upper triangle is left undefined. Large matrices are
-    in memory once, and most of the work is matrix products.
+    Return False if the matrix is not positive definite. The strict upper triangle is left undefined, and after a
+    failure the whole matrix. Large matrices are in memory once, and most of the work is matrix products.
     """
     n = len(matrix)
     for j in range(0, n, BLOCK):
@@ -185,7 +185,10 @@ def _corner_(matrix: Tensor) -> bool:
 
 
 def _exact_lu_factor(matrix: Any) -> tuple[Any, np.ndarray] | None:
-    """Return L and U in one matrix, and the order of the rows, by partial pivoting; None if a pivot is 0."""
+    """Return L and U in one matrix, and the order of the rows, by partial pivoting; None if a pivot is 0.
+
+    L is below the diagonal; its own diagonal of ones is not stored.
+    """
     M, order = matrix.copy(), np.arange(len(matrix))
     for j in range(len(M)):
         best = j + int(np.argmax(abs(M[j:, j])))

@@ -167,6 +167,8 @@ def solve_in_cones(
 
     Parameters
     ----------
+    X, y : arrays, shapes (n, d) and (n,)
+        Inputs, and labels ±1.
     patterns, signs : arrays, shapes (H, n) and (H,)
         Positive where sample i is on in pattern h; s_h = ±1.
     C : float
@@ -180,6 +182,8 @@ def solve_in_cones(
     ------
     TooLargeError
         If a step needs more memory than is free.
+    KeyboardInterrupt
+        If it is interrupted.
 
     Examples
     --------

@@ -124,9 +124,9 @@ def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[floa
     """Return the objective of the best multiple tW, t ≥ 0, of weights with ‖W‖ = `value` and margins f (n,), and 1/t.
 
     With hard margins (`box` is None), 1/t is the smallest f_i, and the objective is infinite unless f_i > 0 for all i.
-    With upper bounds p in `box`, t minimises t‖W‖ + Σ_i p_i (1 − t f_i)₊. A sample with f_i > 0 has slack up to
-    t = 1/f_i; the minimum is the last of these t up to which the objective falls, while ‖W‖ < Σ p_i f_i over the
-    samples that still have slack. If no multiple is better than zero weights, 1/t is infinite.
+    With upper bounds p in `box`, t minimises t‖W‖ + Σ_i p_i (1 − t f_i)₊. A sample with f_i > 0 has slack up to t =
+    1/f_i; the minimum is the last of these t up to which the objective falls, while ‖W‖ < Σ p_i f_i over the samples
+    that still have slack. If no multiple is better than zero weights, 1/t is infinite; if f is not finite, both are.
     """
     if box is None:
         worst = float(margins.min())
@@ -319,7 +319,10 @@ class NewtonSystem:
         self._prepare()
 
     def _eliminate(self) -> None:
-        """Compute the parts of the bordered system that need no factor of M, and the attempts to factorise M."""
+        """Compute `columns` and `corner` of the bordered system, and the `attempts` to factorise M by `factorise`.
+
+        An attempt is a pair: True for doubles, and the diagonal to add. None of these need a factor of M.
+        """
         at, q, P, E, box = self.at, self.q, self.P, self.program.equalities, self.program.box
         H = len(q)
         f = P @ at.eta
@@ -341,7 +344,10 @@ class NewtonSystem:
         self.attempts = (False, diagonal), (True, diagonal), (True, diagonal + SHIFT * weights.sum())
 
     def _prepare(self, exact: bool = False) -> None:
-        """Factorise M, in doubles if `exact` or if a cheaper factor fails, and the bordered system without Δλ."""
+        """Factorise M and the bordered system without Δλ: in doubles if `exact` or if a cheaper factor fails.
+
+        If doubles fail as well, M is shifted; ArithmeticError is raised if this fails, too.
+        """
         for precise, diagonal in self.attempts[exact:]:
             # Free the memory of an earlier factor.
             vars(self).pop("factor", None)
@@ -394,7 +400,10 @@ class NewtonSystem:
         return None if short or not direction.finite() else self.at.moved(length, direction)
 
     def solution(self, residual: Residual, products: dict[str, Tensor]) -> Point:
-        """Return the step that, to first order, removes `residual` and subtracts `products` from λz, ηs and uw."""
+        """Return the step that, to first order, removes `residual` and subtracts `products` from λz, ηs and uw.
+
+        The keys of `products` are those of `Point.products`.
+        """
         at, box, H = self.at, self.program.box, len(residual.eta)
         a, d = -residual.lam - products["lam"] / at.lam, -residual.rho
         if box is not None:
@@ -415,7 +424,7 @@ class NewtonSystem:
         return Ma - self.solved @ small, small
 
     def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the result of `_once`, refined to double precision.
+        """Return the result of `_once`, which has the same parameters, refined to double precision.
 
         A factor that is too coarse for refinement preconditions conjugate gradients. If they fail, a partial factor
         is replaced by a whole one, and a whole one in single precision by one in doubles.
@@ -450,8 +459,10 @@ class NewtonSystem:
     def _by_conjugate_gradients(self, product: Product, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return the result of `_once`, refined by conjugate gradients with a coarse factor of M as preconditioner.
 
-        All other rows are solved exactly. The result is None if more than `affordable` products with M are needed, or
-        if rounding leaves the preconditioner indefinite.
+        `product` multiplies a vector (n,) by M.
+
+        All other rows are solved exactly. The result is None if more than `kernels.affordable` products with M are
+        needed, or if rounding leaves the preconditioner indefinite.
         """
         lam, small = self._once(a, right)
         left = a - product(lam) - self.columns @ small

@@ -78,8 +78,8 @@ class GroupKernels(ABC):
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
         """Return a factor of K(η) + diag(`diagonal`), by the features if `by_features`.
 
-        Unless `exact`, the kernels of many samples are factorised in single precision.
-        `first` (n,) with K(η) − first firstᵀ positive semidefinite is the first column of a partial factor. Raises
+        Unless `exact`, the kernels of many samples are factorised in single precision. `first` (n,) with K(η) − first
+        firstᵀ positive semidefinite is the first column of a partial factor, which only a subclass returns. Raises
         ArithmeticError if the matrix is not positive definite in that precision, TooLargeError if doubles do not fit.
         """
         if self.by_features:
@@ -300,10 +300,11 @@ class GatedKernels(LinearKernels):
         return xp.where(xp.amin(sizes, 0) == most, most, 0 * most)
 
     def moment(self, weights: Tensor) -> Tensor:
-        """Return Φᵀ diag(weights) Φ; if `wide`, in blocks Xᵀ diag(g_i g_j weights) X.
+        """Return Φᵀ diag(weights) Φ, in the order of gates; if `wide`, in blocks Xᵀ diag(g_i g_j weights) X.
 
-        A block is P − N, of the samples with g_i g_j > 0 and of those with g_i g_j < 0. If |g_i g_j| is the same
-        for all, P + N is a multiple of Xᵀ diag(weights) X, and the one of fewer samples suffices.
+        The weights (n,) are not negative. A block is P − N, of the samples with g_i g_j > 0 and those with g_i g_j < 0.
+        If |g_i g_j| is the same for all, P + N is a multiple of Xᵀ diag(weights) X, and the one of fewer samples
+        suffices.
         """
         k, d = self.G.shape[1], self.X.shape[1]
         if not self.wide:
@@ -420,11 +421,12 @@ class Contrasts:
 
 
 def contrasts(parts: Callable[[], Iterable[Array]], groups: np.ndarray, up_to: int) -> Contrasts:
-    """Return fewer columns with the same kernels as gate values (n, k̂), of which `parts()` yields some rows at a time.
+    """Return fewer columns with the same kernels as gate values (n, k̂), whose groups are `groups` (k̂,).
 
-    A group whose gate values have the same sum in every sample (one-hot contexts, an always-on gate) is rotated by
-    Helmert's orthogonal matrix to that constant and c − 1 contrasts; all groups then share one constant column.
-    Columns that are zero in every sample are left out. Groups of more than `up_to` columns remain as they are.
+    Each call of `parts()` yields all gate values, some rows at a time. A group whose gate values have the same sum, not
+    0, in every sample (one-hot contexts, an always-on gate) is rotated by Helmert's orthogonal matrix to that constant
+    and c − 1 contrasts; all groups then share one constant column. Columns that are zero in every sample are left out.
+    Groups of more than `up_to` columns remain as they are.
     """
     index = np.unique(groups, return_inverse=True)[1]
     sizes = np.bincount(index)

@@ -183,7 +183,10 @@ class GatedProblem(ScaledProblem):
         self.X, self.G = self.to_device(features.X), self.to_device(self.contrasts.of(gates))
 
     def _prepare(self, input_scale: float, found: Contrasts) -> None:
-        """Set all attributes except the inputs and gate values."""
+        """Set `contrasts`, `share`, `signs` y_i/(m_i `input_scale`), `inputs`, `columns` and `wide`.
+
+        `inputs` are the numbers of those that are not zero in every sample, and `columns` counts those of Φ for them.
+        """
         self.contrasts, share = found, found.share
         signs = np.broadcast_to(self.problem.y / self.problem.required_margin, self.n)
         self.signs = self.to_device(signs / input_scale)
@@ -216,7 +219,7 @@ class GatedProblem(ScaledProblem):
         return own if more is None else BorderedKernels(own, self.adjoint(more)[:, self.inputs])
 
     def _kernel_numbers(self, samples: int) -> int:
-        """Count a factor, XXᵀ if it is stored (both single for many samples), and rows of inputs and gates."""
+        """Count doubles of a step: a factor, XXᵀ if stored (both single for many samples), rows of inputs and gates."""
         columns, d, settings = self.share.shape[0], self.problem.features.d, self.settings
         if self.uses_partial(samples):
             rank = settings.partial_rank

@@ -40,7 +40,10 @@ class Ascent:
         self.b = filled(self.lam, 0 if self.column is None else 1, 0.0)
 
     def _pass_over_block(self, rows: Tensor, block: LinearKernels, power: float) -> None:
-        """Maximise over λ of the samples `rows`, whose kernels are `block`; update V and b, then η once."""
+        """Maximise over λ of the samples `rows`, whose kernels are `block`; update V and b, then η once.
+
+        η_h is multiplied by ‖V_h‖^`power`, with ‖V_h‖ clipped to `eta_factor` and its inverse.
+        """
         lam, box = self.lam[rows], self.box[rows]
         kernel, f = block.weighted(self.eta), block.columns(self.V) @ self.eta
         stiffness = self.eta.sum()

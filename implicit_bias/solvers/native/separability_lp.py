@@ -65,7 +65,7 @@ class Rows:
         return library(V).hstack([V, self.more.T @ lam[:-1]]) - lam[-1] * self.total
 
     def moment(self, weights: Tensor) -> Tensor:
-        """Return Aᵀ diag(weights) A."""
+        """Return Aᵀ diag(weights) A, a square matrix in the order of x, for weights (n + 1,)."""
         few, own = self.more.shape[1], weights[:-1]
         N = filled(own, (self.size, self.size), 0.0)
         N[:-few, :-few] = self.kernels.moment(own)
@@ -182,8 +182,8 @@ def inseparability_proof(
 ) -> Tensor | None:
     """Return λ ≥ 0 (n,) with Φᵀλ and ỹᵀλ zero up to rounding; None if some weights separate, or there is no progress.
 
-    `ends(step, λ)` is called after every step and returns True to end the search. The result is also None if the memory
-    does not suffice.
+    The kernels' Φ includes the labels. `ends(step, λ)` is called after every step and returns True to end the search,
+    with None as the result. It is also None if the memory does not suffice.
     """
     rows = Rows(kernels, intercept_column)
     free = free_on_device(kernels.ones)
@@ -199,7 +199,7 @@ def inseparability_proof(
 def _projected(rows: Rows, lam: Tensor) -> Tensor | None:
     """Return λ (n,), each changed in proportion to itself so that Aᵀλ ≈ 0; entries that become negative are set to 0.
 
-    None is returned if a factorisation fails.
+    `lam` is (n + 1,); its last entry is set to 0 in place and left out. None is returned if a factorisation fails.
     """
     xp = library(lam)
     lam[-1] = 0.0

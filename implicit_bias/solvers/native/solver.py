@@ -51,16 +51,20 @@ def _solve_form(
     before: int,
     known: Bounds | None,
 ) -> Found:
-    """Return the solution for the groups of `form` to a gap of `tol`; `start` (n,) is a known λ, if any.
+    """Return the solution for the groups of `form` to a relative gap of `tol`; `start` (n,) is a known λ, if any.
 
-    `before` is the number of iterations so far. `known` are the bounds over all groups so far, for the progress; None
-    if `form` has all groups.
+    `begin` is the time at which the whole solve began, and `before` the number of iterations so far. `known` are the
+    bounds over all groups so far, for the progress; None if `form` has all groups.
     """
     last: float | None = None
     ours = scaled(problem, form, str(options.device), settings)
 
     def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
-        """Report an iterate; return a status if the time is up, or after Ctrl-C."""
+        """Report an iterate; return a status after Ctrl-C, or if the next step is likely to exceed `max_seconds`.
+
+        `inside` and `whole` are the iterations and the bounds of the working set's earlier rounds; `iteration`, `inner`
+        and `size` are the iteration, the bounds and the number of samples of the present one.
+        """
         nonlocal last
         seconds = options.deadline.seconds
         step, last = 0.0 if last is None else seconds - last, seconds

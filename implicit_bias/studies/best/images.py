@@ -27,7 +27,10 @@ data = binary_task
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return 20 to 100 digits and MNIST, 250 of MNIST (three seeds), 500 (one seed); quick: 20 digits, one seed."""
+    """Return 20, 40, 60 and 100 samples of digits and of MNIST and 250 of MNIST, with three seeds, and 500 with one.
+
+    Networks have 64 units. Quick: 20 digits, one seed, fewer steps.
+    """
     fixed = {"split": ("own",), "units": ([64],), "steps": (1000,), "max_steps": (10_000,)}
     if quick:
         few = fixed | {"max_steps": (1000,), "rounds": (60,), "nodes": (100,), "train_size": (20,)}
@@ -52,7 +55,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot against n: norms and lower bound divided by the best network's norm, its units, and errors."""
+    """Plot, against n and with a row for each data set: ratios to the best network's norm, its units, and errors."""
     found = methods.ratios(table)
     there = [name for name in DATASETS if name in set(table.dataset)]
     axes = panels(TITLE, columns=3, rows=len(there), size=(2.9, 2.6))

@@ -103,7 +103,8 @@ def ratios(table: pd.DataFrame) -> pd.DataFrame:
 def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
     """Plot ratios against the width, in a panel for each data set: points are seeds, lines medians; 1 is the best.
 
-    `names` maps data sets to titles. The trained network GD, whose ratio may be hundreds or infinite, is not plotted.
+    `names` maps data sets to titles. A dotted line is the median of 'no cones', if the table has it. The trained
+    network GD, whose ratio may be hundreds or infinite, is not plotted.
     """
     found = ratios(table)
     there = [name for name in names if name in set(found.data)]
@@ -130,7 +131,10 @@ def certified(table: pd.DataFrame, claim: str = "the optimum is certified in eve
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Decide on the widest networks, their limits and the best network in their cones, and on SVM-LC of all widths."""
+    """Decide for the widest networks whether all limits, and all best networks in their cones, are within 2 %.
+
+    A third verdict is whether SVM-LC of any width falls below the best network by more than its certified gap.
+    """
     found = ratios(table)
     limits, inside, learned = (found[found.method == method] for method in ("limit", "LC in cones", "LC"))
     limits, inside = (part[part.units == part.units.max()] for part in (limits, inside))

@@ -22,7 +22,10 @@ REVISION = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return four pairs with three seeds of split and start, 16 and 64 units; quick: 30 digits of 3 and 5, 16 units."""
+    """Return four pairs of digits with n = 100, three seeds of split and start, 16 and 64 units.
+
+    Quick: 3 and 5, n = 30, 16 units, one seed, fewer steps.
+    """
     fixed = {"steps": (1000,), "max_steps": (10000,)}
     if quick:
         return product(data=("3-5",), n=(30,), units=([16],), **fixed | {"max_steps": (1000,)}, seed=(1,))

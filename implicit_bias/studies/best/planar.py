@@ -34,14 +34,14 @@ FRESH = 2000
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return three data sets with three seeds, 16 and 64 units; quick: one seed, 20 points, fewer steps."""
+    """Return three data sets of 30 points, three seeds, 16 and 64 units; quick: one seed, 20 points, fewer steps."""
     if quick:
         return product(data=DATA, n=(20,), units=([16, 64],), steps=(500,), max_steps=(500,), seed=(1,))
     return product(data=DATA, n=(30,), units=([16, 64],), steps=(1000,), max_steps=(3000,), seed=(1, 2, 3))
 
 
 def sample(data: str, n: int, seed: int) -> tuple[Array, Array]:
-    """Return n points with a constant, shape (n, 3), and labels −1 and +1, shape (n,).
+    """Return n points of `data` ('rings', 'moons', 'xor') with a constant, shape (n, 3), and labels ±1, shape (n,).
 
     >>> X, y = sample("xor", 8, 1)
     >>> X.shape, sorted(set(y.tolist()))

@@ -37,7 +37,10 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return 300 digits (3 seeds; shared units: 1), MNIST with 1000 and 5000; quick: 200 digits, two values of C."""
+    """Return 300 digits (seeds 1–3; shared units: seed 1) and MNIST with 1000 and 5000 (seed 1, no shared units).
+
+    Quick: 200 digits, 5 units, two values of C, seed 1, no shared units.
+    """
     if quick:
         fixed = {"dataset": ("digits",), "held_out": (200,), "units": (5,), "C": ([0.03, 0.3],), "seed": (1,)}
         return product(**fixed, train_size=(200,), method=(["ovr", "joint"],))
@@ -53,7 +56,10 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """Return a row for each method and C: held_out_error, error (test), gap, support (number), cpu_seconds."""
+    """Return a row for each method and C: method, C, held_out_error, error (test), gap, support and cpu_seconds.
+
+    Errors are shares, `gap` is the largest of all certificates, and `support` is the number of support vectors.
+    """
     X, y = drawn(settings, images)
     found: Rows = []
     for method in settings["method"]:
@@ -108,7 +114,10 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Decide on errors at the chosen C, on CPU seconds over all C, and on the certified gaps of all answers."""
+    """Decide on 'joint' against 'ovr': errors at the `chosen` C, CPU seconds over all C; and on the gaps of all rows.
+
+    Numbers are means over seeds, and the worst data set and size decides.
+    """
     best = chosen(table).pivot_table(index=["dataset", "train_size"], columns="method", values=["error", "cpu_seconds"])
     more, slower = 100 * (best.error.joint - best.error.ovr), best.cpu_seconds.joint / best.cpu_seconds.ovr
     places = [f"{DATASETS[name]} {n}" for name, n in best.index]

@@ -114,7 +114,10 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[GatedNetwork, Gates | None]:
-    """Return a network with ten outputs, and the gates of its units without copies; None for `LAYERS`."""
+    """Return the network `kind` of NETWORKS with ten outputs, and the gates of its units without copies.
+
+    Gates are fitted to the inputs `pool`; they are None for `LAYERS`, half-spaces.
+    """
     units, seed = settings["units"], settings["seed"]
     if kind in LAYERS:
         network = ReLUNetwork(X.shape[1], 4 * units, outputs=CLASSES, seed=seed)

@@ -22,7 +22,10 @@ METHODS = {"ACS": "sky", "Adam": "GaLU", "SGD at 0.1": "purple", "SGD at 0.5": "
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return m = 32 to 512, d = 32, d′ = 8, 5 repeats, for ACS and Adam or SGD; quick: m = 16 to 64, d = 4, d′ = 3."""
+    """Return m = 32 to 512, d = 32, d′ = 8, 5 repeats, for ACS with Adam, and for SGD at the rates 0.1 and 0.5.
+
+    Quick: m = 16 to 64, d = 4, d′ = 3, 2 repeats, fewer steps.
+    """
     sizes, d, q, few = ((16, 32, 64), 4, 3, 2) if quick else ((32, 64, 128, 256, 512), 32, 8, 5)
     adam = {"steps": 4000, "batch": 16, "lr": 3e-3} if quick else ADAM
     how: list[Settings] = [adam | {"rounds": 30 if quick else 1000}]
@@ -61,7 +64,10 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _against(table: pd.DataFrame, rival: str, methods: list[str]) -> Verdict:
-    """Return the verdict that ACS has a lower loss than the best of `methods`, by paired differences over repeats."""
+    """Return the verdict that ACS has a lower loss than the best of `methods` at each m, which `rival` names.
+
+    The least m decides at which paired differences over repeats are more than ERRORS standard errors from 0.
+    """
     claim = f"alternate convex search outperforms {rival} for small enough samples"
     methods = [method for method in methods if method in set(table.method)]
     losses = means(table, ["m", "repeat"], "loss", ["ACS", *methods], by="method")

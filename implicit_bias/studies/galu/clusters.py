@@ -77,7 +77,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot training (dashed) and test values of the longest training by Adam, and the best expected value."""
+    """Plot the `PANELS` of the longest training by Adam against the noise, and the best expected values."""
     table, axes = _latest(table), panels(TITLE, columns=len(PANELS))
     for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
         part = table[table.task == task]

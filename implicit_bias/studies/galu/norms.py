@@ -31,7 +31,10 @@ NORMS = {"l2": ("$\\|w\\|_2^2$", "‖w‖₂²"), "l1": ("$\\|w\\|_1^2$", "‖w�
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return least squares at 11 noise levels with 16 seeds, both layers by 3 optimisers; quick: three levels."""
+    """Return least squares at 11 noise levels with 16 seeds each, and both layers by Adam and by SGD of two rates.
+
+    Each optimiser trains 4 repeats of all levels in 20 000 steps. Quick: 3 levels, 3 seeds, 2 repeats, 5000 steps.
+    """
     sizes: Settings = {"clusters": 30, "units": 30, "d": 30, "m": 1000, "sigma_x": 0.1}
     levels = (0.0, 0.5, 1.0) if quick else tuple(step / 10 for step in range(11))
     few, many, steps, lr = (2, 3, 5000, 2e-3) if quick else (4, 16, 20_000, 1e-3)

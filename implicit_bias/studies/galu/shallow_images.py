@@ -23,7 +23,10 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return both networks, 16, 32, 64 and 128 units, both data sets, 3 repeats; quick: digits, 8, 16 and 32 units."""
+    """Return both networks, 16, 32, 64 and 128 units, MNIST and Fashion-MNIST, 3 repeats, 100 000 steps.
+
+    Quick: digits, 8, 16 and 32 units, 2000 steps.
+    """
     fixed: Settings = {"steps": 2000 if quick else 100_000, "batch_size": 128, "lr": 1e-3, "repeats": 3, "seed": 1}
     units, datasets = ((8, 16, 32), ("digits",)) if quick else ((16, 32, 64, 128), ("mnist", "fashion-mnist"))
     return [cell | fixed for cell in product(dataset=datasets, network=NETWORKS, units=units)]

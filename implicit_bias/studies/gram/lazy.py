@@ -20,7 +20,10 @@ SLOWER = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return ReLU, SELU, swish, tanh with 256, 2048, 16 384 units; quick: ReLU and swish, 128 and 512 units."""
+    """Return ReLU, SELU, swish, tanh with 256, 2048, 16 384 units and 5000 steps, 50 points of the sphere in R^3.
+
+    Quick: ReLU and swish, 128 and 512 units, 100 steps.
+    """
     widths, names, steps = ((128, 512), ACTIVATIONS[::2], 100) if quick else ((256, 2048, 16_384), ACTIVATIONS, 5000)
     task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps, "seed": 1}
     return [task | {"activation": name, "units": units} for units in widths for name in names]

@@ -186,7 +186,7 @@ def curves(ax: Axes, part: pd.DataFrame) -> None:
 
 
 def _scatter(ax: Axes, found: pd.DataFrame) -> None:
-    """Plot the speeds of networks and of the gradient flow against ηλ_min."""
+    """Plot the `speeds` of networks (dots) and of the gradient flow (diamonds) against a positive ηλ_min."""
     found = found[found.worst > 0]
     for name in ordered(found.index.get_level_values("activation")):
         own, colour = found.xs(name, level="activation"), style(name)["color"]
@@ -216,7 +216,10 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _jump(found: pd.DataFrame) -> tuple[str, float]:
-    """Return text, and the ratio of the median speed of networks whose σ' jumps to that of smooth ones."""
+    """Return text, and the median measured speed where σ' jumps divided by that where it is smooth, of `speeds`.
+
+    Only rows of the "own" rate with a positive ηλ_min count.
+    """
     own = found.query("rate == 'own' and worst > 0")
     names = own.index.get_level_values("activation")
     times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()

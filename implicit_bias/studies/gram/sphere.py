@@ -101,7 +101,7 @@ def listed(values: pd.Series, form: str = "") -> str:
 
 
 def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str = LEAST) -> Figure:
-    """Return a figure of medians and quartiles of every activation against `over`, on logarithmic axes.
+    """Return a figure of the `quartiles` of λ_min of every activation against the column `over`, on logarithmic axes.
 
     Triangles are upper bounds, if only these are known.
     """

@@ -62,7 +62,7 @@ def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -
 
 
 def _path_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Return a figure with a row of panels for each network and a line for each descent, against steps."""
+    """Return a figure of the quantities in PANELS against steps: a row for each network, a line for each descent."""
     table = table.assign(excess=table.ratio - 1, inconsistency=100 * table.inconsistency, error=100 * table.error)
     networks = list(table.network.unique())
     with styled(8.5):
@@ -84,7 +84,10 @@ def _line(descent: str) -> dict[str, Any]:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
-    """Plot a quantity along each descent of a network; a logarithmic axis omits values of at most 0."""
+    """Plot a column against steps > 0, a line for each descent, seed and draw of a network.
+
+    Quantities outside LINEAR have a logarithmic axis, which omits values of at most 0.
+    """
     rows = rows[(rows.step > 0) & np.isfinite(rows[quantity])]
     linear = quantity in LINEAR
     if not linear:
@@ -109,7 +112,10 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
 
 
 def _end_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Return a figure of mean errors (above) and inconsistencies (below) at every size, a column for each network."""
+    """Return a figure of validation errors (above) and inconsistencies (below), a column for each network.
+
+    Points are the `ENDS`, means with standard errors over seeds and draws, at every (n, H, momentum).
+    """
     last = ends(table)
     last = last[last.descent.isin(STYLES)]
     networks = list(last.network.unique())
@@ -137,7 +143,10 @@ def _end_figure(table: pd.DataFrame, title: str) -> Figure:
 
 
 def _contrast_figure(differences: list[Contrast], title: str) -> Figure:
-    """Return a figure with a panel for each contrast; filled markers are means whose interval excludes 0."""
+    """Return a figure with a panel for each claim: mean and interval of its contrast at every (n, H).
+
+    Filled markers are means whose interval excludes 0.
+    """
     found: dict[str, list[Contrast]] = {}
     for one in differences:
         found.setdefault(one.test.claim, []).append(one)

@@ -100,7 +100,11 @@ def contrasts(table: pd.DataFrame) -> list[Contrast]:
 
 
 def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the distance of a network's loss-scaled and plain descents from the optimum."""
+    """Return the verdicts on the ratios to the optimum at the ends of a network's descents; none without ratios.
+
+    They are whether loss-scaled descent ends at a ratio of at most REACHED in all cells, and plain descent at a larger
+    one than loss-scaled in all cells that have both. Deep networks have the verdict of `_bounded` instead.
+    """
     scaled, plain = (part[part.descent == name] for name in ("loss-scaled", "plain"))
     known = scaled[scaled.ratio.notna()]
     if known.empty:
@@ -123,7 +127,10 @@ def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
 
 
 def _bounded(network: str, known: pd.DataFrame) -> Verdict:
-    """Return the verdict on the best start of a deep network, never "no", as its bound need not be attained."""
+    """Return the verdict whether the best start of a deep network has a ratio of at most HALF in every cell of `known`.
+
+    It is undecided otherwise, because the bound need not be attained.
+    """
     best = known.groupby([*CELL, "seed"]).ratio.min()
     return Verdict(
         f"the best start of {network} has at least half of the largest margin that its gates allow",

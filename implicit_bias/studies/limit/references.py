@@ -126,7 +126,10 @@ class Measurer:
         self.asked = False
 
     def __call__(self, network: GatedNetwork, last: bool = False) -> dict[str, float]:
-        """Return the columns `MEASURES` and `FROBENIUS` of a row; all except `error` are NaN without a reference."""
+        """Return the columns `MEASURES` and `FROBENIUS` of a row; all except `error` are NaN without a reference.
+
+        `last` marks the last row of a descent, the only one in which many or deep learned gates have a reference.
+        """
         task, row = self.task, dict.fromkeys((*MEASURES, *FROBENIUS), float("nan"))
         scores = self.scores(network)
         row["error"] = error(scores, task.y_val)

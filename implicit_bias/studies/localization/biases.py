@@ -29,7 +29,10 @@ STYLES = {
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return all activations, labels and biases for 1 unit (12 repeats), 40 units (2); quick: 1 unit, 400 steps."""
+    """Return all activations, labels and STYLES at gain 3 for 1 unit (12 repeats) and 40 units (2).
+
+    Quick: 1 unit, 6 repeats, 400 steps.
+    """
     cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS):
         own = {"gain": 3.0, "batch": 300, "repeats": 2, "seed": 1}

@@ -55,7 +55,10 @@ def _shapes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot four fields in each panel, below one another: rows are 1 and 40 units, columns are processes."""
+    """Plot four fields in each panel, below one another.
+
+    Rows are 1 and 40 units, columns are the NLGP at g = 0.01, 3 and 100 and its Gaussian clone at 100.
+    """
     axes = panels(TITLE, columns=len(PANELS), rows=2, size=(2.6, 2.6))
     for row, base in zip(axes, (ONE, MANY), strict=True):
         for ax, (process, gain) in zip(row, PANELS, strict=True):

@@ -60,8 +60,9 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings) -> Rows:
     """Return a row for each kind of gates and time of freezing, with the final fields in closed form.
 
-    Columns: gates, time, network (median IPR of the ReLU network at that time), those of `spread`, away (relative
-    distance from the final weights of the network), loss (half the mean square), `placed`, and those of `end`.
+    Columns: gates ('own', or at time 0 'random', 'pixel' or 'chosen'), time, network (median IPR of the ReLU network at
+    that time), those of `spread`, away (relative distance from the final weights of the network), loss (half the mean
+    square), `placed`, and those of `end`. Numbers are medians over the repeats.
     """
     training = trained(settings, record=100)
     last = training.steps[-1]
@@ -104,7 +105,10 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot the final IPR, and the distance from the network's weights, against the time of freezing."""
+    """Plot the final IPR (above) and the distance from the network's weights (below) against the time of freezing.
+
+    Columns are pairs of K and g.
+    """
     found = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
     axes = panels(TITLE, columns=len(found), rows=2, size=(3.0, 2.5))
     for column, (units, gain) in zip(axes.T, found.itertuples(index=False), strict=True):
@@ -130,7 +134,11 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _way(part: pd.DataFrame) -> tuple[str, float]:
-    """Return as text when frozen gates suffice, and the percentage of its IPR change that the network has then made."""
+    """Return as text when frozen gates suffice, and the percentage of its IPR change that the network has then made.
+
+    They suffice if the final IPR is at least NEARLY that of the network, now and at all later times. The percentage is
+    100 if only the final gates do.
+    """
     own = where(part, gates="own").sort_values("time")
     first, late, last = own.iloc[0], own.iloc[-2], own.iloc[-1]
     start = " (one start)" if last.repeats == 1 else ""

@@ -38,7 +38,10 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row for each pixel: place and weight, and the same ipr, mse and sampled_mse in all rows."""
+    """Return a row for each pixel: place and weight, and the same ipr, mse and sampled_mse in all rows.
+
+    Weights are the best ones behind the open gate; `sampled_mse` is their loss over SAMPLES samples.
+    """
     process = process_of(settings)
     moments = pixel_moments(process, settings["pixel"])
     w = moments.best_weights

@@ -24,7 +24,10 @@ LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return all pulses for a ReLU unit (16 repeats), plain ones for 40 others (2); quick: ReLU, labels 1 and 0."""
+    """Return all pulses for a ReLU unit (16 repeats), and plain ones for 40 erf and 40 sigmoid units (2 repeats).
+
+    Quick: the ReLU unit with labels 1 and 0, 8 repeats and 1000 steps.
+    """
     own = {"lr": 0.05, "batch": 300, "steps": 1000 if quick else 16_000, "repeats": 8 if quick else 16, "seed": 1}
     base = {name: ONE[name] for name in ("n", "activation", "units", "scale", "biases", "output_bias")} | own
     choices = {"lengths": RANGES, "signs": (False, True), "flip": (False, True)}

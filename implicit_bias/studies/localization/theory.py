@@ -81,7 +81,9 @@ def _gates(opened: np.ndarray, case: str) -> Array:
 
 
 def printed(moments: Moments, start: Array, time: float, case: str) -> Array:
-    """Return the weights (k, n) of the notes' printed equations at a time; the 1/K of (5) is in Kτ = K.
+    """Return the weights (k, n) of the notes' printed equations at a time, from weights `start` (k, n).
+
+    The `case` is one of `_gates`; 'redundant' has other equations. The 1/K of (5) is in Kτ = K.
 
     The positive constants |q| depend on the signs of the eigenvectors, which `_eigenvectors` chooses.
     """

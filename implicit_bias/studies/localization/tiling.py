@@ -63,7 +63,7 @@ Found = list[tuple[str, float, float, int, str]]
 
 
 def _pixels(process: RingProcess, settings: Settings) -> Found:
-    """Return the best tiling by the signs of log2 K pixels, and the best set of K pixel gates."""
+    """Return the best of all tilings by the signs of log2 K pixels, and the best set of K pixel gates that is found."""
     n, K, m = settings["n"], settings["units"], settings["samples"]
     X, y = process.sample(m, seed=settings["seed"])
     depth = int(np.log2(K))
@@ -93,7 +93,10 @@ def _opened(X: Array, places: tuple[int, ...]) -> Array:
 
 
 def _best_set(process: RingProcess, settings: Settings) -> tuple[tuple[int, ...], int]:
-    """Return the places of the best K pixel or constant gates, by moments over all shifts, and the number of sets."""
+    """Return the places of the best K pixel or constant gates (−1), by moments over all shifts, and the number of sets.
+
+    All sets are tried for K = 2; otherwise the search is that of `_annealed`.
+    """
     n, K = settings["n"], settings["units"]
     X, y = process.sample(min(settings["samples"], 2000), seed=settings["seed"])
     orbit = OrbitMoments.from_samples(lambda X: X[:, 0] >= 0, X, y)
@@ -157,7 +160,10 @@ def _half_spaces(process: RingProcess, settings: Settings) -> Found:
 
 
 def _any(process: RingProcess, settings: Settings) -> Found:
-    """Improve gates and weights alternately; return the better of two starts for each kind of gates."""
+    """Improve gates and weights alternately; return the better of two starts for each kind of gates.
+
+    Each sample has the best of K single gates ('tiling'), or of all 2^K sets of open gates ('overlapping').
+    """
     K, m = settings["units"], settings["samples"] // 4
     X, y = process.sample(m, seed=settings["seed"])
     fresh, target = process.sample(m, seed=settings["seed"] + 10)

@@ -156,7 +156,10 @@ def _guide(ax: Axes, column: str, ends: tuple[float, float], **line: Any) -> Non
 
 
 def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool = False) -> None:
-    """Plot means and standard deviations of grouped values in percent; markers of groups with NaN are hollow."""
+    """Plot means and standard deviations in percent of grouped `values` at the places `x`, in the style of a model.
+
+    Markers of groups with NaN are hollow. `dash` is the style of the line, and `thin` makes bars and edges thinner.
+    """
     bar, edge, size = (0.6, 0.8, 11) if thin else (None, None, 9)
     mean, spread = 100 * values.mean(), 100 * values.std().fillna(0.0)
     colour, marker = style(model)["color"], style(model)["marker"]
@@ -234,7 +237,10 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
-    """Plot means over seeds against the width, with a line for each model and momentum."""
+    """Plot means over seeds of the column `quantity` against the width, with a line for each model and momentum.
+
+    Errors of other models than the reference are shown without momentum only, inconsistencies without the reference.
+    """
     widths = sorted(table[layout.width].unique())
     for level, model in enumerate(table.model.unique()):
         if quantity == "inconsistency" and model == layout.study.reference:

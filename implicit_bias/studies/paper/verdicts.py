@@ -94,7 +94,10 @@ def _correlations(cells: pd.DataFrame) -> pd.Series:
 
 
 def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield the verdict that the mean error of SVM-shallow is least at neither end of the numbers of contexts."""
+    """Yield the verdict that the mean error of SVM-shallow is least at neither end of the numbers of contexts.
+
+    It is undecided for fewer than three numbers; means cover the sizes with the most numbers. None without cells.
+    """
     errors = _values(where(table, split="published"), Quantity(SHALLOW, "SVM-shallow"))
     if errors.empty:
         return

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from functools import cache
+from importlib.util import find_spec
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,10 @@ def _next(client: Any, finished: queue.Queue[Any], patience: int) -> Any:
 
 
 def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
-    """Return the result of a future; InputError if worker or scheduler is lost, or the worker lacks a package."""
+    """Return the result of a future, or raise the exception of its cell.
+
+    Raise InputError if worker or scheduler is lost, or the worker lacks a package.
+    """
     try:
         result: Result = future.result()
     except distributed.KilledWorker:
@@ -213,6 +217,11 @@ def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
     except (distributed.comm.CommClosedError, distributed.client.FutureCancelledError):
         raise InputError("the Dask scheduler is gone; finished cells are stored: run again") from None
     return result
+
+
+def installed_engines() -> list[str]:
+    """Return the names of the engines whose packages are installed."""
+    return [name for name in ENGINES if name != "dask" or find_spec("distributed") is not None]
 
 
 #: Engines by name: functions from the number of local processes and the scheduler's address to the engine.

@@ -89,6 +89,7 @@ def run(
     """Compute the cells that are not in `store`, in order of decreasing cost; return all results.
 
     Ctrl-C ends the run without an exception: finished cells are kept. `engine` computes in this process by default.
+    `progress` is called with each cell and True if it was stored, False if it was computed.
     Raises InputError before any computation if data are missing; later if, for example, the store cannot be written or
     the scheduler is lost, after every finished cell is stored.
 

@@ -86,7 +86,10 @@ def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
 
 
 def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ...]) -> Iterator[MeanTest]:
-    """Yield the test of a claim of `CLAIMS` of a kind on one data set; none if the table lacks its cells."""
+    """Yield the test of a claim of `CLAIMS` on one data set; none if the table lacks its cells.
+
+    `kind` and `terms`, a quantity or two to subtract, are those of `CLAIMS`.
+    """
     first, *others = (quantity(table, rows) for rows in terms)
     values = (first - others[0] if others else first).dropna(axis=1, how="all").dropna()
     sizes = values.index.to_frame(index=False)
@@ -142,9 +145,10 @@ def _certified(table: pd.DataFrame) -> Verdict:
 
 
 def _columns(networks: tuple[str, ...], problem: str, others: tuple[str, ...]) -> dict[str, tuple[Quantity, ...]]:
-    """Return the quantities of a table's columns: errors of networks and problems, and inconsistencies with `problem`.
+    """Return the quantities of a table's columns by their titles.
 
-    Those of a network are a pair, after training and after the further descent.
+    They are the errors of networks and problems, and the inconsistency of each network with `problem`. A network has a
+    pair of each, after training and after the further descent; a problem has one error.
     """
     first = networks[0]
     errors: dict[str, tuple[Quantity, ...]] = {

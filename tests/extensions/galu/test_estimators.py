@@ -29,14 +29,47 @@ def constant(X):
 
 @pytest.mark.parametrize("options", [{"sharpness": 0.7}, {"ridge": 0.01, "units": 7}, {"gates": HyperplaneGates(4)}])
 def test_it_is_ridge_regression_on_the_gated_features(table, options):
-    """Weights and predictions are those of scikit-learn's Ridge on the dense Φ and centred targets."""
+    """Weights and predictions are those of scikit-learn's Ridge on the dense Φ, with inputs and targets centred."""
     X, y = table
     model = GaLURegressor(random_state=3, **options).fit(X, y)
-    dense = model.gates_(constant(X)).dense()
+    values, centre = model.gates_.transform(constant(X)), X.mean(axis=0)
+    dense = np.einsum("nk,nd->nkd", values, constant(X - centre)).reshape(len(X), -1)
     oracle = Ridge(alpha=len(X) * model.ridge, fit_intercept=False, solver="svd").fit(dense, y - y.mean())
     np.testing.assert_allclose(model.predict(X), oracle.predict(dense) + y.mean(), rtol=1e-9)
-    np.testing.assert_allclose(model.weights_.ravel(), oracle.coef_, atol=1e-8 * np.abs(oracle.coef_).max())
+    W = oracle.coef_.reshape(values.shape[1], -1)
+    assert model.solution_.norm == pytest.approx(np.linalg.norm(W), rel=1e-8)
+    W[:, -1] -= W[:, :-1] @ centre
+    np.testing.assert_allclose(model.weights_, W, atol=1e-8 * np.abs(W).max())
     assert model.solution_.gap <= 1e-9 * model.solution_.loss
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GaLURegressor(20, 1e-3, random_state=0),
+        GaLURegressor(20, 1e-3, sharpness=1.0, random_state=0),
+        GaLURegressor(8, 1e-3, steps=20, random_state=0),
+        GaLURegressor(gates=HyperplaneGates(4), ridge=1e-3),
+    ],
+    ids=["hard", "soft", "search", "hyperplanes"],
+)
+@pytest.mark.parametrize("shift", [1e3, 1e6, 1e9])
+def test_the_origin_of_the_inputs_changes_nothing(table, model, shift):
+    X, y = np.round(table[0] * 2**10) / 2**10, table[1]
+    weight = np.arange(len(X)) % 3
+    near = clone(model).fit(X, y, weight).predict(X)
+    far = clone(model).fit(X + shift, y, weight)
+    # Predictions sum products of this size.
+    np.testing.assert_allclose(far.predict(X + shift), near, rtol=1e-9, atol=1e-15 * shift * np.abs(near).max())
+
+
+def test_seconds():
+    """A column of times, whose bias a ridge would otherwise penalise."""
+    times = 1.7e9 + np.linspace(0, 3.15e7, 200)[:, None]
+    assert (
+        GaLURegressor(ridge=1e-6, random_state=0).fit(times, times[:, 0] / 1e6).score(times, times[:, 0] / 1e6)
+        > 0.999999
+    )
 
 
 def test_several_targets_share_the_gates_and_have_weights_of_their_own(table):
@@ -56,9 +89,10 @@ def test_better_filters_are_those_of_algorithm_1(table, sharpness):
     options = {"units": 6, "ridge": 0.1, "sharpness": sharpness, "random_state": 4}
     first, better = (GaLURegressor(steps=steps, **options).fit(X, y) for steps in (0, 60))
     assert first.search_ is None
-    np.testing.assert_array_equal(
-        first.gates_.directions_, improve_filters(constant(X), y, 6, steps=0, seed=4).directions
-    )
+    # The filters of centred inputs, moved to the inputs as given.
+    filters = improve_filters(constant(X - X.mean(axis=0)), y, 6, steps=0, seed=4).directions
+    filters[:, -1] -= filters[:, :-1] @ X.mean(axis=0)
+    np.testing.assert_allclose(first.gates_.directions_, filters, rtol=1e-12)
     kept = (better.gates_.directions_ == first.gates_.directions_).all(axis=1)
     assert better.search_.accepted > 0
     assert not kept.all()

@@ -140,7 +140,7 @@ class Box:
         return steep[self.cost.owners] * each, T**self.cost.e - outer - steep * T
 
     def split(self, s: Array) -> tuple[Box, Box]:
-        """Split the box into two, in the s_b or T_h with the largest chord gap at the lengths s (B,).
+        """Split the box into a lower and an upper one, in the s_b or T_h with the largest chord gap at lengths s (B,).
 
         The split point is the geometric mean of this variable at s and of the point where the gap of its chord is
         largest.

@@ -13,6 +13,7 @@ import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_seed, shown
 from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.rounding import UNIT, share
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.best_networks.chains.cost import POWER_ERROR, Box, ChainCost, without_inactive
@@ -160,7 +161,8 @@ def best_chains(
     >>> best.end, best.gap <= 1e-3, round(best.network.norm() ** 2 / 3 / best.objective, 6)
     ('certified', True, 1.0)
     """
-    from implicit_bias.extensions.best_networks.chains.network import check_depth, check_exclusive
+    with torch_is_needed("best_chains"):
+        from implicit_bias.extensions.best_networks.chains.network import check_depth, check_exclusive
 
     if not isinstance(gates, Gates):
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {shown(gates)}")
@@ -181,7 +183,10 @@ def best_chains(
 
 
 def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
-    """Return the weights ζ of `start`, or None if it has none; raise InputError if they are 0 or of another shape."""
+    """Return the weights ζ of `start`, or None if that is None or has no network.
+
+    Raise InputError if they are 0 or of another shape.
+    """
     from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
     from implicit_bias.networks import GatedNetwork
 
@@ -221,7 +226,11 @@ class _Search:
     def steps(
         self, first: Array | None, starts: int, nodes: int, rng: np.random.Generator
     ) -> Iterator[dict[str, float]]:
-        """Reweight from every start, then branch and bound; yield a row of the table after every convex problem."""
+        """Reweight from every start, then branch and bound; yield a row of the table after every convex problem.
+
+        The starts are equal weights, `starts` − 1 random ones, and the weights `first` (k, d). The search ends early if
+        one of the first `starts` reaches the tolerance, or if no weights separate.
+        """
         blocks, units = len(self.cost.owners), int(self.cost.units.max()) + 1
         slopes = np.ones(blocks)
         for self.start in range(starts):
@@ -249,7 +258,10 @@ class _Search:
             last, slopes = value, self.cost.tangent(self.cost.lengths(W))
 
     def _branch(self, nodes: int) -> Iterator[dict[str, float]]:
-        """Solve boxes in the order of their bounds; split those whose bound does not suffice."""
+        """Solve at most `nodes` boxes, smallest bound first, and split those whose bound does not suffice.
+
+        Each new best solution is reweighted.
+        """
         self.boxes, self.closed = [(self.convex, 0, Box.below(self.cost, self.upper))], np.inf
         ties = itertools.count(1)
         for _ in range(nodes):

@@ -46,8 +46,9 @@ def branch_and_bound(
     """Return masks (N, m) of the subsets S whose bound exceeds `target`, and the largest bound of all other subsets.
 
     A (m, r) and B (k, r) contain the rows a_i and b_j, and P (m, k) is the affine rule. Each level branches on one more
-    sample, the longest r_i first, and keeps the `nodes` nodes with the largest bounds. Discarded nodes count as other
-    subsets, so that the second result can exceed the target; once it is `late()`, all nodes that are left do.
+    sample, the longest r_i = a_i − Σ_j P_ij b_j first, and keeps the `nodes` nodes with the largest bounds. Discarded
+    nodes, and all nodes once it is `late()`, count as other subsets, so that the second result can exceed the target.
+    It is 0 if there are no others.
     """
     residuals = A - P @ B
     order = np.argsort(-length(residuals, axis=1))
@@ -78,10 +79,10 @@ def branch_and_bound(
 def _node_bounds(
     f: Array, F: Array, known: list[Array], relaxations: int, target: float, late: Callable[[], bool]
 ) -> tuple[Array, list[Array]]:
-    """Bound max_σ ‖f_0 + Σ_i σ_i F_i‖ for each row f_0 of f (N, r).
+    """Bound max ‖f_0 + Σ_i σ_i F_i‖ over σ ∈ [−1, 1]^m for each row f_0 of f (N, r), with F (m, r).
 
-    Each bound (N,) is the least of those by the triangle inequality, by each of the `known` multipliers d, and by at
-    most `relaxations` relaxations of the rows with the largest bounds, until it is `late()`. Also return the
+    Each bound (N,) is the least of those by the triangle inequality, by each of the `known` multipliers d (m,), and by
+    at most `relaxations` relaxations of the rows with the largest bounds, until it is `late()`. Also return the
     multipliers that give the least bound of some row above `target`.
     """
     candidates, multipliers = [length(f, axis=1) + length(F, axis=1).sum()], [np.zeros(0)]
@@ -134,7 +135,10 @@ def fit_affine_rule(
 
 
 def _minimise_relaxation(A: Array, B: Array, squares: Array, late: Callable[[], bool]) -> Array:
-    """Return t' and P, stacked (1 + m, k), of a nearly minimal relaxation of the root node; `squares` (k,) = ‖b_j‖²."""
+    """Return t' and P, stacked (1 + m, k), of a rule t_j = t'_j + Σ_i s_i P_ij whose root relaxation is nearly minimal.
+
+    `squares` (k,) are ‖b_j‖² > 0.
+    """
     sizes = length(A, axis=1)
     rule = before = ahead = np.vstack([np.zeros(len(B)), np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)])
     curvature, momentum = float(np.linalg.norm(B / np.sqrt(squares)[:, None], 2)) ** 2, 1.0

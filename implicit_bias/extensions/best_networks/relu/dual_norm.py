@@ -201,7 +201,10 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def relax(self, largest: float, draws: int, rng: np.random.Generator, deadline: Deadline) -> None:
-        """Fit the affine rule to all but the shortest samples, and ascend from roundings of its relaxation."""
+        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation.
+
+        `largest`, the largest known |h(u)| of both classes, is the scale of what may be omitted.
+        """
         sizes = length(self.A, axis=1)
         order = np.argsort(sizes)
         omitted = order[np.cumsum(sizes[order]) <= OMITTED_SHARE * self.accuracy * largest]
@@ -210,7 +213,7 @@ class _DirectedDistance:
         self._evaluate(_ascended(starts, self.A, self.B, deadline) @ self.A.T > 0, deadline)
 
     def branch(self, largest: float, nodes: int, deadline: Deadline) -> None:
-        """Evaluate the subsets that branch and bound cannot prune, and bound all others."""
+        """Evaluate the subsets that branch and bound cannot prune at `largest`, and bound all others."""
         target = largest * (1 + (1 - OMITTED_SHARE) * self.accuracy)
         A, late = self.A[self.long], deadline.passed
         candidates, self.pruned = branch_and_bound(A, self.B, self.rule, target, nodes, late)
@@ -221,7 +224,7 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def _evaluate(self, subsets: np.ndarray, deadline: Deadline) -> None:
-        """Bound min_t ‖…‖ from above for masks (N, m) of subsets; update `lower`, `evaluated` and `units`."""
+        """Bound min_t ‖…‖ from above for masks (N, m) of subsets, the largest exactly; update the attributes."""
         sums = subsets.astype(float) @ self.A
         t = _approximate_t(sums, self.B, deadline)
         distances = length(sums - t @ self.B, axis=1)
@@ -238,7 +241,7 @@ class _DirectedDistance:
 
 
 def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
-    """Return the activation patterns of A (m, d), or None if there are too many."""
+    """Return the activation patterns of A (m, d), or None if there are more than about `limit`."""
     try:
         return activation_patterns(A).patterns if _has_few_cells(A, limit) else None
     except InputError:
@@ -247,7 +250,10 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 
 def _ascended(units: Array, A: Array, B: Array, deadline: Deadline) -> Array:
-    """Increase h(u) of units (N, d) by turns, its active subset, then the best u for that; return distinct units."""
+    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes.
+
+    Return distinct ones; units whose subset leaves no residual are dropped.
+    """
     for _ in range(ASCENT_STEPS):
         if deadline.passed():
             break

@@ -9,6 +9,7 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.rounding import UNIT, share
 from implicit_bias._utils.scaling import length
 
@@ -26,9 +27,10 @@ def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
 
     Units of at most INACTIVE times the largest length are left out; InputError is raised if all are zero.
     """
-    import torch
+    with torch_is_needed("a ReLU network"):
+        import torch
 
-    from implicit_bias.networks import ReLUNetwork
+        from implicit_bias.networks import ReLUNetwork
 
     lengths = np.linalg.norm(W, axis=1)
     used = lengths > INACTIVE * lengths.max()
@@ -50,10 +52,10 @@ def units_of(network: ReLUNetwork) -> tuple[Array, Array]:
 
 
 def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tuple[float, Array]:
-    """Return the objective of a network, rounded up, and its margins (n,).
+    """Return the objective of a network, rounded up, and its margins y_i f(x_i) (n,), not rounded.
 
-    For a hard margin the objective is Σ_j |a_j|‖w_j‖ divided by the smallest margin, rounded down, or infinity if
-    that is not positive. For a finite C it is Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+.
+    For a hard margin the objective is Σ_j |a_j|‖w_j‖ divided by a lower bound of the smallest margin, or infinity if
+    that bound is not positive. For a finite C it is Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+.
     """
     hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
     a, d = readout[0], X.shape[1]

@@ -12,6 +12,7 @@ import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_range, shown
 from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import largest_entries, length, nearest_power_of_two
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
@@ -194,8 +195,9 @@ def best_network(
 
 
 def _starting_units(start: Any, d: int) -> Array:
-    """Return the hidden weights (k, d) of `start`; k = 0 if it is None or has no network."""
-    from implicit_bias.networks import ReLUNetwork
+    """Return the hidden weights (k, d) of `start`, a network or BestNetwork; k = 0 if it is None or has no network."""
+    with torch_is_needed("best_network"):
+        from implicit_bias.networks import ReLUNetwork
 
     network = start.network if isinstance(start, BestNetwork) else start
     if network is None:
@@ -363,7 +365,7 @@ class _Search:
         return found
 
     def _update_upper(self, W: Array, signs: Array, allowed_gap: float = 0.0) -> None:
-        """Keep the network of units W (k, d), rescaled, if it is the best or leaves at most the allowed gap."""
+        """Keep the network of units W (k, d), rescaled to its least objective, if it is best or its gap is allowed."""
         if not W.any():
             return
         margins = bound_of(network_of(W, signs > 0), self.X, self.y)[1]
@@ -379,7 +381,7 @@ class _Search:
                 self.network, self.upper, self.margins = network, upper, found
 
     def _add_patterns(self, units: Array, signs: Array) -> int:
-        """Add the new patterns of the units, at most MAX_NEW_PATTERNS; return their number."""
+        """Add the new patterns of the units, the first MAX_NEW_PATTERNS of them; return their number."""
         known = {(row.tobytes(), sign) for row, sign in zip(self.patterns, self.signs, strict=True)}
         new: dict[tuple[bytes, float], np.ndarray] = {}
         for pattern, sign in zip(units @ self.inputs.T.T >= 0, signs, strict=True):

@@ -106,9 +106,9 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
 
         η = m/(2k‖X‖²),    ρ = 1 − λ(X)/(2‖X‖²),    except with probability m exp(−kλ(X)/(8‖X‖²))
 
-    `memorisation_width(X, delta).width` gates have a `failure` of at most δ. Fiat et al. (2019) have twice this η, for
-    the loss (1/2m)‖Φw − y‖². That loss is at most ε after `steps_to(2ε, ‖w_0 − w*‖)` steps, about half as many as the
-    theorem states.
+    λ(X) is the smallest eigenvalue of `gate_kernel(X)`. `memorisation_width(X, delta).width` gates have a `failure` of
+    at most δ. Fiat et al. (2019) have twice this η, for the loss (1/2m)‖Φw − y‖². That loss is at most ε after
+    `steps_to(2ε, ‖w_0 − w*‖)` steps, about half as many as the theorem states.
 
     Raises
     ------
@@ -167,7 +167,7 @@ class Landscape:
 
 
 def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout: ArrayLike) -> Landscape:
-    """Evaluate the squared loss of N(x) = Σ_j α_j g_j(x) ⟨w_j, x⟩ and its derivatives at W (k, d) and α (k,).
+    """Evaluate the mean squared loss L of N(x) = Σ_j α_j g_j(x) ⟨w_j, x⟩ and its derivatives at W (k, d) and α (k,).
 
     Every stationary point is a global minimum or a strict saddle. `curvature` is the least eigenvalue of the Hessian
     over the planes spanned by (−G_j/‖G_j‖, 0) and (0, 1) of (w_j, α_j), with G_j = ∂L/∂w̃_j and w̃_j = α_j w_j. For

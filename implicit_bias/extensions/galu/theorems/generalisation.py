@@ -118,9 +118,10 @@ def generalisation_bound_a_priori(
 
         ‖w*‖² = yᵀ(ΦΦᵀ)⁻¹y ≤ (2/k) yᵀκ(X)⁻¹y = M²/k   and   Φw* = y,    except with probability δ/2
 
-    The training samples X (m, d) must be independent and of length at most 1. `generalisation_bound` applies at δ/2 for
-    every such width, with training loss 0 and M = √(2 yᵀκ(X)⁻¹y). The bound is ours; that the kernel bounds ‖w*‖² is a
-    step in the proof of Theorem 3 of Fiat et al. (2019).
+    The `width` is `memorisation_width(X, delta/2).width`. The training samples X (m, d) must be independent and of
+    length at most 1. `generalisation_bound` applies at δ/2 for every such k, with training loss 0 and
+    M = √(2 yᵀκ(X)⁻¹y). The bound is ours; that the kernel bounds ‖w*‖² is a step in the proof of Theorem 3 of Fiat et
+    al. (2019).
 
     Raises
     ------
@@ -204,7 +205,9 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
 
     The theorem assumes independent samples X (m, d) of length at most 1, λ(X) > 0, and labels y = f*(x) from −1 to 1
     with probability 1; M is `radius`; for y = ⟨v, x⟩, M = 2‖v‖. Samples can refute the last assumption: the least-norm
-    function that interpolates them has norm √(yᵀκ⁻¹y) ≤ M. Source: Fiat et al. (2019), Theorem 3 and appendix C.
+    function that interpolates them has norm √(yᵀκ⁻¹y) ≤ M. With `width` gates, E ½(f(x) − y)² ≤ C · `rate` with
+    probability at least 1 − 2δ; Theorem 3 does not specify C, so `rate` alone is no bound. Source: Fiat et al. (2019),
+    Theorem 3 and appendix C.
 
     Raises
     ------

@@ -54,7 +54,8 @@ def initial_gradients(
     Raises
     ------
     InputError
-        If shapes do not fit or sizes are outside 1e-100 … 1e100.
+        If shapes do not fit, or largest entries of nonzero samples or directions, or nonzero readouts, are outside
+        1e-100 … 1e100.
 
     Examples
     --------

@@ -146,7 +146,7 @@ def galu_excess(
     Parameters
     ----------
     X : array, shape (m, d)
-        Samples of length at most 1.
+        Samples of length at most 1, for `flips` and `on_samples`; `bound` does not depend on them.
     start, trained : arrays, shape (k, d)
         U, drawn from N(0, I), and U*, which may depend on U and on anything else.
     readout : array, shape (k,)
