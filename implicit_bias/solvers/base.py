@@ -122,8 +122,8 @@ class Options:
 
     @property
     def special(self) -> frozenset[str]:
-        """Given options that not every solver supports: start, callback, device except 'cpu'."""
-        given = {name for name in ("start", "callback") if getattr(self, name) is not None}
+        """Given options that not every solver supports: limit of seconds, start, callback, device except 'cpu'."""
+        given = {name for name in ("max_seconds", "start", "callback") if getattr(self, name) is not None}
         return frozenset(given if str(self.device) == "cpu" else given | {"device"})
 
 
@@ -180,7 +180,7 @@ class Solver(ABC):
     name: str
     #: Structure that a problem must have; see `MarginProblem.unsupported`.
     needs: str = "cone"
-    #: Supported options among `start`, `callback` and `device`.
+    #: Supported options among `max_seconds`, `start`, `callback` and `device`.
     takes: frozenset[str] = frozenset()
 
     @abstractmethod
@@ -198,6 +198,9 @@ class Solver(ABC):
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """Explain why the solver does not support `problem` with these options; None if it does."""
-        if options.special - self.takes:
+        missing = options.special - self.takes
+        if missing - {"max_seconds"}:
             return "only NATIVE supports start, callback and device; leave them out, or choose NATIVE"
+        if missing:
+            return "it has no time limit; leave max_seconds out, or choose one of the package's solvers"
         return problem.unsupported(self.needs)

@@ -40,6 +40,7 @@ class CvxpySolver(Solver):
     max_tolerance: float = 1e-8
     settings: dict[str, Any] = field(default_factory=dict)
     needs: str = "cone"
+    takes: frozenset[str] = frozenset({"max_seconds"})
     #: True for a result that the solver's own handler of Ctrl-C ended, early in the solve.
     was_interrupted: Callable[[Any], bool] = lambda raw: False
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from implicit_bias._utils.checks import InputError, one_of, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import NEARLY_ZERO, certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status
@@ -107,15 +108,15 @@ def solve(
     (True, 1.0)
     """
     check_problem(problem)
-    name, run = _chosen(problem, solver)
-    if isinstance(run, Solver):
-        # Imports are not part of the time of a solve, which starts with the options.
-        run.load()
     options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
+    name, run = _chosen(problem, solver)
     if isinstance(run, Solver):
         reason = run.refuses(problem, options)
         if reason:
             raise InputError(f"{name} does not support {problem.name}: {reason}")
+        run.load()
+        # Imports are not part of the time of a solve.
+        options = replace(options, deadline=Deadline(options.max_seconds))
     with options.deadline as deadline:
         found = _solved(problem, name, run, options, several=solver is None)
     # Also for an answer that was finished: a loop of solves must end.

@@ -24,7 +24,7 @@ class NativeSolver(Solver):
 
     name = "NATIVE"
     needs = "atoms"
-    takes = frozenset({"start", "callback", "device"})
+    takes = frozenset({"max_seconds", "start", "callback", "device"})
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
@@ -50,6 +50,7 @@ class PreciseSolver(Solver):
     """The method of NATIVE in 60 digits, for few samples that doubles cannot resolve; supports linear constraints."""
 
     name = "PRECISE"
+    takes = frozenset({"max_seconds"})
 
     def load(self) -> None:
         import implicit_bias.solvers.native.precise  # noqa: F401
