@@ -1,4 +1,4 @@
-"""Single-threaded linear algebra, for small tasks and forked processes; and handling of Ctrl-C."""
+"""Single-threaded linear algebra, for small tasks and forked processes."""
 
 from __future__ import annotations
 
@@ -34,29 +34,6 @@ def one_thread() -> Iterator[None]:
             limits.restore_original_limits()
             if torch:
                 torch.set_num_threads(before)
-
-
-class Interruptible:
-    """Context manager that suppresses KeyboardInterrupt in its block, so that the caller can return partial results.
-
-    `interrupted` is then True, and `carried` contains the arguments of the KeyboardInterrupt.
-
-    >>> with Interruptible() as run:
-    ...     raise KeyboardInterrupt("half")
-    >>> run.interrupted, run.carried
-    (True, ('half',))
-    """
-
-    interrupted = False
-    carried: tuple[Any, ...] = ()
-
-    def __enter__(self) -> Interruptible:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        if isinstance(error, KeyboardInterrupt):
-            self.interrupted, self.carried = True, error.args
-        return self.interrupted
 
 
 @cache

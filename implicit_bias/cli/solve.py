@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 import warnings
 from argparse import Namespace
 from dataclasses import replace
@@ -15,6 +14,7 @@ import numpy as np
 # The names of the package are loaded when first used, so that help does not wait for them.
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, context_bits, one_of
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias.cli.execution import Outcome, counted, place_of, report_files, say_header
 from implicit_bias.cli.parsers import EXIT_CODES, Parser
 from implicit_bias.datasets.tables import LabelledSamples, read_samples
@@ -179,13 +179,11 @@ def _solutions(
 
     A problem gets an equal share of the time that is left for it and the problems after it.
     """
-    begin, found = time.perf_counter(), list[core.Solution]()
+    deadline, found = Deadline(options.max_seconds), list[core.Solution]()
     watched = sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE")
     limits = {"tol": options.tol, "max_iterations": options.max_iterations, "verbose": options.verbose}
     for positive, problem in problems.items():
-        left = options.max_seconds
-        if left is not None:
-            left = max(left - (time.perf_counter() - begin), 1e-9) / (len(problems) - len(found))
+        left = deadline.left(1 / (len(problems) - len(found)))
         line, start = Line() if watched else None, starts.get(positive)
         solution = core.solve(problem, options.solver, max_seconds=left, start=start, callback=line, **limits)
         if line is not None and line.shown:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.checks import Array, InputError, one_of, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import (
     UnfittedError,
     as_weights,
@@ -201,8 +203,9 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             If all weights are zero, or all samples are assigned to one of two classes, mostly because C is too small;
             or if kernels are nearly zero between most samples, mostly because the inputs are not standardised.
         """
+        deadline = Deadline(self.max_seconds)
         data = self._fit_data(X, y, sample_weight)
-        for problems, solutions in self._path([self.C], data):
+        for problems, solutions in self._path([self.C], data, deadline):
             for name, problem, solution in zip(data.names, problems, solutions, strict=True):
                 self._warn(solution, name, problem, two_classes=len(data.classes) == 2)
         return self
@@ -223,10 +226,12 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         problems = self._problems(inputs, codes, self._shared_gates(inputs, seed, unequal(weight)), seed, weight)
         return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
-    def _path(self, costs: Sequence[Any], data: FitData) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+    def _path(
+        self, costs: Sequence[Any], data: FitData, deadline: Deadline
+    ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Fit at each C, warm-started; for each, set the fitted attributes and yield problems and solutions."""
         earlier = self._warm_start(data)
-        for problems, solutions in self._solve(data, costs, earlier):
+        for problems, solutions in self._solve(data, costs, earlier, deadline):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
             self._set_results(problems, solutions)
             support = data.support(solutions)
@@ -258,17 +263,21 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             yield problem.replace(y=y)
 
     def _solve(
-        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None]
+        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Yield the problems and their solutions at each C of `costs`; the problems have no samples, to save memory.
 
-        `earlier` has a solution to start from, or None, for each problem.
+        `earlier` has a solution to start from, or None, for each problem. The processes share the time left among the
+        problems left.
         """
         problems: list[MarginProblem] = []
+        workers = effective_n_jobs(self.n_jobs)
 
         def tasks() -> Iterator[Any]:
-            options = {key: getattr(self, key) for key in ("tol", "max_seconds", "device", "verbose")}
+            options = {key: getattr(self, key) for key in ("tol", "device", "verbose")}
             for name, problem, start in zip(data.names, data.problems, earlier, strict=True):
+                left = len(data.names) - len(problems)
+                options["max_seconds"] = deadline.left(min(workers / left, 1.0))
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.replace(features=features))
                 yield delayed(_checked_path)(problem, costs, name, solver=self.solver, start=start, **options)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
@@ -16,6 +17,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
 from implicit_bias.estimators.base import MarginClassifier, ModelMixin, NotSeparableError, check_processes
 from implicit_bias.estimators.networks import GLNClassifier
@@ -49,6 +51,9 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         Score as in scikit-learn; accuracy by default. The score uses sample weights if there are any.
     n_jobs : int, optional
         Number of processes for the folds; −1 for one per core. The number does not change the result.
+    max_seconds : float, optional
+        Time limit of the whole search and the last fit, which share the time left. The limit of the classifier, if it
+        has one, is that of each fold, for all values of C together, and of the last fit.
 
     Attributes
     ----------
@@ -82,6 +87,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     cv: Any = field(default=None, kw_only=True)
     scoring: Any = field(default=None, kw_only=True)
     n_jobs: int | None = field(default=None, kw_only=True)
+    max_seconds: float | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose C by cross-validation, then fit the classifier to all samples at this C.
@@ -103,6 +109,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             If a certified gap in a fold exceeds the classifier's `tol`.
         """
         check_processes(self.n_jobs)
+        deadline = Deadline(self.max_seconds)
         given = GLNClassifier(random_state=1) if self.estimator is None else self.estimator
         if not isinstance(given, MarginClassifier):
             raise InputError(f"estimator must be a max-margin classifier such as GLNClassifier(), not {shown(given)}")
@@ -115,9 +122,24 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             scorer = check_scoring(estimator, self.scoring)
             folds = list(check_cv(self.cv, labels, classifier=True).split(samples, labels))
         costs = self._costs(clone(estimator), samples, labels, weight)
+        workers = effective_n_jobs(self.n_jobs)
+
+        def limited(parts: float) -> MarginClassifier:
+            """Return the classifier with its limit, or with its part of the time left if this is shorter."""
+            limits = Deadline(estimator.max_seconds).left(), deadline.left(min(workers / parts, 1.0))
+            shortest = min((limit for limit in limits if limit is not None), default=None)
+            return clone(estimator).set_params(max_seconds=shortest)
+
         tasks = (
             delayed(_scores_and_gaps)(
-                f"fold {i} of {len(folds)}", clone(estimator), costs[::-1], scorer, samples, labels, weight, *fold
+                f"fold {i} of {len(folds)}",
+                limited(len(folds) + 2 - i),
+                costs[::-1],
+                scorer,
+                samples,
+                labels,
+                weight,
+                *fold,
             )
             for i, fold in enumerate(folds, 1)
         )
@@ -143,7 +165,8 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         self.Cs_, self.scores_, self.gaps_ = costs, scores, gaps
         means = scores.mean(axis=0)
         self.C_ = float(costs[means >= means.max() - SCORE_TOL * np.abs(means).max()][0])
-        self.estimator_ = estimator.set_params(C=self.C_).fit(X, y, sample_weight)
+        self.estimator_ = limited(workers).set_params(C=self.C_).fit(X, y, sample_weight)
+        self.estimator_.set_params(max_seconds=estimator.max_seconds)
         self.classes_, self._model = self.estimator_.classes_, self.estimator_.as_model()
         return self
 
@@ -204,14 +227,14 @@ def _scores_and_gaps(
 
     `weight` (n,) or None takes part in both. `fold` begins the messages of errors.
     """
-    scores, gaps = [], []
+    scores, gaps, deadline = [], [], Deadline(estimator.max_seconds)
     weights = {} if weight is None else {"sample_weight": weight[test]}
     classes = np.unique(y[train] if weight is None else y[train][weight[train] > 0])
     if len(classes) == 1:
         raise InputError(f"{fold} is trained on one class only ({classes[0]}); shuffle or stratify the folds")
     with _named(fold):
         data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])
-        for _, solutions in estimator._path(costs, data):
+        for _, solutions in estimator._path(costs, data, deadline):
             try:
                 with refusals():
                     scores.append(float(scorer(estimator, X[test], y[test], **weights)))

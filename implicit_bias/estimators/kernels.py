@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, one_of, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.validation import validated
@@ -60,7 +61,7 @@ class MultipleKernelClassifier(MarginClassifier):
     fit_intercept : bool
         Append the constant input 1, for kernels that depend on it.
     C, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
-        As for `GLNClassifier`.
+        As for `GLNClassifier`. The kernels are computed in any case, also where this takes longer than `max_seconds`.
 
     Attributes
     ----------
@@ -125,7 +126,7 @@ class MultipleKernelClassifier(MarginClassifier):
         return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
 
     def _solve(
-        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None]
+        self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Yield as the base class, but with kernel expansions, which have certificates of their own.
 
@@ -133,7 +134,7 @@ class MultipleKernelClassifier(MarginClassifier):
         expansion.
         """
         whole = list(data.problems)
-        for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier):
+        for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier, deadline):
             each = [
                 _expansion(problem.replace(features=known.features), solution, self.tol)
                 for known, problem, solution in zip(whole, problems, solutions, strict=True)

@@ -45,8 +45,10 @@ class GLNClassifier(MarginClassifier):
     free_intercept : bool
         Add one intercept b that the norm does not penalise, as in SVC. The limit of gradient descent has no free
         intercept; choose False to compute this limit.
-    solver, tol, max_seconds, device, verbose
+    solver, tol, device, verbose
         As for `solve`, for the problem of each class.
+    max_seconds : float, optional
+        Time limit of a fit. The classes share the time left, and each returns its best answer so far (TIME_LIMIT).
     n_jobs : int, optional
         Number of processes for the classes; −1 for one per core. The number does not change the result.
     warm_start : bool

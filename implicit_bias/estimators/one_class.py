@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from implicit_bias._utils.checks import Array, InputError, as_positive, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import seed_of, unequal, validated
 from implicit_bias.estimators.base import NEGLIGIBLE_SCORE, FitData, MarginClassifier, ModelMixin
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
@@ -119,8 +120,9 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         # The solve at each C starts from the solution at the previous C.
         estimator = clone(given).set_params(warm_start=True, free_intercept=False, class_weight=None)
         validated(estimator, X, reset=True, sparse=True)
+        deadline = Deadline(estimator.max_seconds)
         data, problem = _fit_data(estimator, samples, sample_weight)
-        self.C_, self.nu_ = _fit_to_nu(estimator, data, problem, nu)
+        self.C_, self.nu_ = _fit_to_nu(estimator, data, problem, nu, deadline)
         self.estimator_, self.certificate_, self.status_ = estimator, estimator.certificate_, estimator.status_
         scores = estimator.as_model().decision_function(samples[data.rows])
         if _constant(estimator, samples, scores):
@@ -180,7 +182,9 @@ def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tupl
     return FitData(rows, np.array([-1, 1]), np.ones(len(rows), dtype=int), iter(())), problem
 
 
-def _fit_to_nu(estimator: MarginClassifier, data: FitData, problem: MarginProblem, nu: float) -> tuple[float, Array]:
+def _fit_to_nu(
+    estimator: MarginClassifier, data: FitData, problem: MarginProblem, nu: float, deadline: Deadline
+) -> tuple[float, Array]:
     """Fit at the C that belongs to ν: the root of v(C) − CνΣc, where v(C) is the optimum, a concave function.
 
     Return C and certified bounds of its ν, shape (2,); the C of `problem` is ignored, and the fitted attributes are
@@ -191,7 +195,7 @@ def _fit_to_nu(estimator: MarginClassifier, data: FitData, problem: MarginProble
     first = zero_weights_up_to(problem) / nu
     C = first
     for _ in range(MAX_ATTEMPTS):
-        ((_, (solution,)),) = estimator._path([C], replace(data, problems=iter([problem])))
+        ((_, (solution,)),) = estimator._path([C], replace(data, problems=iter([problem])), deadline)
         bounds = np.array([solution.lower_bound, solution.objective]) / (C * total)
         slack = float(problem.sample_weight @ np.maximum(1 - solution.margins, 0))
         room = nu * total - slack

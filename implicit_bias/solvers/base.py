@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_positive, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 
@@ -79,7 +80,9 @@ def as_tolerance(value: Any, name: str = "tol") -> float:
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """Options of `solve`, checked; the fields are the parameters of `solve`.
+    """Options of `solve`, checked; the fields are the parameters of `solve`, and their `deadline`.
+
+    A solver ends as soon as `stop()` is a status. Copies of the options share the deadline.
 
     Raises
     ------
@@ -94,9 +97,10 @@ class Options:
     device: str = "cpu"
     callback: Callable[[Progress], None] | None = None
     verbose: bool = False
+    deadline: Deadline = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        for name, check in (("tol", as_tolerance), ("max_iterations", as_count), ("max_seconds", as_positive)):
+        for name, check in (("tol", as_tolerance), ("max_iterations", as_count)):
             if name == "tol" or getattr(self, name) is not None:
                 object.__setattr__(self, name, check(getattr(self, name), name))
         if not isinstance(self.start, Solution | None):
@@ -107,6 +111,14 @@ class Options:
             raise InputError(f"verbose must be True or False, not {type(self.verbose).__name__}")
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback must be a function of a Progress, not {type(self.callback).__name__}")
+        if self.deadline is None:
+            object.__setattr__(self, "deadline", Deadline(self.max_seconds))
+
+    def stop(self, ahead: float = 0.0) -> Status | None:
+        """Return INTERRUPTED after Ctrl-C, TIME_LIMIT if the time is up in `ahead` seconds, else None."""
+        if not self.deadline.passed(ahead):
+            return None
+        return Status.INTERRUPTED if self.deadline.reason == "interrupted" else Status.TIME_LIMIT
 
     @property
     def special(self) -> frozenset[str]:
@@ -190,5 +202,5 @@ class Solver(ABC):
         if missing - {"max_seconds"}:
             return "only NATIVE supports start, callback and device; leave them out, or choose NATIVE"
         if missing:
-            return "it has no time limit; use CLARABEL, OSQP or SCS"
+            return "it has no time limit; leave max_seconds out, or choose one of the package's solvers"
         return problem.unsupported(self.needs)

@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.threads import Interruptible
+from implicit_bias._utils.deadline import Deadline, reclaim_signal
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Solver
@@ -20,25 +19,30 @@ from implicit_bias.solvers.base import Answer, Options, Solver
 EPSILONS = ("eps_abs", "eps_rel")
 #: Largest iteration limit, because the solvers count in 32-bit integers.
 MAX_ITERATIONS = 2**31 - 1
+#: Seconds after the time limit in which a solver may return its best answer; then it is left behind.
+GRACE = 0.1
+#: Name of the threads of solvers.
+LEFT_BEHIND = "solver that may be left behind"
+#: Seconds between two looks at a solver that runs: its own handler of Ctrl-C is in place for no longer.
+TICK = 0.005
 
 
 @dataclass(frozen=True)
 class CvxpySolver(Solver):
-    """A solver called through CVXPY, with the names of its options."""
+    """A solver called through CVXPY, with the names of its options and its own code for Ctrl-C."""
 
     name: str
     tolerances: tuple[str, ...]
     limit_option: str
+    #: None if the solver has no time limit and is left behind.
     time_option: str | None
     #: Largest tolerance; smaller ones are a tenth of the relative gap.
     max_tolerance: float = 1e-8
     settings: dict[str, Any] = field(default_factory=dict)
     needs: str = "cone"
-
-    @property
-    def takes(self) -> frozenset[str]:  # type: ignore[override]
-        """The option `max_seconds` if the solver has a time limit, else the empty set."""
-        return frozenset() if self.time_option is None else frozenset({"max_seconds"})
+    takes: frozenset[str] = frozenset({"max_seconds"})
+    #: True for a result that the solver's own handler of Ctrl-C ended, early in the solve.
+    was_interrupted: Callable[[Any], bool] = lambda raw: False
 
     @property
     def installed(self) -> bool:
@@ -58,8 +62,9 @@ class CvxpySolver(Solver):
         settings = self.settings | dict.fromkeys(self.tolerances, min(self.max_tolerance, options.tol / 10))
         if options.max_iterations is not None:
             settings[self.limit_option] = min(options.max_iterations, MAX_ITERATIONS)
-        if options.max_seconds is not None and self.time_option is not None:
-            settings[self.time_option] = options.max_seconds
+        left = options.deadline.left()
+        if left is not None and self.time_option is not None:
+            settings[self.time_option] = left
         return settings
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
@@ -74,25 +79,29 @@ class CvxpySolver(Solver):
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin
         unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required)
-        begin = time.perf_counter()
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
-        settings = self.translated(options)
+        chosen = {"solver": self.name, "canon_backend": "SCIPY"}
+
+        def work() -> None:
+            # Compiled first, and kept by the program, so that the solver's limit is the time that is left then.
+            program.get_problem_data(**chosen)
+            program.solve(**chosen, verbose=options.verbose, **self.translated(options))
+
         with warnings.catch_warnings():
             # CVXPY warns about inaccurate answers; the certificate measures them.
             warnings.simplefilter("ignore")
-            given = {"solver": self.name, "canon_backend": "SCIPY", "verbose": options.verbose} | settings
             # ECOS rejects some programs with a ValueError.
-            with Interruptible() as run, contextlib.suppress(cp.SolverError, ValueError):
-                _on_a_thread(lambda: program.solve(**given))
-        if run.interrupted:
-            return Answer(np.zeros((features.k, features.d)), np.zeros(features.n), -1, Status.INTERRUPTED)
-        taken = time.perf_counter() - begin
+            with contextlib.suppress(cp.SolverError, ValueError):
+                if not _on_a_thread(work, options.deadline):
+                    return Answer(np.zeros((features.k, features.d)), np.zeros(features.n), -1, options.stop())
+        if program.raw is not None and self.was_interrupted(program.raw):
+            options.deadline.interrupt()
         weights, dual = program.weights.value, program.margin_constraint.dual_value
         b = program.intercept.value
         stats = program.solver_stats
         iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
-        stopped = Status.TIME_LIMIT if options.max_seconds is not None and taken >= options.max_seconds else None
-        if iterations >= settings.get(self.limit_option, np.inf):
+        stopped = options.stop()
+        if stopped is None and iterations >= self.translated(options).get(self.limit_option, np.inf):
             stopped = Status.ITERATION_LIMIT
         return Answer(
             np.zeros((features.k, features.d)) if weights is None else weights * (margin / scale),
@@ -104,8 +113,8 @@ class CvxpySolver(Solver):
         )
 
 
-def _on_a_thread(action: Callable[[], Any]) -> None:
-    """Run `action` on a thread, so that Ctrl-C returns at once: compiled solvers ignore it until they end.
+def _on_a_thread(action: Callable[[], Any], deadline: Deadline) -> bool:
+    """Run `action` on a thread; return False if the deadline passes first: compiled solvers do not look at it.
 
     They release the interpreter's lock. An abandoned thread ends by itself or with the process. An exception of
     `action` is raised here; one that is not an Exception, such as a panic, as a ValueError.
@@ -120,23 +129,47 @@ def _on_a_thread(action: Callable[[], Any]) -> None:
         finally:
             done.set()
 
-    threading.Thread(target=run, daemon=True).start()
-    # In short waits, because Windows cannot interrupt a wait without a timeout.
-    while not done.wait(0.1):
-        pass
+    threading.Thread(target=run, name=LEFT_BEHIND, daemon=True).start()
+    while not done.wait(TICK):
+        reclaim_signal()
+        if deadline.passed(-GRACE):
+            return False
     for failure in failures:
         # CLARABEL panics if an eigenvalue computation fails.
         raise failure if isinstance(failure, Exception) else ValueError(str(failure))
+    return True
 
 
 CVXPY_SOLVERS = {
     solver.name: solver
     for solver in (
         CvxpySolver("CLARABEL", ("tol_gap_rel", "tol_gap_abs", "tol_feas"), "max_iter", "time_limit"),
-        CvxpySolver("ECOS", ("abstol", "reltol", "feastol"), "max_iters", None, needs="second-order"),
         CvxpySolver(
-            "OSQP", EPSILONS, "max_iter", "time_limit", np.inf, {"polishing": True, "max_iter": 100_000}, "quadratic"
+            "ECOS",
+            ("abstol", "reltol", "feastol"),
+            "max_iters",
+            None,
+            needs="second-order",
+            was_interrupted=lambda raw: raw["info"]["exitFlag"] == -4,
         ),
-        CvxpySolver("SCS", EPSILONS, "max_iters", "time_limit_secs", np.inf, {"max_iters": 100_000}),
+        CvxpySolver(
+            "OSQP",
+            EPSILONS,
+            "max_iter",
+            "time_limit",
+            np.inf,
+            {"polishing": True, "max_iter": 100_000},
+            needs="quadratic",
+            was_interrupted=lambda raw: raw.info.status == "interrupted",
+        ),
+        CvxpySolver(
+            "SCS",
+            EPSILONS,
+            "max_iters",
+            "time_limit_secs",
+            np.inf,
+            {"max_iters": 100_000},
+            was_interrupted=lambda raw: raw["info"]["status_val"] == -5,
+        ),
     )
 }

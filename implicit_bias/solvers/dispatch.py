@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from implicit_bias._utils.checks import InputError, one_of, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import NEARLY_ZERO, certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status
@@ -71,7 +71,8 @@ def solve(
         Iteration limit of the solver; by default its own. NATIVE counts the iterations of all its working sets and
         the passes over all samples that screen a soft margin.
     max_seconds : float, optional
-        Time limit in seconds; the solver then returns its best answer so far (TIME_LIMIT). Not available for ECOS.
+        Time limit in seconds, of all solvers together; the result is then the best answer so far (TIME_LIMIT). ECOS
+        has none at its limit.
     start : Solution, optional
         NATIVE only: an earlier solution for the same samples, at another C, norm or tolerance. Its largest λ_i
         determine the first working set. If many of its λ_i are at their bound C c_i, the samples are screened instead,
@@ -90,7 +91,8 @@ def solve(
         Bounds, recomputed from weights and dual in the original coordinates, and a status. Inseparable data give
         NOT_SEPARABLE, and `dual` proves it in rational arithmetic. If this proof would be too long, the status is
         NOT_SEPARABLE_BELOW: no weights of a norm below `lower_bound` separate. The weights are NaN in both cases.
-        INACCURATE comes with a `reason`. Ctrl-C gives INTERRUPTED; NATIVE then returns its best answer so far.
+        INACCURATE comes with a `reason`. Ctrl-C ends the solve at its next iterate with the best answer so far, and the
+        status INTERRUPTED even if its gap is within `tol`. A second Ctrl-C raises KeyboardInterrupt.
 
     Raises
     ------
@@ -113,18 +115,36 @@ def solve(
         if reason:
             raise InputError(f"{name} does not support {problem.name}: {reason}")
         run.load()
-    begin = time.perf_counter()
+        # Imports are not part of the time of a solve.
+        options = replace(options, deadline=Deadline(options.max_seconds))
+    with options.deadline as deadline:
+        found = _solved(problem, name, run, options, several=solver is None)
+    # Also for an answer that was finished: a loop of solves must end.
+    interrupted = deadline.interrupted and not found.status.inseparable
+    return replace(found, status=Status.INTERRUPTED) if interrupted else found
+
+
+def _solved(problem: MarginProblem, name: str, run: Run, options: Options, several: bool) -> Solution:
+    """Run the solver, and the fallback solvers if `several`; return the certified answer."""
     conflict = evident_conflict(problem)
     nowhere = np.zeros((problem.features.k, problem.features.d))
-    answer = run(problem, options) if conflict is None else Answer(nowhere, conflict, 0)
-    attempts = [_certified(problem, name, answer, options.tol)]
+    if conflict is not None:
+        answer = Answer(nowhere, conflict, 0)
+    elif isinstance(run, Solver):
+        answer = run(problem, options)
+    else:
+        # A function of the user need not look at the deadline: Ctrl-C raises KeyboardInterrupt in it.
+        called = options.deadline.call(lambda: (run(problem, options),))
+        none = Answer(nowhere, np.zeros(problem.features.n), -1, Status.INTERRUPTED)
+        answer = none if called is None else called[0]
+    attempts = [_certified(problem, name, answer, options)]
     best = attempts[0]
-    if solver is None:
-        best = _with_fallbacks(problem, options, begin, attempts)
+    if several:
+        best = _with_fallbacks(problem, options, attempts)
     return replace(
         best,
         iterations=attempts[0].iterations + sum(max(attempt.iterations, 0) for attempt in attempts[1:]),
-        seconds=time.perf_counter() - begin,
+        seconds=options.deadline.seconds,
         solver=min(reversed(attempts), key=lambda attempt: attempt.gap).solver,
         reason=_reason(problem, best, attempts),
     )
@@ -141,8 +161,11 @@ def _chosen(problem: MarginProblem, solver: str | Run | None) -> tuple[str, Run]
     return name, SOLVERS[name]
 
 
-def _certified(problem: MarginProblem, name: str, answer: Answer, tol: float) -> Solution:
-    """Return the certified answer; if its weights do not separate, search for a proof that no weights do."""
+def _certified(problem: MarginProblem, name: str, answer: Answer, options: Options) -> Solution:
+    """Return the certified answer; if its weights do not separate, search for a proof that no weights do.
+
+    An answer after the deadline counts as stopped.
+    """
     counted = isinstance(answer, Answer) and isinstance(answer.iterations, int | np.integer)
     if not counted or answer.stopped not in STOPPED:
         raise InputError(
@@ -150,8 +173,10 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, tol: float) ->
             f"and `stopped` None or the status of a limit, not {shown(answer)}"
         )
     bounds = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
-    if problem.hard and _ended(answer.stopped) and bounds.separable and np.isinf(bounds.objective):
-        candidate = farkas_candidate(problem, bounds.dual)
+    stopped = options.stop() or answer.stopped
+    if problem.hard and _ended(stopped) and bounds.separable and np.isinf(bounds.objective):
+        candidate = farkas_candidate(problem, bounds.dual, options.deadline)
+        stopped = options.stop() or answer.stopped
         if candidate is not None:
             proof = certify(problem, answer.weights, candidate[0], 0.0, candidate[1])
             bounds = max(bounds, proof, key=lambda one: one.lower_bound)
@@ -161,10 +186,10 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, tol: float) ->
         iterations=answer.iterations,
         seconds=0.0,
         solver=name,
-        tol=tol,
+        tol=options.tol,
         reason=answer.reason,
     )
-    return _concluded(problem, found, answer.stopped)
+    return _concluded(problem, found, stopped)
 
 
 def _ended(stopped: Status | None) -> bool:
@@ -185,21 +210,23 @@ def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) 
     return replace(found, status=Status.OPTIMAL if found.gap <= found.tol else stopped or Status.INACCURATE)
 
 
-def _with_fallbacks(problem: MarginProblem, options: Options, begin: float, attempts: list[Solution]) -> Solution:
+def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Solution]) -> Solution:
     """Run fallback solvers until one is conclusive; append their solutions to `attempts`; return the merged bounds."""
     best, entries = attempts[0], problem.features.n * problem.features.k * problem.features.d
     for name in FALLBACK_SOLVERS if entries <= MAX_RETRY_ENTRIES else FALLBACK_SOLVERS[:1]:
-        left = None if options.max_seconds is None else options.max_seconds - (time.perf_counter() - begin)
         inconclusive = best.status is Status.INACCURATE or (
             best.status is Status.NOT_SEPARABLE_BELOW and not is_final(best)
         )
-        if not inconclusive or (left is not None and left <= 0):
+        if not inconclusive:
             break
-        limited = replace(options, max_seconds=left, start=None, callback=None, device="cpu")
-        if "start" in SOLVERS[name].takes:
-            limited = replace(limited, start=best)
+        stopped = options.stop()
+        if stopped:
+            # Not all solvers were tried.
+            return replace(best, status=stopped) if best.status is Status.INACCURATE else best
+        start = best if "start" in SOLVERS[name].takes else None
+        limited = replace(options, start=start, callback=None, device="cpu")
         if name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
-            attempts.append(_certified(problem, name, SOLVERS[name](problem, limited), options.tol))
+            attempts.append(_certified(problem, name, SOLVERS[name](problem, limited), limited))
             best = _merged(problem, best, attempts[-1])
     return best
 

@@ -1,13 +1,12 @@
 """Solution path of a soft margin over several values of C."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_positive, as_reals
-from implicit_bias._utils.threads import Interruptible
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status
@@ -30,12 +29,12 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     C : sequence of float
         Values of C, solved in this order; `inf` is the hard margin. Warm starts help most if neighbours are close.
     **options
-        Options of `solve`.
+        Options of `solve`; `max_seconds` is the limit of the whole path, whose solves share the time left.
 
     Returns
     -------
     list of Solution
-        One certified solution per value; fewer after an interruption.
+        One certified solution per value; fewer after Ctrl-C.
 
     Raises
     ------
@@ -58,19 +57,18 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
         values = np.empty((0, 0))
     if values.ndim != 1 or values.size == 0:
         raise InputError("C must be a list of positive numbers, such as [0.01, 0.1, 1.0]")
-    path: list[Solution] = []
+    path, deadline = list[Solution](), Deadline(options.get("max_seconds"))
     points = [problem.replace(C=as_positive(value, "C", infinite=True)) for value in values.tolist()]
     for point in points:
         point.check_upper_bounds()
-    for before, point in zip([points[0], *points], points, strict=False):
-        warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
-        known = _recertified(path[-1], before, point) if path else None
-        with Interruptible() as run:
-            path.append(solve(point, **(options | warm)) if known is None else known)
-        if run.interrupted and not path:
-            raise KeyboardInterrupt
-        if run.interrupted or path[-1].status is Status.INTERRUPTED:
-            break
+    with deadline:
+        for before, point in zip([points[0], *points], points, strict=False):
+            warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
+            limit = {"max_seconds": deadline.left(1 / (len(points) - len(path)))}
+            known = _recertified(path[-1], before, point) if path else None
+            path.append(solve(point, **(options | warm | limit)) if known is None else known)
+            if deadline.interrupted or path[-1].status is Status.INTERRUPTED:
+                break
     return path
 
 
@@ -79,14 +77,14 @@ def _recertified(earlier: Solution, before: MarginProblem, now: MarginProblem) -
 
     None if it is not OPTIMAL, a λ_i is near its old or new bound, or the new gap exceeds its `tol`.
     """
-    begin = time.perf_counter()
+    time = Deadline()
     bounds = FREE * np.minimum(before.upper_bounds, now.upper_bounds)
     if earlier.status is not Status.OPTIMAL or not (earlier.dual < bounds).all():
         return None
     found = certify(now, earlier.weights, earlier.dual, earlier.intercept, earlier.multipliers)
     if found.gap > earlier.tol:
         return None
-    return replace(earlier, **vars(found), iterations=0, seconds=time.perf_counter() - begin)
+    return replace(earlier, **vars(found), iterations=0, seconds=time.seconds)
 
 
 def zero_weights_up_to(problem: MarginProblem) -> float:

@@ -8,6 +8,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import free_memory
 from implicit_bias._utils.scaling import TINY, length
 from implicit_bias.features import Features, GatedFeatures
@@ -26,6 +27,8 @@ MAX_SEARCH_ENTRIES = 5_000_000
 TOO_MANY_INDEPENDENT = 100
 #: Relative sizes that define the supports tried in turn: all λ above this share of the largest.
 SUPPORT_LEVELS = (1e-2, 1e-4, 1e-6, 1e-9)
+#: Seconds that non-negative least squares take for n rows of rank r, per nr²: they cannot be ended early.
+LEAST_SQUARES_SECONDS = 2e-9
 #: Number of Gram matrices of a support that are in memory at once.
 GRAM_COPIES = 3
 
@@ -72,23 +75,32 @@ def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
     return None
 
 
-def farkas_candidate(problem: MarginProblem, guess: Array) -> tuple[Array, Array | None] | None:
+def farkas_candidate(
+    problem: MarginProblem, guess: Array, deadline: Deadline | None = None
+) -> tuple[Array, Array | None] | None:
     """Return λ ≥ 0 (n,) and μ (m,) with a small ‖Φᵀ(λ∘y) − Eᵀμ‖, for `certify` to verify; None if none are found.
 
     `guess` (n,) is the dual of a solver. First it is refined on its own support, with μ = 0, returned as None. If that
     gives no proof and Φ is small enough, non-negative least squares search for one. A free intercept counts as a
-    constant feature. No sample may have φ(x_i) = 0.
+    constant feature. No sample may have φ(x_i) = 0. The result is also None if the next step of the search may end
+    after the deadline.
     """
+    deadline = deadline or Deadline()
     problem = _in_own_units(problem)
     given = np.maximum(guess, 0.0)
     sizes = given * problem.features.row_norms()
     kept = np.where(sizes > NEGLIGIBLE * sizes.max(), given, 0.0)
-    lam = kept if _residual(problem, kept) <= PROOF_RESIDUAL else _refined(problem, given) if given.any() else None
+    lam: Array | None = kept
+    if _residual(problem, kept) > PROOF_RESIDUAL:
+        lam = _refined(problem, given, deadline) if given.any() else None
     if lam is not None and _residual(problem, lam) <= PROOF_RESIDUAL:
-        return _sparse(problem, lam), None
+        return _sparse(problem, lam, deadline), None
     features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)
     if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > MAX_SEARCH_ENTRIES:
         return None if lam is None else (lam, None)
+    rows, columns = features.n + constraints, features.k * features.d
+    if deadline.passed(LEAST_SQUARES_SECONDS * rows * min(rows, columns) ** 2):
+        return None
     return _by_least_squares(problem)
 
 
@@ -122,7 +134,7 @@ def _constant(problem: MarginProblem) -> float:
     return float(np.mean(problem.features.row_norms())) if problem.intercept else 0.0
 
 
-def _refined(problem: MarginProblem, lam: Array) -> Array | None:
+def _refined(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array | None:
     """Return λ∘v (n,) with v ≥ 0 near 1 and the smallest ‖Φᵀ(λ∘v∘y)‖ found, often nearly 0; None if no v is found.
 
     Each λ_i changes by a small part of itself, so that few become negative; these leave the support. Small supports
@@ -135,7 +147,7 @@ def _refined(problem: MarginProblem, lam: Array) -> Array | None:
     for share in SUPPORT_LEVELS:
         support = np.flatnonzero(sizes > share * sizes.max())
         for _ in range(3):
-            if len(support) < 2 or len(support) == tried:
+            if len(support) < 2 or len(support) == tried or deadline.passed():
                 break
             tried, part = len(support), sizes[support] / norms[support]
             v = _in_null_space(problem.features.select(support), problem.y[support] * part, constant)
@@ -152,7 +164,7 @@ def _refined(problem: MarginProblem, lam: Array) -> Array | None:
     return best
 
 
-def _sparse(problem: MarginProblem, lam: Array) -> Array:
+def _sparse(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array:
     """Return a proof with at most rank + 1 samples, because rational arithmetic is feasible only for few.
 
     A basic solution of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 has no more. `lam` itself is returned for linear constraints, if Φ
@@ -174,12 +186,14 @@ def _sparse(problem: MarginProblem, lam: Array) -> Array:
         A_eq=np.vstack([A.T, np.ones(rows.n)]),
         b_eq=np.append(np.zeros(A.shape[1]), 1.0),
         method="highs-ds",
+        options={"time_limit": deadline.left()},
     )
     if found.status != 0:
         return lam
     basic = np.zeros_like(lam)
     basic[support] = np.maximum(found.x, 0.0) / sizes
-    best = min((basic, _refined(problem, basic)), key=lambda one: np.inf if one is None else _residual(problem, one))
+    refined = _refined(problem, basic, deadline)
+    best = min((basic, refined), key=lambda one: np.inf if one is None else _residual(problem, one))
     return lam if best is None or _residual(problem, best) > PROOF_RESIDUAL else best
 
 

@@ -4,13 +4,13 @@ For a network homogeneous of degree L, f_{Ru} = R^L f_u. In the limit only the d
 matters. Their norm R determines how much the loss depends on the smallest margin alone.
 """
 
-import time
 from collections.abc import Callable, Iterator
 
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import InputError, as_floats, check_callable, check_range
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import largest_entries
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks import GatedNetwork
@@ -95,9 +95,9 @@ def descend_to_limit(
     X = as_floats(X, "X", 2)
     aims = as_aims(y, len(X), network.outputs, "logistic")
     check_range(largest_entries(X).max(keepdims=True), "the inputs X", 1e-100, 1e100)
-    start = time.perf_counter()
+    deadline = Deadline(config.max_seconds)
     rows: list[dict[str, float]] = []
-    with one_thread():
+    with deadline, one_thread():
         function = MarginFunction(network, X, aims)
         stepper = config.stepper(function)
 
@@ -105,13 +105,13 @@ def descend_to_limit(
             for step in range(1, config.max_steps + 1):
                 yield stepper.step()
                 if progress is not None and step % 50 == 0:
-                    progress(step, time.perf_counter() - start)
+                    progress(step, deadline.seconds)
 
         def record(step: int) -> None:
-            row = {"step": step, "seconds": time.perf_counter() - start} | function.state(stepper.weights)
+            row = {"step": step, "seconds": deadline.seconds} | function.state(stepper.weights)
             function.write(stepper.weights)
             rows.append(row | (measure(network) if measure else {}))
 
         due = lambda step, recorded: step > SPACING * recorded  # noqa: E731
-        end = drive(steps(), record, due, deadline=start + config.max_seconds)
-    return TrainingResult(pd.DataFrame(rows), config, end, time.perf_counter() - start, networks=(network,))
+        end = drive(steps(), record, due, deadline)
+        return TrainingResult(pd.DataFrame(rows), config, end, deadline.seconds, networks=(network,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.threads import Interruptible
+from implicit_bias._utils.deadline import Deadline, Interruptible
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +65,11 @@ def drive(
     steps: Iterable[bool | None],
     record: Callable[[int], bool | None],
     due: Callable[[int, int], bool],
+    deadline: Deadline,
     *,
     show: Callable[[int], None] | None = None,
-    deadline: float = float("inf"),
 ) -> str:
-    """Make steps until they converge, are exhausted, or Ctrl-C interrupts them; return the `end` of `TrainingResult`.
+    """Make steps until they converge, are exhausted, or the deadline passes; return the `end` of `TrainingResult`.
 
     Parameters
     ----------
@@ -80,21 +79,21 @@ def drive(
         Called before the first step, when one is due, and at the end; True if training has converged.
     due : callable(step, recorded)
         True if a record is due after this step; `recorded` is the step of the last one.
+    deadline : Deadline
+        Time limit and Ctrl-C; a KeyboardInterrupt of one of these functions ends the training like Ctrl-C.
     show : callable(step), optional
         Called after the first record, and after each that was due.
-    deadline : float
-        End of training, by `time.perf_counter`.
 
     Examples
     --------
     >>> rows = []
-    >>> drive([None] * 5, rows.append, lambda step, recorded: step % 2 == 0), rows
+    >>> drive([None] * 5, rows.append, lambda step, recorded: step % 2 == 0, Deadline()), rows
     ('max_steps', [0, 2, 4, 5])
     """
     step = recorded = 0
     end = "max_steps"
     record(0)
-    with Interruptible() as run:
+    with deadline, Interruptible() as run:
         if show is not None:
             show(0)
         for step, converged in enumerate(steps, 1):
@@ -103,9 +102,9 @@ def drive(
                 converged = record(step) or converged
                 if show is not None:
                     show(step)
-            if converged or time.perf_counter() > deadline:
-                end = "converged" if converged else "max_seconds"
+            if converged or deadline.passed():
+                end = "converged" if converged else deadline.reason
                 break
     if recorded < step:
         record(step)
-    return "interrupted" if run.interrupted else end
+    return "interrupted" if run.interrupted or deadline.interrupted else end

@@ -1,6 +1,5 @@
 """Training with minibatches: one network, or many of one shape together."""
 
-import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import InputError, as_count, as_positive, as_seed, check_callable, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.optimisers import SGD, Optimiser
@@ -93,7 +93,7 @@ def train(
     >>> (result.losses < result.table.loss[:2] / 10).tolist()
     [True, True]
     """
-    start = time.perf_counter()
+    deadline = Deadline()
     config = SGD() if config is None else config
     each: list[Any] = list(networks) if isinstance(networks, list | tuple) else [networks]
     if not (each and all(isinstance(one, GatedNetwork) for one in each) and isinstance(config, Optimiser)):
@@ -108,21 +108,22 @@ def train(
     alone = each[0] is networks
     dtype = next(each[0].parameters()).dtype if alone else torch.float32
     config.refuse_rates_beyond(dtype)
-    try:
-        for one in each:
-            one.to(place)
-        with one_thread():
-            stepper = updates_of(each[0], X, y, config) if alone else stack_of(each, X, y, config)
-            rows, end = _descend(stepper, config, generator, every, bar, progress)
-    finally:
-        for one in each:
-            one.to("cpu")
-    if not all(bool(weights.isfinite().all()) for one in each for weights in one.parameters()):
-        raise InputError(
-            f"training led to weights beyond {torch.finfo(dtype).max:.1e}, the network's largest number; scale X down, "
-            f"use a smaller lr than {config.lr:g}, or network.double()"
-        )
-    return TrainingResult(pd.DataFrame(rows), config, end, time.perf_counter() - start, seed, tuple(each))
+    with deadline:
+        try:
+            for one in each:
+                one.to(place)
+            with one_thread():
+                stepper = updates_of(each[0], X, y, config) if alone else stack_of(each, X, y, config)
+                rows, end = _descend(stepper, config, generator, every, bar, progress, deadline)
+        finally:
+            for one in each:
+                one.to("cpu")
+        if not all(bool(weights.isfinite().all()) for one in each for weights in one.parameters()):
+            raise InputError(
+                f"training led to weights beyond {torch.finfo(dtype).max:.1e}, the network's largest number; scale X "
+                f"down, use a smaller lr than {config.lr:g}, or network.double()"
+            )
+        return TrainingResult(pd.DataFrame(rows), config, end, deadline.seconds, seed, tuple(each))
 
 
 def _device(name: str) -> torch.device:
@@ -143,6 +144,7 @@ def _descend(
     every: int | Container[int] | None,
     bar: float,
     progress: Callable[[int, int], None] | None,
+    deadline: Deadline,
 ) -> tuple[list[dict[str, float]], str]:
     """Train by `stepper`; return the rows of the table and the `end` of `TrainingResult`.
 
@@ -179,7 +181,7 @@ def _descend(
             progress(step, last)
 
     try:
-        end = drive(steps(), record, lambda step, _: step == last or due(step), show=show)
+        end = drive(steps(), record, lambda step, _: step == last or due(step), deadline, show=show)
     finally:
         stepper.write()
     return rows, end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,8 +10,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import Array, as_count, as_fraction, as_seed, as_targets, check_callable, check_range
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import length
-from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import check_open
 from implicit_bias.features.gated import GatedFeatures, as_gated
 
@@ -87,7 +86,7 @@ def alternate_convex_search(
     >>> alternate_convex_search(features, rng.normal(size=(50, 3)), steps=20).effective_weights().shape
     (3, 6, 4)
     """
-    start = time.perf_counter()
+    deadline = Deadline()
     check_open(as_gated(features))
     check_range(features.row_norms().max(keepdims=True), "the features g(x) ⊗ x", 1e-60, 1e60)
     search = _Search(features, as_targets(Y, features.n), np.random.default_rng(as_seed(seed)))
@@ -95,19 +94,20 @@ def alternate_convex_search(
     tol = as_fraction(tol, "tol")
     check_callable(progress, "progress")
     history, converged = [search.loss()], False
-    with Interruptible():
+    with deadline:
         for step in range(1, steps + 1):
             before = history[-1]
             for improve in (search.improve_hidden, search.improve_readout):
                 improve(history[-1])
                 history.append(min(search.loss(), history[-1]))
             if progress is not None:
-                progress(step, history[-1])
+                deadline.call(progress, step, history[-1])
+            if deadline.passed():
+                break
             converged = before - history[-1] <= tol * before
             if converged:
                 break
-    seconds = time.perf_counter() - start
-    return Alternation(search.A, search.B, search.loss(), np.array(history), converged, seconds)
+    return Alternation(search.A, search.B, search.loss(), np.array(history), converged, deadline.seconds)
 
 
 class _Search:

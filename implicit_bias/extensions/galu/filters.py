@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,8 +25,8 @@ from implicit_bias._utils.checks import (
     check_size,
     dimensions,
 )
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import nearest_power_of_two
-from implicit_bias._utils.threads import Interruptible
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares, shift_of
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates, SoftGates
@@ -130,7 +129,7 @@ def improve_filters(
     >>> last.solution.loss < 0.9 * first.solution.loss
     True
     """
-    start = time.perf_counter()
+    deadline = Deadline()
     X = as_floats(X, "X", 2)
     targets = as_targets(y, len(X))
     as_count(steps, "steps", least=0, most=10**9, limit="10^9")
@@ -148,7 +147,7 @@ def improve_filters(
 
     form = _least_value(root * X / scale, root * targets / y_scale, gates(filters), shift_of(ridge, len(X), scale))
     history, accepted = [form.value], 0
-    with Interruptible() as run:
+    with deadline:
         for step in range(steps):
             unit, candidate = int(rng.integers(len(filters))), rng.normal(size=filters.shape[1:])
             if form.replace(unit, gates(candidate[None])[:, 0]):
@@ -156,13 +155,15 @@ def improve_filters(
                 accepted += 1
             history.append(min(form.value, history[-1]))
             if progress is not None:
-                progress(step + 1, steps)
+                deadline.call(progress, step + 1, steps)
+            if deadline.passed():
+                break
     targets = root * targets if dimensions(y) == 2 else (root * targets)[:, 0]
     solution = least_squares(GatedFeatures(root * X, gates(filters)), targets, ridge=ridge)
     values = np.array(history) / len(X) * y_scale**2
     total_ridge = form.shift / len(X) * scale**2
-    seconds = time.perf_counter() - start
-    return FilterSearch(filters, solution, values, total_ridge, accepted, run.interrupted, seconds, sharpness)
+    interrupted, seconds = deadline.interrupted, deadline.seconds
+    return FilterSearch(filters, solution, values, total_ridge, accepted, interrupted, seconds, sharpness)
 
 
 def root_weights(sample_weight: Any, samples: int) -> Array:

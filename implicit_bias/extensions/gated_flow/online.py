@@ -24,6 +24,7 @@ from implicit_bias._utils.checks import (
     one_of,
     shown,
 )
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias.extensions.gated_flow.receptive_fields import ipr
 from implicit_bias.extensions.gated_flow.rings import Ring
 from implicit_bias.extensions.infinite.activations import Activation
@@ -213,7 +214,8 @@ def train_online(
         if progress is not None:
             progress(step, float(descent.losses.mean()))
 
-    end = drive(descent.steps(), record_and_compare, lambda step, _: step in times, show=show)
+    with Deadline() as deadline:
+        end = drive(descent.steps(), record_and_compare, lambda step, _: step in times, deadline, show=show)
     made, W, b, c, losses = (np.array(part) for part in zip(*kept, strict=True))
     shape = (len(kept), repeats, units)
     return OnlineTraining(

@@ -15,7 +15,7 @@ which is factorised group by group: n³ multiplications for each, where (1 + H)�
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +28,7 @@ from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import add_to_diagonal_
 from implicit_bias.solvers.native.factors import DenseFactor, Factor
-from implicit_bias.solvers.native.interior_point import Program, descend, upper_bound
+from implicit_bias.solvers.native.interior_point import Bounds, Program, descend, upper_bound
 from implicit_bias.solvers.native.kernels import GroupKernels
 from implicit_bias.solvers.native.settings import Settings
 
@@ -89,12 +89,14 @@ class ConeKernels(GroupKernels):
         True if sample i is on in pattern h.
     outputs : array, shape (n, H)
         y_i s_h.
+    late : callable() → bool
+        Called for every group of a factorisation.
     """
 
-    def __init__(self, X: Array, on: np.ndarray, outputs: Array) -> None:
+    def __init__(self, X: Array, on: np.ndarray, outputs: Array, late: Callable[[], bool] = bool) -> None:
         H, self.nonzero = len(on), np.flatnonzero(X.any(axis=1))
         super().__init__(np.zeros((len(X) + H * len(self.nonzero), 0)), H, SETTINGS)
-        self.X, self.samples = X, len(X)
+        self.X, self.samples, self.late = X, len(X), late
         self.margins, self.sides = outputs * on.T, np.where(on.T, 1.0, -1.0)[self.nonzero]
         self.gram = X @ X.T
 
@@ -113,9 +115,14 @@ class ConeKernels(GroupKernels):
         return ArrowFactor(A, self._blocks(eta, np.split(diagonal[self.samples :], self.H)))
 
     def _blocks(self, eta: Array, own: list[Array]) -> Iterable[tuple[Array, Array, np.ndarray]]:
-        """Yield D_h with its diagonal, B_h and the mask of the samples that are on, for each group."""
+        """Yield D_h with its diagonal, B_h and the mask of the samples that are on, for each group.
+
+        Raises ArithmeticError once it is `late()`, which ends the descent at its last iterate.
+        """
         inside, across = self.gram[np.ix_(self.nonzero, self.nonzero)], self.gram[self.nonzero]
         for h, (c, g) in enumerate(zip(self.sides.T, self.margins.T, strict=True)):
+            if self.late():
+                raise ArithmeticError("out of time")
             D, open_ = eta[h] * c[:, None] * inside * c, g != 0
             add_to_diagonal_(D, own[h])
             yield D, eta[h] * c[:, None] * across[:, open_] * g[open_], open_
@@ -153,7 +160,9 @@ class ConeProgram(Program):
 
 
 @np.errstate(all="ignore")
-def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, tol: float) -> Answer:
+def solve_in_cones(
+    X: Array, y: Array, patterns: Array, signs: Array, C: float, tol: float, late: Callable[[], bool] = bool
+) -> Answer:
     """Return, as an Answer, units w_h (H, d) and λ (n,) of the ReLU network of least norm for patterns and signs.
 
     Parameters
@@ -166,6 +175,8 @@ def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, 
         The upper bound of λ; inf for the hard margin.
     tol : float
         The relative gap to reach, between what λ proves for these patterns and the norm of the network of the w_h.
+    late : callable() → bool
+        Called at every iterate; the best one so far is returned if it is true. By default it never is.
 
     Raises
     ------
@@ -184,14 +195,16 @@ def solve_in_cones(X: Array, y: Array, patterns: Array, signs: Array, C: float, 
     """
     n, H = len(X), len(patterns)
     unit, outputs = float(length(X)) / n**0.5 or 1.0, y[:, None] * signs
-    kernels = ConeKernels(X / unit, patterns > 0, outputs)
+    kernels = ConeKernels(X / unit, patterns > 0, outputs, late)
     check_memory(kernels.bytes_needed(), f"a step of {n} samples in {H} cones", "use fewer samples")
     rhs = np.append(np.ones(n), np.zeros(kernels.n - n))
     box = None if np.inf == C else C * unit * rhs
     program = ConeProgram(kernels, box, margin_rhs=rhs, outputs=outputs)
-    found = descend(program, tol, SETTINGS.max_iterations, None, lambda iteration, bounds: None)
-    if found.stopped is Status.INTERRUPTED:
-        raise KeyboardInterrupt
+
+    def watch(iteration: int, bounds: Bounds) -> Status | None:
+        return Status.TIME_LIMIT if late() else None
+
+    found = descend(program, tol, SETTINGS.max_iterations, None, watch)
     lam, eta, _ = found.weights
     q, P = kernels.sweep(lam)
     _, margin = upper_bound(float(eta @ np.sqrt(q)), program.margins(P @ eta), None if box is None else box[:n])

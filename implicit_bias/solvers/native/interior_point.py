@@ -517,15 +517,13 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
     """Reduce the relative gap to `tol` from a warm `start`, or from `program.start()`; return the best result.
 
     `watch(iteration, bounds)` is called at every iterate and may return a status to stop with. The method also ends if
-    a factorisation fails or exceeds the memory, at a step without progress, and at Ctrl-C.
+    a factorisation fails or exceeds the memory, and at a step without progress.
     """
     descent = MarginDescent(program, tol, max_iterations, start, watch)
     try:
         descend_from(descent.start, descent, program.kernels.settings.least_centring)
         if descent.restart:
             descend_from(program.start(), descent, program.kernels.settings.least_centring)
-    except KeyboardInterrupt:
-        return replace(descent.best, stopped=Status.INTERRUPTED)
     except TooLargeError as error:
         return replace(descent.best, reason=str(error))
     return descent.best

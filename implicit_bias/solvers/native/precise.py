@@ -6,9 +6,9 @@ basis is reduced (Lenstra, Lenstra & Lovász 1982), and the nearest plane of eac
 exact sums (Babai 1986).
 """
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +16,7 @@ import gmpy2
 import numpy as np
 
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
@@ -91,21 +92,11 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
 
     Working sets of samples are solved. The first one is the support of `options.start`, if it is given.
     """
-    begin = time.perf_counter()
-
-    def watch() -> Status | None:
-        late = options.max_seconds is not None and time.perf_counter() - begin > options.max_seconds
-        return Status.TIME_LIMIT if late else None
-
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
-        found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, watch).run()
-        if found.stopped is None:
-            weights, intercept = _weights(problem, found.W, found.b, options.tol)
-            dual, mu = _dual(problem, found.lam, found.mu, options.tol)
-        else:
-            weights, dual, mu = (part.astype(np.float64) for part in (found.W, found.lam, found.mu))
-            intercept = float(found.b)
+        found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
+        weights, intercept = _weights(problem, found.W, found.b, options.tol, options.deadline)
+        dual, mu = _dual(problem, found.lam, found.mu, options.tol, options.deadline)
     given = None if problem.constraints is None else mu
     return Answer(weights, dual, found.iterations, found.stopped, intercept, given, found.reason)
 
@@ -125,11 +116,16 @@ def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
 
 
 class ExactFactor:
-    """LDLᵀ of a symmetric matrix (n, n) of numbers of many digits, without pivoting; L and D replace the matrix."""
+    """LDLᵀ of a symmetric matrix (n, n) of numbers of many digits, without pivoting; L and D replace the matrix.
 
-    def __init__(self, matrix: Any) -> None:
+    ArithmeticError is raised if a pivot is 0, or as soon as `stop` returns a status.
+    """
+
+    def __init__(self, matrix: Any, stop: Watch) -> None:
         self.L, n = matrix, len(matrix)
         for j in range(n):
+            if stop():
+                raise ArithmeticError("the time is up")
             row = matrix[j, :j] * matrix.diagonal()[:j]
             matrix[j:, j] -= matrix[j:, :j] @ row
             if matrix[j, j] == 0:
@@ -193,12 +189,10 @@ class PreciseSet(GrowingSet):
         self.reason, self.failed = "", False
 
     def run(self) -> Solved:
-        """Repeat rounds; return the best weights and dual over all samples, also after Ctrl-C."""
+        """Repeat rounds; return the best weights and dual over all samples."""
         try:
             self.rows, self.bounded = self._first()
             self.grow()
-        except KeyboardInterrupt:
-            self.stopped = Status.INTERRUPTED
         except TooLargeError as error:
             self.reason = str(error)
         lam = self.lam / self.m / self.scale
@@ -369,7 +363,8 @@ class SetProgram:
             gmpy2.mpfr(0) if self.column is None or not len(self.totals) else self.column[fixed] @ self.totals,
             self.equal[free],
         )
-        maximise(program, ExactFactor, self.finished)
+        maximise(program, partial(ExactFactor, stop=self.whole.watch), self.finished)
+        self.stopped = self.stopped or self.whole.watch()
 
     def finished(self, at: Iterate) -> bool:
         """Keep the better bounds of an iterate; return True if their gap is closed, or at a limit."""
@@ -426,8 +421,11 @@ class SetProgram:
         return lam, self.lam[m : self.free]
 
 
-def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array, float]:
-    """Round W and b to doubles of nearly the same margins and norm; return the best of several roundings."""
+def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
+    """Round W and b to doubles of nearly the same margins and norm; return the best of several roundings.
+
+    After the deadline, only the nearest doubles are evaluated.
+    """
     if not np.isfinite(W.astype(np.float64)).all():
         return np.zeros(W.shape), 0.0
     norm, near = problem.norm, _nearest(problem, W, b)
@@ -453,7 +451,9 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float) -> tuple[Array,
     )
     tight = spare / 4 < allowed
     for push in PUSHES:
-        x = rounded(exact, forms, room, stay, push * tight)
+        if deadline.passed():
+            break
+        x = rounded(exact, forms, room, stay, push * tight, deadline)
         best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
     return best[1:]
 
@@ -477,12 +477,15 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
     return (value / worst if worst > 0 else np.inf), W, b
 
 
-def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array, Array]:
-    """Return λ and μ, rounded to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, if it must be 0, Σ y_iλ_i."""
+def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadline) -> tuple[Array, Array]:
+    """Return λ and μ, rounded to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, if it must be 0, Σ y_iλ_i.
+
+    After the deadline, they are the nearest doubles.
+    """
     norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
     used = np.flatnonzero(lam != 0)
-    if not len(used):
-        return dual, np.zeros(len(mu))
+    if not len(used) or deadline.passed():
+        return lam.astype(np.float64), mu.astype(np.float64)
     lam, y, upper_bounds = lam[used], problem.y[used], problem.upper_bounds[used]
     m = np.broadcast_to(problem.required_margin, n)[used]
     forms = (_blocks(problem.features.select(used)) * y[:, None, None]).reshape(len(used), -1).T
@@ -511,7 +514,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float) -> tuple[Array,
     exact, stay = np.where(high, most, np.where(low, 0 * exact, exact)), np.where(high, CLOSE * stay, stay)
     # A little shorter than possible, so that no digit is lost to a factor below 1.
     push, factor = (sums - forms @ exact) / room, gmpy2.mpfr(0.99 / size)
-    x = rounded(exact * factor, forms, room / size, _exact(stay) / size, push * factor * size)
+    x = rounded(exact * factor, forms, room / size, _exact(stay) / size, push * factor * size, deadline)
     dual[used] = x[: len(used)]
     return dual, x[len(used) :]
 
@@ -527,11 +530,11 @@ def _blocks(features: Features) -> Any:
     return _exact(features.gate_values)[:, :, None] * _exact(features.X)[:, None]  # type: ignore[attr-defined]
 
 
-def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Array:
+def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadline: Deadline | None = None) -> Array:
     """Return doubles x (k,) near `exact` with forms @ x near forms @ exact + push ∘ room, and x_j within about stay_j.
 
     All arguments have many digits: `exact` (k,), `forms` (s, k), and the units of errors in the sums, `room` (s,), and
-    in the numbers, `stay` (k,).
+    in the numbers, `stay` (k,). After the deadline the result is less accurate.
 
     Examples
     --------
@@ -556,7 +559,7 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Ar
     stay = stay[chosen]
     basis = np.hstack([(forms[:, chosen] * unit / room[:, None]).T, np.diag(unit / stay)])
     missing = np.concatenate([(forms @ (exact - x)) / room + push, (exact - x)[chosen] / stay])
-    basis, planes = _reduced(basis)
+    basis, planes = _reduced(basis, deadline or Deadline())
     moved = 0 * missing
     for b, plane in zip(basis[::-1], planes[::-1], strict=True):
         times = gmpy2.rint((missing - moved) @ plane / (plane @ plane))
@@ -565,11 +568,11 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0) -> Ar
     return x
 
 
-def _reduced(basis: Any) -> tuple[Any, list[Any]]:
+def _reduced(basis: Any, deadline: Deadline) -> tuple[Any, list[Any]]:
     """Return a basis of the same lattice with short, nearly orthogonal vectors, and its orthogonalisation."""
     basis, planes, k = basis.copy(), [basis[0]], 1
     for _ in range(REDUCTION_STEPS):
-        if k == len(basis):
+        if k == len(basis) or deadline.passed():
             break
         for j in range(k - 1, -1, -1):
             times = gmpy2.rint(basis[k] @ planes[j] / (planes[j] @ planes[j]))

@@ -9,13 +9,13 @@ where p = ∞ for a hard margin, is maximised exactly in one λ_i at a time, by 
 of ‖V_h‖. A free intercept b is the multiplier of ỹᵀλ = 0, by the method of multipliers.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.scaling import TINY
-from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.native.arrays import Tensor, as_numpy, filled, library
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Watch, balanced, upper_bound
 from implicit_bias.solvers.native.kernels import LinearKernels
@@ -59,14 +59,19 @@ class Ascent:
         most = self.settings.eta_factor
         self.eta = self.eta * (block.squares(self.V) ** 0.5).clip(1 / most, most) ** power
 
-    def pass_over(self, rows: np.ndarray, power: float) -> None:
-        """Update λ of the samples `rows`, V and b by blocks; multiply η_h by a `power` of ‖V_h‖ after each."""
+    def pass_over(self, rows: np.ndarray, power: float, late: Callable[[], bool] = bool) -> None:
+        """Update λ of the samples `rows`, V and b by blocks; multiply η_h by a `power` of ‖V_h‖ after each.
+
+        The pass ends early if it is `late()`.
+        """
         if self.column is not None:
             self.b = self.b + self.eta.sum() * (self.column @ self.lam)
         for fetched in np.split(rows, range(self.settings.fetched, len(rows), self.settings.fetched)):
             samples = self.scaled.to_device(fetched)
             kernels = self.scaled.linear(samples)
             for block in row_blocks(len(fetched), self.settings.block):
+                if late():
+                    return
                 self._pass_over_block(samples[block], kernels.part(block), power)
 
     def rescale(self) -> None:
@@ -107,40 +112,37 @@ class Ascent:
         return found if found.bounds.upper < np.inf else replace(found, weights=weights)
 
 
-def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch) -> Outcome:
+def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Callable[[], bool] = bool) -> Outcome:
     """Return the best λ, weights and bounds of a dual ascent.
 
     The ascent ends at the gap of the settings, or `tol`, or at their limit of epochs. Epochs count as iterations, at
     most `most`. The first one passes over a random draw, the others over the samples that were not settled at the last
     evaluation of all. The λ of the weights is exactly 0 or p where it reached these bounds. If the features are few,
     `visits` may end the ascent earlier, and a rough result is discarded. `watch(epoch, bounds)` may return a status to
-    stop with.
+    stop with, and must do so once `late()` is true; by default it never is.
     """
     settings, at, random, best = scaled.settings, Ascent(scaled), np.random.default_rng(0), scaled.nothing_known()
     rows = np.arange(scaled.n) if scaled.n <= settings.drawn else random.choice(scaled.n, settings.drawn, replace=False)
     products = scaled.columns * (scaled.columns + settings.side_cost * (scaled.H + 3))
     visits = settings.visits * products * scaled.n if scaled.few_features else np.inf
-    try:
-        for epoch in range(1, min(most, settings.epochs_partial) + 1):
-            visits -= len(rows)
-            if visits < 0 or (epoch > settings.epochs and not scaled.uses_partial(len(rows))):
-                break
-            # In the first epoch V is arbitrary.
-            power = settings.eta_power * settings.block / max(len(rows), 1)
-            at.pass_over(random.permutation(rows), min(power, settings.eta_block_power) if epoch > 1 else 0.0)
-            evaluates = epoch % settings.cycle == 1
-            if evaluates:
-                f = at.margins()
-                best = at.evaluated(f, best, epoch)
-            stop, bounded = watch(epoch, best.bounds), many_bounded(at.lam, scaled.box, settings)
-            if stop or best.bounds.gap <= max(settings.screening_gap if bounded else settings.unbounded_gap, tol):
-                return replace(best, stopped=stop, iterations=epoch)
-            if evaluates:
-                rows = at.unsettled(f)
-                if not bounded:
-                    at.rescale()
-    except KeyboardInterrupt:
-        return replace(best, stopped=Status.INTERRUPTED)
+    for epoch in range(1, min(most, settings.epochs_partial) + 1):
+        visits -= len(rows)
+        if visits < 0 or (epoch > settings.epochs and not scaled.uses_partial(len(rows))):
+            break
+        # In the first epoch V is arbitrary.
+        power = settings.eta_power * settings.block / max(len(rows), 1)
+        at.pass_over(random.permutation(rows), min(power, settings.eta_block_power) if epoch > 1 else 0.0, late)
+        evaluates = epoch % settings.cycle == 1
+        if evaluates:
+            f = at.margins()
+            best = at.evaluated(f, best, epoch)
+        stop, bounded = watch(epoch, best.bounds), many_bounded(at.lam, scaled.box, settings)
+        if stop or best.bounds.gap <= max(settings.screening_gap if bounded else settings.unbounded_gap, tol):
+            return replace(best, stopped=stop, iterations=epoch)
+        if evaluates:
+            rows = at.unsettled(f)
+            if not bounded:
+                at.rescale()
     rough = scaled.few_features and best.bounds.gap > settings.rough_gap
     return replace(scaled.nothing_known(), iterations=best.iterations) if rough else best
 

@@ -1,6 +1,5 @@
 """Translation of a margin problem for the interior-point method, and of its answer."""
 
-import time
 from dataclasses import replace
 from functools import partial
 
@@ -33,7 +32,7 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
             return answer
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
-    solve = partial(_solve_form, problem, options, settings, time.perf_counter())
+    solve = partial(_solve_form, problem, options, settings)
     form = problem.group_form
     if problem.norm.has_atoms:
         answer = AtomSet(problem, problem.norm, tol, options.start, solve, settings).run()
@@ -58,7 +57,6 @@ def _solve_form(
     problem: MarginProblem,
     options: Options,
     settings: Settings,
-    begin: float,
     form: GroupForm,
     start: Array | None,
     tol: float,
@@ -74,25 +72,24 @@ def _solve_form(
     ours = scaled(problem, form, str(options.device), settings)
 
     def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
-        """Report an iterate; return TIME_LIMIT if the next step is likely to exceed `max_seconds`, else None.
+        """Report an iterate; return a status after Ctrl-C, or if the next step is likely to exceed `max_seconds`.
 
         `inside` and `whole` are the iterations and the bounds of the working set's earlier rounds; `iteration`, `inner`
         and `size` are the iteration, the bounds and the number of samples of the present one.
         """
         nonlocal last
-        now = time.perf_counter()
-        seconds, step, last = now - begin, 0.0 if last is None else now - last, now
+        seconds = options.deadline.seconds
+        step, last = 0.0 if last is None else seconds - last, seconds
         reached = inner.upper if size == ours.n else whole.upper
         lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
         if known is not None:
             lower, upper = known.lower, min(known.upper, upper)
         progress = Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n)
         if options.callback is not None:
-            options.callback(progress)
+            options.deadline.call(options.callback, progress)
         if options.verbose:
             print_line(progress)
-        ends = seconds + max(0.0, step - settings.overrun)
-        return Status.TIME_LIMIT if options.max_seconds is not None and ends > options.max_seconds else None
+        return options.stop(ahead=max(0.0, step - settings.overrun))
 
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before
     found = ours.nothing_known()
@@ -103,7 +100,7 @@ def _solve_form(
         warm = not many_bounded(share, share.max() + 0 * share, settings)
     if not warm and not ours.few and (ours.box is not None or not ours.few_features):
         with one_thread():
-            found = screen(ours, tol, limit, partial(watch, 0, ours.n, Bounds()))
+            found = screen(ours, tol, limit, partial(watch, 0, ours.n, Bounds()), options.deadline.passed)
     members = SampleSet(ours, start, found, tol, limit, watch)
     if before == 0 and found.iterations == 0:
         # Later, and after screening, an error here would discard the results so far.

@@ -94,11 +94,9 @@ class SampleSet(GrowingSet):
         return self.failed or best.stopped is not None or bool(best.reason) or best.bounds.gap <= self.tol
 
     def run(self) -> Outcome:
-        """Repeat rounds; return the best bounds and weights over all samples, also after Ctrl-C or without memory."""
+        """Repeat rounds; return the best bounds and weights over all samples, also at a limit or without memory."""
         try:
             self.grow()
-        except KeyboardInterrupt:
-            return replace(self.best, stopped=Status.INTERRUPTED)
         except TooLargeError as error:
             return replace(self.best, reason=str(error))
         return self.best

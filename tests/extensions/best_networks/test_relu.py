@@ -17,6 +17,7 @@ from implicit_bias import (
     load_binary,
     solve,
 )
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.extensions.best_networks import activation_patterns, best_network, svm_relu
 from implicit_bias.extensions.best_networks.relu.branch_and_bound import branch_and_bound, fit_affine_rule
@@ -412,6 +413,58 @@ def test_a_search_goes_on_from_a_network_and_stops_when_told(capsys):
     stopped = best_network(X, y, progress=stop)
     assert stopped.end == "interrupted"
     assert stopped.lower_bound <= best.objective <= stopped.objective
+
+
+@pytest.mark.parametrize("C", [1e6, 1e9, 1e12, 1e15])
+def test_beyond_every_multiplier_the_answer_is_the_hard_margin(C):
+    rng = np.random.default_rng(0)
+    X, y = np.column_stack([rng.normal(size=(10, 1)), np.ones(10)]), np.where(rng.random(10) < 0.5, 1.0, -1.0)
+    hard, soft = best_network(X, y), best_network(X, y, C=C)
+    assert soft.end == "certified"
+    assert soft.objective == pytest.approx(hard.objective, rel=1e-6)
+    assert soft.margins.min() >= 1
+
+
+def test_a_convex_problem_that_its_own_method_leaves_is_left_to_solve():
+    X, y = [[1.185], [-1.447], [-0.779], [0.634], [-0.021]], [1, -1, -1, -1, -1]
+    found = best_network(X, y, C=48)
+    assert found.end == "certified"
+    assert found.objective == pytest.approx(solve(svm_relu(X, y, C=48)).objective, rel=1e-6)
+
+
+class Counted(Deadline):
+    """A deadline that passes after a number of looks at it, whoever looks."""
+
+    def __init__(self, looks):
+        super().__init__()
+        self.looks = looks
+
+    def passed(self, ahead=0.0):
+        self.looks -= 1
+        return self.looks < 0
+
+    def part(self, share):
+        return self
+
+
+@pytest.mark.parametrize("looks", [0, 1, 5, 20, 50, 100, 200, 400, 800, 1600])
+@pytest.mark.parametrize("nodes", [1, 2000])
+def test_the_bound_of_a_dual_norm_holds_wherever_a_deadline_ends_it(looks, nodes):
+    X, y = task(30, 5)
+    dual = np.random.default_rng(0).random(30)
+    cut = bound_dual_norm(X, y, dual, nodes=nodes, deadline=Counted(looks))
+    whole = bound_dual_norm(X, y, dual)
+    assert np.isfinite(cut.bound)
+    assert cut.bound >= np.abs(whole.values).max()
+    assert cut.complete <= (cut.bound <= whole.bound * (1 + 1e-6))
+
+
+@pytest.mark.parametrize("options", [{"max_rounds": 1}, {"max_seconds": 1e-9}, {"max_seconds": 0.5}])
+def test_a_search_that_a_limit_ends_has_bounds(options):
+    X, y = task(40, 6)
+    found = best_network(X, y, C=1.0, **options)
+    assert 0 < found.lower_bound <= found.objective < np.inf
+    assert (found.end == "certified") == (found.gap <= 1e-6)
 
 
 def test_what_no_network_separates_is_told():

@@ -28,9 +28,8 @@ from implicit_bias import (
     svm_gln,
     svm_shallow,
 )
-from implicit_bias._utils import memory
+from implicit_bias._utils import deadline, memory
 from implicit_bias.solvers import separability as farkas
-from implicit_bias.solvers.native import solver as native
 from implicit_bias.solvers.native.interior_point import NewtonSystem
 from tests.cases import problem
 from tests.solvers.native.shapes import in_our_coordinates
@@ -154,13 +153,18 @@ def test_the_time_limit_gives_the_best_answer_so_far(gln):
 
 def test_an_iteration_that_would_overrun_the_time_limit(gln, monkeypatch):
     """The solver ends before an iteration that would overrun the limit if it took as long as the last."""
-    times = itertools.chain([0.0], (3.0**k for k in itertools.count()))
-    monkeypatch.setattr(native, "time", SimpleNamespace(perf_counter=lambda: next(times)))
-    seen = []
+    now, moved, seen = [1.0], NewtonSystem.moved, []
+
+    def slowly(system, direction):
+        now[0] *= 3
+        return moved(system, direction)
+
+    monkeypatch.setattr(NewtonSystem, "moved", slowly)
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     found = solve(gln, "NATIVE", tol=1e-9, max_seconds=40.0, callback=seen.append)
     assert found.status is Status.TIME_LIMIT
-    # At 27 s the next one would end at 45 s even if it took no longer than the last.
-    assert [p.seconds for p in seen] == [1, 3, 9, 27]
+    # At 26 s the next one would end at 44 s even if it took no longer than the last.
+    assert [p.seconds for p in seen] == [0, 2, 8, 26]
 
 
 def test_a_step_without_memory_is_refused_before_it_starts(gln, monkeypatch):

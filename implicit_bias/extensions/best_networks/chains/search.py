@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_seed, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.rounding import UNIT, share
 from implicit_bias._utils.scaling import TINY
@@ -19,7 +20,6 @@ from implicit_bias.extensions.best_networks.chains.cost import POWER_ERROR, Box,
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
-from implicit_bias.margin.solution import Status
 from implicit_bias.solvers import solve
 from implicit_bias.solvers.base import as_tolerance
 
@@ -132,7 +132,7 @@ def best_chains(
     tol : float
         Relative gap at which the search ends. Reweighting stops if it gains less than a tenth of this.
     max_seconds : float, optional
-        Time limit, checked after each convex problem.
+        Time limit of the search.
     seed : int
         Seed of the initial group weights.
     progress : callable(row), optional
@@ -141,7 +141,7 @@ def best_chains(
     Returns
     -------
     BestChains
-        The best answer so far if interrupted by Ctrl-C.
+        The best answer so far after Ctrl-C or at a limit.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def best_chains(
 
     if not isinstance(gates, Gates):
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {shown(gates)}")
-    X, y, limit = search_arguments(X, y, max_seconds, progress)
+    X, y, deadline = search_arguments(X, y, max_seconds, progress)
     depth, gated = check_depth(layers, gated)
     if depth > MAX_LAYERS:
         raise InputError(f"layers must be at most {MAX_LAYERS}; the costs of deeper chains leave floating point")
@@ -175,10 +175,11 @@ def best_chains(
     features = gates(X)
     units = np.unique(gates.groups, return_inverse=True)[1]
     check_exclusive(features.gate_values, units, gated)
-    search = _Search(features, y, ChainCost(units, depth, gated), tol)
+    search = _Search(features, y, ChainCost(units, depth, gated), tol, deadline)
     first = _starting_weights(start, (features.k, features.d))
     steps = search.steps(first, starts, nodes, np.random.default_rng(as_seed(seed)))
-    return search.answer(gates, *run_with_limits(steps, "solve", limit, progress))
+    with deadline:
+        return search.answer(gates, *run_with_limits(steps, "solve", deadline, progress))
 
 
 def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
@@ -203,8 +204,8 @@ def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
 class _Search:
     """Reweighting and branch and bound: the best weights so far, the open boxes, and all lower bounds."""
 
-    def __init__(self, features: GatedFeatures, y: Array, cost: ChainCost, tol: float) -> None:
-        self.features, self.y, self.cost, self.tol = features, y, cost, tol
+    def __init__(self, features: GatedFeatures, y: Array, cost: ChainCost, tol: float, deadline: Deadline) -> None:
+        self.features, self.y, self.cost, self.tol, self.deadline = features, y, cost, tol, deadline
         self.weights, self.upper = np.full((features.k, features.d), np.nan), np.inf
         #: Convex lower bound, and the smallest bound of the closed boxes.
         self.convex, self.closed = 0.0, 0.0
@@ -290,9 +291,7 @@ class _Search:
         If no weights were found that separate, lengths and solution are 0.
         """
         problem, kept = self.cost.problem(self.features, self.y, slopes)
-        solution = solve(problem, tol=max(RELATIVE_TOLERANCE * self.tol, TINY))
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+        solution = solve(problem, tol=max(RELATIVE_TOLERANCE * self.tol, TINY), max_seconds=self.deadline.left())
         W = np.zeros((self.features.k, self.features.d))
         if solution.objective < np.inf:
             W[kept] = solution.weights
@@ -322,12 +321,14 @@ class _Search:
         return {"start": self.start, "objective": value, "best": self.upper, "lower_bound": self.lower}
 
     def answer(self, gates: Gates, end: str, table: pd.DataFrame) -> BestChains:
-        """Return the result of the search with its `table`; `end` is '' if no limit ended the search."""
+        """Return the result of the search with its `table`; `end` is the limit that ended it, or ''."""
         from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
 
         found = self.upper < np.inf
-        if not end:
-            end = "certified" if self.gap <= self.tol else "max_nodes" if found else "not separated"
+        if self.gap <= self.tol:
+            end = "certified"
+        elif not end:
+            end = "max_nodes" if found else "not separated"
         G, L = self.cost.gated, self.cost.layers
         network = ChainNetwork.from_weights(gates, self.weights, L, gated=G) if found else None
         return BestChains(network, self.weights, self.upper, self.lower, self.gap, self.convex, end, table)

@@ -10,6 +10,7 @@ over σ ∈ [−1, 1]^U. `SignBound` bounds the right-hand side by a semidefinit
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -39,12 +40,15 @@ DRAWS = 100
 NEGLIGIBLE_SQUARE = 1e-24
 
 
-def branch_and_bound(A: Array, B: Array, P: Array, target: float, nodes: int) -> tuple[np.ndarray, float]:
+def branch_and_bound(
+    A: Array, B: Array, P: Array, target: float, nodes: int, late: Callable[[], bool] = bool
+) -> tuple[np.ndarray, float]:
     """Return masks (N, m) of the subsets S whose bound exceeds `target`, and the largest bound of all other subsets.
 
     A (m, r) and B (k, r) contain the rows a_i and b_j, and P (m, k) is the affine rule. Each level branches on one more
     sample, the longest r_i = a_i − Σ_j P_ij b_j first, and keeps the `nodes` nodes with the largest bounds. Discarded
-    nodes count as other subsets, so that the second result can exceed the target. It is 0 if there are no others.
+    nodes, and all nodes once it is `late()`, count as other subsets, so that the second result can exceed the target.
+    It is 0 if there are no others.
     """
     residuals = A - P @ B
     order = np.argsort(-length(residuals, axis=1))
@@ -57,8 +61,10 @@ def branch_and_bound(A: Array, B: Array, P: Array, target: float, nodes: int) ->
         relaxations = min(RELAXATIONS_PER_LEVEL, int(budget / cost))
         budget -= relaxations * cost
         sums = subsets @ A + 0.5 * residuals[free].sum(axis=0)
-        t = coordinate_descent(sums, B, t, SWEEPS, np.maximum(1.0 - P[free].sum(axis=0), 0.0))
-        bounds, multipliers = _node_bounds(sums - t @ B, 0.5 * residuals[free], multipliers, relaxations, target)
+        t = coordinate_descent(sums, B, t, SWEEPS, np.maximum(1.0 - P[free].sum(axis=0), 0.0), late=late)
+        bounds, multipliers = _node_bounds(sums - t @ B, 0.5 * residuals[free], multipliers, relaxations, target, late)
+        if late():
+            return subsets[:0], max([discarded, *bounds.tolist()])
         best = np.argsort(-bounds, kind="stable")
         kept = best[: min(nodes, int((bounds > target).sum()))]
         discarded = max([discarded, *bounds[best[len(kept) :][:1]].tolist()])
@@ -70,43 +76,50 @@ def branch_and_bound(A: Array, B: Array, P: Array, target: float, nodes: int) ->
     return subsets, discarded
 
 
-def _node_bounds(f: Array, F: Array, known: list[Array], relaxations: int, target: float) -> tuple[Array, list[Array]]:
+def _node_bounds(
+    f: Array, F: Array, known: list[Array], relaxations: int, target: float, late: Callable[[], bool]
+) -> tuple[Array, list[Array]]:
     """Bound max ‖f_0 + Σ_i σ_i F_i‖ over σ ∈ [−1, 1]^m for each row f_0 of f (N, r), with F (m, r).
 
     Each bound (N,) is the least of those by the triangle inequality, by each of the `known` multipliers d (m,), and by
-    at most `relaxations` relaxations of the rows with the largest bounds. Also return the multipliers that give the
-    least bound of some row above `target`.
+    at most `relaxations` relaxations of the rows with the largest bounds, until it is `late()`. Also return the
+    multipliers that give the least bound of some row above `target`.
     """
     candidates, multipliers = [length(f, axis=1) + length(F, axis=1).sum()], [np.zeros(0)]
     for d in known if len(F) else []:
+        if late():
+            break
         candidates.append(SignBound(F, d)(f))
         multipliers.append(d)
     bounds, solved = np.min(candidates, axis=0), np.zeros(len(f), dtype=bool)
     for _ in range(relaxations if len(F) else 0):
         worst = int(np.where(solved, 0.0, bounds).argmax())
-        if solved[worst] or bounds[worst] <= target:
+        if solved[worst] or bounds[worst] <= target or late():
             break
         solved[worst] = True
         rows = np.vstack([f[worst], F])
-        multipliers.append(solve_relaxation(rows @ rows.T, NODE_ACCURACY)[0][1:])
+        multipliers.append(solve_relaxation(rows @ rows.T, NODE_ACCURACY, late)[0][1:])
         candidates.append(SignBound(F, multipliers[-1])(f))
         bounds = np.minimum(bounds, candidates[-1])
     useful = np.unique(np.argmin(candidates, axis=0)[bounds > target])
     return bounds, [multipliers[i] for i in useful if i]
 
 
-def fit_affine_rule(A: Array, B: Array, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def fit_affine_rule(
+    A: Array, B: Array, draws: int, rng: np.random.Generator, late: Callable[[], bool] = bool
+) -> tuple[Array, Array]:
     """Return P ≥ 0 (m, k) of an affine rule for which the relaxation of the root node is small, and units (draws, r).
 
     No column of P sums to more than 1. The relaxation is convex in P and t', and its gradient is that of ⟨FFᵀ, X⟩ at
     the optimal X. Accelerated projected gradient descent minimises it, with steps scaled by ‖b_j‖². The units are sums
-    of the rows of F with weights drawn from N(0, X): randomised rounding, as for the maximum cut.
+    of the rows of F with weights drawn from N(0, X): randomised rounding, as for the maximum cut. Once it is `late()`,
+    the rule is the best so far, and there are no units.
     """
     squares = (B**2).sum(axis=1)
     some = squares > NEGLIGIBLE_SQUARE * np.linalg.norm(A, 2) ** 2
     rule = np.zeros((1 + len(A), len(B)))
-    if some.any():
-        rule[:, some] = _minimise_relaxation(A, B[some], squares[some])
+    if some.any() and not late():
+        rule[:, some] = _minimise_relaxation(A, B[some], squares[some], late)
     # The projection caps the sums only up to rounding.
     P = rule[1:] / np.maximum(rule[1:].sum(axis=0), 1.0)
     # An r_i longer than a_i would loosen the bound, so its row of P is shortened to the best multiple.
@@ -114,12 +127,14 @@ def fit_affine_rule(A: Array, B: Array, draws: int, rng: np.random.Generator) ->
     longer = length(A - subtracted, axis=1) > length(A, axis=1)
     multiples = (A * subtracted).sum(axis=1) / np.maximum((subtracted**2).sum(axis=1), TINY)
     P[longer] *= np.clip(multiples, 0.0, 1.0)[longer, None]
+    if late():
+        return P, np.zeros((0, A.shape[1]))
     F = _root_rows(rule, A, B)
-    eigenvalues, axes = np.linalg.eigh(solve_relaxation(F @ F.T, RULE_ACCURACY)[1])
+    eigenvalues, axes = np.linalg.eigh(solve_relaxation(F @ F.T, RULE_ACCURACY, late)[1])
     return P, (rng.normal(size=(draws, len(F))) * np.sqrt(np.maximum(eigenvalues, 0.0))) @ axes.T @ F
 
 
-def _minimise_relaxation(A: Array, B: Array, squares: Array) -> Array:
+def _minimise_relaxation(A: Array, B: Array, squares: Array, late: Callable[[], bool]) -> Array:
     """Return t' and P, stacked (1 + m, k), of a rule t_j = t'_j + Σ_i s_i P_ij whose root relaxation is nearly minimal.
 
     `squares` (k,) are ‖b_j‖² > 0.
@@ -127,12 +142,15 @@ def _minimise_relaxation(A: Array, B: Array, squares: Array) -> Array:
     sizes = length(A, axis=1)
     rule = before = ahead = np.vstack([np.zeros(len(B)), np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)])
     curvature, momentum = float(np.linalg.norm(B / np.sqrt(squares)[:, None], 2)) ** 2, 1.0
-    value, slope = _root_relaxation(ahead, A, B)
+    value, slope = _root_relaxation(ahead, A, B, late)
     values = [value]
     while len(values) < min(MAX_RULE_STEPS, BUDGET / (len(A) + 1) ** 3):
         rule = _project(ahead - slope / (curvature * squares))
         change = rule - ahead
-        new, _ = _root_relaxation(rule, A, B)
+        new, _ = _root_relaxation(rule, A, B, late)
+        if late():
+            # This relaxation may not be solved.
+            return before
         model = value + (slope * change).sum() + curvature / 2 * (change**2 * squares).sum()
         if new > model + RULE_ACCURACY * value:
             curvature *= 2
@@ -145,7 +163,7 @@ def _minimise_relaxation(A: Array, B: Array, squares: Array) -> Array:
             break
         momentum, last = (1 + math.sqrt(1 + 4 * momentum**2)) / 2, momentum
         ahead, before, curvature = rule + (last - 1) / momentum * (rule - before), rule, 0.9 * curvature
-        value, slope = _root_relaxation(ahead, A, B)
+        value, slope = _root_relaxation(ahead, A, B, late)
     return rule
 
 
@@ -155,10 +173,10 @@ def _root_rows(rule: Array, A: Array, B: Array) -> Array:
     return np.vstack([0.5 * r.sum(axis=0) - rule[0] @ B, 0.5 * r])
 
 
-def _root_relaxation(rule: Array, A: Array, B: Array) -> tuple[float, Array]:
+def _root_relaxation(rule: Array, A: Array, B: Array, late: Callable[[], bool]) -> tuple[float, Array]:
     """Return Σd of the relaxation of the root node, and its gradient with respect to t' and P, stacked (1 + m, k)."""
     F = _root_rows(rule, A, B)
-    d, X = solve_relaxation(F @ F.T, RULE_ACCURACY)
+    d, X = solve_relaxation(F @ F.T, RULE_ACCURACY, late)
     G = X @ F
     return float(d.sum()), -np.vstack([2 * G[:1], G[1:] + G[0]]) @ B.T
 
@@ -171,10 +189,18 @@ def _project(Y: Array) -> Array:
     return np.maximum(Y - np.maximum(excess[kept, np.arange(Y.shape[1])], 0.0), 0.0)
 
 
-def coordinate_descent(sums: Array, B: Array, start: Array, sweeps: int, upper: Array, tolerance: float = 0.0) -> Array:
+def coordinate_descent(
+    sums: Array,
+    B: Array,
+    start: Array,
+    sweeps: int,
+    upper: Array,
+    tolerance: float = 0.0,
+    late: Callable[[], bool] = bool,
+) -> Array:
     """Decrease ‖c − Σ_j t_j b_j‖ over 0 ≤ t ≤ `upper` (k,) for each row c of `sums`; return t (N, k).
 
-    Stop after `sweeps`, or if no t_j changes by more than `tolerance` in a sweep.
+    Stop after `sweeps`, if no t_j changes by more than `tolerance` in a sweep, or once it is `late()`.
     """
     t, squares = start.copy(), (B**2).sum(axis=1)
     residuals = sums - t @ B
@@ -186,6 +212,6 @@ def coordinate_descent(sums: Array, B: Array, start: Array, sweeps: int, upper: 
             t[:, j] += step
             residuals -= step[:, None] * b
             largest = max(largest, float(np.abs(step).max(initial=0.0)))
-        if largest < tolerance:
+        if largest < tolerance or late():
             break
     return np.clip(t, 0.0, upper)

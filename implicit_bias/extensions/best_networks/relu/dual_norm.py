@@ -22,6 +22,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
 from implicit_bias.extensions.best_networks.arrangement import activation_patterns
@@ -44,6 +45,8 @@ OMITTED_SHARE = 0.5
 ASCENT_STEPS = 20
 #: Random directions from which local ascent starts.
 STARTS = 100
+#: Share of the time left in which the affine rules are fitted, before branch and bound.
+RULE_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +125,7 @@ def bound_dual_norm(
     max_enumerated: int = MAX_ENUMERATED,
     starts: int = STARTS,
     draws: int = DRAWS,
+    deadline: Deadline | None = None,
 ) -> DualNormBound:
     """Bound the dual norm max |h(u)| over ‖u‖ ≤ 1 from above, for a dual λ ≥ 0 (n,), to a relative `accuracy`.
 
@@ -129,8 +133,10 @@ def bound_dual_norm(
     Otherwise local ascent starts from the samples, from `starts` random directions and from `draws` roundings of the
     semidefinite relaxation. Branch and bound then covers all other subsets and keeps `nodes` of them per level, or one
     if a unit with |h(u)| > `threshold` is already known. With `nodes` = 0 only the first local ascents run, and the
-    bound is infinite unless all subsets were enumerated.
+    bound is infinite unless all subsets were enumerated. At the `deadline` every loop ends, and the bound is the best
+    one so far.
     """
+    whole = deadline or Deadline()
     used = dual > 0
     weighted, signs = dual[used, None] * X[used], y[used]
     rotated = RotatedInputs.of(weighted)
@@ -140,14 +146,14 @@ def bound_dual_norm(
         _DirectedDistance(A[signs == sign], A[signs != sign], accuracy) for sign in (1.0, -1.0) if (signs == sign).any()
     ]
     for distance in distances:
-        distance.ascend(units, max_enumerated)
+        distance.ascend(units, max_enumerated, whole)
     unfinished = [distance for distance in distances if distance.pruned] if nodes else []
     largest = max((distance.largest_value for distance in distances), default=0.0)
-    for distance in unfinished:
-        distance.relax(largest, draws, rng)
+    for left, distance in zip(range(len(unfinished), 0, -1), unfinished, strict=True):
+        distance.relax(largest, draws, rng, whole.part(RULE_SHARE / left))
     largest = max((distance.largest_value for distance in distances), default=0.0)
-    for distance in unfinished:
-        distance.branch(largest, nodes if largest <= threshold else 1)
+    for left, distance in zip(range(len(unfinished), 0, -1), unfinished, strict=True):
+        distance.branch(largest, nodes if largest <= threshold else 1, whole.part(1 / left))
     # Each λ_i x_i is rounded once, t_j times it once more, and sums have as many terms as there are samples.
     rounding = 6 * share(len(A) + X.shape[1] + 8)
     bound = max((distance.bound for distance in distances), default=0.0) * (1 + rounding)
@@ -185,14 +191,16 @@ class _DirectedDistance:
         values = np.maximum(self.units @ self.A.T, 0.0).sum(axis=1) - np.maximum(self.units @ self.B.T, 0.0).sum(axis=1)
         return float(values.max(initial=0.0))
 
-    def ascend(self, starts: Array, max_enumerated: int) -> None:
+    def ascend(self, starts: Array, max_enumerated: int, deadline: Deadline) -> None:
         """Evaluate all subsets if they can be enumerated, otherwise those that local ascent from `starts` finds."""
         subsets = _all_subsets(self.A, max_enumerated)
         if subsets is not None:
             self.pruned = 0.0
-        self._evaluate(_ascended(starts, self.A, self.B) @ self.A.T > 0 if subsets is None else subsets)
+        else:
+            subsets = _ascended(starts, self.A, self.B, deadline) @ self.A.T > 0
+        self._evaluate(subsets, deadline)
 
-    def relax(self, largest: float, draws: int, rng: np.random.Generator) -> None:
+    def relax(self, largest: float, draws: int, rng: np.random.Generator, deadline: Deadline) -> None:
         """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation.
 
         `largest`, the largest known |h(u)| of both classes, is the scale of what may be omitted.
@@ -201,25 +209,28 @@ class _DirectedDistance:
         order = np.argsort(sizes)
         omitted = order[np.cumsum(sizes[order]) <= OMITTED_SHARE * self.accuracy * largest]
         self.omitted, self.long = float(sizes[omitted].sum()), np.delete(np.arange(len(self.A)), omitted)
-        self.rule, starts = fit_affine_rule(self.A[self.long], self.B, draws, rng)
-        self._evaluate(_ascended(starts, self.A, self.B) @ self.A.T > 0)
+        self.rule, starts = fit_affine_rule(self.A[self.long], self.B, draws, rng, deadline.passed)
+        self._evaluate(_ascended(starts, self.A, self.B, deadline) @ self.A.T > 0, deadline)
 
-    def branch(self, largest: float, nodes: int) -> None:
+    def branch(self, largest: float, nodes: int, deadline: Deadline) -> None:
         """Evaluate the subsets that branch and bound cannot prune at `largest`, and bound all others."""
         target = largest * (1 + (1 - OMITTED_SHARE) * self.accuracy)
-        candidates, self.pruned = branch_and_bound(self.A[self.long], self.B, self.rule, target, nodes)
+        A, late = self.A[self.long], deadline.passed
+        candidates, self.pruned = branch_and_bound(A, self.B, self.rule, target, nodes, late)
         subsets = np.zeros((len(candidates), len(self.A)), dtype=bool)
         subsets[:, self.long] = candidates
-        self._evaluate(subsets)
+        # The bounds of all other subsets include those of local ascent.
+        self.evaluated = 0.0
+        self._evaluate(subsets, deadline)
 
-    def _evaluate(self, subsets: np.ndarray) -> None:
+    def _evaluate(self, subsets: np.ndarray, deadline: Deadline) -> None:
         """Bound min_t ‖…‖ from above for masks (N, m) of subsets, the largest exactly; update the attributes."""
         sums = subsets.astype(float) @ self.A
-        t = _approximate_t(sums, self.B)
+        t = _approximate_t(sums, self.B, deadline)
         distances = length(sums - t @ self.B, axis=1)
         # An approximate t gives an upper bound; it is refined only where that could raise the largest distance.
         for i in np.argsort(-distances):
-            if distances[i] <= self.lower * (1 + self.accuracy):
+            if distances[i] <= self.lower * (1 + self.accuracy) or deadline.passed():
                 break
             t[i] = _exact_t(sums[i], self.B)
             distances[i] = length(sums[i] - t[i] @ self.B)
@@ -238,14 +249,16 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
         return None
 
 
-def _ascended(units: Array, A: Array, B: Array) -> Array:
+def _ascended(units: Array, A: Array, B: Array, deadline: Deadline) -> Array:
     """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes.
 
     Return distinct ones; units whose subset leaves no residual are dropped.
     """
     for _ in range(ASCENT_STEPS):
+        if deadline.passed():
+            break
         sums = (units @ A.T > 0).astype(float) @ A
-        residuals = sums - _approximate_t(sums, B) @ B
+        residuals = sums - _approximate_t(sums, B, deadline) @ B
         sizes = length(residuals, axis=1)
         moved = residuals[sizes > 0] / sizes[sizes > 0, None]
         _, first = np.unique(moved.round(9), axis=0, return_index=True)
@@ -255,9 +268,10 @@ def _ascended(units: Array, A: Array, B: Array) -> Array:
     return units
 
 
-def _approximate_t(sums: Array, B: Array) -> Array:
+def _approximate_t(sums: Array, B: Array, deadline: Deadline) -> Array:
     """Return t (N, k) in [0, 1] with a small ‖c − Σ t_j b_j‖ for each row c of `sums`."""
-    return coordinate_descent(sums, B, np.full((len(sums), len(B)), 0.5), SWEEPS, np.ones(len(B)), STEP_TOLERANCE)
+    start, upper = np.full((len(sums), len(B)), 0.5), np.ones(len(B))
+    return coordinate_descent(sums, B, start, SWEEPS, upper, STEP_TOLERANCE, deadline.passed)
 
 
 def _exact_t(c: Array, B: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.rounding import UNIT, share
 from implicit_bias._utils.scaling import length
@@ -70,23 +71,28 @@ def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tup
     return (norm / least * (1 + 4 * UNIT) if least > 0 else np.inf), margins
 
 
-def basic_solution(W: Array, signs: Array, X: Array, y: Array, C: float = np.inf) -> tuple[Array, Array]:
+def basic_solution(
+    W: Array, signs: Array, X: Array, y: Array, C: float = np.inf, deadline: Deadline | None = None
+) -> tuple[Array, Array]:
     """Rescale units W (k, d) to the least Σ_j |a_j|‖w_j‖ + C Σ_i ξ_i, at a vertex: at most n of them remain.
 
-    Return the remaining units and their `signs`, or the given ones if the linear program fails. The linear program is
+    Return the remaining units and their `signs`, or the given ones if the linear program fails or exceeds the time left
+    until the `deadline`. The linear program is
     solved again with the remaining units until none is dropped: within its tolerance, the simplex method may keep units
     that a smaller program does not need, or nonbasic ones of nearly no length.
     """
     from scipy.optimize import linprog
 
+    deadline = deadline or Deadline()
     units = W / length(W, axis=1)[:, None]
     outputs = (y[:, None] * signs) * np.maximum(X @ units.T, 0.0)
     slack = np.eye(len(X)) if np.inf > C else np.zeros((len(X), 0))
     costs = np.append(np.ones(len(W)), np.full(slack.shape[1], C))
-    found = linprog(costs, A_ub=-np.hstack([outputs, slack]), b_ub=-np.ones(len(X)), method="highs-ds")
+    A, limit = -np.hstack([outputs, slack]), {"time_limit": deadline.left()}
+    found = linprog(costs, A_ub=A, b_ub=-np.ones(len(X)), method="highs-ds", options=limit)
     lengths = found.x[: len(W)] if found.status == 0 else np.zeros(len(W))
     used = lengths > NONBASIC * lengths.max()
     if not used.any():
         return W, signs
     W, fewer = (units * lengths[:, None])[used], not used.all()
-    return basic_solution(W, signs[used], X, y, C) if fewer else (W, signs)
+    return basic_solution(W, signs[used], X, y, C, deadline) if fewer else (W, signs)

@@ -8,6 +8,8 @@ for every d with Diag(d) − Q ⪰ 0, which implies d ≥ 0. Minimising Σ d is 
 maximum cut: maximise ⟨Q, X⟩ over X ⪰ 0 with X_ii = 1. The matrices zzᵀ with σ_i = ±1 are feasible in it.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg import cho_solve, lapack
 
@@ -26,16 +28,17 @@ TO_BOUNDARY = 0.95
 SHIFT = 1e-9
 
 
-def solve_relaxation(Q: Array, accuracy: float) -> tuple[Array, Array]:
+def solve_relaxation(Q: Array, accuracy: float, late: Callable[[], bool] = bool) -> tuple[Array, Array]:
     """Return nearly optimal d (m,) with Diag(d) ⪰ Q and X ⪰ 0 (m, m) with X_ii = 1, for Q ⪰ 0 (m, m).
 
     At convergence Σd − ⟨Q, X⟩ ≤ `accuracy` · Σd, where Σd is at least the optimum and ⟨Q, X⟩ at most.
     This is an interior-point method. With Z = Diag(d) − Q, the Newton steps for XZ = μI and X_ii = 1 are
-    (Z⁻¹ ∘ X)Δd = μ diag Z⁻¹ − 1 and ΔX = μZ⁻¹ − X − Z⁻¹ Diag(Δd) X, symmetrised.
+    (Z⁻¹ ∘ X)Δd = μ diag Z⁻¹ − 1 and ΔX = μZ⁻¹ − X − Z⁻¹ Diag(Δd) X, symmetrised. It ends at the first iterate at which
+    it is `late()`.
     """
     size = float(np.abs(Q).sum(axis=1).max(initial=0.0)) + TINY
     Q = Q / size
-    descent = _Descent(Q, accuracy)
+    descent = _Descent(Q, accuracy, late)
     descend_from((1.1 * np.abs(Q).sum(axis=1) + 1e-3, np.eye(len(Q))), descent, CENTRING, predicts=False)
     d, X = descent.at
     return d * size, X
@@ -44,14 +47,14 @@ def solve_relaxation(Q: Array, accuracy: float) -> tuple[Array, Array]:
 class _Descent:
     """The problem of `solve_relaxation` for the interior-point loop, with iterates (d, X)."""
 
-    def __init__(self, Q: Array, accuracy: float) -> None:
-        self.Q, self.accuracy, self.count = Q, accuracy, 0
+    def __init__(self, Q: Array, accuracy: float, late: Callable[[], bool]) -> None:
+        self.Q, self.accuracy, self.late, self.count = Q, accuracy, late, 0
 
     def finished(self, at: tuple[Array, Array]) -> bool:
         (d, X), self.at = at, at
         self.Z = np.diag(d) - self.Q
         self.gap, self.count = float((self.Z * X).sum()), self.count + 1
-        return self.gap <= self.accuracy * d.sum() or self.count > MAX_STEPS
+        return self.gap <= self.accuracy * d.sum() or self.count > MAX_STEPS or self.late()
 
     def linearised(self, at: tuple[Array, Array]) -> "_Conditions":
         return _Conditions(self.Z, *at, self.gap / max(len(self.Z), 1))

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_range, shown
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import largest_entries, length, nearest_power_of_two
@@ -22,6 +23,8 @@ from implicit_bias.extensions.best_networks.relu.dual_norm import (
     can_enumerate,
 )
 from implicit_bias.extensions.best_networks.relu.network import basic_solution, bound_of, network_of, units_of
+from implicit_bias.extensions.best_networks.relu.problem import cone_problem
+from implicit_bias.solvers import solve
 from implicit_bias.solvers.base import as_tolerance
 from implicit_bias.solvers.native.cones import solve_in_cones
 from implicit_bias.solvers.native.interior_point import upper_bound
@@ -43,8 +46,20 @@ FIRST_C = 30.0
 C_FACTOR = 30.0
 #: Largest such C, times the inputs' root mean square length.
 LARGEST_C = 1e8
+#: Rounds without any improvement of a bound after which new patterns are ignored.
+PATIENCE = 10
+#: Share of C up to which the largest λ_i counts as below it.
+FREE = 0.99
+#: Relative increase of weights that leaves no slack after rounding.
+MARGIN_ROUNDING = 1e-11
 #: Tolerance of the convex problems and the dual norms, relative to the tolerance of the gap.
 RELATIVE_TOLERANCE = 0.1
+#: Share of the time for the rounds; the rest is for the lower bound of the last dual.
+ROUNDS_SHARE = 2 / 3
+#: Share of the time of the rounds for the first patterns.
+FIRST_SHARE = 0.25
+#: Least seconds for leaving out units at the end.
+LEAST_SECONDS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +154,7 @@ def best_network(
     tol : float
         Relative gap at which the search ends.
     max_rounds : int; max_seconds : float, optional
-        Limits, checked after each round.
+        Limits of the search. Two thirds of the time are for the rounds, the rest for the lower bound of the last dual.
     nodes : int
         Nodes per level of the branch and bound; with 1, its bound is close to that of the root relaxation.
     seed : int
@@ -150,7 +165,7 @@ def best_network(
     Returns
     -------
     BestNetwork
-        The best answer so far if interrupted by Ctrl-C.
+        The best answer so far after Ctrl-C or at a limit.
 
     Raises
     ------
@@ -168,13 +183,15 @@ def best_network(
     >>> best.end, best.complete, bool(best.gap < 1e-6), bool(best.margins.min() > 0.999)
     ('certified', True, True, True)
     """
-    X, y, limit = search_arguments(X, y, max_seconds, progress)
+    X, y, deadline = search_arguments(X, y, max_seconds, progress)
     tol, max_rounds, nodes = as_tolerance(tol), as_count(max_rounds, "max_rounds"), as_count(nodes, "nodes")
     C = as_positive(C, "C", infinite=True)
     if np.inf > C:
         check_range(C * largest_entries(X).max(keepdims=True), "C times the inputs X", 1e-120, 1e120)
-    search = _Search(X, y, C, tol, nodes, as_seed(seed), _starting_units(start, X.shape[1]))
-    return search.answer(*run_with_limits(search.steps(max_rounds), "round", limit, progress))
+    seed, units = as_seed(seed), _starting_units(start, X.shape[1])
+    with deadline:
+        search = _Search(X, y, C, tol, nodes, seed, units, deadline)
+        return search.answer(*run_with_limits(search.steps(max_rounds), "round", search.rounds, progress))
 
 
 def _starting_units(start: Any, d: int) -> Array:
@@ -193,28 +210,38 @@ def _starting_units(start: Any, d: int) -> Array:
 class _Search:
     """Column generation: the current patterns and the best bounds so far."""
 
-    def __init__(self, X: Array, y: Array, C: float, tol: float, nodes: int, seed: int, units: Array) -> None:
+    def __init__(
+        self, X: Array, y: Array, C: float, tol: float, nodes: int, seed: int, units: Array, deadline: Deadline
+    ) -> None:
+        self.deadline, self.rounds = deadline, deadline.part(ROUNDS_SHARE)
         #: Power of 4 that divides the inputs: exact in binary, also for the square roots in the network's layers.
         self.scale = nearest_power_of_two(float(np.mean(length(X, axis=1) ** 2)) ** 0.25) ** 2
         X, C = X / self.scale, C * self.scale
         self.X, self.y, self.C, self.tol, self.nodes, self.seed = X, y, C, tol, nodes, seed
         self.inputs = RotatedInputs.of(X)
         self.mean_length = float(np.sqrt(np.mean(length(X, axis=1) ** 2))) or 1.0
-        #: C of the convex problem, finite for a hard margin until a network separates.
-        self.current_C = FIRST_C / self.mean_length if np.inf == C else C
+        #: C of the convex problem: it rises to C, because large ones cost accuracy. Where all λ_i are below it, the
+        #: solution is that of every larger C, and for a hard margin it rises until a network separates.
+        self.current_C = min(FIRST_C / self.mean_length, C)
         self.patterns, self.signs = np.zeros((0, len(X)), dtype=bool), np.zeros(0)
         self.network: ReLUNetwork | None = None
         self.upper, self.margins = np.inf, np.full(len(X), np.nan)
         if np.inf > C:
             # Without units every sample has a slack of 1.
             self.upper, self.margins = C * len(X) * (1 + 2 * UNIT), np.zeros(len(X))
+        #: True if the convex problem is left to `solve`, which has several solvers.
+        self.careful = False
+        #: Bounds after the last round, and the rounds since they improved.
+        self.reached, self.idle = (np.inf, 0.0), 0
         #: Factor of the inputs in the convex problem.
         self.input_factor = 1.0
         self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
         self.lower, self.dual, self.complete, self.largest_value = 0.0, np.zeros(len(X)), False, np.nan
+        #: True if the lower bound of the last dual was computed.
+        self.bounded = False
         #: If the subsets can be enumerated, a bound costs no more than local ascent.
         self.enumerates = can_enumerate(self.inputs.T, y)
-        first = self._update_lower(self.last_dual, self.enumerates)
+        first = self._update_lower(self.last_dual, self.enumerates, self.rounds.part(FIRST_SHARE))
         for sign in (1.0, -1.0):
             self._add_patterns(units @ self.inputs.Q, np.full(len(units), sign))
         order = np.argsort(-np.abs(first.values))[:MAX_NEW_PATTERNS]
@@ -235,34 +262,65 @@ class _Search:
 
     def _round(self) -> str | None:
         """Solve the convex problem, update both bounds and the patterns; return why the search ends, if it does."""
-        inputs, tol = self.input_factor * self.inputs.T, self.tol * RELATIVE_TOLERANCE
-        answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, self.current_C, tol)
-        self._update_upper(self.input_factor * answer.weights @ self.inputs.Q.T, self.signs)
-        dual = np.clip(answer.dual, 0.0, self.C)
+        W, dual = self._solve_convex()
+        self._update_upper(self.input_factor * W @ self.inputs.Q.T, self.signs)
+        dual = np.clip(dual, 0.0, self.C)
         dual = np.where(dual > NEGLIGIBLE * dual.max(), dual, 0.0)
-        self.last_dual, added = dual, 0
+        if not dual.any():
+            # At the limit, before the first iterate.
+            return None
+        self.last_dual, self.bounded, added = dual, False, 0
         for with_bound in (True,) if self.enumerates else (False, True):
-            found = self._update_lower(dual, with_bound)
+            found = self._update_lower(dual, with_bound, self.deadline if with_bound else self.rounds)
             if self.gap <= self.tol:
                 return "certified"
             values = np.abs(found.values)
             violated = np.flatnonzero(values > 1 + self.tol * RELATIVE_TOLERANCE)
             violated = violated[np.argsort(-values[violated])]
             added = self._add_patterns(found.units[violated], np.sign(found.values[violated]))
-            if added:
+            if added or self.rounds.passed():
                 break
-        self._drop_inactive(answer.weights)
-        if self.network is not None or np.inf > self.C:
-            # For a hard margin these patterns separate, so the convex problem needs no slack.
-            ended = None if added or self.current_C < self.C else "no pattern"
-            self.current_C = self.C
-            if ended and self.input_factor == 1.0 < self.largest_value and np.inf > self.C:
-                # Dividing λ by its dual norm loses a share of the whole objective. Longer inputs make the dual norm
-                # at most 1 and lose a share of the norm only.
-                self.input_factor, ended = 2 * self.largest_value - 1, None
-            return ended
-        self.current_C *= 1.0 if added else C_FACTOR
-        return "not separated" if self.current_C * self.mean_length > LARGEST_C else None
+        if self.rounds.passed():
+            return None
+        self._drop_inactive(W)
+        # Where rounding dominates, the same patterns may be added and dropped in turn.
+        improved = (self.upper, self.lower) != self.reached
+        self.reached, self.idle = (self.upper, self.lower), 0 if improved else self.idle + 1
+        if added and self.idle < PATIENCE:
+            return None
+        self.idle = 0
+        return self._without_pattern(float(dual.max()))
+
+    def _solve_convex(self) -> tuple[Array, Array]:
+        """Return units (k, r) and λ (n,) of the convex problem for the current patterns and C."""
+        inputs, tol, C = self.input_factor * self.inputs.T, self.tol * RELATIVE_TOLERANCE, self.current_C
+        if not self.careful:
+            answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, C, tol, self.rounds.passed)
+            return answer.weights, answer.dual
+        problem = cone_problem(inputs, self.y, self.patterns, self.signs, C=C)
+        solution = solve(problem, tol=tol, max_seconds=self.rounds.left())
+        return np.nan_to_num(solution.weights), solution.dual
+
+    def _without_pattern(self, largest: float) -> str | None:
+        """Choose the next convex problem if no pattern improves it; return why the search ends if there is none.
+
+        `largest` is the largest λ_i.
+        """
+        if np.inf == self.C > self.current_C:
+            # Once these patterns separate, the convex problem needs no slack.
+            self.current_C = self.C if self.network is not None else C_FACTOR * self.current_C
+            return "not separated" if LARGEST_C < self.current_C * self.mean_length < np.inf else None
+        if self.current_C < self.C and largest > FREE * self.current_C:
+            self.current_C = min(C_FACTOR * self.current_C, self.C)
+        elif self.input_factor == 1.0 < self.largest_value and np.inf > self.C:
+            # Dividing λ by its dual norm loses a share of the whole objective. Longer inputs make the dual norm
+            # at most 1 and lose a share of the norm only.
+            self.input_factor = 2 * self.largest_value - 1
+        elif not self.careful:
+            self.careful = True
+        else:
+            return "no pattern"
+        return None
 
     @property
     def gap(self) -> float:
@@ -275,26 +333,30 @@ class _Search:
 
     def answer(self, stopped: str, table: pd.DataFrame) -> BestNetwork:
         """Return the result of the search; if the gap allows it, its network has at most one unit per margin of 1."""
-        if stopped != "interrupted" and self.end == "" and not self.enumerates:
+        if self.end == "" and not self.bounded:
             # A limit ended the search, perhaps before any bound was computed.
             self.nodes = min(self.nodes, FINAL_NODES)
-            self._update_lower(self.last_dual, True)
+            self._update_lower(self.last_dual, True, self.deadline)
         if self.network is not None:
-            self._update_upper(*basic_solution(*units_of(self.network), self.X, self.y, self.C), self.allowed_gap)
+            left = self.deadline.left()
+            last = Deadline(None if left is None else max(left, LEAST_SECONDS))
+            units = basic_solution(*units_of(self.network), self.X, self.y, self.C, last)
+            self._update_upper(*units, self.allowed_gap)
             for layer in self.network.layers:
                 layer.data /= self.scale**0.5
-        bounds, end = (self.upper / self.scale, self.lower / self.scale, self.gap), self.end or stopped or "max_rounds"
+        bounds = self.upper / self.scale, self.lower / self.scale, self.gap
+        end = "certified" if self.gap <= self.tol else self.end or stopped or "max_rounds"
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
-    def _update_lower(self, dual: Array, with_bound: bool) -> DualNormBound:
+    def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
         """Return units with large |h(u)| for λ = `dual` and, if `with_bound`, a bound p of |h| over all units.
 
         The lower bound Σλ_i/p replaces the current one if it is larger.
         """
+        self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
-        found = bound_dual_norm(
-            self.inputs.T, self.y, dual, accuracy=accuracy, nodes=nodes, threshold=1 + accuracy, seed=self.seed
-        )
+        limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}
+        found = bound_dual_norm(self.inputs.T, self.y, dual, **limits, seed=self.seed, deadline=deadline)
         self.largest_value = float(np.abs(found.values).max(initial=0.0))
         size = max(self.inputs.bound(found.bound, dual), float(dual.max()) / self.C * (1 + 2 * UNIT))
         lower = math.fsum(dual.tolist()) / size * (1 - 8 * UNIT) if size > 0 else 0.0
@@ -308,13 +370,15 @@ class _Search:
             return
         margins = bound_of(network_of(W, signs > 0), self.X, self.y)[1]
         C = None if np.inf == self.C else np.full(len(self.X), self.C)
-        target = upper_bound(math.fsum(length(W, axis=1).tolist()), margins, C)[1]
-        if not 0 < target < np.inf:
-            return
-        network = network_of(W / target, signs > 0)
-        upper, margins = bound_of(network, self.X, self.y, self.C)
-        if upper < self.upper or upper - self.lower <= allowed_gap * upper:
-            self.network, self.upper, self.margins = network, upper, margins
+        size = math.fsum(length(W, axis=1).tolist())
+        # For large C, also the multiple without any slack, rounded so that none is left.
+        for target in {upper_bound(size, margins, C)[1], upper_bound(size, margins, None)[1] * (1 - MARGIN_ROUNDING)}:
+            if not 0 < target < np.inf:
+                continue
+            network = network_of(W / target, signs > 0)
+            upper, found = bound_of(network, self.X, self.y, self.C)
+            if upper < self.upper or upper - self.lower <= allowed_gap * upper:
+                self.network, self.upper, self.margins = network, upper, found
 
     def _add_patterns(self, units: Array, signs: Array) -> int:
         """Add the new patterns of the units, the first MAX_NEW_PATTERNS of them; return their number."""

@@ -1,0 +1,169 @@
+"""When a computation must stop, and why: time limits and Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+from implicit_bias._utils.checks import as_positive
+
+T = TypeVar("T")
+
+
+class Interruptible:
+    """Context manager that ends on Ctrl-C without an exception, so that the caller can return partial results.
+
+    `interrupted` is then True, and `carried` contains the arguments of the KeyboardInterrupt. The second Ctrl-C in the
+    block of a `Deadline` is an exception here, too.
+
+    >>> with Interruptible() as run:
+    ...     raise KeyboardInterrupt("half")
+    >>> run.interrupted, run.carried
+    (True, ('half',))
+    """
+
+    interrupted = False
+    carried: tuple[Any, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if not isinstance(error, KeyboardInterrupt) or isinstance(error, _SecondInterrupt):
+            return False
+        self.interrupted, self.carried = True, error.args
+        return True
+
+
+class Deadline:
+    """Time limit of a computation that also ends on Ctrl-C; every long loop of the computation looks at `passed`.
+
+    The time starts at once. In the block of a `with` statement the first Ctrl-C raises nothing: it sets `interrupted`,
+    also of the blocks around it, and the loops end with their best results. The second one raises KeyboardInterrupt,
+    which leaves all blocks. Signals reach the main thread only, and a program's own handler of the signal stays in
+    place.
+
+    Parameters
+    ----------
+    max_seconds : float, optional
+        None and inf stand for no limit.
+
+    Raises
+    ------
+    InputError
+        If `max_seconds` is not positive.
+
+    >>> with Deadline(60.0) as deadline:
+    ...     signal.raise_signal(signal.SIGINT)
+    >>> deadline.passed(), deadline.reason, 59 < deadline.left() <= 60
+    (True, 'interrupted', True)
+    """
+
+    def __init__(self, max_seconds: float | None = None) -> None:
+        self._seconds = math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds", infinite=True)
+        self._begin = time.perf_counter()
+        self.interrupted = False
+        #: True while a function of the user runs, in which Ctrl-C raises KeyboardInterrupt as usual.
+        self._outside = False
+        self._parent: Deadline | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._begin
+
+    def left(self, share: float = 1.0) -> float | None:
+        """Return the `share` of the seconds left, as a positive `max_seconds` of a part; None without a limit."""
+        return None if self._seconds == math.inf else max(share * (self._seconds - self.seconds), 1e-9)
+
+    def passed(self, ahead: float = 0.0) -> bool:
+        """Return True after Ctrl-C, or if the time is up in `ahead` seconds."""
+        return self._is_interrupted() or self.seconds + ahead > self._seconds
+
+    @property
+    def reason(self) -> str:
+        """'interrupted', 'max_seconds', or '' if the computation may go on."""
+        return "interrupted" if self._is_interrupted() else "max_seconds" if self.passed() else ""
+
+    def part(self, share: float) -> Deadline:
+        """Return a deadline of the `share` of the time left, in the block of this one, which Ctrl-C ends with it."""
+        part = Deadline(self.left(share))
+        part._parent = self
+        return part
+
+    def interrupt(self) -> None:
+        """Set `interrupted` for this block and those around it, as Ctrl-C does."""
+        if self._parent is not None:
+            self._parent.interrupt()
+            return
+        for one in _blocks[: _blocks.index(self) + 1] if self in _blocks else [self]:
+            one.interrupted = True
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
+        """Call a function of the user; return None and set `interrupted` if it raises KeyboardInterrupt."""
+        if self._parent is not None:
+            return self._parent.call(function, *arguments)
+        with Interruptible() as run:
+            self._outside = True
+            try:
+                return function(*arguments)
+            finally:
+                self._outside = False
+        if run.interrupted:
+            self.interrupt()
+        return None
+
+    def __enter__(self) -> Self:
+        ours = signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _set_interrupted)
+        if ours and threading.current_thread() is threading.main_thread():
+            # In this order, and in the reverse one at the end, no exception leaves a deadline behind.
+            signal.signal(signal.SIGINT, _set_interrupted)
+            _blocks.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self in _blocks:
+            _blocks.remove(self)
+            if not _blocks:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _is_interrupted(self) -> bool:
+        return self.interrupted or (self._parent is not None and self._parent._is_interrupted())
+
+
+class _SecondInterrupt(KeyboardInterrupt):
+    """Ctrl-C after a first one that did not end the computation yet."""
+
+
+#: The deadlines whose blocks the main thread is in, the outermost first.
+_blocks: list[Deadline] = []
+
+
+def reclaim_signal() -> None:
+    """Install the handler of `Deadline` again, which compiled solvers replace by their own while they run."""
+    if _blocks and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _set_interrupted)
+
+
+def _set_interrupted(number: int, frame: Any) -> None:
+    if any(one.interrupted for one in _blocks):
+        raise _SecondInterrupt
+    if not _blocks or _blocks[-1]._outside:
+        signal.default_int_handler(number, frame)
+    _blocks[-1].interrupt()
+
+
+def _leave_blocks() -> None:
+    """Let Ctrl-C end a forked process as usual: the blocks are those of its parent."""
+    if _blocks:
+        _blocks.clear()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_blocks)

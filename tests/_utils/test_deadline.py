@@ -1,0 +1,289 @@
+"""Time limits and Ctrl-C of everything that can take long, with real signals."""
+
+import functools
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from implicit_bias import (
+    ConstantGate,
+    GatedLinearNetwork,
+    GLNClassifier,
+    HyperplaneGates,
+    LossScaled,
+    MarginClassifierCV,
+    Solution,
+    Status,
+    descend_to_limit,
+    margin_path,
+    solve,
+    svm_gln,
+    svm_shallow,
+)
+from implicit_bias._utils.checks import InputError
+from implicit_bias._utils.deadline import Deadline, Interruptible
+from implicit_bias.extensions.best_networks import best_chains, best_network
+from implicit_bias.solvers import Answer, dispatch
+from implicit_bias.solvers.cvxpy_solvers import LEFT_BEHIND
+
+posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+#: Shares of the time of a call after which it gets Ctrl-C.
+MOMENTS = [0.3, 0.8, *(pytest.param(share, marks=pytest.mark.long) for share in np.arange(0.05, 1.05, 0.05))]
+
+
+@pytest.fixture(autouse=True)
+def default_handler():
+    # A shell that starts the tests in its background has them ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+    # Solvers that were left behind share their handler of Ctrl-C with the next ones.
+    for thread in threading.enumerate():
+        if thread.name == LEFT_BEHIND:
+            thread.join()
+
+
+def noise(n, d):
+    """Samples with random labels and a constant input."""
+    rng = np.random.default_rng(0)
+    return np.column_stack([rng.normal(size=(n, d - 1)), np.ones(n)]), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+
+
+@functools.cache
+def gln(n, d, units, C):
+    X, y = noise(n, d)
+    return svm_gln(X, y, HyperplaneGates(units, 2, seed=1).fit(X), C)
+
+
+@functools.cache
+def dependent():
+    """Samples within 1e-7 of a plane: NATIVE is inconclusive, and other solvers try."""
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(80, 10)), np.eye(10)[0]
+    y = np.sign(X @ w)
+    return svm_shallow(X * (1 - w) + 1e-7 * np.outer(y * rng.uniform(0.5, 1, 80), w), y, ConstantGate())
+
+
+def descended(**limits):
+    X, y = noise(200, 10)
+    network = GatedLinearNetwork(HyperplaneGates(20, 2, seed=1).fit(X))
+    return descend_to_limit(network, X, y, LossScaled(tolerance=1e-2, **limits))
+
+
+def chains(**limits):
+    X, y = noise(60, 8)
+    return best_chains(X, y, HyperplaneGates(10, 2).fit(X), 3, tol=1e-6, nodes=2, **limits)
+
+
+CALLS = {
+    "NATIVE": lambda: solve(gln(800, 20, 20, 1.0), "NATIVE"),
+    "CLARABEL": lambda: solve(gln(400, 20, 20, 1.0), "CLARABEL"),
+    "ECOS": lambda: solve(gln(200, 20, 10, 1.0), "ECOS"),
+    "SCS": lambda: solve(gln(300, 20, 10, 1.0), "SCS", tol=1e-9),
+    "PRECISE": lambda: solve(gln(30, 5, 4, 1.0), "PRECISE", tol=1e-12),
+    "fallback solvers": lambda: solve(dependent()),
+    "path": lambda: margin_path(gln(400, 20, 20, 1.0), [1.0, 0.3, 0.1, 0.03]),
+    "network": lambda: best_network(*noise(14, 6)),
+    "chains": chains,
+    "descent": descended,
+}
+
+
+@functools.cache
+def timed(call):
+    """What a call returns that nothing ends, and its seconds."""
+    call()
+    begin = time.perf_counter()
+    return call(), time.perf_counter() - begin
+
+
+def struck(call, after):
+    """What a call returns that gets Ctrl-C after some seconds, or later."""
+    found, timer = None, threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        found = call()
+        timer.cancel()
+        timer.join()
+    except KeyboardInterrupt:
+        # After the call, the signal is that of the test alone.
+        assert found is not None
+    return found
+
+
+@posix
+@pytest.mark.parametrize("share", MOMENTS)
+@pytest.mark.parametrize("name", CALLS)
+def test_ctrl_c_gives_the_best_answer_so_far(name, share):
+    whole, seconds = timed(CALLS[name])
+    found = struck(CALLS[name], share * seconds)
+    if isinstance(found, Solution):
+        assert found.status in (Status.INTERRUPTED, whole.status)
+        assert found.lower_bound <= whole.objective * (1 + 1e-9)
+    elif isinstance(found, list):
+        assert [one.status for one in found][:-1] == [Status.OPTIMAL] * (len(found) - 1)
+        assert len(found) == len(whole) or found[-1].status is Status.INTERRUPTED
+    elif name == "descent":
+        assert found.end in ("interrupted", whole.end)
+        assert len(found.table) >= 2
+    else:
+        assert found.end in ("interrupted", whole.end)
+        assert found.lower_bound <= whole.objective * (1 + 1e-9)
+        assert whole.lower_bound <= found.objective * (1 + 1e-9)
+
+
+@posix
+@pytest.mark.parametrize("solver", ["ECOS", "SCS"])
+def test_the_solvers_own_handlers_of_ctrl_c_are_heard(solver, monkeypatch):
+    """The signal before the package's handler is back in place."""
+    monkeypatch.setattr("implicit_bias.solvers.cvxpy_solvers.reclaim_signal", lambda: None)
+    solve(gln(10, 3, 2, 1.0), solver)
+    # Both need seconds.
+    found = struck(lambda: solve(gln(300, 20, 40, 1.0), solver, tol=1e-15, max_iterations=2000), 0.5)
+    assert found.status is Status.INTERRUPTED
+
+
+@posix
+def test_ctrl_c_while_the_answer_is_certified(monkeypatch):
+    """The finished answer is kept, and the status ends a loop of solves."""
+    case, certify = gln(60, 5, 5, 1.0), dispatch.certify
+
+    def struck_before(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return certify(*arguments)
+
+    monkeypatch.setattr(dispatch, "certify", struck_before)
+    found = solve(case)
+    assert found.gap < 1e-6
+    assert found.status is Status.INTERRUPTED
+    assert len(margin_path(case, [1.0, 0.1])) == 1
+
+
+@posix
+def test_ctrl_c_in_a_solver_of_the_user():
+    def endless(problem, options):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(100)
+
+    def careful(problem, options):
+        try:
+            endless(problem, options)
+        except KeyboardInterrupt:
+            return Answer(np.ones((1, 1)), np.ones(2), 1, Status.INTERRUPTED)
+
+    problem = svm_gln([[2.0], [-1.0]], [1, -1], ConstantGate())
+    assert solve(problem, endless).status is Status.INTERRUPTED
+    found = solve(problem, careful)
+    assert (found.status, found.objective) == (Status.INTERRUPTED, pytest.approx(1.0))
+
+
+@posix
+def test_a_second_ctrl_c_leaves_all_blocks():
+    reached = []
+
+    def struck_twice():
+        with Deadline() as outer, Interruptible(), Deadline() as inner:
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append((outer.reason, inner.reason))
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append("beyond")
+
+    with pytest.raises(KeyboardInterrupt):
+        struck_twice()
+    assert reached == [("interrupted", "interrupted")]
+
+
+@posix
+def test_ctrl_c_in_a_callback_ends_the_callback():
+    def callback():
+        os.kill(os.getpid(), signal.SIGINT)
+        reached.append("beyond")
+
+    reached = []
+    with Deadline() as deadline:
+        assert deadline.part(0.5).call(callback) is None
+        assert deadline.reason == "interrupted"
+    assert not reached
+    assert Deadline().call(max, 1, 2) == 2
+
+
+@posix
+def test_other_handlers_and_threads_keep_theirs():
+    heard = []
+    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    with Deadline() as deadline:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (heard, deadline.passed()) == ([1], False)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def inside():
+        with Deadline():
+            heard.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert heard[1:] == [signal.default_int_handler]
+
+
+@posix
+def test_a_forked_process_ends_at_ctrl_c():
+    with Deadline():
+        child = os.fork()
+        if not child:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(10)
+            except KeyboardInterrupt:
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_the_time_left_and_its_parts():
+    deadline = Deadline(100.0)
+    assert 99 < deadline.left() <= 100
+    assert 49 < deadline.part(0.5).left() <= 50
+    assert not deadline.passed()
+    assert deadline.passed(ahead=101.0)
+    over = Deadline(1e-9)
+    assert (over.reason, over.left()) == ("max_seconds", 1e-9)
+    assert Deadline().left() is None
+    assert Deadline(np.inf).left() is None
+    with pytest.raises(InputError, match="max_seconds must be a positive number"):
+        Deadline(-1.0)
+
+
+#: Calls that take many seconds without a limit, for a limit of some seconds.
+LIMITED = {
+    "NATIVE": lambda seconds: solve(gln(3000, 40, 40, 1.0), max_seconds=seconds),
+    "CLARABEL": lambda seconds: solve(gln(1000, 30, 30, 1.0), "CLARABEL", max_seconds=seconds),
+    "ECOS": lambda seconds: solve(gln(600, 30, 30, 1.0), "ECOS", max_seconds=seconds),
+    "PRECISE": lambda seconds: solve(gln(40, 10, 10, 1.0), "PRECISE", tol=1e-12, max_seconds=seconds),
+    "path": lambda seconds: margin_path(gln(1500, 30, 30, 1.0), np.geomspace(1e-3, 10, 10), max_seconds=seconds),
+    "network": lambda seconds: best_network(*noise(150, 8), max_seconds=seconds),
+    "wide network": lambda seconds: best_network(*noise(100, 30), C=1.0, max_seconds=seconds),
+    "chains": lambda seconds: chains(max_seconds=seconds),
+    "descent": lambda seconds: descended(max_seconds=seconds),
+    "classes": lambda seconds: GLNClassifier(20, max_seconds=seconds, random_state=1).fit(
+        noise(1000, 20)[0], np.arange(1000) % 8
+    ),
+    "search": lambda seconds: MarginClassifierCV(
+        GLNClassifier(20, random_state=1), Cs=3, cv=3, max_seconds=seconds
+    ).fit(*noise(1000, 20)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", LIMITED)
+def test_time_limits_hold(name):
+    """Generously, for machines that are slow or busy: in processor time, which a set-up of the problem adds to."""
+    LIMITED[name](1e-9)
+    begin = time.process_time()
+    LIMITED[name](0.5)
+    assert time.process_time() - begin < 3.0
