@@ -28,6 +28,8 @@ POSSIBLY_ZERO = 1e-6
 ACCEPTED_SHARE_OF_GAP = 0.02
 #: Relative rounding error of a bound that is always accepted.
 ACCEPTED_ERROR = 1e-13
+#: Relative distance from the required margin up to which a margin counts as near it.
+NEAR_MARGIN = 1e-6
 #: Relative distance up to which a power of two may replace the best multiple of weights or dual.
 POWER_OF_TWO_TOL = 0.02
 
@@ -186,15 +188,31 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
     The objective is infinite, and t = 1, if W has no feasible multiple for a hard margin.
     """
     f, error = _margins(problem, W, b, precise)
-    t = _best_multiple(problem, problem.norm.value(W), f - error)
-    if not precise and _normal(t * W, W):
+    factors = _multiples(problem, problem.norm.value(W), f, error)
+    if not precise and _normal(factors[0] * W, W):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
-        return _bounded_objective(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
+        found = [
+            _bounded_objective(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b))) for t in factors
+        ]
+        return min(found, key=lambda one: one.bound)
     found = [
-        _bounded_objective(problem, factor * W, factor * b, *_margins(problem, factor * W, factor * b, precise))
-        for factor in [t, *_close_power_of_two(t)]
+        _bounded_objective(problem, t * W, t * b, *_margins(problem, t * W, t * b, precise))
+        for t in [*factors, *_close_power_of_two(factors[0])]
     ]
     return min(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
+
+
+def _multiples(problem: MarginProblem, value: float, f: Array, error: Array) -> list[float]:
+    """Return the best multiple t of weights with ‖W‖ = `value` and margins f (n,) up to `error` (n,).
+
+    In a soft margin a second one follows, larger by the errors of the margins near m_i: rounding then leaves no slack,
+    which would be multiplied by a large C.
+    """
+    t = _best_multiple(problem, value, f - error)
+    near = (f > 0) & (abs(t * f - problem.required_margin) <= NEAR_MARGIN * problem.required_margin)
+    if problem.hard or not near.any():
+        return [t]
+    return [t, t * (1 + 4 * float((error[near] / f[near]).max()))]
 
 
 def _entrywise_bound(problem: MarginProblem, W: Array) -> float:

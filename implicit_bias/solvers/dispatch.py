@@ -23,8 +23,8 @@ SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECIS
 #: Values of `Answer.stopped`: the limits. Only the certificate decides whether an answer is optimal or inseparable.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 #: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive.
-FALLBACK_SOLVERS = ("CLARABEL", "PRECISE", "ECOS")
-#: Number of entries of Φ up to which fallback solvers run: solvers of general cone programs then take seconds.
+FALLBACK_SOLVERS = ("PRECISE", "CLARABEL", "ECOS")
+#: Number of entries of Φ up to which all fallback solvers run, which take seconds then; with more, only the first one.
 MAX_RETRY_ENTRIES = 3_000_000
 
 #: Type of a solver: any function of a problem and options.
@@ -139,7 +139,7 @@ def _solved(problem: MarginProblem, name: str, run: Run, options: Options, sever
         answer = none if called is None else called[0]
     attempts = [_certified(problem, name, answer, options)]
     best = attempts[0]
-    if several and problem.features.n * problem.features.k * problem.features.d <= MAX_RETRY_ENTRIES:
+    if several:
         best = _with_fallbacks(problem, options, attempts)
     return replace(
         best,
@@ -212,8 +212,8 @@ def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) 
 
 def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Solution]) -> Solution:
     """Run fallback solvers until one is conclusive; append their solutions to `attempts`; return the merged bounds."""
-    best = attempts[0]
-    for name in FALLBACK_SOLVERS:
+    best, entries = attempts[0], problem.features.n * problem.features.k * problem.features.d
+    for name in FALLBACK_SOLVERS if entries <= MAX_RETRY_ENTRIES else FALLBACK_SOLVERS[:1]:
         inconclusive = best.status is Status.INACCURATE or (
             best.status is Status.NOT_SEPARABLE_BELOW and not is_final(best)
         )
@@ -223,7 +223,8 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
         if stopped:
             # Not all solvers were tried.
             return replace(best, status=stopped) if best.status is Status.INACCURATE else best
-        limited = replace(options, start=None, callback=None, device="cpu")
+        start = best if "start" in SOLVERS[name].takes else None
+        limited = replace(options, start=start, callback=None, device="cpu")
         if name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
             attempts.append(_certified(problem, name, SOLVERS[name](problem, limited), limited))
             best = _merged(problem, best, attempts[-1])

@@ -7,10 +7,8 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.solvers.base import Answer, Options, Solver
 from implicit_bias.solvers.native.settings import Settings
 
-#: Samples up to which PRECISE takes seconds.
-PRECISE_SAMPLES = 40
-#: Features and linear constraints together up to which PRECISE takes seconds.
-PRECISE_FEATURES = 400
+#: Features and linear constraints together up to which an iteration of PRECISE takes at most about a second.
+PRECISE_FEATURES = 1000
 
 
 class NativeSolver(Solver):
@@ -47,10 +45,14 @@ class NativeSolver(Solver):
 
 
 class PreciseSolver(Solver):
-    """The method of NATIVE in 60 digits, for few samples that doubles cannot resolve; supports linear constraints."""
+    """An interior-point method in 60 digits, for problems that doubles cannot resolve; supports linear constraints.
+
+    It solves working sets of at most some 200 samples, so that n may be large if few samples are support vectors below
+    their upper bound.
+    """
 
     name = "PRECISE"
-    takes = frozenset({"max_seconds"})
+    takes = frozenset({"max_seconds", "start"})
 
     def load(self) -> None:
         import implicit_bias.solvers.native.precise  # noqa: F401
@@ -63,11 +65,9 @@ class PreciseSolver(Solver):
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         features = problem.features
         constraints = 0 if problem.constraints is None else len(problem.constraints.equal)
-        if features.n > PRECISE_SAMPLES or features.k * features.d > PRECISE_FEATURES:
-            return f"its arithmetic is for at most {PRECISE_SAMPLES} samples of {PRECISE_FEATURES} features; use NATIVE"
         if features.k * features.d + constraints > PRECISE_FEATURES:
-            most = f"{PRECISE_FEATURES} features and linear constraints together"
-            return f"its arithmetic is for at most {most}; use CLARABEL"
+            together, other = (" and linear constraints together", "CLARABEL") if constraints else ("", "NATIVE")
+            return f"its arithmetic is for at most {PRECISE_FEATURES} features{together}; use {other}"
         return super().refuses(problem, options) or problem.unsupported("groups")
 
 

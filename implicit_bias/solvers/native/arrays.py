@@ -1,7 +1,7 @@
 """One interface to the arrays of the native solver: NumPy arrays, of doubles or other numbers, and torch tensors.
 
 NumPy computes on the CPU. torch is loaded only for an explicit device. Most functions have the same name in both; the
-others are here, with Cholesky factors in double and single precision, and LU factors, also of objects of many digits.
+others are here, with Cholesky factors in double and single precision, and LU factors.
 """
 
 import sys
@@ -110,18 +110,16 @@ def lu_factor(matrix: Tensor) -> Any:
     """Return the LU factors of a matrix (n, n), for `lu_solve`; None if it is singular."""
     if library(matrix) is not np:
         *factors, singular = library(matrix).linalg.lu_factor_ex(matrix)
-    elif matrix.dtype == object:
-        return _exact_lu_factor(matrix)
     else:
         *factors, singular = lapack.dgetrf(matrix)
     return None if singular else factors
 
 
 def lu_solve(factors: Any, right: Tensor) -> Tensor:
-    """Return the x with Mx = right (n,); for numbers of many digits `right` may also be (n, r)."""
+    """Return the x with Mx = right (n,)."""
     if library(right) is not np:
         return library(right).linalg.lu_solve(*factors, right[:, None])[:, 0]
-    return _exact_lu_solve(factors, right) if right.dtype == object else lapack.dgetrs(*factors, right)[0]
+    return lapack.dgetrs(*factors, right)[0]
 
 
 def cholesky_(matrix: Tensor) -> bool:
@@ -179,34 +177,3 @@ def _corner_(matrix: Tensor) -> bool:
     if not np.may_share_memory(factor, matrix):
         matrix[:] = factor.T
     return not failed
-
-
-# NumPy's linear algebra takes no objects: numbers of many digits are factorised here.
-
-
-def _exact_lu_factor(matrix: Any) -> tuple[Any, np.ndarray] | None:
-    """Return L and U in one matrix, and the order of the rows, by partial pivoting; None if a pivot is 0.
-
-    L is below the diagonal; its own diagonal of ones is not stored.
-    """
-    M, order = matrix.copy(), np.arange(len(matrix))
-    for j in range(len(M)):
-        best = j + int(np.argmax(abs(M[j:, j])))
-        if M[best, j] == 0:
-            return None
-        if best != j:
-            M[[j, best]], order[[j, best]] = M[[best, j]], order[[best, j]]
-        M[j + 1 :, j] /= M[j, j]
-        M[j + 1 :, j + 1 :] -= M[j + 1 :, j][:, None] * M[j, j + 1 :]
-    return M, order
-
-
-def _exact_lu_solve(factors: tuple[Any, np.ndarray], right: Any) -> Any:
-    M, order = factors
-    x = right[order]
-    for j in range(len(x)):
-        x[j + 1 :] -= np.multiply.outer(M[j + 1 :, j], x[j])
-    for j in reversed(range(len(x))):
-        x[j] = x[j] / M[j, j]
-        x[:j] -= np.multiply.outer(M[:j, j], x[j])
-    return x

@@ -199,7 +199,7 @@ def solve_in_cones(
     check_memory(kernels.bytes_needed(), f"a step of {n} samples in {H} cones", "use fewer samples")
     rhs = np.append(np.ones(n), np.zeros(kernels.n - n))
     box = None if np.inf == C else C * unit * rhs
-    program = ConeProgram(kernels, box, margin_rhs=rhs, equal=rhs < 0, outputs=outputs)
+    program = ConeProgram(kernels, box, margin_rhs=rhs, outputs=outputs)
 
     def watch(iteration: int, bounds: Bounds) -> Status | None:
         return Status.TIME_LIMIT if late() else None

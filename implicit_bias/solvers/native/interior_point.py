@@ -77,7 +77,7 @@ class Point:
         xp = library(self.lam)
         names = [name for pair in PAIRS for name in pair]
         value, change = (xp.hstack([getattr(point, name) for name in names]) for point in (self, direction))
-        # A product of 0 is not a pair: an equality has no slack, and a multiplier without an upper bound has no w.
+        # A product of 0 is not a pair: a multiplier without an upper bound has no w.
         partnered = xp.hstack([product for product in self.products().values() for _ in range(2)]) != 0
         falls = xp.where(partnered, -change / value, 0 * change).max()
         return float(1 / max(falls, -direction.rho / self.rho, 1.0))
@@ -170,15 +170,12 @@ class Program:
     margin_rhs : array or tensor, shape (n,), optional
         The right-hand side of each row: 1, or 0 for linear constraints, whose margin need only be non-negative. Their
         λ are multipliers, without an upper bound; the others sum to 1.
-    equal : array or tensor of bool, shape (n,), optional
-        Rows whose margin must be 0, with a multiplier of any sign.
     """
 
     kernels: GroupKernels
     box: Tensor | None = None
     intercept_column: Tensor | None = None
     margin_rhs: Tensor | None = None
-    equal: Tensor | None = None
 
     @cached_property
     def sum_mask(self) -> Tensor:
@@ -218,7 +215,7 @@ class Program:
         """Return the margins of the samples, a part of f (n,); None if another entry violates its constraint."""
         if self.margin_rhs is not None:
             least = -self.kernels.settings.constraint_slack * abs(f).max()
-            if f[self.margin_rhs == 0].min() < least or (f[self.equal] > -least).any():
+            if f[self.margin_rhs == 0].min() < least:
                 return None
         return self.samples(f)
 
@@ -258,7 +255,7 @@ class Program:
         z = f - nu * self.sum_mask
         if self.margin_rhs is not None:
             # The margin of a homogeneous row may be negative: a residual, until it vanishes.
-            z = library(f).where(self.equal, 0 * z, library(f).maximum(z, 0.1 * abs(f).mean()))
+            z = library(f).maximum(z, 0.1 * abs(f).mean())
         return Point(lam, z, eta, (rho - q / rho) / 2, u, w, library(f).hstack([nu, b]), rho)
 
     def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
@@ -586,9 +583,9 @@ class MarginDescent:
 
     @property
     def _few_features(self) -> bool:
-        """True for a hard margin in doubles, without linear constraints, of many samples with few features."""
+        """True for a hard margin without linear constraints, of many samples with few features."""
         program, kernels = self.program, self.program.kernels
-        plain = program.box is None and program.margin_rhs is None and kernels.ones.dtype != object
+        plain = program.box is None and program.margin_rhs is None
         return plain and kernels.by_features and kernels.n > self.settings.separability_from
 
     def _inseparable(self) -> bool:

@@ -6,6 +6,10 @@ basis is reduced (Lenstra, Lenstra & Lovász 1982), and the nearest plane of eac
 exact sums (Babai 1986).
 """
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import gmpy2
@@ -13,22 +17,55 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
+from implicit_bias.features import Features
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.arrays import lu_factor, lu_solve
-from implicit_bias.solvers.native.factors import Factor
-from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Program, descend, upper_bound
-from implicit_bias.solvers.native.kernels import GroupKernels
+from implicit_bias.solvers.native.homogeneous import DualProgram, Iterate, maximise
+from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.settings import Settings
+from implicit_bias.solvers.native.solver import largest_bound, solve_native
+from implicit_bias.solvers.native.working_set import GrowingSet
 
 #: Bits of a number.
 BITS = 200
-#: Settings of the method; margins down to 1e-30 are resolved.
-SETTINGS = Settings(no_margin=1e-30, max_iterations=300)
+#: Iteration limit over all rounds, of which each takes 15 to 40.
+MAX_ITERATIONS = 500
+#: Hard margins below this, for samples of mean square length 1, count as zero.
+NO_MARGIN = 1e-30
+#: Largest upper bound of a λ, in units of the features, that doubles resolve.
+SAFE_C = 1e6
+#: Smallest gap of a solution with that bound.
+SAFE_TOL = 1e-5
+#: Samples up to which one set holds all; also those of a random first set, and the fewest that a round may add.
+ALL_SAMPLES = 100
+#: Number of rows beyond which inactive ones are dropped.
+FULL = 120
+#: Largest number of rows that a round adds.
+GROWTH = 20
+#: Share of the largest λ above which a sample belongs to that support.
+SUPPORT = 1e-5
+#: Share of its bound from which an earlier λ counts as at the bound.
+AT_BOUND = 0.99
+#: Largest number of rows: an iteration then takes about a second.
+MOST_ROWS = 200
+#: Relative error of 1 − f up to which a margin f is computed in doubles.
+RESOLVED = 1e-6
+#: Reason of an end without a solution.
+TOO_MANY = f"more than {MOST_ROWS} samples decide the solution, too many for 60 digits"
+#: Samples whose margins are computed in many digits at a time.
+CHUNK = 4096
 #: Error of one sum that rounding may cause, as a share of the tolerance.
 SUM_ERROR = 0.02
+#: Change of a λ at its bound, as a share of that of the others.
+CLOSE = 1e-6
+#: Relative distance from its upper bound below which a λ is rounded to the bound.
+NEAR_BOUND = 1e-6
+#: Error of a bound that rounding may cause, as a share of the tolerance.
+ROUNDING_ERROR = 0.1
 #: Change of a number without a cost, as a share of itself.
 FREE_CHANGE = 1e-3
 #: Error of a sum that must be 0, as a share of the largest λ.
@@ -42,49 +79,346 @@ TOGETHER = 12
 #: Least squared length of a reduced basis vector, as a share of the previous one's (Lovász).
 LOVASZ = 0.75
 #: Largest number of steps of the reduction, about a millisecond each; then the basis is used as it is.
-REDUCTION_STEPS = 1000
+REDUCTION_STEPS = 4000
 
 _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
+#: Returns the status of a limit that is reached, if any.
+Watch = Callable[[], Status | None]
+
 
 def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
-    """Return weights and dual of a margin problem, of a relative gap below `options.tol` before rounding to doubles."""
+    """Return weights and dual of a margin problem, of a relative gap below `options.tol` before rounding to doubles.
+
+    Working sets of samples are solved. The first one is the support of `options.start`, if it is given.
+    """
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
-        W, b, lam, mu, iterations, stopped = _solved(problem, options)
-        weights, intercept = _weights(problem, W, b, options.tol, options.deadline)
-        dual, multipliers = _dual(problem, lam, mu, options.tol, options.deadline)
-    given = None if problem.constraints is None else multipliers
-    return Answer(weights, dual, iterations, stopped, intercept, given)
+        most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
+        found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
+        weights, intercept = _weights(problem, found.W, found.b, options.tol, options.deadline)
+        dual, mu = _dual(problem, found.lam, found.mu, options.tol, options.deadline)
+    given = None if problem.constraints is None else mu
+    return Answer(weights, dual, found.iterations, found.stopped, intercept, given, found.reason)
 
 
-class ExactFactor(Factor):
-    """The LU factor of a matrix of numbers of many digits."""
+def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
+    """Return the λ (n,) of `options.start`, or of NATIVE at a smaller C if C is too large for doubles.
 
-    def __init__(self, matrix: Any) -> None:
-        self.factors = lu_factor(matrix)
-        if self.factors is None:
-            raise ArithmeticError("the normal matrix is singular")
+    From a certain C on the same λ_i are at their upper bounds, so that this λ, in units of C, shows the first set.
+    """
+    share = 1.0 if problem.hard else SAFE_C / largest_bound(problem)
+    if share < 1 and problem.features.n > ALL_SAMPLES:
+        safe = replace(options, tol=max(options.tol, SAFE_TOL), start=None, callback=None)
+        lam = solve_native(problem.replace(C=problem.C * share), safe, Settings()).dual
+        size = max(problem.norm.dual(problem.adjoint(lam)) * share, (lam / problem.upper_bounds).max(), TINY)
+        return np.asarray(lam / size)
+    return None if options.start is None else np.asarray(options.start.dual)
+
+
+class ExactFactor:
+    """LDLᵀ of a symmetric matrix (n, n) of numbers of many digits, without pivoting; L and D replace the matrix.
+
+    ArithmeticError is raised if a pivot is 0, or as soon as `stop` returns a status.
+    """
+
+    def __init__(self, matrix: Any, stop: Watch) -> None:
+        self.L, n = matrix, len(matrix)
+        for j in range(n):
+            if stop():
+                raise ArithmeticError("the time is up")
+            row = matrix[j, :j] * matrix.diagonal()[:j]
+            matrix[j:, j] -= matrix[j:, :j] @ row
+            if matrix[j, j] == 0:
+                raise ArithmeticError("the normal matrix is singular")
+            matrix[j + 1 :, j] /= matrix[j, j]
 
     def solve(self, right: Any) -> Any:
-        return lu_solve(self.factors, right)
+        L, x = self.L, right.copy()
+        for j in range(1, len(x)):
+            x[j] -= L[j, :j] @ x[:j]
+        x /= L.diagonal()[:, None]
+        for j in reversed(range(len(x) - 1)):
+            x[j] -= L[j + 1 :, j] @ x[j + 1 :]
+        return x
 
 
-class PreciseKernels(GroupKernels):
-    """The kernels themselves, shape (H, n, n), of numbers of many digits."""
+@dataclass(frozen=True)
+class Solved:
+    """W (k, d), b, λ (n,) and μ (m,) in many digits; the iterations, and the limit or cause of an early end."""
 
-    def __init__(self, stack: Any) -> None:
-        super().__init__(_exact(np.ones(stack.shape[1])), len(stack), SETTINGS)
-        self.stack, self.ones = stack, _exact(np.ones(self.n))
+    W: Any
+    b: Any
+    lam: Any
+    mu: Any
+    iterations: int
+    stopped: Status | None
+    reason: str
 
-    def weighted(self, eta: Any) -> Any:
-        return np.tensordot(eta, self.stack, axes=1)
 
-    def factor(self, eta: Any, diagonal: Any, exact: bool = True, first: Any = None) -> ExactFactor:
-        return ExactFactor(self.weighted(eta) + np.diag(diagonal))
+class PreciseSet(GrowingSet):
+    """Working set of samples, in many digits: `rows` have a λ_i each, and `bounded` ones have λ_i = p_i.
 
-    def sweep(self, lam: Any) -> tuple[Any, Any]:
-        P = (self.stack @ lam).T
-        return lam @ P, P
+    The first set is the support of an earlier λ (n,) in `dual`, if it is given and there are more than `ALL_SAMPLES`;
+    otherwise all samples, or a seeded random draw. Linear constraints are rows of every set. In the coordinates of
+    this class rows are φ̂_i = y_i φ_i/(m_i s), so that λ̂_i = λ_i m_i s; Ŵ is W times s, with W = TŴ.
+    """
+
+    last = True
+
+    def __init__(self, problem: MarginProblem, dual: Array | None, tol: float, most: int, watch: Watch) -> None:
+        features, form = problem.features, problem.group_form
+        assert form is not None
+        self.problem, self.known, self.tol, self.most, self.watch = problem, dual, tol, most, watch
+        self.n = features.n
+        self.T, (labels, self.index) = form.expand.tocsc(), np.unique(form.groups, return_inverse=True)
+        self.H, self.width = len(labels), int(np.bincount(self.index).max()) * features.d
+        self.m = _exact(np.broadcast_to(problem.required_margin, self.n))
+        size = float(length(features.row_norms() / problem.required_margin)) / self.n**0.5
+        self.scale = nearest_power_of_two(size)
+        self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
+        self.column = problem.y / self.m if problem.intercept else None
+        self.more, self.sizes, self.equal, self.used = self._constraint_rows()
+        self.rows, self.bounded = np.zeros(0, dtype=int), np.zeros(0, dtype=int)
+        #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
+        self.left = np.zeros(self.n, dtype=bool)
+        zero = gmpy2.mpfr(0)
+        self.W, self.b = np.full((self.H, self.width), zero), zero
+        self.lam, self.mu = np.full(self.n, zero), np.full(len(self.more), zero)
+        self.bounds, self.iterations = Bounds(), 0
+        self.stopped: Status | None = None
+        self.reason, self.failed = "", False
+
+    def run(self) -> Solved:
+        """Repeat rounds; return the best weights and dual over all samples."""
+        try:
+            self.rows, self.bounded = self._first()
+            self.grow()
+        except TooLargeError as error:
+            self.reason = str(error)
+        lam = self.lam / self.m / self.scale
+        mu = np.full(0 if self.problem.constraints is None else len(self.problem.constraints.equal), gmpy2.mpfr(0))
+        mu[self.used] = self.mu / self.sizes
+        return Solved(self._original(self.W), self.b, lam, mu, self.iterations, self.stopped, self.reason)
+
+    @property
+    def ended(self) -> bool:
+        return self.failed or self.stopped is not None or self.bounds.gap <= self.tol
+
+    def _first(self) -> tuple[np.ndarray, np.ndarray]:
+        every, y = np.arange(self.n), self.problem.y
+        if self.n <= ALL_SAMPLES:
+            return every, every[:0]
+        lam = np.zeros(self.n) if self.known is None else self.known
+        at_bound = (lam > 0) & (lam >= AT_BOUND * self.problem.upper_bounds)
+        free = np.where((lam > SUPPORT * lam.max()) & ~at_bound, lam, 0.0)
+        if np.count_nonzero(free) > MOST_ROWS:
+            raise TooLargeError(TOO_MANY)
+        rows = np.argsort(-free, kind="stable")[: np.count_nonzero(free)]
+        others = np.random.default_rng(0).permutation(every[~at_bound])
+        if not len(rows):
+            rows = others[:ALL_SAMPLES]
+        if self.column is not None:
+            missing = [others[y[others] == sign][:GROWTH] for sign in (-1, 1) if not (y[rows] == sign).any()]
+            rows = np.concatenate([rows, *missing])
+        return rows, every[at_bound]
+
+    def _factors(self, blocks: Any) -> Any:
+        """Return blocks φ (m, k, d) in the coordinates of Ŵ, in groups padded with zeros, shape (m, H, r)."""
+        own, values = self.T.indices, self.T.data[:, None]
+        columns = [slice(*pair) for pair in pairwise(self.T.indptr)]
+        mixed = np.stack([(blocks[:, own[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
+        A = np.full((len(blocks), self.H, self.width), gmpy2.mpfr(0))
+        for h in range(self.H):
+            group = mixed[:, self.index == h].reshape(len(blocks), -1)
+            A[:, h, : group.shape[1]] = group
+        return A
+
+    def samples(self, rows: np.ndarray) -> Any:
+        """Return the rows φ̂_i, shape (m, H, r)."""
+        if not len(rows):
+            return np.full((0, self.H, self.width), gmpy2.mpfr(0))
+        factors = self.problem.y[rows] / self.m[rows] / self.scale
+        return self._factors(_blocks(self.problem.features.select(rows))) * factors[:, None, None]
+
+    def mean(self, rows: np.ndarray, shares: Any) -> Any:
+        """Return Σ_i shares_i φ̂_i over `rows`, shape (H, r)."""
+        parts = (slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK))
+        return sum(np.tensordot(shares[part], self.samples(rows[part]), axes=1) for part in parts)
+
+    def _constraint_rows(self) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+        """Return the constraints that are not 0 ≥ 0, as rows −E_jT of length 1: the rows, their lengths before, a mask
+        of the equalities, and the indices of the constraints.
+        """
+        constraints, (_, k, d) = self.problem.constraints, self.problem.features.shape
+        if constraints is None:
+            none = np.zeros(0, dtype=int)
+            return np.full((0, self.H, self.width), gmpy2.mpfr(0)), np.ones(0), none > 0, none
+        rows = self._factors(_exact(-constraints.E.toarray()).reshape(-1, k, d))
+        sizes = _array((row**2).sum() ** 0.5 for row in rows)
+        used = np.flatnonzero(sizes > 0)
+        return rows[used] / sizes[used, None, None], sizes[used], constraints.equal[used], used
+
+    def _original(self, W: Any) -> Any:
+        """Return W (k, d), given Ŵ (H, r)."""
+        d = self.problem.features.d
+        parts = np.full((self.T.shape[1], d), gmpy2.mpfr(0))
+        for h in range(self.H):
+            own = self.index == h
+            parts[own] = W[h, : own.sum() * d].reshape(-1, d)
+        return _exact(self.T.toarray()) @ parts / self.scale
+
+    def _margins(self, W: Any, b: Any) -> Any:
+        """Return the margins f (n,) of all samples over the required ones, in doubles where these resolve 1 − f."""
+        features, y, required = self.problem.features, self.problem.y, self.problem.required_margin
+        near = self._original(W).astype(np.float64)
+        upper, lower, error = features.apply_bounded(near, precise=True)
+        f = y * ((upper + float(b)) + lower) / required
+        error = (error + 4 * UNIT * (features.magnitudes(near) + abs(float(b)))) / required
+        margins, rows = _exact(f), np.flatnonzero(~(error <= RESOLVED * abs(f - 1)))
+        for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
+            margins[part] = np.tensordot(self.samples(part), W, axes=2)
+            if self.column is not None:
+                margins[part] += self.column[part] * b
+        return margins
+
+    def solve(self) -> None:
+        """Solve for the rows; the `bounded` samples of a class are one row with a fixed λ."""
+        if len(self.rows) > MOST_ROWS:
+            raise TooLargeError(TOO_MANY)
+        found = SetProgram(self)
+        found.solve()
+        self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
+        self.own, self.f = found.lam[: len(self.rows)], self._margins(found.W, found.b)
+        upper = np.inf if self.failed else upper_bound(found.value, self.f, self.box)[0]
+        self.rose = found.lower > self.bounds.lower * (1 + self.tol)
+        if upper < self.bounds.upper:
+            self.W, self.b = found.W, found.b
+        if found.lower > self.bounds.lower:
+            self.lam, self.mu = found.dual()
+        self.bounds = Bounds(max(self.bounds.lower, found.lower), min(self.bounds.upper, upper))
+
+    def violated(self) -> np.ndarray:
+        """Return samples outside the rows with margins below 1, and `bounded` ones with margins above, worst first."""
+        beyond = (1 - self.f).astype(np.float64)
+        beyond[self.bounded] *= -1
+        beyond[self.rows] = -np.inf
+        order = np.argsort(-beyond, kind="stable")[:GROWTH]
+        return order[beyond[order] > 0]
+
+    def update(self, new: np.ndarray) -> None:
+        """Drop inactive rows if the lower bound rose, move rows at their bound to `bounded`, and add new ones."""
+        away = self.own.mean() * (self.f[self.rows] - 1)
+        full = self.rose and len(self.rows) + len(new) > FULL
+        inactive, at_bound = ((self.own < away) & full).astype(bool), self.rows < 0
+        if self.box is not None:
+            at_bound = (self.box[self.rows] - self.own < -away).astype(bool) & ~self.left[self.rows]
+        self.left[self.rows[at_bound]] = True
+        self.bounded = np.concatenate([np.setdiff1d(self.bounded, new), self.rows[at_bound]])
+        self.rows = np.concatenate([self.rows[~inactive & ~at_bound], new])
+
+
+class SetProgram:
+    """The program of a working set, and its best bounds: `lower`, that λ proves, and `upper`, of Ŵ and b.
+
+    The rows are those of the samples, of the linear constraints, and for the `bounded` samples of each class one: the
+    mean of φ̂_i with the weights p_i, whose λ is fixed at Σ p_i. Ŵ and b are scaled to the best multiple.
+    """
+
+    def __init__(self, whole: PreciseSet) -> None:
+        self.whole, rows, box, column = whole, whole.rows, whole.box, whole.column
+        sides = (whole.bounded[whole.problem.y[whole.bounded] == sign] for sign in (1, -1))
+        self.joined = [part for part in sides if len(part)]
+        zero, one, more = gmpy2.mpfr(0), gmpy2.mpfr(1), len(whole.more)
+        self.totals = _array(box[part].sum() for part in self.joined)
+        shares = [box[part] / total for part, total in zip(self.joined, self.totals, strict=True)]
+        means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
+        self.A = np.concatenate([whole.samples(rows), whole.more, *means])
+        self.rhs = np.concatenate([np.full(len(rows), one), np.full(more, zero), np.full(len(means), one)])
+        self.column = self.box = None
+        if column is not None:
+            own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
+            self.column = np.concatenate([column[rows], np.full(more, zero), own])
+        if box is not None:
+            self.box = np.concatenate([box[rows], np.full(more, zero), self.totals])
+        self.free, self.equal = len(rows) + more, np.zeros(len(self.rhs), dtype=bool)
+        self.equal[len(rows) : self.free] = whole.equal
+        self.constraints = np.arange(len(rows), self.free)
+        self.samples = np.setdiff1d(np.arange(len(self.rhs)), self.constraints)
+        self.lam, self.W, self.b = np.full(len(self.rhs), zero), np.full((whole.H, whole.width), zero), zero
+        self.lower, self.upper, self.value = 0.0, np.inf, 0.0
+        self.iterations = whole.iterations
+        self.stopped: Status | None = None
+
+    def solve(self) -> None:
+        """Run the method on rows of length 1, so that samples may have any size."""
+        free, fixed, one = slice(self.free), slice(self.free, None), gmpy2.mpfr(1)
+        sizes = (self.A[free] ** 2).sum(axis=(1, 2)) ** 0.5
+        self.units = np.where(sizes > 0, sizes, one)
+        program = DualProgram(
+            self.A[free] / self.units[:, None, None],
+            self.rhs[free] / self.units,
+            np.tensordot(self.totals, self.A[fixed], axes=1) if len(self.totals) else 0 * self.W,
+            None if self.box is None else self.box[free] * self.units,
+            None if self.column is None else self.column[free] / self.units,
+            gmpy2.mpfr(0) if self.column is None or not len(self.totals) else self.column[fixed] @ self.totals,
+            self.equal[free],
+        )
+        maximise(program, partial(ExactFactor, stop=self.whole.watch), self.finished)
+        self.stopped = self.stopped or self.whole.watch()
+
+    def finished(self, at: Iterate) -> bool:
+        """Keep the better bounds of an iterate; return True if their gap is closed, or at a limit."""
+        whole = self.whole
+        lam = at.x / self.units
+        self._keep_dual(np.concatenate([lam, at.tau * self.totals]))
+        self._keep_weights(-at.z.cones[:, 1:], at.b.sum(), lam[self.constraints] / at.tau)
+        bounds = Bounds(self.lower, self.upper)
+        if bounds.gap <= whole.tol / 2 or (self.box is None and self.lower >= 1 / NO_MARGIN):
+            return True
+        limit = Status.ITERATION_LIMIT if self.iterations >= whole.most else None
+        self.stopped = whole.watch() or limit
+        self.iterations += self.stopped is None
+        return self.stopped is not None
+
+    def _keep_dual(self, lam: Any) -> None:
+        """Keep the best multiple of λ, made feasible, if it proves a better bound."""
+        lam = np.where(self.equal, lam, np.maximum(lam, 0))
+        if self.column is not None:
+            sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
+            if not min(sides) > 0:
+                return
+            lam = lam * np.where(
+                self.column > 0, min(sides) / sides[0], np.where(self.column < 0, min(sides) / sides[1], 1)
+            )
+        size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
+        if self.box is not None:
+            size = max(size, max(lam[self.samples] / self.box[self.samples]))
+        total = lam @ self.rhs
+        lower = float(total / size) if size > 0 else float("inf") if total > 0 else 0.0
+        if lower > self.lower:
+            self.lower, self.lam = lower, lam / (size if size > 0 else total)
+
+    def _keep_weights(self, W: Any, b: Any, mu: Any) -> None:
+        """Keep the best multiple of Ŵ and b if its objective, and μ_j times each violated constraint, is smaller."""
+        f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
+        f = f if self.column is None else f + self.column * b
+        own = f[self.constraints]
+        violation = np.where(self.equal[self.constraints], abs(own), np.maximum(-own, 0))
+        box = None if self.box is None else self.box[self.samples]
+        upper, divisor = upper_bound(float(value), f[self.samples], box)
+        scale = 1 / divisor if divisor > 0 else 0.0
+        upper += float(abs(mu) @ violation * scale)
+        if upper < self.upper:
+            self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
+
+    def dual(self) -> tuple[Any, Any]:
+        """Return λ (n,) of all samples, and the multipliers of the constraints."""
+        whole, m = self.whole, len(self.whole.rows)
+        lam = np.full(whole.n, gmpy2.mpfr(0))
+        lam[whole.rows] = self.lam[:m]
+        for part, total, own in zip(self.joined, self.totals, self.lam[self.free :], strict=True):
+            lam[part] = whole.box[part] * (own / total)
+        return lam, self.lam[m : self.free]
 
 
 def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
@@ -94,17 +428,21 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
     """
     if not np.isfinite(W.astype(np.float64)).all():
         return np.zeros(W.shape), 0.0
-    norm, m = problem.norm, np.broadcast_to(problem.required_margin, problem.features.n)
-    forms = (_blocks(problem) * problem.y[:, None, None]).reshape(len(m), -1)
-    forms, exact = np.hstack([forms, problem.y[:, None]]), np.append(W.ravel(), b)
-    f, box = forms @ exact / m, None if problem.hard else _exact(problem.upper_bounds * m)
-    least = min(f) if problem.hard else upper_bound(norm.value(W.astype(np.float64)), f, box)[1]
+    norm, near = problem.norm, _nearest(problem, W, b)
+    m, y = np.broadcast_to(problem.required_margin, problem.features.n)[near], problem.y[near]
+    forms = (_blocks(problem.features.select(near)) * y[:, None, None]).reshape(len(m), -1)
+    forms, exact = np.hstack([forms, y[:, None]]), np.append(W.ravel(), b)
+    f, box = forms @ exact / m, None if problem.hard else _exact(problem.upper_bounds[near] * m)
+    value = norm.value(W.astype(np.float64))
+    target, least = upper_bound(value, f, box)
     if 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
         exact = exact / least
         W, b = exact[:-1].reshape(W.shape), exact[-1]
-    spare = (forms @ exact).astype(np.float64) - m
     best = _objective(problem, W.astype(np.float64), float(b))
-    allowed = SUM_ERROR * tol * (m if problem.hard else best[0] / problem.upper_bounds)
+    if best[0] <= target * (1 + ROUNDING_ERROR * tol):
+        return best[1:]
+    spare = (forms @ exact).astype(np.float64) - m
+    allowed = SUM_ERROR * tol * (m if problem.hard else best[0] / problem.upper_bounds[near])
     room = _exact(np.maximum(allowed, spare / 4))
     sizes = np.array([norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
     # An intercept costs nothing.
@@ -118,6 +456,13 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
         x = rounded(exact, forms, room, stay, push * tight, deadline)
         best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
     return best[1:]
+
+
+def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
+    """Return the samples of the smallest margins, at most `MOST_ROWS`, as far as doubles resolve them."""
+    upper, lower, _ = problem.features.apply_bounded(W.astype(np.float64), precise=True)
+    f = problem.y * ((upper + float(b)) + lower) / problem.required_margin
+    return np.sort(np.argsort(np.nan_to_num(f, nan=0.0), kind="stable")[:MOST_ROWS])
 
 
 def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
@@ -137,74 +482,49 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
 
     After the deadline, they are the nearest doubles.
     """
-    norm, m, (n, k, d) = problem.norm, problem.required_margin, problem.features.shape
-    if deadline.passed():
+    norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
+    used = np.flatnonzero(lam != 0)
+    if not len(used) or deadline.passed():
         return lam.astype(np.float64), mu.astype(np.float64)
-    forms = (_blocks(problem) * problem.y[:, None, None]).reshape(n, -1).T
+    lam, y, upper_bounds = lam[used], problem.y[used], problem.upper_bounds[used]
+    m = np.broadcast_to(problem.required_margin, n)[used]
+    forms = (_blocks(problem.features.select(used)) * y[:, None, None]).reshape(len(used), -1).T
     if problem.constraints is not None:
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
     exact = np.concatenate([lam, mu])
-    V = (forms @ exact).astype(np.float64).reshape(k, d)
-    if not np.isfinite(V).all():
-        return np.zeros(n), np.zeros(len(mu))
-    size = max(float(norm.dual(V)), float((lam.astype(np.float64) / problem.upper_bounds).max()), TINY)
+    V, near = (forms @ exact).astype(np.float64), (forms @ exact.astype(np.float64)).astype(np.float64)
+    if not np.isfinite([V, near]).all():
+        return dual, np.zeros(len(mu))
+    reach = float((lam.astype(np.float64) / upper_bounds).max(initial=0.0))
+    size = max(float(norm.dual(V.reshape(k, d))), reach, TINY)
+    if not problem.intercept and norm.dual((near - V).reshape(k, d)) <= ROUNDING_ERROR * tol * size:
+        dual[used] = lam.astype(np.float64)
+        return dual, mu.astype(np.float64)
     allowed = [SUM_ERROR * tol * size / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
     total = float((m * lam.astype(np.float64)).sum())
-    stay = SUM_ERROR * tol * np.minimum(total / (m * np.ones(n)), size * problem.upper_bounds)
+    stay = SUM_ERROR * tol * np.minimum(total / m, size * upper_bounds)
     stay = np.append(np.minimum(stay, lam.astype(np.float64) / 2), FREE_CHANGE * abs(mu).astype(np.float64)) + TINY
     if problem.intercept:
-        forms = np.vstack([forms, _exact(np.append(problem.y, np.zeros(len(mu))))])
+        forms = np.vstack([forms, _exact(np.append(y, np.zeros(len(mu))))])
         allowed.append(ZERO_SUM * float(lam.max()))
+    # In a soft margin λ_i near 0 and near the upper bound are rounded to it: only the others may change much.
+    room, sums, most = _exact(np.array(allowed)), forms @ exact, np.append(upper_bounds * reach, mu)
+    sample = np.arange(len(exact)) < len(used)
+    low, high = (sample & (part.astype(bool)) for part in (exact < NEAR_BOUND * most, exact > (1 - NEAR_BOUND) * most))
+    exact, stay = np.where(high, most, np.where(low, 0 * exact, exact)), np.where(high, CLOSE * stay, stay)
     # A little shorter than possible, so that no digit is lost to a factor below 1.
-    exact = exact * (0.99 / size)
-    x = rounded(exact, forms, _exact(np.array(allowed)) / size, _exact(stay) / size, deadline=deadline)
-    return x[:n], x[n:]
+    push, factor = (sums - forms @ exact) / room, gmpy2.mpfr(0.99 / size)
+    x = rounded(exact * factor, forms, room / size, _exact(stay) / size, push * factor * size, deadline)
+    dual[used] = x[: len(used)]
+    return dual, x[len(used) :]
 
 
-def _solved(problem: MarginProblem, options: Options) -> tuple[Any, Any, Any, Any, int, Status | None]:
-    """Return W, b, λ and μ in many digits, the iterations, and why the method stopped early."""
-    features, form = problem.features, problem.group_form
-    assert form is not None
-    T, (labels, index) = _exact(form.expand.toarray()), np.unique(form.groups, return_inverse=True)
-    m = _exact(np.broadcast_to(problem.required_margin, features.n))
-    scale = nearest_power_of_two(float(length(features.row_norms() / problem.required_margin)) / features.n**0.5)
-    rows = np.tensordot(_blocks(problem), T, axes=(1, 0)).transpose(0, 2, 1) * (problem.y / m / scale)[:, None, None]
-    box, column = None if problem.hard else _exact(problem.upper_bounds) * m * scale, problem.y / m
-    rhs = equal = None
-    if problem.constraints is not None:
-        more, sizes = _constraint_rows(problem, T)
-        rows = np.concatenate([rows, more])
-        rhs, column = (np.concatenate([part, 0 * sizes]) for part in (_exact(np.ones(features.n)), column))
-        box = None if box is None else np.concatenate([box, 0 * sizes])
-        equal = np.concatenate([np.zeros(features.n, dtype=bool), problem.constraints.equal])
-    groups = (rows[:, index == h].reshape(len(rows), -1) for h in range(len(labels)))
-    stack = np.array([A @ A.T for A in groups])
-    program = Program(PreciseKernels(stack), box, column if problem.intercept else None, rhs, equal)
-
-    def watch(iteration: int, bounds: Bounds) -> Status | None:
-        return options.stop()
-
-    limit = SETTINGS.max_iterations if options.max_iterations is None else options.max_iterations
-    found: Outcome = descend(program, options.tol / 4, limit, None, watch)
-    lam, eta, b = found.weights
-    W = T @ (np.tensordot(lam, rows, axes=(0, 0)) * eta[index][:, None]) / scale
-    dual, intercept = found.lam[: features.n] / m / scale, b.sum() if len(b) else gmpy2.mpfr(0)
-    multipliers = found.lam[features.n :] if problem.constraints is None else found.lam[features.n :] / sizes
-    return W, intercept, dual, multipliers, found.iterations, found.stopped
+def _array(numbers: Iterable[Any]) -> Any:
+    return np.array(list(numbers), dtype=object)
 
 
-def _constraint_rows(problem: MarginProblem, T: Any) -> tuple[Any, Any]:
-    """Return the constraints as rows −E_jT of length 1, and their lengths before."""
-    constraints = problem.constraints
-    E = _exact(constraints.E.toarray()).reshape(-1, problem.features.k, problem.features.d)
-    rows = np.tensordot(-E, T, axes=(1, 0)).transpose(0, 2, 1)
-    sizes = np.array([max((row**2).sum() ** 0.5, gmpy2.mpfr(TINY)) for row in rows], dtype=object)
-    return rows / sizes[:, None, None], sizes
-
-
-def _blocks(problem: MarginProblem) -> Any:
+def _blocks(features: Features) -> Any:
     """Return φ_j(x_i), exactly, shape (n, k, d)."""
-    features = problem.features
     if features.gate_values is None:
         return _exact(features.dense()).reshape(features.shape)
     return _exact(features.gate_values)[:, :, None] * _exact(features.X)[:, None]  # type: ignore[attr-defined]
@@ -228,7 +548,8 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadl
     """
     x = exact.astype(np.float64)
     reach = (abs(forms * exact) / room[:, None]).max(axis=0).astype(np.float64)
-    chosen = np.argsort(-reach, kind="stable")[:TOGETHER]
+    free = abs(exact) * 1e-12 < stay
+    chosen = np.lexsort([-reach, ~free.astype(bool)])[:TOGETHER]
     chosen = chosen[x[chosen] != 0]
     if not len(chosen):
         return x

@@ -26,6 +26,9 @@ class Settings:
     #: Seconds by which an iteration, expected to take as long as the last one, may exceed the time limit.
     overrun: float = 0.5
 
+    #: Largest C c_i ‖φ(x_i)‖ up to which a soft margin is not first solved as a hard one.
+    large_bound: float = 1e6
+
     # The interior-point method.
     #: Share of the way to the boundary that a step takes.
     to_boundary: float = 0.99

@@ -1,5 +1,6 @@
 """Translation of a margin problem for the interior-point method, and of its answer."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -23,6 +24,12 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
     With W = TŴ the norm is Σ_h ‖Ŵ_h‖ over the groups of its group form, and the features have the gate values GT. At
     the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If there are many groups, most Ŵ_h are 0, and working sets of groups are solved.
     """
+    if not problem.hard and largest_bound(problem) > settings.large_bound:
+        # If no λ of the hard margin exceeds its upper bound, the solution is the same.
+        answer = solve_native(problem.replace(C=np.inf), replace(options, callback=None), settings)
+        separate = (problem.margins(answer.weights, answer.intercept) > 0).all()
+        if answer.stopped is not None or (separate and (answer.dual <= problem.upper_bounds).all()):
+            return answer
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
     solve = partial(_solve_form, problem, options, settings)
@@ -39,6 +46,11 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
     if options.verbose:
         end_line()
     return answer
+
+
+def largest_bound(problem: MarginProblem) -> float:
+    """Return max_i C c_i · max_i ‖φ(x_i)‖, which no choice of units changes."""
+    return float(problem.upper_bounds.max()) * float(problem.features.row_norms().max())
 
 
 def _solve_form(

@@ -1,4 +1,4 @@
-"""Cholesky and LU factors of NumPy arrays, of torch tensors, and of numbers of many digits."""
+"""Cholesky and LU factors of NumPy arrays and of torch tensors."""
 
 import numpy as np
 import pytest
@@ -23,10 +23,3 @@ def test_factors_in_place(n, move):
     found = lu_solve(lu_factor(move(border)), move(right[:, 0].copy()))
     np.testing.assert_allclose(border @ np.asarray(found), right[:, 0], rtol=1e-6, atol=1e-8)
     assert lu_factor(move(np.zeros((n, n)))) is None
-
-
-def test_pivots_of_many_digits_are_the_largest():
-    matrix = np.array([[1e-200, 1.0], [1.0, 1.0]], dtype=object)
-    found = lu_solve(lu_factor(matrix), np.array([1.0, 2.0], dtype=object))
-    np.testing.assert_allclose(found.astype(float), 1.0)
-    assert lu_factor(0 * matrix) is None

@@ -1,0 +1,310 @@
+"""A homogeneous self-dual interior-point method with Nesterov–Todd scaling, in any arithmetic, for few samples.
+
+The dual of a margin problem, with the multipliers λ of its rows, is a program over a cone K of half-lines and
+second-order cones:
+
+    maximise rᵀλ   subject to   λ_i ≥ 0,   λ_i ≤ p_i,   (1, V⁰_h + A_hᵀλ) ∈ Q,   ỹᵀλ = 0.
+
+In the form  minimise cᵀx  subject to  Gx + s = h, s ∈ K, Ex = 0  the multipliers are (t_h, −W_h) ∈ Q, and the intercept
+b of ỹ. The embedding
+
+    Eᵀb + Gᵀz + cτ = 0,   Ex = 0,   s + Gx = hτ,   κ + cᵀx + hᵀz = 0,   s, z ∈ K,   τ, κ ≥ 0
+
+has solutions whether or not the samples are separable, and the start x = 0, s = z = e, τ = κ = 1 is always interior
+(Ye, Todd & Mizuno 1994; Domahidi, Chu & Boyd 2013). Unlike in `interior_point`, the weights are variables of their own:
+no margin is a sum of λ_i, which nearly cancels if samples are close to the plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from implicit_bias.solvers.native.mehrotra import descend_from
+
+#: Share of the way to the boundary that a step takes.
+TO_BOUNDARY = 0.99
+#: Least centring parameter.
+LEAST_CENTRING = 0.01
+#: Step length below which there is no progress.
+SHORTEST_STEP = 1e-8
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element of K: `lines` (l,) of the half-lines, and `cones` (H, 1 + r), the scalar of each Q_h first."""
+
+    lines: Any
+    cones: Any
+
+    def plus(self, step: Any, other: Element) -> Element:
+        """Return this element plus `step` times another one."""
+        return Element(self.lines + step * other.lines, self.cones + step * other.cones)
+
+    def times(self, factor: Any) -> Element:
+        return Element(factor * self.lines, factor * self.cones)
+
+    def dot(self, other: Element) -> Any:
+        return self.lines @ other.lines + (self.cones * other.cones).sum()
+
+    def product(self, other: Element) -> Element:
+        """Return the Jordan product: u∘v = (uᵀv, u₀v₁ + v₀u₁) in each cone."""
+        u, v = self.cones, other.cones
+        inside = u[:, :1] * v[:, 1:] + v[:, :1] * u[:, 1:]
+        return Element(self.lines * other.lines, np.hstack([(u * v).sum(axis=1)[:, None], inside]))
+
+    def divided_by(self, other: Element) -> Element:
+        """Return x with other∘x = this element."""
+        u, d = other.cones, self.cones
+        first = ((u[:, 0] * d[:, 0] - (u[:, 1:] * d[:, 1:]).sum(axis=1)) / _determinants(u))[:, None]
+        return Element(self.lines / other.lines, np.hstack([first, (d[:, 1:] - first * u[:, 1:]) / u[:, :1]]))
+
+    def room(self, change: Element) -> float:
+        """Return the longest step, at most 1, for which this element plus step times `change` stays in K."""
+        falls = max((-change.lines / self.lines).max(initial=0.0), 0.0)
+        u, d = self.cones, change.cones
+        # The roots of (u₀ + αd₀)² = ‖u₁ + αd₁‖², a + 2bα + cα² = 0 with a > 0; 1/α is a root of c + 2bβ + aβ².
+        a, b = _determinants(u), u[:, 0] * d[:, 0] - (u[:, 1:] * d[:, 1:]).sum(axis=1)
+        c = _determinants(d)
+        inside = b * b - a * c
+        beta = np.where(inside > 0, (-b + abs(inside) ** 0.5) / a, 0 * a)
+        return float(1 / max(falls, beta.max(), (-d[:, 0] / u[:, 0]).max(), 1.0))
+
+
+def _determinants(cones: Any) -> Any:
+    """Return u₀² − ‖u₁‖² (H,), as a product, so that it is positive for interior elements."""
+    size = (cones[:, 1:] ** 2).sum(axis=1) ** 0.5
+    return (cones[:, 0] - size) * (cones[:, 0] + size)
+
+
+class Scaling:
+    """The Nesterov–Todd scaling W of interior elements s and z: Wz = W⁻¹s, which is `point`."""
+
+    def __init__(self, s: Element, z: Element) -> None:
+        self.lines = (s.lines / z.lines) ** 0.5
+        S, Z = _determinants(s.cones) ** 0.5, _determinants(z.cones) ** 0.5
+        self.size = (S / Z) ** 0.5
+        first, second = s.cones / S[:, None], z.cones / Z[:, None]
+        gamma = ((1 + (first * second).sum(axis=1)) / 2) ** 0.5
+        mirrored = np.hstack([second[:, :1], -second[:, 1:]])
+        self.w = (first + mirrored) / (2 * gamma)[:, None]
+        self.point = self.times(z)
+
+    def _turned(self, cones: Any, sign: int) -> Any:
+        w0, w1, u0, u1 = self.w[:, :1], self.w[:, 1:], cones[:, :1], cones[:, 1:]
+        along = (w1 * u1).sum(axis=1)[:, None]
+        return np.hstack([w0 * u0 + sign * along, u1 + (sign * u0 + along / (1 + w0)) * w1])
+
+    def times(self, u: Element) -> Element:
+        """Return Wu."""
+        return Element(self.lines * u.lines, self.size[:, None] * self._turned(u.cones, 1))
+
+    def inverse(self, u: Element) -> Element:
+        """Return W⁻¹u."""
+        return Element(u.lines / self.lines, self._turned(u.cones, -1) / self.size[:, None])
+
+    def inverse_square(self, u: Element) -> Element:
+        """Return W⁻²u."""
+        return self.inverse(self.inverse(u))
+
+
+@dataclass(frozen=True)
+class DualProgram:
+    """The program of this module's docstring.
+
+    Parameters
+    ----------
+    A : array, shape (N, H, r)
+        Rows y_i φ_i/m_i in groups, padded with zeros.
+    rhs : array, shape (N,)
+        r: 1 for samples, 0 for linear constraints.
+    offset : array, shape (H, r)
+        V⁰: the part of Φᵀ(λ∘y) with fixed λ.
+    box : array, shape (N,), optional
+        p; None stands for a hard margin, and 0 for a multiplier without an upper bound.
+    column : array, shape (N,), optional
+        ỹ of a free intercept.
+    column_offset : number
+        The part of ỹᵀλ with fixed λ.
+    equal : array of bool, shape (N,)
+        Rows whose margin must be 0: multipliers of any sign.
+    """
+
+    A: Any
+    rhs: Any
+    offset: Any
+    box: Any
+    column: Any
+    column_offset: Any
+    equal: np.ndarray
+
+    @cached_property
+    def stack(self) -> Any:
+        """The kernels A_hA_hᵀ, shape (H, N, N)."""
+        return np.stack([self.A[:, h] @ self.A[:, h].T for h in range(self.A.shape[1])])
+
+    @cached_property
+    def signed(self) -> np.ndarray:
+        """Indices of the multipliers that are not negative."""
+        return np.flatnonzero(~self.equal)
+
+    @cached_property
+    def boxed(self) -> np.ndarray:
+        """Indices of the multipliers with an upper bound."""
+        return np.flatnonzero(self.rhs != 0) if self.box is not None else np.zeros(0, dtype=int)
+
+    @cached_property
+    def h(self) -> Element:
+        bounds = self.box[self.boxed] if self.box is not None else self.rhs[:0]
+        ones = np.full((len(self.offset), 1), 1) + 0 * self.offset[:, :1]
+        return Element(np.concatenate([0 * self.rhs[self.signed], bounds]), np.hstack([ones, self.offset]))
+
+    def image(self, x: Any) -> Element:
+        """Return Gx."""
+        V = np.tensordot(x, self.A, axes=(0, 0))
+        return Element(np.concatenate([-x[self.signed], x[self.boxed]]), np.hstack([0 * V[:, :1], -V]))
+
+    def adjoint(self, z: Element) -> Any:
+        """Return Gᵀz (N,)."""
+        out, count = -np.tensordot(self.A, z.cones[:, 1:], axes=((1, 2), (0, 1))), len(self.signed)
+        out[self.signed] -= z.lines[:count]
+        out[self.boxed] += z.lines[count:]
+        return out
+
+    def normal(self, scaling: Scaling) -> Any:
+        """Return GᵀW⁻²G (N, N)."""
+        factors, count = 1 / scaling.size**2, len(self.signed)
+        a = np.stack([self.A[:, h] @ scaling.w[h, 1:] for h in range(len(factors))], axis=1)
+        M = np.tensordot(factors, self.stack, axes=(0, 0)) + (2 * factors * a) @ a.T
+        for rows, own in ((self.signed, scaling.lines[:count]), (self.boxed, scaling.lines[count:])):
+            M[rows, rows] += 1 / own**2
+        return M
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """x = λ, the intercept b (0 or 1,), s, z, τ and κ."""
+
+    x: Any
+    b: Any
+    s: Element
+    z: Element
+    tau: Any
+    kappa: Any
+
+    def moved(self, step: Any, by: Iterate) -> Iterate:
+        """Return the iterate at `step` times `by` from this one."""
+        x, b = self.x + step * by.x, self.b + step * by.b
+        s, z = self.s.plus(step, by.s), self.z.plus(step, by.z)
+        return Iterate(x, b, s, z, self.tau + step * by.tau, self.kappa + step * by.kappa)
+
+    def room(self, change: Iterate) -> float:
+        """Return the longest step, at most 1, that keeps s and z in K, and τ and κ non-negative."""
+        falls = max(float(-change.tau / self.tau), float(-change.kappa / self.kappa), 1.0)
+        return min(self.s.room(change.s), self.z.room(change.z), 1 / falls)
+
+    def product(self) -> Any:
+        return self.s.dot(self.z) + self.tau * self.kappa
+
+
+class Conditions:
+    """The optimality conditions, linearised at an iterate; `Linearised` of `mehrotra`.
+
+    Parameters
+    ----------
+    factorise : function
+        Returns an object with the method `solve(right)`, right (N, m), for a symmetric matrix; raises ArithmeticError.
+    """
+
+    def __init__(self, program: DualProgram, at: Iterate, factorise: Callable[[Any], Any]) -> None:
+        self.program, self.at = program, at
+        self.degree = len(at.s.lines) + len(at.s.cones) + 1
+        self.mu = float(at.product() / self.degree)
+        if not self.mu > 0:
+            raise ArithmeticError("no complementarity is left")
+        self.scaling, h = Scaling(at.s, at.z), program.h
+        self.c = -program.rhs
+        E = (at.x * 0)[:, None][:, :0] if program.column is None else program.column[:, None]
+        # ỹᵀλ = −(the fixed part).
+        e = at.b * 0 - program.column_offset
+        self.E, self.e = E, e
+        self.factor = factorise(program.normal(self.scaling))
+        self.solved = self.factor.solve(E)
+        self.first = self._reduced(-self.c, e, h)
+        self.R1 = E @ at.b + program.adjoint(at.z) + self.c * at.tau
+        self.R2 = -(E.T @ at.x) + e * at.tau
+        self.R3 = at.s.plus(1, program.image(at.x)).plus(-at.tau, h)
+        self.R4 = at.kappa + self.c @ at.x + e @ at.b + h.dot(at.z)
+
+    def _reduced(self, r1: Any, r2: Any, r3: Element) -> tuple[Any, Any, Element]:
+        """Return x, b, z with Eb + Gᵀz = r1, Eᵀx = r2, Gx − W²z = r3."""
+        right = r1 + self.program.adjoint(self.scaling.inverse_square(r3))
+        x = self.factor.solve(right[:, None])[:, 0]
+        b = r2
+        if self.E.shape[1]:
+            b = (self.E.T @ x - r2) / (self.E.T @ self.solved)[0]
+            x = x - self.solved @ b
+        return x, b, self.scaling.inverse_square(self.program.image(x).plus(-1, r3))
+
+    def direction(self, target: float, guess: Iterate | None) -> Iterate:
+        """Return the direction to products of `target`; the residuals shrink by the share that μ shrinks."""
+        at, point, keep = self.at, self.scaling.point, 1 - target / self.mu
+        ds, dk = point.product(point), at.kappa * at.tau
+        if guess is not None:
+            second = self.scaling.inverse(guess.s).product(self.scaling.times(guess.z))
+            centre = Element(0 * ds.lines + target, 0 * ds.cones)
+            centre.cones[:, 0] += target
+            ds, dk = ds.plus(1, second).plus(-1, centre), dk + guess.kappa * guess.tau - target
+        quotient = ds.divided_by(point)
+        outer = self.scaling.times(quotient)
+        x, b, z = self._reduced(-keep * self.R1, keep * self.R2, outer.plus(-keep, self.R3))
+        x1, b1, z1 = self.first
+        h = self.program.h
+
+        def value(x: Any, b: Any, z: Element) -> Any:
+            return self.c @ x + self.e @ b + h.dot(z)
+
+        tau = (dk / at.tau - keep * self.R4 - value(x, b, z)) / (value(x1, b1, z1) - at.kappa / at.tau)
+        x, b, z = x + tau * x1, b + tau * b1, z.plus(tau, z1)
+        s = self.scaling.times(quotient.plus(1, self.scaling.times(z))).times(-1)
+        return Iterate(x, b, s, z, tau, -(dk + at.kappa * tau) / at.tau)
+
+    def ahead(self, guess: Iterate) -> float:
+        """Return μ after the longest step along `guess`."""
+        return float(self.at.moved(self.at.room(guess), guess).product() / self.degree)
+
+    def moved(self, direction: Iterate) -> Iterate | None:
+        """Return the iterate after most of the longest step; None if the step is too short."""
+        step = TO_BOUNDARY * self.at.room(direction)
+        return self.at.moved(step, direction) if step > SHORTEST_STEP else None
+
+
+class ConeDescent:
+    """State of `maximise` for `descend_from`."""
+
+    def __init__(
+        self, program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]
+    ) -> None:
+        self.program, self.factorise, self.finished = program, factorise, finished
+
+    def linearised(self, at: Iterate) -> Conditions:
+        """Return the conditions at an iterate."""
+        return Conditions(self.program, at, self.factorise)
+
+
+def maximise(program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
+    """Iterate from the standard start until `finished(iterate)`, or no progress.
+
+    W_h of an iterate is −z.cones[h, 1:]/τ, its λ are s.lines/τ, of those that are not negative, and x/τ.
+    """
+    h, zero = program.h, 0 * program.rhs
+    unit = Element(0 * h.lines + 1, 0 * h.cones)
+    unit.cones[:, 0] += 1
+    b = zero[:0] if program.column is None else zero[:1]
+    one = 1 + 0 * h.cones[0, 0]
+    start = Iterate(zero, b, unit, unit, one, one)
+    descend_from(start, ConeDescent(program, factorise, finished), LEAST_CENTRING)

@@ -1,0 +1,85 @@
+"""PRECISE on samples close to a plane, with large C, and with more samples than a working set holds."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.datasets import make_blobs
+
+from implicit_bias import ConstantGate, HyperplaneGates, MarginProblem, Status, solve, svm_gln
+from implicit_bias.features import GatedFeatures
+from implicit_bias.norms import Frobenius, GroupLasso
+
+
+def near_a_plane(e, n=200, d=10, seed=0):
+    """Return samples at a distance of e to 2e from a plane, on the side of their labels, and the plane's normal."""
+    rng = np.random.default_rng(seed)
+    normal = rng.normal(size=d)
+    normal /= np.linalg.norm(normal)
+    X, y = rng.normal(size=(n, d)), np.where(rng.random(n) < 0.5, 1, -1)
+    return X + np.outer(y * e * rng.uniform(1, 2, n) - X @ normal, normal), y, normal
+
+
+@pytest.mark.parametrize("e", [1e-5, 1e-7, 1e-9])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_samples_close_to_a_plane_are_separated(e, intercept):
+    X, y, normal = near_a_plane(e)
+    problem = svm_gln(X, y, HyperplaneGates(3, 2, seed=0).fit(X)).replace(intercept=intercept)
+    found = solve(problem)
+    assert found.status is Status.OPTIMAL, found
+    # The plane itself is feasible, and its weights are the same in all regions.
+    plane = np.tile(normal, (problem.features.k, 1))
+    upper = problem.norm.value(plane) / problem.margins(plane, 0.0).min()
+    assert found.lower_bound <= upper
+    assert 0.1 / e < found.objective < upper
+
+
+def test_one_weight_matrix_has_the_margin_of_a_linear_program():
+    """In one dimension beyond the plane, the least norm is 1/e up to terms of order 1."""
+    rng, e = np.random.default_rng(1), 2.0**-27
+    Z, y = rng.integers(-3, 4, size=(300, 2)), np.where(rng.random(300) < 0.5, 1, -1)
+    X = np.column_stack([Z, y * e * rng.integers(1, 4, 300)])
+    found = solve(svm_gln(X, y, ConstantGate()))
+    scaled = np.column_stack([Z, X[:, 2] / e])
+    # Among the separating (w, v) of the scaled inputs, minimise v: all else is negligible in ‖(w, v/e)‖.
+    lp = linprog([0, 0, 1], A_ub=-y[:, None] * scaled, b_ub=-np.ones(300), bounds=[(None, None)] * 3)
+    assert found.status is Status.OPTIMAL
+    assert found.objective * e == pytest.approx(lp.fun, rel=1e-6)
+
+
+@pytest.mark.parametrize(("n", "C"), [(60, 1e9), (60, 1e15), (60, 1e20), (400, 1e11)])
+def test_beyond_every_multiplier_the_answer_is_the_limit(n, C):
+    X, y = make_blobs(n, centers=2, cluster_std=4, random_state=0)
+    X, y = np.column_stack([X, np.ones(n)]), 2 * y - 1
+    found = solve(svm_gln(X, y, ConstantGate(), C=C))
+    assert found.status is Status.OPTIMAL, found
+    slack = np.column_stack([-y[:, None] * X, -np.eye(n)])
+    bounds = [(None, None)] * 3 + [(0, None)] * n
+    least = linprog(np.append(np.zeros(3), np.ones(n)), A_ub=slack, b_ub=-np.ones(n), bounds=bounds)
+    assert found.objective / C == pytest.approx(least.fun, rel=1e-6)
+
+
+def test_separable_samples_have_the_hard_margin():
+    X, y = make_blobs(80, centers=2, cluster_std=0.5, random_state=0)
+    X, y = np.column_stack([X, np.ones(80)]), 2 * y - 1
+    hard, soft = (solve(svm_gln(X, y, ConstantGate(), C=C), "NATIVE", tol=1e-9) for C in (np.inf, 1e14))
+    assert soft.status is Status.OPTIMAL
+    assert soft.objective == pytest.approx(hard.objective, rel=1e-8)
+
+
+def test_more_support_vectors_than_fit_are_a_reason():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 500)), np.where(rng.random(500) < 0.5, 1, -1)
+    problem = MarginProblem(GatedFeatures(X), y, Frobenius())
+    found = solve(problem, "PRECISE", start=solve(problem))
+    assert found.status is Status.INACCURATE
+    assert "too many for 60 digits" in found.reason
+
+
+def test_a_constraint_that_says_nothing_changes_nothing():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 4)), np.where(rng.random(20) < 0.5, 1, -1)
+    values = [
+        solve(MarginProblem(GatedFeatures(X), y, GroupLasso([1]), C=1.0, constraints=rule), "PRECISE").objective
+        for rule in (None, lambda W: [W[0, 0] <= W[0, 0], W[0, 1] == 2 * W[0, 1] - W[0, 1]])
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
