@@ -191,7 +191,10 @@ def as_positives(values: Any, count: int, name: str, instead: str) -> float | Ar
 
 
 def as_path(value: Any, name: str) -> Path:
-    """Return a path from a string or path object; raise InputError for other types and impossible names."""
+    """Return a path from a string or path object; '' is the current folder.
+
+    InputError is raised for other types, for NUL or characters that cannot be encoded, and from 4096 bytes on.
+    """
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(f"{name} must be a path, not {shown(value)}")
     path = Path(os.fsdecode(value))

@@ -1,4 +1,9 @@
-"""When a computation must stop, and why: time limits and Ctrl-C."""
+"""When a computation must stop, and why: time limits and Ctrl-C.
+
+In the block of a `Deadline`, the first Ctrl-C sets a flag, which the loops of the computation test with `passed`; the
+second one raises KeyboardInterrupt. Outside such blocks, and in functions of the user that are run by `call`, Ctrl-C
+raises KeyboardInterrupt at once. `Interruptible` catches it.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,16 @@ T = TypeVar("T")
 
 
 class Interruptible:
-    """Context manager that ends on Ctrl-C without an exception, so that the caller can return partial results.
+    """Context manager whose block a KeyboardInterrupt ends silently, so that the caller can return partial results.
 
-    `interrupted` is then True, and `carried` contains the arguments of the KeyboardInterrupt. The second Ctrl-C in the
-    block of a `Deadline` is an exception here, too.
+    The KeyboardInterrupt of a second Ctrl-C in the block of a `Deadline` is not caught: it leaves all blocks.
+
+    Attributes
+    ----------
+    interrupted : bool
+        True if the block was ended by a KeyboardInterrupt.
+    carried : tuple
+        The arguments of that KeyboardInterrupt, such as partial results; empty without one.
 
     >>> with Interruptible() as run:
     ...     raise KeyboardInterrupt("half")
@@ -41,17 +52,23 @@ class Interruptible:
 
 
 class Deadline:
-    """Time limit of a computation that also ends on Ctrl-C; every long loop of the computation looks at `passed`.
+    """Time limit of a computation that also ends on Ctrl-C; every long loop of the computation tests `passed()`.
 
-    The time starts at once. In the block of a `with` statement the first Ctrl-C raises nothing: it sets `interrupted`,
-    also of the blocks around it, and the loops end with their best results. The second one raises KeyboardInterrupt,
-    which leaves all blocks. Signals reach the main thread only, and a program's own handler of the signal stays in
-    place.
+    The time starts when the object is made, not when its block begins. In the block of a `with` statement the first
+    Ctrl-C raises nothing: it sets `interrupted`, also in the deadlines of the blocks around it, and the loops end with
+    their best results. The second one raises KeyboardInterrupt, which leaves all blocks.
+
+    Without a block, outside the main thread, or if the program has its own handler of SIGINT, Ctrl-C acts as usual.
 
     Parameters
     ----------
     max_seconds : float, optional
         None and inf stand for no limit.
+
+    Attributes
+    ----------
+    interrupted : bool
+        True after Ctrl-C or `interrupt()`. In a `part` it is not set: test `passed()` or `reason`.
 
     Raises
     ------
@@ -68,36 +85,46 @@ class Deadline:
         self._seconds = math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds", infinite=True)
         self._begin = time.perf_counter()
         self.interrupted = False
-        #: True while a function of the user runs, in which Ctrl-C raises KeyboardInterrupt as usual.
+        #: True while `call` runs a function of the user, in which Ctrl-C raises KeyboardInterrupt as usual.
         self._outside = False
+        #: The deadline of which this one is a `part`.
         self._parent: Deadline | None = None
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
+        """Seconds since the object was made."""
         return time.perf_counter() - self._begin
 
     def left(self, share: float = 1.0) -> float | None:
-        """Return the `share` of the seconds left, as a positive `max_seconds` of a part; None without a limit."""
+        """Return `share` times the seconds left, to pass on as `max_seconds`; None without a limit.
+
+        The result is positive even if the time is up, because 0 is not valid there.
+        """
         return None if self._seconds == math.inf else max(share * (self._seconds - self.seconds), 1e-9)
 
     def passed(self, ahead: float = 0.0) -> bool:
-        """Return True after Ctrl-C, or if the time is up in `ahead` seconds."""
+        """Return True after Ctrl-C, or if the time will be up in `ahead` seconds: before a step that takes so long."""
         return self._is_interrupted() or self.seconds + ahead > self._seconds
 
     @property
     def reason(self) -> str:
-        """'interrupted', 'max_seconds', or '' if the computation may go on."""
+        """'interrupted' after Ctrl-C, 'max_seconds' if only the time is up, or '' if the computation may go on."""
         return "interrupted" if self._is_interrupted() else "max_seconds" if self.passed() else ""
 
     def part(self, share: float) -> Deadline:
-        """Return a deadline of the `share` of the time left, in the block of this one, which Ctrl-C ends with it."""
+        """Return a deadline that has `share` of the time left from now on, for a step of the computation.
+
+        It needs no block of its own: Ctrl-C ends both if it comes in the block of this one.
+        """
         part = Deadline(self.left(share))
         part._parent = self
         return part
 
     def interrupt(self) -> None:
-        """Set `interrupted` for this block and those around it, as Ctrl-C does."""
+        """Set `interrupted` here and in the deadlines of the blocks around this one, as Ctrl-C does.
+
+        For solvers that catch Ctrl-C themselves. A part passes the call on to the deadline that it is a part of.
+        """
         if self._parent is not None:
             self._parent.interrupt()
             return
@@ -105,7 +132,10 @@ class Deadline:
             one.interrupted = True
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
-        """Call a function of the user; return None and set `interrupted` if it raises KeyboardInterrupt."""
+        """Call a function of the user, which Ctrl-C interrupts at once, and return its result.
+
+        If it raises KeyboardInterrupt, set `interrupted` and return None. The second Ctrl-C is raised.
+        """
         if self._parent is not None:
             return self._parent.call(function, *arguments)
         with Interruptible() as run:
@@ -137,20 +167,24 @@ class Deadline:
 
 
 class _SecondInterrupt(KeyboardInterrupt):
-    """Ctrl-C after a first one that did not end the computation yet."""
+    """Second Ctrl-C, in a computation that the first one has not ended yet; `Interruptible` does not catch it."""
 
 
-#: The deadlines whose blocks the main thread is in, the outermost first.
+#: The deadlines whose blocks the main thread is in, the outermost first; those under a custom handler are left out.
 _blocks: list[Deadline] = []
 
 
 def reclaim_signal() -> None:
-    """Install the handler of `Deadline` again, which compiled solvers replace by their own while they run."""
+    """Install the handler of `Deadline` again, which compiled solvers replace by theirs; nothing outside its blocks."""
     if _blocks and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _set_interrupted)
 
 
 def _set_interrupted(number: int, frame: Any) -> None:
+    """Handle SIGINT: interrupt the innermost block, or raise KeyboardInterrupt if a block was interrupted before.
+
+    KeyboardInterrupt is also raised without a block, and in a function that `call` runs.
+    """
     if any(one.interrupted for one in _blocks):
         raise _SecondInterrupt
     if not _blocks or _blocks[-1]._outside:
@@ -159,7 +193,7 @@ def _set_interrupted(number: int, frame: Any) -> None:
 
 
 def _leave_blocks() -> None:
-    """Let Ctrl-C end a forked process as usual: the blocks are those of its parent."""
+    """Let Ctrl-C end a forked process as usual: the blocks are those of its parent process."""
     if _blocks:
         _blocks.clear()
         signal.signal(signal.SIGINT, signal.default_int_handler)

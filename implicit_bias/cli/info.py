@@ -60,7 +60,10 @@ def info(options: Namespace) -> Outcome:
 
 
 def _versions() -> dict[str, str | None]:
-    """Return the versions of Python, this package and its requirements; None for packages not installed."""
+    """Return the versions of Python, this package and its requirements, without those of extras.
+
+    The version of a package that is not installed is None.
+    """
     found: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
     for requirement in requires("implicit-bias") or ():
         if "extra ==" not in requirement:

@@ -171,9 +171,10 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self
 
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
-        """Return the values of C in ascending order: those of `Cs`, or as many as it says.
+        """Return the values of C in ascending order: those of `Cs`, or `Cs` values if it is a number.
 
-        These are a geometric progression above the least C₀ of the problems, up to RANGE C₀, with two digits each.
+        These are a geometric progression from above C₀ up to RANGE · C₀, rounded to two significant digits. C₀ is the
+        least `zero_weights_up_to` of the problems for all samples.
         """
         if np.ndim(self.Cs) == 0:
             count = as_count(self.Cs, "Cs")

@@ -167,8 +167,10 @@ def _refined(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array | 
 def _sparse(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array:
     """Return a proof with at most rank + 1 samples, because rational arithmetic is feasible only for few.
 
-    A basic solution of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 has no more. `lam` itself is returned for linear constraints, if Φ
-    is large, if the simplex method finds no proof, or if the rank is so large that a basic solution may be too large.
+    A basic solution of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 has no more. `lam` itself is returned if its support has at most
+    one sample more than Φ has nonzero columns, for linear constraints, if Φ on the support is large, if the simplex
+    method finds no proof, or if the rank is so large that a basic solution may be too large. A free intercept counts as
+    a constant column.
     """
     support, constant = np.flatnonzero(lam > 0), _constant(problem)
     rows = problem.features.select(support)

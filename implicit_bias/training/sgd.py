@@ -36,9 +36,11 @@ def train(
     Parameters
     ----------
     networks : GatedNetwork, or a list of R networks such as ReLUNetwork
-        A network is trained in its own dtype (float32 unless changed); with one hidden layer in float32 at least,
-        shallow GLNs in float64. Several are trained in float32; they may differ in widths and weights, and have the
-        class, depth, inputs and outputs in common. All get their new weights at the end, and for `progress`.
+        A network is trained in its own dtype (float32 unless changed). There are two exceptions, for SGD and targets
+        ±1: gated linear or ReLU units of one hidden layer, with a readout and at most 16 contexts per unit, are trained
+        in float32 at least; a shallow GLN is trained in float64 if n is at most its number of weights and at most
+        10 000. Several networks are trained in float32; they may differ in widths and weights, and have the class,
+        depth, inputs and outputs in common. All get their new weights at the end, and for `progress`.
     X : array, shape (n, d); for several networks also (R, n, d), with different samples for each
     y : array, shape (n,), or (n, q); along with X also (R, n) or (R, n, q)
         Labels −1 and +1; for the squared loss any real targets, (n, q) with q outputs; for the other losses and q > 1

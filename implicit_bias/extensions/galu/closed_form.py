@@ -207,9 +207,10 @@ Factorisation = tuple[float, float, int, Callable[[Array], Array], Array]
 
 
 def _by_cholesky(gram: Array, shift: float, samples: int) -> Factorisation | None:
-    """Factorise `gram` + shift I by Cholesky, which overwrites `gram`; `samples` is n.
+    """Factorise `gram` + shift I by Cholesky, which overwrites `gram`.
 
-    Return None if `gram` itself has no factor, or if the least singular value of Φ is below VISIBLE σ_1.
+    `samples` is n, for the empty array (n, 0) of left-out singular vectors. Return None if `gram` itself has no factor,
+    or if the least singular value of Φ is below VISIBLE σ_1.
     """
     size = len(gram)
     largest = float(eigsh(gram, 1, which="LA", return_eigenvectors=False, v0=np.ones(size))[0])

@@ -1,18 +1,34 @@
-"""A homogeneous self-dual interior-point method with Nesterov–Todd scaling, in any arithmetic, for few samples.
+"""A homogeneous self-dual interior-point method with Nesterov–Todd scaling, in any arithmetic, for few rows.
 
-The dual of a margin problem, with the multipliers λ of its rows, is a program over a cone K of half-lines and
-second-order cones:
+A margin problem with the norm Σ_h ‖W_h‖ and rows f_i = ⟨A_i, W⟩ + ỹ_i b has as its dual a program over half-lines and
+second-order cones Q = {(t, v): ‖v‖ ≤ t}. Its variables are the multipliers λ of the rows; m are the required margins:
 
-    maximise rᵀλ   subject to   λ_i ≥ 0,   λ_i ≤ p_i,   (1, V⁰_h + A_hᵀλ) ∈ Q,   ỹᵀλ = 0.
+    maximise mᵀλ   subject to   λ_i ≥ 0,   λ_i ≤ p_i,   (1, V_h) ∈ Q,   ỹᵀλ = e,   V_h = V⁰_h + A_hᵀλ.
 
-In the form  minimise cᵀx  subject to  Gx + s = h, s ∈ K, Ex = 0  the multipliers are (t_h, −W_h) ∈ Q, and the intercept
-b of ỹ. The embedding
+Some samples may have a fixed λ. V⁰ is their part of V, and −e is their part of ỹᵀλ. In the form
 
-    Eᵀb + Gᵀz + cτ = 0,   Ex = 0,   s + Gx = hτ,   κ + cᵀx + hᵀz = 0,   s, z ∈ K,   τ, κ ≥ 0
+    minimise cᵀx   subject to   Gx + s = h,   s ∈ K,   Eᵀx = e
 
-has solutions whether or not the samples are separable, and the start x = 0, s = z = e, τ = κ = 1 is always interior
-(Ye, Todd & Mizuno 1994; Domahidi, Chu & Boyd 2013). Unlike in `interior_point`, the weights are variables of their own:
-no margin is a sum of λ_i, which nearly cancels if samples are close to the plane.
+x is λ, c is −m, E is the column ỹ, and h is (0, p, (1, V⁰_h)), so that s = (λ, p − λ, (1, V_h)). The multipliers are b
+of Eᵀx = e, and z = (u, ξ, (t_h, −W_h)) ∈ K of s. With them, c + Eb + Gᵀz = 0 says f_i = m_i + u_i − ξ_i: b is the
+intercept, ξ_i the slack, u_i the excess of the margin, and t_h ≥ ‖W_h‖. The homogeneous embedding
+
+    Eb + Gᵀz + cτ = 0,   Eᵀx = eτ,   s + Gx = hτ,   κ + cᵀx + eᵀb + hᵀz = 0,   s, z ∈ K,   τ, κ ≥ 0
+
+multiplies all of them by τ. A solution with τ > 0, divided by τ, is an optimum. In one with κ > 0, either x proves that
+the samples are inseparable, cᵀx < 0 with A_hᵀx = 0, or (b, z) proves that no λ is feasible. Hence no feasible point is
+needed: the method starts from x = 0, b = 0, s = z = (1, …, 1, (1, 0)), τ = κ = 1, and reduces the residuals of the
+equations along with the products of s and z. Unlike in `interior_point`, the weights are variables of their own: no
+margin is a sum of λ_i, which nearly cancels if samples are close to the plane.
+
+Numbers are doubles, or objects with the same operations in arrays of dtype object.
+
+References
+----------
+Ye, Todd & Mizuno (1994), "An O(√nL)-iteration homogeneous and self-dual linear programming algorithm"; Xu, Hung & Ye
+(1996), "A simplified homogeneous and self-dual linear programming algorithm and its implementation"; Nesterov & Todd
+(1997), "Self-scaled barriers and interior-point methods for convex programming"; Domahidi, Chu & Boyd (2013), "ECOS: An
+SOCP solver for embedded systems".
 """
 
 from __future__ import annotations
@@ -36,7 +52,10 @@ SHORTEST_STEP = 1e-8
 
 @dataclass(frozen=True)
 class Element:
-    """An element of K: `lines` (l,) of the half-lines, and `cones` (H, 1 + r), the scalar of each Q_h first."""
+    """A vector of the space of K: `lines` (l,) of the half-lines, and `cones` (H, 1 + r), the scalar of each Q first.
+
+    The half-lines are those of `DualProgram.signed`, then those of `DualProgram.boxed`. A direction need not be in K.
+    """
 
     lines: Any
     cones: Any
@@ -46,25 +65,27 @@ class Element:
         return Element(self.lines + step * other.lines, self.cones + step * other.cones)
 
     def times(self, factor: Any) -> Element:
+        """Return this element times a number."""
         return Element(factor * self.lines, factor * self.cones)
 
     def dot(self, other: Element) -> Any:
+        """Return the inner product, a number."""
         return self.lines @ other.lines + (self.cones * other.cones).sum()
 
     def product(self, other: Element) -> Element:
-        """Return the Jordan product: u∘v = (uᵀv, u₀v₁ + v₀u₁) in each cone."""
+        """Return the Jordan product: uv in each half-line, and u∘v = (uᵀv, u₀v₁ + v₀u₁) in each cone."""
         u, v = self.cones, other.cones
         inside = u[:, :1] * v[:, 1:] + v[:, :1] * u[:, 1:]
         return Element(self.lines * other.lines, np.hstack([(u * v).sum(axis=1)[:, None], inside]))
 
     def divided_by(self, other: Element) -> Element:
-        """Return x with other∘x = this element."""
+        """Return x with other∘x = this element, for `other` in the interior of K."""
         u, d = other.cones, self.cones
         first = ((u[:, 0] * d[:, 0] - (u[:, 1:] * d[:, 1:]).sum(axis=1)) / _determinants(u))[:, None]
         return Element(self.lines / other.lines, np.hstack([first, (d[:, 1:] - first * u[:, 1:]) / u[:, :1]]))
 
     def room(self, change: Element) -> float:
-        """Return the longest step, at most 1, for which this element plus step times `change` stays in K."""
+        """Return the longest step, at most 1, for which this interior element plus step times `change` stays in K."""
         falls = max((-change.lines / self.lines).max(initial=0.0), 0.0)
         u, d = self.cones, change.cones
         # The roots of (u₀ + αd₀)² = ‖u₁ + αd₁‖², a + 2bα + cα² = 0 with a > 0; 1/α is a root of c + 2bβ + aβ².
@@ -76,13 +97,21 @@ class Element:
 
 
 def _determinants(cones: Any) -> Any:
-    """Return u₀² − ‖u₁‖² (H,), as a product, so that it is positive for interior elements."""
+    """Return u₀² − ‖u₁‖² (H,) of cones u (H, 1 + r), as a product, so that it is positive for interior elements."""
     size = (cones[:, 1:] ** 2).sum(axis=1) ** 0.5
     return (cones[:, 0] - size) * (cones[:, 0] + size)
 
 
 class Scaling:
-    """The Nesterov–Todd scaling W of interior elements s and z: Wz = W⁻¹s, which is `point`."""
+    """The Nesterov–Todd scaling D of interior elements s and z: the symmetric D with Dz = D⁻¹s, which is `point`.
+
+    D multiplies half-lines by `lines` = √(s/z) (l,). In a cone, with δ in `size` (H,), and w = (w₀, w₁), w₀² − ‖w₁‖² =
+    1, in `w` (H, 1 + r), it is
+
+        D = δ [[w₀, w₁ᵀ], [w₁, I + w₁w₁ᵀ/(1 + w₀)]],   D² = δ² (2wwᵀ − J),   J = diag(1, −1, …, −1),
+
+    and D⁻¹ is the same with 1/δ and −w₁.
+    """
 
     def __init__(self, s: Element, z: Element) -> None:
         self.lines = (s.lines / z.lines) ** 0.5
@@ -95,43 +124,46 @@ class Scaling:
         self.point = self.times(z)
 
     def _turned(self, cones: Any, sign: int) -> Any:
+        """Return D/δ (`sign` 1) or its inverse (`sign` −1) times `cones` (H, 1 + r)."""
         w0, w1, u0, u1 = self.w[:, :1], self.w[:, 1:], cones[:, :1], cones[:, 1:]
         along = (w1 * u1).sum(axis=1)[:, None]
         return np.hstack([w0 * u0 + sign * along, u1 + (sign * u0 + along / (1 + w0)) * w1])
 
     def times(self, u: Element) -> Element:
-        """Return Wu."""
+        """Return Du."""
         return Element(self.lines * u.lines, self.size[:, None] * self._turned(u.cones, 1))
 
     def inverse(self, u: Element) -> Element:
-        """Return W⁻¹u."""
+        """Return D⁻¹u."""
         return Element(u.lines / self.lines, self._turned(u.cones, -1) / self.size[:, None])
 
     def inverse_square(self, u: Element) -> Element:
-        """Return W⁻²u."""
+        """Return D⁻²u."""
         return self.inverse(self.inverse(u))
 
 
 @dataclass(frozen=True)
 class DualProgram:
-    """The program of this module's docstring.
+    """The program of this module's docstring, of N rows.
+
+    The unit of a row is arbitrary: A_i, m_i and ỹ_i may be multiplied by a number, and p_i and λ_i divided by it.
 
     Parameters
     ----------
     A : array, shape (N, H, r)
-        Rows y_i φ_i/m_i in groups, padded with zeros.
+        Rows A_i in groups, padded with zeros: y_i φ_i of a sample, or those of a constraint ⟨A_i, W⟩ ≥ 0.
     rhs : array, shape (N,)
-        r: 1 for samples, 0 for linear constraints.
+        m: positive for samples, 0 for linear constraints.
     offset : array, shape (H, r)
-        V⁰: the part of Φᵀ(λ∘y) with fixed λ.
+        V⁰ = Σ_i λ_i A_i over the samples with a fixed λ; 0 without any.
     box : array, shape (N,), optional
-        p; None stands for a hard margin, and 0 for a multiplier without an upper bound.
+        p; None stands for a hard margin. The entries of linear constraints, which have no bound, are ignored.
     column : array, shape (N,), optional
-        ỹ of a free intercept.
+        ỹ of a free intercept, 0 for linear constraints; None without one.
     column_offset : number
-        The part of ỹᵀλ with fixed λ.
+        −e = ỹᵀλ over the samples with a fixed λ; ignored without `column`.
     equal : array of bool, shape (N,)
-        Rows whose margin must be 0: multipliers of any sign.
+        Rows of linear constraints that are equalities: the margin must be 0, and λ_i may have any sign.
     """
 
     A: Any
@@ -149,22 +181,23 @@ class DualProgram:
 
     @cached_property
     def signed(self) -> np.ndarray:
-        """Indices of the multipliers that are not negative."""
+        """Indices of the rows with the constraint λ_i ≥ 0: all but the equalities."""
         return np.flatnonzero(~self.equal)
 
     @cached_property
     def boxed(self) -> np.ndarray:
-        """Indices of the multipliers with an upper bound."""
+        """Indices of the rows with the constraint λ_i ≤ p_i: the samples of a soft margin."""
         return np.flatnonzero(self.rhs != 0) if self.box is not None else np.zeros(0, dtype=int)
 
     @cached_property
     def h(self) -> Element:
+        """(0, p, (1, V⁰_h))."""
         bounds = self.box[self.boxed] if self.box is not None else self.rhs[:0]
         ones = np.full((len(self.offset), 1), 1) + 0 * self.offset[:, :1]
         return Element(np.concatenate([0 * self.rhs[self.signed], bounds]), np.hstack([ones, self.offset]))
 
     def image(self, x: Any) -> Element:
-        """Return Gx."""
+        """Return Gx = (−x, x, (0, −A_hᵀx)) for x (N,), with x of `signed` first and then of `boxed`."""
         V = np.tensordot(x, self.A, axes=(0, 0))
         return Element(np.concatenate([-x[self.signed], x[self.boxed]]), np.hstack([0 * V[:, :1], -V]))
 
@@ -176,7 +209,7 @@ class DualProgram:
         return out
 
     def normal(self, scaling: Scaling) -> Any:
-        """Return GᵀW⁻²G (N, N)."""
+        """Return GᵀD⁻²G for the scaling D, as a new array (N, N)."""
         factors, count = 1 / scaling.size**2, len(self.signed)
         a = np.stack([self.A[:, h] @ scaling.w[h, 1:] for h in range(len(factors))], axis=1)
         M = np.tensordot(factors, self.stack, axes=(0, 0)) + (2 * factors * a) @ a.T
@@ -187,7 +220,11 @@ class DualProgram:
 
 @dataclass(frozen=True)
 class Iterate:
-    """x = λ, the intercept b (0 or 1,), s, z, τ and κ."""
+    """An iterate, or a direction: x (N,), b (1,), or (0,) without an intercept, s and z in K, and the numbers τ and κ.
+
+    x, b, s and z are multiplied by τ: λ is x/τ, the intercept b/τ, and W_h is −`z.cones[h, 1:]`/τ. They satisfy the
+    equations of the embedding only in the limit.
+    """
 
     x: Any
     b: Any
@@ -208,16 +245,34 @@ class Iterate:
         return min(self.s.room(change.s), self.z.room(change.z), 1 / falls)
 
     def product(self) -> Any:
+        """Return sᵀz + τκ, which is 0 for a solution of the embedding."""
         return self.s.dot(self.z) + self.tau * self.kappa
 
 
 class Conditions:
-    """The optimality conditions, linearised at an iterate; `Linearised` of `mehrotra`.
+    """The equations of the embedding, s∘z = μ and τκ = μ, linearised at an iterate; `Linearised` of `mehrotra`.
 
     Parameters
     ----------
     factorise : function
-        Returns an object with the method `solve(right)`, right (N, m), for a symmetric matrix; raises ArithmeticError.
+        Takes a symmetric matrix (N, N), which it may overwrite, and returns an object whose method `solve` takes
+        right-hand sides (N, j) and returns the solutions (N, j). It may raise ArithmeticError.
+
+    Attributes
+    ----------
+    mu : float
+        μ = (sᵀz + τκ)/`degree`, where `degree` counts half-lines and cones, and τκ as one.
+    E, e : array, shapes (N, j) and (j,)
+        E and e of the module's docstring, j = 1; without an intercept j = 0.
+    R1, R2, R3, R4 : array (N,), array (j,), Element, number
+        Residuals Eb + Gᵀz + cτ, eτ − Eᵀx, s + Gx − hτ and κ + cᵀx + eᵀb + hᵀz.
+    first : tuple of x (N,), b (j,) and an Element z
+        Change of x, b and z for a unit change of τ.
+
+    Raises
+    ------
+    ArithmeticError
+        If μ is not positive, or from `factorise`.
     """
 
     def __init__(self, program: DualProgram, at: Iterate, factorise: Callable[[Any], Any]) -> None:
@@ -229,7 +284,6 @@ class Conditions:
         self.scaling, h = Scaling(at.s, at.z), program.h
         self.c = -program.rhs
         E = (at.x * 0)[:, None][:, :0] if program.column is None else program.column[:, None]
-        # ỹᵀλ = −(the fixed part).
         e = at.b * 0 - program.column_offset
         self.E, self.e = E, e
         self.factor = factorise(program.normal(self.scaling))
@@ -241,7 +295,7 @@ class Conditions:
         self.R4 = at.kappa + self.c @ at.x + e @ at.b + h.dot(at.z)
 
     def _reduced(self, r1: Any, r2: Any, r3: Element) -> tuple[Any, Any, Element]:
-        """Return x, b, z with Eb + Gᵀz = r1, Eᵀx = r2, Gx − W²z = r3."""
+        """Return x, b, z with Eb + Gᵀz = r1 (N,), Eᵀx = r2 (j,), Gx − D²z = r3."""
         right = r1 + self.program.adjoint(self.scaling.inverse_square(r3))
         x = self.factor.solve(right[:, None])[:, 0]
         b = r2
@@ -251,7 +305,10 @@ class Conditions:
         return x, b, self.scaling.inverse_square(self.program.image(x).plus(-1, r3))
 
     def direction(self, target: float, guess: Iterate | None) -> Iterate:
-        """Return the direction to products of `target`; the residuals shrink by the share that μ shrinks."""
+        """Return the direction to products s∘z and τκ of `target`, with the second-order terms of `guess` if given.
+
+        Without a guess, `target` is 0. A whole step multiplies the residuals by `target`/μ.
+        """
         at, point, keep = self.at, self.scaling.point, 1 - target / self.mu
         ds, dk = point.product(point), at.kappa * at.tau
         if guess is not None:
@@ -266,6 +323,7 @@ class Conditions:
         h = self.program.h
 
         def value(x: Any, b: Any, z: Element) -> Any:
+            """Return cᵀx + eᵀb + hᵀz."""
             return self.c @ x + self.e @ b + h.dot(z)
 
         tau = (dk / at.tau - keep * self.R4 - value(x, b, z)) / (value(x1, b1, z1) - at.kappa / at.tau)
@@ -274,7 +332,7 @@ class Conditions:
         return Iterate(x, b, s, z, tau, -(dk + at.kappa * tau) / at.tau)
 
     def ahead(self, guess: Iterate) -> float:
-        """Return μ after the longest step along `guess`."""
+        """Return μ after the longest step, at most 1, along `guess`."""
         return float(self.at.moved(self.at.room(guess), guess).product() / self.degree)
 
     def moved(self, direction: Iterate) -> Iterate | None:
@@ -284,7 +342,7 @@ class Conditions:
 
 
 class ConeDescent:
-    """State of `maximise` for `descend_from`."""
+    """The program and the functions of `maximise`, in the form that `descend_from` takes."""
 
     def __init__(
         self, program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]
@@ -297,9 +355,11 @@ class ConeDescent:
 
 
 def maximise(program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
-    """Iterate from the standard start until `finished(iterate)`, or no progress.
+    """Iterate from the start until `finished(iterate)` is True, `factorise` fails, or there is no progress.
 
-    W_h of an iterate is −z.cones[h, 1:]/τ, its λ are s.lines/τ, of those that are not negative, and x/τ.
+    Nothing is returned: `finished` sees every iterate, the start included, and keeps what it needs. `Iterate` states
+    how λ, W and the intercept are read from it, and `Conditions` what `factorise` returns. If the samples are
+    inseparable, τ tends to 0, and the direction of x to a proof.
     """
     h, zero = program.h, 0 * program.rhs
     unit = Element(0 * h.lines + 1, 0 * h.cones)

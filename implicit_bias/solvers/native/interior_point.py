@@ -316,9 +316,10 @@ class NewtonSystem:
         self._prepare()
 
     def _eliminate(self) -> None:
-        """Compute `columns` and `corner` of the bordered system, and the `attempts` to factorise M by `factorise`.
+        """Set `columns` and `corner` of the bordered system, `factorise`, which factorises M, and its `attempts`.
 
-        An attempt is a pair: True for doubles, and the diagonal to add. None of these need a factor of M.
+        An attempt is a pair: True for doubles (False: single precision for many samples, or a partial factor), and the
+        diagonal to add. None of these need a factor of M.
         """
         at, q, P, E, box = self.at, self.q, self.P, self.program.equalities, self.program.box
         H = len(q)
@@ -589,7 +590,10 @@ class MarginDescent:
         return plain and kernels.by_features and kernels.n > self.settings.separability_from
 
     def _inseparable(self) -> bool:
-        """Solve the separability linear program; return True if a limit is reached or the samples are inseparable."""
+        """Solve the separability linear program; keep in `best` the λ of the best lower bound, and a limit if reached.
+
+        Return True at a limit, or if the lower bound is at least 1/`no_margin`: the samples are inseparable.
+        """
         kernels, before = self.program.kernels, self.best.iterations
         assert isinstance(kernels, LinearKernels)
 

@@ -219,7 +219,10 @@ class GatedProblem(ScaledProblem):
         return own if more is None else BorderedKernels(own, self.adjoint(more)[:, self.inputs])
 
     def _kernel_numbers(self, samples: int) -> int:
-        """Count doubles of a step: a factor, XXᵀ if stored (both single for many samples), rows of inputs and gates."""
+        """Count doubles of a step: a partial factor if `uses_partial`, else a whole one and XXᵀ if stored; and rows.
+
+        A whole factor and XXᵀ are in single precision from `single_from` samples. Rows are those of inputs and gates.
+        """
         columns, d, settings = self.share.shape[0], self.problem.features.d, self.settings
         if self.uses_partial(samples):
             rank = settings.partial_rank

@@ -119,7 +119,11 @@ def cost(settings: Settings) -> float:
 
 
 def lines(table: pd.DataFrame) -> str:
-    """Return text with a line for each network, size and descent: means of the last rows over seeds and draws."""
+    """Return text with a line for each network, descent, and those of training size, units and momentum that vary.
+
+    A line has the means of the last rows over seeds and draws. Samples that cannot be separated get a line that says
+    so.
+    """
     texts = []
     last = ends(table)
     names = ["network", *(name for name in ("train_size", "units", "momentum") if last[name].nunique() > 1), "descent"]

@@ -288,7 +288,9 @@ class _Search:
         """Solve the group lasso with weights `slopes`, without the blocks of infinite weight.
 
         Return its lower bound, the lengths (B,) of its solution, and the solution (k, d) with inactive blocks set to 0.
-        If no weights were found that separate, lengths and solution are 0.
+        The solution itself is passed to `_update_upper` before: termination needs it. If no weights were found that
+        separate, lengths and solution are 0. At the time limit or after Ctrl-C, the solution is the best so far, and
+        its lower bound is valid; `run_with_limits` ends the search at the next row.
         """
         problem, kept = self.cost.problem(self.features, self.y, slopes)
         solution = solve(problem, tol=max(RELATIVE_TOLERANCE * self.tol, TINY), max_seconds=self.deadline.left())
