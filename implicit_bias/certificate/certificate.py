@@ -188,31 +188,26 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
     The objective is infinite, and t = 1, if W has no feasible multiple for a hard margin.
     """
     f, error = _margins(problem, W, b, precise)
-    factors = _multiples(problem, problem.norm.value(W), f, error)
-    if not precise and _normal(factors[0] * W, W):
+    t = _best_multiple(problem, problem.norm.value(W), f - error)
+    if not precise and _normal(t * W, W):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
-        found = [
-            _bounded_objective(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b))) for t in factors
-        ]
-        return min(found, key=lambda one: one.bound)
+        return _bounded_objective(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
     found = [
-        _bounded_objective(problem, t * W, t * b, *_margins(problem, t * W, t * b, precise))
-        for t in [*factors, *_close_power_of_two(factors[0])]
+        _bounded_objective(problem, factor * W, factor * b, *_margins(problem, factor * W, factor * b, precise))
+        for factor in [t, *_without_slack(problem, t, f, error), *_close_power_of_two(t)]
     ]
     return min(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
 
 
-def _multiples(problem: MarginProblem, value: float, f: Array, error: Array) -> list[float]:
-    """Return the best multiple t of weights with ‖W‖ = `value` and margins f (n,) up to `error` (n,).
+def _without_slack(problem: MarginProblem, t: float, f: Array, error: Array) -> list[float]:
+    """Return, in a soft margin, a multiple above t by the errors of the margins near m_i, else [].
 
-    In a soft margin a second one follows, larger by the errors of the margins near m_i: rounding then leaves no slack,
-    which would be multiplied by a large C.
+    With margins f (n,) up to `error` (n,), rounding may leave slack at the multiple t, which a large C multiplies.
     """
-    t = _best_multiple(problem, value, f - error)
     near = (f > 0) & (abs(t * f - problem.required_margin) <= NEAR_MARGIN * problem.required_margin)
     if problem.hard or not near.any():
-        return [t]
-    return [t, t * (1 + 4 * float((error[near] / f[near]).max()))]
+        return []
+    return [t * (1 + 4 * float((error[near] / f[near]).max()))]
 
 
 def _entrywise_bound(problem: MarginProblem, W: Array) -> float:

@@ -375,7 +375,8 @@ class SetProgram:
         self._keep_dual(np.concatenate([lam, at.tau * self.totals]))
         self._keep_weights(-at.z.cones[:, 1:], at.b.sum(), lam[self.constraints] / at.tau)
         bounds = Bounds(self.lower, self.upper)
-        if bounds.gap <= whole.tol / 2 or (self.box is None and self.lower >= 1 / NO_MARGIN):
+        # With constraints `upper` may be too small by what violations cost.
+        if abs(bounds.gap) <= whole.tol / 2 or (self.box is None and self.lower >= 1 / NO_MARGIN):
             return True
         limit = Status.ITERATION_LIMIT if self.iterations >= whole.most else None
         self.stopped = whole.watch() or limit
@@ -401,7 +402,10 @@ class SetProgram:
             self.lower, self.lam = lower, lam / (size if size > 0 else total)
 
     def _keep_weights(self, W: Any, b: Any, mu: Any) -> None:
-        """Keep the best multiple of Ŵ and b if its objective, and μ_j times each violated constraint, is smaller."""
+        """Keep the best multiple of Ŵ and b if its objective is smaller; with linear constraints, the latest one.
+
+        A violated constraint adds μ_j times its violation, which is small at the end.
+        """
         f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
         f = f if self.column is None else f + self.column * b
         own = f[self.constraints]
@@ -410,7 +414,7 @@ class SetProgram:
         upper, divisor = upper_bound(float(value), f[self.samples], box)
         scale = 1 / divisor if divisor > 0 else 0.0
         upper += float(abs(mu) @ violation * scale)
-        if upper < self.upper:
+        if upper < self.upper or (len(own) and np.isfinite(upper)):
             self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
 
     def dual(self) -> tuple[Any, Any]:
