@@ -7,8 +7,8 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.solvers.base import Answer, Options, Solver
 from implicit_bias.solvers.native.settings import Settings
 
-#: Features and linear constraints together up to which an iteration of PRECISE takes at most about a second.
-PRECISE_FEATURES = 1000
+#: Features, and linear constraints, up to which an iteration of PRECISE takes at most about a second.
+PRECISE_FEATURES, PRECISE_CONSTRAINTS = 1000, 100
 
 
 class NativeSolver(Solver):
@@ -63,11 +63,11 @@ class PreciseSolver(Solver):
         return solve_precisely(problem, options)
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        features = problem.features
-        constraints = 0 if problem.constraints is None else len(problem.constraints.equal)
-        if features.k * features.d + constraints > PRECISE_FEATURES:
-            together, other = (" and linear constraints together", "CLARABEL") if constraints else ("", "NATIVE")
-            return f"its arithmetic is for at most {PRECISE_FEATURES} features{together}; use {other}"
+        features, constraints = problem.features, problem.constraints
+        if features.k * features.d > PRECISE_FEATURES:
+            return f"its arithmetic is for at most {PRECISE_FEATURES} features; use NATIVE"
+        if constraints is not None and len(constraints.equal) > PRECISE_CONSTRAINTS:
+            return f"its arithmetic is for at most {PRECISE_CONSTRAINTS} linear constraints; use CLARABEL"
         return super().refuses(problem, options) or problem.unsupported("groups")
 
 

@@ -499,9 +499,9 @@ def test_a_tiny_cell_is_computed_drawn_and_told(tmp_path):
 
 
 def test_many_cones_are_not_for_arithmetic_of_many_digits():
-    """PRECISE refuses features with linear constraints, which would take minutes."""
+    """PRECISE refuses many linear constraints, which would take minutes."""
     X, y = task(6, 3)
-    with pytest.raises(InputError, match="features and linear constraints together"):
+    with pytest.raises(InputError, match="linear constraints; use CLARABEL"):
         solve(svm_relu(X, y), "PRECISE")
 
 
