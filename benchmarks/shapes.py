@@ -84,12 +84,29 @@ def next_to_zero() -> MarginProblem:
     return replace(svm_gln(X, y, HyperplaneGates(100, 2, seed=1).fit(X), C=0.01), intercept=True)
 
 
-def solved(problem: MarginProblem, solver: str) -> str:
+def near_a_plane(n: int, d: int, e: float, seed: int = 0) -> MarginProblem:
+    """Return SVM-GLN of three units on samples at distances of e to 2e from a plane, on the sides of their labels."""
+    rng = np.random.default_rng(seed)
+    normal = rng.normal(size=d)
+    normal /= np.linalg.norm(normal)
+    X, y = rng.normal(size=(n, d)), np.where(rng.random(n) < 0.5, 1, -1)
+    X += np.outer(y * e * rng.uniform(1, 2, n) - X @ normal, normal)
+    return svm_gln(X, y, HyperplaneGates(3, 2, seed=seed).fit(X))
+
+
+def solved(problem: MarginProblem, solver: str | None) -> str:
     """Return status, certified gap and objective of a solver's answer, or the norm below which nothing separates."""
     found = solve(problem, solver)
     if found.status.inseparable:
         return f"{found.status.name}, {found.lower_bound:.0e}"
     return f"{found.status.name}, gap {found.gap:.0e}, {found.objective:.8g}"
+
+
+def all_solved(problems: list[MarginProblem], solver: str | None) -> str:
+    """Return how many of the problems are solved, and how many have no weights."""
+    found = [solve(problem, solver) for problem in problems]
+    optimal, none = (sum(test) for test in zip(*((s.gap <= s.tol, s.objective == np.inf) for s in found), strict=True))
+    return f"{optimal} of {len(found)} OPTIMAL, {none} without weights"
 
 
 def fitted(model: Any, X: Array, y: Array) -> str:
@@ -114,18 +131,45 @@ def races() -> Iterator[tuple[str, Callable[[], MarginProblem]]]:
         yield f"n = {n}, {H} groups", partial(many_groups, n, H)
 
 
+def solvers(problem: MarginProblem) -> dict[str, Run]:
+    """Return ours, and for linear problems CLARABEL and LIBLINEAR."""
+    runs: dict[str, Run] = {"NATIVE": partial(solved, problem, "NATIVE")}
+    if problem.features.k == 1:
+        model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
+        runs["CLARABEL"] = partial(solved, problem, "CLARABEL")
+        runs["LIBLINEAR"] = partial(fitted, model, problem.features.dense(), problem.y)
+    return runs
+
+
+def by_a_hair() -> Iterator[tuple[str, Callable[[], dict[str, Run]]]]:
+    """Yield problems whose samples are close to a plane: twelve of 50 to 2000 samples at each distance, and large ones.
+
+    The runs are NATIVE and, if no solver is named, NATIVE with its fallback solvers.
+    """
+
+    def both(run: Callable[..., str], build: Callable[[], Any]) -> dict[str, Run]:
+        problem = build()
+        return {"NATIVE": partial(run, problem, "NATIVE"), "default": partial(run, problem, None)}
+
+    sizes = (50, 60, 80, 100, 150, 200, 300, 500, 800, 1000, 1500, 2000)
+    for e in (1e-4, 1e-5, 1e-6, 1e-7, 1e-9):
+        twelve = partial(lambda e: [near_a_plane(n, 10 + seed % 11, e, seed) for seed, n in enumerate(sizes)], e)
+        yield f"12 near a plane, e = {e:.0e}", partial(both, all_solved, twelve)
+    for e in (1e-5, 1e-7):
+        title = f"near a plane, d = 10, n = 60000, e = {e:.0e}"
+        yield title, partial(both, solved, partial(near_a_plane, 60_000, 10, e))
+
+
 def report(options: argparse.Namespace) -> Iterator[Any]:
-    """The table: ours, and for linear problems CLARABEL and LIBLINEAR in turn."""
+    """The table: ours and others in turn."""
     rows = []
-    for title, build in races():
+    made: list[tuple[str, Callable[[], dict[str, Run]]]] = [
+        (title, partial(lambda build: solvers(build()), build)) for title, build in races()
+    ]
+    for title, build in [*made, *by_a_hair()]:
         if options.only not in title:
             continue
-        problem = build()
-        runs: dict[str, Run] = {"NATIVE": partial(solved, problem, "NATIVE")}
-        if problem.features.k == 1:
-            model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
-            runs["CLARABEL"] = partial(solved, problem, "CLARABEL")
-            runs["LIBLINEAR"] = partial(fitted, model, problem.features.dense(), problem.y)
+        runs = build()
         times, answers = raced(runs, options.rounds)
         first = statistics.median(times["NATIVE"])
         for name, seconds in times.items():

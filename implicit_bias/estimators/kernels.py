@@ -136,7 +136,7 @@ class MultipleKernelClassifier(MarginClassifier):
         whole = list(data.problems)
         for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier, deadline):
             each = [
-                _expansion(problem.replace(features=known.features), solution, self.tol)
+                _expansion(problem.replace(features=known.features), solution, self.tol, deadline)
                 for known, problem, solution in zip(whole, problems, solutions, strict=True)
             ]
             # `_set_results` replaces these pairs of features and coefficients by gates.
@@ -260,12 +260,12 @@ def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
     return one_of(name, sorted(PAIRWISE_KERNEL_FUNCTIONS), "kernel"), dict(parameters)
 
 
-def _expansion(problem: MarginProblem, solution: Solution, tol: float) -> tuple[Array, Solution]:
+def _expansion(problem: MarginProblem, solution: Solution, tol: float, deadline: Deadline) -> tuple[Array, Solution]:
     """Return coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i), and the certificate of these weights.
 
     a_mi = η_m λ_i y_i, without the samples of smallest λ_i, as far as the gap allows. If no such a has a small enough
-    gap, which happens with solvers other than NATIVE, least squares compute a,
-    and `solution` is returned.
+    gap, which happens with solvers other than NATIVE, least squares compute a, and `solution` is returned. After the
+    deadline any finite gap is small enough.
     """
     features = problem.features
     assert isinstance(features, KernelFeatures)
@@ -276,7 +276,7 @@ def _expansion(problem: MarginProblem, solution: Solution, tol: float) -> tuple[
         used = (sizes > NEGLIGIBLE * sizes.sum()) & correlation.any(axis=1)
         eta = np.divide(sizes, length(correlation, axis=1), out=np.zeros_like(sizes), where=used)
         again = certify(problem, eta[:, None] * correlation, solution.dual, intercept=solution.intercept)
-        if again.gap <= max(tol, solution.gap):
+        if again.gap <= max(tol, solution.gap) or (deadline.passed() and again.gap < np.inf):
             # The certificate contains the best multiple of the weights.
             eta *= length(again.weights) / (length(eta[:, None] * correlation) or 1.0)
             return np.outer(eta, lam), replace(solution, **vars(again))

@@ -200,7 +200,7 @@ class Solver(ABC):
         """Explain why the solver does not support `problem` with these options; None if it does."""
         missing = options.special - self.takes
         if missing - {"max_seconds"}:
-            return "only NATIVE supports start, callback and device; leave them out, or choose NATIVE"
+            return "it does not support all of start, callback and device; leave them out, or choose NATIVE"
         if missing:
             return "it has no time limit; leave max_seconds out, or choose one of the package's solvers"
         return problem.unsupported(self.needs)

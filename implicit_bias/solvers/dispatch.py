@@ -62,8 +62,8 @@ def solve(
     solver : str or function, optional
         One of `solver_names()`, or a custom solver: a function of the problem and the options that returns an
         `Answer`. The default is NATIVE, the package's interior-point method, if the norm is a sum of group norms or a
-        nuclear norm and there are no linear constraints, and CLARABEL otherwise. If its answer is inconclusive and Φ
-        has at most 3,000,000 entries, CLARABEL, PRECISE and ECOS run in turn until one is conclusive; `reason` then
+        nuclear norm and there are no linear constraints, and CLARABEL otherwise. If its answer is inconclusive, PRECISE
+        and, if Φ has at most 3,000,000 entries, CLARABEL and ECOS run in turn until one is conclusive; `reason` then
         lists the attempts. OSQP solves only hard margins with a quadratic norm.
     tol : float
         Largest relative gap of an OPTIMAL solution, below 1.
@@ -74,7 +74,7 @@ def solve(
         Time limit in seconds, of all solvers together; the result is then the best answer so far (TIME_LIMIT). ECOS
         has none at its limit.
     start : Solution, optional
-        NATIVE only: an earlier solution for the same samples, at another C, norm or tolerance. Its largest λ_i
+        NATIVE and PRECISE: an earlier solution for the same samples, at another C, norm or tolerance. Its largest λ_i
         determine the first working set. If many of its λ_i are at their bound C c_i, the samples are screened instead,
         because that is faster.
     device : str

@@ -143,8 +143,9 @@ def test_the_solvers_own_handlers_of_ctrl_c_are_heard(solver, monkeypatch):
     """The signal before the package's handler is back in place."""
     monkeypatch.setattr("implicit_bias.solvers.cvxpy_solvers.reclaim_signal", lambda: None)
     solve(gln(10, 3, 2, 1.0), solver)
-    # Both need seconds.
-    found = struck(lambda: solve(gln(300, 20, 40, 1.0), solver, tol=1e-15, max_iterations=2000), 0.5)
+    # Both need many seconds, and both have begun by then.
+    case = gln(600, 30, 30, 1.0)
+    found = struck(lambda: solve(case, solver, tol=1e-15, max_iterations=2000), 0.8)
     assert found.status is Status.INTERRUPTED
 
 

@@ -79,6 +79,8 @@ NEAR_BOUND = 1e-6
 ROUNDING_ERROR = 0.1
 #: Change of a number without a cost, as a share of itself.
 FREE_CHANGE = 1e-3
+#: Dual norm to which λ is scaled.
+LENGTH = 0.99
 #: Error of a sum that must be 0, as a share of the largest λ.
 ZERO_SUM = 1e-30
 #: Increases of tight margins that are tried, in units of the error of their sums.
@@ -610,31 +612,45 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     if problem.constraints is not None:
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
     exact = np.concatenate([lam, mu])
-    V, near = (forms @ exact).astype(np.float64), (forms @ exact.astype(np.float64)).astype(np.float64)
-    if not np.isfinite([V, near]).all():
+    V = (forms @ exact).astype(np.float64)
+    if not (np.isfinite(V).all() and np.isfinite(exact.astype(np.float64)).all()):
         return dual, np.zeros(len(mu))
-    reach = float((lam.astype(np.float64) / upper_bounds).max(initial=0.0))
-    size = max(float(norm.dual(V.reshape(k, d))), reach, TINY)
-    if not problem.intercept and norm.dual((near - V).reshape(k, d)) <= ROUNDING_ERROR * tol * size:
-        dual[used] = lam.astype(np.float64)
-        return dual, mu.astype(np.float64)
-    allowed = [SUM_ERROR * tol * size / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
-    total = float((m * lam.astype(np.float64)).sum())
-    stay = SUM_ERROR * tol * np.minimum(total / m, size * upper_bounds)
-    stay = np.append(np.minimum(stay, lam.astype(np.float64) / 2), FREE_CHANGE * abs(mu).astype(np.float64)) + TINY
+    # A little shorter than possible, so that no digit is lost to a factor below 1.
+    size = max(float(norm.dual(V.reshape(k, d))), float((lam / upper_bounds).max()), TINY) / LENGTH
+    exact = exact / size
+    best = exact.astype(np.float64)
+
+    def bound(x: Array) -> float:
+        """Return the lower bound that λ and μ in x prove, without the errors of its computation."""
+        own = np.maximum(x[: len(used)], 0.0)
+        if problem.intercept:
+            sides = [own[y == sign].sum() for sign in (-1, 1)]
+            own = own * np.where(y > 0, min(sides) / (sides[1] + TINY), min(sides) / (sides[0] + TINY))
+        V = (forms[: k * d] @ _exact(np.append(own, x[len(used) :]))).astype(np.float64)
+        return float(m @ own) / max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
+
+    reach, total = float((best[: len(used)] / upper_bounds).max()), float(m @ best[: len(used)])
+    allowed = [SUM_ERROR * tol / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
+    stay = np.minimum(SUM_ERROR * tol * np.minimum(total / m, upper_bounds), best[: len(used)] / 2)
+    stay = np.append(stay, FREE_CHANGE * abs(best[len(used) :])) + TINY
     if problem.intercept:
         forms = np.vstack([forms, _exact(np.append(y, np.zeros(len(mu))))])
-        allowed.append(ZERO_SUM * float(lam.max()))
-    # In a soft margin λ_i near 0 and near the upper bound are rounded to it: only the others may change much.
-    room, sums, most = _exact(np.array(allowed)), forms @ exact, np.append(upper_bounds * reach, mu)
-    sample = np.arange(len(exact)) < len(used)
-    low, high = (sample & (part.astype(bool)) for part in (exact < NEAR_BOUND * most, exact > (1 - NEAR_BOUND) * most))
-    exact, stay = np.where(high, most, np.where(low, 0 * exact, exact)), np.where(high, CLOSE * stay, stay)
-    # A little shorter than possible, so that no digit is lost to a factor below 1.
-    push, factor = (sums - forms @ exact) / room, gmpy2.mpfr(0.99 / size)
-    x = rounded(exact * factor, forms, room / size, _exact(stay) / size, push * factor * size, deadline)
-    dual[used] = x[: len(used)]
-    return dual, x[len(used) :]
+        allowed.append(ZERO_SUM * float(best[: len(used)].max()))
+    room, sums = _exact(np.array(allowed)), forms @ exact
+    for near_bound in [0.0] if problem.hard else [NEAR_BOUND, 0.0]:
+        if bound(best) >= total / LENGTH * (1 - ROUNDING_ERROR * tol):
+            break
+        # In a soft margin λ_i near 0 and near the upper bound are rounded to it: only the others may change much.
+        most = np.append(upper_bounds * reach, np.full(len(mu), np.inf))
+        low, high = (
+            (near_bound > 0) & part.astype(bool)
+            for part in (exact < near_bound * most, exact > (1 - near_bound) * most)
+        )
+        target = np.where(high, most, np.where(low, 0 * exact, exact))
+        units, push = _exact(np.where(high, CLOSE * stay, stay)), (sums - forms @ target) / room
+        best = max(best, rounded(target, forms, room, units, push, deadline), key=bound)
+    dual[used] = best[: len(used)]
+    return dual, best[len(used) :]
 
 
 def _array(numbers: Iterable[Any]) -> Any:
