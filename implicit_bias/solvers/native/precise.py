@@ -4,12 +4,13 @@ Working sets of samples (`PreciseSet`) are solved by the method of `homogeneous`
 whose λ is at its upper bound leave the set for a row that they share. The margins of all samples are computed in
 doubles where these resolve 1 − f, and in many digits otherwise.
 
-At the end the solution is rounded to doubles. In a soft margin, λ near 0 or near the upper bound are rounded to that
-number. Other numbers are rounded together, so that sums that nearly cancel stay accurate: the margins, which W and b
+At the end the solution is rounded to doubles, several times if the nearest ones are not accurate enough, and the best
+result is kept. In a soft margin, λ near 0 or near the upper bound are first rounded to that number. The numbers with
+the largest terms are rounded together, so that sums that nearly cancel stay accurate: the margins, which W and b
 determine, and Φᵀ(λ∘y). The changes of the numbers by multiples of their last bit, with the changes of the sums, form a
-lattice. For nearly parallel samples its shortest vectors change the sums far less than the last bit of one number
-does. The basis of the lattice is reduced (Lenstra, Lenstra & Lovász 1982), and the nearest plane of each basis vector
-in turn leads close to the exact sums (Babai 1986).
+lattice. For nearly parallel samples its shortest vectors change the sums far less than the last bit of one number does.
+The basis of the lattice is reduced (Lenstra, Lenstra & Lovász 1982), and the nearest plane of each basis vector in turn
+leads close to the exact sums (Babai 1986).
 
 References
 ----------
@@ -583,8 +584,8 @@ def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
 def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
     """Return the objective of W and b, or in a hard margin of their best multiple, followed by W and b themselves.
 
-    Margins are lowered by the bounds of their errors. The objective is infinite if W is not finite, and in a hard margin
-    if it does not separate.
+    Margins are lowered by the bounds of their errors. The objective is infinite if W is not finite and, in a hard
+    margin, if W does not separate.
     """
     if not np.isfinite(W).all():
         return np.inf, W, b
@@ -599,8 +600,9 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
 def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadline) -> tuple[Array, Array]:
     """Round λ (n,) and μ (m,) to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, with an intercept, Σ y_iλ_i = 0.
 
-    The result may be a multiple of λ and μ, which proves the same bound. After the deadline, they are the nearest
-    doubles; if Φᵀ(λ∘y) exceeds the largest double, they are 0.
+    λ and μ are first scaled, so that the larger of the dual norm and max_i λ_i/p_i is LENGTH. The result is the best of
+    several roundings. After the deadline, it is the nearest doubles, not scaled; if λ, μ or Φᵀ(λ∘y) exceeds the largest
+    double, it is 0.
     """
     norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
     used = np.flatnonzero(lam != 0)
