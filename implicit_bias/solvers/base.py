@@ -203,4 +203,6 @@ class Solver(ABC):
             return "it does not support all of start, callback and device; leave them out, or choose NATIVE"
         if missing:
             return "it has no time limit; leave max_seconds out, or choose one of the package's solvers"
+        if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
+            return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
         return problem.unsupported(self.needs)

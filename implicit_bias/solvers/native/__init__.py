@@ -1,7 +1,5 @@
 """The native solver of margin problems whose norm is a sum of group norms: an interior-point method."""
 
-import numpy as np
-
 from implicit_bias._utils.checks import shown
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.solvers.base import Answer, Options, Solver
@@ -39,8 +37,6 @@ class NativeSolver(Solver):
         reason = super().refuses(problem, options)
         if reason:
             return reason
-        if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
-            return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
         return _no_device(options.device) if "device" in options.special else None
 
 

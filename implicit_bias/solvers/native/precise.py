@@ -1,9 +1,21 @@
-"""The interior-point method in 60 digits, for small problems that doubles cannot resolve.
+"""An interior-point method in 60 digits, for margin problems that doubles cannot resolve.
 
-The solution is rounded to doubles so that sums that nearly cancel are accurate. Doubles near x are a grid, and the sums
-of interest a lattice over it; for nearly parallel samples it has far shorter vectors than single roundings make. Its
-basis is reduced (Lenstra, Lenstra & Lovász 1982), and the nearest plane of each basis vector in turn leads close to the
-exact sums (Babai 1986).
+Working sets of samples (`PreciseSet`) are solved by the method of `homogeneous` in `BITS` bits (`SetProgram`). Samples
+whose λ is at its upper bound leave the set for a row that they share. The margins of all samples are computed in
+doubles where these resolve 1 − f, and in many digits otherwise.
+
+At the end the solution is rounded to doubles, several times if the nearest ones are not accurate enough, and the best
+result is kept. In a soft margin, λ near 0 or near the upper bound are first rounded to that number. The numbers with
+the largest terms are rounded together, so that sums that nearly cancel stay accurate: the margins, which W and b
+determine, and Φᵀ(λ∘y). The changes of the numbers by multiples of their last bit, with the changes of the sums, form a
+lattice. For nearly parallel samples its shortest vectors change the sums far less than the last bit of one number does.
+The basis of the lattice is reduced (Lenstra, Lenstra & Lovász 1982), and the nearest plane of each basis vector in turn
+leads close to the exact sums (Babai 1986).
+
+References
+----------
+Lenstra, Lenstra & Lovász (1982), "Factoring polynomials with rational coefficients"; Babai (1986), "On Lovász' lattice
+reduction and the nearest lattice point problem".
 """
 
 from collections.abc import Callable, Iterable
@@ -40,22 +52,22 @@ NO_MARGIN = 1e-30
 SAFE_C = 1e6
 #: Smallest gap of a solution with that bound.
 SAFE_TOL = 1e-5
-#: Samples up to which one set holds all; also those of a random first set, and the fewest that a round may add.
+#: Samples up to which one set holds all; also the number of a random first set.
 ALL_SAMPLES = 100
 #: Number of rows beyond which inactive ones are dropped.
 FULL = 120
-#: Largest number of rows that a round adds.
+#: Largest number of samples that a round adds; also of a class that the first set lacks.
 GROWTH = 20
-#: Share of the largest λ above which a sample belongs to that support.
+#: Share of the largest λ above which a sample belongs to the support of an earlier λ.
 SUPPORT = 1e-5
 #: Share of its bound from which an earlier λ counts as at the bound.
 AT_BOUND = 0.99
-#: Largest number of rows: an iteration then takes about a second.
+#: Largest number of samples in a set, where an iteration takes about a second for few groups, and in a rounding of W.
 MOST_ROWS = 200
 #: Relative error of 1 − f up to which a margin f is computed in doubles.
 RESOLVED = 1e-6
-#: Reason of an end without a solution.
-TOO_MANY = f"more than {MOST_ROWS} samples decide the solution, too many for 60 digits"
+#: Largest number of numbers of all kernels of a set, a second per iteration.
+MOST_NUMBERS = 1e6
 #: Samples whose margins are computed in many digits at a time.
 CHUNK = 4096
 #: Error of one sum that rounding may cause, as a share of the tolerance.
@@ -85,14 +97,15 @@ REDUCTION_STEPS = 4000
 
 _exact = np.vectorize(gmpy2.mpfr, otypes=[object])
 
-#: Returns the status of a limit that is reached, if any.
+#: Returns the status of a limit that is reached; None without one.
 Watch = Callable[[], Status | None]
 
 
 def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
-    """Return weights and dual of a margin problem, of a relative gap below `options.tol` before rounding to doubles.
+    """Return weights and dual of a margin problem whose norm has a group form.
 
-    Working sets of samples are solved. The first one is the support of `options.start`, if it is given.
+    Their relative gap is at most half of `options.tol` before they are rounded to doubles, unless the answer states a
+    limit or a reason. For many samples, `options.start` determines the first working set.
     """
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
@@ -104,9 +117,10 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
 
 
 def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
-    """Return the λ (n,) of `options.start`, or of NATIVE at a smaller C if C is too large for doubles.
+    """Return a λ (n,) that determines the first set: that of `options.start`, or None without a start.
 
-    From a certain C on the same λ_i are at their upper bounds, so that this λ, in units of C, shows the first set.
+    If C is too large for doubles and there are many samples, it is the λ of NATIVE at a smaller C instead, times the
+    ratio of the two C: from a certain C on, the same λ_i are at their upper bounds.
     """
     share = 1.0 if problem.hard else SAFE_C / largest_bound(problem)
     if share < 1 and problem.features.n > ALL_SAMPLES:
@@ -118,8 +132,9 @@ def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
 
 
 class ExactFactor:
-    """LDLᵀ of a symmetric matrix (n, n) of numbers of many digits, without pivoting; L and D replace the matrix.
+    """LDLᵀ of a symmetric matrix (n, n) of numbers of many digits, without pivoting.
 
+    Only the lower triangle is read. It is overwritten: `L` is `matrix`, with L below the diagonal and D on it.
     ArithmeticError is raised if a pivot is 0, or as soon as `stop` returns a status.
     """
 
@@ -135,6 +150,7 @@ class ExactFactor:
             matrix[j + 1 :, j] /= matrix[j, j]
 
     def solve(self, right: Any) -> Any:
+        """Return the solution (n, m), as a new array, for right-hand sides (n, m)."""
         L, x = self.L, right.copy()
         for j in range(1, len(x)):
             x[j] -= L[j, :j] @ x[:j]
@@ -146,7 +162,20 @@ class ExactFactor:
 
 @dataclass(frozen=True)
 class Solved:
-    """W (k, d), b, λ (n,) and μ (m,) in many digits; the iterations, and the limit or cause of an early end."""
+    """Result of `PreciseSet.run`, in the coordinates of the problem.
+
+    Attributes
+    ----------
+    W, b, lam, mu : array (k, d), number, arrays (n,) and (m,)
+        W, b, λ and the μ of m linear constraints, in many digits. W and b are those of the best upper bound, λ and μ
+        those of the best lower bound; zeros without one.
+    iterations : int
+        Number of iterations in all rounds.
+    stopped : Status, optional
+        The limit that was reached.
+    reason : str
+        Another cause of an early end, or ''.
+    """
 
     W: Any
     b: Any
@@ -160,9 +189,54 @@ class Solved:
 class PreciseSet(GrowingSet):
     """Working set of samples, in many digits: `rows` have a λ_i each, and `bounded` ones have λ_i = p_i.
 
-    The first set is the support of an earlier λ (n,) in `dual`, if it is given and there are more than `ALL_SAMPLES`;
-    otherwise all samples, or a seeded random draw. Linear constraints are rows of every set. In the coordinates of
-    this class rows are φ̂_i = y_i φ_i/(m_i s), so that λ̂_i = λ_i m_i s; Ŵ is W times s, with W = TŴ.
+    The first set is all samples if they are at most `ALL_SAMPLES`. Otherwise it is the support of an earlier λ (n,) in
+    `dual`, or a seeded random draw. Linear constraints are rows of every set.
+
+    The coordinates differ from those of the problem. With W = TŴ/s, in groups of Ŵ that are padded with zeros,
+
+        φ̂_i = y_i φ_i T/(m_i s),   λ̂_i = λ_i m_i s,   p̂_i = C c_i m_i s,   f_i = ⟨φ̂_i, Ŵ⟩ + ỹ_i b,   ỹ_i = y_i/m_i,
+
+    so that required margins are 1, and objectives are multiplied by s. Arrays without a dtype below are in many digits.
+
+    Parameters
+    ----------
+    problem : MarginProblem
+        Its norm has a group form.
+    dual : array, shape (n,), optional
+        The earlier λ, in the coordinates of the problem.
+    tol : float
+        Relative gap over all samples that ends the rounds.
+    most : int
+        Largest number of iterations of all rounds.
+    watch : function
+        Returns the status of a limit that is reached, else None.
+
+    Attributes
+    ----------
+    T : sparse array, shape (k, k̂)
+        From the rows of Ŵ to those of W; their groups are `index` (k̂,).
+    H, width : int
+        Number of groups, and r, the largest number of entries of a group: Ŵ is (H, r).
+    m, scale : array (n,), float
+        m_i, and s: a power of two with which φ̂_i have a mean square length near 1.
+    box : array, shape (n,), optional
+        p̂; None for a hard margin.
+    column : array, shape (n,), optional
+        ỹ; None without an intercept.
+    more, sizes, equal, used : array (m, H, r), array (m,), bool (m,), int (m,)
+        Rows of linear constraints, see `_constraint_rows`.
+    rows, bounded : int arrays
+        Samples of the set, disjoint.
+    W, b, lam, mu : array (H, r), number, arrays (n,) and (m,)
+        Ŵ and b of the best upper bound, λ̂ and the multipliers of `more` of the best lower bound.
+    bounds : Bounds
+        Best bounds of s times the optimum over all samples.
+    own, f : arrays (len(rows),) and (n,)
+        λ̂ of the rows and margins of all samples, after the last round.
+    rose : bool
+        True if the last round increased the lower bound by more than `tol`.
+    failed : bool
+        True if the last set has no finite upper bound: its samples are not separated.
     """
 
     last = True
@@ -191,7 +265,7 @@ class PreciseSet(GrowingSet):
         self.reason, self.failed = "", False
 
     def run(self) -> Solved:
-        """Repeat rounds; return the best weights and dual over all samples."""
+        """Repeat rounds; return the best weights and dual over all samples, also at a limit or with too many rows."""
         try:
             self.rows, self.bounded = self._first()
             self.grow()
@@ -207,14 +281,16 @@ class PreciseSet(GrowingSet):
         return self.failed or self.stopped is not None or self.bounds.gap <= self.tol
 
     def _first(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first `rows` and `bounded`; raise TooLargeError for too large a support."""
         every, y = np.arange(self.n), self.problem.y
         if self.n <= ALL_SAMPLES:
             return every, every[:0]
         lam = np.zeros(self.n) if self.known is None else self.known
         at_bound = (lam > 0) & (lam >= AT_BOUND * self.problem.upper_bounds)
+        if at_bound.all():
+            at_bound[:GROWTH] = False
         free = np.where((lam > SUPPORT * lam.max()) & ~at_bound, lam, 0.0)
-        if np.count_nonzero(free) > MOST_ROWS:
-            raise TooLargeError(TOO_MANY)
+        self._check_room(int(np.count_nonzero(free)))
         rows = np.argsort(-free, kind="stable")[: np.count_nonzero(free)]
         others = np.random.default_rng(0).permutation(every[~at_bound])
         if not len(rows):
@@ -224,8 +300,13 @@ class PreciseSet(GrowingSet):
             rows = np.concatenate([rows, *missing])
         return rows, every[at_bound]
 
+    def _check_room(self, samples: int) -> None:
+        """Raise TooLargeError for a set of more than MOST_ROWS samples, or kernels of too many numbers."""
+        if samples > MOST_ROWS or self.H * samples**2 > MOST_NUMBERS:
+            raise TooLargeError(f"{samples} samples in {self.H} groups are too many for arithmetic of 60 digits")
+
     def _factors(self, blocks: Any) -> Any:
-        """Return blocks φ (m, k, d) in the coordinates of Ŵ, in groups padded with zeros, shape (m, H, r)."""
+        """Return φT, shape (m, H, r), of blocks φ (m, k, d), in groups padded with zeros."""
         own, values = self.T.indices, self.T.data[:, None]
         columns = [slice(*pair) for pair in pairwise(self.T.indptr)]
         mixed = np.stack([(blocks[:, own[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
@@ -236,20 +317,22 @@ class PreciseSet(GrowingSet):
         return A
 
     def samples(self, rows: np.ndarray) -> Any:
-        """Return the rows φ̂_i, shape (m, H, r)."""
+        """Return the rows φ̂_i of m samples, shape (m, H, r)."""
         if not len(rows):
             return np.full((0, self.H, self.width), gmpy2.mpfr(0))
         factors = self.problem.y[rows] / self.m[rows] / self.scale
         return self._factors(_blocks(self.problem.features.select(rows))) * factors[:, None, None]
 
     def mean(self, rows: np.ndarray, shares: Any) -> Any:
-        """Return Σ_i shares_i φ̂_i over `rows`, shape (H, r)."""
+        """Return Σ_i shares_i φ̂_i over samples `rows` with `shares` of the same length, shape (H, r)."""
         parts = (slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK))
         return sum(np.tensordot(shares[part], self.samples(rows[part]), axes=1) for part in parts)
 
     def _constraint_rows(self) -> tuple[Any, Any, np.ndarray, np.ndarray]:
-        """Return the constraints that are not 0 ≥ 0, as rows −E_jT of length 1: the rows, their lengths before, a mask
-        of the equalities, and the indices of the constraints.
+        """Return the m constraints that are not 0 ≥ 0: rows, lengths, a mask of equalities, and indices.
+
+        A row (H, r) is −E_jT divided by its length, so that its margin is at least 0, and the multiplier μ_j is that of
+        the row divided by the length. The indices are those in `problem.constraints`.
         """
         constraints, (_, k, d) = self.problem.constraints, self.problem.features.shape
         if constraints is None:
@@ -261,7 +344,7 @@ class PreciseSet(GrowingSet):
         return rows[used] / sizes[used, None, None], sizes[used], constraints.equal[used], used
 
     def _original(self, W: Any) -> Any:
-        """Return W (k, d), given Ŵ (H, r)."""
+        """Return W = TŴ/s (k, d), given Ŵ (H, r)."""
         d = self.problem.features.d
         parts = np.full((self.T.shape[1], d), gmpy2.mpfr(0))
         for h in range(self.H):
@@ -270,7 +353,10 @@ class PreciseSet(GrowingSet):
         return _exact(self.T.toarray()) @ parts / self.scale
 
     def _margins(self, W: Any, b: Any) -> Any:
-        """Return the margins f (n,) of all samples over the required ones, in doubles where these resolve 1 − f."""
+        """Return f (n,) of all samples, given Ŵ (H, r) and b: from doubles where these resolve 1 − f.
+
+        The error is then at most RESOLVED |1 − f|.
+        """
         features, y, required = self.problem.features, self.problem.y, self.problem.required_margin
         near = self._original(W).astype(np.float64)
         upper, lower, error = features.apply_bounded(near, precise=True)
@@ -284,9 +370,8 @@ class PreciseSet(GrowingSet):
         return margins
 
     def solve(self) -> None:
-        """Solve for the rows; the `bounded` samples of a class are one row with a fixed λ."""
-        if len(self.rows) > MOST_ROWS:
-            raise TooLargeError(TOO_MANY)
+        """Solve for the set, and update the bounds; raise TooLargeError for too many rows."""
+        self._check_room(len(self.rows))
         found = SetProgram(self)
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
@@ -300,7 +385,7 @@ class PreciseSet(GrowingSet):
         self.bounds = Bounds(max(self.bounds.lower, found.lower), min(self.bounds.upper, upper))
 
     def violated(self) -> np.ndarray:
-        """Return samples outside the rows with margins below 1, and `bounded` ones with margins above, worst first."""
+        """Return at most GROWTH samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
         beyond = (1 - self.f).astype(np.float64)
         beyond[self.bounded] *= -1
         beyond[self.rows] = -np.inf
@@ -308,22 +393,50 @@ class PreciseSet(GrowingSet):
         return order[beyond[order] > 0]
 
     def update(self, new: np.ndarray) -> None:
-        """Drop inactive rows if the lower bound rose, move rows at their bound to `bounded`, and add new ones."""
+        """Move rows at their bound to `bounded`, drop inactive rows, and make the samples `new` rows.
+
+        Each sample moves at most once. Rows are dropped only if the lower bound rose and there would be more than FULL.
+        A row is inactive if λ̂, and at its bound if p̂ − λ̂, is small compared with the distance of its margin from 1.
+        """
         away = self.own.mean() * (self.f[self.rows] - 1)
         full = self.rose and len(self.rows) + len(new) > FULL
         inactive, at_bound = ((self.own < away) & full).astype(bool), self.rows < 0
         if self.box is not None:
             at_bound = (self.box[self.rows] - self.own < -away).astype(bool) & ~self.left[self.rows]
+        if (inactive | at_bound).all() and not len(new):
+            # A set has at least one row.
+            inactive[0] = at_bound[0] = False
         self.left[self.rows[at_bound]] = True
         self.bounded = np.concatenate([np.setdiff1d(self.bounded, new), self.rows[at_bound]])
         self.rows = np.concatenate([self.rows[~inactive & ~at_bound], new])
 
 
 class SetProgram:
-    """The program of a working set, and its best bounds: `lower`, that λ proves, and `upper`, of Ŵ and b.
+    """The program of a working set, in the coordinates of `PreciseSet`, and its best bounds.
 
-    The rows are those of the samples, of the linear constraints, and for the `bounded` samples of each class one: the
-    mean of φ̂_i with the weights p_i, whose λ is fixed at Σ p_i. Ŵ and b are scaled to the best multiple.
+    Its rows are the samples `whole.rows`, the linear constraints, and one row for the `bounded` samples of each class:
+    the mean of their φ̂_i with the weights p̂_i. The λ̂ of this row is fixed at Σ p̂_i.
+
+    Attributes
+    ----------
+    A, rhs, column : arrays (N, H, r), (N,) and (N,)
+        Rows, required margins (1, or 0 of constraints), and ỹ (None without an intercept).
+    box : array, shape (N,), optional
+        p̂, 0 for constraints; None for a hard margin.
+    joined, totals : list of int arrays, array
+        The samples of each row of bounded ones, and its Σ p̂_i.
+    free : int
+        Number of rows with variable λ̂: all but those of bounded samples, which come last.
+    constraints, samples : int arrays
+        Indices of the rows of constraints, and of all others. `equal` (N,) is True for equalities.
+    lower, lam : float, array (N,)
+        Best lower bound, which also holds for all samples, and the λ̂ that proves it.
+    upper, W, b, value : float, array (H, r), number, float
+        Best upper bound for the samples of the set, its Ŵ and b, and ‖Ŵ‖; infinite if no weights separate.
+    iterations : int
+        Iterations, with those of earlier rounds.
+    stopped : Status, optional
+        The limit that was reached.
     """
 
     def __init__(self, whole: PreciseSet) -> None:
@@ -352,7 +465,7 @@ class SetProgram:
         self.stopped: Status | None = None
 
     def solve(self) -> None:
-        """Run the method on rows of length 1, so that samples may have any size."""
+        """Run the method on rows divided by their lengths, `units`, so that samples may have any size."""
         free, fixed, one = slice(self.free), slice(self.free, None), gmpy2.mpfr(1)
         sizes = (self.A[free] ** 2).sum(axis=(1, 2)) ** 0.5
         self.units = np.where(sizes > 0, sizes, one)
@@ -384,7 +497,11 @@ class SetProgram:
         return self.stopped is not None
 
     def _keep_dual(self, lam: Any) -> None:
-        """Keep the best multiple of λ, made feasible, if it proves a better bound."""
+        """Keep the best multiple of λ̂ (N,), made feasible, if it proves a better lower bound.
+
+        Negative λ̂ become 0, except those of equalities. With an intercept, the λ̂ of the class with the larger
+        Σ |ỹ_i| λ̂_i are scaled down.
+        """
         lam = np.where(self.equal, lam, np.maximum(lam, 0))
         if self.column is not None:
             sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
@@ -404,7 +521,8 @@ class SetProgram:
     def _keep_weights(self, W: Any, b: Any, mu: Any) -> None:
         """Keep the best multiple of Ŵ and b if its objective is smaller; with linear constraints, the latest one.
 
-        A violated constraint adds μ_j times its violation, which is small at the end.
+        The objective includes |μ_j| times each violation, which is small at the end; μ are the multipliers of the rows
+        `constraints`.
         """
         f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
         f = f if self.column is None else f + self.column * b
@@ -418,7 +536,7 @@ class SetProgram:
             self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
 
     def dual(self) -> tuple[Any, Any]:
-        """Return λ (n,) of all samples, and the multipliers of the constraints."""
+        """Return λ̂ (n,) of all samples, and the multipliers of the rows of constraints."""
         whole, m = self.whole, len(self.whole.rows)
         lam = np.full(whole.n, gmpy2.mpfr(0))
         lam[whole.rows] = self.lam[:m]
@@ -428,9 +546,11 @@ class SetProgram:
 
 
 def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
-    """Round W and b to doubles of nearly the same margins and norm; return the best of several roundings.
+    """Round W (k, d) and b to doubles of nearly the same margins and norm; return the best of several roundings.
 
-    After the deadline, only the nearest doubles are evaluated.
+    W and b are first replaced by their best multiple. If the nearest doubles are not accurate enough, roundings follow
+    that preserve the smallest margins or, by PUSHES, increase them; none after the deadline. The result is 0 if W
+    exceeds the largest double.
     """
     if not np.isfinite(W.astype(np.float64)).all():
         return np.zeros(W.shape), 0.0
@@ -465,14 +585,18 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
 
 
 def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
-    """Return the samples of the smallest margins, at most `MOST_ROWS`, as far as doubles resolve them."""
+    """Return the indices, in order, of at most MOST_ROWS samples with the smallest margins over m_i, in doubles."""
     upper, lower, _ = problem.features.apply_bounded(W.astype(np.float64), precise=True)
     f = problem.y * ((upper + float(b)) + lower) / problem.required_margin
     return np.sort(np.argsort(np.nan_to_num(f, nan=0.0), kind="stable")[:MOST_ROWS])
 
 
 def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
-    """Return the objective of W and b, or in a hard margin of their best multiple, followed by W and b themselves."""
+    """Return the objective of W and b, or in a hard margin of their best multiple, followed by W and b themselves.
+
+    Margins are lowered by the bounds of their errors. The objective is infinite if W is not finite and, in a hard
+    margin, if W does not separate.
+    """
     if not np.isfinite(W).all():
         return np.inf, W, b
     upper, lower, error = problem.features.apply_bounded(W, precise=True)
@@ -484,9 +608,11 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
 
 
 def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadline) -> tuple[Array, Array]:
-    """Return λ and μ, rounded to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, if it must be 0, Σ y_iλ_i.
+    """Round λ (n,) and μ (m,) to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, with an intercept, Σ y_iλ_i = 0.
 
-    After the deadline, they are the nearest doubles.
+    λ and μ are first scaled, so that the larger of the dual norm and max_i λ_i/p_i is LENGTH. The result is the best of
+    several roundings. After the deadline, it is the nearest doubles, not scaled; if λ, μ or Φᵀ(λ∘y) exceeds the largest
+    double, it is 0.
     """
     norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
     used = np.flatnonzero(lam != 0)
@@ -544,7 +670,7 @@ def _array(numbers: Iterable[Any]) -> Any:
 
 
 def _blocks(features: Features) -> Any:
-    """Return φ_j(x_i), exactly, shape (n, k, d)."""
+    """Return φ_j(x_i) in many digits, shape (n, k, d); the products of gate values and inputs are exact."""
     if features.gate_values is None:
         return _exact(features.dense()).reshape(features.shape)
     return _exact(features.gate_values)[:, :, None] * _exact(features.X)[:, None]  # type: ignore[attr-defined]
@@ -553,8 +679,19 @@ def _blocks(features: Features) -> Any:
 def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadline: Deadline | None = None) -> Array:
     """Return doubles x (k,) near `exact` with forms @ x near forms @ exact + push ∘ room, and x_j within about stay_j.
 
-    All arguments have many digits: `exact` (k,), `forms` (s, k), and the units of errors in the sums, `room` (s,), and
-    in the numbers, `stay` (k,). After the deadline the result is less accurate.
+    The TOGETHER numbers with the largest terms are rounded together, so that these errors are small in units of `room`
+    and `stay`; all others are rounded one by one.
+
+    Parameters
+    ----------
+    exact, forms : arrays, shapes (k,) and (s, k)
+        The numbers, and the coefficients of the sums; all arrays in many digits.
+    room, stay : arrays, shapes (s,) and (k,)
+        Positive units of the errors of sums and numbers.
+    push : number or array, shape (s,)
+        Increases of the sums, in units of `room`.
+    deadline : Deadline, optional
+        After it, the result is less accurate. None for no limit.
 
     Examples
     --------
@@ -589,7 +726,11 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadl
 
 
 def _reduced(basis: Any, deadline: Deadline) -> tuple[Any, list[Any]]:
-    """Return a basis of the same lattice with short, nearly orthogonal vectors, and its orthogonalisation."""
+    """Return a basis of the same lattice with short, nearly orthogonal vectors, and its orthogonalisation.
+
+    The vectors are the rows of `basis` (k, j), j ≥ k. Those of the orthogonalisation are not normalised. After the
+    deadline, or REDUCTION_STEPS, the basis is less reduced.
+    """
     basis, planes, k = basis.copy(), [basis[0]], 1
     for _ in range(REDUCTION_STEPS):
         if k == len(basis) or deadline.passed():
@@ -612,7 +753,7 @@ def _reduced(basis: Any, deadline: Deadline) -> tuple[Any, list[Any]]:
 
 
 def _orthogonal(vector: Any, planes: list[Any]) -> Any:
-    """Return a vector without its components along the orthogonal vectors `planes`."""
+    """Return `vector` without its components along `planes`, which are orthogonal to each other."""
     for plane in planes:
         vector = vector - (vector @ plane / (plane @ plane)) * plane
     return vector

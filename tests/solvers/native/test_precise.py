@@ -1,11 +1,13 @@
 """PRECISE on samples close to a plane, with large C, and with more samples than a working set holds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 from sklearn.datasets import make_blobs
 
-from implicit_bias import ConstantGate, HyperplaneGates, MarginProblem, Status, solve, svm_gln
+from implicit_bias import ConstantGate, HyperplaneGates, InputError, MarginProblem, Status, solve, svm_gln
 from implicit_bias.features import GatedFeatures
 from implicit_bias.norms import Frobenius, GroupLasso
 
@@ -72,7 +74,7 @@ def test_more_support_vectors_than_fit_are_a_reason():
     problem = MarginProblem(GatedFeatures(X), y, Frobenius())
     found = solve(problem, "PRECISE", start=solve(problem))
     assert found.status is Status.INACCURATE
-    assert "too many for 60 digits" in found.reason
+    assert "too many for arithmetic of 60 digits" in found.reason
 
 
 def test_a_constraint_that_says_nothing_changes_nothing():
@@ -83,3 +85,22 @@ def test_a_constraint_that_says_nothing_changes_nothing():
         for rule in (None, lambda W: [W[0, 0] <= W[0, 0], W[0, 1] == 2 * W[0, 1] - W[0, 1]])
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
+
+
+def test_a_start_with_every_dual_variable_at_its_bound():
+    X, y = make_blobs(150, centers=2, cluster_std=4, random_state=0)
+    problem = svm_gln(np.column_stack([X, np.ones(150)]), 2 * y - 1, ConstantGate(), C=1e-3)
+    for intercept in (False, True):
+        free = problem.replace(intercept=intercept)
+        start = replace(solve(free), dual=free.upper_bounds)
+        assert solve(free, "PRECISE", start=start).objective == pytest.approx(solve(free).objective, rel=1e-6)
+    with pytest.raises(InputError, match="150 samples, the problem has 2"):
+        solve(svm_gln([[1.0], [2.0]], [1, -1], ConstantGate()), "PRECISE", start=start)
+
+
+def test_many_groups_are_a_reason():
+    rng = np.random.default_rng(0)
+    problem = MarginProblem(
+        GatedFeatures(rng.normal(size=(100, 1)), rng.random((100, 500))), [1, -1] * 50, GroupLasso(range(500)), C=1.0
+    )
+    assert "100 samples in 500 groups" in solve(problem, "PRECISE", tol=1e-12).reason
