@@ -67,6 +67,14 @@ def _nearly_separable(rng: Any, n: int, d: int) -> Samples:
     return X, y
 
 
+def _close_to_a_plane(rng: Any, n: int, d: int) -> Samples:
+    """Return samples that are all next to a plane, each on the side of its label."""
+    X, w = rng.normal(size=(n, d)), rng.normal(size=d)
+    w /= np.linalg.norm(w)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    return X + (y * tiny(rng) * rng.uniform(1, 2, n) - X @ w)[:, None] * w, y
+
+
 def _conflicting(rng: Any, n: int, d: int) -> Samples:
     """The last samples are copies or sums of others, with labels that no W can give them."""
     X, y = (_integers, _normal)[rng.integers(2)](rng, n, d)
@@ -113,6 +121,7 @@ KINDS: dict[str, Callable[[Any, int, int], Samples]] = {
     "large integers": _large_integers,
     "nearly parallel": _nearly_parallel,
     "nearly separable": _nearly_separable,
+    "close to a plane": _close_to_a_plane,
     "conflicting": _conflicting,
     "nearly conflicting": _nearly_conflicting,
     "scaled columns": _scaled_columns,
