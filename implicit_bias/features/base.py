@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -352,6 +353,13 @@ class KernelFeatures(Features):
         factors = as_floats(self.factors, "factors", 3)
         check_range(largest_entries(factors), "the factors")
         object.__setattr__(self, "factors", factors)
+
+    @cached_property
+    def _row_norms(self) -> Array:
+        return super().row_norms()
+
+    def row_norms(self, units: Any = 1.0) -> Array:
+        return self._row_norms if np.ndim(units) == 0 and units == 1 else super().row_norms(units)
 
     @classmethod
     def from_kernels(cls, kernels: Any) -> KernelFeatures:

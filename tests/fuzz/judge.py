@@ -122,7 +122,8 @@ def _judge_objective(problem: Exact, found: Solution) -> None:
         expect(all(slack <= m / 40), f"a margin misses {float(max(slack / m)):.1e}")
         reached = problem.upper(w, b)
         assert reached is not None
-        counted = reached * max(rounding / margins)
+        # The certificate counts each rounding of a sum and of its multiple.
+        counted = 2 * reached * max(rounding / margins)
     else:
         reached = problem.value(w) + problem.upper_bounds @ slack
         # What a large bound makes of rounding, and of slack that is rounding, is the objective's own.
