@@ -196,7 +196,11 @@ def _solutions(
 
 
 def _problem(samples: LabelledSamples, positive: Any, options: Namespace) -> core.MarginProblem:
-    """Return the problem with the class `positive` as +1, with gates, weights and margins of the file if it has any."""
+    """Return the problem of --formulation and --C with the class `positive` as +1.
+
+    The inputs have a constant unless --no-constant. Gates, sample weights and required margins are those of the file,
+    if it has any. Sample weights with a hard margin are a warning.
+    """
     X = samples.X if options.no_constant else with_constant(samples.X)
     own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
     problem = replace(

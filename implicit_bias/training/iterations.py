@@ -72,9 +72,9 @@ class LossScaled(Descent):
         Limits of the descent.
     preconditioned : bool
         Step along P M⁻¹ P∇F_R(v) instead, M a bound on the curvature of F_R (`WeightFunction`): several times fewer
-        steps where inputs are far from the origin or many, more where weights are far too large. For networks
-        with one hidden layer and fixed gates, whose stationary points are the same; where gates learn, the path
-        decides which one is found.
+        steps where inputs are far from the origin or many, more where weights are far too large. For networks with
+        one hidden layer, a readout, fixed gates and at most 16 contexts per unit, whose stationary points are the same;
+        where gates learn, the path decides which one is found.
     margin : float
         The descent does not end before the normalised margin min_i q_i/‖w‖^L is at least this. With fixed gates, the
         certificate of the margin problem gives the largest possible value; choose one a few per cent below.
@@ -264,14 +264,18 @@ class PlainIteration:
 def objective_of(function: MarginFunction, preconditioned: bool) -> Objective:
     """Return the cheapest form of the objective: `SpanFunction`, `WeightFunction`, or `function` itself.
 
-    The first two need one hidden layer; `SpanFunction` is for at most two samples per input, `WeightFunction` for more
-    or for preconditioned steps. Raises InputError for preconditioned steps of other networks, or with learned gates.
+    The first two need one hidden layer with a readout and at most `GATHER_FROM` parts per unit, the same number in all
+    parallel networks. `SpanFunction` is for at most two samples per input, `WeightFunction` for more or for
+    preconditioned steps. Raises InputError for preconditioned steps of other networks, or with learned gates.
     """
     each = function.network.parts
     layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]
     one_layer = len(layers) == len(each) and len({layer.parts for layer in layers}) == 1
     if preconditioned and (function.has_kinks or not one_layer):
-        raise InputError("preconditioned=True takes networks with one hidden layer and fixed gates; use False")
+        raise InputError(
+            "preconditioned=True takes networks with one hidden layer, a readout, fixed gates and at most 16 contexts "
+            "per unit; use False"
+        )
     if not one_layer:
         return function
     n, d = function.inputs.shape

@@ -312,5 +312,6 @@ def _recorded(record: Any, steps: int) -> list[int]:
     else:
         count = as_count(record, "record", least=2)
         # Rounding the geometric sequence could skip steps even if all of them are to be recorded.
-        chosen = list(range(steps)) if count > steps else np.geomspace(1, steps, count - 1).round().astype(int).tolist()
+        few = count <= steps
+        chosen = np.geomspace(1, steps, count - 1)[:-1].round().astype(int).tolist() if few else list(range(steps))
     return sorted({0, steps, *chosen})

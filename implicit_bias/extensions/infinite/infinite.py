@@ -297,7 +297,11 @@ def deep_gram(
 def _normalised(
     layer: Layer, layers: int, mean: float, pairs: GaussianPairs, errors: PairErrors, same: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """Return E[σ'(z)σ'(z')] ρ_L of a block of pairs, and error bounds; `mean` is E[σ(z)]² if centred, else 0."""
+    """Return E[σ'(z)σ'(z')] ρ_L of a block of pairs, and error bounds.
+
+    ρ_L is the correlation after L − 1 = `layers` − 1 normalised layers, ρ_1 = cos θ. `mean` is E[σ(z)]² if centred,
+    else 0. Where `same`, the correlations after the first are exactly 1.
+    """
     variance = layer.squares[0] - mean
     ones = np.ones((1, 1)), np.ones((1, 1))
     errors = PairErrors(0.0, errors.cosine, errors.angle)

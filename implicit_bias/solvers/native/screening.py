@@ -115,11 +115,12 @@ class Ascent:
 def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Callable[[], bool] = bool) -> Outcome:
     """Return the best λ, weights and bounds of a dual ascent.
 
-    The ascent ends at the gap of the settings, or `tol`, or at their limit of epochs. Epochs count as iterations, at
-    most `most`. The first one passes over a random draw, the others over the samples that were not settled at the last
-    evaluation of all. The λ of the weights is exactly 0 or p where it reached these bounds. If the features are few,
-    `visits` may end the ascent earlier, and a rough result is discarded. `watch(epoch, bounds)` may return a status to
-    stop with, and must do so once `late()` is true; by default it never is.
+    The ascent ends at a gap of at most `tol` or the settings' gap, whichever is larger, or at their limit of epochs.
+    Epochs count as iterations, at most `most`. The first one passes over a random draw, the others over the samples
+    that were not settled at the last evaluation of all. The λ of the weights is exactly 0 or p where it reached these
+    bounds. If the features are few, `visits` may end the ascent earlier; at a gap above `rough_gap`, the result is then
+    `nothing_known()`, with iterations. `watch(epoch, bounds)` may return a status to stop with, and must do so once
+    `late()` is true; by default it never is.
     """
     settings, at, random, best = scaled.settings, Ascent(scaled), np.random.default_rng(0), scaled.nothing_known()
     rows = np.arange(scaled.n) if scaled.n <= settings.drawn else random.choice(scaled.n, settings.drawn, replace=False)

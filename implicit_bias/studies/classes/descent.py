@@ -85,8 +85,9 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
     `norm` is ½‖w‖² divided by the least margin. The network is compared with the problem of the same norm in the
     columns lower_bound, gap, ratio, problem_error and inconsistency. Columns with the prefix 'other_' compare the value
-    of the other norm (shared or separate units) at the outputs' weights with the problem of that norm. `rank` is the
-    mean rank, over units, of the answer to the problem of shared units.
+    of the other norm (shared or separate units) at the outputs' weights, also divided by the least margin, with the
+    problem of that norm. `norm` and both ratios are NaN unless the least margin is positive. `rank` is the mean rank,
+    over units, of the answer to the problem of shared units.
     """
     X, y = drawn(settings, images)
     found: Rows = []

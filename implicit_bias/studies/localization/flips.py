@@ -86,10 +86,11 @@ def _shape_and_place(part: pd.DataFrame) -> pd.Series:
 
 
 def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
-    """Return the shares of the time, and of the change of the median IPR, at which `MOST` of a cell's flips are over.
+    """Return the shares of the time, and of the change of the median IPR, when `MOST` of a cell's flips are over.
 
-    The share of gates that flip between the last two times counts as noise and is subtracted. Return None if no more
-    gates flip in all.
+    It is the recorded time from which on at most 1 − MOST of the flips are left: of the gates that differ from the
+    final ones, relative to the start. The share that flips between the last two times is noise, subtracted from both.
+    Return None if the start does not exceed the noise.
     """
     part = part.sort_values("time")
     noise = part.recent.iloc[-1]

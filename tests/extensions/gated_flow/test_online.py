@@ -107,7 +107,7 @@ def test_what_is_recorded_and_told():
     assert len(found.steps) == 19
     assert [step for step, _ in told] == found.steps.tolist()
     np.testing.assert_allclose([loss for _, loss in told], found.losses.mean(axis=1))
-    for record, steps in (([], [0, 5]), (10**30, [0, 1, 2, 3, 4, 5]), (np.array([3, 3, 0]), [0, 3, 5])):
+    for record, steps in (([], [0, 5]), (2, [0, 5]), (10**30, [0, 1, 2, 3, 4, 5]), (np.array([3, 3, 0]), [0, 3, 5])):
         assert train_online(SinglePulse(n=9, lengths=(3, 1)), steps=5, record=record).steps.tolist() == steps
 
 

@@ -58,7 +58,7 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
         uniform   = 2(ε + √(d − 1) r)/((1 − r)√(2π)) + √((log(1/δ) + d log(3/r))/2k),    r = min(½, ε/√d)
 
     Both bounds, cut off at 1, are ours and hold for every k and d. Fiat et al. (2019), Lemma 11 and Theorem 5: the
-    roots in our copy are ambiguous, and √6·d is the reading under which the constants and the proof agree. At k ≥
+    roots in our copy are ambiguous; `printed` reads B² = √6·d, under which the constants and the proof agree. At k ≥
     `printed_width`, `uniform` is at most `printed` if `printed` is below 1, so that both statements hold.
 
     Examples
