@@ -130,10 +130,9 @@ class InfiniteNetwork:
             K¹ = Θ¹ = σ_b² + σ_w² ⟨x, x'⟩/d
             K^{l+1} = σ_b² + σ_w² E[σ(z)σ(z')],    Θ^{l+1} = K^{l+1} + σ_w² E[σ'(z)σ'(z')] Θ^l
 
-        with (z, z') ~ N(0, K^l) of the pair, for l = 1 … L. The means are in closed form for relu, leaky relu, erf,
-        gelu, elu, selu, polynomials and splines, otherwise Hermite series. The `error` of a kernel includes rounding
-        and series errors and their propagation through later layers. Condition numbers of lengths are estimated by
-        quadrature and doubled; `is_certified` relies on these estimates.
+        with (z, z') ~ N(0, K^l) of the pair, for l = 1 … L. The means are computed like those of `gram_matrix`. The
+        `error` of a kernel includes rounding, series and mixture errors and their propagation through later layers.
+        Condition numbers of lengths are estimated by quadrature and doubled; `is_certified` relies on these estimates.
 
         Parameters
         ----------

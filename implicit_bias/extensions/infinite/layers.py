@@ -49,7 +49,7 @@ class Layer:
     slope_stretch: float
     #: Bound of |∂E[σ'(z)σ'(z')]/∂θ| over √(E[σ'(rz)²] E[σ'(sz)²]); for a series, of the derivative by cos θ.
     bend: float
-    #: Number of terms of the Hermite series; 0 for closed forms.
+    #: Number of terms of the Hermite series; 0 for closed forms and their mixtures.
     terms: int
     #: The means as functions of pairs.
     values: Callable[[GaussianPairs], Array]
@@ -63,7 +63,7 @@ class Layer:
         the mean squares overflow or vanish.
         """
         stretch, slope_stretch = _stretches(activation, norms)
-        if activation.pair is None or activation.dual is None:
+        if activation.pair is None or activation.dual is None or activation.needs_series(norms, tolerance):
             series = hermite_series(activation, norms, 1.0, tolerance)
             dual = series.dual(*means(activation, norms))
             terms = series.coefficients.shape[1]

@@ -1,4 +1,4 @@
-"""Hermite series of E[σ'(z)σ'(z')] and E[σ(z)σ(z')] for points of any lengths, with a bound of the tail.
+"""Hermite series of E[σ'(z)σ'(z')] and E[σ(z)σ(z')] for points of given lengths, with a bound of the tail.
 
 The coefficients are computed by quadrature, with an error bound if σ' is analytic in a strip.
 """
@@ -109,7 +109,7 @@ def hermite_series(
         if _noise_of(noise, terms) > tolerance:
             raise InputError(
                 f"the series of {activation.name} is known to {float(_noise_of(noise, terms)):.1e} at best here; "
-                "raise the tolerance, or give digits"
+                "raise the tolerance"
             )
         # Aim at a thousandth of the tolerance, and accept the tolerance itself at the largest number of terms.
         enough = np.flatnonzero(bound <= max(tolerance / 1000, 2 * floor))
@@ -119,10 +119,13 @@ def hermite_series(
             error = bound[last - 1] + _noise_of(noise, last) + rounding
             return _HermiteSeries(norms, _as_stored(found[:, :last]), _as_stored(squares), error)
         if terms >= MAX_TERMS:
+            # For layers, the cosine is 1, whatever the points are.
+            remedy = "remove nearly parallel ones, " if cosine < 1 else ""
+            remedy += "or raise the tolerance" if context_of(norms) is None else "or take fewer digits"
             raise InputError(
                 f"{MAX_TERMS} terms of the series of {activation.name} leave an error of {float(bound[-1]):.1e} for "
                 f"points of lengths up to {float(norms[-1]):.3g} and cosines up to {float(cosine):.6g}; "
-                "scale the points down, remove nearly parallel ones, or raise the tolerance"
+                f"scale the points down, {remedy}"
             )
         terms *= 4
 
