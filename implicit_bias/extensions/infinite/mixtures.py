@@ -49,7 +49,7 @@ SCALES, WEIGHTS = _rule()
 
 
 def mixture(mean: Callable[[GaussianPairs, float, float], Array]) -> Callable[[GaussianPairs], Array]:
-    """Return Σ_ij w_i w_j E[f(z, k_i) f(z', k_j)] as a function of pairs, given E[f(z, k) f(z', m)] = `mean(p, k, m)`."""
+    """Return Σ_ij w_i w_j E[f(z, k_i) f(z', k_j)] as a function of pairs; `mean(p, k, m)` is E[f(z, k) f(z', m)]."""
 
     def mixed(p: GaussianPairs) -> Array:
         total = 0.0 * p.cosine
