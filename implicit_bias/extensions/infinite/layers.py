@@ -111,7 +111,8 @@ def _stretches(activation: Activation, norms: Array) -> tuple[float, float]:
 
     They are computed by quadrature at up to 65 lengths and doubled. A jump of σ' at 0 vanishes with the factor u.
     """
-    rule = panel_rule(1.0, 64, 0)
+    # For long points, a feature of σ' at 0 is as narrow as 1/r.
+    rule = panel_rule(1.0, 64, 0, 24 + math.ceil(math.log2(max(1.0, float(norms[-1])))))
     nodes = np.concatenate([rule.nodes, -rule.nodes]).astype(np.float64)
     weights = np.tile(rule.weights.astype(np.float64), 2)
     chosen = np.unique(np.round(np.linspace(0, len(norms) - 1, min(CONDITION_LENGTHS, len(norms)))).astype(int))

@@ -244,17 +244,20 @@ def _strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> 
     return _Rule(nodes, density * h * share, target)
 
 
-def panel_rule(longest: float, terms: int, level: int) -> _Rule:
+def panel_rule(longest: float, terms: int, level: int, refinements: int = 24) -> _Rule:
     """Return Gauss–Legendre rules with 16 nodes on panels of [−14, 14], refined at 0 for jumps and kinks of σ'.
 
-    Panels suit he_k of k ≤ `terms` and points of lengths up to `longest`; each `level` halves them. The error is NaN.
+    Panels suit he_k of k ≤ `terms` and points of lengths up to `longest`; each `level` halves them. The one at 0 is
+    halved `refinements` times, and four times more for each level. The error is NaN.
     """
     x, w = np.polynomial.legendre.leggauss(16)
     width = min(1.0, 8 / math.sqrt(terms), 4 / longest) / 2**level
     count = math.ceil(14 / width)
     if 32 * count > 2**22:
         raise InputError(f"points of length {longest:.3g} need too many nodes of quadrature; scale the points down")
-    edges = np.concatenate([[0.0], width * 0.5 ** np.arange(24 + 4 * level, 0, -1.0), width * np.arange(1, count + 1)])
+    edges = np.concatenate(
+        [[0.0], width * 0.5 ** np.arange(refinements + 4 * level, 0, -1.0), width * np.arange(1, count + 1)]
+    )
     middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
     right = (middle[:, None] + half[:, None] * x).ravel().astype(np.longdouble)
     weights = (half[:, None] * w).ravel() * np.exp(-right * right / 2) / np.sqrt(2 * np.longdouble(np.pi))

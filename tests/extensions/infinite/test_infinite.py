@@ -310,6 +310,14 @@ def test_activations_of_ones_own_are_estimates():
     assert np.linalg.norm(own.nngp.values - known.nngp.values, 2) <= own.nngp.error + known.nngp.error
 
 
+def test_layers_of_a_bent_function_need_a_larger_tolerance_and_take_it():
+    bent = custom_activation(torch.nn.functional.elu)
+    with pytest.raises(InputError, match="leave an error of .*, or raise the tolerance"):
+        deep_gram(X[:3], bent, 2)
+    found, known = deep_gram(X[:3], bent, 2, tolerance=1e-2), deep_gram(X[:3], "elu", 2)
+    assert np.linalg.norm(found.values - known.values, 2) <= found.error + known.error < 1e-2
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [
@@ -328,6 +336,7 @@ def test_activations_of_ones_own_are_estimates():
         ),
         (lambda: predict(InfiniteNetwork(), X, Y, Z, time=[]), "time must be a number or a list of numbers"),
         (lambda: predict(InfiniteNetwork(), X, Y, Z, time=[[1.0]]), "time must be a number or a list of numbers"),
+        (lambda: predict(InfiniteNetwork(), X, Y, Z, tolerance=2), "tolerance must be a number from 0 to 1"),
         (lambda: predict(InfiniteNetwork(), X, Y, Z, noise=-1.0), "noise must be a number of at least 0"),
         (lambda: smallest_eigenvalue(InfiniteNetwork().kernels(X, Z).ntk), "must be symmetric"),
     ],
