@@ -312,7 +312,7 @@ def test_activations_of_ones_own_are_estimates():
 
 def test_layers_of_a_bent_function_need_a_larger_tolerance_and_take_it():
     bent = custom_activation(torch.nn.functional.elu)
-    with pytest.raises(InputError, match="leave an error of .*, or raise the tolerance"):
+    with pytest.raises(InputError, match=r"leave an error of .*, or raise the tolerance"):
         deep_gram(X[:3], bent, 2)
     found, known = deep_gram(X[:3], bent, 2, tolerance=1e-2), deep_gram(X[:3], "elu", 2)
     assert np.linalg.norm(found.values - known.values, 2) <= found.error + known.error < 1e-2
