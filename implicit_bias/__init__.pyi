@@ -48,6 +48,7 @@ from .norms import Frobenius as Frobenius
 from .norms import GroupLasso as GroupLasso
 from .norms import NuclearNorm as NuclearNorm
 from .norms import PredictorL2 as PredictorL2
+from .norms import TwoLayerNorm as TwoLayerNorm
 from .saving.models import load_model as load_model
 from .saving.models import save_model as save_model
 from .saving.networks import load_network as load_network

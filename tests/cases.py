@@ -30,6 +30,7 @@ from implicit_bias import (
     SoftGates,
     Solution,
     Status,
+    TwoLayerNorm,
     certify,
     solve,
 )
@@ -121,6 +122,18 @@ def _nuclear(groups: np.ndarray) -> NuclearNorm | None:
     return NuclearNorm(units, [int(np.sum(units[:j] == unit)) for j, unit in enumerate(units)])
 
 
+def _layers(input_layer: str, output_layer: str) -> Callable[[np.ndarray], TwoLayerNorm | None]:
+    """Return the function from groups to a TwoLayerNorm with multiplicities 1, 2, 3, 1, …, or to None."""
+
+    def norm(groups: np.ndarray) -> TwoLayerNorm | None:
+        labels, sizes = np.unique(groups, return_counts=True)
+        if input_layer == "spectral" and np.ptp(sizes):
+            return None
+        return TwoLayerNorm(groups, input_layer, output_layer, 1 + labels % 3)
+
+    return norm
+
+
 #: Norms for gates of these groups (k,), whatever their order; None if there is none.
 NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
     "frobenius": lambda groups: Frobenius(),
@@ -129,6 +142,15 @@ NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
     "weighted groups": lambda groups: GroupLasso(groups, weights=1.5 ** np.unique(groups)),
     "predictor L2": _predictor,
     "nuclear": _nuclear,
+    "frobenius, l_inf": _layers("frobenius", "l_inf"),
+    "rows, l_inf": _layers("rows", "l_inf"),
+    "rows, l1": _layers("rows", "l1"),
+    "entries, l2": _layers("entries", "l2"),
+    "entries, l_inf": _layers("entries", "l_inf"),
+    "entries, l1": _layers("entries", "l1"),
+    "l1, l_inf": _layers("l1", "l_inf"),
+    "spectral, l2": _layers("spectral", "l2"),
+    "spectral, l_inf": _layers("spectral", "l_inf"),
     "l1": lambda groups: ExpressionNorm(lambda W: cp.norm1(W), lambda V: np.abs(V).max(), "l1"),
 }
 
@@ -171,13 +193,31 @@ def problem(gate: str, norm: str, C: float = np.inf, features: str = "gated", **
 
 
 #: Norms that are sums of group norms.
-GROUP_NORMS = ("frobenius", "group lasso", "uneven groups", "weighted groups", "predictor L2")
+GROUP_NORMS = (
+    *("frobenius", "group lasso", "uneven groups", "weighted groups", "predictor L2"),
+    *("frobenius, l_inf", "rows, l1"),
+)
+#: Norms of two layers, which are not swept over all kinds of features.
+LAYER_NORMS = tuple(name for name in NORMS if ", " in name)
 #: Norms that a kind of features refuses: separate coordinates for each kernel share no rows, and blocks no inputs.
 UNSUITABLE = {"kernels": ("nuclear", "predictor L2"), "blocks": ("predictor L2",), "own": ("predictor L2",)}
 #: Gates, norm and kind of features: every gate, every norm with every kind, and the other shapes of groups.
 CASES = [
     *((gate, "group lasso", "gated") for gate in GATES if gate != "contexts 2"),
-    *(("contexts 2", norm, kind) for norm in NORMS for kind in FEATURES if norm not in UNSUITABLE.get(kind, ())),
+    *(
+        ("contexts 2", norm, kind)
+        for norm in NORMS
+        for kind in FEATURES
+        if norm not in UNSUITABLE.get(kind, ()) and (kind == "gated" or norm not in LAYER_NORMS)
+    ),
+    ("contexts 2", "entries, l_inf", "chunked"),
+    ("contexts 2", "spectral, l2", "blocks"),
+    ("contexts 5", "spectral, l2", "gated"),
+    ("region", "entries, l1", "kernels"),
+    ("relu", "entries, l_inf", "own"),
+    ("half-spaces", "spectral, l_inf", "gated"),
+    ("function", "entries, l2", "gated"),
+    ("soft", "rows, l_inf", "gated"),
     *(("product", "group lasso", kind) for kind in FEATURES if kind != "gated"),
     ("contexts 1", "predictor L2", "gated"),
     ("contexts 4", "predictor L2", "gated"),

@@ -6,6 +6,7 @@ from implicit_bias.norms.global_predictors import free_contexts, global_predicto
 from implicit_bias.norms.group import Frobenius, GroupLasso
 from implicit_bias.norms.nuclear import NuclearNorm
 from implicit_bias.norms.predictors import PredictorL2
+from implicit_bias.norms.two_layers import TwoLayerNorm
 
 __all__ = [
     "ExpressionNorm",
@@ -15,6 +16,7 @@ __all__ = [
     "Norm",
     "NuclearNorm",
     "PredictorL2",
+    "TwoLayerNorm",
     "free_contexts",
     "global_predictors",
     "weights_of_predictors",

@@ -119,7 +119,7 @@ class GroupLasso(Norm):
         self.weights = np.broadcast_to(c, len(self.labels))
         check_range(self.weights, "group weights", 1e-150, 1e150)
 
-    def _group_norms(self, W: Array) -> Array:
+    def group_norms(self, W: Array) -> Array:
         """Return ‖ζ_h‖₂ of all groups, in the order of `labels`, without the weights c_h."""
         rows = length(self.of_gates(W), axis=1)
         # Each group is divided by its size, because the squares of small numbers underflow.
@@ -130,18 +130,24 @@ class GroupLasso(Norm):
 
     def value(self, W: Array) -> float:
         """Norm Σ_h c_h ‖ζ_h‖₂."""
-        return float((self.weights * self._group_norms(W)).sum())
+        return float((self.weights * self.group_norms(W)).sum())
 
     def dual(self, V: Array) -> float:
         """Dual norm max_h ‖V_h‖₂/c_h."""
-        return float((self._group_norms(V) / self.weights).max())
+        return float((self.group_norms(V) / self.weights).max())
 
     def dual_bound(self, lengths: Array) -> float:
         """Dual norm of any V with these row lengths, which determine the dual norm."""
         return self.dual(np.asarray(lengths)[:, None])
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """Norm Σ_h c_h ‖ζ_h‖₂ as one vectorised CVXPY norm; smaller groups are padded with zero rows."""
+        """Norm Σ_h c_h ‖ζ_h‖₂ as one vectorised CVXPY norm."""
+        import cvxpy as cp
+
+        return self.weights @ cp.norm(self.stacked(W), 2, axis=1)
+
+    def stacked(self, W: cp.Expression) -> cp.Expression:
+        """Return the ζ_h as the rows of a CVXPY expression; smaller groups are padded with zeros."""
         import cvxpy as cp
 
         sizes = np.bincount(self.index)
@@ -150,8 +156,7 @@ class GroupLasso(Norm):
         rows = np.repeat(np.arange(len(sizes)) * sizes.max(), sizes) + slot
         shape = (len(sizes) * sizes.max(), len(order))
         pad = sp.csr_array((np.ones(len(order)), (rows, order)), shape=shape)
-        stacked = cp.reshape(pad @ W, (len(sizes), int(sizes.max()) * W.shape[1]), order="C")
-        return self.weights @ cp.norm(stacked, 2, axis=1)
+        return cp.reshape(pad @ W, (len(sizes), int(sizes.max()) * W.shape[1]), order="C")
 
     def group_form(self, k: int) -> GroupForm:
         """Return the group form with Ŵ_h = c_h ζ_h, so that T is diagonal with entries 1/c_h."""
