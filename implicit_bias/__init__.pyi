@@ -31,6 +31,7 @@ from .margin.formulations import svm_gln as svm_gln
 from .margin.formulations import svm_hl as svm_hl
 from .margin.formulations import svm_l2 as svm_l2
 from .margin.formulations import svm_lc as svm_lc
+from .margin.formulations import svm_of_optimiser as svm_of_optimiser
 from .margin.formulations import svm_rc as svm_rc
 from .margin.formulations import svm_shallow as svm_shallow
 from .margin.model import MarginModel as MarginModel

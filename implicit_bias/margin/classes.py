@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_numbers, check_size, shown
+from implicit_bias._utils.checks import Array, InputError, as_numbers, check_size, one_of, shown
 from implicit_bias.datasets.task import labels_and_classes
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.margin.formulations import fitted_gates
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.norms import GroupLasso, NuclearNorm
+from implicit_bias.norms import GroupLasso, Norm, NuclearNorm, TwoLayerNorm
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +63,13 @@ class ClassMarginProblem(MarginProblem):
         return np.asarray(self.classes[self.decision_function(W, X).argmax(axis=1)])
 
 
-def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared: bool = False) -> ClassMarginProblem:
+#: Norms of one layer with K outputs.
+ONE_LAYER = ("spectral", "entries", "frobenius", "l1")
+
+
+def svm_classes(
+    X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared: bool = False, norm: str | None = None
+) -> ClassMarginProblem:
     """Joint problem of K classes: minimise ‖ζ‖ subject to f_{y_i}(x_i) − f_c(x_i) ≥ 1 for all c ≠ y_i, f_c = Φζ_c.
 
     This problem is ours. It extends min ½‖w‖² in Theorem 3.1 of Lippl, Abbott & Chung from two to K classes.
@@ -75,6 +81,11 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     - **All outputs share the units**: ζ_h = a_h w_hᵀ is a matrix of rank one with one row per output, and
       ½‖a_h‖² + ½‖w_h‖² ≥ ‖a_h‖‖w_h‖ = ‖ζ_h‖_*, the nuclear norm. Σ_h ‖ζ_h‖_* over all matrices is the largest convex
       lower bound. It is exact if the rank of each solution ζ_h is at most the number of units with the same gates.
+
+    A single layer f_c(x) = ⟨W_c, Φ(x)⟩ is trained with W (K, kd) itself. Steepest descent in ‖W‖ on the loss of linear
+    models maximises the margin in this norm (Fan, Schmidt & Thrampoulidis, arXiv 2502.04664): "spectral" is the limit
+    of Muon, "entries", max |w|, that of sign descent and Adam, "frobenius" that of gradient descent, and "l1", Σ|w|,
+    that of coordinate descent.
 
     For two classes the optima are that of SVM-GLN and, with shared units, that of SVM-GLN over √2, because ζ_2 = −ζ_1.
 
@@ -90,6 +101,9 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
         Cost of slack, for every pair; inf for the hard margin.
     shared : bool
         True if all outputs share the units.
+    norm : str, optional
+        Norm of the weights of a single layer: "spectral", "entries", "frobenius" or "l1"; by default the layers are
+        two.
 
     Returns
     -------
@@ -99,8 +113,8 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     Raises
     ------
     InputError
-        If arrays or gates are invalid, labels are of one class or not integers or strings, or the pairs do not fit into
-        the memory.
+        If arrays or gates are invalid, labels are of one class or not integers or strings, the norm is unknown or given
+        with `shared`, or the pairs do not fit into the memory.
 
     Examples
     --------
@@ -114,7 +128,9 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     >>> solution.status.name, bool(np.mean(problem.predict(solution.weights, X[300:]) == digits.target[300:]) > 0.8)
     ('OPTIMAL', True)
     """
-    gates = fitted_gates(X, gates, grouped=True)
+    if norm is not None and one_of(norm, ONE_LAYER, "norm") and shared:
+        raise InputError("shared=True is for two layers and norm for one; give one of them")
+    gates = fitted_gates(X, gates, grouped=norm is None)
     features = gates(X)
     given, found = labels_and_classes(labels)
     # Strings in a column of a data frame have the dtype object.
@@ -130,8 +146,13 @@ def svm_classes(X: Any, labels: Any, gates: Gates, C: float = np.inf, *, shared:
     others = np.broadcast_to(np.arange(K), (n, K))[np.arange(K) != codes[:, None]]
     signs = np.eye(K)[codes[samples]] - np.eye(K)[others]
     values = np.einsum("pc,pj->pcj", signs, features.gate_values[samples]).reshape(len(samples), K * k)
-    units, outputs = np.tile(np.unique(gates.groups, return_inverse=True)[1], K), np.repeat(np.arange(K), k)
-    norm = NuclearNorm(units, outputs) if shared else GroupLasso(outputs * (units.max() + 1) + units)
+    outputs = np.repeat(np.arange(K), k)
+    if norm is not None:
+        penalty: Norm = TwoLayerNorm(outputs, norm, "l_inf")
+        name = f"several classes, one layer, {norm}"
+    else:
+        units = np.tile(np.unique(gates.groups, return_inverse=True)[1], K)
+        penalty = NuclearNorm(units, outputs) if shared else GroupLasso(outputs * (units.max() + 1) + units)
+        name = "several classes, shared units" if shared else "several classes"
     pairs = GatedFeatures(features.X[samples], values)
-    name = "several classes, shared units" if shared else "several classes"
-    return ClassMarginProblem(pairs, np.ones(len(samples)), norm, C, gates, name, classes=classes)
+    return ClassMarginProblem(pairs, np.ones(len(samples)), penalty, C, gates, name, classes=classes)

@@ -1,4 +1,4 @@
-"""Builders of the margin problems of Lippl, Abbott & Chung. They fit gates on X if these are not fitted."""
+"""Builders of the margin problems of papers. They fit gates on X if these are not fitted."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import InputError, as_signs
+from implicit_bias._utils.checks import InputError, as_signs, one_of, shown
 from implicit_bias.gates import ContextGates, Gates, HiddenActivations
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2
+from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2, TwoLayerNorm
+
+#: Norms of the input layer and of the output layer in which optimisers descend.
+OPTIMISERS = {
+    "gd": ("frobenius", "l2"),
+    "sign": ("entries", "l_inf"),
+    "adam": ("entries", "l_inf"),
+    "muon": ("spectral", "l2"),
+    "muon-sign": ("spectral", "l_inf"),
+}
 
 
 def fitted_gates(X: Any, gates: Any, grouped: bool) -> Gates:
@@ -150,3 +159,66 @@ def svm_shallow(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProble
     8
     """
     return _build(X, y, gates, Frobenius(), C, "SVM-shallow")
+
+
+def svm_of_optimiser(
+    X: Any, y: Any, gates: Gates, optimiser: str | tuple[str, str], C: float = np.inf, *, multiplicities: Any = 1
+) -> MarginProblem:
+    """Margin problem that an optimiser of a two-layer network with fixed gates solves in the limit.
+
+    Steepest descent in max(‖v‖, ‖U‖) on f(x) = Σ_h v_h ⟨u_h, φ_h(x)⟩ tends in direction to a KKT point of
+
+        minimise max(‖v‖, ‖U‖)   subject to   y_i f(x_i) ≥ 1.
+
+    `TwoLayerNorm` states the problem for the effective weights ζ_h = v_h u_h. A KKT point solves it if no v_h is 0 and
+    the output layer has the norm l2 or l_inf; that statement is ours.
+
+    ===========  ===========  ======  =================================================================================
+    Optimiser    ‖U‖          ‖v‖     Convergence to KKT points
+    ===========  ===========  ======  =================================================================================
+    "gd"         frobenius    l2      Lyu & Li (2020), gradient flow; Lippl, Abbott & Chung, Proposition B.8
+    "sign"       entries      l_inf   Tsilivis, Vardi & Kempe (arXiv 2410.22069), steepest flow
+    "adam"       entries      l_inf   Gronich & Vardi (arXiv 2602.16340), smooth networks, full batches
+    "muon"       spectral     l2      Gronich & Vardi, as above, one norm for each layer; v with normalised gradients
+    "muon-sign"  spectral     l_inf   Gronich & Vardi, as above; v with the signs of its gradient, or with Adam
+    ===========  ===========  ======  =================================================================================
+
+    A network with fixed gates is smooth in its weights. No theorem covers minibatches, or gates that are learned.
+
+    Parameters
+    ----------
+    X, y, gates, C
+        As in `svm_gln`. Row h of U contains the weights of all gates of unit h, as `gates.groups` says.
+    optimiser : str or pair of str
+        A name in the table, or the norms of U and v, such as ("rows", "l_inf"); see `TwoLayerNorm`.
+    multiplicities : int or array of int, shape (H,)
+        Number of units that share the gates of unit h.
+
+    Returns
+    -------
+    MarginProblem
+
+    Raises
+    ------
+    InputError
+        As for `svm_gln`; if the optimiser is unknown; or if the norms of the layers do not induce a convex problem.
+
+    Examples
+    --------
+    >>> from implicit_bias import HyperplaneGates, load_binary, solve, svm_of_optimiser
+    >>> task = load_binary("digits", train_size=60)
+    >>> problem = svm_of_optimiser(task.X_train, task.y_train, HyperplaneGates(4, 2, seed=1).fit(task.X_pool), "gd")
+    >>> problem.norm
+    TwoLayerNorm(frobenius, l2, 4 units, 8 gates)
+    >>> solve(problem).status.name
+    'OPTIMAL'
+    """
+    if isinstance(optimiser, str):
+        layers = OPTIMISERS[one_of(optimiser, OPTIMISERS, "optimiser")]
+    elif isinstance(optimiser, tuple) and len(optimiser) == 2:
+        layers = optimiser
+    else:
+        raise InputError(f"optimiser must be a name or the norms of two layers, not {shown(optimiser)}")
+    gates = fitted_gates(X, gates, grouped=True)
+    name = f"SVM of {optimiser if isinstance(optimiser, str) else ' and '.join(map(str, layers))}"
+    return _build(X, y, gates, TwoLayerNorm(gates.groups, *layers, multiplicities), C, name)

@@ -122,6 +122,23 @@ def _matrices(draw: Draw) -> dict[str, Any]:
 _norm(ib.NuclearNorm, _matrices)
 
 
+def _layers(draw: Draw) -> dict[str, Any]:
+    """Groups, norms of two layers that are convex together or not, and multiplicities."""
+    given = _groups(draw)
+    inner = draw.pick(["frobenius", "rows", "entries", "l1", "spectral"])
+    bad: list[Any] = ["Rows", None, 2, ""]
+    outer = "l_inf" if inner in ("l1", "spectral") else "l2"
+    return {
+        "groups": given["groups"],
+        "input_layer": draw.either(inner, bad),
+        "output_layer": draw.either(outer, [*bad, *(["l1"] if outer == "l_inf" else [])]),
+        "multiplicities": given["weights"],
+    }
+
+
+_norm(ib.TwoLayerNorm, _layers, may=lambda c: c.input_layer == "spectral")
+
+
 class _Own(Norm):
     """The sum of the singular values, of which only CVXPY knows more."""
 

@@ -78,6 +78,32 @@ def test_it_is_the_program_written_out(shared, C):
     assert np.sort(margins[margins != 0]) == pytest.approx(np.sort(found.margins), abs=1e-9)
 
 
+@pytest.mark.parametrize("norm", ["spectral", "entries", "frobenius", "l1"])
+@pytest.mark.parametrize("C", [np.inf, 0.2])
+def test_one_layer_is_the_program_written_out(norm, C):
+    problem = svm_classes(X, LABELS, GATES, C, norm=norm)
+    found = solve(problem, tol=1e-7)
+    assert found.status is Status.OPTIMAL
+    Phi, codes = GATES(X).dense(), np.searchsorted(problem.classes, LABELS)
+    Z = cp.Variable((3, Phi.shape[1]))
+    outputs = Phi @ Z.T
+    slack = cp.hstack(
+        [cp.pos(1 - outputs[i, own] + outputs[i, other]) for i, own in enumerate(codes) for other in {0, 1, 2} - {own}]
+    )
+    size = {
+        "spectral": cp.sigma_max(Z),
+        "entries": cp.max(cp.abs(Z)),
+        "frobenius": cp.norm(Z, "fro"),
+        "l1": cp.sum(cp.abs(Z)),
+    }[norm]
+    price, limits = (0, [cp.sum(slack) <= 0]) if np.isinf(C) else (C, [])
+    best = cp.Problem(cp.Minimize(size + price * cp.sum(slack)), limits).solve(solver="CLARABEL")
+    assert found.objective == pytest.approx(best, rel=1e-5)
+    assert (problem.predict(found.weights, X) == LABELS).mean() > 0.8
+    with pytest.raises(InputError, match="give one of them"):
+        svm_classes(X, LABELS, GATES, C, norm=norm, shared=True)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_no_network_has_larger_margins_for_its_weights(shared):
     """For random weights of either kind of network, ½‖w‖² is at least the norm of ζ and Σ_pairs λ · margin."""
