@@ -206,17 +206,33 @@ def _contexts(draw: Draw) -> Given:
     return draw.either(gates, [_Pretender(), ib.HyperplaneGates, None, "gates", 3])
 
 
-def _builder(builder: Any, **part: Any) -> None:
+def _optimiser(draw: Draw) -> Given:
+    """An optimiser or the norms of two layers, or what is none."""
+    good = ["gd", "sign", "adam", "muon", "muon-sign", ("rows", "l_inf"), ("entries", "l1")]
+    return draw.either(draw.pick(good), ["Adam", ("spectral", "l1"), ("rows",), ["rows", "l2"], None, 3])
+
+
+def _certified(problem: Any) -> bool:
+    """True if the answer is proved, and its objective is that of its weights."""
+    found = ib.solve(problem)
+    if found.status.inseparable:
+        return problem.hard
+    slack = np.maximum(problem.required_margin - problem.margins(found.weights, found.intercept), 0.0)
+    cost = problem.norm.value(found.weights) + (0.0 if problem.hard else problem.upper_bounds @ slack)
+    return found.status.name == "OPTIMAL" and bool(np.isclose(found.objective, cost, rtol=1e-9))
+
+
+def _builder(builder: Any, fine: Any = problems.judged, **part: Any) -> None:
     """A problem of gates or of a network, which is solved to the optimum."""
     small = lambda c: getattr(c, "C", 1.0) != np.inf and not in_range(float(getattr(c, "C", 1.0)) * 1e3)  # noqa: E731
-    fine = lambda c, problem: problems.judged(problem)  # noqa: E731
-    row(builder, _task, share=2, finite=False, may=small, fine=fine, **part)
+    row(builder, _task, share=2, finite=False, may=small, fine=lambda c, problem: fine(problem), **part)
 
 
 _builder(ib.svm_gln, gates=_contexts)
 _builder(ib.svm_rc, gates=_contexts)
 _builder(ib.svm_l2, gates=_contexts)
 _builder(ib.svm_shallow, gates=_contexts)
+_builder(ib.svm_of_optimiser, _certified, gates=_contexts, optimiser=_optimiser)
 _builder(ib.svm_lc, network=_network)
 _builder(ib.svm_hl, network=_network)
 
