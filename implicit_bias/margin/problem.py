@@ -234,8 +234,8 @@ class MarginProblem:
         ----------
         structure : str
             'cone': all problems. 'second-order': no nuclear norm. 'quadratic': a hard margin, and a norm whose square
-            is a quadratic form. 'groups': a sum of group norms (`group_form`). 'atoms': a sum of group norms or a
-            nuclear norm, without linear constraints.
+            is a quadratic form. 'groups': a sum of group norms (`group_form`). 'native': a sum of group norms, a
+            nuclear norm, or a norm with a `polyhedral_form`, without linear constraints.
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is not a quadratic program; use CLARABEL, ECOS or SCS"
@@ -246,9 +246,10 @@ class MarginProblem:
                 return f"the square of {self.norm!r} is not a quadratic form; use CLARABEL, ECOS or SCS"
         if structure == "second-order" and self.norm.semidefinite:
             return "it has no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
-        if structure == "atoms" and self.constraints is not None:
+        if structure == "native" and self.constraints is not None:
             return "it does not support linear constraints; use CLARABEL or SCS"
-        if structure == "groups" or (structure == "atoms" and not self.norm.has_atoms):
+        known = self.norm.has_atoms or self.norm.polyhedral_form() is not None
+        if structure == "groups" or (structure == "native" and not known):
             form = self.group_form
             if form is None:
                 return f"it needs a sum of group norms, but {self.norm!r} has no group_form(); use CLARABEL or SCS"

@@ -1,6 +1,6 @@
 """Norms of weights: each class defines its value, its dual norm and its CVXPY expression."""
 
-from implicit_bias.norms.base import GroupForm, Norm
+from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm
 from implicit_bias.norms.expression import ExpressionNorm
 from implicit_bias.norms.global_predictors import free_contexts, global_predictors, weights_of_predictors
 from implicit_bias.norms.group import Frobenius, GroupLasso
@@ -15,6 +15,7 @@ __all__ = [
     "GroupLasso",
     "Norm",
     "NuclearNorm",
+    "PolyhedralForm",
     "PredictorL2",
     "TwoLayerNorm",
     "free_contexts",

@@ -49,6 +49,45 @@ class GroupForm:
     groups: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class PolyhedralForm:
+    """A norm whose unit ball is a polyhedron, with groups h of gates, factors a_j > 0 and costs c_h > 0.
+
+    It is ‖W‖ = Σ_h c_h max_{j∈h} a_j ‖w_j‖_∞, or, if `sums`, ‖W‖ = max_h Σ_{j∈h} a_j ‖w_j‖₁ / c_h.
+
+    Attributes
+    ----------
+    sums : bool
+        True for the second kind.
+    groups : array of int, shape (k,)
+        The group of each gate, from 0.
+    factors : array, shape (k,)
+        a.
+    costs : array, shape (H,)
+        c.
+
+    Examples
+    --------
+    >>> from implicit_bias import TwoLayerNorm
+    >>> TwoLayerNorm([0, 1], "entries", "l_inf", [1, 2]).polyhedral_form().factors
+    array([1. , 0.5])
+    """
+
+    sums: bool
+    groups: np.ndarray
+    factors: Array
+    costs: Array
+
+    def value(self, W: Array) -> float:
+        """Norm ‖W‖ of weights W (k, d)."""
+        sizes, found = self.factors[:, None] * np.abs(W), np.zeros(len(self.costs))
+        if self.sums:
+            np.add.at(found, self.groups, sizes.sum(axis=1))
+            return float((found / self.costs).max())
+        np.maximum.at(found, self.groups, sizes.max(axis=1))
+        return float(self.costs @ found)
+
+
 def above(size: float, by: int) -> float:
     """Return size · 2^by, rounded up, for size ≥ 0; 0 for 0, and infinity for NaN."""
     with np.errstate(over="ignore"):
@@ -236,6 +275,10 @@ class Norm(ABC):
 
     def group_form(self, k: int) -> GroupForm | None:
         """Return the norm for k gates as a sum of group norms, for the native solver; None if there is no such form."""
+        return None
+
+    def polyhedral_form(self) -> PolyhedralForm | None:
+        """Return the norm as one with a polyhedral unit ball, for the native solver; None if there is no such form."""
         return None
 
     def __repr__(self) -> str:

@@ -29,7 +29,7 @@ MAX_DIFFERENTIATED = 5000
 def check_norm(norm: Norm, features: Features) -> None:
     """Raise InputError if a norm contradicts itself on sample matrices, or with rows of the features as V.
 
-    The sample matrices, the convexity of the expression and the group form are checked once per norm and shape.
+    The sample matrices, the convexity of the expression and the forms are checked once per norm and shape.
     """
     shape, rows = (features.k, features.d), np.unique(np.linspace(0, features.n - 1, 3).astype(int))
     of_features = [features.select([row]).adjoint([1.0]) for row in rows]
@@ -40,6 +40,7 @@ def check_norm(norm: Norm, features: Features) -> None:
             max_solved = MAX_SOLVED_WHEN_BUILT if place in (0, 1, 4) else 0
             check_pair(norm, W, of_features[0] if norm.seminorm else V, max_solved)
         _check_group_form(norm, shape)
+        _check_polyhedral_form(norm, shape)
         cache_of(norm)[shape] = True
     for V in of_features:
         check_pair(norm, V, V, 0)
@@ -116,6 +117,20 @@ def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
         valid = (1 - RTOL if unique else 0) * total <= value <= total * (1 + RTOL)
         _claim(
             norm, valid, f"its `group_form` gives {total:.10g}, but its `value` is {value:.10g}; correct one of them"
+        )
+
+
+def _check_polyhedral_form(norm: Norm, shape: tuple[int, int]) -> None:
+    """Check that a `PolyhedralForm`, if the norm has one, has the value of the norm at one random W."""
+    form = norm.polyhedral_form()
+    if form is not None:
+        W = np.random.default_rng(4).normal(size=shape)
+        value, stated = norm.number("value", W), form.value(W)
+        valid = abs(stated - value) <= RTOL * value
+        _claim(
+            norm,
+            valid,
+            f"its `polyhedral_form` gives {stated:.10g}, but its `value` is {value:.10g}; correct one of them",
         )
 
 

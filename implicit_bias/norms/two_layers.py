@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from implicit_bias._utils.checks import Array, InputError, as_positives, one_of
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
-from implicit_bias.norms.base import GroupForm, Norm
+from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm
 from implicit_bias.norms.group import GroupLasso
 from implicit_bias.norms.nuclear import singular_bounds
 from implicit_bias.norms.two_summing import dual_bound, rescaled, value_bound
@@ -137,6 +137,10 @@ class TwoLayerNorm(Norm):
         """Return the group form of the norms Σ_h r_h and (Σ_h r_h²/m_h)^½ with r_h = ‖ζ_h‖₂; None for the others."""
         return self._form.group_form()
 
+    def polyhedral_form(self) -> PolyhedralForm | None:
+        """Return the polyhedral form of "entries" with "l_inf" or "l1", and of "l1"; None for the others."""
+        return self._form.polyhedral_form()
+
     def __repr__(self) -> str:
         size = f"{len(self.multiplicities)} units, {self.gates} gates"
         return f"TwoLayerNorm({self.input_layer}, {self.output_layer}, {size})"
@@ -193,6 +197,16 @@ class _Rows:
         index = self.units.index
         groups = np.zeros_like(index) if self.euclidean else index
         return GroupForm(sp.csr_array(sp.diags_array(1 / self.scales[index])), groups)
+
+    def polyhedral_form(self) -> PolyhedralForm | None:
+        if 2 in (self.row, self.outer):
+            return None
+        index = self.units.index
+        if self.row == self.outer:
+            # One bound for all entries, or one sum of them.
+            return PolyhedralForm(self.row == 1, np.zeros_like(index), self.scales[index], np.ones(1))
+        costs = self.scales if self.outer == 1 else 1 / self.scales
+        return PolyhedralForm(self.row == 1, index, np.ones(len(index)), costs)
 
 
 def _size(values: Array, s: float) -> float:
@@ -252,6 +266,8 @@ class _Operator:
 
     def group_form(self) -> None:
         return None
+
+    polyhedral_form = group_form
 
 
 class _TwoSumming(_Operator):

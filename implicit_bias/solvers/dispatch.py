@@ -61,10 +61,10 @@ def solve(
     problem : MarginProblem
     solver : str or function, optional
         One of `solver_names()`, or a custom solver: a function of the problem and the options that returns an
-        `Answer`. The default is NATIVE, the package's interior-point method, if the norm is a sum of group norms or a
-        nuclear norm and there are no linear constraints, and CLARABEL otherwise. If its answer is inconclusive, PRECISE
-        and, if Φ has at most 3,000,000 entries, CLARABEL and ECOS run in turn until one is conclusive; `reason` then
-        lists the attempts. OSQP solves only hard margins with a quadratic norm.
+        `Answer`. The default is NATIVE, the package's interior-point methods, if the norm is a sum of group norms, a
+        nuclear norm or polyhedral, and there are no linear constraints; else CLARABEL. If its answer is inconclusive,
+        PRECISE and, if Φ has at most 3,000,000 entries, CLARABEL and ECOS run in turn until one is conclusive; `reason`
+        then lists the attempts. OSQP solves only hard margins with a quadratic norm.
     tol : float
         Largest relative gap of an OPTIMAL solution, below 1.
     max_iterations : int, optional

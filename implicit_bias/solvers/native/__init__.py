@@ -1,4 +1,4 @@
-"""The native solver of margin problems whose norm is a sum of group norms: an interior-point method."""
+"""The native solver: interior-point methods for sums of group norms, and for norms with polyhedral unit balls."""
 
 from implicit_bias._utils.checks import shown
 from implicit_bias.margin.problem import MarginProblem
@@ -19,24 +19,30 @@ class NativeSolver(Solver):
     """
 
     name = "NATIVE"
-    needs = "atoms"
+    needs = "native"
     takes = frozenset({"max_seconds", "start", "callback", "device"})
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
 
     def load(self) -> None:
+        import implicit_bias.solvers.native.polyhedral
         import implicit_bias.solvers.native.solver  # noqa: F401
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
+        from implicit_bias.solvers.native.polyhedral import solve_polyhedral
         from implicit_bias.solvers.native.solver import solve_native
 
+        if problem.norm.polyhedral_form() is not None:
+            return solve_polyhedral(problem, options, self.settings)
         return solve_native(problem, options, self.settings)
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         reason = super().refuses(problem, options)
         if reason:
             return reason
+        if "device" in options.special and problem.norm.polyhedral_form() is not None:
+            return f"for {problem.norm!r} it computes on 'cpu' only; leave device out"
         return _no_device(options.device) if "device" in options.special else None
 
 

@@ -1,0 +1,402 @@
+"""An interior-point method for norms with polyhedral unit balls: linear programs with few rows and many columns.
+
+With rows f_i = y_i (⟨φ_i, W⟩ + b) and groups h of gates, a hard margin is solved as the largest γ with f_i ≥ γ m_i and
+‖W‖ ≤ 1, a soft one as the least ‖W‖ + Σ_i p_i ξ_i with f_i ≥ m_i − ξ_i. Both have interior points from the start. The
+unit balls are of two kinds, with factors a of the gates and costs c of the groups:
+
+    box       ‖W‖ = Σ_h c_h t_h,  |W_jl| a_j ≤ t_h           multipliers α, β ≥ 0 of t_h/a_j ∓ W_jl ≥ 0
+    simplex   ‖W‖ = max_h Σ_{j∈h,l} a_j |W_jl| / c_h         W = W⁺ − W⁻, multipliers s± of W± ≥ 0, σ_h of the sums
+
+Elimination of all columns and of τ, which is t or σ, leaves an n × n matrix for the multipliers λ of the rows,
+
+    Φ diag(Θ) Φᵀ ± P diag(1/δ) Pᵀ + diag(u/λ + ξ/(p − λ)),
+
+where Θ (k, d) and δ (H,) are quotients of variables and slacks, and the H columns of P are sums of columns of Φ. Φ is
+never formed: the first term is a sum over gates of X diag(Θ_j) Xᵀ on the samples whose gate j is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solution import Status
+from implicit_bias.norms import PolyhedralForm
+from implicit_bias.solvers.base import Answer, Options, Progress, end_line, print_line
+from implicit_bias.solvers.native.mehrotra import descend_from
+from implicit_bias.solvers.native.settings import Settings
+
+#: Refinements of a solution by the factorised matrix.
+REFINEMENTS = 2
+#: Share of the mean diagonal that is added to the matrix.
+SHIFT = 1e-15
+#: Iterations after which the method ends; it needs 10 to 40.
+ITERATIONS = 200
+#: Share of the way to the boundary that a step takes.
+TO_BOUNDARY = 0.995
+#: Least centring parameter.
+LEAST_CENTRING = 1e-3
+#: Step length below which there is no progress.
+SHORTEST_STEP = 1e-8
+#: Lower bound of the norm of separating weights, for inputs of length about 1, above which none are sought.
+LARGEST_NORM = 1e9
+
+
+class Rows:
+    """Φ with the labels as signs, gate by gate: y_i φ_j(x_i) for the samples i whose gate j is open."""
+
+    def __init__(self, features: Any, y: Array) -> None:
+        self.n, self.k, self.d = features.shape
+        self.features, self.y = features, y
+        X = getattr(features, "X", None)
+        #: The signed blocks y_i φ_j(x_i), shape (n, k, d), of features without inputs in an array.
+        self.blocks = None if isinstance(X, np.ndarray) else (features.dense() * y[:, None]).reshape(features.shape)
+
+    def block(self, j: int) -> tuple[Any, Array]:
+        """Return the samples whose gate j is open, and their y_i φ_j(x_i)."""
+        if self.blocks is not None:
+            return slice(None), self.blocks[:, j]
+        values = self.features.gate_values[:, j] * self.y
+        open_ = np.flatnonzero(values)
+        return open_, self.features.X[open_] * values[open_, None]
+
+    def times(self, W: Array) -> Array:
+        """Return y∘ΦW."""
+        return self.y * self.features.apply(W)
+
+    def adjoint(self, lam: Array) -> Array:
+        """Return Φᵀ(λ∘y)."""
+        return self.features.adjoint(self.y * lam)
+
+    def moment(self, weights: Array) -> Array:
+        """Return diag(y) Φ diag(weights) Φᵀ diag(y), shape (n, n), for weights (k, d) ≥ 0."""
+        K, roots = np.zeros((self.n, self.n)), np.sqrt(weights)
+        for j in range(self.k):
+            rows, block = self.block(j)
+            half = block * roots[j]
+            # NumPy computes half of a product of a matrix with its own transpose.
+            if isinstance(rows, slice):
+                K += half @ half.T
+            else:
+                K[np.ix_(rows, rows)] += half @ half.T
+        return K
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """Pairs of variables `x` and multipliers `z`, elementwise complementary, and what has no sign.
+
+    The first pair is the slack u of the rows and λ, the second one, of a soft margin, is ξ and p − λ, and the others
+    are those of the ball. `tau` has one entry for each group: t of a box, σ of a simplex. `scale` is its counterpart:
+    the multiplier of Σ_h c_h t_h = 1, or the bound of the sums of a simplex.
+    """
+
+    x: tuple[Array, ...]
+    z: tuple[Array, ...]
+    W: Array
+    tau: Array
+    b: float
+    gamma: float
+    scale: float
+
+    @property
+    def lam(self) -> Array:
+        return self.z[0]
+
+    def moved(self, step: Iterate, first: float, second: float, primal: tuple[float, float]) -> Iterate:
+        """Return the iterate after a step of length `first` for variables and `second` for multipliers.
+
+        `primal` has the lengths for `tau` and `scale`.
+        """
+        return Iterate(
+            tuple(x + first * dx for x, dx in zip(self.x, step.x, strict=True)),
+            tuple(z + second * dz for z, dz in zip(self.z, step.z, strict=True)),
+            self.W + first * step.W,
+            self.tau + primal[0] * step.tau,
+            self.b + first * step.b,
+            self.gamma + first * step.gamma,
+            self.scale + primal[1] * step.scale,
+        )
+
+
+def _room(values: tuple[Array, ...], change: tuple[Array, ...]) -> float:
+    """Return the longest step, at most 1, that leaves no value negative."""
+    falls = max(float((-dv / v).max(initial=0.0)) for v, dv in zip(values, change, strict=True))
+    return 1 / max(falls, 1.0)
+
+
+class Program:
+    """The linear program of a margin problem: its data, and the sums over the columns of groups."""
+
+    def __init__(self, problem: MarginProblem, form: PolyhedralForm) -> None:
+        self.rows = Rows(problem.features, problem.y)
+        self.hard, self.intercept = problem.hard, problem.intercept
+        self.m = np.full(self.rows.n, problem.required_margin)
+        self.p = None if self.hard else problem.upper_bounds
+        self.sums, self.groups, self.costs = form.sums, form.groups, form.costs
+        #: Coefficients of τ in the slacks of a column: 1/a_j of a box, a_j of a simplex.
+        self.factors = (form.factors if form.sums else 1 / form.factors)[:, None]
+        #: True if Σ_h c_h τ_h = 1, whose multiplier is unknown.
+        self.has_scale = self.hard != self.sums
+
+    def total(self, columns: Array) -> Array:
+        """Return the sums over the columns of each group, shape (H,)."""
+        return np.asarray(np.bincount(self.groups, columns.sum(axis=1), len(self.costs)), dtype=np.float64)
+
+    def balanced(self, lam: Array) -> Array:
+        """Return λ with Σ y_iλ_i = 0 if the intercept is free: those of one class are reduced in proportion."""
+        if not self.intercept:
+            return lam
+        positive = self.rows.y > 0
+        sums = lam[positive].sum(), lam[~positive].sum()
+        return lam * (min(sums) / np.where(positive, *sums))
+
+    def largest(self, columns: Array) -> Array:
+        """Return the largest entries of each group, shape (H,), for columns ≥ 0."""
+        found = np.zeros(len(self.costs))
+        np.maximum.at(found, self.groups, columns.max(axis=1))
+        return found
+
+    def start(self) -> Iterate:
+        """Return an interior point that satisfies all equations except Σ y_iλ_i = 0 and, for a simplex, Σ c_hσ_h = 1.
+
+        λ is in proportion to 1/m, with Σ m_iλ_i = 1 for a hard margin and half the largest multiple for a soft one.
+        """
+        e, c, ones = self.factors, self.costs, np.ones((self.rows.k, self.rows.d))
+        lam = 1 / (self.rows.n * self.m)
+        V = self.rows.adjoint(lam)
+        size = float(c @ self.largest(np.abs(V) / e) if self.sums else (self.total(e * np.abs(V)) / c).max()) or 1.0
+        if self.p is not None:
+            share = min(0.5 / size, float((self.p / lam).min()) / 2)
+            lam, V, size = share * lam, share * V, share * size
+        # ‖W‖ ≤ 1 for a hard margin; for a soft one Σ m_iλ_i is about the optimum.
+        reach = 1.0 if self.hard else float(self.m @ lam)
+        if self.sums:
+            tau = 2 * self.largest(np.abs(V) / e) + size / (len(c) * c)
+            x = reach * (c / (2 * self.total(e * ones) + 1))[self.groups, None] * ones
+            s = e * tau[self.groups, None]
+            pairs = [(x, s - V), (x, s + V), (reach * c - self.total(2 * e * x), tau)]
+            scale = reach
+        else:
+            scale, tau = 2 * size if self.hard else 1.0, reach / (len(c) * c)
+            rest = (c * scale - self.total(e * np.abs(V))) / (2 * self.total(e * ones))
+            z, x = rest[self.groups, None] * ones, e * tau[self.groups, None] * ones
+            pairs = [(x, np.maximum(V, 0) + z), (x, np.maximum(-V, 0) + z)]
+        gamma = 1.0 if not self.hard else -self.rows.n * float(np.mean(pairs[0][0] * pairs[0][1]))
+        if self.p is not None:
+            pairs = [(2 * self.m, self.p - lam), *pairs]
+        pairs = [(abs(gamma) * self.m, lam), *pairs]
+        x_, z_ = zip(*pairs, strict=True)
+        return Iterate(x_, z_, np.zeros_like(ones), tau, 0.0, gamma, scale)
+
+
+class Conditions:
+    """The optimality conditions of a program, linearised at an iterate."""
+
+    def __init__(self, program: Program, at: Iterate) -> None:
+        self.program, self.at = program, at
+        rows, e, groups = program.rows, program.factors, program.groups
+        sums = sum(float(np.vdot(x, z)) for x, z in zip(at.x, at.z, strict=True))
+        self.mu = sums / sum(x.size for x in at.x)
+        ball = slice(1 if program.hard else 2, None)
+        (x1, x2, *x3), (z1, z2, *z3) = at.x[ball], at.z[ball]
+        one, two = (x1 / z1, x2 / z2) if program.sums else (z1 / x1, z2 / x2)
+        self.theta = one + two if program.sums else 1 / (one + two)
+        #: Coefficients of dτ in dW, without Θ for a box.
+        self.psi = e * (one - two)
+        if program.sums:
+            self.delta = program.total(e**2 * self.theta) + x3[0] / z3[0]
+            border = self.psi
+        else:
+            self.delta = program.total(4 * e**2 * one * two * self.theta)
+            border = self.psi * self.theta
+        #: Signed border columns P, shape (n, H): row i is the sum of y_i φ_j(x_i) over the columns of group h.
+        self.P = np.column_stack([rows.times(border * (groups == h)[:, None]) for h in range(len(program.costs))])
+        self.diagonal = at.x[0] / at.z[0] + (0.0 if program.hard else at.x[1] / at.z[1])
+        K = rows.moment(self.theta)
+        #: −1 for a simplex, whose dτ reduces the margins.
+        self.sign = -1.0 if program.sums else 1.0
+        K += self.sign * (self.P / self.delta) @ self.P.T
+        K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
+        try:
+            self.factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        except scipy.linalg.LinAlgError as error:
+            raise ArithmeticError from error
+        V, f = rows.adjoint(at.lam), rows.times(at.W) + rows.y * at.b
+        slack = at.x[0] if program.hard else at.x[0] - at.x[1]
+        #: Residuals of the rows, of the columns, of the groups, and of Σ y_iλ_i = 0, Σ m_iλ_i = 1, Σ c_hτ_h = 1.
+        self.missing = at.gamma * program.m + slack - f
+        self.columns = 0.0 if program.sums else V - z1 + z2
+        self.of_groups = 0.0 if program.sums else program.total(e * (z1 + z2)) - program.costs * at.scale
+        #: Border columns of b, γ and the scale, the last residuals, and the matrix of their equations.
+        columns = [rows.y] if program.intercept else []
+        values = [-float(rows.y @ at.lam)] if program.intercept else []
+        if program.hard:
+            columns, values = [*columns, -program.m], [*values, float(program.m @ at.lam) - 1.0]
+        if program.has_scale:
+            columns = [*columns, -self.P @ (program.costs / self.delta)]
+            values = [*values, float(program.costs @ at.tau) - 1.0]
+        self.border, self.values = np.column_stack(columns or [np.zeros((rows.n, 0))]), np.array(values)
+        self.signs = np.ones(len(values))
+        if program.has_scale:
+            self.signs[-1] = self.sign
+        self.solved = self.solve(self.border)
+        self.small = self.border.T @ (self.solved * self.signs)
+        if program.has_scale:
+            self.small[-1, -1] -= float(program.costs @ (program.costs / self.delta))
+        self.small *= -1.0
+
+    def solve(self, right: Array) -> Array:
+        """Return K⁻¹ right, with iterative refinement, for right (n,) or (n, m)."""
+        flat = right[:, None] if right.ndim == 1 else right
+        x = scipy.linalg.cho_solve(self.factor, flat, check_finite=False)
+        rows = self.program.rows
+        for _ in range(REFINEMENTS):
+            image = [rows.times(self.theta * rows.adjoint(column)) for column in x.T]
+            rest = flat - np.reshape(image, x.T.shape).T - self.diagonal[:, None] * x
+            rest = rest - self.sign * self.P @ ((self.P.T @ x) / self.delta[:, None])
+            x = x + scipy.linalg.cho_solve(self.factor, rest, check_finite=False)
+        return x.reshape(right.shape)
+
+    def direction(self, target: float, guess: Iterate | None) -> Iterate:
+        """Return the direction to products of `target`, with the second-order terms of `guess`, if it is given."""
+        program, at = self.program, self.at
+        rows, e, groups = program.rows, program.factors, program.groups
+        products = [target - x * z for x, z in zip(at.x, at.z, strict=True)]
+        if guess is not None:
+            products = [c - dx * dz for c, dx, dz in zip(products, guess.x, guess.z, strict=True)]
+        ball = 1 if program.hard else 2
+        (c1, c2, *c3), (x1, x2, *x3), (z1, z2, *z3) = products[ball:], at.x[ball:], at.z[ball:]
+        right = self.missing + products[0] / at.lam - (0.0 if program.hard else products[1] / at.z[1])
+        if program.sums:
+            one, two = c1 / z1, c2 / z2
+            fixed = one - two
+            of_groups = program.total(e * (one + two)) + c3[0] / z3[0]
+        else:
+            one, two = c1 / x1, c2 / x2
+            fixed = self.theta * (self.columns - one + two)
+            of_groups = self.of_groups + program.total(e * (one + two) + self.psi * fixed)
+        right = right - rows.times(fixed)
+        right = right - self.sign * self.P @ (of_groups / self.delta)
+        first, values = self.solve(right), self.values.copy()
+        if program.has_scale:
+            values[-1] += float(program.costs @ (of_groups / self.delta))
+        values = values - self.border.T @ first
+        rest = list(np.linalg.solve(self.small, values))
+        lam = first - self.solved @ (self.signs * np.array(rest))
+        scale = rest.pop() if program.has_scale else 0.0
+        gamma = rest.pop() if program.hard else 0.0
+        b = rest.pop() if program.intercept else 0.0
+        tau = (of_groups + self.P.T @ lam - program.costs * scale) / self.delta
+        V, reach = rows.adjoint(lam), e * tau[groups, None]
+        if program.sums:
+            s1, s2 = reach - V, reach + V
+            w1, w2 = one - x1 / z1 * s1, two - x2 / z2 * s2
+            W = w1 - w2
+            pairs = [(w1, s1), (w2, s2), ((c3[0] - x3[0] * tau) / z3[0], tau)]
+        else:
+            W = self.theta * (V + self.psi * tau[groups, None]) + fixed
+            p1, p2 = reach - W, reach + W
+            pairs = [(p1, (c1 - z1 * p1) / x1), (p2, (c2 - z2 * p2) / x2)]
+        u = (products[0] - at.x[0] * lam) / at.lam
+        if not program.hard:
+            pairs = [((products[1] + at.x[1] * lam) / at.z[1], -lam), *pairs]
+        x, z = zip((u, lam), *pairs, strict=True)
+        return Iterate(x, z, W, tau, b, gamma, scale)
+
+    def ahead(self, guess: Iterate) -> float:
+        """Return the mean product after the longest steps along `guess`."""
+        first, second = _room(self.at.x, guess.x), _room(self.at.z, guess.z)
+        ends = [
+            (x + first * dx, z + second * dz)
+            for x, dx, z, dz in zip(self.at.x, guess.x, self.at.z, guess.z, strict=True)
+        ]
+        return sum(float(np.vdot(x, z)) for x, z in ends) / sum(x.size for x, _ in ends)
+
+    def moved(self, direction: Iterate) -> Iterate | None:
+        """Return the next iterate, after one step for variables and another for multipliers; None for short steps."""
+        first, second = (TO_BOUNDARY * _room(v, dv) for v, dv in ((self.at.x, direction.x), (self.at.z, direction.z)))
+        if max(first, second) < SHORTEST_STEP or not np.isfinite(direction.W).all():
+            return None
+        primal = (second, first) if self.program.sums else (first, second)
+        return self.at.moved(direction, first, second, primal)
+
+
+class LinearDescent:
+    """State of `solve_polyhedral` for `descend_from`: the best weights, the best dual, and why it ended."""
+
+    def __init__(
+        self, problem: MarginProblem, program: Program, ends: Callable[..., Status | None], tol: float
+    ) -> None:
+        self.problem, self.program, self.ends, self.tol = problem, program, ends, tol
+        self.count, self.lower, self.upper = -1, 0.0, np.inf
+        self.weights: tuple[Array, float] = np.zeros((program.rows.k, program.rows.d)), 0.0
+        self.lam = np.zeros(program.rows.n)
+        self.stopped: Status | None = None
+
+    def linearised(self, at: Iterate) -> Conditions:
+        return Conditions(self.program, at)
+
+    def finished(self, at: Iterate) -> bool:
+        """Update the bounds, and return True at the tolerance, at a limit, or if the margin is zero."""
+        self.count += 1
+        m, norm = self.program.m, self.problem.norm
+        f, lam = self.program.rows.times(at.W) + self.program.rows.y * at.b, self.program.balanced(at.lam)
+        size, value = norm.dual(self.program.rows.adjoint(lam)), norm.value(at.W)
+        if self.program.p is None:
+            least = float((f / m).min())
+            upper = value / least if least > 0 else np.inf
+            lower = float(m @ lam) / size if size > 0 else np.inf
+        else:
+            upper = value + float(self.program.p @ np.maximum(m - f, 0.0))
+            lower = float(m @ lam) / max(size, 1.0)
+        if upper < self.upper or self.count == 0:
+            self.upper, self.weights = upper, (at.W, at.b)
+        if lower > self.lower:
+            self.lower, self.lam = lower, lam
+        gap = 1 - self.lower / self.upper if self.upper < np.inf else np.inf
+        self.stopped = self.ends(self.count, self.lower, self.upper, gap)
+        return self.stopped is not None or gap <= self.tol or self.lower > LARGEST_NORM
+
+
+def solve_polyhedral(problem: MarginProblem, options: Options, settings: Settings) -> Answer:
+    """Return weights and dual of a margin problem whose norm has a polyhedral form, to a gap of `options.tol`."""
+    form = problem.norm.polyhedral_form()
+    assert form is not None
+    # Inputs of length about 1, and required margins of mean 1.
+    scale, margin = problem.features.scale(), float(np.mean(problem.required_margin))
+    ours = problem.replace(
+        features=problem.features.scaled(1 / scale),
+        required_margin=problem.required_margin / margin,
+        C=problem.C * scale,
+    )
+    limit = ITERATIONS if options.max_iterations is None else options.max_iterations
+    last: float | None = None
+
+    def ends(count: int, lower: float, upper: float, gap: float) -> Status | None:
+        nonlocal last
+        seconds = options.deadline.seconds
+        step, last = 0.0 if last is None else seconds - last, seconds
+        n, unit = ours.features.n, margin / scale
+        progress = Progress(count, seconds, lower * unit, upper * unit, gap, n, n)
+        if options.callback is not None:
+            options.deadline.call(options.callback, progress)
+        if options.verbose:
+            print_line(progress)
+        if count >= limit:
+            return Status.ITERATION_LIMIT
+        return options.stop(ahead=max(0.0, step - settings.overrun))
+
+    program = Program(ours, form)
+    descent = LinearDescent(ours, program, ends, options.tol / 2)
+    descend_from(program.start(), descent, LEAST_CENTRING)
+    if options.verbose:
+        end_line()
+    W, b = descent.weights
+    return Answer(W * margin / scale, descent.lam / scale, descent.count, descent.stopped, b * margin)
