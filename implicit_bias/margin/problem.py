@@ -235,7 +235,7 @@ class MarginProblem:
         structure : str
             'cone': all problems. 'second-order': no nuclear norm. 'quadratic': a hard margin, and a norm whose square
             is a quadratic form. 'groups': a sum of group norms (`group_form`). 'native': a sum of group norms, a
-            nuclear norm, or a norm with a `polyhedral_form`, without linear constraints.
+            nuclear norm, or a norm with a `polyhedral_form` or `spectral_form`, without linear constraints.
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is not a quadratic program; use CLARABEL, ECOS or SCS"
@@ -248,7 +248,7 @@ class MarginProblem:
             return "it has no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
         if structure == "native" and self.constraints is not None:
             return "it does not support linear constraints; use CLARABEL or SCS"
-        known = self.norm.has_atoms or self.norm.polyhedral_form() is not None
+        known = self.norm.has_atoms or self.norm.polyhedral_form() is not None or self.norm.spectral_form() is not None
         if structure == "groups" or (structure == "native" and not known):
             form = self.group_form
             if form is None:

@@ -1,6 +1,6 @@
 """Norms of weights: each class defines its value, its dual norm and its CVXPY expression."""
 
-from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm
+from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm, SpectralForm
 from implicit_bias.norms.expression import ExpressionNorm
 from implicit_bias.norms.global_predictors import free_contexts, global_predictors, weights_of_predictors
 from implicit_bias.norms.group import Frobenius, GroupLasso
@@ -17,6 +17,7 @@ __all__ = [
     "NuclearNorm",
     "PolyhedralForm",
     "PredictorL2",
+    "SpectralForm",
     "TwoLayerNorm",
     "free_contexts",
     "global_predictors",

@@ -88,6 +88,28 @@ class PolyhedralForm:
         return float(self.costs @ found)
 
 
+@dataclass(frozen=True, eq=False)
+class SpectralForm:
+    """A norm of W as a matrix (H, D), by ‖W‖² = min { Σ_j σ_j : WWᵀ ⪯ diag(Bσ), σ ≥ 0 }.
+
+    Attributes
+    ----------
+    order : array of int, shape (k,)
+        The gates sorted by unit: row h of the matrix stacks the weights of k/H gates.
+    bounds : array, shape (H, J)
+        B.
+
+    Examples
+    --------
+    >>> from implicit_bias import TwoLayerNorm
+    >>> TwoLayerNorm([0, 1], "spectral", "l_inf", [1, 2]).spectral_form().bounds.tolist()
+    [[1.0], [2.0]]
+    """
+
+    order: np.ndarray
+    bounds: Array
+
+
 def above(size: float, by: int) -> float:
     """Return size · 2^by, rounded up, for size ≥ 0; 0 for 0, and infinity for NaN."""
     with np.errstate(over="ignore"):
@@ -279,6 +301,10 @@ class Norm(ABC):
 
     def polyhedral_form(self) -> PolyhedralForm | None:
         """Return the norm as one with a polyhedral unit ball, for the native solver; None if there is no such form."""
+        return None
+
+    def spectral_form(self) -> SpectralForm | None:
+        """Return the norm as a spectral one, for the native solver; None if there is no such form."""
         return None
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from implicit_bias._utils.checks import Array, InputError, as_positives, one_of
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
-from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm
+from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm, SpectralForm
 from implicit_bias.norms.group import GroupLasso
 from implicit_bias.norms.nuclear import singular_bounds
 from implicit_bias.norms.two_summing import dual_bound, rescaled, value_bound
@@ -141,6 +141,10 @@ class TwoLayerNorm(Norm):
         """Return the polyhedral form of "entries" with "l_inf" or "l1", and of "l1"; None for the others."""
         return self._form.polyhedral_form()
 
+    def spectral_form(self) -> SpectralForm | None:
+        """Return the spectral form of "spectral"; None for the others."""
+        return self._form.spectral_form()
+
     def __repr__(self) -> str:
         size = f"{len(self.multiplicities)} units, {self.gates} gates"
         return f"TwoLayerNorm({self.input_layer}, {self.output_layer}, {size})"
@@ -208,6 +212,9 @@ class _Rows:
         costs = self.scales if self.outer == 1 else 1 / self.scales
         return PolyhedralForm(self.row == 1, index, np.ones(len(index)), costs)
 
+    def spectral_form(self) -> None:
+        return None
+
 
 def _size(values: Array, s: float) -> float:
     """Return ‖values‖_s for values ≥ 0 and s = 1, 2 or infinity."""
@@ -269,6 +276,9 @@ class _Operator:
 
     polyhedral_form = group_form
 
+    def spectral_form(self) -> SpectralForm:
+        return SpectralForm(self.order, 1 / self.scales[:, None] ** 2)
+
 
 class _TwoSumming(_Operator):
     """The 2-summing norm ρ of W as a matrix (H, D), and its dual."""
@@ -288,6 +298,9 @@ class _TwoSumming(_Operator):
     def dual_of_lengths(self, lengths: Array, d: int) -> float:
         """Upper bound of the dual norm of any V with these row lengths: ‖V‖_F, because ρ(W) ≥ ‖W‖_F."""
         return float(length(lengths))
+
+    def spectral_form(self) -> SpectralForm:
+        return SpectralForm(self.order, np.eye(len(self.scales)))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         from implicit_bias.norms.two_summing_atom import TwoSumming

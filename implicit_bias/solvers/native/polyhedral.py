@@ -17,7 +17,6 @@ never formed: the first term is a sum over gates of X diag(Θ_j) Xᵀ on the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,26 +25,21 @@ import scipy.linalg
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Status
 from implicit_bias.norms import PolyhedralForm
-from implicit_bias.solvers.base import Answer, Options, Progress, end_line, print_line
-from implicit_bias.solvers.native.mehrotra import descend_from
+from implicit_bias.solvers.base import Answer, Options
+from implicit_bias.solvers.native.ball import BallProgram, solve_in_ball
 from implicit_bias.solvers.native.settings import Settings
 
 #: Refinements of a solution by the factorised matrix.
 REFINEMENTS = 2
 #: Share of the mean diagonal that is added to the matrix.
 SHIFT = 1e-15
-#: Iterations after which the method ends; it needs 10 to 40.
-ITERATIONS = 200
 #: Share of the way to the boundary that a step takes.
 TO_BOUNDARY = 0.995
 #: Least centring parameter.
 LEAST_CENTRING = 1e-3
 #: Step length below which there is no progress.
 SHORTEST_STEP = 1e-8
-#: Lower bound of the norm of separating weights, for inputs of length about 1, above which none are sought.
-LARGEST_NORM = 1e9
 
 
 class Rows:
@@ -131,14 +125,12 @@ def _room(values: tuple[Array, ...], change: tuple[Array, ...]) -> float:
     return 1 / max(falls, 1.0)
 
 
-class Program:
+class Program(BallProgram):
     """The linear program of a margin problem: its data, and the sums over the columns of groups."""
 
     def __init__(self, problem: MarginProblem, form: PolyhedralForm) -> None:
+        super().__init__(problem)
         self.rows = Rows(problem.features, problem.y)
-        self.hard, self.intercept = problem.hard, problem.intercept
-        self.m = np.full(self.rows.n, problem.required_margin)
-        self.p = None if self.hard else problem.upper_bounds
         self.sums, self.groups, self.costs = form.sums, form.groups, form.costs
         #: Coefficients of τ in the slacks of a column: 1/a_j of a box, a_j of a simplex.
         self.factors = (form.factors if form.sums else 1 / form.factors)[:, None]
@@ -149,13 +141,12 @@ class Program:
         """Return the sums over the columns of each group, shape (H,)."""
         return np.asarray(np.bincount(self.groups, columns.sum(axis=1), len(self.costs)), dtype=np.float64)
 
-    def balanced(self, lam: Array) -> Array:
-        """Return λ with Σ y_iλ_i = 0 if the intercept is free: those of one class are reduced in proportion."""
-        if not self.intercept:
-            return lam
-        positive = self.rows.y > 0
-        sums = lam[positive].sum(), lam[~positive].sum()
-        return lam * (min(sums) / np.where(positive, *sums))
+    def solution(self, at: Iterate) -> tuple[Array, float]:
+        """Return the weights and the intercept of an iterate."""
+        return at.W, at.b
+
+    def linearised(self, at: Iterate) -> Conditions:
+        return Conditions(self, at)
 
     def largest(self, columns: Array) -> Array:
         """Return the largest entries of each group, shape (H,), for columns ≥ 0."""
@@ -328,75 +319,8 @@ class Conditions:
         return self.at.moved(direction, first, second, primal)
 
 
-class LinearDescent:
-    """State of `solve_polyhedral` for `descend_from`: the best weights, the best dual, and why it ended."""
-
-    def __init__(
-        self, problem: MarginProblem, program: Program, ends: Callable[..., Status | None], tol: float
-    ) -> None:
-        self.problem, self.program, self.ends, self.tol = problem, program, ends, tol
-        self.count, self.lower, self.upper = -1, 0.0, np.inf
-        self.weights: tuple[Array, float] = np.zeros((program.rows.k, program.rows.d)), 0.0
-        self.lam = np.zeros(program.rows.n)
-        self.stopped: Status | None = None
-
-    def linearised(self, at: Iterate) -> Conditions:
-        return Conditions(self.program, at)
-
-    def finished(self, at: Iterate) -> bool:
-        """Update the bounds, and return True at the tolerance, at a limit, or if the margin is zero."""
-        self.count += 1
-        m, norm = self.program.m, self.problem.norm
-        f, lam = self.program.rows.times(at.W) + self.program.rows.y * at.b, self.program.balanced(at.lam)
-        size, value = norm.dual(self.program.rows.adjoint(lam)), norm.value(at.W)
-        if self.program.p is None:
-            least = float((f / m).min())
-            upper = value / least if least > 0 else np.inf
-            lower = float(m @ lam) / size if size > 0 else np.inf
-        else:
-            upper = value + float(self.program.p @ np.maximum(m - f, 0.0))
-            lower = float(m @ lam) / max(size, 1.0)
-        if upper < self.upper or self.count == 0:
-            self.upper, self.weights = upper, (at.W, at.b)
-        if lower > self.lower:
-            self.lower, self.lam = lower, lam
-        gap = 1 - self.lower / self.upper if self.upper < np.inf else np.inf
-        self.stopped = self.ends(self.count, self.lower, self.upper, gap)
-        return self.stopped is not None or gap <= self.tol or self.lower > LARGEST_NORM
-
-
 def solve_polyhedral(problem: MarginProblem, options: Options, settings: Settings) -> Answer:
     """Return weights and dual of a margin problem whose norm has a polyhedral form, to a gap of `options.tol`."""
     form = problem.norm.polyhedral_form()
     assert form is not None
-    # Inputs of length about 1, and required margins of mean 1.
-    scale, margin = problem.features.scale(), float(np.mean(problem.required_margin))
-    ours = problem.replace(
-        features=problem.features.scaled(1 / scale),
-        required_margin=problem.required_margin / margin,
-        C=problem.C * scale,
-    )
-    limit = ITERATIONS if options.max_iterations is None else options.max_iterations
-    last: float | None = None
-
-    def ends(count: int, lower: float, upper: float, gap: float) -> Status | None:
-        nonlocal last
-        seconds = options.deadline.seconds
-        step, last = 0.0 if last is None else seconds - last, seconds
-        n, unit = ours.features.n, margin / scale
-        progress = Progress(count, seconds, lower * unit, upper * unit, gap, n, n)
-        if options.callback is not None:
-            options.deadline.call(options.callback, progress)
-        if options.verbose:
-            print_line(progress)
-        if count >= limit:
-            return Status.ITERATION_LIMIT
-        return options.stop(ahead=max(0.0, step - settings.overrun))
-
-    program = Program(ours, form)
-    descent = LinearDescent(ours, program, ends, options.tol / 2)
-    descend_from(program.start(), descent, LEAST_CENTRING)
-    if options.verbose:
-        end_line()
-    W, b = descent.weights
-    return Answer(W * margin / scale, descent.lam / scale, descent.count, descent.stopped, b * margin)
+    return solve_in_ball(problem, lambda ours: Program(ours, form), options, settings, LEAST_CENTRING)

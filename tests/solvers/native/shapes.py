@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from implicit_bias import MarginProblem, Solution, Status
+from implicit_bias import GatedFeatures, MarginProblem, Solution, Status
 from implicit_bias.solvers.native import NativeSolver
 from implicit_bias.solvers.native.scaled import ScaledProblem, scaled
 from implicit_bias.solvers.native.settings import Settings
@@ -47,3 +47,13 @@ def agree(one: Solution, other: Solution) -> None:
         assert (one.status, other.status) == (Status.OPTIMAL, Status.OPTIMAL)
         assert one.lower_bound <= other.objective
         assert other.lower_bound <= one.objective
+
+
+def teacher(n, k, d, seed, wrong=0.0):
+    """Return features of half-open gates on n normal inputs (n, d), and labels of a teacher, some of them wrong."""
+    rng = np.random.default_rng(seed)
+    X, G = rng.normal(size=(n, d)), (rng.random((n, k)) < 0.5).astype(float)
+    G[:, 0] = 1.0
+    features = GatedFeatures(X, G)
+    y = np.where(features @ rng.normal(size=(k, d)) > 0, 1.0, -1.0)
+    return features, np.where(rng.random(n) < wrong, -y, y)

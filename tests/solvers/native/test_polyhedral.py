@@ -6,16 +6,7 @@ import scipy.optimize
 from implicit_bias import GatedFeatures, InputError, MarginProblem, Status, TwoLayerNorm, margin_path, solve
 from implicit_bias.norms import Norm, PolyhedralForm
 from tests.cases import assert_farkas
-
-
-def drawn(n, k, d, seed, wrong=0.0):
-    """Return features of half-open gates on n normal inputs (n, d), and labels of a teacher, some of them wrong."""
-    rng = np.random.default_rng(seed)
-    X, G = rng.normal(size=(n, d)), (rng.random((n, k)) < 0.5).astype(float)
-    G[:, 0] = 1.0
-    features = GatedFeatures(X, G)
-    y = np.where(features @ rng.normal(size=(k, d)) > 0, 1.0, -1.0)
-    return features, np.where(rng.random(n) < wrong, -y, y)
+from tests.solvers.native.shapes import teacher
 
 
 def linear_program(problem):
@@ -75,7 +66,7 @@ NORMS = {
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("C", [np.inf, 1e-3, 1e-1, 1e4])
 def test_optima_of_simplex_method(norm, size, wrong, intercept, C):
-    features, y = drawn(size[0], 6, size[1], 1, wrong)
+    features, y = teacher(size[0], 6, size[1], 1, wrong)
     n = features.n
     required, weight = np.linspace(0.5, 2, n), np.linspace(2, 1, n)
     case = MarginProblem(features, y, NORMS[norm], C, None, "", required, weight, intercept)
@@ -91,7 +82,7 @@ def test_optima_of_simplex_method(norm, size, wrong, intercept, C):
 @pytest.mark.parametrize("norm", NORMS)
 def test_many_gates_and_few_samples(norm):
     """Gates that no sample opens, and samples with few open gates, leave columns and rows of zeros."""
-    features, y = drawn(12, 6, 30, 2)
+    features, y = teacher(12, 6, 30, 2)
     values = features.gate_values.copy()
     values[:, 5] = 0.0
     values[0] = np.eye(6)[1]
@@ -100,42 +91,19 @@ def test_many_gates_and_few_samples(norm):
     assert found.objective == pytest.approx(linear_program(case), rel=2e-8)
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_limits_return_certified_bounds(norm):
-    features, y = drawn(60, 6, 20, 3)
-    case = MarginProblem(features, y, NORMS[norm])
-    best, steps = solve(case).objective, []
-    few = solve(case, "NATIVE", max_iterations=4)
-    assert (few.status, few.iterations) == (Status.ITERATION_LIMIT, 4)
-    short = solve(case, "NATIVE", max_seconds=1e-6)
-    assert short.status is Status.TIME_LIMIT
-
-    def interrupt(progress):
-        steps.append(progress)
-        if progress.iteration == 5:
-            raise KeyboardInterrupt
-
-    stopped = solve(case, "NATIVE", callback=interrupt)
-    assert (stopped.status, len(steps)) == (Status.INTERRUPTED, 6)
-    for found in (few, short, stopped):
-        assert found.lower_bound <= best * (1 + 1e-6)
-        assert found.objective >= best * (1 - 1e-6)
-    assert steps[-1].lower_bound <= best * (1 + 1e-6)
-
-
 def test_a_path_over_costs_of_slack():
-    features, y = drawn(40, 6, 4, 4, 0.1)
+    features, y = teacher(40, 6, 4, 4, 0.1)
     for one in margin_path(MarginProblem(features, y, NORMS["entries, l_inf"]), [1e-3, 1e-2, 1e-1]):
         assert one.status is Status.OPTIMAL
 
 
 def test_a_wrong_form_is_refused():
-    features, y = drawn(10, 4, 3, 5)
+    features, y = teacher(10, 4, 3, 5)
     with pytest.raises(InputError, match=r"polyhedral_form.*correct one"):
         MarginProblem(features, y, SumNorm([1.0, 1.0], factor=2.0))
 
 
 def test_devices_are_refused():
-    features, y = drawn(10, 6, 3, 5)
+    features, y = teacher(10, 6, 3, 5)
     with pytest.raises(InputError, match="'cpu' only"):
         solve(MarginProblem(features, y, NORMS["l1, l_inf"]), "NATIVE", device="cpu:0")

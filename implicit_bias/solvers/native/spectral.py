@@ -1,0 +1,325 @@
+"""An interior-point method for spectral norms of weights W (H, D), with a learned metric Q (H, H) between units.
+
+Both norms have ‖W‖² = min { Σ_j σ_j : WWᵀ ⪯ diag(Bσ) }: with B = I it is the 2-summing norm, and with one column, the
+squares of its scales, an operator norm. With rows f_i = y_i (⟨φ_i, W⟩ + b), the largest γ with f_i ≥ γ m_i and ‖W‖ ≤ 1,
+and the least (T + Σσ)/2 + Σ_i p_i ξ_i with f_i ≥ m_i − ξ_i and WWᵀ ⪯ T diag(Bσ), have the optimality conditions
+
+    Q Ŵ = V = Φᵀ(λ∘y),   W = TŴ,   Bᵀ diag(Q) = ν1,   λ_i u_i = 0,   Q S = 0,   S = diag(Bσ) − TŴŴᵀ,
+
+where u ≥ 0 is the slack of the rows. For a hard margin, T = 1, Σσ = 1 and mᵀλ = 1; for a soft one, ν = 1, γ = 1,
+⟨Q, ŴŴᵀ⟩ + θ = 1 with θT = 0, and λ + z = p with z_i ξ_i = 0.
+
+W is a variable of its own, because Q⁻¹V is inaccurate where Q is singular. In the coordinates J with JᵀQ⁻¹J = I and
+Jᵀ(TŴŴᵀ + S/2)J = diag(ω), the linearised equation of QS is diagonal in the entries of E, dQ = JEJᵀ. Its elimination
+leaves an n × n matrix for λ,
+
+    T K_Q − CCᵀ + diag(u/λ + ξ/z),   C_i,ab = T (ĝ_ia ŷ_ib + ĝ_ib ŷ_ia)/2 · √(2/(ω_a + ω_b)),   ĝ = J⁻¹g, ŷ = JᵀŴx
+
+with the kernel K_Q(x, x′) = ⟨x, x′⟩ g(x)ᵀQ⁻¹g(x′), and a border for σ, b, γ and ν, or for σ, T and b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.norms import SpectralForm
+from implicit_bias.solvers.base import Answer, Options
+from implicit_bias.solvers.native.ball import BallProgram, solve_in_ball
+from implicit_bias.solvers.native.settings import Settings
+
+#: Share of the way to the boundary that a step takes.
+TO_BOUNDARY = 0.98
+#: Least centring parameter.
+LEAST_CENTRING = 0.05
+#: Step length below which there is no progress.
+SHORTEST_STEP = 1e-7
+#: Share of the mean diagonal that is added to the matrix.
+SHIFT = 1e-15
+
+
+class Units:
+    """Features of n samples as matrices (H, D) with the labels as signs: gates by unit, and contexts side by side."""
+
+    def __init__(self, features: Any, y: Array, order: np.ndarray, H: int) -> None:
+        self.n, self.H, self.features, self.y, self.order = features.n, H, features, y, order
+        self.d = features.d
+        X = getattr(features, "X", None)
+        #: Inputs (n, d), or None for features without inputs in an array.
+        self.X = X if isinstance(X, np.ndarray) else None
+        if self.X is not None:
+            #: Signed gate values (contexts, n, H), and the Gram matrix of the inputs.
+            values = (features.gate_values * y[:, None])[:, order].reshape(self.n, H, -1)
+            self.G, self.gram = np.moveaxis(values, 2, 0), self.X @ self.X.T
+        else:
+            blocks = features.dense().reshape(features.shape)[:, order] * y[:, None, None]
+            self.blocks = blocks.reshape(self.n, H, -1)
+
+    def matrix(self, W: Array) -> Array:
+        """Return weights (k, d) as a matrix (H, D)."""
+        return W[self.order].reshape(self.H, -1)
+
+    def weights(self, M: Array) -> Array:
+        """Return a matrix (H, D) as weights (k, d)."""
+        W = np.empty((len(self.order), self.d))
+        W[self.order] = M.reshape(len(self.order), self.d)
+        return W
+
+    def times(self, M: Array) -> Array:
+        """Return y∘ΦW."""
+        return self.y * self.features.apply(self.weights(M))
+
+    def adjoint(self, lam: Array) -> Array:
+        """Return Φᵀ(λ∘y) as a matrix (H, D)."""
+        return self.matrix(self.features.adjoint(self.y * lam))
+
+    def kernel_and_products(self, inverse: Array, Y: Array) -> tuple[Array, Array]:
+        """Return K_Q (n, n) for Q⁻¹ = `inverse`ᵀ `inverse`, and the matrices ĝ_i ŷ_iᵀ (n, H, H) for Y = JᵀW."""
+        if self.X is None:
+            R = inverse @ self.blocks
+            flat = R.reshape(self.n, -1)
+            return flat @ flat.T, R @ Y.T
+        g = self.G @ inverse.T
+        K = np.sum([one @ one.T for one in g], axis=0) * self.gram
+        contexts = Y.reshape(self.H, len(self.G), self.d)
+        seen = np.stack([self.X @ contexts[:, c].T for c in range(len(self.G))])
+        return K, np.einsum("cna,cnb->nab", g, seen)
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """λ and u, the pair z and ξ of a soft margin, else of length 0, Q, Ŵ, σ, b, γ, ν, T and θ."""
+
+    lam: Array
+    u: Array
+    z: Array
+    xi: Array
+    Q: Array
+    W: Array
+    sigma: Array
+    b: float
+    gamma: float
+    nu: float
+    T: float
+    theta: float
+
+    def plus(self, step: float, change: Iterate) -> Iterate:
+        """Return the iterate after a step along `change`."""
+        return Iterate(*(getattr(self, name) + step * getattr(change, name) for name in vars(self)))
+
+
+class SpectralProgram(BallProgram):
+    """The program of a margin problem whose norm has a spectral form."""
+
+    def __init__(self, problem: MarginProblem, form: SpectralForm) -> None:
+        super().__init__(problem)
+        self.rows = Units(problem.features, problem.y, form.order, len(form.bounds))
+        self.B = form.bounds
+
+    def solution(self, at: Iterate) -> tuple[Array, float]:
+        """Return the weights (k, d) and the intercept of an iterate."""
+        return self.rows.weights(at.T * at.W), at.b
+
+    def start(self) -> Iterate:
+        """Return an interior point; it satisfies all equations but Σ y_iλ_i = 0 and the rows of a soft margin."""
+        B, J = self.B, self.B.shape[1]
+        lam = 1 / (self.rows.n * self.m)
+        V = self.rows.adjoint(lam)
+        sigma, shares = np.ones(J) / J, np.linalg.lstsq(B.T, np.ones(J))[0]
+        # The largest singular value of diag(Bσ)^−½ diag(q)⁻¹ V for ν = 1.
+        size = float(np.linalg.norm(V / (shares * np.sqrt(B @ sigma))[:, None], 2)) or 1.0
+        nu = 2 * size if self.hard else 1.0
+        if self.p is not None:
+            share = min(0.5 / size, float((self.p / lam).min()) / 2)
+            lam, V = share * lam, share * V
+        T = 1.0 if self.hard else float(self.m @ lam)
+        sigma, q = T * sigma, nu * shares
+        W = V / q[:, None]
+        f, mu = T * self.rows.times(W), float(np.mean(q * (B @ sigma)))
+        u = np.maximum(mu / lam, 1e-3 * float(np.abs(f).max()))
+        if self.p is None:
+            gamma = float(((f - u) / self.m).min())
+            u, z, xi = f - gamma * self.m, np.zeros(0), np.zeros(0)
+        else:
+            # The rows are satisfied later: products that differ much cost more steps.
+            gamma, z = 1.0, self.p - lam
+            u, xi = mu / lam, mu / z
+        theta = 0.0 if self.hard else 1.0 - float(q @ W**2 @ np.ones(W.shape[1]))
+        return Iterate(lam, u, z, xi, np.diag(q), W, sigma, 0.0, gamma, nu, T, theta)
+
+    def slack(self, at: Iterate) -> Array:
+        """Return S."""
+        return np.asarray(np.diag(self.B @ at.sigma) - at.T * at.W @ at.W.T)
+
+    def products(self, at: Iterate) -> float:
+        """Return the sum of all products of a variable and its slack."""
+        return float(at.lam @ at.u + at.z @ at.xi + at.T * at.theta + np.sum(at.Q * self.slack(at)))
+
+    def linearised(self, at: Iterate) -> Conditions:
+        return Conditions(self, at)
+
+
+class Conditions:
+    """The optimality conditions of a program, linearised at an iterate."""
+
+    def __init__(self, program: SpectralProgram, at: Iterate) -> None:
+        self.program, self.at = program, at
+        rows, B, H, T = program.rows, program.B, program.rows.H, at.T
+        self.S = program.slack(at)
+        self.count = rows.n + H + (0 if program.hard else rows.n + 1)
+        self.mu = program.products(at) / self.count
+        try:
+            L = np.linalg.cholesky(at.Q)
+            omega, vectors = np.linalg.eigh(L.T @ (T * at.W @ at.W.T + self.S / 2) @ L)
+            self.J, self.inverse = L @ vectors, vectors.T @ np.linalg.inv(L)
+            self.Y = self.J.T @ at.W
+            K, products = rows.kernel_and_products(self.inverse, self.Y)
+            #: Places of the entries a ≤ b of a symmetric matrix, ω_a + ω_b, and √2 for those that count twice.
+            self.upper = np.triu_indices(H)
+            self.sums = omega[self.upper[0]] + omega[self.upper[1]]
+            self.fold = np.where(self.upper[0] == self.upper[1], 1.0, np.sqrt(2.0))
+            C = (products[:, self.upper[0], self.upper[1]] + products[:, self.upper[1], self.upper[0]]) / 2
+            self.C = C * (self.fold * T * np.sqrt(2 / self.sums))
+            K = T * K - self.C @ self.C.T
+            self.diagonal = at.u / at.lam + (at.xi / at.z if len(at.z) else 0.0)
+            K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
+            self.factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError as error:
+            raise ArithmeticError from error
+        self.missing_V = rows.adjoint(at.lam) - at.Q @ at.W
+        f = rows.times(at.W)
+        slack = at.u - at.xi if len(at.z) else at.u
+        self.missing = at.gamma * program.m + slack - T * f - rows.y * at.b
+        self.values = at.nu - B.T @ np.diag(at.Q)
+        Z = [self.J.T @ (column[:, None] * self.J) for column in B.T]
+        columns = [np.zeros((rows.n, len(Z)))]
+        if not program.hard:
+            Z, columns = [*Z, -self.Y @ self.Y.T], [*columns, f[:, None]]
+            self.values = np.append(self.values, 1.0 - float(np.sum(self.Y**2)) - at.theta)
+        #: Columns of σ and, for a soft margin, T; equations of the diagonal of Q, and of ⟨Q, ŴŴᵀ⟩.
+        self.Z = np.stack([self.folded(R) for R in Z], axis=1)
+        own = np.hstack(columns) + self.C @ self.Z
+        columns, equations = [own], [2 * own]
+        if program.hard:
+            columns, equations = [*columns, -program.m[:, None]], [*equations, program.m[:, None]]
+        if program.intercept:
+            columns, equations = [*columns, rows.y[:, None]], [*equations, rows.y[:, None]]
+        self.border, self.left = np.hstack(columns), np.hstack(equations)
+        self.solved = scipy.linalg.cho_solve(self.factor, self.border, check_finite=False)
+        known, size = self.Z.shape[1], self.border.shape[1]
+        self.small = np.zeros((size + program.hard, size + program.hard))
+        self.small[:size, :size] = -self.left.T @ self.solved
+        self.small[:known, :known] -= 2 * self.Z.T @ self.Z
+        if not program.hard:
+            self.small[known - 1, known - 1] -= at.theta / at.T
+        else:
+            # The last unknown is ν, the last equation Σσ = 1.
+            self.small[:known, -1], self.small[-1, :known] = -1.0, 1.0
+
+    def folded(self, R: Array) -> Array:
+        """Return the entries a ≤ b of a symmetric R, divided by √(2(ω_a + ω_b)) and weighted."""
+        return R[self.upper] * self.fold / np.sqrt(2 * self.sums)
+
+    def over_metric(self, M: Array) -> Array:
+        """Return Q⁻¹M."""
+        return self.inverse.T @ (self.inverse @ M)
+
+    def direction(self, target: float, guess: Iterate | None) -> Iterate:
+        """Return the direction to products of `target`, with the second-order terms of `guess`, if it is given."""
+        program, at = self.program, self.at
+        rows, B, H = program.rows, program.B, program.rows.H
+        c_u, c_z = target - at.lam * at.u, target - at.z * at.xi
+        c_T = target - at.T * at.theta
+        missing_V, R = self.missing_V, target * np.eye(H) - self.J.T @ self.S @ self.J
+        right = self.missing + c_u / at.lam
+        if guess is not None:
+            c_u, c_z = c_u - guess.lam * guess.u, c_z - guess.z * guess.xi
+            c_T -= guess.T * guess.theta
+            missing_V = missing_V - guess.Q @ guess.W
+            ahead = self.J.T @ guess.W
+            twist = guess.T * ahead @ self.Y.T
+            R = R + at.T * ahead @ ahead.T + twist + twist.T
+            right = self.missing + c_u / at.lam - guess.T * rows.times(guess.W)
+        if len(at.z):
+            right = right - c_z / at.z
+        P = at.T * self.inverse @ missing_V @ self.Y.T
+        fixed = self.folded(R + P + P.T)
+        right = right - at.T * rows.times(self.over_metric(missing_V)) + self.C @ fixed
+        first = scipy.linalg.cho_solve(self.factor, right, check_finite=False)
+        known, values = self.Z.shape[1], self.values - 2 * self.Z.T @ fixed
+        if not program.hard:
+            values[-1] -= 2 * float(np.sum(at.W * missing_V)) + c_T / at.T
+        else:
+            values = np.append(values, 1.0 - float(program.m @ at.lam))
+        if program.intercept:
+            values = np.append(values, -float(rows.y @ at.lam))
+        values = values - self.left.T @ first
+        if program.hard:
+            values = np.append(values, 1.0 - float(at.sigma.sum()))
+        q = np.linalg.solve(self.small, values)
+        lam = first - self.solved @ q[: self.border.shape[1]]
+        sigma, rest = q[: B.shape[1]], list(q[B.shape[1] :])
+        nu = float(rest.pop()) if program.hard else 0.0
+        b = float(rest.pop()) if program.intercept else 0.0
+        gamma, T = (float(rest[0]), 0.0) if program.hard else (0.0, float(rest[0]))
+        E = np.zeros((H, H))
+        E[self.upper] = (fixed + self.C.T @ lam - self.Z @ q[:known]) * np.sqrt(2 / self.sums) / self.fold
+        E = E + np.triu(E, 1).T
+        Q = self.J @ E @ self.J.T
+        W = self.over_metric(rows.adjoint(lam) + missing_V - Q @ at.W)
+        u = (c_u - at.u * lam) / at.lam
+        z, xi = (-lam, (c_z + at.xi * lam) / at.z) if len(at.z) else (at.z, at.xi)
+        return Iterate(
+            lam,
+            u,
+            z,
+            xi,
+            (Q + Q.T) / 2,
+            W,
+            sigma,
+            b,
+            gamma,
+            nu,
+            T,
+            0.0 if program.hard else (c_T - at.theta * T) / at.T,
+        )
+
+    def _room(self, change: Iterate) -> float:
+        """Return the longest step, at most 1, that leaves λ, u, z, ξ, Q and S positive."""
+        at, room = self.at, 1.0
+        for v, dv in ((at.lam, change.lam), (at.u, change.u), (at.z, change.z), (at.xi, change.xi)):
+            room = min(room, 1 / max(float((-dv / v).max(initial=0.0)), 1.0))
+        if not self.program.hard:
+            room = min(room, 1 / max(-change.T / at.T, -change.theta / at.theta, 1.0))
+        least = np.linalg.eigvalsh(self.inverse @ change.Q @ self.inverse.T)[0]
+        room = min(room, -1 / least if least < -1 else 1.0)
+        while room > SHORTEST_STEP:
+            end = at.plus(room, change)
+            try:
+                np.linalg.cholesky(self.program.slack(end))
+            except np.linalg.LinAlgError:
+                room *= 0.8
+            else:
+                return room
+        return 0.0
+
+    def ahead(self, guess: Iterate) -> float:
+        """Return the mean product after the longest step along `guess`."""
+        return self.program.products(self.at.plus(self._room(guess), guess)) / self.count
+
+    def moved(self, direction: Iterate) -> Iterate | None:
+        """Return the next iterate, or None for a step that is too short."""
+        step = TO_BOUNDARY * self._room(direction)
+        return self.at.plus(step, direction) if step > SHORTEST_STEP else None
+
+
+def solve_spectral(problem: MarginProblem, options: Options, settings: Settings) -> Answer:
+    """Return weights and dual of a margin problem whose norm has a spectral form, to a gap of `options.tol`."""
+    form = problem.norm.spectral_form()
+    assert form is not None
+    return solve_in_ball(problem, lambda ours: SpectralProgram(ours, form), options, settings, LEAST_CENTRING)

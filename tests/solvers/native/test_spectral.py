@@ -1,0 +1,79 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from implicit_bias import GatedFeatures, MarginProblem, Status, TwoLayerNorm, solve
+from implicit_bias.solvers.native.spectral import Conditions, SpectralProgram
+from tests.cases import assert_farkas
+from tests.solvers.native.shapes import teacher
+
+NORMS = {
+    "2-summing": TwoLayerNorm([0, 1, 2, 0, 1, 2], "spectral", "l2"),
+    "operator": TwoLayerNorm([0, 1, 2, 0, 1, 2], "spectral", "l_inf", [1, 2, 3]),
+}
+every_norm = pytest.mark.parametrize("norm", NORMS)
+
+
+@every_norm
+@pytest.mark.parametrize(("size", "wrong"), [((20, 8), 0.0), ((60, 3), 0.3)])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("C", [np.inf, 1e-3, 1e-1, 1e4])
+def test_optima_of_semidefinite_programs(norm, size, wrong, intercept, C):
+    features, y = teacher(size[0], 6, size[1], 1, wrong)
+    n = features.n
+    required, weight = np.linspace(0.5, 2, n), np.linspace(2, 1, n)
+    case = MarginProblem(features, y, NORMS[norm], C, None, "", required, weight, intercept)
+    found = solve(case, "NATIVE", tol=1e-7)
+    if np.isinf(C) and wrong:
+        assert_farkas(case, found)
+        return
+    assert (found.status, found.solver) == (Status.OPTIMAL, "NATIVE")
+    assert found.objective == pytest.approx(solve(case, "CLARABEL", tol=1e-7).objective, rel=2e-7)
+
+
+@every_norm
+@pytest.mark.parametrize("shape", [(4, 4, 6), (20, 4, 6), (40, 12, 3), (6, 12, 3)])
+def test_singular_metrics(norm, shape):
+    """The optimal Q is singular for few inputs or few samples; W is accurate nevertheless."""
+    features, y = teacher(shape[0], shape[1], shape[2], 7)
+    values = features.gate_values.copy()
+    values[:, 1] = 0.0
+    layers = ("spectral", "l2" if norm == "2-summing" else "l_inf")
+    case = MarginProblem(GatedFeatures(features.X, values), y, TwoLayerNorm(range(shape[1]), *layers))
+    found = solve(case, "NATIVE")
+    assert found.status is Status.OPTIMAL
+
+
+@every_norm
+@pytest.mark.parametrize("C", [np.inf, 0.1])
+def test_directions_solve_the_linearised_conditions(norm, C):
+    """Along a direction to products of 0, every residual falls in proportion to the step."""
+    features, y = teacher(12, 6, 4, 3)
+    case = MarginProblem(features, y, NORMS[norm], C, intercept=True)
+    program = SpectralProgram(case, case.norm.spectral_form())
+    at = dataclasses.replace(program.start(), b=0.3)
+
+    def residuals(at):
+        rows, S = program.rows, program.slack(at)
+        hard = (1 - program.m @ at.lam, 1 - at.sigma.sum())
+        soft = (1 - np.sum(at.Q * (at.W @ at.W.T)) - at.theta, at.T * at.theta)
+        return [
+            rows.adjoint(at.lam) - at.Q @ at.W,
+            at.nu - program.B.T @ np.diag(at.Q),
+            at.gamma * program.m + at.u - (at.xi if len(at.z) else 0) - at.T * rows.times(at.W) - y * at.b,
+            at.lam * at.u,
+            at.z * at.xi,
+            np.sum(at.Q * S),
+            y @ at.lam,
+            *(hard if case.hard else soft),
+        ]
+
+    for _ in range(4):
+        conditions, step = Conditions(program, at), 1e-6
+        ahead = residuals(at.plus(step, conditions.direction(0.0, None)))
+        for now, then in zip(residuals(at), ahead, strict=True):
+            np.testing.assert_allclose(
+                (then - now) / step, -np.asarray(now), atol=1e-3 * (1 + np.abs(now).max(initial=0))
+            )
+        at = conditions.moved(conditions.direction(0.3 * conditions.mu, None))
