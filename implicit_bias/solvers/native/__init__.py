@@ -26,19 +26,11 @@ class NativeSolver(Solver):
         self.settings = settings or Settings()
 
     def load(self) -> None:
-        import implicit_bias.solvers.native.polyhedral
-        import implicit_bias.solvers.native.solver
-        import implicit_bias.solvers.native.spectral  # noqa: F401
+        import implicit_bias.solvers.native.solver  # noqa: F401
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
-        from implicit_bias.solvers.native.polyhedral import solve_polyhedral
         from implicit_bias.solvers.native.solver import solve_native
-        from implicit_bias.solvers.native.spectral import solve_spectral
 
-        if problem.norm.polyhedral_form() is not None:
-            return solve_polyhedral(problem, options, self.settings)
-        if problem.norm.spectral_form() is not None:
-            return solve_spectral(problem, options, self.settings)
         return solve_native(problem, options, self.settings)
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:

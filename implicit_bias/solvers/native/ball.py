@@ -82,7 +82,8 @@ class BallDescent:
             self.lower, self.lam = lower, lam
         gap = 1 - self.lower / self.upper if self.upper < np.inf else np.inf
         self.stopped = self.ends(self.count, self.lower, self.upper, gap)
-        return self.stopped is not None or gap <= self.tol or self.lower > LARGEST_NORM
+        inseparable = program.hard and self.lower > LARGEST_NORM
+        return self.stopped is not None or gap <= self.tol or inseparable
 
 
 def solve_in_ball(

@@ -155,7 +155,7 @@ class Program(BallProgram):
         return found
 
     def start(self) -> Iterate:
-        """Return an interior point that satisfies all equations except Σ y_iλ_i = 0 and, for a simplex, Σ c_hσ_h = 1.
+        """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0.
 
         λ is in proportion to 1/m, with Σ m_iλ_i = 1 for a hard margin and half the largest multiple for a soft one.
         """
@@ -169,7 +169,7 @@ class Program(BallProgram):
         # ‖W‖ ≤ 1 for a hard margin; for a soft one Σ m_iλ_i is about the optimum.
         reach = 1.0 if self.hard else float(self.m @ lam)
         if self.sums:
-            tau = 2 * self.largest(np.abs(V) / e) + size / (len(c) * c)
+            tau = self.largest(np.abs(V) / e) + (size if self.hard else 1.0 - size) / (len(c) * c)
             x = reach * (c / (2 * self.total(e * ones) + 1))[self.groups, None] * ones
             s = e * tau[self.groups, None]
             pairs = [(x, s - V), (x, s + V), (reach * c - self.total(2 * e * x), tau)]

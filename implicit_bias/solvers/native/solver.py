@@ -12,17 +12,20 @@ from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line, print_line
 from implicit_bias.solvers.native.interior_point import Bounds
+from implicit_bias.solvers.native.polyhedral import solve_polyhedral
 from implicit_bias.solvers.native.scaled import scaled
 from implicit_bias.solvers.native.screening import many_bounded, screen
 from implicit_bias.solvers.native.settings import Settings
+from implicit_bias.solvers.native.spectral import solve_spectral
 from implicit_bias.solvers.native.working_set import AtomSet, Found, GroupSet, SampleSet
 
 
 def solve_native(problem: MarginProblem, options: Options, settings: Settings) -> Answer:
     """Return weights and dual of a margin problem to a relative gap of `options.tol`.
 
-    With W = TŴ the norm is Σ_h ‖Ŵ_h‖ over the groups of its group form, and the features have the gate values GT. At
-    the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If there are many groups, most Ŵ_h are 0, and working sets of groups are solved.
+    Norms with a polyhedral or a spectral form have their own methods. For the others, with W = TŴ the norm is Σ_h ‖Ŵ_h‖
+    over the groups of its group form, and the features have the gate values GT. At the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If
+    there are many groups, most Ŵ_h are 0, and working sets of groups are solved.
     """
     if not problem.hard and largest_bound(problem) > settings.large_bound:
         # If no λ of the hard margin exceeds its upper bound, the solution is the same.
@@ -30,6 +33,10 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
         separate = (problem.margins(answer.weights, answer.intercept) > 0).all()
         if answer.stopped is not None or (separate and (answer.dual <= problem.upper_bounds).all()):
             return answer
+    if problem.norm.polyhedral_form() is not None:
+        return solve_polyhedral(problem, options, settings)
+    if problem.norm.spectral_form() is not None:
+        return solve_spectral(problem, options, settings)
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
     solve = partial(_solve_form, problem, options, settings)

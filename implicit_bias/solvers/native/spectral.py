@@ -37,6 +37,8 @@ from implicit_bias.solvers.native.settings import Settings
 TO_BOUNDARY = 0.98
 #: Least centring parameter.
 LEAST_CENTRING = 0.05
+#: Step length below which second-order terms are left out, and the centring parameter then.
+LITTLE_ROOM, CENTRING = 0.1, 0.5
 #: Step length below which there is no progress.
 SHORTEST_STEP = 1e-7
 #: Share of the mean diagonal that is added to the matrix.
@@ -126,7 +128,7 @@ class SpectralProgram(BallProgram):
         return self.rows.weights(at.T * at.W), at.b
 
     def start(self) -> Iterate:
-        """Return an interior point; it satisfies all equations but Σ y_iλ_i = 0 and the rows of a soft margin."""
+        """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
         B, J = self.B, self.B.shape[1]
         lam = 1 / (self.rows.n * self.m)
         V = self.rows.adjoint(lam)
@@ -146,9 +148,9 @@ class SpectralProgram(BallProgram):
             gamma = float(((f - u) / self.m).min())
             u, z, xi = f - gamma * self.m, np.zeros(0), np.zeros(0)
         else:
-            # The rows are satisfied later: products that differ much cost more steps.
             gamma, z = 1.0, self.p - lam
-            u, xi = mu / lam, mu / z
+            u = np.maximum(self.m, 2 * np.abs(f))
+            xi = u + self.m - f
         theta = 0.0 if self.hard else 1.0 - float(q @ W**2 @ np.ones(W.shape[1]))
         return Iterate(lam, u, z, xi, np.diag(q), W, sigma, 0.0, gamma, nu, T, theta)
 
@@ -313,8 +315,16 @@ class Conditions:
         return self.program.products(self.at.plus(self._room(guess), guess)) / self.count
 
     def moved(self, direction: Iterate) -> Iterate | None:
-        """Return the next iterate, or None for a step that is too short."""
+        """Return the next iterate, or None for a step that is too short.
+
+        If second-order terms, which are those of a whole step, leave little room, a centring direction without them is
+        taken.
+        """
         step = TO_BOUNDARY * self._room(direction)
+        if step < LITTLE_ROOM:
+            other = self.direction(CENTRING * self.mu, None)
+            room = TO_BOUNDARY * self._room(other)
+            step, direction = (room, other) if room > step else (step, direction)
         return self.at.plus(step, direction) if step > SHORTEST_STEP else None
 
 
