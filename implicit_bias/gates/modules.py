@@ -76,8 +76,8 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     outputs, found = activations_of(module, X)
     if len(found) != 1:
         raise InputError(
-            f"the module calls relu or leaky_relu {len(found)} times; only networks with one hidden layer have a margin "
-            "problem of their gates, and stationarity(network, X, y) judges the others"
+            f"the module calls relu or leaky_relu {len(found)} times, but only a single hidden layer has a margin "
+            "problem of its gates; judge other networks by stationarity(network, X, y)"
         )
     values, results, slope = found[0]
     outputs = outputs.reshape(len(X), -1)
@@ -132,6 +132,5 @@ def _slopes(output: Tensor, results: Tensor) -> Tensor:
 
 
 def _is_parameter(module: nn.Module, values: Tensor) -> bool:
-    return any(
-        p.numel() == values.numel() and torch.allclose(p.reshape(values.shape), values) for p in module.parameters()
-    )
+    same = [p.reshape(values.shape) for p in module.parameters() if p.numel() == values.numel()]
+    return any(torch.allclose(p, values) for p in same)

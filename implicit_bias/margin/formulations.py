@@ -102,10 +102,10 @@ def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
 def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     """SVM-LC: minimise Σ_h ‖ζ_h‖₂ (eq. 22) with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
 
-    `network` has one output, and is a network with a method `gates()`, such as `ReLUNetwork`, or a torch module with one
-    hidden layer, such as Sequential(Linear, ReLU, Linear). Units of leaky ReLU have the gates 1 and their slope. Biases
-    of the hidden layer are weights of the constant input, the last column of X, which the module may take or not; those
-    of the readout have no gates and are ignored. The other parameters and errors are those of `svm_gln`.
+    `network` has one output, and either a method `gates()`, like `ReLUNetwork`, or it is a torch module with one hidden
+    layer, such as Sequential(Linear, ReLU, Linear). The gates of leaky ReLU units are 1 and their slope. Biases of the
+    hidden layer are weights of the constant input, the last column of X, which the module may take or not. Biases of
+    the readout are ignored. The other parameters and errors are those of `svm_gln`.
 
     Examples
     --------

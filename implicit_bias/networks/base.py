@@ -61,8 +61,8 @@ class GatedNetwork(nn.Module, ABC):
 
     The last input is the constant 1. A subclass defines `forward` and `degree`; it can then be trained, driven to its
     limit and judged. `gates` and `effective_weights` add its margin problem, `config` and `from_config` its file.
-    `contexts(X)` returns the values or contexts of fixed gates, so that a training loop computes them only once; None if
-    training changes the gates. `TorchNetwork` wraps a torch module instead.
+    `contexts(X)` returns the values or contexts of fixed gates, so that a training loop computes them only once; None
+    if training changes the gates. `TorchNetwork` wraps a torch module instead.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class GatedNetwork(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def degree(self) -> float:
+    def degree(self) -> int:
         """L: scaling all trainable weights except `readout_biases` by c > 0 scales the output by c^L."""
 
     def config(self) -> dict[str, Any]:

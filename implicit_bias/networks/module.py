@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, shown
+from implicit_bias._utils.checks import Array, InputError, as_count, shown
 from implicit_bias.gates import Gates
 from implicit_bias.gates.modules import HiddenLayer, activations_of, hidden_layer
 from implicit_bias.networks.base import GatedNetwork, to_array
@@ -45,8 +45,8 @@ class TorchNetwork(GatedNetwork):
         `descend_to_limit` converts it to float64.
     inputs : int or tuple of int
         d, or the shape of an input such as (1, 8, 8), into which each row x (d,) is reshaped.
-    degree : float, optional
-        L; by default it is measured. If samples have different degrees, give the lowest.
+    degree : int, optional
+        L, at least 1; by default it is measured. If samples have different degrees, give the lowest.
 
     Raises
     ------
@@ -71,7 +71,7 @@ class TorchNetwork(GatedNetwork):
     (0.0, True)
     """
 
-    def __init__(self, module: nn.Module, inputs: int | Sequence[int], *, degree: float | None = None) -> None:
+    def __init__(self, module: nn.Module, inputs: int | Sequence[int], *, degree: int | None = None) -> None:
         if not isinstance(module, nn.Module):
             raise InputError(f"TorchNetwork takes a torch.nn.Module, not {shown(module)}")
         several = isinstance(inputs, list | tuple)
@@ -79,7 +79,7 @@ class TorchNetwork(GatedNetwork):
         if several and not shape:
             raise InputError("inputs must be the number of inputs or the shape of an input, not empty")
         if degree is not None:
-            as_positive(degree, "degree")
+            as_count(degree, "degree")
         _check_parameters(module)
         found, outputs = _degree(module, shape, degree)
         super().__init__(int(np.prod(shape)), outputs)
@@ -89,8 +89,7 @@ class TorchNetwork(GatedNetwork):
         return _values(self.module, X, self.shape)
 
     @property
-    def degree(self) -> float:
-        """L, a whole number if the measured one is."""
+    def degree(self) -> int:
         return self._degree
 
     @torch.no_grad()
@@ -156,7 +155,7 @@ def _check_parameters(module: nn.Module) -> None:
 
 
 @torch.no_grad()
-def _degree(module: nn.Module, shape: tuple[int, ...], given: float | None) -> tuple[float, int]:
+def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tuple[int, int]:
     """Return the lowest degree of a module and its number of outputs; raise InputError as `TorchNetwork`."""
     with _reasons(shape):
         twin = copy.deepcopy(module).double()
@@ -182,10 +181,11 @@ def _degree(module: nn.Module, shape: tuple[int, ...], given: float | None) -> t
             f"the module's outputs have degrees from {lowest:.6g} to {every.max():.6g} in its trainable parameters; "
             "give the lowest as degree"
         )
-    if lowest <= DEVIATION or (given is not None and abs(lowest - given) > DEVIATION):
-        wanted = "a positive degree is needed" if given is None else f"not {given:g}"
+    degree = round(lowest) if given is None else given
+    if degree < 1 or abs(lowest - degree) > DEVIATION:
+        wanted = "not a whole number of at least 1" if given is None else f"not {given}"
         raise InputError(f"the module is homogeneous of degree {lowest:.6g} in its trainable parameters, {wanted}")
-    return round(lowest) if abs(lowest - round(lowest)) <= DEVIATION else lowest, first[0].numel()
+    return degree, first[0].numel()
 
 
 @contextmanager
@@ -235,7 +235,12 @@ def _spread(weight: Tensor) -> float:
 
 
 def _scaled(
-    module: nn.Module, X: Tensor, shape: tuple[int, ...], weights: list[Tensor], values: list[Tensor], factor: float
+    module: nn.Module,
+    X: Tensor,
+    shape: tuple[int, ...],
+    weights: Sequence[Tensor],
+    values: Sequence[Tensor],
+    factor: float,
 ) -> Array:
     """Return the outputs with weights `factor` times `values`."""
     for weight, value in zip(weights, values, strict=True):

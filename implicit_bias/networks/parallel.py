@@ -80,7 +80,7 @@ class ParallelNetwork(GatedNetwork):
         return [layers for own in each for layers in own] if all(each) else []
 
     @property
-    def degree(self) -> float:
+    def degree(self) -> int:
         return self.parts[0].degree
 
     def config(self) -> NoReturn:

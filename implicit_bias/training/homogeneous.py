@@ -101,7 +101,7 @@ class MarginFunction(Objective):
     """
 
     def __init__(self, network: GatedNetwork, X: Array, y: Array) -> None:
-        network.double()
+        network.cpu().double()
         for bias in readout_biases(network):
             bias.data.zero_()
         self.degree = network.degree
@@ -184,7 +184,7 @@ class MarginFunction(Objective):
         """Return a loss of the margins at `radius` times w, its gradient times radius^(1−L), and the margins."""
         margins = self._margins(self._outputs(radius * w))
         value = loss(margins)
-        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters)])
+        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters, materialize_grads=True)])
         return float(value.detach()), radius ** (1 - self.degree) * gradient, margins.detach()
 
     @torch.no_grad()
