@@ -287,7 +287,11 @@ class TorchOptimiser(Optimiser):
         def step(gradients: Sequence[Tensor], rate: float) -> None:
             for weight, gradient in zip(weights, gradients, strict=True):
                 weight.grad = gradient
-            optimiser.step()
+            try:
+                optimiser.step()
+            except RuntimeError as error:
+                reason = str(error).splitlines()[0]
+                raise InputError(f"{type(optimiser).__name__} cannot train this network: {reason}") from None
             optimiser.zero_grad()
 
         return step
