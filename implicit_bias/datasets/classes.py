@@ -28,7 +28,7 @@ def binary_labels(
         if len(found) != 2:
             shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
             count = "is 1" if len(found) == 1 else f"are {len(found)}"
-            raise InputError(f"labels must be of two classes, but there {count}: {shown}")
+            raise InputError(f"labels must be of two classes, but there {count}: {shown}; positive=… names those of +1")
         classes = (found[0], found[1])
     unknown = [value for value in found if value not in classes]
     if unknown:

@@ -101,7 +101,7 @@ class TorchNetwork(GatedNetwork):
         """
         X, _ = self.tensors(X)
         found = activations_of(self, X)[1]
-        return [to_array(torch.where(values >= 0, 1.0, slope)) for values, _, slope in found]
+        return [np.where(to_array(values) >= 0, 1.0, slope) for values, _, slope in found]
 
     def gates(self) -> Gates:
         """Return the gates of the hidden layer, `ReLUGates` or `LeakyReLUGates`.

@@ -136,9 +136,9 @@ class MarginFunction(Objective):
         least = float(growth.log2().min()) if bool(outputs.any()) else self.degree
         if not (same and abs(least - self.degree) <= DEVIATION):
             raise InputError(
-                f"the network is not homogeneous of degree {self.degree} in its weights, which the limit needs: if they "
-                f"are doubled, outputs grow by 2^{least:.4g} or more; correct its `degree`, or leave out biases and "
-                "soft gates that do not read the input"
+                f"the network is not homogeneous of degree {self.degree} in its weights, which the limit needs: "
+                f"doubled weights multiply outputs by 2^{least:.4g} or more; correct its `degree`, or leave out biases "
+                "and soft gates that do not read the input"
             )
 
     def _outputs(self, w: Tensor) -> Tensor:
