@@ -250,7 +250,8 @@ def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
     count = len(dataset)
     if not count:
         raise InputError(f"{name} is empty; give it at least one sample")
-    rows, labels = [], []
+    rows: list[np.ndarray] = []
+    labels: list[Any] = []
     for index in range(count):
         row, label = _pair(dataset[index], index, name)
         if rows and row.shape != rows[0].shape:
