@@ -164,19 +164,27 @@ class GatedNetwork(nn.Module, ABC):
         return to_array(self._hidden(*self.tensors(X)))
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
-        raise InputError(f"{type(self).__name__} has no hidden layer to read; use one of its `parts`")
+        raise InputError(
+            f"{type(self).__name__} has no hidden layer to read; use a built-in network, or one of `parts`"
+        )
 
     def tensors(self, X: ArrayLike) -> tuple[Tensor, Tensor | None]:
         """Return inputs X (n, d) as a tensor of the network's dtype and device, and their contexts (or None)."""
         X = as_floats(X, "X", 2)
         if X.shape[1] != self.inputs:
             raise InputError(f"X has {X.shape[1]} columns, but the network takes {self.inputs}")
-        like = next(self.parameters())
+        like = self.first_parameter()
         contexts = self.contexts(X)
         return (
             torch.as_tensor(X, dtype=like.dtype, device=like.device),
             None if contexts is None else contexts.to(like.device),
         )
+
+    def first_parameter(self) -> nn.Parameter:
+        """Return the parameter that states the dtype and device; raise InputError if there is none."""
+        for parameter in self.parameters():
+            return parameter
+        raise InputError(f"{type(self).__name__} has no parameters; assign its weights as torch.nn.Parameter")
 
     @torch.no_grad()
     def decision_function(self, X: ArrayLike) -> Array:

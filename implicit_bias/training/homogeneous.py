@@ -127,9 +127,6 @@ class MarginFunction(Objective):
         """Raise InputError for outputs of another shape, or of another lowest degree than the network's L."""
         w = w / w.norm()
         outputs, doubled, fourfold = (self._outputs(factor * w) for factor in (1, 2, 4))
-        if outputs.shape != self.shape:
-            found = tuple(outputs.shape)
-            raise InputError(f"the network must give outputs of shape {self.shape}, not {found}")
         growth = torch.where(outputs == 0, 2.0**self.degree, doubled / outputs)
         same = bool((fourfold - growth * doubled).abs().max() <= DEVIATION * fourfold.abs().max())
         growth[outputs.abs() <= DEVIATION * outputs.abs().max()] = torch.inf
@@ -143,7 +140,10 @@ class MarginFunction(Objective):
 
     def _outputs(self, w: Tensor) -> Tensor:
         self._set(w)
-        outputs: Tensor = self.twin(self.inputs, self.contexts)
+        outputs = self.twin(self.inputs, self.contexts)
+        if not isinstance(outputs, Tensor) or outputs.shape != self.shape:
+            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise InputError(f"the network must give outputs of shape {self.shape}, not {found}")
         return outputs
 
     def _margins(self, outputs: Tensor) -> Tensor:

@@ -108,7 +108,7 @@ def train(
     generator = torch.Generator().manual_seed(as_seed(seed))
     place = _device(device)
     alone = each[0] is networks
-    dtype = next(each[0].parameters()).dtype if alone else torch.float32
+    dtype = each[0].first_parameter().dtype if alone else torch.float32
     config.refuse_rates_beyond(dtype)
     with deadline:
         try:
