@@ -81,7 +81,7 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str | OwnLoss) -> Tensor
 
 
 def _own_mean(loss: OwnLoss, outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean of a user's loss at outputs (b, q) and targets (b, q) or classes (b,), each (b,) for q = 1."""
+    """Return the mean of a custom loss at outputs (b, q) and targets (b, q) or classes (b,), each (b,) for q = 1."""
     outputs, targets = (each[:, 0] if each.ndim == 2 and each.shape[1] == 1 else each for each in (outputs, targets))
     try:
         values = loss(outputs, targets)

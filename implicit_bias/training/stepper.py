@@ -36,7 +36,7 @@ class MarginStepper(Stepper):
 
     def __init__(self, network: GatedNetwork, config: Optimiser) -> None:
         self.network = network
-        #: None for a loss of the user's own.
+        #: None for a custom loss.
         self.loss = MARGIN_LOSSES[config.loss] if isinstance(config.loss, str) else None
         self.momentum = config.plain_momentum() or 0.0
 
