@@ -149,7 +149,7 @@ class GatedNetwork(nn.Module, ABC):
 
     def config(self) -> dict[str, Any]:
         """Return plain arguments from which `from_config` builds a network of this shape."""
-        raise InputError(f"a {type(self).__name__} has no file of its own; use torch.save(network.state_dict(), path)")
+        raise InputError(f"a {type(self).__name__} cannot be saved here; use torch.save(network.state_dict(), path)")
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> GatedNetwork:

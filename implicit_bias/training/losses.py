@@ -11,7 +11,7 @@ from implicit_bias._utils.checks import InputError, one_of
 
 Loss = Callable[[Tensor], Tensor]
 #: ℓ(f, y) of outputs f (b,) or (b, q) and targets y: the losses of the samples, or their mean.
-OwnLoss = Callable[[Tensor, Tensor], Tensor]
+CustomLoss = Callable[[Tensor, Tensor], Tensor]
 
 
 class MarginLoss(NamedTuple):
@@ -64,7 +64,7 @@ def check_loss(loss: Any, known: Iterable[str]) -> None:
         one_of(loss, known, "loss")
 
 
-def mean_losses(outputs: Tensor, targets: Tensor, loss: str | OwnLoss) -> Tensor:
+def mean_losses(outputs: Tensor, targets: Tensor, loss: str | CustomLoss) -> Tensor:
     """Return the mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
 
     >>> mean_losses(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").tolist()
@@ -72,7 +72,7 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str | OwnLoss) -> Tensor
     """
     if not isinstance(loss, str):
         every = targets.expand(len(outputs), *targets.shape[1:])
-        return torch.stack([_own_mean(loss, one, own) for one, own in zip(outputs, every, strict=True)])
+        return torch.stack([_custom_mean(loss, one, own) for one, own in zip(outputs, every, strict=True)])
     if loss == "squared":
         return ((outputs - targets) ** 2).mean(dim=(1, 2))
     if outputs.shape[2] == 1:
@@ -80,7 +80,7 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str | OwnLoss) -> Tensor
     return CLASS_LOSSES[loss](outputs, targets.expand(outputs.shape[:2])).mean(dim=1)
 
 
-def _own_mean(loss: OwnLoss, outputs: Tensor, targets: Tensor) -> Tensor:
+def _custom_mean(loss: CustomLoss, outputs: Tensor, targets: Tensor) -> Tensor:
     """Return the mean of a custom loss at outputs (b, q) and targets (b, q) or classes (b,), each (b,) for q = 1."""
     outputs, targets = (each[:, 0] if each.ndim == 2 and each.shape[1] == 1 else each for each in (outputs, targets))
     try:

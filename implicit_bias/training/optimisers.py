@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from implicit_bias._utils.checks import InputError, as_count, as_positive, as_real, shown
-from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES, OwnLoss, check_loss
+from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES, CustomLoss, check_loss
 
 #: Losses of classes, and the squared one of any targets.
 LOSSES = ("squared", *CLASS_LOSSES)
@@ -31,7 +31,7 @@ class Optimiser(ABC):
     #: Learning rate; NaN if the optimiser has its own.
     lr: float
     #: Name of a loss, or a function from outputs and targets to losses.
-    loss: str | OwnLoss
+    loss: str | CustomLoss
 
     #: True if a step treats every weight alike: networks that train together then pass all their layers as one row.
     #: Otherwise weights are matrices, with a leading axis of networks if several train together.
@@ -124,7 +124,7 @@ class SGD(Optimiser):
     lr: float = 0.04
     lr_factor: float = 0.25
     momentum: float = 0.0
-    loss: str | OwnLoss = "logistic"
+    loss: str | CustomLoss = "logistic"
     loader: bool = False
 
     def __post_init__(self) -> None:
@@ -197,7 +197,7 @@ class Adam(Optimiser):
     steps: int = 100_000
     batch_size: int = 128
     lr: float = 1e-3
-    loss: str | OwnLoss = "squared"
+    loss: str | CustomLoss = "squared"
 
     def __post_init__(self) -> None:
         as_count(self.steps, "steps", least=0)
@@ -254,7 +254,7 @@ class TorchOptimiser(Optimiser):
     make: Callable[[list[Tensor]], torch.optim.Optimizer]
     steps: int = 3200
     batch_size: int = 128
-    loss: str | OwnLoss = "logistic"
+    loss: str | CustomLoss = "logistic"
 
     entrywise = False
     stacks = False

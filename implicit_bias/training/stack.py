@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from implicit_bias._utils.checks import Array, InputError, as_floats, dimensions
 from implicit_bias.networks import GatedNetwork, LayeredNetwork
 from implicit_bias.networks.base import views
-from implicit_bias.training.losses import OwnLoss, mean_losses, mean_slopes
+from implicit_bias.training.losses import CustomLoss, mean_losses, mean_slopes
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import Stepper
 from implicit_bias.training.targets import as_aims
@@ -176,7 +176,7 @@ def _filled(group: Sequence[Tensor]) -> Tensor:
 
 
 def _samples(
-    first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str | OwnLoss
+    first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str | CustomLoss
 ) -> tuple[Tensor, Tensor]:
     """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n).
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, as_targets, dimensions
-from implicit_bias.training.losses import OwnLoss, refuse_for_classes
+from implicit_bias.training.losses import CustomLoss, refuse_for_classes
 
 
-def as_aims(y: Any, samples: int, outputs: int, loss: str | OwnLoss, both: bool = True) -> Array:
+def as_aims(y: Any, samples: int, outputs: int, loss: str | CustomLoss, both: bool = True) -> Array:
     """Return y as floats in the form that `loss` needs for a network of q = `outputs`.
 
     'squared' needs real targets (n,) or (n, q). Other losses need signs −1 and +1 (n,) for q = 1, of both classes
