@@ -16,11 +16,9 @@ Finished cells are kept in --store: the same command goes on.
 """
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,12 +33,16 @@ from implicit_bias.datasets.task import with_constant
 from implicit_bias.solvers.path import random_dual_norm, zero_weights_up_to
 
 SIZES = (100, 1000, 3000, 10_000, 20_000)
-#: κ of the grid.
+#: κ of the grid, of κ/s, and of κ C₀.
 KAPPA = 10 ** (np.arange(7) / 3)
+VALUES = 10 ** (np.arange(13) / 6)
 MULTIPLES = 10 ** (np.arange(17) / 6)
+
+Curve = tuple[np.ndarray, np.ndarray]
+
 UNITS = {"GLN": (10, 30, 100), "gated ReLU": (20, 60, 200)}
 CUTOFF = (0.1, 0.9)
-SECONDS, TIMED_N, MOST_SECONDS = 10.0, 15_000, 3.0
+SECONDS, TIMED, TIMED_N, MOST_SECONDS = 10.0, "clusters", 15_000, 3.0
 
 
 def splits_of(n: int) -> int:
@@ -69,7 +71,8 @@ def measure(data: str, n: int, kind: str, units: int, split: int) -> dict[str, A
             begin = time.process_time()
             solution = solve(problem.replace(C=kappa / s), max_seconds=SECONDS, start=start)
             seconds[k] += time.process_time() - begin
-            start = solution if solution.solver == "NATIVE" else None
+            # The timed fits start anew.
+            start = solution if solution.solver == "NATIVE" and n != TIMED_N else None
             late += solution.status.name == "TIME_LIMIT"
             gated = gates(others)
             found.append(gated @ solution.weights + solution.intercept)
@@ -95,24 +98,98 @@ def measure(data: str, n: int, kind: str, units: int, split: int) -> dict[str, A
     }
 
 
+def keys_of(names: list[str]) -> list[dict[str, Any]]:
+    """Return the cells of the study; those of `TIMED_N` samples only tell the seconds."""
+    sizes = {name: [n for n in SIZES if n <= 0.7 * len(table(name)[0])] for name in names}
+    cells = [(n, name, split) for n in SIZES for name in names if n in sizes[name] for split in range(splits_of(n))]
+    cells += [(TIMED_N, name, 0) for name in names if name == TIMED]
+    return [
+        {"data": name, "n": n, "kind": kind, "units": units, "split": split}
+        for n, name, split in cells
+        for kind, several in UNITS.items()
+        for units in several
+    ]
+
+
+def accuracies(rows: pd.DataFrame) -> dict[str, Curve]:
+    """Return for each formula its values of κ and a function from κ to the mean accuracy of cells of one kind."""
+    curves, least = np.array(rows.accuracy.tolist()), np.array(rows.of_least.tolist()).mean(axis=0)
+
+    def at(multiples: np.ndarray) -> np.ndarray:
+        """Return the accuracies at C = multiples/s, a column for each, interpolated in log C."""
+        logs = np.log(np.broadcast_to(multiples, (len(rows), multiples.shape[-1])))
+        found = [np.interp(log, np.log(KAPPA), curve) for log, curve in zip(logs, curves, strict=True)]
+        return np.mean(found, axis=0)
+
+    s, n = rows.s.to_numpy()[:, None], rows.n.to_numpy()[:, None]
+    fine = 10 ** (np.arange(-24, 25) / 6)
+    return {
+        "κ/s": (VALUES, at(VALUES)),
+        "κ C₀": (MULTIPLES, least),
+        "κ/n": (10 * fine, at(10 * fine * s / n)),
+        "κ": (fine, at(fine * s)),
+    }
+
+
+def regrets(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the regret of every formula, κ and number of units on every table and n, in points."""
+    rows = []
+    for (kind, data, n), cells in table.groupby(["kind", "data", "n"]):
+        each = {units: accuracies(some) for units, some in cells.groupby("units")}
+        best = max(np.mean(some.accuracy.tolist(), axis=0).max() for _, some in cells.groupby("units"))
+        for units, formulas in each.items():
+            for formula, (kappas, found) in formulas.items():
+                for kappa, accuracy in zip(kappas, found, strict=True):
+                    regret = 100 * (best - accuracy)
+                    rows.append((kind, data, n, units, formula, round(kappa, 6), regret))
+    return pd.DataFrame(rows, columns=["kind", "data", "n", "units", "formula", "kappa", "regret"])
+
+
+def allowed(table: pd.DataFrame, kind: str) -> set[int]:
+    """Return the numbers of units whose fit to the timed table takes at most `MOST_SECONDS` at κ = 4.6."""
+    rows = table[(table.kind == kind) & (table.n == TIMED_N)]
+    return {row.units for row in rows.itertuples() if row.seconds[2] <= MOST_SECONDS}
+
+
+def choices(found: pd.DataFrame, units: set[int]) -> Iterator[dict[str, str]]:
+    """Yield a row for each formula: its choice on all tables, and its regret where it was chosen without the table."""
+    for formula, some in found[found.units.isin(units)].groupby("formula", sort=False):
+        by = some.groupby(["units", "kappa", "data"]).regret.mean().unstack()
+        last = some[some.n == some.groupby("data").n.transform("max")].groupby(["units", "kappa", "data"]).regret.mean()
+        left = {data: by.drop(columns=data).mean(axis=1).idxmin() for data in by}
+        out = pd.Series({data: by.loc[chosen, data] for data, chosen in left.items()})
+        largest = pd.Series({data: last.loc[(*chosen, data)] for data, chosen in left.items()})
+        best = by.mean(axis=1).idxmin()
+        yield {
+            "C": str(formula),
+            "units, κ on all": f"{best[0]}, {best[1]:.3g}",
+            "units, κ without a table": "; ".join(sorted({f"{units}, {kappa:.3g}" for units, kappa in left.values()})),
+            "mean regret": f"{out.mean():.2f}",
+            "tables within a point": f"{(out <= 1).sum()} of {len(out)}",
+            "at the largest n": f"{(largest <= 1).sum()} of {len(out)}",
+            "worst": f"{out.max():.1f} ({out.idxmax()})",
+        }
+
+
 def report(options: argparse.Namespace) -> Iterator[Any]:
     store = Store(options.store)
-    names = [name for name in available() if name in options.data]
-    sizes = {name: [n for n in SIZES if n <= 0.7 * len(table(name)[0])] for name in names}
-    keys = [
-        {"data": name, "n": n, "kind": kind, "units": units, "split": split}
-        for n in SIZES
-        for name in names
-        if n in sizes[name]
-        for kind, several in UNITS.items()
-        for units, split in product(several, range(splits_of(n)))
-    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for key in tqdm(keys):
-            if store.find(key) is None:
-                store.add(key | measure(**key))
-    yield json.dumps({"cells": len(store.rows)})
+        rows = [
+            store.find(key) or store.add(key | measure(**key))
+            for key in tqdm(keys_of([name for name in available() if name in options.data]))
+        ]
+    table = pd.DataFrame(rows)
+    found = regrets(table[table.n != TIMED_N])
+    for kind in UNITS:
+        times = table[(table.kind == kind) & (table.n == TIMED_N)]
+        yield f"## {kind}"
+        yield [
+            {"units": str(row.units)}
+            | {f"κ = {kappa:.2g}": f"{t:.2f}" for kappa, t in zip(KAPPA, row.seconds, strict=True)}
+            for row in times.itertuples()
+        ]
+        yield list(choices(found[found.kind == kind], allowed(table, kind)))
 
 
 if __name__ == "__main__":

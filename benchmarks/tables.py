@@ -21,7 +21,8 @@ Table = tuple[np.ndarray, np.ndarray]
 def content(package: str, name: str) -> bytes:
     """Return a file of an installed package, which is not imported."""
     found = find_spec(package)
-    assert found is not None and found.origin is not None
+    assert found is not None
+    assert found.origin is not None
     return Path(found.origin).parent.joinpath(name).read_bytes()
 
 
