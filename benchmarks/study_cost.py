@@ -111,54 +111,53 @@ def keys_of(names: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def accuracies(rows: pd.DataFrame) -> dict[str, Curve]:
-    """Return for each formula its values of κ and a function from κ to the mean accuracy of cells of one kind."""
-    curves, least = np.array(rows.accuracy.tolist()), np.array(rows.of_least.tolist()).mean(axis=0)
+def curves(rows: pd.DataFrame, column: str) -> dict[str, Curve]:
+    """Return for each formula its values of κ and the mean of a column (accuracy or seconds) over cells of one kind."""
+    values, least = np.array(rows[column].tolist()), rows["least"].map(np.mean).to_numpy()[:, None]
 
     def at(multiples: np.ndarray) -> np.ndarray:
-        """Return the accuracies at C = multiples/s, a column for each, interpolated in log C."""
+        """Return the means at C = multiples/s, interpolated in log C."""
         logs = np.log(np.broadcast_to(multiples, (len(rows), multiples.shape[-1])))
-        found = [np.interp(log, np.log(KAPPA), curve) for log, curve in zip(logs, curves, strict=True)]
-        return np.mean(found, axis=0)
+        return np.mean([np.interp(log, np.log(KAPPA), curve) for log, curve in zip(logs, values, strict=True)], axis=0)
 
     s, n = rows.s.to_numpy()[:, None], rows.n.to_numpy()[:, None]
     fine = 10 ** (np.arange(-24, 25) / 6)
+    # For accuracies each class has its own C₀.
+    of_least = np.array(rows.of_least.tolist()).mean(axis=0) if column == "accuracy" else at(MULTIPLES * least)
     return {
         "κ/s": (VALUES, at(VALUES)),
-        "κ C₀": (MULTIPLES, least),
+        "κ C₀": (MULTIPLES, of_least),
         "κ/n": (10 * fine, at(10 * fine * s / n)),
         "κ": (fine, at(fine * s)),
     }
 
 
-def regrets(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the regret of every formula, κ and number of units on every table and n, in points."""
+def regrets(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the regret of every formula, κ and number of units on every table and n, in points, and seconds."""
     rows = []
-    for (kind, data, n), cells in table.groupby(["kind", "data", "n"]):
-        each = {units: accuracies(some) for units, some in cells.groupby("units")}
+    times = frame[frame.n == TIMED_N].groupby(["kind", "units"])
+    seconds = {key: curves(cells, "seconds") for key, cells in times}
+    for (kind, data, n), cells in frame[frame.n != TIMED_N].groupby(["kind", "data", "n"]):
         best = max(np.mean(some.accuracy.tolist(), axis=0).max() for _, some in cells.groupby("units"))
-        for units, formulas in each.items():
-            for formula, (kappas, found) in formulas.items():
-                for kappa, accuracy in zip(kappas, found, strict=True):
-                    regret = 100 * (best - accuracy)
-                    rows.append((kind, data, n, units, formula, round(kappa, 6), regret))
-    return pd.DataFrame(rows, columns=["kind", "data", "n", "units", "formula", "kappa", "regret"])
+        for units, some in cells.groupby("units"):
+            for formula, (kappas, found) in curves(some, "accuracy").items():
+                regret = 100 * (best - found)
+                timed = seconds[kind, units][formula][1]
+                head = {"kind": kind, "data": data, "n": n, "units": units, "formula": formula}
+                rows.append(pd.DataFrame(head | {"kappa": kappas.round(6), "regret": regret, "seconds": timed}))
+    return pd.concat(rows)
 
 
-def allowed(table: pd.DataFrame, kind: str) -> set[int]:
-    """Return the numbers of units whose fit to the timed table takes at most `MOST_SECONDS` at κ = 4.6."""
-    rows = table[(table.kind == kind) & (table.n == TIMED_N)]
-    return {row.units for row in rows.itertuples() if row.seconds[2] <= MOST_SECONDS}
-
-
-def choices(found: pd.DataFrame, units: set[int]) -> Iterator[dict[str, str]]:
+def choices(found: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield a row for each formula: its choice on all tables, and its regret where it was chosen without the table."""
-    for formula, some in found[found.units.isin(units)].groupby("formula", sort=False):
-        by = some.groupby(["units", "kappa", "data"]).regret.mean().unstack()
-        last = some[some.n == some.groupby("data").n.transform("max")].groupby(["units", "kappa", "data"]).regret.mean()
+    for formula, some in found[found.seconds <= MOST_SECONDS].groupby("formula", sort=False):
+        by: Any = some.groupby(["units", "kappa", "data"]).regret.mean().unstack()
+        last: Any = (
+            some[some.n == some.groupby("data").n.transform("max")].groupby(["units", "kappa", "data"]).regret.mean()
+        )
         left = {data: by.drop(columns=data).mean(axis=1).idxmin() for data in by}
-        out = pd.Series({data: by.loc[chosen, data] for data, chosen in left.items()})
-        largest = pd.Series({data: last.loc[(*chosen, data)] for data, chosen in left.items()})
+        out: Any = pd.Series({data: by.loc[chosen, data] for data, chosen in left.items()})
+        largest: Any = pd.Series({data: last.loc[(*chosen, data)] for data, chosen in left.items()})
         best = by.mean(axis=1).idxmin()
         yield {
             "C": str(formula),
@@ -179,17 +178,17 @@ def report(options: argparse.Namespace) -> Iterator[Any]:
             store.find(key) or store.add(key | measure(**key))
             for key in tqdm(keys_of([name for name in available() if name in options.data]))
         ]
-    table = pd.DataFrame(rows)
-    found = regrets(table[table.n != TIMED_N])
+    frame = pd.DataFrame(rows)
+    found = regrets(frame)
     for kind in UNITS:
-        times = table[(table.kind == kind) & (table.n == TIMED_N)]
-        yield f"## {kind}"
+        times = frame[(frame.kind == kind) & (frame.n == TIMED_N)]
+        yield f"## {kind}: CPU seconds of {TIMED_N} samples of {TIMED}; regrets in points"
         yield [
-            {"units": str(row.units)}
-            | {f"κ = {kappa:.2g}": f"{t:.2f}" for kappa, t in zip(KAPPA, row.seconds, strict=True)}
-            for row in times.itertuples()
+            {"units": str(row["units"])}
+            | {f"κ = {kappa:.2g}": f"{t:.2f}" for kappa, t in zip(KAPPA, row["seconds"], strict=True)}
+            for row in times.to_dict("records")
         ]
-        yield list(choices(found[found.kind == kind], allowed(table, kind)))
+        yield list(choices(found[found.kind == kind]))
 
 
 if __name__ == "__main__":
