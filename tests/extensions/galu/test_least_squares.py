@@ -5,7 +5,7 @@ import pytest
 
 from implicit_bias import GatedFeatures, InputError, KernelFeatures, ReLUGates
 from implicit_bias.extensions.galu import alternate_convex_search, improve_filters, least_squares
-from implicit_bias.extensions.galu.closed_form import _by_cholesky, _by_spectrum
+from implicit_bias.extensions.galu.closed_form import _by_cholesky, _Spectrum, singular_extent
 from tests.cases import drawn
 
 GATES = ["hard", "soft", "contexts", "real"]
@@ -30,7 +30,8 @@ def test_is_the_dense_pseudo_inverse(size, gates):
         sizes = np.linalg.svd(dense, compute_uv=False)
         counted = sizes[sizes > 1e-9 * sizes[0]]
         assert found.rank == len(counted)
-        assert found.condition == pytest.approx(sizes[0] / counted[-1], rel=1e-3)
+        assert singular_extent(features) == pytest.approx((sizes[0], counted[-1]), rel=1e-7)
+        assert 0.8 <= found.condition / (sizes[0] / counted[-1]) <= 1 + 1e-7
 
 
 @pytest.mark.parametrize(
@@ -45,20 +46,20 @@ def test_ridge_is_the_dense_solution(size, ridge):
     assert found.ridge == ridge
 
 
-@pytest.mark.parametrize(("units", "shift"), [(20, 0.0), (20, 6.0), (5, 0.0), (12, 0.1)])
+@pytest.mark.parametrize(("units", "shift"), [(20, 0.0), (20, 6.0), (5, 0.0), (12, 0.1), (11, 0.5), (13, 0.0)])
 def test_both_ways_of_solving_agree(units, shift):
-    """Eigendecomposition and Cholesky agree; Cholesky returns None if rank is lost or the condition exceeds 1e5."""
+    """Cholesky's bound is below the least eigenvalue and not far; it returns None if rank is lost without a shift."""
     for seed in range(8):
-        features, _ = drawn(60, 5, units, seed)
-        form = "samples" if units >= 12 else "weights"
-        gram = features.gram() if form == "samples" else features.weight_gram()
-        *spectral, solve, dropped = _by_spectrum(features, gram.copy(), form, shift, 1e-9)
-        factored = _by_cholesky(gram.copy(), shift, features.n)
-        assert dropped.shape == (60, 0)
-        assert (factored is None) == (spectral[2] < len(gram) or spectral[0] > 1e5 * spectral[1])
-        if factored is not None:
-            assert factored[:3] == pytest.approx(tuple(spectral), rel=1e-3)
-            np.testing.assert_allclose(factored[3](gram[0]), solve(gram[0]), atol=1e-8)
+        features, y = drawn(60, 5, units, seed)
+        expected = _Spectrum.of(*features.reduced()).factor(shift, 1e-9)
+        found = _by_cholesky(features, None, shift, 1e-9)
+        assert (found is None) == (shift == 0 and expected.rank < min(60, 5 * units))
+        if found is not None:
+            assert expected.modulus / 50 <= found.modulus <= max(shift, expected.modulus)
+            assert 0.8 * expected.condition <= found.condition <= expected.condition * (1 + 1e-9)
+            pairs = zip(found.solve(y[:, None]), expected.solve(y[:, None]), strict=True)
+            for one, other in pairs:
+                np.testing.assert_allclose(one, other @ expected.back.T if one.ndim == 3 else other, atol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e8])
