@@ -347,8 +347,8 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
     rng = np.random.default_rng(0)
     largest, vector = 0.0, rng.normal(size=len(gram))
     for _ in range(PRODUCTS):
-        vector = gram @ (vector / length(vector))
-        largest = float(length(vector))
+        vector = gram @ (vector / np.linalg.norm(vector))
+        largest = float(np.linalg.norm(vector))
     try:
         factor = scipy.linalg.cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
@@ -356,8 +356,8 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
     inverse = lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)  # noqa: E731
     probes = rng.normal(size=(len(gram), PROBES))
     for _ in range(SOLVES):
-        before, probes = length(probes, axis=0), inverse(probes)
-    after = length(probes, axis=0)
+        before, probes = np.linalg.norm(probes, axis=0), inverse(probes)
+    after = np.linalg.norm(probes, axis=0)
     # Half of the bound leaves room for the rounding of the matrix.
     modulus = max(shift, 0.5 * (UNLIKELY / float(after.max())) ** (1 / SOLVES))
     if not modulus >= max(CLEAR, 0.0 if shift else tol) ** 2 * largest:
