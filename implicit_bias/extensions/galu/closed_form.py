@@ -117,8 +117,9 @@ class RidgePath:
 
         e_i = (y_i − (ΦW)_i)/(1 − H_ii),    gcv = (1/n)‖Y − ΦW‖²/(1 − tr(H)/n)²,    H = Φ(ΦᵀΦ + nρI)⁻¹Φᵀ
 
-    e_i is the error on sample i of the solution for all other samples with the same nρ. Sources: Allen (1974), PRESS;
-    Golub, Heath & Wahba (1979), equation 2.3, generalised cross-validation. Where H_ii is 1, e_i is the limit for ρ → 0.
+    e_i is the error on sample i of the solution for all other samples with the same nρ. Where H_ii is 1, and for gcv
+    where tr(H) is n, they are the limits for ρ → 0. Sources: Allen (1974) for e (PRESS); Golub, Heath & Wahba (1979)
+    for gcv (generalised cross-validation).
 
     Attributes
     ----------
@@ -128,7 +129,7 @@ class RidgePath:
     leave_one_out : array, shape (m, n), or (m, n, q) for targets (n, q)
         e.
     gcv : array, shape (m,)
-        Summed over targets; infinite if tr(H) = n, as for a fit of all labels without a ridge.
+        Summed over targets.
 
     Examples
     --------
@@ -136,7 +137,7 @@ class RidgePath:
     >>> rng = np.random.default_rng(0)
     >>> path = least_squares(GatedFeatures(rng.normal(size=(50, 5))), rng.normal(size=50), ridge=[0.01, 1.0, 100.0])
     >>> [round(float(np.mean(errors**2)), 2) for errors in path.leave_one_out], path.gcv.round(2).tolist()
-    ([1.12, 1.04, 1.01], [1.11, 1.03, 1.0])
+    ([1.27, 1.14, 1.05], [1.27, 1.15, 1.05])
     """
 
     ridges: Array
