@@ -159,7 +159,9 @@ class GaLUFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _GatedInpu
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit gates and centre to X (n, p), dense or sparse; y is ignored. Errors are those of `GaLURegressor.fit`."""
-        X = validated(self, X, reset=True, sparse=True)
+        return self._fit(validated(self, X, reset=True, sparse=True))
+
+    def _fit(self, X: Array) -> Self:
         layer = self._layer(X, None)
         self.gates_, self.centre_ = layer.gates, layer.centre
         self._n_features_out = layer.values.shape[1] * layer.inputs.shape[1]
