@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -427,20 +428,24 @@ class _Spectrum:
         blocks = [self.features.select(rows).dense() @ columns for rows in row_blocks(self.features.n)]
         return np.hstack([np.concatenate(blocks), self.left[:, chosen[count:]]])
 
+    @cached_property
+    def left_whole(self) -> Array:
+        return self.left_vectors(np.ones(len(self.sizes), dtype=bool))
+
     def left_out(self, Y: Array, shift: float, tol: float) -> tuple[Array, float]:
         """Return the leave-one-out errors (n, q) of targets (n, q), and the generalised cross-validation score."""
         used = self.used(shift, tol)
-        U, inverses = self.left_vectors(used), 1 / (self.sizes[used] ** 2 + shift)
+        U, inverses = self.left_whole[:, used], 1 / (self.sizes[used] ** 2 + shift)
         n, rank = U.shape
         within = U.T @ Y
         # Y − ΦW is `outside` + shift · `inner`, and 1 − H_ii is `free` + shift · `held`.
         inner, held = U @ (inverses[:, None] * within), U**2 @ inverses
-        free = np.zeros(n) if rank == n else 1 - np.sum(U**2, axis=1)
+        free = 1 - np.sum(U**2, axis=1)
+        free = np.where((free > ESSENTIAL) & (rank < n), free, 0.0)
         outside = Y - U @ within
-        free = np.where(free > ESSENTIAL, free, 0.0)
         outside[free == 0] = 0.0
         share = np.where(free > 0, shift, 1.0)
         errors = (outside + share[:, None] * inner) / (free + share * held)[:, None]
-        share = shift if rank < n else 1.0
-        score = float(np.sum((outside + share * inner) ** 2) / n / ((n - rank + share * inverses.sum()) / n) ** 2)
-        return errors, score
+        factor = shift if rank < n else 1.0
+        score = np.sum((outside + factor * inner) ** 2) / n / ((n - rank + factor * inverses.sum()) / n) ** 2
+        return errors, float(score)
