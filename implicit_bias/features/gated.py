@@ -17,7 +17,7 @@ from implicit_bias.features.base import Features, as_factor, as_mixing
 from implicit_bias.features.patterns import PatternBlocks, share_patterns
 
 #: Number of rows of a block of ΦΦᵀ: its factors and products stay in the cache.
-GRAM_ROWS = 256
+GRAM_ROWS = 128
 
 
 @dataclass(frozen=True, eq=False, repr=False)

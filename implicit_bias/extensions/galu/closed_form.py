@@ -296,7 +296,7 @@ class _Factor:
         """
         targets, samples = Y.shape[1], self.form == "samples"
         z, W = np.zeros_like(Y), np.zeros((targets, self.features.k, self.features.d))
-        residual, slope, last = Y, self._adjoint(Y), np.inf
+        residual, slope, last = Y, W if samples else self._adjoint(Y), np.inf
         for _ in range(MAX_REFINEMENTS):
             if samples:
                 step = self.inverse(residual - self.shift * z)
