@@ -50,7 +50,11 @@ def solved(K: Array, right: Array, shift: float) -> Array:
     return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(K, overwrite_a=True), right))
 
 
-def rivals(features: GatedFeatures, y: Array, ridge: float) -> dict[str, Callable[[], Array]]:
+def pseudo_inverse(features: GatedFeatures, y: Array) -> Any:
+    return np.linalg.pinv(features.dense()) @ y
+
+
+def rivals(features: GatedFeatures, y: Array, ridge: float) -> dict[str, Callable[[], Any]]:
     """Return ways to the weights (kd,) of which each is defined for these sizes and this ridge."""
     X, G, shift, size = features.X, features.gate_values, features.n * ridge, features.k * features.d
 
@@ -69,7 +73,7 @@ def rivals(features: GatedFeatures, y: Array, ridge: float) -> dict[str, Callabl
         return np.asarray(Ridge(alpha=shift, fit_intercept=False, copy_X=False).fit(features.dense(), y).coef_)
 
     formed = features.n * size <= DENSE_UP_TO
-    found: dict[str, Callable[[], Array]] = {}
+    found: dict[str, Callable[[], Any]] = {}
     if features.n <= SAMPLES_UP_TO and (ridge or features.n <= size):
         found |= ({"ΦΦᵀ": samples} if formed else {}) | {"(GGᵀ)∘(XXᵀ)": product}
     if formed and size <= 1.5 * features.n and (ridge or size <= features.n):
@@ -96,14 +100,19 @@ def closed_forms(repeats: int) -> Iterator[dict[str, str]]:
         yield row | {"ours / best": f"{seconds['ours'] / seconds[name]:.2f}", "apart": f"{apart:.0e}"}
 
 
+def fitted(model: Any, features: GatedFeatures, y: Array) -> Any:
+    """Fit a model to Φ, which is formed in each run."""
+    return model.fit(features.dense(), y)
+
+
 def choices(repeats: int) -> Iterator[dict[str, str]]:
     """Return rows of leave-one-out errors for ten ridges: ours, and scikit-learn's on Φ."""
     for m, d, k in CHOSEN:
         features, y = layer(m, d, k)
         oracle = RidgeCV(m * RIDGES, fit_intercept=False, store_cv_results=True)
         ways: dict[str, Callable[[], Any]] = {
-            "ours": lambda features=features, y=y: least_squares(features, y, ridge=RIDGES),
-            "RidgeCV": lambda oracle=oracle, features=features, y=y: oracle.fit(features.dense(), y),
+            "ours": partial(least_squares, features, y, ridge=RIDGES),
+            "RidgeCV": partial(fitted, oracle, features, y),
         }
         seconds, results = alternately(ways, repeats, time.process_time)
         errors = results["RidgeCV"].cv_results_.reshape(m, -1).T
@@ -128,7 +137,7 @@ def searches(repeats: int) -> Iterator[dict[str, str]]:
         whole, results = alternately({"ours": search}, repeats, time.process_time)
         found, ours = results["ours"], whole["ours"]
         ways: dict[str, Callable[[], Any]] = {"cholesky": partial(cholesky, features, y, ridge)}
-        ways["pinv"] = lambda features=features, y=y: np.linalg.pinv(features.dense()) @ y
+        ways["pinv"] = partial(pseudo_inverse, features, y)
         again = alternately(ways, repeats, time.process_time)[0]
         lowered = f"{found.history[0]:.3f} to {found.history[-1]:.3f}"
         yield {
