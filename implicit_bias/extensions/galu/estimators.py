@@ -29,8 +29,8 @@ from implicit_bias._utils.validation import (
     validated,
     with_class_weights,
 )
+from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.estimators.base import columns_of
 from implicit_bias.extensions.galu.closed_form import least_squares
 from implicit_bias.extensions.galu.filters import (
     FilterSearch,
@@ -92,8 +92,8 @@ class _GatedLeastSquares(BaseEstimator):
         else:
             solution = search.solution
         solution = replace(solution, weights=_moved(solution.weights, -centre))
-        columns = columns_of(self)
-        self._model = LeastSquaresModel(gates, solution, mean, classes=classes, constant=constant, columns=columns)
+        about: dict[str, Any] = {"constant": constant, "columns": columns_of(self), "ranges": ranges_of(X)}
+        self._model = LeastSquaresModel(gates, solution, mean, classes=classes, **about)
         self.gates_, self.search_, self.solution_ = gates, search, solution
         self.weights_, self.intercept_ = solution.weights, mean
         return self
