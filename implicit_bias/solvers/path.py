@@ -1,11 +1,12 @@
 """Solution path of a soft margin over several values of C."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_positive, as_reals
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positive, as_reals
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
@@ -14,6 +15,8 @@ from implicit_bias.solvers.dispatch import solve
 
 #: λ_i below this share of its upper bound C c_i counts as free.
 FREE = 0.999
+#: Ratio of the largest C of `path_values` to the C₀ up to which all weights are zero.
+RANGE = 1e4
 
 
 def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
@@ -106,3 +109,18 @@ def zero_weights_up_to(problem: MarginProblem) -> float:
         lam = lam * (min(sums) / np.array(sums))[positive.astype(int)]
     size = problem.norm.dual(problem.adjoint(lam))
     return 1 / size if 0 < size < np.inf else 1.0
+
+
+def path_values(problems: Iterable[MarginProblem], count: int) -> Array:
+    """Return `count` values of C in geometric progression, ascending, rounded to two digits.
+
+    They begin above C₀, the least `zero_weights_up_to` of the problems, and end at RANGE · C₀.
+
+    Examples
+    --------
+    >>> from implicit_bias import ConstantGate, svm_gln
+    >>> path_values([svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate())], 2).tolist()
+    [25.0, 2500.0]
+    """
+    least = min(map(zero_weights_up_to, problems))
+    return np.array([float(f"{C:.2g}") for C in least * np.geomspace(1, RANGE, count + 1)[1:]])
