@@ -62,8 +62,8 @@ def predict(options: Namespace) -> Outcome:
         for positive, solution in zip(model.positives, model.solutions, strict=False):
             if solution.status is not core.Status.OPTIMAL and not solution.status.inseparable:
                 warnings.warn(f"class {positive!r}: {solution.status.value} (gap {solution.gap:.1e})", stacklevel=2)
-    scores = model.decision_function(samples.X, *more)
     far = _warn_of_far(model, samples.X)
+    scores = model.decision_function(samples.X, *more)
     labels = None if options.ignore_label else samples.labels
     table, document = (_targets if model.classes is None else _classes)(model, scores, labels)
     files = [write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())]

@@ -36,8 +36,12 @@ Labels are numbers or texts. More than two classes are one problem per class, th
 PATIENCE = 2.0
 #: Least ratio of the sizes of two inputs from which on they are standardised.
 APART = 100
-#: Number of values of C, and of folds, of --C auto.
+#: Number of values of C that --C auto tries.
 VALUES = 10
+#: Ratio of the largest of them to the C₀ up to which all weights are zero. Larger values are rarely better, and take
+#: most of the time for thousands of samples.
+RATIO = 1e3
+#: Number of folds of --C auto.
 FOLDS = 5
 #: Relative difference up to which errors of --C auto count as equal.
 ROUNDING = 1e-12
@@ -265,7 +269,7 @@ def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, dea
     if size.min() < 2:
         rare = samples.labels[size.argmin()]
         raise InputError(f"class {rare} has one sample, and --C auto needs two of each class; give --C a number")
-    costs = path_values(_problems(samples, scaled, options, 1.0).values(), VALUES)
+    costs = path_values(_problems(samples, scaled, options, 1.0).values(), VALUES, RATIO)
     folds = [place % FOLDS == fold for fold in range(min(FOLDS, size.max()))]
     weight = np.ones(len(place)) if samples.sample_weight is None else samples.sample_weight
     errors = np.zeros(len(costs))

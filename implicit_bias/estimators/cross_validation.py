@@ -23,6 +23,8 @@ from implicit_bias.estimators.base import MarginClassifier, ModelMixin, NotSepar
 from implicit_bias.estimators.networks import GLNClassifier
 from implicit_bias.solvers.path import path_values
 
+#: Ratio of the largest default C to the C₀ up to which all weights are zero.
+RATIO = 1e4
 #: Relative difference up to which mean scores count as equal.
 SCORE_TOL = 1e-12
 #: Seconds before a progress bar appears.
@@ -171,7 +173,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
         """Return the values of C in ascending order: those of `Cs`, or `path_values` of all samples for a number."""
         if np.ndim(self.Cs) == 0:
-            return path_values(estimator._fit_data(X, y, weight).problems, as_count(self.Cs, "Cs"))
+            return path_values(estimator._fit_data(X, y, weight).problems, as_count(self.Cs, "Cs"), RATIO)
         try:
             costs = np.unique(as_reals(self.Cs))
         except CONVERSION_ERRORS:

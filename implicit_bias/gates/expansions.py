@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import Array, InputError, as_floats
+from implicit_bias._utils.checks import SMALLEST, Array, InputError, as_floats
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import Gates
 
@@ -90,6 +90,8 @@ class KernelExpansions(Gates):
     def __call__(self, X: Any) -> Any:
         """Return the features g(x) of inputs X, with d = 1."""
         values = self.transform(X)
+        # A Gaussian kernel nearly vanishes far from all samples, and features would refuse such sizes.
+        values[np.abs(values) < SMALLEST] = 0.0
         return GatedFeatures(np.ones((len(values), 1)), values)
 
 

@@ -15,8 +15,6 @@ from implicit_bias.solvers.dispatch import solve
 
 #: λ_i below this share of its upper bound C c_i counts as free.
 FREE = 0.999
-#: Ratio of the largest C of `path_values` to the C₀ up to which all weights are zero.
-RANGE = 1e4
 
 
 def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
@@ -111,16 +109,16 @@ def zero_weights_up_to(problem: MarginProblem) -> float:
     return 1 / size if 0 < size < np.inf else 1.0
 
 
-def path_values(problems: Iterable[MarginProblem], count: int) -> Array:
+def path_values(problems: Iterable[MarginProblem], count: int, ratio: float) -> Array:
     """Return `count` values of C in geometric progression, ascending, rounded to two digits.
 
-    They begin above C₀, the least `zero_weights_up_to` of the problems, and end at RANGE · C₀.
+    They begin above C₀, the least `zero_weights_up_to` of the problems, and end at `ratio` times C₀.
 
     Examples
     --------
     >>> from implicit_bias import ConstantGate, svm_gln
-    >>> path_values([svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate())], 2).tolist()
+    >>> path_values([svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate())], 2, 1e4).tolist()
     [25.0, 2500.0]
     """
     least = min(map(zero_weights_up_to, problems))
-    return np.array([float(f"{C:.2g}") for C in least * np.geomspace(1, RANGE, count + 1)[1:]])
+    return np.array([float(f"{C:.2g}") for C in least * np.geomspace(1, ratio, count + 1)[1:]])
