@@ -83,6 +83,7 @@ calls = {
     "chains": lambda: best_networks.best_chains(X, y, ib.HyperplaneGates(2, 2), layers=3),
     "best": lambda: best_networks.best_network(X[:9], y[:9]),
     "images": lambda: ib.datasets.images.load_classes("digits", 10, 100),
+    "networks": lambda: ib.networks.GatedNetwork,
     "activation": lambda: infinite.custom_activation(lambda z: z),
 }
 found["calls"] = {}
@@ -161,7 +162,7 @@ def test_estimators_and_kernels_work(light):
 
 def test_calls_name_the_missing_package(light):
     found = light[1]["calls"]
-    assert len(found) == 10
+    assert len(found) == 11
     for text in found.values():
         assert "\n" not in text
         assert text.endswith(" needs torch: pip install torch torchvision")

@@ -136,7 +136,7 @@ def test_a_share_is_held_out_of_each_class(noisy):
 def test_the_chosen_cost_is_that_of_the_search_over_the_same_folds(noisy):
     X, kinds = noisy
     code, document = answer("solve", "old.csv", "--C", "auto", "--units", 3)
-    gates = GLNClassifier(units=3, free_intercept=False, random_state=1)
+    gates = GLNClassifier(units=3, cutoff="median", free_intercept=False, random_state=1)
     folds = PredefinedSplit(_places(kinds, 1)[0] % FOLDS)
     least = zero_weights_up_to(load_model("old-model.npz").problems[0].replace(features=_features("old-model.npz", X)))
     costs = [float(f"{C:.2g}") for C in least * np.geomspace(1, 1e3, 11)[1:]]

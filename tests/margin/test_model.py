@@ -60,7 +60,7 @@ def two_classes(labels=("cat", "dog"), **more):
 
 
 def test_a_model_predicts_as_the_estimator_of_the_same_problems(model):
-    estimator = GLNClassifier(units=4, contexts=2, C=1.0, free_intercept=False, random_state=1).fit(X, NAMES)
+    estimator = GLNClassifier(units=4, C=1.0, cutoff="median", free_intercept=False, random_state=1).fit(X, NAMES)
     np.testing.assert_allclose(model.decision_function(X), estimator.decision_function(X), atol=1e-5)
     assert (model.predict(X) == estimator.predict(X)).all()
 
