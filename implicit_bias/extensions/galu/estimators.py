@@ -41,8 +41,8 @@ from implicit_bias._utils.validation import (
     validated,
     with_class_weights,
 )
+from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.estimators.base import columns_of
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares
 from implicit_bias.extensions.galu.filters import (
     FilterSearch,
@@ -202,8 +202,8 @@ class _GatedLeastSquares(_GatedInputs):
         mean = np.average(Y, axis=0, weights=shares) if constant else np.zeros(Y.shape[1:])
         gates, solution = self._solved(layer, Y - mean, shares)
         solution = replace(solution, weights=_moved(solution.weights, -layer.centre))
-        columns = columns_of(self)
-        self._model = LeastSquaresModel(gates, solution, mean, classes=classes, constant=constant, columns=columns)
+        about: dict[str, Any] = {"constant": constant, "columns": columns_of(self), "ranges": ranges_of(X)}
+        self._model = LeastSquaresModel(gates, solution, mean, classes=classes, **about)
         self.gates_, self.solution_ = gates, solution
         self.weights_, self.intercept_ = solution.weights, mean
         return self
