@@ -60,13 +60,16 @@ def test_constraints_of_a_hard_margin():
 @pytest.mark.parametrize(
     ("constraints", "words"),
     [
-        (lambda W: [W >= 1], "homogeneous"),
+        (lambda W: [-1 <= W <= 1], "Cannot evaluate the truth value"),
+        (lambda W: [abs(W) <= 1], "the abs function provided by CVXPY"),
+        (lambda W: [cp.abs(W) >= 1], "constraint 0 is not linear"),
+        (lambda W: [W <= np.inf], "finite"),
         (lambda W: [cp.norm(W) <= 0], "not linear"),
         (lambda W: [np.nan * W[0, 0] >= 0], "finite"),
         (lambda W: [1j * W[0, 0] == 0], "not linear"),
         (lambda W: [cp.Variable() >= 0], "not linear"),
         (lambda W: [], "returned no constraints"),
-        (lambda W: [True], "True is not a linear constraint"),
+        (lambda W: [True], "constraint 0 is not linear"),
         ("W >= 0", "function"),
         (5, "function"),
     ],
