@@ -160,7 +160,10 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
 def _feasible_multiple(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float]:
     """Return the best multiple of W and b that satisfies E vec(W) ≤ h up to rounding; W and b if there is none."""
     f, error = _margins(problem, W, b, precise=False)
-    t, (E, h) = _best_multiple(problem, problem.norm.value(W), f - error), (problem.constraints.E, problem.constraints.h)
+    t, (E, h) = (
+        _best_multiple(problem, problem.norm.value(W), f - error),
+        (problem.constraints.E, problem.constraints.h),
+    )
     e = E @ W.ravel()
     with_limit = (h != 0) & ((e * h > 0) | problem.constraints.equal)
     at, equal = (h / e)[with_limit], problem.constraints.equal[with_limit]

@@ -37,7 +37,9 @@ class _GatedClassifier(MarginClassifier):
         if self.constraints is None:
             return problem
         if not callable(self.constraints):
-            raise InputError(f"constraints must be a function of the predictor f or None, not {shown(self.constraints)}")
+            raise InputError(
+                f"constraints must be a function of the predictor f or None, not {shown(self.constraints)}"
+            )
         if isinstance(problem, ClassMarginProblem):
             raise InputError("constraints need one problem per class: use multi_class='ovr'")
         # Imported here because CVXPY takes a second to load, and only constraints need it.
@@ -48,11 +50,11 @@ class _GatedClassifier(MarginClassifier):
             assert problem.gates is not None
             return problem.gates(rows).dense()
 
-        found = replace(
-            problem, constraints=lambda W: self.constraints(lambda Z: features(Z) @ cp.vec(W, order="C"))
-        )
+        found = replace(problem, constraints=lambda W: self.constraints(lambda Z: features(Z) @ cp.vec(W, order="C")))
         # The same constraints on the predictor f = b.
-        intercept = LinearConstraints.of(lambda b: self.constraints(lambda Z: np.ones(len(features(Z))) * b[0, 0]), (1, 1))
+        intercept = LinearConstraints.of(
+            lambda b: self.constraints(lambda Z: np.ones(len(features(Z))) * b[0, 0]), (1, 1)
+        )
         if problem.intercept and np.abs(intercept.E).max() > CANCELLED:
             raise InputError(
                 "the intercept must cancel in constraints, as in differences of scores; set free_intercept=False"
@@ -103,10 +105,10 @@ class GLNClassifier(_GatedClassifier):
         its own units; the norm is 'group-lasso' or 'frobenius'. With 'shared' all outputs share the units, which is
         slower; the norm is 'group-lasso'.
     constraints : function, optional
-        Maps the predictor f to linear constraints in CVXPY (`MarginProblem`); f maps inputs Z (m, p), scaled as those of
-        `fit`, to their scores, an expression of shape (m,). They hold for the score of every class. An example is
-        `lambda f: cp.abs(cp.sum(f(A)) / len(A) - cp.sum(f(B)) / len(B)) <= 0.1`. A free intercept must cancel in them,
-        and `norm` must not be 'predictor-l2'. CLARABEL solves such problems.
+        Maps the predictor f to linear constraints in CVXPY (`MarginProblem`). f maps inputs Z (m, p), scaled like those
+        of `fit`, to the expression of their scores (m,). The constraints hold for the score of every class. An example
+        is `lambda f: cp.abs(cp.mean(f(A)) - cp.mean(f(B))) <= 0.1`. A free intercept must cancel in them, and `norm`
+        must not be 'predictor-l2'. CLARABEL solves such problems.
 
     Attributes
     ----------
@@ -263,8 +265,8 @@ class HiddenLayerClassifier(_GatedClassifier):
     training : SGD, optional
         Training of the network, which ignores sample weights; `SGD()` by default.
     solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
-        As for `GatedReLUClassifier`, as are `constraints`; the constant is an input of the network. `multi_class` must be
-        'ovr'.
+        As for `GatedReLUClassifier`, like `constraints`; the constant is an input of the network. `multi_class` must
+        be 'ovr'.
     random_state : int, RandomState or None
         An int is the seed of the network and its training.
 

@@ -79,9 +79,7 @@ class CvxpySolver(Solver):
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin
         constraints = None if problem.constraints is None else problem.constraints.scaled(scale / margin)
-        unit = problem.replace(
-            features=rows, C=problem.C * scale, required_margin=required, constraints=constraints
-        )
+        unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required, constraints=constraints)
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
         chosen = {"solver": self.name, "canon_backend": "SCIPY"}
 

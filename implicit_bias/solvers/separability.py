@@ -90,7 +90,10 @@ def farkas_candidate(
     """
     deadline = deadline or Deadline()
     problem = _in_own_units(problem)
-    if problem.affine and len(problem.constraints.equal) * problem.features.k * problem.features.d <= MAX_SEARCH_ENTRIES:
+    if (
+        problem.affine
+        and len(problem.constraints.equal) * problem.features.k * problem.features.d <= MAX_SEARCH_ENTRIES
+    ):
         found = _by_least_squares(problem, alone=True)
         if found is not None or not problem.hard:
             return found
@@ -244,8 +247,8 @@ def _by_least_squares(problem: MarginProblem, alone: bool = False) -> tuple[Arra
     """Return λ ≥ 0 (n,) and μ (None without constraints) that non-negative least squares find for Φᵀ(λ∘y) − Eᵀμ ≈ 0.
 
     The method also aims at a multiple of the dual objective Σ m_iλ_i − hᵀμ, or without h of Σ λ_i. The result is None
-    if all rows are independent or not finite, or if the method does not converge. With `alone`, λ = 0, and the result is
-    also None if Eᵀμ ≠ 0 up to PROOF_RESIDUAL.
+    if all rows are independent or not finite, or if the method does not converge. With `alone`, λ = 0, and the result
+    is also None if Eᵀμ ≠ 0 up to PROOF_RESIDUAL.
     """
     constraints, constant = problem.constraints, _constant(problem)
     features = problem.features.reduced()[0] if constraints is None else problem.features

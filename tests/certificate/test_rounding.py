@@ -32,7 +32,18 @@ def drawn(rng, norm, C, intercept):
     nothing = fractions(np.zeros((0, 6)))
     parts = [(Fraction(1), members) for members in groups]
     equal = np.zeros(0, dtype=bool)
-    exact = Exact(rows.reshape(6, 6), fractions(y), parts, None, fractions(required), prices, intercept, nothing, equal, nothing[:, 0])
+    exact = Exact(
+        rows.reshape(6, 6),
+        fractions(y),
+        parts,
+        None,
+        fractions(required),
+        prices,
+        intercept,
+        nothing,
+        equal,
+        nothing[:, 0],
+    )
     return problem, exact, W, lam
 
 

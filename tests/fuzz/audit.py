@@ -235,11 +235,11 @@ def told(seed: int, number: int) -> int:
 INTRODUCTION = """\
 Random problems of at most 30 samples: large integers, samples that are nearly parallel, nearly separable, close to a
 plane or nearly in conflict (by 1e-3 to 1e-16), badly scaled inputs and samples, closed gates, group weights, C from
-1e-6 to 1e12, free intercepts, linear constraints with right-hand sides. Every answer of `solve` is judged in rational arithmetic, by
-`tests/fuzz/exact.py`, from its stated numbers alone: whether the weights reach the upper bound (to 1e-15) and lie in
-the cone (to the last bit), whether the dual proves the lower bound and is balanced where the intercept is free, and
-whether a claim that nothing separates is true, by the simplex method. `--audit-case NUMBER` prints a problem as Python,
-and its answer."""
+1e-6 to 1e12, free intercepts, linear constraints with right-hand sides. Every answer of `solve` is judged in rational
+arithmetic, by `tests/fuzz/exact.py`, from its stated numbers alone: whether the weights reach the upper bound (to
+1e-15) and satisfy the constraints (to the last bit), whether the dual proves the lower bound and is balanced where the
+intercept is free, and whether a claim that nothing is feasible is true, by the simplex method. `--audit-case NUMBER`
+prints a problem as Python, and its answer."""
 FOUND = """\
 What was found: how often, how large (by which share a bound is off, the dual unbalanced or a weight outside the cone;
 the gap), and the first numbers. INACCURATE is no fault, and neither are weights that were not found."""

@@ -175,7 +175,7 @@ class Exact:
         if self.affine and self.upper_bounds is None:
             excess = np.append(excess, positive(self.required - self.rows @ w - self.y * b))
             scale = np.append(scale, abs(self.rows) @ abs(w) + abs(b) + self.required)
-        if not any(excess > 0) or (all(excess <= 4 * ULP * scale) and self.feasible(np.append(w, b))):
+        if not any(excess > 0) or (all(excess <= 4 * ULP * scale) and self.feasible(np.array([*w, b], dtype=object))):
             return 0.0
         return float(max(excess[scale > 0] / scale[scale > 0], default=1))
 
