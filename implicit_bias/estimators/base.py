@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
-from implicit_bias._utils.checks import Array, InputError, one_of, shown
+from implicit_bias._utils.checks import Array, InputError, as_positive, one_of, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import (
     UnfittedError,
@@ -35,9 +35,12 @@ from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers import margin_path
+from implicit_bias.solvers.path import random_dual_norm
 
 #: Weights count as zero if they change no score by more than this; the required margin is 1.
 NEGLIGIBLE_SCORE = 1e-4
+#: κ of C="scale", chosen by a study of twelve tables (`benchmarks/study_cost.py`).
+COST_SCALE = 5.0
 #: Seed of the direction onto which rows are projected to find candidates of equal rows.
 _SEED = 1
 
@@ -166,10 +169,13 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
-        """Return the margin problem of inputs X (n, d) and signs y (n,); `gates` is the result of `_shared_gates`."""
+        """Return the margin problem of inputs X (n, d) and signs y (n,); its C has no effect.
+
+        `gates` is the result of `_shared_gates`.
+        """
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
-        """Return the joint margin problem of inputs X (n, d) and classes `codes` (n,)."""
+        """Return the joint margin problem of inputs X (n, d) and classes `codes` (n,); its C has no effect."""
         raise InputError(f"{type(self).__name__} has no joint problem of several classes; use multi_class='ovr'")
 
     def _constrained(self, problem: MarginProblem) -> MarginProblem:
@@ -221,6 +227,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
         check_processes(self.n_jobs)
+        check_cost(self.C)
         kind = one_of(self.multi_class, ("ovr", "joint", "shared"), "multi_class")
         X, y = validated(self, X, y, reset=True, sparse=True)
         rows, weight = self._sample_weights(X, y, sample_weight)
@@ -255,7 +262,6 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         if self.multi_class != "ovr" and codes.max() > 1:
             pair_weight = np.repeat(weight, codes.max())
             joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
-            joint.check_upper_bounds()
             yield self._constrained(joint)
             return
         problem: MarginProblem | None = None
@@ -264,7 +270,6 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             if problem is None or gates is None:
                 found = self._problem(X, y, gates, seed)
                 problem = found.replace(sample_weight=weight, intercept=bool(self.free_intercept))
-                problem.check_upper_bounds()
                 problem = self._constrained(problem)
             yield problem.replace(y=y)
 
@@ -273,10 +278,11 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Yield the problems and their solutions at each C of `costs`; the problems have no samples, to save memory.
 
-        `earlier` has a solution to start from, or None, for each problem. The processes share the time left among the
-        problems left.
+        A C may be "scale". `earlier` has a solution to start from, or None, for each problem. The processes share the
+        time left among the problems left.
         """
         problems: list[MarginProblem] = []
+        values: list[list[Any]] = []
         workers = effective_n_jobs(self.n_jobs)
 
         def tasks() -> Iterator[Any]:
@@ -286,11 +292,12 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
                 options["max_seconds"] = deadline.left(min(workers / left, 1.0))
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.replace(features=features))
-                yield delayed(_checked_path)(problem, costs, name, solver=self.solver, start=start, **options)
+                values.append([COST_SCALE / random_dual_norm(problem) if C == "scale" else C for C in costs])
+                yield delayed(_checked_path)(problem, values[-1], name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())
-        for C, *solutions in zip(costs, *paths, strict=True):
-            yield [problem.replace(C=C) for problem in problems], solutions
+        for each, *solutions in zip(zip(*values, strict=True), *paths, strict=True):
+            yield [problem.replace(C=C) for problem, C in zip(problems, each, strict=True)], solutions
 
     def _warm_start(self, data: FitData) -> list[Solution | None]:
         """Return NATIVE's last solution of each problem if the samples have the same labels, else None for each."""
@@ -343,6 +350,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         self.gates_: Any = gates if several else gates[0]
         intercepts = [solution.intercept for solution in solutions]
         self.intercept_ = np.zeros(len(self.classes_)) if self._joint else np.array(intercepts)
+        costs = {problem.C for problem in problems}
+        self.C_: Any = costs.pop() if len(costs) == 1 else np.array([problem.C for problem in problems])
 
     @property
     def weights_(self) -> Array:
@@ -365,6 +374,14 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             return diagram + summary({"": found[0]}, np.tile(groups, len(self.classes_)))
         positives = (self.classes_ if several else self.classes_[1:]).tolist()
         return diagram + summary(dict(zip(positives, found, strict=True)), groups)
+
+
+def check_cost(C: Any) -> None:
+    """Raise InputError unless C is a positive number, infinity or 'scale'."""
+    if not isinstance(C, str):
+        as_positive(C, "C", infinite=True)
+    elif C != "scale":
+        raise InputError(f"C must be 'scale' or a positive number, not {shown(C)}")
 
 
 def check_processes(n_jobs: Any) -> None:

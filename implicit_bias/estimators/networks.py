@@ -74,12 +74,15 @@ class GLNClassifier(_GatedClassifier):
     ----------
     units, contexts : int
         H units with 2^b contexts each (`HyperplaneGates`).
-    C : float
+    C : float or 'scale'
         Cost of slack; `inf` for the hard margin. Because the norm is not squared, all weights are zero below some C.
+        'scale' is C = 5/√(max_h Σ_i c_i² ‖φ_h(x_i)‖²), about 5/(√n · length of the inputs), which falls with n as the
+        best C does; φ_h are the features of a group of the norm (`random_dual_norm`).
     norm : 'group-lasso', 'predictor-l2', 'frobenius' or a Norm
         Σ_h ‖ζ_h‖₂ (SVM-GLN), ‖β‖₂ of the predictors (SVM-L2), ‖ζ‖_F, or a norm for gates of these H units.
     cutoff : 'median', 'random', number or (low, high)
-        As for `HyperplaneGates`.
+        As for `HyperplaneGates`. The default draws quantiles; medians, as in the experiments of Lippl, Abbott & Chung,
+        let all hyperplanes pass close to the centre, where gates of few inputs are too much alike.
     fit_intercept : bool
         Append the constant input 1, so that every context has its own bias, penalised like any weight.
     free_intercept : bool
@@ -122,6 +125,8 @@ class GLNClassifier(_GatedClassifier):
         W of the certificates.
     intercept_ : array, shape (1,), or (classes,)
         The free intercepts b; 0 without.
+    C_ : float, or array of shape (classes,)
+        C of the problems; an array if 'scale' differs between the classes.
     gates_ : Gates or list of Gates
         Fitted gates, a list if `certificate_` is one.
     samples_ : array of int
@@ -150,9 +155,9 @@ class GLNClassifier(_GatedClassifier):
 
     units: int = 10
     contexts: int = 2
-    C: float = 1.0
+    C: float | str = "scale"
     norm: str | Norm = field(default="group-lasso", kw_only=True)
-    cutoff: Cutoff = field(default="median", kw_only=True)
+    cutoff: Cutoff = field(default=(0.1, 0.9), kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates:
         return HyperplaneGates(self.units, self.contexts, seed, self.cutoff).fit(X, sample_weight=weight)
@@ -160,11 +165,11 @@ class GLNClassifier(_GatedClassifier):
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
         assert isinstance(gates, HyperplaneGates)
         if isinstance(self.norm, Norm):
-            return replace(svm_gln(X, y, gates, self.C), norm=self.norm)
+            return replace(svm_gln(X, y, gates), norm=self.norm)
         kind = one_of(self.norm, ("group-lasso", "predictor-l2", "frobenius"), "norm")
         if kind == "frobenius":
-            return svm_shallow(X, y, gates, self.C).replace(name="SVM-Fro")
-        return (svm_gln if kind == "group-lasso" else svm_l2)(X, y, gates, self.C)
+            return svm_shallow(X, y, gates).replace(name="SVM-Fro")
+        return (svm_gln if kind == "group-lasso" else svm_l2)(X, y, gates)
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
         assert gates is not None
@@ -172,7 +177,7 @@ class GLNClassifier(_GatedClassifier):
         if not isinstance(self.norm, str) or self.norm not in known:
             names = " or ".join(map(repr, known))
             raise InputError(f"multi_class={self.multi_class!r} takes norm={names}, not {shown(self.norm)}")
-        problem = svm_classes(X, codes, gates, self.C, shared=self.multi_class == "shared")
+        problem = svm_classes(X, codes, gates, shared=self.multi_class == "shared")
         return problem.replace(norm=Frobenius()) if self.norm == "frobenius" else problem
 
 
@@ -200,13 +205,13 @@ class GatedReLUClassifier(_GatedClassifier):
         constant input, too (`fit_intercept`). A copy of unfitted gates is fitted; grid search and cross-validation
         clone the gates and fit the clones on every part.
     cutoff : 'median', 'random', number or (low, high)
-        Cutoff of random half-spaces.
+        Cutoff of random half-spaces, by default as for `GLNClassifier`.
     training : SGD, optional
         Training of the network of learned gates; `SGD()` by default.
 
     Attributes
     ----------
-    classes_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_
+    classes_, C_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_
         As for `GLNClassifier`.
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -227,9 +232,9 @@ class GatedReLUClassifier(_GatedClassifier):
     """
 
     units: int = 20
-    C: float = 1.0
+    C: float | str = "scale"
     gates: str | Gates = field(default="random", kw_only=True)
-    cutoff: Cutoff = field(default="median", kw_only=True)
+    cutoff: Cutoff = field(default=(0.1, 0.9), kw_only=True)
     training: SGD | None = field(default=None, kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
@@ -243,13 +248,13 @@ class GatedReLUClassifier(_GatedClassifier):
 
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
         if gates is not None:
-            return svm_rc(X, y, gates, self.C)
-        return svm_lc(X, y, _trained(X, y, self.units, seed, self.training), self.C)
+            return svm_rc(X, y, gates)
+        return svm_lc(X, y, _trained(X, y, self.units, seed, self.training))
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
         if gates is None:
             gates = _trained(X, codes, self.units, seed, self.training, outputs=int(codes.max()) + 1).gates()
-        return svm_classes(X, codes, gates, self.C, shared=self.multi_class == "shared")
+        return svm_classes(X, codes, gates, shared=self.multi_class == "shared")
 
 
 @dataclass(eq=False, repr=False)
@@ -275,7 +280,7 @@ class HiddenLayerClassifier(_GatedClassifier):
     weights_ : array, shape (1, H), or (classes, 1, H)
     gates_ : HiddenActivations, or a list of one per class
         Their `network` is the trained one.
-    classes_, certificate_, status_, intercept_, samples_, support_, n_support_, n_features_in_, feature_names_in_
+    classes_, C_, certificate_, status_, intercept_, samples_, support_, n_support_, n_features_in_, feature_names_in_
         As for `GLNClassifier`.
 
     Examples
@@ -288,11 +293,11 @@ class HiddenLayerClassifier(_GatedClassifier):
     """
 
     units: int = 20
-    C: float = 1.0
+    C: float | str = "scale"
     training: SGD | None = field(default=None, kw_only=True)
 
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
-        return svm_hl(X, y, _trained(X, y, self.units, seed, self.training), self.C)
+        return svm_hl(X, y, _trained(X, y, self.units, seed, self.training))
 
 
 def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None, outputs: int = 1) -> ReLUNetwork:

@@ -106,7 +106,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         Warns
         -----
         ConvergenceWarning
-            If the certified gap, or the relative error of ν, exceeds the classifier's `tol`.
+            If the certified gap exceeds the classifier's `tol`, or the relative error of ν twice this value.
         UserWarning
             If all inputs have the same score, or a kernel is nearly zero between different samples.
         """

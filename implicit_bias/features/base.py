@@ -156,7 +156,7 @@ class Features(ABC):
         if not precise:
             terms = 2 * (self.n + self.d + 2)
             with np.errstate(over="ignore", invalid="ignore"):
-                sizes = np.abs(a) @ self._block_lengths()
+                sizes = np.abs(a) @ self.block_lengths()
             return self.adjoint(a), np.zeros((self.k, self.d)), terms * self._vanishing + share(terms) * sizes
         upper, lower, error = np.zeros((3, self.k, self.d))
         for rows in row_blocks(self.n):
@@ -182,7 +182,7 @@ class Features(ABC):
         """Largest absolute error of a term w_jl φ_jl(x_i) that underflows."""
         return float(TINY)
 
-    def _block_lengths(self) -> Array:
+    def block_lengths(self) -> Array:
         """Lengths ‖φ_j(x_i)‖, shape (n, k)."""
         return np.asarray(length(self._blocks(), axis=2))
 

@@ -144,7 +144,7 @@ class GatedFeatures(Features):
         """Lengths ‖x_i‖, shape (n,)."""
         return np.concatenate([length(self.X[rows], axis=1) for rows in row_blocks(self.n)])
 
-    def _block_lengths(self) -> Array:
+    def block_lengths(self) -> Array:
         return np.abs(self.gate_values) * self.input_lengths[:, None]
 
     def gram(self) -> Array:

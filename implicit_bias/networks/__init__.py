@@ -4,6 +4,7 @@ from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.networks.gln import GatedLinearNetwork
 from implicit_bias.networks.layers import FrozenReLUNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
 from implicit_bias.networks.layers import LayeredNetwork as LayeredNetwork
+from implicit_bias.networks.module import TorchNetwork
 from implicit_bias.networks.parallel import ParallelNetwork
 
 __all__: list[str] = [
@@ -14,4 +15,5 @@ __all__: list[str] = [
     "ParallelNetwork",
     "ReLUNetwork",
     "ReadoutNetwork",
+    "TorchNetwork",
 ]

@@ -1,10 +1,11 @@
-"""Solution path of a soft margin over several values of C."""
+"""Solution path of a soft margin over several values of C, and scales of C."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_positive, as_reals
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import certify
@@ -14,6 +15,8 @@ from implicit_bias.solvers.dispatch import solve
 
 #: λ_i below this share of its upper bound C c_i counts as free.
 FREE = 0.999
+#: Number and seed of the random labels at which the dual norm of a norm without groups is averaged.
+RANDOM_LABELS, _SEED = 8, 1
 
 
 def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
@@ -106,3 +109,33 @@ def zero_weights_up_to(problem: MarginProblem) -> float:
         lam = lam * (min(sums) / np.array(sums))[positive.astype(int)]
     size = problem.norm.dual(problem.adjoint(lam))
     return 1 / size if 0 < size < np.inf else 1.0
+
+
+def random_dual_norm(problem: MarginProblem) -> float:
+    """Return s, the size of ‖Φᵀ(c∘y)‖_* at random labels y, for the scale 1/s of C.
+
+        s = max_h √(Σ_i c_i² ‖φ_h(x_i)‖²) = max_h √E ‖Φ_hᵀ(c∘y)‖²   for independent y_i = ±1 and ‖W‖ = Σ_h ‖w_h‖₂
+
+    h are the groups of the norm; of another norm, ‖·‖_*² is averaged over a few random y. What Φ fits to noise costs
+    more than it saves if C is below about 1/s, as in penalties of the lasso's kind. 1/s does not depend on the labels,
+    and falls as 1/√n. 1 is returned if all features are zero. The choice is ours.
+
+    Examples
+    --------
+    >>> from implicit_bias import ConstantGate, svm_gln
+    >>> random_dual_norm(svm_gln([[3.0], [-4.0]], [1, -1], ConstantGate()))
+    5.0
+    """
+    features, form, c = problem.features, problem.group_form, np.full(problem.features.n, problem.sample_weight)
+    if form is None:
+        random = np.random.default_rng(_SEED).choice([-1.0, 1.0], (RANDOM_LABELS, features.n))
+        squares = np.array([problem.norm.dual(features.adjoint(c * signs)) ** 2 for signs in random])
+        size = float(np.sqrt(squares.mean()))
+    else:
+        index = np.unique(form.groups, return_inverse=True)[1]
+        total = np.zeros(index.max() + 1)
+        for rows in row_blocks(features.n):
+            lengths = c[rows, None] * features.select(rows).mixed(form.expand).block_lengths()
+            total += np.bincount(index, (lengths**2).sum(axis=0), len(total))
+        size = float(np.sqrt(total.max()))
+    return size if 0 < size < np.inf else 1.0

@@ -87,9 +87,11 @@ class Moments:
         Raises
         ------
         InputError
-            If targets are not finite or not one per sample, or the size of a target or of a sample's largest feature is
-            nonzero and outside 1e-60 … 1e60.
+            If `features` are not GatedFeatures, targets are not finite or not one per sample, or the size of a target
+            or of a sample's largest feature is nonzero and outside 1e-60 … 1e60.
         """
+        if not isinstance(features, GatedFeatures):
+            raise InputError(f"features must be GatedFeatures, such as GatedFeatures(X, gates), not {shown(features)}")
         return cls.accumulate([(features, y)])
 
     @classmethod

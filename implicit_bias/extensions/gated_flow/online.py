@@ -56,7 +56,7 @@ class OnlineTraining:
     weights, biases, output_biases : arrays, shapes (T, R, K, n), (T, R, K) and (T, R)
         w_k, b_k and b₂; zeros if biases are not trained.
     losses : array, shape (T, R)
-        Loss on the samples of the next step, which are new samples if `data` is a process.
+        L on the samples of the next step, which are new samples if `data` is a process.
     change : float or None
         With `stay`, the mean change of a unit's IPR in the second half of the training.
     interrupted : bool
@@ -125,15 +125,15 @@ def train_online(
     seed: int = 1,
     progress: Callable[[int, float], None] | None = None,
 ) -> OnlineTraining:
-    """Minimise L = ⟨(y − ŷ)²⟩ of ŷ = (1/K) Σ_k σ(w_kᵀx + b_k) + b₂ by gradient descent, with new samples at every step.
+    """Train ŷ = (1/K) Σ_k σ(w_kᵀx + b_k) + b₂ by gradient descent on a loss L, with new samples at every step.
 
-        w_k ← w_k − ½ lr K ∂L/∂w_k = w_k + lr ⟨(y − ŷ) σ′(w_kᵀx + b_k) x⟩,   b_k likewise
-        b₂ ← b₂ − ½ lr ∂L/∂b₂ = b₂ + lr ⟨y − ŷ⟩
+        w_k ← w_k + lr ⟨e σ′(w_kᵀx + b_k) x⟩,   b_k ← b_k + lr ⟨e σ′(w_kᵀx + b_k)⟩,   b₂ ← b₂ + lr ⟨e⟩
 
-    The factor K makes the speed of a unit independent of K. Cross-entropy, L = ⟨log(1 + e^ŷ) − yŷ⟩, has no factor ½ and
-    replaces ŷ on the right by 1/(1 + e^−ŷ). After s steps the time is t = lr · s. As lr → 0, ReLU networks whose gates
-    do not flip follow K · gradient_flow(features, w₀/K, times, y=y).weights() with τ = 1. Source: Ingrosso & Goldt
-    (2022), "Data-driven emergence of convolutional structure in neural networks", for the setting.
+    For the squared loss L = ⟨(y − ŷ)²⟩, e is y − ŷ, and the steps are −½ lr K ∂L/∂w_k, −½ lr K ∂L/∂b_k, −½ lr ∂L/∂b₂.
+    For cross-entropy, L = ⟨log(1 + e^ŷ) − yŷ⟩, e is y − 1/(1 + e^−ŷ), and the steps have no factor ½. The factor K
+    makes the speed of a unit independent of K. After s steps the time is t = lr · s. As lr → 0, ReLU networks whose
+    gates do not flip follow K · gradient_flow(features, w₀/K, times, y=y).weights() with τ = 1. Source: Ingrosso &
+    Goldt (2022), "Data-driven emergence of convolutional structure in neural networks", for the setting.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def train_online(
         IPR of a unit's w_k has changed by at most `stay` on average since half that time.
     lr : float
     loss : {"squared", "cross-entropy"}
-        Cross-entropy requires targets from 0 to 1.
+        L. Cross-entropy requires targets from 0 to 1.
     batch_size : int
         For a process.
     scale : float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from implicit_bias._utils.checks import (
     as_seed,
     check_range,
     check_size,
+    dimensions,
     shown,
 )
 
@@ -80,9 +81,7 @@ class Ring(ABC):
 
     def _check_labels(self) -> None:
         """Store the labels as floats; raise InputError unless they are two different numbers and `balanced` a bool."""
-        labels = as_floats(self.labels, "labels", 1)
-        if len(labels) != 2 or labels[0] == labels[1]:
-            raise InputError(f"labels must be two different numbers, one per class, not {shown(self.labels)}")
+        labels = _as_pair(self.labels, "labels", "different", lambda pair: bool(pair[0] != pair[1]))
         check_range(np.abs(labels), "labels", *LABELS)
         object.__setattr__(self, "labels", (float(labels[0]), float(labels[1])))
         if not isinstance(self.balanced, bool):
@@ -218,7 +217,7 @@ def nonlinear_gaussian_process(
     n : int
         Number of pixels, at least 2.
     length_scales : two numbers
-        ξ of class 0 and of class 1, positive and at most about n/7; beyond that C is not a covariance (InputError).
+        ξ of class 0 and of class 1, positive and at most n/7; beyond about n/6.6, C is not a covariance (InputError).
         Near this limit, negative eigenvalues of up to 1e-6 of the largest are set to zero, which changes C by as
         little.
     gain, labels, balanced
@@ -236,19 +235,25 @@ def nonlinear_gaussian_process(
     """
     n = as_count(n, "n", least=2)
     check_size(n * n, "a covariance")
-    scales = as_floats(length_scales, "length_scales", 1)
-    if len(scales) != 2 or not (scales > 0).all():
-        raise InputError(f"length_scales must be two positive numbers, one per class, not {shown(length_scales)}")
+    scales = _as_pair(length_scales, "length_scales", "positive", lambda pair: bool((pair > 0).all()))
     distance = np.minimum(np.arange(n), n - np.arange(n))
     with np.errstate(over="ignore"):
         spectra = np.fft.fft(np.exp(-((distance / scales[:, None]) ** 2))).real
     if (spectra < -NEGLIGIBLE * spectra.max(axis=1, keepdims=True)).any():
         raise InputError(
-            f"length_scales reach around the ring of {n} pixels, where exp(−d²/ξ²) is not a covariance; "
-            "take them at most about n/7"
+            f"exp(−d²/ξ²) is not a covariance on a ring of {n} pixels for length_scales of {scales.max():g}; "
+            f"take them at most n/7 = {n / 7:.3g}"
         )
     spectra = np.maximum(spectra, 0.0)
     return RingProcess(spectra / spectra.mean(axis=1, keepdims=True), as_positive(gain, "gain"), labels, balanced)
+
+
+def _as_pair(values: Any, name: str, kind: str, valid: Callable[[Array], bool]) -> Array:
+    """Return two numbers as an array (2,); raise InputError for others, or if they are not `valid`, that is, `kind`."""
+    pair = as_floats(values, name, 1) if dimensions(values) == 1 else np.empty(0)
+    if len(pair) != 2 or not valid(pair):
+        raise InputError(f"{name} must be two {kind} numbers, one per class, not {shown(values)}")
+    return pair
 
 
 def as_class(which: Any) -> int:

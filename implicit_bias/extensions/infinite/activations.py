@@ -27,9 +27,12 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias.extensions.infinite.angles import GaussianPairs
+from implicit_bias.extensions.infinite.mixtures import MIXTURE_ERROR, SCALES, mixture
 from implicit_bias.extensions.infinite.special import (
+    Number,
     Numbers,
     arctan2,
+    context_of,
     erfcx,
     erfcx_less_one,
     sigmoid,
@@ -48,6 +51,10 @@ MAX_DEGREE = 20
 MAX_SLOPE = 1e6
 #: Range of α and s of ELU; their squares must not leave floating point.
 ELU_RANGE = (1e-60, 1e60)
+#: Longest points, in widths of the strip, for which a series is taken: it is faster than a mixture.
+LONGEST_FOR_SERIES = 4.0
+#: Error of a mixture and rounding of its sums, in units of 2⁻⁵².
+MIXTURE_ROUNDING = MIXTURE_ERROR * 2.0**52 + 2.0 * len(SCALES) ** 2
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,11 @@ class Strip:
 def _few_roundings(lengths: Array) -> float:
     """Return 16, the `Activation.rounding` of a closed form of few operations, whatever the lengths (p,)."""
     return 16.0
+
+
+def _mixture_rounding(lengths: Array) -> float:
+    """Return MIXTURE_ROUNDING, the `Activation.rounding` of a mixture, whatever the lengths (p,)."""
+    return MIXTURE_ROUNDING
 
 
 def _unit_bend(longest: float) -> float:
@@ -80,7 +92,8 @@ class Activation:
     function, derivative : callable
         σ and σ', applied to a number or an array of any shape.
     pair, dual : callable or None
-        E[σ'(z)σ'(z')] and E[σ(z)σ(z')] of centred Gaussian pairs, if they have closed forms.
+        E[σ'(z)σ'(z')] and E[σ(z)σ(z')] of centred Gaussian pairs, if they have closed forms. With a `strip`, they are
+        mixtures of closed forms, in doubles only.
     rounding, dual_rounding : callable
         Rounding errors of `pair` and `dual` for points of lengths (p,), in units of 2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]) and
         2⁻⁵² √(E[σ(z)²] E[σ(z')²]).
@@ -89,7 +102,7 @@ class Activation:
     slope_stretch : callable or None
         Bound of |∂E/∂log r| of `pair` for points of lengths (p,), over the same root; given if σ' jumps away from 0.
     strip : Strip or None
-        For an activation without `pair`: a strip that certifies quadrature. If None, its error is estimated.
+        Strip that certifies the quadrature of the series for short points. Without `pair`, its error is estimated.
     parity : str or None
         "even" or "odd" if σ' is; "half" if σ'(z) + σ'(−z) is a constant other than 0.
 
@@ -114,13 +127,20 @@ class Activation:
 
     @property
     def is_exact(self) -> bool:
-        """True if both means have closed forms; otherwise they are Hermite series."""
-        return self.pair is not None
+        """True if both means have closed forms; otherwise they are Hermite series or, for long points, mixtures."""
+        return self.pair is not None and self.strip is None
 
     @property
     def is_certified(self) -> bool:
         """True if errors are bounds; otherwise the error of quadrature is an estimate."""
-        return self.is_exact or self.strip is not None
+        return self.pair is not None
+
+    def needs_series(self, norms: Numbers, tolerance: Number) -> bool:
+        """Return True if the means for points of lengths (p,) are Hermite series, False if `pair` and `dual`."""
+        if self.strip is None:
+            return self.pair is None
+        short = float(max(norms)) <= LONGEST_FOR_SERIES * self.strip.width
+        return short or context_of(norms) is not None or tolerance < MIXTURE_ERROR
 
 
 def _relu_dual(p: GaussianPairs) -> Numbers:
@@ -183,29 +203,45 @@ def _polynomial_mean(p: GaussianPairs, factors: list[float]) -> Numbers:
     return value
 
 
-def _gram_determinant(p: GaussianPairs) -> Numbers:
-    """Return det(I + Σ) = 1 + r² + r'² + r²r'² sin² θ of the pair's covariance Σ."""
-    return 1 + p.r**2 + p.s**2 + (p.r * p.s * sin(p.angle)) ** 2
+def _gram_determinant(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
+    """Return D = k²m² + k²r'² + m²r² + r²r'² sin² θ, the determinant of the covariance of (z + kn, z' + mn').
 
-
-def _gelu_pair(p: GaussianPairs) -> Numbers:
-    """Return E[σ'(z)σ'(z')] of σ'(z) = Φ(z) + zφ(z), ¼ + [asin(c/√(aa')) + c(1/a + 1/a')/√D + c/D^{3/2}]/2π.
-
-    Here c = rr' cos θ, a = 1 + r², a' = 1 + r'² and D = `_gram_determinant`, as in the next two functions.
+    n and n' are independent of z, z' and of each other, as in the functions below. Their closed forms for k = m = 1
+    are those of erf, GELU and its like; other k and m are the scales of `mixture`.
     """
-    root, a, b, c = sqrt(_gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
-    return (arctan2(c, root) + c * (1 / a + 1 / b) / root + c / root**3) / (2 * p.pi) + 0.25
+    return (k * m) ** 2 + (k * p.s) ** 2 + (m * p.r) ** 2 + (p.r * p.s * p.sine) ** 2
 
 
-def _gelu_dual(p: GaussianPairs) -> Numbers:
-    """Return E[zΦ(z)z'Φ(z')] = [c (π/2 + atan(c/√D)) + (r²r'² sin² θ + c² (1/a + 1/a'))/√D]/2π."""
-    root, a, b, c = sqrt(_gram_determinant(p)), 1 + p.r**2, 1 + p.s**2, p.r * p.s * p.cosine
-    return (c * arctan2(root, -c) + ((p.r * p.s * sin(p.angle)) ** 2 + c * c * (1 / a + 1 / b)) / root) / (2 * p.pi)
+def _gelu_pair(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
+    """Return E[σ'(z/k)σ'(z'/m)] = ¼ + [atan(c/√D) + c(k²/a + m²/b)/√D + ck²m²/D^{3/2}]/2π, σ'(z) = Φ(z) + zφ(z).
+
+    Here c = rr' cos θ, a = k² + r², b = m² + r'² and D = `_gram_determinant`, as in the functions below.
+    """
+    root, a, b, c = sqrt(_gram_determinant(p, k, m)), k**2 + p.r**2, m**2 + p.s**2, p.r * p.s * p.cosine
+    return (arctan2(c, root) + c * (k**2 / a + m**2 / b) / root + c * (k * m) ** 2 / root**3) / (2 * p.pi) + 0.25
 
 
-def _erf_dual(p: GaussianPairs) -> Numbers:
-    """Return (2/π) asin(c/√(aa')), the arcsine kernel E[σ(z)σ(z')] of σ(z) = erf(z/√2)."""
-    return 2 / p.pi * arctan2(p.r * p.s * p.cosine, sqrt(_gram_determinant(p)))
+def _gelu_dual(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
+    """Return E[zΦ(z/k)z'Φ(z'/m)] = [c (π/2 + atan(c/√D)) + (r²r'² sin² θ + c² (k²/a + m²/b))/√D]/2π."""
+    root, a, b, c = sqrt(_gram_determinant(p, k, m)), k**2 + p.r**2, m**2 + p.s**2, p.r * p.s * p.cosine
+    last = (p.r * p.s * p.sine) ** 2 + c * c * (k**2 / a + m**2 / b)
+    return (c * arctan2(root, -c) + last / root) / (2 * p.pi)
+
+
+def _smooth_relu_dual(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
+    """Return E[(z + kn)₊(z' + mn')₊] = [√D + c (π/2 + atan(c/√D))]/2π; the mean over n is zΦ(z/k) + kφ(z/k)."""
+    root, c = sqrt(_gram_determinant(p, k, m)), p.r * p.s * p.cosine
+    return (root + c * arctan2(root, -c)) / (2 * p.pi)
+
+
+def _erf_pair(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
+    """Return 2/(π√D), E[f'(z)g'(z')] of f(z) = erf(z/√2k) and g(z') = erf(z'/√2m)."""
+    return 2 / (p.pi * sqrt(_gram_determinant(p, k, m)))
+
+
+def _erf_dual(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
+    """Return (2/π) asin(c/√(ab)), the arcsine kernel E[f(z)g(z')] of the functions of `_erf_pair`."""
+    return 2 / p.pi * arctan2(p.r * p.s * p.cosine, sqrt(_gram_determinant(p, k, m)))
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
@@ -384,7 +420,7 @@ _ERF = Activation(
     "erf",
     lambda z: scipy.special.erf(z / math.sqrt(2)),
     lambda z: math.sqrt(2 / math.pi) * np.exp(-np.square(z) / 2),
-    lambda p: 2 / (p.pi * sqrt(_gram_determinant(p))),
+    _erf_pair,
     _erf_dual,
     # u/(A + u²)^{3/2} ≤ 0.385/A for u = rr' sin θ and A = 1 + r² + r'².
     bend=lambda r: 0.385 * r,
@@ -398,13 +434,70 @@ _GELU = Activation(
     _gelu_dual,
     parity="half",
 )
-_TANH = Activation("tanh", np.tanh, lambda z: 4 * sigmoid_slope(2 * z), strip=Strip(math.pi / 4, 2.0), parity="even")
-_SIGMOID = Activation("sigmoid", sigmoid, sigmoid_slope, strip=Strip(math.pi / 2, 0.5), parity="even")
-_SOFTPLUS = Activation("softplus", lambda z: np.logaddexp(0, z), sigmoid, strip=Strip(math.pi / 2, 1.0), parity="half")
+_tanh_pair, _tanh_dual = mixture(_erf_pair), mixture(_erf_dual)
+_swish_pair, _swish_dual, _softplus_dual = mixture(_gelu_pair), mixture(_gelu_dual), mixture(_smooth_relu_dual)
+
+
+def _halved(p: GaussianPairs) -> GaussianPairs:
+    """Return the pairs (z/2, z'/2)."""
+    return GaussianPairs(p.r / 2, p.s / 2, p.cosine, p.angle)
+
+
+def _sigmoid_dual(p: GaussianPairs) -> Numbers:
+    """Return E[s(z)s(z')] of the sigmoid s(z) = (1 + tanh(z/2))/2."""
+    return 0.25 + _tanh_dual(_halved(p)) / 4
+
+
+def _tanh_bend(r: float) -> float:
+    """Return 2/π over E[σ'(rz)²]: σ' has the variation 2, and the density of the pair is at most 1/(2πrr' sin θ)."""
+    return 2 / math.pi / float(_tanh_pair(GaussianPairs(*np.array([r, r, 1.0, 0.0]))))
+
+
+_TANH = Activation(
+    "tanh",
+    np.tanh,
+    lambda z: 4 * sigmoid_slope(2 * z),
+    _tanh_pair,
+    _tanh_dual,
+    _mixture_rounding,
+    _mixture_rounding,
+    _tanh_bend,
+    strip=Strip(math.pi / 4, 2.0),
+    parity="even",
+)
+_SIGMOID = Activation(
+    "sigmoid",
+    sigmoid,
+    sigmoid_slope,
+    lambda p: _tanh_pair(_halved(p)) / 16,
+    _sigmoid_dual,
+    _mixture_rounding,
+    _mixture_rounding,
+    lambda r: _tanh_bend(r / 2),
+    strip=Strip(math.pi / 2, 0.5),
+    parity="even",
+)
+_SOFTPLUS = Activation(
+    "softplus",
+    lambda z: np.logaddexp(0, z),
+    sigmoid,
+    _sigmoid_dual,
+    lambda p: 4 * _softplus_dual(_halved(p)),
+    _mixture_rounding,
+    _mixture_rounding,
+    strip=Strip(math.pi / 2, 1.0),
+    parity="half",
+)
 _SWISH = Activation(
     "swish",
     lambda z: z * sigmoid(z),
     lambda z: sigmoid(z) + z * sigmoid_slope(z),
+    lambda p: _swish_pair(_halved(p)),
+    lambda p: 4 * _swish_dual(_halved(p)),
+    _mixture_rounding,
+    _mixture_rounding,
+    # σ' has a variation of at most 1.41, and E[σ'(z)²] is at least ¼.
+    lambda _: 1.41**2 * 2 / math.pi,
     strip=Strip(math.pi / 2, 2.2),
     parity="half",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, as_floats, check_callable, check_range, check_size
 from implicit_bias._utils.scaling import length, unit_samples
-from implicit_bias.extensions.infinite.special import Number, Numbers, arccos, arctan2, cos, multiprecision, pi, sqrt
+from implicit_bias.extensions.infinite.special import (
+    Number,
+    Numbers,
+    arccos,
+    arctan2,
+    cos,
+    multiprecision,
+    pi,
+    sin,
+    sqrt,
+)
 
 #: Size of a cosine above which the angle is not computed by arccos, which loses half the digits at ±1.
 MAX_ARCCOS = 0.9
@@ -43,6 +54,11 @@ class GaussianPairs:
     def pi(self) -> Number:
         """π in the arithmetic of the pairs."""
         return pi(self.angle)
+
+    @cached_property
+    def sine(self) -> Numbers:
+        """sin θ."""
+        return sin(self.angle)
 
 
 @dataclass(frozen=True)

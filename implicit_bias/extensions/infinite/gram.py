@@ -56,7 +56,7 @@ class Gram:
     is_certified : bool
         True if `error` is a bound; for a custom activation it is an estimate.
     terms : int
-        Number of terms of the Hermite series; 0 for closed forms.
+        Number of terms of the Hermite series; 0 for closed forms and their mixtures.
 
     Examples
     --------
@@ -86,8 +86,9 @@ def gram_matrix(
 
         G_ij = E[σ'(⟨w, x_i⟩) σ'(⟨w, x_j⟩)] ⟨x_i, x_j⟩,    w ~ N(0, I)
 
-    The mean is in closed form for relu, leaky relu, erf, gelu, elu, selu, polynomials and splines. Otherwise it is a
-    Hermite series with a bounded tail.
+    The mean is in closed form for relu, leaky relu, erf, gelu, elu, selu, polynomials and splines. For tanh, sigmoid,
+    softplus and swish it is a Hermite series with a bounded tail or, for long points, a mixture of closed forms with
+    a bounded error. For custom activations it is a series.
 
     Parameters
     ----------
@@ -107,8 +108,8 @@ def gram_matrix(
     Raises
     ------
     InputError
-        If X is invalid or has a row of zeros, a name is unknown, the tolerance is not between 0 and 1 or cannot be
-        reached by a series (long, nearly parallel points), or the derivative is not square-integrable.
+        If X is invalid or has a row of zeros, a name is unknown, the tolerance is not between 0 and 1, a series cannot
+        reach it or the digits (long, nearly parallel points), or the derivative is not square-integrable.
 
     References
     ----------
@@ -132,7 +133,7 @@ def gram_matrix(
         points = Points.of(X, digits + GUARD_DIGITS, normalise)
         allowed = context_of(points.norms).mpf(10) ** -digits
     # Only series need the largest cosine, which costs as many products as the matrix.
-    cosine = 1 if chosen.is_exact else largest_cosine(points)
+    cosine = largest_cosine(points) if chosen.needs_series(points.norms, allowed) else 1
     entries, relative, terms = pair_mean(chosen, points.norms, cosine, allowed, points.rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         values = symmetric(points, entries, progress)
@@ -151,9 +152,9 @@ def pair_mean(
     """Return E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and its number of terms.
 
     The points have lengths `norms` (p,) and d = `inputs`. A series, see `hermite_series`, has at most the error
-    `tolerance` for |cos θ| ≤ `cosine`; a closed form ignores both, and counts as 0 terms.
+    `tolerance` for |cos θ| ≤ `cosine`; closed forms and mixtures ignore both, and count as 0 terms.
     """
-    if activation.pair is not None:
+    if activation.pair is not None and not activation.needs_series(norms, tolerance):
         # A cosine is a sum of `inputs` products, and angles are computed from cosines and directions.
         angle_error = (inputs + ANGLE_ERROR) * activation.bend(float(max(norms)))
         return activation.pair, (activation.rounding(norms) + angle_error) * unit_of(norms), 0

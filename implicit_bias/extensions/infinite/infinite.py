@@ -130,10 +130,9 @@ class InfiniteNetwork:
             K¹ = Θ¹ = σ_b² + σ_w² ⟨x, x'⟩/d
             K^{l+1} = σ_b² + σ_w² E[σ(z)σ(z')],    Θ^{l+1} = K^{l+1} + σ_w² E[σ'(z)σ'(z')] Θ^l
 
-        with (z, z') ~ N(0, K^l) of the pair, for l = 1 … L. The means are in closed form for relu, leaky relu, erf,
-        gelu, elu, selu, polynomials and splines, otherwise Hermite series. The `error` of a kernel includes rounding
-        and series errors and their propagation through later layers. Condition numbers of lengths are estimated by
-        quadrature and doubled; `is_certified` relies on these estimates.
+        with (z, z') ~ N(0, K^l) of the pair, for l = 1 … L. The means are computed like those of `gram_matrix`. The
+        `error` of a kernel includes rounding, series and mixture errors and their propagation through later layers.
+        Condition numbers of lengths are estimated by quadrature and doubled; `is_certified` relies on these estimates.
 
         Parameters
         ----------
@@ -235,6 +234,7 @@ def deep_gram(
     layers: int,
     *,
     centred: bool = False,
+    tolerance: float = TOLERANCE,
     progress: PairsDone | None = None,
 ) -> Gram:
     """Compute the Gram matrix of the last of L normalised hidden layers, E[σ'(z)σ'(z')] ρ_L at the correlation ρ_L.
@@ -256,6 +256,8 @@ def deep_gram(
         L, from 1 to 10 000.
     centred : bool
         Subtract the mean of σ in each layer.
+    tolerance : float
+        As for `gram_matrix`.
     progress : callable(pairs, all pairs), optional
         Called after every block of pairs.
 
@@ -278,9 +280,9 @@ def deep_gram(
     """
     chosen, layers = activation_of(activation), as_count(layers, "layers", most=MAX_NORMALISED_LAYERS)
     if layers == 1:
-        return gram_matrix(X, chosen, normalise=True, progress=progress)
+        return gram_matrix(X, chosen, normalise=True, tolerance=tolerance, progress=progress)
     points = Points.of(X, normalise=True)
-    layer = Layer.of(chosen, np.ones(1), TOLERANCE)
+    layer = Layer.of(chosen, np.ones(1), as_fraction(tolerance, "tolerance"))
     mean = float(layer.values(unit_pairs(np.array([np.pi / 2])))[0]) if centred else 0.0
     if layer.squares[0] - mean <= 4 * layer.error * layer.squares[0]:
         raise InputError(f"{chosen.name} minus its mean is 0 up to rounding; leave out centred")
@@ -318,17 +320,19 @@ def _normalised(
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Gaussian distribution of the outputs of infinitely wide networks on m new points, over the initial weights."""
+    """Gaussian distribution of the outputs of infinitely wide networks on m new points, at one time or T times."""
 
-    #: Means (m,), or (m, k) for k outputs, which are independent.
+    #: Means (m,), or (m, k) for k outputs, which are independent; (T, m) or (T, m, k) for T times.
     mean: Array
-    #: Covariance (m, m) of each output.
-    covariance: Array = field(repr=False)
+    #: Covariance (m, m) or (T, m, m) of each output; None if it was not computed.
+    covariance: Array | None = field(repr=False)
 
     @property
     def deviation(self) -> Array:
-        """Standard deviations of an output, shape (m,)."""
-        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        """Standard deviations of an output, shape (m,) or (T, m); InputError without a covariance."""
+        if self.covariance is None:
+            raise InputError("this prediction has means only; call predict with covariance=True")
+        return np.sqrt(np.maximum(np.diagonal(self.covariance, axis1=-2, axis2=-1), 0.0))
 
 
 def predict(
@@ -337,19 +341,30 @@ def predict(
     y: ArrayLike,
     Z: ArrayLike,
     *,
-    time: float = np.inf,
+    time: float | ArrayLike = np.inf,
     trained: str = "all",
     ridge: float = 0.0,
+    noise: float = 0.0,
+    covariance: bool = True,
+    tolerance: float = TOLERANCE,
     progress: PairsDone | None = None,
 ) -> Prediction:
     """Predict the outputs on Z of networks of infinite width, trained on (X, y) by gradient flow up to time t.
 
-        f_t(Z) = f_0(Z) + A (y − f_0(X)),    A = Θ_zx Θ⁻¹ (I − e^{−2tΘ/n})
-        mean A y,    covariance K_zz + A K_xx Aᵀ − A K_xz − (A K_xz)ᵀ
+        f_t(Z) = f_0(Z) + A (y + ε − f_0(X)),    A = Θ_zx (Θ + λI)⁻¹ (I − e^{−2t(Θ + λI)/n})
+        mean A y,    covariance K_zz + A (K_xx + σ²I) Aᵀ − A K_xz − (A K_xz)ᵀ
 
-    The flow is dθ/dt = −∂L/∂θ, where L = ⟨(y − f(X))²⟩ is the mean over n samples, summed over outputs. At infinite
-    width Θ is constant, so that the flow is linear in f_0 ~ N(0, K). With `trained="readout"` only the last layer is
-    trained, and Θ is K. At t = ∞ this is the posterior of the Gaussian process with prior K.
+    The flow is dθ/dt = −∂L/∂θ, where L = ⟨(y + ε − f(X))²⟩ + (λ/n) ‖θ − θ_0‖². The first term is the mean over n
+    samples, summed over outputs. At infinite width Θ is constant, so that the flow is linear in f_0 ~ N(0, K) and the
+    noise ε ~ N(0, σ²I). With `trained="readout"` only the last layer is trained, and Θ is K.
+
+    The covariance is that of an ensemble of networks, each with its own f_0 and ε. It is the posterior of a Gaussian
+    process in one case: for `trained="readout"`, t = ∞ and λ = σ². Then mean and covariance are
+
+        K_zx (K_xx + σ²I)⁻¹ y,    K_zz − K_zx (K_xx + σ²I)⁻¹ K_xz
+
+    for the prior K and targets with noise of variance σ², which may be 0. All covariances are of outputs without noise;
+    those of new targets have σ² more on the diagonal.
 
     Parameters
     ----------
@@ -357,15 +372,20 @@ def predict(
     X, Z : array, shape (n, d) and (m, d)
     y : array, shape (n,) or (n, k)
         Targets.
-    time : float
-        t, from 0 to infinity.
+    time : float, or array of shape (T,)
+        t, from 0 to infinity. Several times share one factorisation.
     trained : str
         "all" or "readout".
     ridge : float
-        λ ≥ 0 of the loss L + (λ/n) ‖θ − θ_0‖²: Θ + λI replaces Θ in Θ⁻¹ and in the exponent. With `trained="readout"`
-        and t = ∞, the mean is that of Gaussian process regression with noise of variance λ.
+        λ ≥ 0.
+    noise : float
+        σ² ≥ 0. It changes the covariance only; for the posterior, set `ridge` to the same value.
+    covariance : bool
+        If False, compute only means, without the kernel of Z.
+    tolerance : float
+        As for `InfiniteNetwork.kernels`.
     progress : callable(pairs, all pairs), optional
-        Called after every block of pairs of the three kernels.
+        Called after every block of pairs of all kernels.
 
     Raises
     ------
@@ -374,32 +394,60 @@ def predict(
 
     References
     ----------
-    Lee et al. (2019), "Wide neural networks of any depth evolve as linear models under gradient descent".
+    Lee et al. (2019), "Wide neural networks of any depth evolve as linear models under gradient descent". With
+    `diag_reg`, neural-tangents has λ = σ² for "nngp" (readout), and σ² = 0 for "ntk" (all).
 
     Examples
     --------
     >>> network = InfiniteNetwork("erf", layers=2, weight_variance=1.5, bias_variance=0.1)
-    >>> found = predict(network, [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], [[0.0], [0.5]])
+    >>> samples = [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]
+    >>> found = predict(network, *samples, [[0.0], [0.5]])
     >>> found.mean.round(4).tolist(), found.deviation.round(4).tolist()
     ([0.0, 0.5003], [0.0, 0.0758])
+
+    The posterior with noise of variance 0.1, and the means at two times:
+
+    >>> predict(network, *samples, [[0.5]], trained="readout", ridge=0.1, noise=0.1).deviation.round(4).tolist()
+    [0.2398]
+    >>> predict(network, *samples, [[0.5]], time=[1.0, 100.0], covariance=False).mean.round(4).tolist()
+    [[0.3263], [0.5016]]
     """
     if not isinstance(network, InfiniteNetwork):
         raise InputError(f"network must be an InfiniteNetwork, not {shown(network)}")
-    until, which = as_positive(time, "time", infinite=True, zero=True), one_of(trained, TRAINED, "trained")
-    ridge = as_positive(ridge, "ridge", zero=True)
+    single = dimensions(time) == 0
+    given = [time] if single else np.asarray(time).tolist()
+    if dimensions(time) > 1 or not given:
+        raise InputError(f"time must be a number or a list of numbers, not {shown(time)}")
+    times = [as_positive(t, "time", infinite=True, zero=True) for t in given]
+    which = one_of(trained, TRAINED, "trained")
+    ridge, noise = as_positive(ridge, "ridge", zero=True), as_positive(noise, "noise", zero=True)
     check_callable(progress, "progress")
     n, m = len(as_floats(X, "X", 2)), len(as_floats(Z, "Z", 2))
-    first, second, total = np.cumsum([n * (n + 1) // 2, m * n, m * (m + 1) // 2]).tolist()
-    own = network.kernels(X, progress=_shifted(progress, 0, total))
-    cross = network.kernels(Z, X, progress=_shifted(progress, first, total))
-    new = network.kernels(Z, progress=_shifted(progress, second, total))
-    targets = as_targets(y, len(own.nngp.values))
+    targets = as_targets(y, n)
+    check_size(len(times) * m * (m if covariance else targets.shape[1]), "the predictions at all times")
+    last = m * (m + 1) // 2 if covariance else 0
+    first, second, total = np.cumsum([n * (n + 1) // 2, m * n, last]).tolist()
+    own = network.kernels(X, tolerance=tolerance, progress=_shifted(progress, 0, total))
+    cross = network.kernels(Z, X, tolerance=tolerance, progress=_shifted(progress, first, total))
     chosen, across = (own.ntk, cross.ntk) if which == "all" else (own.nngp, cross.nngp)
-    A = _smoother(chosen.values, across.values, until, ridge, chosen.error)
-    prior, shared = own.nngp.values, A @ cross.nngp.values.T
-    covariance = new.nngp.values + A @ prior @ A.T - shared - shared.T
-    mean = A @ targets
-    return Prediction(mean if dimensions(y) == 2 else mean[:, 0], (covariance + covariance.T) / 2)
+    values, vectors = _decomposed(chosen, ridge, singular=np.inf not in times)
+    shares = np.array([_shares(values, t) for t in times])
+    factors = vectors @ (shares[..., None] * (vectors.T @ targets)).swapaxes(0, 1).reshape(n, -1)
+    mean = (across.values @ factors).reshape(m, len(times), -1).swapaxes(0, 1)
+    mean = mean if dimensions(y) == 2 else mean[..., 0]
+    if not covariance:
+        return Prediction(mean[0] if single else mean, None)
+    new = network.kernels(Z, tolerance=tolerance, progress=_shifted(progress, second, total)).nngp.values
+    # In the eigenbasis of Θ, A is Θ_zx times the diagonal matrix of shares.
+    rotated, shared = across.values @ vectors, cross.nngp.values @ vectors
+    prior = vectors.T @ own.nngp.values @ vectors + noise * np.eye(n)
+    covariances = np.empty((len(times), m, m))
+    for found, share in zip(covariances, shares, strict=True):
+        # K_zz + S + Sᵀ with S = A (½(K + σ²I) Aᵀ − K_xz).
+        A = rotated * share
+        S = A @ (prior @ A.T / 2 - shared.T)
+        found[:] = new + S + S.T
+    return Prediction(mean[0] if single else mean, covariances[0] if single else covariances)
 
 
 def _shifted(progress: PairsDone | None, before: int, total: int) -> PairsDone | None:
@@ -407,25 +455,24 @@ def _shifted(progress: PairsDone | None, before: int, total: int) -> PairsDone |
     return None if progress is None else lambda done, _: progress(before + done, total)
 
 
-def _smoother(kernel: Array, across: Array, time: float, ridge: float, error: float) -> Array:
-    """Return A = Θ_zx (Θ + λI)⁻¹ (I − e^{−2t(Θ + λI)/n}), shape (m, n), for `kernel` Θ and `across` Θ_zx (m, n).
-
-    `error` bounds the spectral norm of the error of Θ. For t = ∞, InputError is raised if Θ + λI may be singular.
-    """
-    n = len(kernel)
-    values, vectors = scipy.linalg.eigh(kernel, check_finite=False)
+def _decomposed(kernel: Gram, ridge: float, singular: bool) -> tuple[Array, Array]:
+    """Return eigenvalues (n,) and eigenvectors of Θ + λI; raise InputError if it may be singular, unless `singular`."""
+    values, vectors = scipy.linalg.eigh(kernel.values, check_finite=False)
     values = values + ridge
-    rounding = n * np.finfo(float).eps * max(values[-1], -values[0]) + error
+    rounding = len(values) * np.finfo(float).eps * max(values[-1], -values[0]) + kernel.error
+    if not singular and values[0] <= rounding:
+        raise InputError(
+            f"the kernel of the samples is singular up to rounding (smallest eigenvalue {values[0]:.1e}): samples "
+            "repeat or lie too close for this activation; give a ridge or a time, or leave samples out"
+        )
+    return values, vectors
+
+
+def _shares(values: Array, time: float) -> Array:
+    """Return (1 − e^{−2tμ/n})/μ for eigenvalues μ (n,) of Θ + λI, which is 2t/n for μ = 0, and 1/μ for t = ∞."""
     if np.isinf(time):
-        if values[0] <= rounding:
-            raise InputError(
-                f"the kernel of the samples is singular up to rounding (smallest eigenvalue {values[0]:.1e}): samples "
-                "repeat or lie too close for this activation; give a ridge or a time, or leave samples out"
-            )
-        shares = 1 / values
-    else:
-        # (1 − e^{−2tλ/n})/λ, which is 2t/n for λ = 0; negative eigenvalues are rounding errors of 0.
-        exponent = 2 * time / n * np.maximum(values, 0.0)
-        safe = np.where(values > 0, values, 1.0)
-        shares = np.where(exponent > 0, -np.expm1(-exponent) / safe, 2 * time / n)
-    return np.asarray((across @ vectors) * shares @ vectors.T)
+        return np.asarray(1 / values)
+    # Negative eigenvalues are rounding errors of 0.
+    rate = 2 * time / len(values)
+    exponent = rate * np.maximum(values, 0.0)
+    return np.where(exponent > 0, -np.expm1(-exponent) / np.where(values > 0, values, 1.0), rate)

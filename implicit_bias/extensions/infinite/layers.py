@@ -49,7 +49,7 @@ class Layer:
     slope_stretch: float
     #: Bound of |∂E[σ'(z)σ'(z')]/∂θ| over √(E[σ'(rz)²] E[σ'(sz)²]); for a series, of the derivative by cos θ.
     bend: float
-    #: Number of terms of the Hermite series; 0 for closed forms.
+    #: Number of terms of the Hermite series; 0 for closed forms and their mixtures.
     terms: int
     #: The means as functions of pairs.
     values: Callable[[GaussianPairs], Array]
@@ -63,7 +63,7 @@ class Layer:
         the mean squares overflow or vanish.
         """
         stretch, slope_stretch = _stretches(activation, norms)
-        if activation.pair is None or activation.dual is None:
+        if activation.pair is None or activation.dual is None or activation.needs_series(norms, tolerance):
             series = hermite_series(activation, norms, 1.0, tolerance)
             dual = series.dual(*means(activation, norms))
             terms = series.coefficients.shape[1]
@@ -111,7 +111,8 @@ def _stretches(activation: Activation, norms: Array) -> tuple[float, float]:
 
     They are computed by quadrature at up to 65 lengths and doubled. A jump of σ' at 0 vanishes with the factor u.
     """
-    rule = panel_rule(1.0, 64, 0)
+    # For long points, a feature of σ' at 0 is as narrow as 1/r.
+    rule = panel_rule(1.0, 64, 0, 24 + math.ceil(math.log2(max(1.0, float(norms[-1])))))
     nodes = np.concatenate([rule.nodes, -rule.nodes]).astype(np.float64)
     weights = np.tile(rule.weights.astype(np.float64), 2)
     chosen = np.unique(np.round(np.linspace(0, len(norms) - 1, min(CONDITION_LENGTHS, len(norms)))).astype(int))

@@ -1,4 +1,4 @@
-"""Hermite series of E[σ'(z)σ'(z')] and E[σ(z)σ(z')] for points of any lengths, with a bound of the tail.
+"""Hermite series of E[σ'(z)σ'(z')] and E[σ(z)σ(z')] for points of given lengths, with a bound of the tail.
 
 The coefficients are computed by quadrature, with an error bound if σ' is analytic in a strip.
 """
@@ -109,7 +109,7 @@ def hermite_series(
         if _noise_of(noise, terms) > tolerance:
             raise InputError(
                 f"the series of {activation.name} is known to {float(_noise_of(noise, terms)):.1e} at best here; "
-                "raise the tolerance, or give digits"
+                "raise the tolerance"
             )
         # Aim at a thousandth of the tolerance, and accept the tolerance itself at the largest number of terms.
         enough = np.flatnonzero(bound <= max(tolerance / 1000, 2 * floor))
@@ -119,10 +119,13 @@ def hermite_series(
             error = bound[last - 1] + _noise_of(noise, last) + rounding
             return _HermiteSeries(norms, _as_stored(found[:, :last]), _as_stored(squares), error)
         if terms >= MAX_TERMS:
+            # For layers, the cosine is 1, whatever the points are.
+            remedy = "remove nearly parallel ones, " if cosine < 1 else ""
+            remedy += "or raise the tolerance" if context_of(norms) is None else "or take fewer digits"
             raise InputError(
                 f"{MAX_TERMS} terms of the series of {activation.name} leave an error of {float(bound[-1]):.1e} for "
                 f"points of lengths up to {float(norms[-1]):.3g} and cosines up to {float(cosine):.6g}; "
-                "scale the points down, remove nearly parallel ones, or raise the tolerance"
+                f"scale the points down, {remedy}"
             )
         terms *= 4
 
@@ -241,17 +244,20 @@ def _strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> 
     return _Rule(nodes, density * h * share, target)
 
 
-def panel_rule(longest: float, terms: int, level: int) -> _Rule:
+def panel_rule(longest: float, terms: int, level: int, refinements: int = 24) -> _Rule:
     """Return Gauss–Legendre rules with 16 nodes on panels of [−14, 14], refined at 0 for jumps and kinks of σ'.
 
-    Panels suit he_k of k ≤ `terms` and points of lengths up to `longest`; each `level` halves them. The error is NaN.
+    Panels suit he_k of k ≤ `terms` and points of lengths up to `longest`; each `level` halves them. The one at 0 is
+    halved `refinements` times, and four times more for each level. The error is NaN.
     """
     x, w = np.polynomial.legendre.leggauss(16)
     width = min(1.0, 8 / math.sqrt(terms), 4 / longest) / 2**level
     count = math.ceil(14 / width)
     if 32 * count > 2**22:
         raise InputError(f"points of length {longest:.3g} need too many nodes of quadrature; scale the points down")
-    edges = np.concatenate([[0.0], width * 0.5 ** np.arange(24 + 4 * level, 0, -1.0), width * np.arange(1, count + 1)])
+    edges = np.concatenate(
+        [[0.0], width * 0.5 ** np.arange(refinements + 4 * level, 0, -1.0), width * np.arange(1, count + 1)]
+    )
     middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
     right = (middle[:, None] + half[:, None] * x).ravel().astype(np.longdouble)
     weights = (half[:, None] * w).ravel() * np.exp(-right * right / 2) / np.sqrt(2 * np.longdouble(np.pi))

@@ -13,7 +13,7 @@ from implicit_bias.studies.gram.sphere import ALL, LEAST, each_draw, least, list
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels
 
 TITLE = "What an antipodal pair does"
-SOURCE = "assumptions on the data"
+SOURCE = "ours, on assumptions about the data"
 CLAIM = "An antipodal pair makes G singular where σ' is even or odd, and not for ReLU, SELU and swish."
 #: Activations with an even or odd derivative.
 PARITY = ("tanh", "sigmoid", "erf", "square", "cube")

@@ -12,7 +12,7 @@ from implicit_bias.studies.gram.sphere import LEAST, against, as_text, listed, q
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, product
 
 TITLE = "Smallest eigenvalue through centred layers"
-SOURCE = "abstract, on sufficient depth"
+SOURCE = "ours, after the abstract on sufficient depth"
 CLAIM = (
     "If depth is sufficient, data of low dimension are no limitation: for every activation, once layers are centred."
 )

@@ -14,7 +14,7 @@ from implicit_bias.studies.gram.sphere import JUMP, LEAST, SMOOTH, listed, numbe
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, log_ticks, panels
 
 TITLE = "Smallest eigenvalue of equally spaced points of the circle"
-SOURCE = "data in two dimensions"
+SOURCE = "ours, on data that span two dimensions"
 CLAIM = (
     "On the circle the smallest eigenvalue of activations whose derivative jumps falls like a power of the number "
     "of points (ReLU: 1/(4n)), and that of smooth ones faster than any."

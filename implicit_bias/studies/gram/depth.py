@@ -13,7 +13,7 @@ from implicit_bias.studies.gram.sphere import LEAST, SMOOTH, against, as_text, e
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, product
 
 TITLE = "Smallest eigenvalue through depth"
-SOURCE = "on depth"
+SOURCE = "abstract, on sufficient depth"
 CLAIM = "On data of low dimension depth makes the smallest eigenvalues of smooth activations large."
 ACTIVATIONS = ("relu", "selu", "elu", "gelu", "swish", "softplus", "tanh", "sigmoid", "erf")
 LAYERS = (1, 2, 4, 8, 16, 30)

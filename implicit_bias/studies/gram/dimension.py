@@ -12,7 +12,7 @@ from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, against, as_text, ea
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, product
 
 TITLE = "Smallest eigenvalue against the dimension of the data"
-SOURCE = "main results"
+SOURCE = "abstract, on data of small and of large dimension"
 CLAIM = (
     "On data of low dimension activations whose derivative jumps at 0 have far larger smallest eigenvalues than "
     "smooth ones; on data of high dimension all have large ones."

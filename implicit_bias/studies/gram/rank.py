@@ -16,7 +16,7 @@ from implicit_bias.studies.gram.sphere import unit_points
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product
 
 TITLE = "Rank of polynomial kernels"
-SOURCE = "polynomial activations"
+SOURCE = "ours, on polynomials in few dimensions"
 CLAIM = "For z^p the rank is at most the number of monomials of degree p, 15 for z² and 35 for z³ in R^5."
 DEGREES = (2, 3, 4)
 SHADES = {2: "black", 3: "blue", 4: "orange"}

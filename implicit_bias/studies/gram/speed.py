@@ -25,7 +25,7 @@ from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, ordered, style, unit
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels
 
 TITLE = "Training two-layer networks with different activations"
-SOURCE = "what the eigenvalues are for"
+SOURCE = "abstract, on slow training"
 CLAIM = (
     "The larger the smallest eigenvalue, the faster a wide network trains: on data of low dimension networks with "
     "smooth activations are slow, on data of high dimension all are fast."

@@ -207,17 +207,58 @@ def test_erratum_the_mean_readout_has_a_second_factor():
     assert losses[0] > losses[1] + 0.02
 
 
-def test_erratum_the_constants_of_integration_have_signs():
-    """(9)–(11), (21)–(25): w(t) = A⁻¹(P e^{−Λt/Kτ} q + b) holds for q = Pᵀ(Aw₀ − b), not for e^C·1 = |q| > 0."""
-    features, y, dense, w0 = made(general)
-    A, b = dense.T @ dense / 60, dense.T @ y / 60
+def test_erratum_an_exclusive_gate_of_a_mean_readout_ends_at_k_times_least_squares():
+    """After (26): the flow of the mean readout (3) ends at K A₁₁⁻¹b₁, K times least squares on the gate's samples."""
+    features, y, dense, w0 = made(exclusive)
+    n, (K, d) = features.n, w0.shape
+    A, b = dense.T @ dense / n, dense.T @ y / n
+    late = 60 * K * K / np.linalg.eigvalsh(A[:d, :d]).min()
+    end = integrated(A / K, b, w0.ravel(), [0.0, late], K)[-1, :d]
+    opened = features.gate_values[:, 0] > 0
+    np.testing.assert_allclose(end, K * np.linalg.lstsq(features.X[opened], y[opened])[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("case", [general, exclusive], ids=lambda case: case.__name__)
+def test_printed_solutions_hold_with_eigenvectors_of_suitable_signs(case):
+    """(9)–(11), (21)–(25): A⁻¹(P e^{−Λt/Kτ + C}1 + b) for P with q = Pᵀ(Aw₀ − b) > 0, C = log q; no C gives q_j = 0."""
+    features, y, dense, w0 = made(case)
+    K, of_one = features.k, slice(None) if case is general else slice(3)
+    A, b = dense.T @ dense / features.n, dense.T @ y / features.n
+    reference = integrated(A, b, w0.ravel(), TIMES, K)[:, of_one]
+    A, b, start = A[of_one, of_one], b[of_one], w0.ravel()[of_one]
     values, P = np.linalg.eigh(A)
-    q = P.T @ (A @ w0.ravel() - b)
-    w = gradient_flow(features, w0, [0.0, 2.0], y=y).weights().reshape(2, -1)
-    for t, exact in zip((0.0, 2.0), w, strict=True):
-        signed, positive = (np.linalg.solve(A, P @ (np.exp(-values * t / 5) * c) + b) for c in (q, np.abs(q)))
-        np.testing.assert_allclose(signed, exact, atol=1e-10)
-        assert np.abs(positive - exact).max() > 0.1
+    P = P * np.sign(P.T @ (A @ start - b))
+    C = np.log(P.T @ (A @ start - b))
+    printed = [np.linalg.solve(A, P @ np.exp(-values * t / K + C) + b) for t in TIMES]
+    np.testing.assert_allclose(printed, reference, atol=1e-9)
+    # From the best weights plus a single eigenvector, all other entries of q are 0.
+    q = P.T @ (A @ (np.linalg.solve(A, b) + P[:, -1]) - b)
+    assert q[-1] > 0.1
+    np.testing.assert_allclose(q[:-1], 0.0, atol=1e-12)
+
+
+def test_erratum_swapped_labels_change_the_best_gate():
+    """Before (17), "WLOG": of gates open for one class only, the one of the class with y = 1 is best, not the other."""
+    X, y = np.array([[1.0], [2.0]]), np.array([1.0, 0.0])
+    for labels, losses in ((y, [0.0, 0.5]), (1 - y, [0.5, 0.0])):
+        gates = (np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]]))
+        found = [Moments.from_samples(GatedFeatures(X, gate), labels).best_loss for gate in gates]
+        assert found == pytest.approx(losses, abs=1e-15)
+
+
+def test_erratum_a_third_gate_must_not_overlap_the_copies():
+    """(27)–(32): copies of a gate follow these equations if all other gates exclude it, and not if one overlaps it."""
+    rng = np.random.default_rng(4)
+    X, y, w0 = rng.normal(size=(50, 3)), rng.normal(size=50), rng.normal(size=(3, 3))
+    gate = (X[:, :1] > 0).astype(float)
+    A, b, delta = (gate * X).T @ X / 50, (gate * X).T @ y / 50, (w0[0] - w0[1]) / 2
+    values, P = np.linalg.eigh(A)
+    q = P.T @ (2 * A @ (w0[0] - delta) - b)
+    alone = np.linalg.solve(A, P @ (np.exp(-2 * values * 3.0 / 3) * q) + b) / 2 + delta
+    for other, near in ((1 - gate, True), (np.ones_like(gate), False)):
+        w = gradient_flow(GatedFeatures(X, np.hstack([gate, gate, other])), w0, [3.0], y=y).weights(3.0)[0]
+        assert (np.abs(w - alone).max() < 1e-10) == near
+        assert near or np.abs(w - alone).max() > 0.1
 
 
 def test_erratum_a_is_made_of_second_moments():
@@ -232,7 +273,7 @@ def test_erratum_a_is_made_of_second_moments():
 
 
 def test_erratum_redundant_gates_always_make_a_singular():
-    """(9)–(11) need Λ⁻¹, but weights with Σw = 0 over copies of a gate, (27) and (28), are a null space of A."""
+    """(9)–(11), (13)–(16) need A⁻¹, but weights with Σw = 0 over copies of a gate are a null space of A."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X, gate = rng.normal(size=(60, 3)), rng.random((60, 1))
@@ -282,4 +323,7 @@ def test_erratum_the_sum_of_m_copies_moves_m_times_as_fast():
     correct, printed = (np.linalg.solve(A, P @ (np.exp(-rate * values * 3.0 / 2) * q) + b) / 2 for rate in (2.0, 1.0))
     np.testing.assert_allclose(w, [correct + delta, correct - delta], atol=1e-10)
     assert np.abs(w - [printed + delta, printed - delta]).max() > 0.01
-    assert np.abs(w - [correct + delta, correct + delta]).max() > 0.01
+    # For every C, (31) and (32) end at ½A⁻¹b and ½A⁻¹b − 2Δ.
+    limit, end = gradient_flow(features, w0, [3.0], y=y).limit, np.linalg.solve(A, b) / 2
+    np.testing.assert_allclose(limit, [end + delta, end - delta], atol=1e-10)
+    assert np.abs(delta).max() > 0.1

@@ -137,7 +137,7 @@ FEATURES = GatedFeatures([[1.0], [2.0]])
         (lambda: Moments.from_samples(GatedFeatures([[1e90]]), [1.0]), "rescale them"),
         (lambda: Moments.from_samples(GatedFeatures([[1e-59]], [[1e-59]]), [1.0]), "the features have sizes"),
         (lambda: Moments.from_samples(GatedFeatures([[1e59]], [[1e59]]), [1.0]), "the features have sizes"),
-        (lambda: Moments.from_samples([[1.0]], [1.0]), "GatedFeatures"),
+        (lambda: Moments.from_samples([[1.0]], [1.0]), "features must be GatedFeatures, such as"),
         (lambda: Moments.accumulate([]), "no chunks"),
         (lambda: Moments.accumulate([(FEATURES, [1.0, 2.0]), (GatedFeatures([[1.0, 2.0]]), [1.0])]), "all chunks the"),
         (lambda: Moments.accumulate([FEATURES]), "must be a pair"),

@@ -106,7 +106,9 @@ def test_small_integers_do_not_overflow():
     [
         (lambda: nonlinear_gaussian_process(length_scales=(5.0, 0.0)), "two positive numbers"),
         (lambda: nonlinear_gaussian_process(length_scales=(5.0,)), "two positive numbers"),
-        (lambda: nonlinear_gaussian_process(length_scales=(12.0, 1.0)), "around the ring of 40 pixels"),
+        (lambda: nonlinear_gaussian_process(length_scales=5.0), "two positive numbers, one per class, not 5.0"),
+        (lambda: nonlinear_gaussian_process(length_scales=(12.0, 1.0)), "of 12; take them at most n/7 = 5.71"),
+        (lambda: nonlinear_gaussian_process(labels=1.0), "labels must be two different numbers"),
         (lambda: nonlinear_gaussian_process(gain=0.0), "gain must be a positive number"),
         (lambda: nonlinear_gaussian_process(gain=1e9), "gain must lie between"),
         (lambda: nonlinear_gaussian_process(gain=None), "gain must be a positive number"),

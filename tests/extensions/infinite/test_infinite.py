@@ -185,23 +185,24 @@ def test_gated_linear_features_have_a_tangent_kernel_that_training_does_not_chan
 Y = np.sin(X[:, 0])
 
 
-def test_predictions_at_any_time_are_those_of_the_integrated_flow():
+@pytest.mark.parametrize(("trained", "ridge", "noise"), [("all", 0.0, 0.0), ("all", 0.4, 0.3), ("readout", 0.4, 0.4)])
+def test_predictions_at_any_time_are_those_of_the_integrated_flow(trained, ridge, noise):
+    """The flow of f − f_0 on X and Z, which the ridge pulls back to 0, is linear in f_0 and the targets."""
     network, t = InfiniteNetwork("elu", 2, 1.5, 0.1), 3.0
-    own, cross = network.kernels(X), network.kernels(Z, X)
-    K = network.kernels(np.vstack([X, Z])).nngp.values
+    kernels = network.kernels(np.vstack([X, Z]))
+    K, tangent = kernels.nngp.values, (kernels.ntk if trained == "all" else kernels.nngp).values[:, :9]
 
-    def moved(f0):
-        def flow(_, state):
-            return np.concatenate([own.ntk.values, cross.ntk.values]) @ (Y - state[:9]) * 2 / 9
+    def moved(f0, y):
+        def flow(_, change):
+            return 2 / 9 * (tangent @ (y - f0[:9] - change[:9]) - ridge * change)
 
-        found = scipy.integrate.solve_ivp(flow, (0, t), f0, rtol=1e-10, atol=1e-12)
-        return found.y[9:, -1]
+        return f0[9:] + scipy.integrate.solve_ivp(flow, (0, t), np.zeros(14), rtol=1e-10, atol=1e-12).y[9:, -1]
 
-    found = predict(network, X, Y, Z, time=t)
-    start = moved(np.zeros(14))
-    np.testing.assert_allclose(found.mean, start, atol=1e-8)
-    M = np.stack([moved(column) - start for column in np.eye(14)], axis=1)
-    np.testing.assert_allclose(found.covariance, M @ K @ M.T, atol=1e-8)
+    found = predict(network, X, Y, Z, time=t, trained=trained, ridge=ridge, noise=noise)
+    np.testing.assert_allclose(found.mean, moved(np.zeros(14), Y), atol=1e-8)
+    M = np.stack([moved(column, np.zeros(9)) for column in np.eye(14)], axis=1)
+    A = np.stack([moved(np.zeros(14), column) for column in np.eye(9)], axis=1)
+    np.testing.assert_allclose(found.covariance, M @ K @ M.T + noise * A @ A.T, atol=1e-8)
 
 
 def test_predictions_of_the_readout_are_the_gaussian_process():
@@ -211,8 +212,56 @@ def test_predictions_of_the_readout_are_the_gaussian_process():
     np.testing.assert_allclose(found.mean[:, 0], C @ np.linalg.solve(K, Y), rtol=1e-6)
     np.testing.assert_allclose(found.mean[:, 1], -2 * found.mean[:, 0])
     np.testing.assert_allclose(found.covariance, P - C @ np.linalg.solve(K, C.T), atol=1e-8)
-    noisy = predict(network, X, Y, Z, trained="readout", ridge=0.3)
-    np.testing.assert_allclose(noisy.mean, C @ np.linalg.solve(K + 0.3 * np.eye(9), Y), rtol=1e-9)
+    noisy, K = predict(network, X, Y, Z, trained="readout", ridge=0.3, noise=0.3), K + 0.3 * np.eye(9)
+    np.testing.assert_allclose(noisy.mean, C @ np.linalg.solve(K, Y), rtol=1e-9)
+    np.testing.assert_allclose(noisy.covariance, P - C @ np.linalg.solve(K, C.T), atol=1e-12)
+    # Without noise, networks trained with a ridge vary less.
+    ensemble = predict(network, X, Y, Z, trained="readout", ridge=0.3)
+    assert (ensemble.deviation < noisy.deviation - 0.01).all()
+
+
+#: Means and variances of neural-tangents 0.6.5 at Z, from its function of the time 2t with an absolute diag_reg of 0.5.
+PEER = {
+    ("readout", np.inf): (
+        [-0.4317286472, -0.3336083376, -0.2139236694, 0.4287044001, -0.1404526847],
+        [0.1592319141, 0.2286857927, 0.2282263565, 0.3071711255, 0.1799655427],
+    ),
+    ("readout", 1.5): (
+        [-0.1982143355, -0.1637225510, -0.1249677463, 0.0873028189, -0.1002969910],
+        [0.2552404551, 0.3267859558, 0.3353508835, 0.4238362229, 0.2594150379],
+    ),
+    ("all", np.inf): (
+        [-0.5497355064, -0.4198939388, -0.2291740325, 0.7101979388, -0.1615484385],
+        [0.0260432030, 0.0781808767, 0.0824542430, 0.1157379553, 0.0510755858],
+    ),
+    ("all", 1.5): (
+        [-0.3763080449, -0.2901487683, -0.1971550766, 0.3321208398, -0.1306247458],
+        [0.0950351865, 0.1705165712, 0.1721266386, 0.2917049578, 0.1375689317],
+    ),
+}
+
+
+@pytest.mark.parametrize(("trained", "time"), PEER)
+def test_predictions_are_those_of_neural_tangents(trained, time):
+    """Its regularised "nngp" has noise of the variance of the ridge, its "ntk" has none."""
+    noise = 0.5 if trained == "readout" else 0.0
+    found = predict(InfiniteNetwork("erf", 2, 1.5, 0.1), X, Y, Z, time=time, trained=trained, ridge=0.5, noise=noise)
+    mean, variance = PEER[trained, time]
+    np.testing.assert_allclose(found.mean, mean, atol=1e-9)
+    np.testing.assert_allclose(found.deviation**2, variance, atol=1e-9)
+
+
+def test_several_times_and_means_alone_are_those_of_single_calls():
+    network, times, targets = InfiniteNetwork("relu", 2, 2.0, 0.1), [0.0, 2.0, np.inf], np.stack([Y, -2 * Y], axis=1)
+    found, means = (predict(network, X, targets, Z, time=times, covariance=full) for full in (True, False))
+    assert found.deviation.shape == (3, 5)
+    np.testing.assert_array_equal(found.mean, means.mean)
+    for i, time in enumerate(times):
+        one = predict(network, X, targets, Z, time=time)
+        np.testing.assert_allclose(found.mean[i], one.mean, atol=1e-12)
+        np.testing.assert_allclose(found.covariance[i], one.covariance, atol=1e-12)
+    with pytest.raises(InputError, match="means only; call predict with covariance=True"):
+        _ = means.deviation
 
 
 def test_predictions_begin_with_the_prior_and_end_at_the_targets():
@@ -261,6 +310,14 @@ def test_activations_of_ones_own_are_estimates():
     assert np.linalg.norm(own.nngp.values - known.nngp.values, 2) <= own.nngp.error + known.nngp.error
 
 
+def test_layers_of_a_bent_function_need_a_larger_tolerance_and_take_it():
+    bent = custom_activation(torch.nn.functional.elu)
+    with pytest.raises(InputError, match=r"leave an error of .*, or raise the tolerance"):
+        deep_gram(X[:3], bent, 2)
+    found, known = deep_gram(X[:3], bent, 2, tolerance=1e-2), deep_gram(X[:3], "elu", 2)
+    assert np.linalg.norm(found.values - known.values, 2) <= found.error + known.error < 1e-2
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [
@@ -273,6 +330,14 @@ def test_activations_of_ones_own_are_estimates():
         (lambda: InfiniteNetwork("tanh", 30, 1e-10).kernels([[1.0]]), "leaves floating point; take fewer layers"),
         (lambda: predict("relu", X, Y, Z), "network must be an InfiniteNetwork, not 'relu'"),
         (lambda: predict(InfiniteNetwork(), X, Y, Z, trained="some"), "unknown trained 'some'"),
+        (
+            lambda: predict(InfiniteNetwork(), X, Y, Z, time=[1.0, -1.0]),
+            "time must be a number of at least 0 or infinity",
+        ),
+        (lambda: predict(InfiniteNetwork(), X, Y, Z, time=[]), "time must be a number or a list of numbers"),
+        (lambda: predict(InfiniteNetwork(), X, Y, Z, time=[[1.0]]), "time must be a number or a list of numbers"),
+        (lambda: predict(InfiniteNetwork(), X, Y, Z, tolerance=2), "tolerance must be a number from 0 to 1"),
+        (lambda: predict(InfiniteNetwork(), X, Y, Z, noise=-1.0), "noise must be a number of at least 0"),
         (lambda: smallest_eigenvalue(InfiniteNetwork().kernels(X, Z).ntk), "must be symmetric"),
     ],
 )
