@@ -52,7 +52,8 @@ class NotSeparableError(InputError):
     ----------
     certificate : Solution
         With the status NOT_SEPARABLE the proof: `dual` is λ ≥ 0 (n,), up to rounding, with Φᵀ(λ∘y) = 0 (a Farkas
-        certificate). With NOT_SEPARABLE_BELOW a lower bound: no weights of a smaller norm separate.
+        certificate). With NOT_SEPARABLE_BELOW a lower bound: no weights of a smaller norm separate. With INFEASIBLE
+        `multipliers` prove that constraints contradict each other.
 
     Examples
     --------
@@ -179,6 +180,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         """Return the joint margin problem of inputs X (n, d) and classes `codes` (n,); its C has no effect."""
         raise InputError(f"{type(self).__name__} has no joint problem of several classes; use multi_class='ovr'")
 
+    def _constrained(self, problem: MarginProblem) -> MarginProblem:
+        """Return the problem with the linear constraints of the estimator, if it has any."""
+        return problem
+
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
         """Return fitted gates for the problems of all classes; None if each problem has its own gates."""
         return None
@@ -199,7 +204,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         NotSeparableError
-            If C = inf and the samples are not separable.
+            If C = inf and the samples are not separable, or constraints contradict each other.
         InputError
             If the samples or a parameter are invalid.
 
@@ -259,7 +264,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         """
         if self.multi_class != "ovr" and codes.max() > 1:
             pair_weight = np.repeat(weight, codes.max())
-            yield self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
+            joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
+            yield self._constrained(joint)
             return
         problem: MarginProblem | None = None
         for code in range(codes.max() + 1) if codes.max() > 1 else [1]:
@@ -267,6 +273,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             if problem is None or gates is None:
                 found = self._problem(X, y, gates, seed)
                 problem = found.replace(sample_weight=weight, intercept=bool(self.free_intercept))
+                problem = self._constrained(problem)
             yield problem.replace(y=y)
 
     def _solve(

@@ -92,7 +92,7 @@ def _recertified(earlier: Solution, before: MarginProblem, now: MarginProblem) -
 
 
 def zero_weights_up_to(problem: MarginProblem) -> float:
-    """Return a C₀ up to which zero weights are optimal; 1 if they are optimal for every C.
+    """Return a C₀ up to which zero weights are optimal if they satisfy the constraints; 1 if they are for every C.
 
     C₀ = 1/‖Φᵀ(λ∘y)‖_* for λ = c; with a free intercept, λ of the heavier class are scaled down to Σ y_iλ_i = 0. Then
     Cλ is feasible for C ≤ C₀, and its dual objective C Σ m_iλ_i is the slack of zero weights if all m_i are equal.
