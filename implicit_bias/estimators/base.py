@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +26,7 @@ from implicit_bias._utils.validation import (
     validated,
     with_class_weights,
 )
-from implicit_bias.datasets.tables import Columns
+from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import Gates
@@ -52,7 +52,8 @@ class NotSeparableError(InputError):
     ----------
     certificate : Solution
         With the status NOT_SEPARABLE the proof: `dual` is λ ≥ 0 (n,), up to rounding, with Φᵀ(λ∘y) = 0 (a Farkas
-        certificate). With NOT_SEPARABLE_BELOW a lower bound: no weights of a smaller norm separate.
+        certificate). With NOT_SEPARABLE_BELOW a lower bound: no weights of a smaller norm separate. With INFEASIBLE
+        `multipliers` prove that constraints contradict each other.
 
     Examples
     --------
@@ -118,11 +119,13 @@ class ModelMixin:
 class FitData:
     """Samples, classes and margin problems of a fit.
 
-    `rows` (m,) are the indices of the distinct samples with weight, and `codes` (m,) are indices into `classes`. There
-    is one problem for two classes. For more there is one problem per class, or one for all (`svm_classes`) if `joint`.
+    `rows` (m,) are the indices of the distinct samples with weight, `ranges` (2, p) are those of their inputs, and
+    `codes` (m,) are indices into `classes`. There is one problem for two classes. For more there is one problem per
+    class, or one for all (`svm_classes`) if `joint`.
     """
 
     rows: np.ndarray
+    ranges: Array
     classes: np.ndarray
     codes: np.ndarray
     problems: Iterator[MarginProblem]
@@ -177,6 +180,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         """Return the joint margin problem of inputs X (n, d) and classes `codes` (n,); its C has no effect."""
         raise InputError(f"{type(self).__name__} has no joint problem of several classes; use multi_class='ovr'")
 
+    def _constrained(self, problem: MarginProblem) -> MarginProblem:
+        """Return the problem with the linear constraints of the estimator, if it has any."""
+        return problem
+
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
         """Return fitted gates for the problems of all classes; None if each problem has its own gates."""
         return None
@@ -197,7 +204,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         NotSeparableError
-            If C = inf and the samples are not separable.
+            If C = inf and the samples are not separable, or constraints contradict each other.
         InputError
             If the samples or a parameter are invalid.
 
@@ -231,7 +238,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise InputError(f"y has only one class ({classes[0]}); give samples of at least two")
         problems = self._problems(inputs, codes, self._shared_gates(inputs, seed, unequal(weight)), seed, weight)
-        return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
+        return FitData(rows, ranges_of(X[rows]), classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
     def _path(
         self, costs: Sequence[Any], data: FitData, deadline: Deadline
@@ -241,6 +248,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         for problems, solutions in self._solve(data, costs, earlier, deadline):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
             self._set_results(problems, solutions)
+            self._model = replace(self._model, ranges=data.ranges)
             support = data.support(solutions)
             self.support_ = data.rows[support]
             self.n_support_ = np.bincount(data.codes[support], minlength=len(data.classes))
@@ -256,7 +264,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         """
         if self.multi_class != "ovr" and codes.max() > 1:
             pair_weight = np.repeat(weight, codes.max())
-            yield self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
+            joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
+            yield self._constrained(joint)
             return
         problem: MarginProblem | None = None
         for code in range(codes.max() + 1) if codes.max() > 1 else [1]:
@@ -264,6 +273,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             if problem is None or gates is None:
                 found = self._problem(X, y, gates, seed)
                 problem = found.replace(sample_weight=weight, intercept=bool(self.free_intercept))
+                problem = self._constrained(problem)
             yield problem.replace(y=y)
 
     def _solve(
@@ -381,12 +391,6 @@ def check_processes(n_jobs: Any) -> None:
     """Raise InputError unless `n_jobs` is a number of processes, −1 or None."""
     if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
         raise InputError(f"n_jobs must be a number of processes, -1 for all cores, or None; not {shown(n_jobs)}")
-
-
-def columns_of(estimator: Any) -> Columns | None:
-    """Return the names of an estimator's inputs if it was fitted to a data frame, else None."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else Columns(names.tolist(), [], "")
 
 
 def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Array]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count, one_of, shown
 from implicit_bias._utils.missing import torch_is_needed
+from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import Cutoff, check_cutoff
-from implicit_bias.margin.classes import svm_classes
+from implicit_bias.margin.classes import ClassMarginProblem, svm_classes
+from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import Frobenius, Norm
@@ -21,9 +23,47 @@ if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork
     from implicit_bias.training.optimisers import SGD
 
+#: Coefficient of the intercept up to which it cancels in a constraint.
+CANCELLED = 1e-9
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _GatedClassifier(MarginClassifier):
+    """Base class of the classifiers whose scores are linear in W for any inputs, so that they may be constrained."""
+
+    constraints: Any = None
+
+    def _constrained(self, problem: MarginProblem) -> MarginProblem:
+        if self.constraints is None:
+            return problem
+        if not callable(self.constraints):
+            raise InputError(
+                f"constraints must be a function of the predictor f or None, not {shown(self.constraints)}"
+            )
+        if isinstance(problem, ClassMarginProblem):
+            raise InputError("constraints need one problem per class: use multi_class='ovr'")
+        # Imported here because CVXPY takes a second to load, and only constraints need it.
+        import cvxpy as cp
+
+        def features(Z: Any) -> Array:
+            rows = self._inputs(validated(self, Z, reset=False, sparse=True))
+            assert problem.gates is not None
+            return problem.gates(rows).dense()
+
+        found = replace(problem, constraints=lambda W: self.constraints(lambda Z: features(Z) @ cp.vec(W, order="C")))
+        # The same constraints on the predictor f = b.
+        intercept = LinearConstraints.of(
+            lambda b: self.constraints(lambda Z: np.ones(len(features(Z))) * b[0, 0]), (1, 1)
+        )
+        if problem.intercept and np.abs(intercept.E).max() > CANCELLED:
+            raise InputError(
+                "the intercept must cancel in constraints, as in differences of scores; set free_intercept=False"
+            )
+        return found
+
 
 @dataclass(eq=False, repr=False)
-class GLNClassifier(MarginClassifier):
+class GLNClassifier(_GatedClassifier):
     """Max-margin classifier that is the limit of a gated linear network (SVM-GLN or SVM-L2).
 
         minimise ‖ζ‖ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
@@ -67,6 +107,11 @@ class GLNClassifier(MarginClassifier):
         c ≠ y_i. In experiments, descent on the softmax loss converges to its hard margin. With 'joint' each output has
         its own units; the norm is 'group-lasso' or 'frobenius'. With 'shared' all outputs share the units, which is
         slower; the norm is 'group-lasso'.
+    constraints : function, optional
+        Maps the predictor f to linear constraints in CVXPY (`MarginProblem`). f maps inputs Z (m, p), scaled like those
+        of `fit`, to the expression of their scores (m,). The constraints hold for the score of every class. An example
+        is `lambda f: cp.abs(cp.mean(f(A)) - cp.mean(f(B))) <= 0.1`. A free intercept must cancel in them, and `norm`
+        must not be 'predictor-l2'. CLARABEL solves such problems.
 
     Attributes
     ----------
@@ -137,7 +182,7 @@ class GLNClassifier(MarginClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class GatedReLUClassifier(MarginClassifier):
+class GatedReLUClassifier(_GatedClassifier):
     """Max-margin classifier that is the limit of a ReLU network with fixed gates.
 
         minimise Σ_h ‖ζ_h‖₂ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
@@ -150,7 +195,7 @@ class GatedReLUClassifier(MarginClassifier):
         Number H of half-spaces, or of hidden units of the network; no effect for given gates.
     C, fit_intercept, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start
         As for `GLNClassifier`.
-    class_weight, multi_class
+    class_weight, multi_class, constraints
         As for `GLNClassifier`.
     random_state : int, RandomState or None
         An int is the seed of half-spaces, network and training.
@@ -213,7 +258,7 @@ class GatedReLUClassifier(MarginClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class HiddenLayerClassifier(MarginClassifier):
+class HiddenLayerClassifier(_GatedClassifier):
     """Max-margin classifier on the hidden activations of a trained ReLU network (SVM-HL).
 
         minimise ‖a‖₂ + C Σ_i c_i ξ_i   subject to   y_i ⟨a, h(x_i)⟩ ≥ 1 − ξ_i,   ξ ≥ 0
@@ -225,7 +270,8 @@ class HiddenLayerClassifier(MarginClassifier):
     training : SGD, optional
         Training of the network, which ignores sample weights; `SGD()` by default.
     solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
-        As for `GatedReLUClassifier`; the constant is an input of the network. `multi_class` must be 'ovr'.
+        As for `GatedReLUClassifier`, like `constraints`; the constant is an input of the network. `multi_class` must
+        be 'ovr'.
     random_state : int, RandomState or None
         An int is the seed of the network and its training.
 

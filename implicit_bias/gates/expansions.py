@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import Array, InputError, as_floats
+from implicit_bias._utils.checks import SMALLEST, Array, InputError, as_floats
 from implicit_bias._utils.scaling import length
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import Gates
@@ -93,6 +93,8 @@ class KernelExpansions(Gates):
     def __call__(self, X: Any) -> Any:
         """Return the features g(x) of inputs X, with d = 1."""
         values = self.transform(X)
+        # A Gaussian kernel nearly vanishes far from all samples, and features would refuse such sizes.
+        values[np.abs(values) < SMALLEST] = 0.0
         return GatedFeatures(np.ones((len(values), 1)), values)
 
 
@@ -109,7 +111,7 @@ def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
     from sklearn.metrics.pairwise import pairwise_kernels
 
     name, parameters = kernel
-    ours = {"rbf": gaussian, "half-spaces": half_spaces}
+    ours: dict[str, Callable[..., Array]] = {"rbf": gaussian, "half-spaces": half_spaces}
     return partial(ours.get(name, partial(pairwise_kernels, metric=name)), **parameters)
 
 

@@ -1,12 +1,13 @@
 """Solution path of a soft margin over several values of C, and scales of C."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_positive, as_reals
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positive, as_reals
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
@@ -91,7 +92,7 @@ def _recertified(earlier: Solution, before: MarginProblem, now: MarginProblem) -
 
 
 def zero_weights_up_to(problem: MarginProblem) -> float:
-    """Return a C₀ up to which zero weights are optimal; 1 if they are optimal for every C.
+    """Return a C₀ up to which zero weights are optimal if they satisfy the constraints; 1 if they are for every C.
 
     C₀ = 1/‖Φᵀ(λ∘y)‖_* for λ = c; with a free intercept, λ of the heavier class are scaled down to Σ y_iλ_i = 0. Then
     Cλ is feasible for C ≤ C₀, and its dual objective C Σ m_iλ_i is the slack of zero weights if all m_i are equal.
@@ -109,6 +110,21 @@ def zero_weights_up_to(problem: MarginProblem) -> float:
         lam = lam * (min(sums) / np.array(sums))[positive.astype(int)]
     size = problem.norm.dual(problem.adjoint(lam))
     return 1 / size if 0 < size < np.inf else 1.0
+
+
+def path_values(problems: Iterable[MarginProblem], count: int, ratio: float) -> Array:
+    """Return `count` values of C in geometric progression, ascending, rounded to two digits.
+
+    They begin above C₀, the least `zero_weights_up_to` of the problems, and end at `ratio` times C₀.
+
+    Examples
+    --------
+    >>> from implicit_bias import ConstantGate, svm_gln
+    >>> path_values([svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate())], 2, 1e4).tolist()
+    [25.0, 2500.0]
+    """
+    least = min(map(zero_weights_up_to, problems))
+    return np.array([float(f"{C:.2g}") for C in least * np.geomspace(1, ratio, count + 1)[1:]])
 
 
 def random_dual_norm(problem: MarginProblem) -> float:

@@ -13,8 +13,7 @@ from torch.nn import Parameter
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.scaling import over_power
 from implicit_bias.features import GatedFeatures
-from implicit_bias.networks import GatedNetwork
-from implicit_bias.networks.base import views
+from implicit_bias.networks.base import GatedNetwork, views
 from implicit_bias.training.losses import Loss, log_sum_exp
 
 #: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.

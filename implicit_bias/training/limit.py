@@ -13,7 +13,7 @@ from implicit_bias._utils.checks import InputError, as_floats, check_callable, c
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import largest_entries
 from implicit_bias._utils.threads import one_thread
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import Descent, LossScaled
 from implicit_bias.training.result import TrainingResult, drive

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, dimensions
-from implicit_bias.networks import GatedNetwork, LayeredNetwork
-from implicit_bias.networks.base import views
+from implicit_bias.networks.base import GatedNetwork, views
+from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.training.losses import CustomLoss, mean_losses, mean_slopes
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import Stepper

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from implicit_bias._utils.scaling import over_power
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.losses import MARGIN_LOSSES
 from implicit_bias.training.optimisers import Optimiser
 

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias._utils.checks import InputError, as_floats
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.losses import mean_losses
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper, Stepper

@@ -4,6 +4,7 @@ import pickle
 from dataclasses import replace
 from functools import partial
 
+import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
@@ -329,6 +330,32 @@ def test_one_class_for_all_samples_warns(cancer):
     assert np.abs(model.weights_).max() > 1e-2
 
 
+@pytest.mark.parametrize("model", [GLNClassifier(units=4), GatedReLUClassifier(units=8)])
+def test_difference_of_mean_scores_is_constrained(cancer, model):
+    X, y = cancer
+    A, B = X[X[:, 1] > 0], X[X[:, 1] <= 0]
+    prices = []
+    for least in (10.0, 0.2, 0.0):
+        fair = clone(model).set_params(
+            C=0.05, random_state=0, constraints=lambda f, e=least: cp.abs(cp.mean(f(A)) - cp.mean(f(B))) <= e
+        )
+        fair.fit(X, y)
+        assert fair.status_ is Status.OPTIMAL
+        assert abs(fair.decision_function(A).mean() - fair.decision_function(B).mean()) <= least + 1e-12
+        prices.append(fair.certificate_.objective)
+    free = clone(model).set_params(C=0.05, random_state=0).fit(X, y)
+    assert prices[0] == pytest.approx(free.certificate_.objective, rel=1e-5)
+    assert prices[0] < prices[1] < prices[2]
+
+
+def test_constraints_on_scores_themselves(cancer):
+    X, y = cancer
+    first = GLNClassifier(units=4, C=0.05, free_intercept=False, constraints=lambda f: f(X[:1]) == 2.0).fit(X, y)
+    assert first.decision_function(X[:1]) == pytest.approx(2.0, rel=1e-12)
+    with pytest.raises(NotSeparableError, match="no weights satisfy the linear constraints"):
+        clone(first).set_params(constraints=lambda f: [f(X[:1]) >= 1, f(X[:1]) <= 0.5]).fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -355,6 +382,9 @@ def test_one_class_for_all_samples_warns(cancer):
         (GatedReLUClassifier(gates="own"), "known: random, learned"),
         (GatedReLUClassifier(gates="learned", training="long"), "SGD"),
         (HiddenLayerClassifier(units=2.5), "units"),
+        (GLNClassifier(constraints="f >= 0"), "constraints must be a function of the predictor f"),
+        (GLNClassifier(constraints=lambda f: f(np.zeros((1, 30))) >= 0), "the intercept must cancel in constraints"),
+        (GLNClassifier(constraints=lambda f: cp.square(f(np.zeros((1, 30)))) <= 0), "constraint 0 is not linear"),
     ],
 )
 def test_bad_parameters(cancer, model, words):
@@ -460,6 +490,7 @@ def test_weights_of_joint_classes(three):
         (GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
         (GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso', not 'frobenius'$"),
         (GLNClassifier(multi_class="joint", norm=Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
+        (GLNClassifier(multi_class="joint", constraints=lambda f: []), "use multi_class='ovr'"),
         (HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier has no joint problem of several classes"),
         (
             MultipleKernelClassifier(multi_class="joint"),
