@@ -72,7 +72,8 @@ def measure(data: str, n: int, kind: str, units: int, split: int) -> dict[str, A
             solution = solve(problem.replace(C=kappa / s), max_seconds=SECONDS, start=start)
             seconds[k] += time.process_time() - begin
             # The timed fits start anew.
-            start = solution if solution.solver == "NATIVE" and n != TIMED_N else None
+            usable = solution.solver == "NATIVE" and solution.status.name == "OPTIMAL"
+            start = solution if usable and n != TIMED_N else None
             late += solution.status.name == "TIME_LIMIT"
             gated = gates(others)
             found.append(gated @ solution.weights + solution.intercept)
