@@ -1,45 +1,57 @@
 """Does alternate convex search outperform SGD? (first version, section 5)
 
 For GaLU networks f(x) = B (g(x) ∘ A x) with several outputs, least squares is convex in A and in B, and each step of
-alternate convex search (ACS) has a closed form. ACS ends when a round lowers the loss by less than one part in 10 000.
-ACS, SGD and Adam have the same gates, and as many units as give 0.7 m d′ parameters.
+alternate convex search (ACS) has a closed form. ACS has a fixed number of rounds, and `drift` is the fall of its loss
+over the last doubling of the rounds, as a share. ACS, SGD and Adam have the same gates, and as many units as give
+0.7 m d′ parameters. The sizes are small, because the claim is about small samples and a round costs (kd)³ operations.
 """
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.galu.common import means
+from implicit_bias.studies.galu.common import means, repeats
 from implicit_bias.studies.galu.gaussian import ADAM, trained
-from implicit_bias.studies.galu.outputs import alternated, as_many_parameters
+from implicit_bias.studies.galu.outputs import as_many_parameters, searched
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, band, finished, panels, product
 
 TITLE = "Alternate convex search against SGD and Adam"
 SOURCE = "first version, section 5"
 CLAIM = "Alternate convex search outperforms SGD for small enough samples."
+#: First seed. Smaller ones were seen before the threshold was set.
+FIRST = 101
+REVISION = 2
 #: Least mean difference that counts, in standard errors.
 ERRORS = 2
 METHODS = {"ACS": "sky", "Adam": "GaLU", "SGD at 0.1": "purple", "SGD at 0.5": "ReLU"}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return m = 32 to 512, d = 32, d′ = 8, 5 repeats, for ACS with Adam, and for SGD at the rates 0.1 and 0.5.
+    """Return m = 32, 64, 96, d = 32, d′ = 8, 8 repeats, for ACS with Adam, and for SGD at the rates 0.1 and 0.5.
 
     Quick: m = 16 to 64, d = 4, d′ = 3, 2 repeats, fewer steps.
     """
-    sizes, d, q, few = ((16, 32, 64), 4, 3, 2) if quick else ((32, 64, 128, 256, 512), 32, 8, 5)
+    sizes, d, q, few = ((16, 32, 64), 4, 3, 2) if quick else ((32, 64, 96), 32, 8, 8)
     adam = {"steps": 4000, "batch": 16, "lr": 3e-3} if quick else ADAM
-    how: list[Settings] = [adam | {"rounds": 30 if quick else 1000}]
+    how: list[Settings] = [adam | {"rounds": 30 if quick else 8000}]
     how += [adam | {"optimiser": "SGD", "lr": lr} for lr in (0.1, 0.5)]
-    return [cell | one for cell in product(m=sizes, d=(d,), outputs=(q,), repeats=(few,), seed=(1,)) for one in how]
+    return [cell | one for cell in product(m=sizes, d=(d,), outputs=(q,), repeats=(few,), seed=(FIRST,)) for one in how]
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (method, units, repeat, loss) for every repeat of ACS and of Adam, or of SGD (`optimiser`)."""
-    units = [as_many_parameters(settings)]
-    adam = "optimiser" not in settings
-    found = {"ACS": alternated(settings | {"steps": settings["rounds"]}, units)} if adam else {}
-    found["Adam" if adam else f"SGD at {settings['lr']}"] = trained(settings, "GaLU", units)
-    return [{"method": method} | row for method, part in found.items() for row in part]
+    """Return a row (method, units, repeat, loss, drift) for every repeat of ACS and of Adam, or of SGD (`optimiser`).
+
+    Only ACS has a `drift`.
+    """
+    units, adam = as_many_parameters(settings), "optimiser" not in settings
+    found: Rows = []
+    for seed in repeats(settings) if adam else ():
+        losses = searched(settings, units, seed, steps=settings["rounds"], tol=0.0).history[::2] / settings["outputs"]
+        drift = 1 - losses[-1] / losses[len(losses) // 2]
+        found.append(
+            {"method": "ACS", "units": units, "repeat": seed, "loss": float(losses[-1]), "drift": float(drift)}
+        )
+    method = "Adam" if adam else f"SGD at {settings['lr']}"
+    return found + [{"method": method} | row | {"drift": None} for row in trained(settings, "GaLU", [units])]
 
 
 def cost(settings: Settings) -> float:

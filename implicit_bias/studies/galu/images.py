@@ -28,8 +28,8 @@ CLAIM = (
 )
 CLASSES = 10
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}
-#: Pairs of a network and the sharpness of its soft gates, 0 if it has none.
-KINDS = (("ReLU", 0.0), ("GaLU0", 1.0), ("GaLU0", 2.0), ("linear", 0.0), ("readout", 0.0))
+#: Pairs of a network and the sharpness of its gates; 0: hard gates, or no gates.
+KINDS = (("ReLU", 0.0), ("GaLU0", 0.0), ("GaLU0", 1.0), ("GaLU0", 2.0), ("linear", 0.0), ("readout", 0.0))
 NAMES = {"ReLU": "ReLU", "GaLU0": "GaLU0", "linear": "linear", "readout": "readout only"}
 SHADES = {"ReLU": "orange", "GaLU0": "blue", "linear": "green", "readout": "purple"}
 data = image_classes
@@ -38,13 +38,14 @@ data = image_classes
 def grid(quick: bool) -> list[Settings]:
     """Return all networks on MNIST and Fashion-MNIST, six widths up to 96, two repeats, 10 000 steps.
 
-    Quick: digits, three widths up to 48, 2000 steps.
+    Hard gates have every second width. Quick: digits, three widths up to 48, 2000 steps.
     """
     fixed: Settings = {"steps": 2000 if quick else 10_000, "batch_size": 128, "layers": 2}
     fixed |= {"components": 10 if quick else 64, "held_out": 200 if quick else 5000}
     fixed |= {"widest": 48 if quick else 96, "widths": 3 if quick else 6, "repeats": 2, "seed": 1}
     cells = product(lr=(3e-3,), dataset=("digits",) if quick else ("mnist", "fashion-mnist"))
-    return [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
+    found = [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
+    return [cell | ({"widths": 3} if cell["network"] == "GaLU0" and not cell["sharpness"] else {}) for cell in found]
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:

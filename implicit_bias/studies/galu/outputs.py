@@ -8,12 +8,14 @@ within one part in 25.
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.galu import alternate_convex_search
+from implicit_bias.extensions.galu.alternation import Alternation
 from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.galu.common import NETWORKS, at_every_size, runs
 from implicit_bias.studies.galu.gaussian import ADAM, network, samples, trained
@@ -72,11 +74,16 @@ def alternated(settings: Settings, units: Sequence[int]) -> Rows:
     """Return a row (units, repeat, loss) of alternate convex search with GaLU's gates for each width and repeat."""
     found = []
     for k, seed in runs(settings, units):
-        X, Y = samples(settings, seed)
-        features = GatedFeatures(X, network(settings, "GaLU", k, seed).gates().transform(X))
-        loss = alternate_convex_search(features, Y, steps=settings["steps"], seed=seed).loss / settings["outputs"]
-        found.append({"units": k, "repeat": seed, "loss": loss})
+        search = searched(settings, k, seed, steps=settings["steps"])
+        found.append({"units": k, "repeat": seed, "loss": search.loss / settings["outputs"]})
     return found
+
+
+def searched(settings: Settings, units: int, seed: int, **options: Any) -> Alternation:
+    """Return the alternate convex search of a repeat, with GaLU's gates; `options` are steps and tol."""
+    X, Y = samples(settings, seed)
+    features = GatedFeatures(X, network(settings, "GaLU", units, seed).gates().transform(X))
+    return alternate_convex_search(features, Y, seed=seed, **options)
 
 
 def cost(settings: Settings) -> float:
