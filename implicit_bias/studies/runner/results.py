@@ -68,8 +68,13 @@ class ResultTable:
         return "\n".join([f"{about.name}: {about.claim}", f"    {self.outcome().capitalize()}", *verdicts])
 
     def recorded(self) -> ResultTable:
-        """Return a copy whose record contains the checksum `sha256` of the table."""
-        return replace(self, record=self.record | {"sha256": _sha256(self.csv)})
+        """Return a copy whose record contains the checksum `sha256` of the table, and the digests of its claims.
+
+        Digests that the record already contains are those of the run, and stay.
+        """
+        digests = {key: claim.digest for key, claim in self.experiment.claims.items()}
+        own = {"claims": digests} | self.record if digests else self.record
+        return replace(self, record=own | {"sha256": _sha256(self.csv)})
 
     def contents(self) -> dict[str, bytes]:
         """Return a dictionary from file names to the contents of table and figures."""
