@@ -91,14 +91,10 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     if gap.min() > 0:
         closed = ((losses["GaLU"] - losses[name]) / gap).sort_values()
         ends = [f"{closed[d, share]:.0%} (d = {d}, kd/m = {share:g})" for d, share in closed.index[[0, -1]]]
-        told = (
-            f"{' to '.join(ends)} of the gap in mean loss, {closed.median():.0%} in the median of {len(closed)} sizes"
-        )
+        told = f"{' to '.join(ends)} of the gap in mean loss, {closed.median():.0%} in the median of {len(closed)}"
         claim = CLAIMS["improved"]
         found[0] = claim.verdict(told, bool(closed.min() > claim.limits["most"]))
     if len(pairs):
-        told = f"ReLU's loss is larger by {span(ahead, '.3f')}, at {(ahead > 0).sum()} of {len(ahead)} sizes".replace(
-            "-", "−"
-        )
-        found[1] = CLAIMS["double"].verdict(told, bool((ahead >= 0).all()))
+        told = f"ReLU's loss is larger at {(ahead > 0).sum()} of {len(ahead)} sizes, by {span(ahead, '.3f')}"
+        found[1] = CLAIMS["double"].verdict(told.replace("-", "−"), bool((ahead >= 0).all()))
     return found

@@ -128,15 +128,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _soft_against_hard(claim: Claim, table: pd.DataFrame, data: str) -> Verdict:
-    """Return the verdict that gates of sharpness 1 have a lower test error than hard ones of the same width and seed."""
+    """Return the verdict that gates of sharpness 1 have a lower test error than hard gates of the same seed."""
     gated = table[(table.network == "GaLU0") & table.sharpness.isin((0, 1))]
     pairs = gated.pivot_table("test_error", ["units", "repeat"], "sharpness").reindex(columns=[0, 1]).dropna()
     if len(pairs) < 2:
         return claim.undecided("soft and hard gates of two networks", data=data)
     gain = 100 * (pairs[0] - pairs[1])
     low, high = student_interval(gain, claim.limits["level"])
-    told = (
-        f"hard gates {100 * pairs[0].mean():.2f}%, sigmoid {100 * pairs[1].mean():.2f}%; difference {gain.mean():.2f} "
-    )
+    told = f"hard gates {pairs[0].mean():.2%}, sigmoid {pairs[1].mean():.2%}; difference {gain.mean():.2f} "
     told += f"[{low:.2f}, {high:.2f}], {len(gain)} pairs"
     return claim.verdict(told.replace("-", "−"), True if low > 0 else False if high < 0 else None, data=data)

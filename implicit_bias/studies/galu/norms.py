@@ -138,21 +138,20 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame, claim: Claim, norm: str, fit: str) -> Verdict:
-    """Return the verdict of one way to fit: the claim is that the relation is linear, or is not if layers are trained."""
-    names = {"norm": NORMS[norm][1], "how": TRAINED.get(fit, "")}
-    if (
-        table.sigma_y.nunique() < LEVELS
-        or table.groupby("seed").sigma_y.nunique().eq(table.sigma_y.nunique()).sum() < 2
-    ):
+    """Return the verdict of one way to fit, whose relation is claimed to be linear, or not to be if it is `TRAINED`."""
+    names, levels = {"norm": NORMS[norm][1], "how": TRAINED.get(fit, "")}, table.sigma_y.nunique()
+    table = table[table.groupby("seed").sigma_y.transform("nunique") == levels]
+    if levels < LEVELS or table.seed.nunique() < 2:
         return claim.undecided(f"{LEVELS} noise levels of two seeds", **names)
     ratios = slope_ratios(table, norm)
     if not (ratios > 0).all():
         return claim.verdict("slopes of both signs", fit in TRAINED, **names)
-    low, high = np.exp(student_interval(np.log(ratios)))
+    logarithms = pd.Series(np.log(ratios))
+    (low, high), middle = np.exp(student_interval(logarithms)), np.exp(logarithms.mean())
     within = low >= claim.limits["least"] and high <= claim.limits["most"]
     outside = low > claim.limits["most"] or high < claim.limits["least"]
-    correlation = gaps(table)["means"].corr().loc["gap", norm]
-    told = f"ratio {np.exp(np.log(ratios).mean()):.2f} [{low:.2f}, {high:.2f}], {len(ratios)} repeats; "
-    told += f"correlation of the means {correlation:.3f}"
+    means = gaps(table)["means"]
+    told = f"ratio {middle:.2f} [{low:.2f}, {high:.2f}], {len(ratios)} repeats; "
+    told += f"correlation of the means {means.gap.corr(means[norm]):.3f}"
     linear = True if within else False if outside else None
     return claim.verdict(told, linear if linear is None or fit not in TRAINED else not linear, **names)

@@ -80,9 +80,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     if pairs.empty:
         return [*found, same.undecided("ReLU with k units, GaLU with 2k")]
     apart = (pairs["double"] - pairs["ReLU"]).abs()
-    d, _, at = apart.idxmax()
-    told = f"mean losses {apart.min():.3f} to {apart.max():.3f} apart at {len(apart)} sizes; most at d = {d}, kd/m = "
-    told += (
-        f"{at:g}: ReLU {pairs['ReLU'][apart.idxmax()]:.3f}, GaLU with 2k units {pairs['double'][apart.idxmax()]:.3f}"
-    )
+    relu, double = pairs.to_numpy()[apart.argmin()]
+    told = f"mean losses {apart.min():.3f} to {apart.max():.3f} apart at {len(apart)} sizes; at the closest ReLU "
+    told += f"{relu:.3f}, GaLU with 2k units {double:.3f}"
     return [*found, same.verdict(told, bool(apart.max() <= same.limits["tolerance"]))]

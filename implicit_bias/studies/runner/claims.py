@@ -37,12 +37,12 @@ class Claim:
     limits: dict[str, Any]
     by: str
     set: datetime
-    seen: datetime | None = None
+    seen: datetime
 
     @property
     def is_late(self) -> bool:
         """True if a table that could inform the threshold was known when it was set."""
-        return self.seen is not None and self.set >= self.seen
+        return self.set >= self.seen
 
     def verdict(self, found: str, holds: bool | None, **names: str) -> Verdict:
         """Return the verdict on the claim, whose text may contain `names` in braces."""

@@ -19,8 +19,11 @@ def student_interval(values: pd.Series, level: float = LEVEL) -> tuple[float, fl
     >>> student_interval(pd.Series([1.0, 2.0, 3.0]), 0.9)
     (0.31414..., 3.68585...)
     """
-    mean = float(values.mean())
-    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.sem())
+    mean, error = (
+        float(values.mean()),
+        float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else np.nan,
+    )
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * error
     return mean - half, mean + half
 
 
@@ -58,7 +61,7 @@ class MeanTest:
     @property
     def error(self) -> float:
         """Standard error of the mean; NaN for a single draw."""
-        return float(self.values.sem())
+        return float(np.std(self.values, ddof=1) / np.sqrt(len(self.values))) if len(self.values) > 1 else np.nan
 
     @property
     def p(self) -> float:
