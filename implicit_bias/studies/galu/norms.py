@@ -107,10 +107,10 @@ def slope_ratios(table: pd.DataFrame, norm: str) -> pd.Series:
     >>> slope_ratios(levels.assign(test_loss=levels.l2**2), "l2").round(6).to_dict()
     {1: 9.0}
     """
-    fits, found = gaps(table)["fits"].sort_values("sigma_y"), {}
-    for seed, own in fits.groupby("seed"):
-        third = -(-len(own) // 3)
-        first, last = (np.polyfit(part[norm], part.gap, 1)[0] for part in (own[:third], own[-third:]))
+    found = {}
+    for seed, own in table.sort_values("sigma_y").groupby("seed"):
+        x, gap, third = own[norm], own.test_loss - own.train_loss, -(-len(own) // 3)
+        first, last = (np.polyfit(x[part], gap[part], 1)[0] for part in (slice(third), slice(-third, None)))
         found[seed] = last / first
     return pd.Series(found, dtype=float)
 

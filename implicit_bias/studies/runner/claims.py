@@ -27,7 +27,7 @@ class Claim:
     >>> about.limits["about"], about.is_late
     (1.25, True)
     >>> about.verdict("1.5 m/d", False).threshold
-    'at most 1.25 m/d at every m from 256 on; set after the data'
+    'at most 1.25 m/d at every m ≥ 8 d; set after the data'
     """
 
     place: str

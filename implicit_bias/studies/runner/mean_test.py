@@ -13,17 +13,19 @@ from implicit_bias.studies.runner.verdicts import Verdict
 LEVEL = 0.95
 
 
+def standard_error(values: pd.Series) -> float:
+    """Return the standard error of the mean; NaN for a single value."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
+
+
 def student_interval(values: pd.Series, level: float = LEVEL) -> tuple[float, float]:
     """Return Student's confidence interval (low, high) of the mean; NaN for a single value.
 
     >>> student_interval(pd.Series([1.0, 2.0, 3.0]), 0.9)
     (0.31414..., 3.68585...)
     """
-    mean, error = (
-        float(values.mean()),
-        float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else np.nan,
-    )
-    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * error
+    mean = float(values.mean())
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * standard_error(values)
     return mean - half, mean + half
 
 
@@ -61,7 +63,7 @@ class MeanTest:
     @property
     def error(self) -> float:
         """Standard error of the mean; NaN for a single draw."""
-        return float(np.std(self.values, ddof=1) / np.sqrt(len(self.values))) if len(self.values) > 1 else np.nan
+        return standard_error(self.values)
 
     @property
     def p(self) -> float:
