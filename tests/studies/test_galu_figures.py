@@ -9,9 +9,10 @@ import pytest
 from implicit_bias.extensions.galu import GaLU0Network
 from implicit_bias.networks import LinearNetwork, ReLUNetwork
 from implicit_bias.studies.galu import COLLECTION, clusters, images, memorisation, separable
+from implicit_bias.studies.galu.common import means
 from implicit_bias.studies.galu.gaussian import closed_form, samples, trained, widths
 from implicit_bias.studies.galu.least_units import least_width
-from implicit_bias.studies.runner.claims import _read, claims
+from implicit_bias.studies.runner.claims import LATE, _read, claims
 from implicit_bias.studies.runner.results import load
 from tests import ROOT
 from tests.studies.pages import judged, told
@@ -282,7 +283,24 @@ def test_page_has_outcome_of_every_verdict():
     page = (ROOT / "docs" / "galu.md").read_text()
     for found in load(COLLECTION, ROOT / "data" / "galu"):
         for verdict in found.verdicts:
-            assert f"| {verdict.claim} | {verdict.outcome}" in page
+            late = "\\*" if verdict.threshold.endswith(LATE) else ""
+            assert f"| {verdict.claim} | {verdict.outcome}{late} | `{found.experiment.name}` |" in page
+
+
+def test_numbers_of_page_are_those_of_tables():
+    page = (ROOT / "docs" / "galu.md").read_text()
+    shallow, searches = load(COLLECTION, ROOT / "data" / "galu", ["shallow-images", "alternation"])
+    errors = means(shallow.table.query("dataset == 'mnist'"), ["units"], "test_error")
+    assert f"up to {(errors.GaLU / errors.ReLU).max():.1f} times" in page
+    sizes = searches.table.m
+    assert f"at {sizes.min()} to {sizes.max()} samples" in page
+
+
+def test_appendix_is_made_of_the_tables():
+    page = (ROOT / "docs" / "galu_verdicts.md").read_text()
+    for found in load(COLLECTION, ROOT / "data" / "galu"):
+        picture = f"figures/galu/{found.experiment.name.replace('-', '_')}.png"
+        assert found.section([picture]) in page
 
 
 def test_noise_levels_share_samples_and_losses_use_noisy_labels():

@@ -55,8 +55,8 @@ class Claim:
 
     @property
     def digest(self) -> str:
-        """Twelve hexadecimal digits that change with claim, threshold and limits."""
-        content = json.dumps([self.place, self.claim, self.threshold, self.limits, self.by], sort_keys=True)
+        """Twelve hexadecimal digits that change with threshold and limits."""
+        content = json.dumps([self.place, self.threshold, self.limits, self.by], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 

@@ -84,14 +84,22 @@ class ResultTable:
         return contents
 
     def section(self, pictures: Iterable[str]) -> str:
-        """Return a Markdown section: claim, outcome, verdicts, the pictures with these file names, and `tables`."""
+        """Return a Markdown section: claim, outcome, verdicts, the pictures with these file names, and `tables`.
+
+        If the claims have words of a paper, the section quotes them, and lists the settings of the cells.
+        """
         about = self.experiment
         parts = [
             f"## {about.title}",
             f"`{about.name}`, {about.source}: {about.claim}",
             f"**{self.outcome().capitalize()}**",
+            as_markdown(self.verdicts),
         ]
-        parts += [as_markdown(self.verdicts), *(f"![{about.title}]({name})" for name in pictures)]
+        quotes = dict.fromkeys(f"“{one.words}” ({one.place})" for one in about.claims.values() if one.words)
+        if quotes:
+            settings = (f"{name} {', '.join(map(str, own))}" for name, own in self.record["settings"].items())
+            parts += [f"Text: {'; '.join(quotes)}.", f"Settings: {'; '.join(settings).replace('_', ' ')}."]
+        parts += [f"![{about.title}]({name})" for name in pictures]
         parts += [about.tables(self.table)] if about.tables else []
         return "\n\n".join(parts)
 
