@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.galu import LeastSquares, least_squares
-from implicit_bias.networks import LayeredNetwork
+from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.studies.galu.common import NETWORKS, repeats, runs, train
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, band, finished, panels
 

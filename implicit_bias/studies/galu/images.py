@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.extensions.galu import GaLU0Network
-from implicit_bias.networks import LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
+from implicit_bias.networks import LinearNetwork, ReadoutNetwork, ReLUNetwork
+from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.studies.galu.common import image_rows, means, runs
 from implicit_bias.studies.runner import (
     COLOURS,
