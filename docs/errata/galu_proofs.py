@@ -22,16 +22,14 @@ size = np.linalg.norm(first.T @ rest)
 print(f"Theorem 2: b = y − a is in the null space of X̄ᵀ, ‖X̄ᵀb‖ {size:.0e}; b has m entries, X̄ kd columns")
 
 losses = [float((1 - (u >= 0)) ** 2) for u in (1.0, -1.0, -3.0)]
-print(
-    f"section 3.1, x = y = w = 1: losses at u = 1, −1, −3 are {losses}; the middle one exceeds the mean of the others"
-)
+print(f"section 3.1, x = y = w = 1: losses at u = 1, −1, −3: {losses}; the second exceeds the mean of the others")
 
 for m, d in ((400, 100), (1600, 100)):
     Z = rng.normal(size=(m, d))
     largest = [np.linalg.norm(A, 2) for A in (Z, Z / np.linalg.norm(Z, axis=1)[:, None])]
     print(
-        f"section 3.1, m={m}, d={d}: √m + √d {m**0.5 + d**0.5:.1f}, √(m/d) {(m / d) ** 0.5:.1f}; ‖X‖ {largest[0]:.1f} for "
-        f"N(0, I), {largest[1]:.1f} for unit vectors"
+        f"section 3.1, m={m}, d={d}: √m + √d {m**0.5 + d**0.5:.1f}, √(m/d) {(m / d) ** 0.5:.1f}; "
+        f"‖X‖ {largest[0]:.1f} for N(0, I), {largest[1]:.1f} for unit vectors"
     )
 
 w = dense.T @ np.linalg.solve(dense @ dense.T, y)
