@@ -165,7 +165,7 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
     Every stationary point is a global minimum or a strict saddle. `curvature` is the least eigenvalue of the Hessian
     over the planes spanned by (−G_j/‖G_j‖, 0) and (0, 1) of (w_j, α_j), with G_j = ∂L/∂w̃_j and w̃_j = α_j w_j. For
     normalised networks, divide α by √k. Fiat et al. (2019), section 3, cite a theorem on linear networks; the proof in
-    docs/galu_theory.md is ours.
+    docs/galu_proofs.md is ours.
 
     Raises
     ------

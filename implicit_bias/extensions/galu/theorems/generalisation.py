@@ -68,7 +68,7 @@ def generalisation_bound(
         E(f(x) − y)² ≤ (1/m)‖Φw − y‖² + 4(M̂ + B)M̂/√m + (M̂ + B)² √(log((i + 1)(i + 2)/δ)/(2m))
 
     Here M̂ = 2ⁱB ≥ √k‖w‖ with the smallest i ≥ 0. The bound holds for all w at once, so that w may depend on the m
-    independent samples; the gates must not. The bound is ours, with a proof in docs/galu_theory.md. Theorem 3 of Fiat
+    independent samples; the gates must not. The bound is ours, with a proof in docs/galu_proofs.md. Theorem 3 of Fiat
     et al. (2019), `rkhs_bound`, has the rate log³m/m with an unspecified constant, for labels in a ball of an RKHS
     only.
 
