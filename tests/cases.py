@@ -35,7 +35,7 @@ from implicit_bias import (
     solve,
 )
 from implicit_bias.features import Features
-from implicit_bias.gates import FunctionContexts, Gates, HiddenActivations, ProductGates
+from implicit_bias.gates import FunctionContexts, Gates, HiddenActivations, LeakyReLUGates, ProductGates
 from implicit_bias.norms import Norm
 
 
@@ -66,6 +66,7 @@ GATES: dict[str, Callable[[np.ndarray], Gates]] = {
     "half-spaces": lambda X: RandomHalfSpaces(5, seed=2, always_on=True).fit(X),
     "fixed cutoff": lambda X: RandomHalfSpaces(4, seed=2, cutoff=0.1).fit(X),
     "relu": lambda X: ReLUGates(_filters(X, 8, 6)),
+    "leaky": lambda X: LeakyReLUGates(_filters(X, 8, 3), slope=0.2),
     "soft": lambda X: SoftGates(_filters(X, 9, 4), sharpness=2.0),
     "product": lambda X: ProductGates([ReLUGates(_filters(X, 8, 2)), SoftGates(_filters(X, 9, 3))]),
     "function": lambda X: FunctionGates(_sign_and_squares, [0, 1, 1]).fit(X),

@@ -171,7 +171,7 @@ def test_every_default_of_a_seed_is_1():
     others = {of: default for of, default in found.items() if default != 1}
     assert others == {"GatedLinearNetwork": None, "TrainingResult": None}
     assert all(
-        of.endswith(("Classifier", "Regressor"))
+        of.endswith(("Classifier", "Regressor", "RegressorCV", "GaLUFeatures"))
         for of, names in asked.items()
         if {"random_state", "rng"} & names.keys()
     )

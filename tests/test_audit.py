@@ -16,13 +16,14 @@ from tests.fuzz.exact import Exact, faults, fractions, root, separable
 N = 2_000_000
 
 
-def toy(intercept=False, C=None, E=(), equal=()):
+def toy(intercept=False, C=None, E=(), equal=(), h=0.0):
     """Return the exact problem of the samples (2, 0) and (−2, 0) with labels 1 and −1, whose optimum is ‖W‖ = 1/2."""
     rows, y = fractions([[2, 0], [2, 0]]), fractions([1, -1])
     prices = None if C is None else fractions([C, C])
     E = fractions(np.reshape(E, (-1, 2)))
-    groups = [(Fraction(1), [0, 1])]
-    return Exact(rows, y, groups, None, fractions([1, 1]), prices, intercept, E, np.array(equal, dtype=bool))
+    groups, equal = [(Fraction(1), [0, 1])], np.array(equal, dtype=bool)
+    h = fractions(np.full(len(equal), h))
+    return Exact(rows, y, groups, None, fractions([1, 1]), prices, intercept, E, equal, h)
 
 
 def right(**changes):
@@ -46,7 +47,17 @@ def right(**changes):
     return ib.Solution(**(best | changes))
 
 
-@pytest.mark.parametrize("problem", [toy(), toy(intercept=True), toy(C=1.0), toy(E=[[-1, 0]], equal=[False])])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        toy(),
+        toy(intercept=True),
+        toy(C=1.0),
+        toy(E=[[-1, 0]], equal=[False]),
+        toy(E=[[1, 0]], equal=[False], h=0.5),
+        toy(intercept=True, E=[[1, 0]], equal=[True], h=0.5),
+    ],
+)
 def test_right_certificate_has_no_faults(problem):
     assert faults(problem, right(multipliers=np.zeros(len(problem.E))), 1e-6) == {}
     rounded = right(multipliers=np.zeros(len(problem.E)), lower_bound=np.nextafter(0.5, 1), objective=0.5 + 2e-16)
@@ -73,6 +84,19 @@ def test_right_certificate_has_no_faults(problem):
         ("false proof", toy(C=1.0), {"lower_bound": np.inf, "objective": np.inf, "status": Status.INACCURATE}),
         ("outside the cone", toy(E=[[1, 0]], equal=[False]), {"multipliers": np.zeros(1)}),
         ("outside the cone", toy(E=[[1, -1e9]], equal=[True]), {"multipliers": np.zeros(1)}),
+        ("outside the cone", toy(E=[[1, 0]], equal=[False], h=0.4), {"multipliers": np.zeros(1)}),
+        # Twice the weights are feasible, but these are not.
+        ("outside the cone", toy(E=[[-1, 0]], equal=[False], h=-1.0), {"multipliers": np.zeros(1)}),
+        ("outside the cone", toy(E=[[0, 1]], equal=[True], h=1.0), {"multipliers": np.zeros(1)}),
+        # The weights miss the margin 1 by 2e-14, and no multiple is feasible.
+        (
+            "outside the cone",
+            toy(E=[[1, 0]], equal=[False], h=0.5),
+            {"multipliers": np.zeros(1), "weights": np.array([[0.5 - 1e-14, 0.0]])},
+        ),
+        ("lower bound", toy(E=[[1, 0]], equal=[False], h=1.0), {"multipliers": np.array([0.25])}),
+        ("false proof", toy(E=[[1, 0]], equal=[False], h=0.6), {"status": Status.INFEASIBLE, "objective": np.inf}),
+        ("false proof", toy(C=1.0, E=[[1, 0]], equal=[False], h=-1.0), {"status": Status.INFEASIBLE}),
         ("no numbers", toy(), {"weights": np.full((1, 2), np.nan)}),
         ("no numbers", toy(), {"dual": np.array([np.nan, 1.0])}),
         ("no numbers", toy(), {"lower_bound": np.nan}),
@@ -166,6 +190,7 @@ def test_judged_problem_is_the_solved_one(number):
     if problem.constraints is not None:
         np.testing.assert_array_equal(exact.E.astype(float), problem.constraints.E.toarray())
         np.testing.assert_array_equal(exact.equal, problem.constraints.equal)
+        np.testing.assert_array_equal(exact.h.astype(float), problem.constraints.h)
 
 
 def test_problem_is_printed_as_python(capsys):
@@ -178,9 +203,9 @@ def test_problem_is_printed_as_python(capsys):
 def test_report_counts_answers(capsys):
     tags = ["normal", audit.UNNAMED], ["normal", "SCS"], ["normal", "SCS"]
     results = [audit.Result(i, own, 1e-6, "INACCURATE", remarks={"INACCURATE": 0.5}) for i, own in enumerate(tags)]
-    results.append(audit.ended(1, reliability.Result(3, "", "hung")))
+    results.append(audit.ended(1, reliability.Result(34, "", "hung")))
     assert "hung inf" in capsys.readouterr().out
     page = audit.report(results)
     told = "at tolerances of 1e-6 and less, 75.0% are INACCURATE, 100.0% of those for which no solver was named."
     assert f"4 problems, 1 wrong answers; {told}" in page
-    assert {"found": "hung", "problems": "1", "median": "inf", "largest": "inf", "numbers": "3"} in page[4]
+    assert {"found": "hung", "problems": "1", "median": "inf", "largest": "inf", "numbers": "34"} in page[4]

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 import implicit_bias
-from implicit_bias import HyperplaneGates, RandomHalfSpaces, load_binary, solve, svm_gln, svm_rc
+from implicit_bias import (
+    SGD,
+    HiddenLayerClassifier,
+    HyperplaneGates,
+    RandomHalfSpaces,
+    load_binary,
+    save_model,
+    solve,
+    svm_gln,
+    svm_rc,
+)
 from implicit_bias.extensions import infinite
 from tests.test_docs import BLOCKS
 
@@ -25,7 +35,7 @@ sys.meta_path.insert(0, NoTorch())
 LAWS = (
     BLOCKED
     + """
-import dataclasses, json
+import dataclasses, json, os
 import numpy as np
 from sklearn.model_selection import GridSearchCV
 import implicit_bias as ib
@@ -67,10 +77,13 @@ calls = {
     "learned": lambda: ib.GatedReLUClassifier(gates="learned").fit(X, y),
     "joint": lambda: ib.GatedReLUClassifier(gates="learned", multi_class="joint").fit(X, np.arange(len(X)) % 3),
     "hidden": lambda: ib.HiddenLayerClassifier().fit(X, y),
+    "search of hidden": lambda: ib.MarginClassifierCV(ib.HiddenLayerClassifier()).fit(X, y),
+    "saved hidden": lambda: ib.load_model(os.path.join(sys.argv[2], "hidden.npz")),
     "galu": lambda: galu.GaLURegressor(3).fit(X, y).network(),
     "chains": lambda: best_networks.best_chains(X, y, ib.HyperplaneGates(2, 2), layers=3),
     "best": lambda: best_networks.best_network(X[:9], y[:9]),
     "images": lambda: ib.datasets.images.load_classes("digits", 10, 100),
+    "networks": lambda: ib.networks.GatedNetwork,
     "activation": lambda: infinite.custom_activation(lambda z: z),
 }
 found["calls"] = {}
@@ -79,7 +92,12 @@ for name, call in calls.items():
         call()
     except ImportError as error:
         found["calls"][name] = str(error)
-codes = [main(["info"]), main(["compare", "gln"])]
+refusing = [["compare", "gln"], *(["reproduce", name, "--quick"] for name in ("paper", "scale", "galu", "deeper"))]
+refusing += [["reproduce", "best", "--quick"], ["reproduce", "classes", "--quick"], ["reproduce", "limit"]]
+working = [["info"], ["reproduce", "gram", "--quick", "--figure", "rank"]]
+working += [["reproduce", "localization", "--quick", "--figure", "pixels"]]
+os.chdir(sys.argv[2])
+codes = {" ".join(words): main(words) for words in (*working, *refusing)}
 for block in json.loads(sys.argv[1]):
     exec(block, {"__name__": "readme"})
 print(json.dumps([refused, found, codes, sorted({name.partition(".")[0] for name in sys.modules} & {"torch"})]))
@@ -88,12 +106,15 @@ print(json.dumps([refused, found, codes, sorted({name.partition(".")[0] for name
 
 
 @pytest.fixture(scope="module")
-def light():
+def light(tmp_path_factory):
     """Return results and standard error of a process without torch that runs the README's examples without networks."""
+    folder, task = tmp_path_factory.mktemp("light"), load_binary("digits", train_size=30)
+    hidden = HiddenLayerClassifier(2, training=SGD(steps=2), random_state=1).fit(task.X_train, task.y_train)
+    save_model(hidden, folder / "hidden.npz")
     blocks = [block for block, _ in BLOCKS if "Network" not in block]
     assert blocks
     done = subprocess.run(
-        [sys.executable, "-c", LAWS, json.dumps(blocks)],
+        [sys.executable, "-c", LAWS, json.dumps(blocks), folder],
         capture_output=True, text=True, cwd=Path(implicit_bias.__file__).parent.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -141,12 +162,16 @@ def test_estimators_and_kernels_work(light):
 
 def test_calls_name_the_missing_package(light):
     found = light[1]["calls"]
-    assert len(found) == 8
+    assert len(found) == 11
     for text in found.values():
         assert "\n" not in text
         assert text.endswith(" needs torch: pip install torch torchvision")
 
 
 def test_commands_name_the_missing_package(light):
-    assert light[2] == [0, 2]
-    assert "error: this command needs torch: pip install torch torchvision" in light[4]
+    working = {"info", *(f"reproduce {name}" for name in ("gram --quick --figure rank",
+                                                           "localization --quick --figure pixels"))}  # fmt: skip
+    assert light[2] == {command: 0 if command in working else 2 for command in light[2]}
+    refusals = [line for line in light[4].splitlines() if line.startswith("error: ")]
+    assert len(refusals) == len(light[2]) - len(working)
+    assert all(line.endswith(" needs torch: pip install torch torchvision") for line in refusals)

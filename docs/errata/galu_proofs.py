@@ -21,8 +21,27 @@ first, rest = dense[:, :4], y - dense[:, :4] @ np.linalg.lstsq(dense[:, :4], y, 
 size = np.linalg.norm(first.T @ rest)
 print(f"Theorem 2: b = y − a is in the null space of X̄ᵀ, ‖X̄ᵀb‖ {size:.0e}; b has m entries, X̄ kd columns")
 
+losses = [float((1 - (u >= 0)) ** 2) for u in (1.0, -1.0, -3.0)]
+print(f"section 3.1, x = y = w = 1: losses at u = 1, −1, −3: {losses}; the second exceeds the mean of the others")
+
+for m, d in ((400, 100), (1600, 100)):
+    Z = rng.normal(size=(m, d))
+    largest = [np.linalg.norm(A, 2) for A in (Z, Z / np.linalg.norm(Z, axis=1)[:, None])]
+    print(
+        f"section 3.1, m={m}, d={d}: √m + √d {m**0.5 + d**0.5:.1f}, √(m/d) {(m / d) ** 0.5:.1f}; "
+        f"‖X‖ {largest[0]:.1f} for N(0, I), {largest[1]:.1f} for unit vectors"
+    )
+
 w = dense.T @ np.linalg.solve(dense @ dense.T, y)
 print(f"Theorem 3: w* = X̄ᵀ(X̄X̄ᵀ)⁻¹y fits up to {np.abs(dense @ w - y).max():.0e}; X̄(X̄X̄ᵀ)⁻¹y is no product of matrices")
+
+gram, k = dense @ dense.T, len(U)
+norms = [float(y @ np.linalg.solve(H, y)) for H in (gram, gram / k)]
+scaled = np.linalg.lstsq(dense / k**0.5, y, rcond=None)[0]
+print(
+    f"Theorem 3: ‖w*‖² {w @ w:.4f} is yᵀH⁻¹y {norms[0]:.4f} for H = X̄X̄ᵀ; with H = X̄X̄ᵀ/k, {norms[1]:.4f}, it is that of "
+    f"the features X̄/√k, {scaled @ scaled:.4f}"
+)
 
 A, B = np.diag([2.0, 3.0]), np.array([[2.2, 0.3], [0.3, 2.8]])
 change, exact = (B - A) @ np.linalg.inv(A), np.linalg.inv(B)

@@ -20,6 +20,7 @@ from numpy.lib.format import read_array, read_array_header_1_0, read_array_heade
 
 from implicit_bias._utils.checks import InputError, as_file, as_path
 from implicit_bias._utils.memory import TooLargeError, check_memory
+from implicit_bias._utils.missing import MissingError
 from implicit_bias._utils.version import __version__
 
 #: Largest compression ratio of an npz member, slightly above the maximum of deflation.
@@ -137,7 +138,7 @@ def open_arrays(file: Path) -> Iterator[Arrays]:
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Convert every exception of the block into an InputError that names `path` and `kind`.
+    """Convert every exception of the block into an InputError that names `path` and, for a damaged file, `kind`.
 
     Damaged files raise exceptions of many types. Ctrl-C is not converted.
 
@@ -151,6 +152,8 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
         yield
     except TooLargeError as error:
         raise InputError(f"{path}: {error}") from None
+    except MissingError as error:
+        raise MissingError(f"{path}: {error}") from None
     except Exception as error:
         reason = str(error) if isinstance(error, InputError) else type(error).__name__
         raise InputError(f"{path} is damaged or not a saved {kind} ({reason})") from None

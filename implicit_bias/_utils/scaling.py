@@ -12,6 +12,9 @@ TINY = np.finfo(float).tiny
 #: Largest deviation from 1 of the length of a unit sample.
 UNIT_TOLERANCE = 1e-8
 
+#: Least ratio of the sizes of two inputs at which they count as out of scale.
+APART = 100
+
 
 def largest_entries(values: Array) -> Array:
     """Return max_j |a_ij| of each row of an array (n, …), shape (n,), without a copy of the array."""
@@ -81,3 +84,18 @@ def unit_samples(X: Any, normalise: bool = False, name: str = "X") -> Array:
             "pass normalise=True, or divide each row by its length"
         )
     return rows
+
+
+def out_of_scale(X: Array) -> tuple[int, int] | None:
+    """Return the columns of X (n, p) with the largest and smallest entries if these differ in size by APART, else None.
+
+    Columns of zeros are ignored.
+
+    >>> out_of_scale(np.array([[1.0, 0.0, -500.0], [-2.0, 0.0, 300.0]])), out_of_scale(np.eye(2))
+    ((2, 0), None)
+    """
+    sizes = largest_entries(X.T)
+    used = np.flatnonzero(sizes)
+    if not len(used) or sizes[used].max() / APART < sizes[used].min():
+        return None
+    return int(used[sizes[used].argmax()]), int(used[sizes[used].argmin()])

@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import LARGEST, Array, InputError, as_numbers
-from implicit_bias._utils.rounding import UNIT, pair_sum
+from implicit_bias._utils.rounding import UNIT, pair_sum, two_product
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
-from implicit_bias.certificate.cone import into_cone
+from implicit_bias.certificate.cone import into_cone, into_polyhedron
 from implicit_bias.certificate.rational import null_vector
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Certificate
@@ -41,15 +41,16 @@ def certify(
     """Compute rigorous bounds of the optimum from any weights and dual.
 
     The bounds include their rounding errors. If these are a large part of the gap, margins and Φᵀ(λ∘y) are computed
-    again by error-free summation. Weights that violate linear constraints are moved into the feasible cone in rational
-    arithmetic. Rational arithmetic also decides whether a dual with Φᵀ(λ∘y) ≈ 0 proves that no weights separate.
+    again by error-free summation. Weights that violate linear constraints are moved into the feasible set in rational
+    arithmetic; if a constraint has a right-hand side, this includes a hard margin, because multiples may be infeasible.
+    Rational arithmetic also decides whether a dual with Φᵀ(λ∘y) ≈ Eᵀμ proves that no weights are feasible.
 
     Parameters
     ----------
     problem : MarginProblem
     weights : array, shape (k, d)
-        W; all positive multiples of W and b give the same bounds. NaN and infinity are replaced by 0, here
-        and in the following arrays.
+        W; all positive multiples of W and b give the same bounds if some multiple satisfies all constraints. NaN and
+        infinity are replaced by 0, here and in the following arrays.
     dual : array, shape (n,)
         λ, with negative entries set to 0; all positive multiples of λ and μ give the same bounds.
     intercept : float
@@ -78,11 +79,17 @@ def certify(
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
-    W, b = _normalised(W, b)
-    if problem.constraints is not None:
-        W, b = _normalised(into_cone(problem.constraints, W), b)
+    feasible = True
+    if problem.affine:
+        moved = into_polyhedron(problem, *_feasible_multiple(problem, W, b))
+        feasible, (W, b) = moved is not None, moved or (W, b)
+    else:
+        W, b = _normalised(W, b)
+        if problem.constraints is not None:
+            W, b = _normalised(into_cone(problem.constraints, W), b)
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
-    upper, lower = _upper_bound(problem, W, b), _lower_bound(problem, lam, mu)
+    upper = _upper_bound(problem, W, b) if feasible else _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
+    lower = _lower_bound(problem, lam, mu)
     if upper.imprecise(_gap(upper.bound, lower.bound)):
         upper = _precise_upper_bound(problem, W, b, upper)
     if lower.imprecise(_gap(upper.bound, lower.bound)):
@@ -90,8 +97,8 @@ def certify(
         if upper.imprecise(_gap(upper.bound, lower.bound)):
             upper = _precise_upper_bound(problem, W, b, upper)
     farkas, mu_terms = _farkas_residual(problem, lower)
-    if problem.hard and np.isinf(upper.bound) and farkas <= POSSIBLY_ZERO * (1 + mu_terms):
-        proof = null_vector(problem, lower.lam, lower.mu)
+    if np.isinf(upper.bound) and (problem.hard or not feasible) and farkas <= POSSIBLY_ZERO * (1 + mu_terms):
+        proof = _proof(problem, lower)
         if proof is not None:
             V = _correlation(problem, *proof, precise=True)[0]
             farkas, _ = _farkas_residual(problem, _Lower(*proof, V, np.inf, np.inf))
@@ -150,6 +157,23 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
     return _normalised(lam, constraints.feasible(mu))
 
 
+def _feasible_multiple(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float]:
+    """Return the best multiple of W and b that satisfies E vec(W) ≤ h up to rounding; W and b if there is none."""
+    f, error = _margins(problem, W, b, precise=False)
+    t, (E, h) = (
+        _best_multiple(problem, problem.norm.value(W), f - error),
+        (problem.constraints.E, problem.constraints.h),
+    )
+    e = E @ W.ravel()
+    with_limit = (h != 0) & ((e * h > 0) | problem.constraints.equal)
+    at, equal = (h / e)[with_limit], problem.constraints.equal[with_limit]
+    above = equal | (h[with_limit] > 0)
+    below = equal | (h[with_limit] < 0)
+    least, most = max(at[below].max(initial=0.0), 0.0), at[above].min(initial=np.inf)
+    t = float(np.clip(t, least, most)) if least <= most else 1.0
+    return (t * W, t * b) if 0 < t < np.inf and np.isfinite(t * W).all() else (W, b)
+
+
 def _close_power_of_two(t: float) -> list[float]:
     """Return [p] for a power of two p ≠ t close to t, else []; multiplication by p has no rounding error."""
     power = nearest_power_of_two(t)
@@ -185,9 +209,12 @@ class _Upper:
 def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = False) -> _Upper:
     """Return the best multiple t ≥ 0 of W and b with bounds of its objective, including rounding errors.
 
-    The objective is infinite, and t = 1, if W has no feasible multiple for a hard margin.
+    The objective is infinite, and t = 1, if W has no feasible multiple for a hard margin. If a linear constraint has a
+    right-hand side, W and b are feasible, and t = 1.
     """
     f, error = _margins(problem, W, b, precise)
+    if problem.affine:
+        return _bounded_objective(problem, W, b, f, error)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
     if not precise and _normal(t * W, W):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
@@ -246,8 +273,11 @@ def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:
     """Return the objective, rounded up, of weights with norm `value` and margins f (n,): ‖W‖ + Σ C c_i (m_i − f_i)₊.
 
-    For a hard margin, this is the objective of their smallest feasible multiple; infinity if there is none.
+    For a hard margin, this is the objective of their smallest feasible multiple; infinity if there is none. If a linear
+    constraint has a right-hand side, weights of a hard margin are feasible.
     """
+    if problem.hard and problem.affine:
+        return value
     if problem.hard:
         worst = float((f / problem.required_margin).min())
         return float(value / worst * (1 + 4 * UNIT)) if worst > 0 else np.inf
@@ -295,18 +325,19 @@ class _Lower:
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> _Lower:
-    """Return the largest feasible multiple of λ and μ with bounds of its dual objective Σ m_iλ_i.
+    """Return the largest feasible multiple of λ and μ with bounds of its dual objective Σ m_iλ_i − hᵀμ.
 
-    With a free intercept, λ is first changed by `_with_zero_sum`. Both bounds are 0 if λ = 0 or ‖V‖_* is infinite.
+    With a free intercept, λ is first changed by `_with_zero_sum`. Both bounds are 0 if ‖V‖_* is infinite, and if λ = 0
+    without right-hand sides h.
     """
     lam = _with_zero_sum(problem, lam)
     V, error = _correlation(problem, lam, mu, precise)
     size = problem.norm.dual_upper(V, error)
-    if not lam.any() or not size < np.inf:
+    if not (lam.any() or (problem.affine and mu.any())) or not size < np.inf:
         return _Lower(lam, mu, V, 0.0, 0.0)
     used = lam > 0
     # The factor is limited so that sums do not overflow.
-    scale = min(1 / max(size, 1 / LARGEST), float((problem.upper_bounds[used] / lam[used]).min()))
+    scale = min(1 / max(size, 1 / LARGEST), float((problem.upper_bounds[used] / lam[used]).min(initial=np.inf)))
     factors = [scale, *(power for power in _close_power_of_two(scale) if power < scale)] if precise else [scale]
     found = []
     for factor in factors:
@@ -320,18 +351,30 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
 
 
 def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:
-    """Return λ, μ and V with bounds of the dual objective Σ m_iλ_i of the largest feasible multiple of λ and μ.
+    """Return λ, μ and V with bounds of the dual objective Σ m_iλ_i − hᵀμ of the largest feasible multiple of λ and μ.
 
     The rows of V = Φᵀ(λ∘y) − Eᵀμ have errors of at most `error` (k,) in length. λ, μ and V are unchanged.
     """
     size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
-    relative, n = float((lam / problem.upper_bounds).max()), len(lam)
+    relative = float((lam / problem.upper_bounds).max())
     size = max(size, 1 / LARGEST**1.05)
-    # The subtracted term bounds what products lose by underflow.
-    total = max(math.fsum(np.minimum(problem.required_margin * lam, LARGEST).tolist()) - n * TINY, 0.0)
+    total = _dual_objective(problem, lam, mu)
     # A finite λ never proves an infinite bound.
     bound = float(min(total * (1 - 8 * UNIT) / max(size, relative * (1 + 2 * UNIT)), LARGEST))
     return _Lower(lam, mu, V, bound, float(min(total / max(least, relative, 1 / LARGEST), LARGEST)))
+
+
+def _dual_objective(problem: MarginProblem, lam: Array, mu: Array) -> float:
+    """Return Σ m_iλ_i − hᵀμ up to a relative rounding error, and less what underflow loses; 0 if it is negative."""
+    if not problem.affine:
+        terms, count = np.minimum(problem.required_margin * lam, LARGEST), len(lam)
+    else:
+        gains = np.append(np.broadcast_to(problem.required_margin, len(lam)), -problem.constraints.h)
+        # The terms may cancel, so that their products must be exact.
+        terms, count = np.concatenate(two_product(gains, np.append(lam, mu))), len(gains)
+        if not np.isfinite(terms).all():
+            return 0.0
+    return max(math.fsum(terms.tolist()) - count * float(TINY), 0.0)
 
 
 def _correlation(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> tuple[Array, Array]:
@@ -374,20 +417,35 @@ def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
     return lam * unit
 
 
+def _proof(problem: MarginProblem, lower: _Lower) -> tuple[Array, Array] | None:
+    """Return λ and μ near those of `lower` that prove in rational arithmetic that no weights are feasible, or None.
+
+    Constraints that contradict each other have a proof with λ = 0. A soft margin has no other, because λ is bounded.
+    """
+    found = null_vector(problem, np.zeros_like(lower.lam), lower.mu) if problem.affine else None
+    return null_vector(problem, lower.lam, lower.mu) if found is None and problem.hard else found
+
+
 def _farkas_residual(problem: MarginProblem, lower: _Lower) -> tuple[float, float]:
     """Return ‖V‖_F and Σ_j |μ_j| ‖E_j‖, both over Σ_i λ_i ‖φ(x_i)‖, for inputs divided by `Features.units`.
 
     λ, μ and V are those of `lower`. If the denominator is 0 or infinite, the second is 0, and the first is 0 if a
-    sample with φ(x_i) = 0 has λ_i > 0, and else infinity.
+    sample with φ(x_i) = 0 has λ_i > 0, and else infinity. If a constraint has a right-hand side, see
+    `Certificate.farkas_residual`; the second is then 0.
     """
     units = problem.features.units()
     reach = float(lower.lam @ problem.features.row_norms(units))
+    slack = 0.0
+    if problem.constraints is not None:
+        E = problem.constraints.E @ sp.diags_array(np.tile(1 / units, len(lower.V)))
+        slack = float(np.abs(lower.mu) @ np.sqrt((E**2).sum(axis=1)))
+    size = float(length(lower.V / units))
+    if problem.affine:
+        terms = np.append(problem.required_margin * lower.lam, problem.constraints.h * lower.mu)
+        gain = _dual_objective(problem, lower.lam, lower.mu)
+        # With λ = μ = 0, or terms that overflow, nothing is proved.
+        reach = (reach + slack) * (gain / float(np.abs(terms).sum()) if gain > 0 else 0.0)
+        return (size / reach if reach > 0 else 0.0 if size == 0 < gain else np.inf), 0.0
     if 0 < reach < np.inf:
-        E = (
-            None
-            if problem.constraints is None
-            else problem.constraints.E @ sp.diags_array(np.tile(1 / units, len(lower.V)))
-        )
-        slack = 0.0 if E is None else float(np.abs(lower.mu) @ np.sqrt((E**2).sum(axis=1)))
-        return float(length(lower.V / units)) / reach, slack / reach
+        return size / reach, slack / reach
     return (0.0 if (lower.lam[problem.features.closed()] > 0).any() else np.inf), 0.0

@@ -1,33 +1,180 @@
-"""Projection of weights into the cone of linear constraints, in rational arithmetic."""
+"""Moves of weights into the feasible set of linear constraints, in rational arithmetic."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.rounding import UNIT
+from implicit_bias.certificate.rational import exact_rows
 from implicit_bias.margin.constraints import LinearConstraints
+from implicit_bias.margin.problem import MarginProblem
 
-#: Coefficients by column: of a row of E, or of a dependent weight as a combination of free weights.
+#: Coefficients by column: of a row of A, or of a dependent entry as a combination of free entries.
 Row = dict[int, Fraction]
 #: Number of rounds that turn violated inequalities into equalities.
 ROUNDS = 5
 #: Largest number of coefficients that exact elimination of the equalities may process.
 MAX_COEFFICIENTS = 200_000
+#: Largest share by which weights may miss a hard margin before they are moved.
+NEAR_MARGIN = 0.01
+
+
+@dataclass(frozen=True)
+class Cone:
+    """Cone of the x (N,) with Ax ≤ 0, some rows with equality.
+
+    Attributes
+    ----------
+    A : sparse array, shape (m, N)
+        Its entries, rounded if they have more digits than a double.
+    rows : list of dict
+        The exact rows of A.
+    equal : array of bool, shape (m,)
+        True for equalities.
+    kept : int
+        Column of an entry of x that is computed from others only if an equality has no other column; −1 for none.
+    """
+
+    A: sp.csr_array
+    rows: list[Row]
+    equal: np.ndarray
+    kept: int = -1
+
+    @classmethod
+    def of(cls, A: sp.csr_array, equal: np.ndarray, kept: int = -1) -> Cone:
+        """Return the cone of a matrix of doubles."""
+        rows = [
+            {int(j): Fraction(float(v)) for j, v in zip(A.indices[a:b], A.data[a:b], strict=True) if v != 0}
+            for a, b in pairwise(A.indptr)
+        ]
+        return cls(A, rows, equal, kept)
+
+    def point_near(self, x: Array) -> list[Fraction] | None:
+        """Return a point of the cone near x (N,), in exact fractions; None if none is found.
+
+        If x is in the cone, it is the point. Otherwise violated inequalities become equalities, and the entries that
+        equalities determine are computed from the others. If some inequalities are still violated after `ROUNDS`
+        rounds, x moves along a direction D until all hold: AD = 0 in the rows that hold with equality in the whole
+        cone, AD < 0 in all others.
+
+        Raises
+        ------
+        InputError
+            If there are too many equalities for exact elimination.
+        """
+        exact = [Fraction(float(value)) for value in x]
+        if self._violated(exact, self.equal) is None and self._equations_hold(exact):
+            return exact
+        # Most small violations are of constraints that hold with equality at the optimum.
+        kept = self.equal.copy()
+        for _ in range(ROUNDS):
+            pivots = self._eliminated(kept)
+            if pivots is None:
+                break
+            point = _substituted(exact, pivots)
+            violated = self._violated(point, kept)
+            if violated is None:
+                return point
+            kept |= violated
+        direction, tight = self._interior()
+        pivots = self._eliminated(tight)
+        if pivots is None:
+            raise InputError(
+                "the constraints have too many equalities, or too dense ones, for exact elimination; "
+                "give fewer, or replace gates that share weights by one gate"
+            )
+        point, inward = (_substituted(one, pivots) for one in (exact, [Fraction(float(v)) for v in direction]))
+        return self._moved(point, inward, tight)
+
+    def _equations_hold(self, x: list[Fraction]) -> bool:
+        return all(_value(row, x) == 0 for row, equal in zip(self.rows, self.equal, strict=True) if equal)
+
+    def _violated(self, x: list[Fraction], known: np.ndarray) -> np.ndarray | None:
+        """Return a mask of the violated inequalities that are not `known` to hold; None if there are none."""
+        found = np.array([not k and _value(row, x) > 0 for row, k in zip(self.rows, known, strict=True)], dtype=bool)
+        return found if found.any() else None
+
+    def _moved(self, point: list[Fraction], inward: list[Fraction], tight: np.ndarray) -> list[Fraction] | None:
+        """Return the first point from `point` in the direction `inward` at which all rows hold that are not `tight`."""
+        step, outward = Fraction(0), False
+        for row in (row for row, is_tight in zip(self.rows, tight, strict=True) if not is_tight):
+            excess, gain = _value(row, point), -_value(row, inward)
+            if excess > 0 and not gain > 0:
+                return None
+            step, outward = max(step, excess / gain) if excess > 0 else step, outward or gain < 0
+        return None if step > 0 and outward else [p + step * i for p, i in zip(point, inward, strict=True)]
+
+    def _interior(self) -> tuple[Array, np.ndarray]:
+        """Return a direction D (N,) into the cone, and a mask of the rows that hold with equality in the whole cone.
+
+        Linear program: maximise Σ s_i subject to A_i D + s_i ≤ 0, 0 ≤ s_i ≤ 1. At the optimum every s_i is 0 or 1,
+        because multiples of D are feasible. If the solver fails, D is zero and the mask marks only the equalities.
+        """
+        A = sp.csr_array(sp.diags_array(1 / np.maximum(np.abs(self.A).max(axis=1).toarray().ravel(), 1e-300)) @ self.A)
+        room, equal = A[~self.equal], A[self.equal]
+        m, size = room.shape
+        from scipy.optimize import linprog
+
+        found = linprog(
+            np.append(np.zeros(size), -np.ones(m)),
+            A_ub=sp.hstack([room, sp.eye_array(m)]) if m else None,
+            b_ub=np.zeros(m) if m else None,
+            A_eq=sp.hstack([equal, sp.csr_array((equal.shape[0], m))]) if equal.shape[0] else None,
+            b_eq=np.zeros(equal.shape[0]) if equal.shape[0] else None,
+            bounds=[(None, None)] * size + [(0, 1)] * m,
+            method="highs",
+        )
+        tight = self.equal.copy()
+        if found.status != 0:
+            return np.zeros(size), tight
+        tight[~self.equal] = found.x[size:] < 0.5
+        return found.x[:size], tight
+
+    def _eliminated(self, chosen: np.ndarray) -> dict[int, Row] | None:
+        """Return {j: row} with x_j = Σ_l row[l] x_l for each entry j that the `chosen` equalities determine.
+
+        All x_l are free. The method is Gauss–Jordan elimination, with the largest coefficient of each equality as its
+        pivot (`kept` only if there is no other). A row maps columns to nonzero coefficients. The result is None after
+        more than MAX_COEFFICIENTS of them.
+        """
+        pivots: dict[int, Row] = {}
+        # users[j] are the pivots whose combinations contain the free column j.
+        users: dict[int, set[int]] = {}
+        work = 0
+        for equality in (row for row, is_chosen in zip(self.rows, chosen, strict=True) if is_chosen):
+            row: Row = {}
+            for j, v in equality.items():
+                for column, factor in pivots.get(j, {j: Fraction(1)}).items():
+                    row[column] = row.get(column, Fraction(0)) + v * factor
+            row = {j: v for j, v in row.items() if v != 0}
+            work += len(row)
+            if not row:
+                continue
+            pivot = max(row, key=lambda j: (j != self.kept, abs(row[j])))
+            pivots[pivot] = {j: -v / row[pivot] for j, v in row.items() if j != pivot}
+            for j in pivots[pivot]:
+                users.setdefault(j, set()).add(pivot)
+            for other in users.pop(pivot, set()):
+                factor = pivots[other].pop(pivot)
+                for j, v in pivots[pivot].items():
+                    pivots[other][j] = pivots[other].get(j, Fraction(0)) + factor * v
+                    users.setdefault(j, set()).add(other)
+                work += len(pivots[pivot])
+            if work > MAX_COEFFICIENTS:
+                return None
+        return pivots
 
 
 def into_cone(constraints: LinearConstraints, W: Array) -> Array:
-    """Return weights (k, d) near W that satisfy E vec(W) ≤ 0 and its equalities, up to the rounding of each entry.
+    """Return weights (k, d) near W that satisfy homogeneous constraints, up to the rounding of each entry.
 
-    If W satisfies them, W is returned. Otherwise violated inequalities become equalities, and the weights that
-    equalities determine are computed from the others. If some inequalities are still violated after `ROUNDS` rounds, W
-    moves along a direction D until all hold: ED = 0 in the rows that hold with equality in the whole cone, ED < 0 in
-    all others. The result is zero if no such D is found.
-
-    Raises
-    ------
-    InputError
-        If there are too many equalities for exact elimination.
+    The result is zero if none are found (`Cone.point_near`).
 
     Examples
     --------
@@ -36,117 +183,92 @@ def into_cone(constraints: LinearConstraints, W: Array) -> Array:
     >>> into_cone(bounds, np.array([[0.5, 0.500001, -1e-9]])).tolist()
     [[0.500001, 0.500001, 0.0]]
     """
-    w = W.ravel()
-    rows = _rows(constraints)
-    if all(_satisfies(w, row, equal) for row, equal in zip(rows, constraints.equal, strict=True)):
-        return W
-    # Most small violations are of constraints that hold with equality at the optimum.
-    kept = constraints.equal.copy()
+    point = Cone.of(constraints.E, constraints.equal).point_near(W.ravel())
+    return np.zeros_like(W) if point is None else _floats(point, W.shape)
+
+
+def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float] | None:
+    """Return weights (k, d) and b near W and b that satisfy all constraints, up to the rounding of each entry.
+
+    For a hard margin these include y_i((ΦW)_i + b) ≥ m_i, for weights that satisfy them up to a share of NEAR_MARGIN.
+    The result is None if none are found. A point is feasible if (vec(W), b, 1) is in the cone of E vec(W) ≤ hτ, τ ≥ 0,
+    and of the margins that are near m_i: its points with τ > 0 are divided by τ (`Cone.point_near`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem
+    >>> problem = MarginProblem(GatedFeatures([[1.0, 0.0]]), [1], Frobenius(), constraints=lambda W: W[0, 1] <= 0.1)
+    >>> W, b = into_polyhedron(problem, np.array([[0.99999, 0.100001]]), 0.0)
+    >>> W.tolist()
+    [[1.0, 0.1]]
+    """
+    x = np.concatenate([W.ravel(), [b] * problem.intercept, [1.0]])
+    cone = _homogenised(problem.constraints, problem.intercept)
+    near = np.zeros(0, dtype=int)
     for _ in range(ROUNDS):
-        point = _substituted(w, _eliminated([row for row, is_kept in zip(rows, kept, strict=True) if is_kept]))
-        violated = np.array([_value(row, point) > 0 for row in rows]) & ~kept
-        if not violated.any():
-            return np.array([float(value) for value in point]).reshape(W.shape)
-        kept |= violated
-    direction, tight = _interior(constraints)
-    pivots = _eliminated([row for row, is_tight in zip(rows, tight, strict=True) if is_tight])
-    point, inward = _substituted(w, pivots), _substituted(direction, pivots)
-    step = Fraction(0)
-    for row in (row for row, is_tight in zip(rows, tight, strict=True) if not is_tight):
-        excess, gain = _value(row, point), -_value(row, inward)
-        if excess > 0 and not gain > 0:
-            return np.zeros_like(W)
-        step = max(step, excess / gain) if excess > 0 else step
-    if step > 0 and any(_value(row, inward) > 0 for row, is_tight in zip(rows, tight, strict=True) if not is_tight):
-        return np.zeros_like(W)
-    return np.array([float(p + step * i) for p, i in zip(point, inward, strict=True)]).reshape(W.shape)
+        point = cone.point_near(x)
+        if point is None or not point[-1] > 0:
+            return None
+        exact = [value / point[-1] for value in point[:-1]]
+        found, intercept = _floats(exact[: W.size], W.shape), float(exact[-1]) if problem.intercept else 0.0
+        if not np.isfinite(found).all():
+            return None
+        short = _short(problem, found, intercept, near)
+        if short is None or not len(short):
+            return None if short is None else (found, intercept)
+        near = np.union1d(near, short)
+        cone = _with_margins(cone, problem, short)
+    return None
 
 
-def _rows(constraints: LinearConstraints) -> list[Row]:
-    E = constraints.E
-    return [
-        {int(j): Fraction(float(v)) for j, v in zip(E.indices[a:b], E.data[a:b], strict=True) if v != 0}
-        for a, b in zip(E.indptr[:-1], E.indptr[1:], strict=True)
-    ]
+def _homogenised(constraints: LinearConstraints, intercept: bool) -> Cone:
+    """Return the cone of the (w, b, τ) with Ew ≤ hτ and τ ≥ 0; b is left out without an intercept."""
+    free = sp.csr_array((len(constraints.equal), int(intercept)))
+    A = sp.hstack([constraints.E, free, sp.csr_array(-constraints.h[:, None])])
+    positive = sp.csr_array(([-1.0], ([0], [A.shape[1] - 1])), shape=(1, A.shape[1]))
+    return Cone.of(sp.csr_array(sp.vstack([A, positive])), np.append(constraints.equal, False), A.shape[1] - 1)
+
+
+def _short(problem: MarginProblem, W: Array, b: float, near: np.ndarray) -> np.ndarray | None:
+    """Return the samples, except those `near`, whose hard margins may be below m_i by at most a share of NEAR_MARGIN.
+
+    None if a margin is lower. The weights are those of an exact point, rounded.
+    """
+    if not problem.hard:
+        return near[:0]
+    upper, lower, error = problem.features.apply_bounded(W, False)
+    f = problem.y * (upper + b + lower)
+    error = error + 8 * UNIT * (problem.features.magnitudes(W) + abs(b))
+    if not (f >= (1 - NEAR_MARGIN) * problem.required_margin).all():
+        return None
+    return np.setdiff1d(np.flatnonzero(~(f - error >= problem.required_margin)), near)
+
+
+def _with_margins(cone: Cone, problem: MarginProblem, samples: np.ndarray) -> Cone:
+    """Return the cone with y_i(⟨w, φ(x_i)⟩ + b) ≥ m_iτ for these samples."""
+    features, y = problem.features.select(samples), problem.y[samples]
+    m = np.broadcast_to(problem.required_margin, problem.features.n)[samples]
+    width = cone.A.shape[1]
+    table = -exact_rows(features, np.arange(features.k * features.d)) * y.astype(int)[:, None]
+    more = np.column_stack([-y] * problem.intercept + [m])
+    exact = np.hstack([table, np.vectorize(lambda v: Fraction(float(v)), otypes=[object])(more)])
+    rows = [{int(j): row[j] for j in np.flatnonzero(row)} for row in exact]
+    A = sp.csr_array(sp.vstack([cone.A, sp.csr_array(exact.astype(np.float64).reshape(-1, width))]))
+    return Cone(A, cone.rows + rows, np.append(cone.equal, np.zeros(len(rows), dtype=bool)), cone.kept)
+
+
+def _floats(point: list[Fraction], shape: tuple[int, ...]) -> Array:
+    return np.array([float(value) for value in point]).reshape(shape)
 
 
 def _value(row: Row, w: list[Fraction]) -> Fraction:
     return sum((v * w[j] for j, v in row.items()), Fraction(0))
 
 
-def _satisfies(w: Array, row: Row, equal: bool) -> bool:
-    excess = sum((v * Fraction(float(w[j])) for j, v in row.items()), Fraction(0))
-    return excess == 0 if equal else excess <= 0
-
-
-def _interior(constraints: LinearConstraints) -> tuple[Array, np.ndarray]:
-    """Return a direction D (k·d,) into the cone, and a mask (m,) of the rows that hold with equality in the whole cone.
-
-    Linear program: maximise Σ s_i subject to E_i D + s_i ≤ 0, 0 ≤ s_i ≤ 1. At the optimum every s_i is 0 or 1, because
-    multiples of D are feasible. If the solver fails, D is zero and the mask marks only the equalities.
-    """
-    E = sp.csr_array(sp.diags_array(1 / np.maximum(np.abs(constraints.E).max(axis=1).toarray().ravel(), 1e-300)))
-    E = sp.csr_array(E @ constraints.E)
-    room, equal = E[~constraints.equal], E[constraints.equal]
-    m, size = room.shape
-    from scipy.optimize import linprog
-
-    found = linprog(
-        np.append(np.zeros(size), -np.ones(m)),
-        A_ub=sp.hstack([room, sp.eye_array(m)]) if m else None,
-        b_ub=np.zeros(m) if m else None,
-        A_eq=sp.hstack([equal, sp.csr_array((equal.shape[0], m))]) if equal.shape[0] else None,
-        b_eq=np.zeros(equal.shape[0]) if equal.shape[0] else None,
-        bounds=[(None, None)] * size + [(0, 1)] * m,
-        method="highs",
-    )
-    tight = constraints.equal.copy()
-    if found.status != 0:
-        return np.zeros(size), tight
-    tight[~constraints.equal] = found.x[size:] < 0.5
-    return found.x[:size], tight
-
-
-def _eliminated(equalities: list[Row]) -> dict[int, Row]:
-    """Return {j: row} with w_j = Σ_l row[l] w_l for each weight j that the equalities determine; all w_l are free.
-
-    The method is Gauss–Jordan elimination, with the largest coefficient of each equality as its pivot. A row maps
-    columns to nonzero coefficients. InputError is raised after more than MAX_COEFFICIENTS of them.
-    """
-    pivots: dict[int, Row] = {}
-    # users[j] are the pivots whose combinations contain the free column j.
-    users: dict[int, set[int]] = {}
-    work = 0
-    for equality in equalities:
-        row: Row = {}
-        for j, v in equality.items():
-            for column, factor in pivots.get(j, {j: Fraction(1)}).items():
-                row[column] = row.get(column, Fraction(0)) + v * factor
-        row = {j: v for j, v in row.items() if v != 0}
-        work += len(row)
-        if not row:
-            continue
-        pivot = max(row, key=lambda j: abs(row[j]))
-        pivots[pivot] = {j: -v / row[pivot] for j, v in row.items() if j != pivot}
-        for j in pivots[pivot]:
-            users.setdefault(j, set()).add(pivot)
-        for other in users.pop(pivot, set()):
-            factor = pivots[other].pop(pivot)
-            for j, v in pivots[pivot].items():
-                pivots[other][j] = pivots[other].get(j, Fraction(0)) + factor * v
-                users.setdefault(j, set()).add(other)
-            work += len(pivots[pivot])
-        if work > MAX_COEFFICIENTS:
-            raise InputError(
-                "the constraints have too many equalities, or too dense ones, for exact elimination; "
-                "give fewer, or replace gates that share weights by one gate"
-            )
-    return pivots
-
-
-def _substituted(w: Array, pivots: dict[int, Row]) -> list[Fraction]:
-    """Return w (k·d,) as exact fractions, with w_j replaced by Σ_l row[l] w_l for each {j: row} of `pivots`."""
-    exact = [Fraction(float(value)) for value in w]
+def _substituted(exact: list[Fraction], pivots: dict[int, Row]) -> list[Fraction]:
+    """Return a copy of x (N,) with x_j replaced by Σ_l row[l] x_l for each {j: row} of `pivots`."""
+    point = list(exact)
     for pivot, row in pivots.items():
-        exact[pivot] = _value(row, exact)
-    return exact
+        point[pivot] = _value(row, exact)
+    return point

@@ -1,4 +1,4 @@
-"""Proofs of inseparability in rational arithmetic: λ ≥ 0 with Φᵀ(λ∘y) − Eᵀμ = 0 exactly."""
+"""Proofs of infeasibility in rational arithmetic: λ ≥ 0 and μ with Φᵀ(λ∘y) − Eᵀμ = 0 and Σ m_iλ_i > hᵀμ exactly."""
 
 from fractions import Fraction
 from math import gcd
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.features import GatedFeatures
+from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 
 #: Largest number of integer operations of a proof, a few seconds; integers above `BITS` bits count as more.
@@ -17,13 +17,16 @@ BITS = 4400
 #: Number of rounds that drop samples with negative λ.
 ROUNDS = 4
 
+_exact = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
+
 
 def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, Array] | None:
-    """Find λ ≥ 0 (n,) and μ (m,) near the given ones with Φᵀ(λ∘y) = Eᵀμ exactly and 1ᵀλ = 1.
+    """Find λ ≥ 0 (n,) and μ (m,) near the given ones with Φᵀ(λ∘y) = Eᵀμ exactly, Σ m_iλ_i > hᵀμ, and 1ᵀλ = 1.
 
-    With a free intercept also Σ y_iλ_i = 0. The equations hold for rational numbers; the returned floats are these
-    numbers rounded. The result is None if there is no solution on the support of λ and μ, or if the support is too
-    large. A proof needs at most rank + 1 samples, and `MAX_OPERATIONS` allows about 70.
+    With a free intercept also Σ y_iλ_i = 0. If λ = 0, as in all proofs for a soft margin, Σ |μ_j| = 1 instead. The
+    equations hold for rational numbers; the returned floats are these numbers rounded. The result is None if there is
+    no solution on the support of λ and μ, or if the support is too large. A proof needs at most rank + 1 samples, and
+    `MAX_OPERATIONS` allows about 70.
 
     Examples
     --------
@@ -40,10 +43,13 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
     """
     samples, rows = np.flatnonzero(lam > 0), np.flatnonzero(mu)
     # The order is descending, so that elimination solves for the largest λ, and the smallest keep their values.
-    samples = samples[np.argsort(-lam[samples] * problem.features.select(samples).row_norms(), kind="stable")]
+    samples = samples[np.argsort(-lam[samples] * problem.features.row_norms()[samples], kind="stable")]
     signed = np.zeros(len(mu), dtype=bool) if problem.constraints is None else ~problem.constraints.equal
+    required = np.broadcast_to(problem.required_margin, len(lam))
+    h = np.zeros(len(mu)) if problem.constraints is None else problem.constraints.h
     for _ in range(ROUNDS):
-        if not len(samples):
+        # With homogeneous constraints only samples have a positive dual objective.
+        if not len(samples) and not h[rows].any():
             return None
         equations = _equations(problem, samples, rows)
         if equations is None:
@@ -54,14 +60,16 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
             return None
         weights, multipliers = values[: len(samples)], values[len(samples) :]
         wrong = [v < 0 and signed[j] for v, j in zip(multipliers, rows, strict=True)]
-        if not any(wrong) and all(v >= 0 for v in weights) and any(weights):
-            total = sum(weights)
+        gains = [Fraction(float(g)) for g in [*required[samples], *-h[rows]]]
+        gain = sum((g * v for g, v in zip(gains, values, strict=True)), Fraction(0))
+        if not any(wrong) and all(v >= 0 for v in weights) and gain > 0:
+            total = sum(weights) or sum(map(abs, multipliers))
             proof, proof_mu = np.zeros_like(lam), np.zeros_like(mu)
             proof[samples] = [float(v / total) for v in weights]
             proof_mu[rows] = [float(v / total) for v in multipliers]
             return proof, proof_mu
-        samples = samples[[v > 0 for v in weights]]
-        rows = rows[[not is_wrong for is_wrong in wrong]]
+        samples = samples[np.array([v > 0 for v in weights], dtype=bool)]
+        rows = rows[~np.array(wrong, dtype=bool)]
     return None
 
 
@@ -71,32 +79,39 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
     It is an object array of Fractions with one column for each λ_i of `samples`, then for each μ_j of `rows`. It has a
     row for each weight whose column of Φ or E is not zero there, and one for Σ y_iλ_i.
     """
-    features, y = problem.features.select(samples), problem.y[samples]
     size = len(samples) + len(rows)
-    if isinstance(features, GatedFeatures):
-        # Factors are tested, because their products may underflow to zero.
-        used = np.outer(features.gate_values.any(axis=0), features.X.any(axis=0)).ravel()
-    else:
-        used = np.asarray(features.dense().any(axis=0))
-    columns = np.flatnonzero(used)
+    columns = _used_columns(problem.features.select(samples)) if len(samples) else np.zeros(0, dtype=int)
     if problem.constraints is not None:
         named = problem.constraints.E[rows].indices
         columns = np.union1d(columns, named)
     if _operations(len(columns), size) > MAX_OPERATIONS:
         return None
-    exact = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
-    if isinstance(features, GatedFeatures):
-        table = exact(features.gate_values[:, columns // features.d]) * exact(features.X[:, columns % features.d])
-    else:
-        table = exact(features.dense()[:, columns])
+    table = np.zeros((0, len(columns)), dtype=object)
+    if len(samples):
+        table = exact_rows(problem.features.select(samples), columns)
     if problem.intercept:
         table = np.hstack([table, np.full((len(samples), 1), Fraction(1), dtype=object)])
-    table = table * exact(y)[:, None]
+    table = table * _exact(problem.y[samples])[:, None]
     if problem.constraints is not None:
         E = -problem.constraints.E[rows].toarray()[:, columns]
-        constraint_rows = exact(np.hstack([E, np.zeros((len(rows), int(problem.intercept)))]))
+        constraint_rows = _exact(np.hstack([E, np.zeros((len(rows), int(problem.intercept)))]))
         table = np.vstack([table, constraint_rows]) if len(rows) else table
     return table.T
+
+
+def _used_columns(features: Features) -> np.ndarray:
+    """Return the indices of the columns of Φ that are not zero."""
+    if isinstance(features, GatedFeatures):
+        # Factors are tested, because their products may underflow to zero.
+        return np.flatnonzero(np.outer(features.gate_values.any(axis=0), features.X.any(axis=0)))
+    return np.flatnonzero(features.dense().any(axis=0))
+
+
+def exact_rows(features: Features, columns: np.ndarray) -> Any:
+    """Return the entries of Φ in some columns as an object array of Fractions, shape (n, columns)."""
+    if not isinstance(features, GatedFeatures):
+        return _exact(features.dense()[:, columns])
+    return _exact(features.gate_values[:, columns // features.d]) * _exact(features.X[:, columns % features.d])
 
 
 def _operations(equations: int, unknowns: int) -> int:

@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from implicit_bias.cli.execution import Outcome, report_files, settings_of
+from implicit_bias.cli.execution import Outcome, settings_of
 from implicit_bias.cli.parsers import ENGINE, Parser, add_versions
 from implicit_bias.studies.paper.studies import STUDIES, Config
 
@@ -64,7 +64,7 @@ def _cutoff(text: str) -> Any:
 
 def compare(options: Namespace) -> Outcome:
     """Run the comparison, print and write its results; the exit code is 130 if cells are missing."""
-    from implicit_bias.cli.sweeps import computed
+    from implicit_bias.cli.sweeps import computed, following
     from implicit_bias.studies.paper.experiment import comparison
     from implicit_bias.studies.paper.summary import summarise
     from implicit_bias.studies.runner.results import require_replaceable, write_alone
@@ -75,10 +75,10 @@ def compare(options: Namespace) -> Outcome:
     (found,) = computed([experiment], options, out)
     table = found.table.astype({"momentum": float})  # In the CSV file, 0.0 looks like an integer.
     print(readable(table))
-    paths = report_files(write_alone(found, out))
-    document = {"summary": summarise(table), "rows": table, "record": found.record, "files": paths}
+    paths, missing = write_alone(found, out), bool(found.record["missing"])
+    document = {"summary": summarise(table), "rows": table, "record": found.record}
     document["findings"] = {found.experiment.name: found.findings()}
-    return Outcome(130 if found.record["missing"] else 0, document)
+    return Outcome(130 if missing else 0, document, following(paths, missing), paths)
 
 
 def readable(table: pd.DataFrame) -> str:

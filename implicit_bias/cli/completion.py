@@ -50,7 +50,9 @@ def completion(options: Namespace) -> Outcome:
         if place is not None:
             action.complete = place  # type: ignore[attr-defined]
     print(shtab.complete(parser, options.shell))
-    return Outcome(0, {})
+    # All three shells ignore comments.
+    print(f"# next: save this where `implicit-bias completion --help` says, and open a new {options.shell}")
+    return Outcome(0, {}, None)
 
 
 def _actions(parser: Parser) -> Iterator[Action]:

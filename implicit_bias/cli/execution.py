@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -17,15 +17,34 @@ import numpy as np
 
 from implicit_bias._utils.checks import InputError
 from implicit_bias._utils.files import require_writable
+from implicit_bias._utils.missing import torch_is_needed
 
 T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
-    """Exit code of a command, and the document that --json prints."""
+    """Exit code of a command, the document that --json prints, what to do next, and the files that were written.
+
+    The last line of the output names the files and the next step. `then` is None if the output is a script.
+    """
 
     code: int
     document: dict[str, Any]
+    then: str | None
+    files: Sequence[Path] = ()
+
+    def last_line(self) -> str:
+        """Return one line: what was written, and what to do next.
+
+        >>> Outcome(0, {}, "read it", [Path("out/a.csv")]).last_line()
+        'wrote out/a.csv; next: read it'
+        >>> Outcome(0, {}, "look at out/b.png", [Path("out", name) for name in ("a.csv", "b.png")]).last_line()
+        'wrote 2 files in out; next: look at out/b.png'
+        """
+        written = ", ".join(map(str, self.files)) or "no file"
+        if len(self.files) > 1:
+            written = f"{len(self.files)} files in {os.path.commonpath([path.parent for path in self.files])}"
+        return f"wrote {written}; next: {self.then}"
 
 
 def guarded(action: Callable[[], int], on_error: Callable[[str], Any] = lambda sentence: None) -> int:
@@ -63,9 +82,13 @@ def execute(options: Namespace) -> int:
     document: dict[str, Any] = {}
 
     def work() -> int:
-        code, found = options.run(options)
-        document.update(found)
-        return int(code)
+        # Studies import networks, which need torch, when they first need them.
+        with torch_is_needed("this command"):
+            outcome = options.run(options)
+        document.update(outcome.document | {"files": list(outcome.files)})
+        if outcome.then is not None:
+            print(outcome.last_line())
+        return int(outcome.code)
 
     if not options.json:
         return guarded(work)
@@ -73,14 +96,6 @@ def execute(options: Namespace) -> int:
         code = guarded(work, lambda sentence: document.update(error=sentence))
     print(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=True))
     return code
-
-
-def report_files(paths: Iterable[Path]) -> list[Path]:
-    """Print the path of each file that was written; return the paths as a list."""
-    written = list(paths)
-    for path in written:
-        print(f"wrote {path}")
-    return written
 
 
 def say_header(path: str, header: bool | None) -> None:

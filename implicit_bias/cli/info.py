@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 import re
 from argparse import Namespace
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import requires
 from typing import Any
 
-from implicit_bias._utils.version import __version__
+from implicit_bias._utils.version import __version__, installed_version
 from implicit_bias.cli.execution import Outcome
 from implicit_bias.cli.parsers import SHORT_CODES, Parser
 from implicit_bias.cli.solve import FORMULATIONS
@@ -56,7 +56,7 @@ def info(options: Namespace) -> Outcome:
     }
     for name, value in document.items():
         print(f"{name.replace('_', ' '):14s} {'; '.join(_texts(name, value))}")
-    return Outcome(0, document)
+    return Outcome(0, document, "send these lines with the report of a fault, or give a name in them as an option")
 
 
 def _versions() -> dict[str, str | None]:
@@ -68,10 +68,7 @@ def _versions() -> dict[str, str | None]:
     for requirement in requires("implicit-bias") or ():
         if "extra ==" not in requirement:
             name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
-            try:
-                found[name] = version(name)
-            except PackageNotFoundError:
-                found[name] = None
+            found[name] = installed_version(name)
     return found
 
 

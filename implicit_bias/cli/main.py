@@ -57,6 +57,7 @@ exit codes:
     0  done
     1  solve: an answer worse than asked
     2  bad input, told in one sentence
+    3  solve: no weights separate the samples; no model is written
   130  interrupted; what was finished is kept
   141  done, but whoever read the output went away"""
 

@@ -13,7 +13,7 @@ import numpy as np
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_numbers
 from implicit_bias._utils.files import write_atomically
-from implicit_bias.cli.execution import Outcome, counted, place_of, report_files, say_header
+from implicit_bias.cli.execution import Outcome, counted, place_of, say_header
 from implicit_bias.cli.parsers import SHORT_CODES, Parser
 from implicit_bias.datasets.tables import read_inputs
 
@@ -45,6 +45,7 @@ def declare(parser: Parser, command: str) -> None:
     parser.add_argument("model", metavar="MODEL", help="a model (npz) that solve, or save_model, wrote")
     parser.add_argument("file", metavar="SAMPLES", help="the samples, .csv or .npz")
     parser.add_shared("--header")
+    parser.add_argument("--ignore-label", action="store_true", help="do not compare with labels, if the file has some")
     parser.add_argument("--out", metavar="FILE", help="the table (csv); else NAME-predictions.csv in this folder")
     parser.set_defaults(run=predict, loads=("saving.models",))
 
@@ -61,10 +62,28 @@ def predict(options: Namespace) -> Outcome:
         for positive, solution in zip(model.positives, model.solutions, strict=False):
             if solution.status is not core.Status.OPTIMAL and not solution.status.inseparable:
                 warnings.warn(f"class {positive!r}: {solution.status.value} (gap {solution.gap:.1e})", stacklevel=2)
+    far = _warn_of_far(model, samples.X)
     scores = model.decision_function(samples.X, *more)
-    table, document = (_targets if model.classes is None else _classes)(model, scores, samples.labels)
-    files = report_files([write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())])
-    return Outcome(0, {"model": repr(model), "samples": len(table)} | document | {"files": files})
+    labels = None if options.ignore_label else samples.labels
+    table, document = (_targets if model.classes is None else _classes)(model, scores, labels)
+    files = [write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())]
+    then = "see which rows have a margin of at most 0, and are wrong" if "margin" in table else "read its predictions"
+    return Outcome(0, {"model": repr(model), "samples": len(table), "far_outside": far} | document, then, files)
+
+
+def _warn_of_far(model: Any, X: Array) -> int:
+    """Return the number of samples with inputs far outside the range of the fit; warn of them."""
+    far = model.far_outside(X)
+    rows, columns = far.any(axis=1).sum(), np.flatnonzero(far.any(axis=0))
+    if rows:
+        names = range(X.shape[1]) if model.columns is None else model.columns.inputs
+        warnings.warn(
+            f"{rows} of {counted(len(X), 'sample')} are outside the range of the fit by more than its width, in "
+            f"{len(columns)} of {counted(X.shape[1], 'column')}, such as {names[columns[0]]!r}; check their units and "
+            "scale before you trust these predictions",
+            stacklevel=2,
+        )
+    return int(rows)
 
 
 def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -99,7 +118,7 @@ def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
     print(f"{model!r}\n{counted(len(table), 'sample')}: {shares}")
     known = np.empty(0, dtype=int)
     if labels is not None:
-        found, known = _matched(model.classes, labels)
+        found, known = matched(model.classes, labels)
     if not len(known):
         return table, {"predictions": counts}
     if len(labels) != len(scores):
@@ -113,7 +132,7 @@ def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
     return table, {"predictions": counts, "wrong": wrong, "error": share, "smallest_margin": least}
 
 
-def _matched(classes: Sequence[Any], labels: np.ndarray) -> tuple[list[Any], np.ndarray]:
+def matched(classes: Sequence[Any], labels: np.ndarray) -> tuple[list[Any], np.ndarray]:
     """Return the class of each label, or the label itself if it is of no class, and the indices of those with a class.
 
     Labels of a CSV file are texts: those of classes that are numbers may be written in other ways, such as 1.0 for 1.

@@ -23,7 +23,6 @@ TEXT = """\
 Draw the figures again of {source},
 and say whether their claims hold. Finished cells are stored: the same command goes on where an
 interrupted one ended, and figures of several runs gather in one folder."""
-LOADS = ("studies.paper.experiment", "cli.sweeps")
 
 
 def _collection(name: str) -> Collection:
@@ -40,14 +39,15 @@ def declare(parser: Parser, command: str) -> None:
         example = ("--figure 3 4 --corrected", "two figures, without the published faults")
         again = ("--redraw data/paper", "figures and report of the committed table, in seconds")
         place, redrawn = "table, figures and report", "results/redrawn"
-        parser.set_defaults(run=reproduce_paper, loads=("studies.paper.report", *LOADS))
+        loads = ("studies.paper.report", "studies.paper.experiment", "cli.sweeps")
+        parser.set_defaults(run=reproduce_paper, loads=loads)
     else:
         collection = _collection(name)
         text, figures, images = TEXT.format(source=collection.source), [*collection.names], collection.images
         example = (f"--figure {figures[-1]}", "one figure")
         again = (f"--redraw {folder}", "figures and findings of an earlier run's tables, in seconds")
         place, redrawn = "tables, figures and findings", f"{folder}-redrawn"
-        parser.set_defaults(run=reproduce, loads=LOADS, collection=name, data_root=None)
+        parser.set_defaults(run=reproduce, loads=("cli.sweeps",), collection=name, data_root=None)
     parser.explain(text, [PART, example, again])
     parser.add_list("--figure", str, ("all",), f"{', '.join(figures)} or all", offered=[*figures, "all"])
     parser.add_argument("--quick", action="store_true", help=PART[1])

@@ -89,7 +89,7 @@ def scale(options: Namespace) -> Outcome:
     left = f"{costs.cells.sum()} cells, {costs.stored.sum()} of them stored; hours left: {costs.hours_left.sum():.2f}"
     print(costs.to_string(index=False), left, sep="\n", file=sys.stdout if options.list else sys.stderr)
     if options.list:
-        return Outcome(0, {"sizes": costs.to_dict("records")})
+        return Outcome(0, {"sizes": costs.to_dict("records")}, "the same command without --list")
     (part,) = computed([asked], options, out)
     found = known(experiment, out, options.quick)
     return ended([found], write_alone(found, out), found.record, bool(part.record["missing"]))

@@ -1,11 +1,12 @@
-"""`implicit-bias solve`: solve margin problems on a user's samples, certify them, and save a model."""
+"""`implicit-bias solve`: solve margin problems on a user's samples, certify and validate them, and save a model."""
 
 from __future__ import annotations
 
 import math
 import sys
 import warnings
-from argparse import Namespace
+from argparse import ArgumentTypeError, BooleanOptionalAction, Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +16,13 @@ import numpy as np
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, context_bits, one_of
 from implicit_bias._utils.deadline import Deadline
-from implicit_bias.cli.execution import Outcome, counted, place_of, report_files, say_header
+from implicit_bias._utils.scaling import out_of_scale
+from implicit_bias.cli.execution import Outcome, counted, place_of, say_header
 from implicit_bias.cli.parsers import EXIT_CODES, Parser
-from implicit_bias.datasets.tables import LabelledSamples, read_samples
+from implicit_bias.cli.predict import matched
+from implicit_bias.datasets.labels import ranges_of
+from implicit_bias.datasets.scaling import Scaling
+from implicit_bias.datasets.tables import LabelledSamples, read_inputs, read_samples
 from implicit_bias.datasets.task import with_constant
 
 FORMULATIONS = ("svm-gln", "svm-l2", "svm-rc", "svm-shallow", "linear")
@@ -30,8 +35,17 @@ Labels are numbers or texts. More than two classes are one problem per class, th
 
 #: Seconds of a solve after which a terminal shows its progress.
 PATIENCE = 2.0
-#: Least ratio of the sizes of two inputs that causes a warning.
-APART = 1e3
+#: Number of values of C that --C auto tries.
+VALUES = 10
+#: Ratio of the largest of them to the C₀ up to which all weights are zero. Larger values are rarely better, and take
+#: most of the time for thousands of samples.
+RATIO = 1e3
+#: Number of folds of --C auto.
+FOLDS = 5
+#: Relative difference up to which errors of --C auto count as equal.
+ROUNDING = 1e-12
+#: Probability with which the interval of the held-out error contains the true error.
+CONFIDENCE = 0.95
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -40,15 +54,17 @@ def declare(parser: Parser, command: str) -> None:
         TEXT,
         [
             ("samples.csv", "SVM-GLN with ten units of two contexts"),
+            ("samples.csv --C auto --validate .25", "soft margin, and its error on a quarter of the samples"),
             ("samples.csv --formulation linear --C 1", "the linear SVM with soft margin"),
             ("samples.csv --C 1 --weights importance", "slack of some samples costs more"),
             ("samples.npz --max-seconds 60 --json", "the best answer of a minute, as JSON"),
             ("samples.csv --C 2 --start samples-model.npz", "from the solution for another C"),
         ],
         {
-            0: "OPTIMAL, or proved NOT_SEPARABLE (at all, or below a norm)",
+            0: "OPTIMAL",
             1: "an answer worse than asked, saved with its certified gap",
             2: EXIT_CODES[2],
+            3: "NOT_SEPARABLE (at all, or below a norm), which is proved; no model is written",
             130: "interrupted; the best answer so far is saved",
         },
     )
@@ -58,11 +74,16 @@ def declare(parser: Parser, command: str) -> None:
     add("--weights", metavar="COLUMN", help="a CSV file's column of sample weights c_i, which multiply C")
     add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; else 1 for all")
     parser.add_shared("--header")
+    text = "scale inputs to mean 0 and deviation 1, also in the model; else if their sizes differ by 100 or more"
+    add("--standardise", action=BooleanOptionalAction, help=text)
+    text = "more samples, or the share of the samples (0 to 1) that the model is not fitted to: estimate its error"
+    add("--validate", metavar="FILE|SHARE", help=text)
     add("--formulation", default="svm-gln", choices=FORMULATIONS, help="the margin problem")
     add("--units", type=int, default=10, help="hidden units H")
     add("--contexts", type=int, default=2, help="contexts per unit, a power of two")
-    add("--seed", type=int, default=1, help="seed of the gates")
-    add("--C", type=float, default=math.inf, help="upper bound of the dual variables; inf is the hard margin")
+    add("--seed", type=int, default=1, help="seed of the gates, the folds and the held-out share")
+    text = "upper bound of the dual variables; inf is the hard margin, auto the best in cross-validation"
+    add("--C", type=_cost, default=math.inf, help=text)
     add("--no-constant", action="store_true", help="do not append the constant input 1")
     parser.add_shared("--solver")
     add("--tol", type=float, default=1e-6, help="relative gap asked for")
@@ -75,50 +96,48 @@ def declare(parser: Parser, command: str) -> None:
     parser.set_defaults(run=solve, loads=("saving.models", "solvers"))
 
 
+def _cost(text: str) -> Any:
+    """Parse the value of --C: 'auto' or a float."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
+
+
 def solve(options: Namespace) -> Outcome:
     """Read the samples, solve one problem for each class (one for two classes), and save the model.
 
-    The exit code is the worst of all solutions: 0 if optimal or proved inseparable, 1 if worse, 130 if interrupted.
+    The exit code is the worst of all solutions: 0 if optimal, 1 if worse, 3 if inseparable, 130 if interrupted.
     """
     out = place_of(options.out, "-model.npz", [options.file])
     _check(options)
-    before = {} if options.start is None else _earlier(options.start)
     samples = read_samples(options.file, options.label, options.weights, options.margins, options.header)
     say_header(options.file, samples.header)
-    _warn_of_scales(samples)
-    classes = samples.classes
-    positives = classes[1:] if len(classes) == 2 else classes
-    first = _problem(samples, positives[0], options)
-    problems = {positive: first.replace(y=samples.signs(positive)) for positive in positives}
-    features = first.features
-    sizes = [counted(features.n, "sample"), counted(features.d, "input"), counted(features.k, "gate")]
-    print(", ".join([*sizes, repr(first.norm)]))
-    if len(classes) == 2:
-        print(f"class −1 is {classes[0]!r}, class +1 is {classes[1]!r}")
-    else:
-        print(f"{len(classes)} classes, each against the rest: {', '.join(map(repr, classes))}")
-    if before and not set(before) & set(positives):
-        raise InputError(f"--start {options.start} is of other classes ({', '.join(map(repr, before))})")
-    for positive in before.keys() & problems.keys():
-        y = before[positive][0]
-        if len(y) != features.n:
-            raise InputError(f"--start {options.start} is of {len(y)} samples, {options.file} has {features.n}")
-        if (y != problems[positive].y).any():
-            raise InputError(f"--start {options.start} is of samples with other labels, or in another order")
-    solutions = _solutions(problems, {positive: start for positive, (_, start) in before.items()}, options)
-    constant = not options.no_constant
-    model = core.MarginModel(
-        list(problems.values()), solutions, classes=classes, constant=constant, columns=samples.columns
-    )
-    files = report_files([core.save_model(model, out, samples=options.keep_samples)])
-    code = max(map(_code, [model.status, *(one.status for one in solutions)]))
-    return Outcome(code, _described(model, samples.sample_weight is not None) | {"files": files})
+    samples, held_out = _parts(samples, options)
+    starts = {} if options.start is None else _starts(samples, options)
+    scaled, deadline = _is_standardised(samples, options.standardise), Deadline(options.max_seconds)
+    C = options.C if options.C != "auto" else _chosen_cost(samples, scaled, options, deadline)
+    problems = _problems(samples, scaled, options, C)
+    _describe_samples(samples, next(iter(problems.values())))
+    model = _model(samples, scaled, problems, _solutions(problems, starts, deadline, options), options)
+    document = _described(model, samples.sample_weight is not None)
+    if any(one.status.inseparable for one in model.solutions):
+        return Outcome(3, document, "the same command with --C auto, a soft margin")
+    document |= _errors(model, samples, held_out)
+    files = [core.save_model(model, out, samples=options.keep_samples)]
+    then = f"implicit-bias predict {out} NEW.csv"
+    if model.status is not core.Status.OPTIMAL:
+        then = f"the same command with --start {out}, or {then}"
+    elif document["constant"]:
+        then = "the same command with --C auto"
+    return Outcome(_code(model.status), document, then, files)
 
 
 def _code(status: core.Status) -> int:
+    """Return the exit code of the worst of some solutions, none of which is inseparable."""
     if status is core.Status.INTERRUPTED:
         return 130
-    return 0 if status is core.Status.OPTIMAL or status.inseparable else 1
+    return 0 if status is core.Status.OPTIMAL else 1
 
 
 def _check(options: Namespace) -> None:
@@ -126,35 +145,99 @@ def _check(options: Namespace) -> None:
     from implicit_bias.solvers.base import Options
 
     Options(options.tol, options.max_iterations, options.max_seconds)
-    as_positive(options.C, "C", infinite=True)
+    if options.C != "auto":
+        as_positive(options.C, "C", infinite=True)
     as_count(options.units, "units")
     as_seed(options.seed)
     context_bits(options.contexts)
+    _share(options.validate)
     if options.solver is not None:
         one_of(options.solver, core.solver_names(), "solver")
 
 
-def _warn_of_scales(samples: LabelledSamples) -> None:
-    """Warn if the largest sizes of two inputs differ by a factor of at least APART; inputs of zeros are ignored."""
-    sizes = np.abs(samples.X).max(axis=0)
-    used = np.flatnonzero(sizes)
-    if len(used) and np.ptp(np.log10(sizes[used])) >= np.log10(APART):
-        most, least = used[sizes[used].argmax()], used[sizes[used].argmin()]
-        names = range(len(sizes)) if samples.columns is None else samples.columns.inputs
-        warnings.warn(
-            f"input {names[most]!r} is {sizes[most] / sizes[least]:.0e} times as large as input {names[least]!r}, and "
-            "the norm weighs them alike: bring them to one scale first (StandardScaler), which is solved faster, too",
-            stacklevel=2,
-        )
+def _share(validate: str | None) -> float | None:
+    """Return --validate as a share, or None if it is a file; raise InputError unless the share is between 0 and 1."""
+    try:
+        share = float(validate or "")
+    except ValueError:
+        return None
+    if not 0 < share < 1:
+        raise InputError(f"--validate {validate} must be a share between 0 and 1, such as 0.25, or a file")
+    return share
 
 
-def _earlier(path: str) -> dict[Any, tuple[Array, core.Solution]]:
-    """Return (labels y, solution) of each problem of a saved model, by the class that its label +1 stands for."""
+def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSamples, LabelledSamples | None]:
+    """Return the samples for the fit and those of --validate: None, of a file, or a share of each class."""
+    share = _share(options.validate)
+    if share is not None:
+        place, size = _places(samples.labels, options.seed)
+        held_out = place < np.minimum(np.round(share * size), size - 1)
+        if not held_out.any():
+            raise InputError(
+                f"--validate {options.validate} holds out none of {len(place)} samples; give a larger share"
+            )
+        print(f"{held_out.sum()} of {len(place)} samples are held out, and the model is fitted to the others")
+        return samples.select(~held_out), samples.select(held_out)
+    if options.validate is None:
+        return samples, None
+    new = read_inputs(options.validate, samples.columns, samples.X.shape[1], options.header)
+    found, known = ([], np.empty(0, dtype=int)) if new.labels is None else matched(samples.classes, new.labels)
+    if not len(known) or len(found) != len(new.X):
+        raise InputError(f"--validate {options.validate} must hold a label for each sample, to count the errors")
+    labels = np.array([found[i] for i in known])
+    gates = None if new.gate_values is None else new.gate_values[known]
+    return samples, LabelledSamples(new.X[known], labels, samples.classes, gates)
+
+
+def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of each sample in a random order of its class, and the size of its class, both (n,)."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    place, size = np.empty(len(labels), dtype=int), np.empty(len(labels), dtype=int)
+    for label in np.unique(labels):
+        members = order[labels[order] == label]
+        place[members], size[members] = np.arange(len(members)), len(members)
+    return place, size
+
+
+def _is_standardised(samples: LabelledSamples, asked: bool | None) -> bool:
+    """Return --standardise; by default print and return True if inputs are `out_of_scale`.
+
+    Inputs of zeros are ignored.
+    """
+    if asked is not None:
+        return asked
+    apart = out_of_scale(samples.X)
+    if apart is None:
+        return False
+    most, least = apart
+    sizes = np.abs(samples.X[:, apart]).max(axis=0)
+    names = range(samples.X.shape[1]) if samples.columns is None else samples.columns.inputs
+    print(
+        f"input {names[most]!r} is {sizes[0] / sizes[1]:.0e} times as large as input {names[least]!r}: all are "
+        "standardised, in the model too (--no-standardise leaves them)"
+    )
+    return True
+
+
+def _starts(samples: LabelledSamples, options: Namespace) -> dict[Any, core.Solution]:
+    """Return the solutions of --start by the class that is +1; raise InputError if its samples are others."""
+    path = options.start
     model = core.load_model(path)
     if not isinstance(model, core.MarginModel):
         raise InputError(f"--start {path} holds no margin problem, but {model!r}")
-    found = zip(model.positives, model.problems, model.solutions, strict=False)
-    return {positive: (problem.y, solution) for positive, problem, solution in found}
+    found = dict(zip(model.positives, zip(model.problems, model.solutions, strict=False), strict=False))
+    starts = {}
+    for positive in _positives(samples):
+        if positive not in found:
+            continue
+        problem, starts[positive] = found[positive]
+        if len(problem.y) != len(samples.labels):
+            raise InputError(f"--start {path} is of {len(problem.y)} samples, {options.file} has {len(samples.labels)}")
+        if (problem.y != samples.signs(positive)).any():
+            raise InputError(f"--start {path} is of samples with other labels, or in another order")
+    if not starts:
+        raise InputError(f"--start {path} is of other classes ({', '.join(map(repr, found))})")
+    return starts
 
 
 class Line:
@@ -172,14 +255,64 @@ class Line:
             self.shown = True
 
 
+def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, deadline: Deadline) -> float:
+    """Print and return the C with the least error in cross-validation; the smallest of equally good values.
+
+    Each fold has gates and a scaling of its own, and one path of warm-started solves from the largest C down.
+    """
+    from tqdm import tqdm
+
+    from implicit_bias.solvers.path import path_values
+
+    place, size = _places(samples.labels, options.seed)
+    if size.min() < 2:
+        rare = samples.labels[size.argmin()]
+        raise InputError(f"class {rare} has one sample, and --C auto needs two of each class; give --C a number")
+    costs = path_values(_problems(samples, scaled, options, 1.0).values(), VALUES, RATIO)
+    folds = [place % FOLDS == fold for fold in range(min(FOLDS, size.max()))]
+    weight = np.ones(len(place)) if samples.sample_weight is None else samples.sample_weight
+    errors = np.zeros(len(costs))
+    for i, out in enumerate(tqdm(folds, "folds", unit="fold", delay=PATIENCE, leave=False, disable=None)):
+        rest, left_out = samples.select(~out), samples.select(out)
+        problems, paths = _problems(rest, scaled, options, 1.0), list[list[core.Solution]]()
+        for problem in problems.values():
+            left = deadline.left(1 / ((len(folds) - i + 1) * len(problems) - len(paths)))
+            limits = {"tol": options.tol, "max_iterations": options.max_iterations, "max_seconds": left}
+            paths.append(core.margin_path(problem, costs[::-1], solver=options.solver, **limits))
+            if len(paths[-1]) < len(costs) or paths[-1][-1].status is core.Status.INTERRUPTED:
+                raise KeyboardInterrupt
+        for j, solutions in zip(reversed(range(len(costs))), zip(*paths, strict=True), strict=True):
+            model = _model(rest, scaled, problems, solutions, options)
+            wrong = model.predict(left_out.X, left_out.gate_values) != left_out.labels
+            errors[j] += weight[out] @ wrong
+    errors /= weight.sum()
+    best = int(np.flatnonzero(errors <= errors.min() * (1 + ROUNDING))[0])
+    print(
+        f"C = {costs[best]:g} has the least error in {len(folds)}-fold cross-validation, {100 * errors[best]:.2f} %, "
+        f"of {len(costs)} values from {costs[0]:g} to {costs[-1]:g}"
+    )
+    return float(costs[best])
+
+
+def _describe_samples(samples: LabelledSamples, problem: core.MarginProblem) -> None:
+    """Print the sizes of the problem, and the classes."""
+    features, classes = problem.features, samples.classes
+    sizes = [counted(features.n, "sample"), counted(features.d, "input"), counted(features.k, "gate")]
+    print(", ".join([*sizes, repr(problem.norm)]))
+    if len(classes) == 2:
+        print(f"class −1 is {classes[0]!r}, class +1 is {classes[1]!r}")
+    else:
+        print(f"{len(classes)} classes, each against the rest: {', '.join(map(repr, classes))}")
+
+
 def _solutions(
-    problems: dict[Any, core.MarginProblem], starts: dict[Any, core.Solution], options: Namespace
+    problems: dict[Any, core.MarginProblem], starts: dict[Any, core.Solution], deadline: Deadline, options: Namespace
 ) -> list[core.Solution]:
     """Solve and print the problems in order; return the solutions, fewer if interrupted.
 
     A problem gets an equal share of the time that is left for it and the problems after it.
     """
-    deadline, found = Deadline(options.max_seconds), list[core.Solution]()
+    found = list[core.Solution]()
     watched = sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE")
     limits = {"tol": options.tol, "max_iterations": options.max_iterations, "verbose": options.verbose}
     for positive, problem in problems.items():
@@ -195,26 +328,52 @@ def _solutions(
     return found
 
 
-def _problem(samples: LabelledSamples, positive: Any, options: Namespace) -> core.MarginProblem:
-    """Return the problem of --formulation and --C with the class `positive` as +1.
+def _model(
+    samples: LabelledSamples,
+    scaled: bool,
+    problems: dict[Any, core.MarginProblem],
+    solutions: Sequence[core.Solution],
+    options: Namespace,
+) -> core.MarginModel:
+    """Return the model of the problems that `_problems` returned for the same samples."""
+    return core.MarginModel(
+        list(problems.values()),
+        list(solutions),
+        classes=samples.classes,
+        constant=not options.no_constant,
+        columns=samples.columns,
+        scaling=Scaling.standard(samples.X) if scaled else None,
+        ranges=ranges_of(samples.X),
+    )
 
-    The inputs have a constant unless --no-constant. Gates, sample weights and required margins are those of the file,
-    if it has any. Sample weights with a hard margin are a warning.
+
+def _positives(samples: LabelledSamples) -> tuple[Any, ...]:
+    """Return the classes that are +1 in one problem each."""
+    return samples.classes[1:] if len(samples.classes) == 2 else samples.classes
+
+
+def _problems(samples: LabelledSamples, scaled: bool, options: Namespace, C: float) -> dict[Any, core.MarginProblem]:
+    """Return the problem of --formulation at C for each class that is +1.
+
+    The inputs are standardised if `scaled` and have a constant unless --no-constant. Gates, sample weights and required
+    margins are those of the samples, if they have any. Sample weights with a hard margin are a warning.
     """
-    X = samples.X if options.no_constant else with_constant(samples.X)
+    X = Scaling.standard(samples.X)(samples.X) if scaled else samples.X
+    X = X if options.no_constant else with_constant(X)
     own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
-    problem = replace(
-        _formulated(samples, X, samples.signs(positive), options),
+    positives = _positives(samples)
+    first = replace(
+        _formulated(samples, X, samples.signs(positives[0]), options, C),
         **{name: values for name, values in own.items() if values is not None},
     )
-    if problem.hard and samples.sample_weight is not None:
+    if first.hard and samples.sample_weight is not None:
         warnings.warn("sample weights have no effect on a hard margin; give a finite --C", stacklevel=2)
-    return problem
+    return {positive: first.replace(y=samples.signs(positive)) for positive in positives}
 
 
-def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace) -> core.MarginProblem:
+def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace, C: float) -> core.MarginProblem:
     """Return the problem of --formulation for X (n, d) and y, with the file's gates if it has any, else drawn ones."""
-    name, C, H, K, seed = options.formulation, options.C, options.units, options.contexts, options.seed
+    name, H, K, seed = options.formulation, options.units, options.contexts, options.seed
     if samples.gate_values is not None:
         if name not in ("svm-gln", "svm-shallow"):
             raise InputError(f"{name} makes its own gates, but the file has some; use svm-gln or svm-shallow")
@@ -231,6 +390,60 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
         case "svm-l2":
             return core.svm_l2(X, y, core.HyperplaneGates(H, K, seed), C)
     return core.svm_gln(X, y, core.HyperplaneGates(H, K, seed), C)
+
+
+def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: LabelledSamples | None) -> dict[str, Any]:
+    """Print training error and held-out error with its interval, warn of a constant model; return the document.
+
+    It is empty if solutions are missing, because the model then has no predictions.
+    """
+    if len(model.solutions) < len(model.problems):
+        return {}
+    columns = [problem.y * one.margins for problem, one in zip(model.problems, model.solutions, strict=True)]
+    chosen = model.chosen(columns[0] if len(columns) == 1 else np.column_stack(columns))
+    found = {"training": _counted_errors(chosen, samples.labels)}
+    print(f"training error {_shown(found['training'])}")
+    if held_out is not None:
+        predicted = model.predict(held_out.X, held_out.gate_values)
+        found["held_out"] = counts = _counted_errors(predicted, held_out.labels)
+        counts["interval"] = low, high = _interval(counts["wrong"], counts["samples"])
+        interval = f"{100 * low:.2f} to {100 * high:.2f} % (Clopper–Pearson)"
+        print(f"held-out error {_shown(counts)}, {100 * CONFIDENCE:g} % interval {interval}")
+    predicted_classes = set(chosen.tolist())
+    if len(predicted_classes) == 1:
+        _warn_of_constant(model, *predicted_classes)
+    return found | {"constant": len(predicted_classes) == 1}
+
+
+def _counted_errors(predicted: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+    wrong = int((predicted != labels).sum())
+    return {"samples": len(labels), "wrong": wrong, "error": wrong / len(labels)}
+
+
+def _shown(counts: dict[str, Any]) -> str:
+    return f"{100 * counts['error']:.2f} % ({counts['wrong']} of {counts['samples']} wrong)"
+
+
+def _interval(wrong: int, samples: int) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of the error; it has at least the probability CONFIDENCE.
+
+    >>> [round(bound, 4) for bound in _interval(0, 20)]
+    [0.0, 0.1684]
+    """
+    from scipy.special import betaincinv
+
+    tail, right = (1 - CONFIDENCE) / 2, samples - wrong
+    low = betaincinv(wrong, right + 1, tail) if wrong else 0.0
+    return float(low), float(betaincinv(wrong + 1, right, 1 - tail) if right else 1.0)
+
+
+def _warn_of_constant(model: core.MarginModel, label: Any) -> None:
+    """Warn that a model predicts one class, with the C up to which its weights are zero."""
+    from implicit_bias.solvers.path import zero_weights_up_to
+
+    C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
+    reason = f"all weights are zero up to C = {least:.2g}" if least >= C else f"C = {C:g} may be too small"
+    warnings.warn(f"the model predicts {label!r} for every sample: {reason}; use --C auto", stacklevel=2)
 
 
 def _described(model: core.MarginModel, weighted: bool) -> dict[str, Any]:
@@ -250,6 +463,7 @@ def _described(model: core.MarginModel, weighted: bool) -> dict[str, Any]:
             "name": problem.name,
             **{"samples": features.n, "inputs": features.d, "gates": features.k, "norm": repr(problem.norm)},
             **{"C": problem.C, "hard_margin": problem.hard, "weighted": weighted},
+            "standardised": model.scaling is not None,
             "classes": model.classes,
         },
     }

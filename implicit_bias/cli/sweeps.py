@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from implicit_bias._utils.checks import InputError, one_of
 from implicit_bias._utils.files import require_writable
-from implicit_bias.cli.execution import Outcome, report_files
+from implicit_bias.cli.execution import Outcome
 from implicit_bias.studies.runner.cells import Cell, cells_of
 from implicit_bias.studies.runner.engines import ENGINES
 from implicit_bias.studies.runner.experiment import Experiment
@@ -98,9 +98,17 @@ def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
     return found
 
 
-def ended(found: Sequence[ResultTable], paths: Iterable[Path], record: Any, missing: bool) -> Outcome:
-    """Print findings and the paths of written files; return the outcome, with code 130 if `missing`."""
+def ended(found: Sequence[ResultTable], paths: Sequence[Path], record: Any, missing: bool) -> Outcome:
+    """Print findings; return the outcome with the written files, and with code 130 if `missing`."""
     for one in found:
         print(one.lines())
     document = {"findings": {one.experiment.name: one.findings() for one in found}, "record": record}
-    return Outcome(130 if missing else 0, document | {"files": report_files(paths)})
+    return Outcome(130 if missing else 0, document, following(paths, missing), paths)
+
+
+def following(paths: Sequence[Path], missing: bool) -> str:
+    """Return what to do after a study: read its report or its findings, or run it again if cells are `missing`."""
+    if missing:
+        return "the same command, which computes the missing cells only"
+    page = next(path for path in paths[::-1] if path.name in ("report.html", "findings.md"))
+    return f"read {page}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_text, shown
+from implicit_bias.datasets.scaling import Scaling
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
 
@@ -22,8 +23,8 @@ class Labelled(ABC):
     Raises
     ------
     InputError
-        If classes are invalid or not representable in `dtype`, `constant` is not True or False, or `columns` are not
-        Columns of texts.
+        If classes are invalid or not representable in `dtype`, `constant` is not True or False, `columns` are not
+        Columns of texts, or `scaling` or `ranges` do not match the number of inputs.
 
     Examples
     --------
@@ -39,6 +40,8 @@ class Labelled(ABC):
     constant: bool = False
     columns: Columns | None = None
     dtype: Any = None
+    scaling: Scaling | None = None
+    ranges: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.constant, bool | np.bool_):
@@ -67,12 +70,39 @@ class Labelled(ABC):
         """Number of inputs of the model, without the constant input that it appends."""
         return self.width - bool(self.constant)
 
+    def _check_inputs(self) -> None:
+        """Raise InputError unless `scaling` and `ranges` match the number of inputs."""
+        if not isinstance(self.scaling, Scaling | None):
+            raise InputError(f"scaling must be a Scaling or None, not {shown(self.scaling)}")
+        if self.ranges is not None:
+            object.__setattr__(self, "ranges", as_floats(self.ranges, "ranges", 2))
+            if len(self.ranges) != 2 or (self.ranges[0] > self.ranges[1]).any():
+                raise InputError("ranges must be two rows, the smallest and the largest value of each input")
+        for name, values in (("scaling", getattr(self.scaling, "values", None)), ("ranges", self.ranges)):
+            if values is not None and values.shape[1] != self.n_features_in:
+                raise InputError(f"{name} has {values.shape[1]} columns, but the model has {self.n_features_in} inputs")
+
     def inputs(self, X: Any) -> Array:
-        """Return X (n, p) as the inputs (n, d) of gates; raise InputError if X is not finite or has another width."""
+        """Return X (n, p) as the inputs (n, d) of gates: scaled, with the constant input.
+
+        InputError is raised if X is not finite or has another number of columns.
+        """
         inputs = as_floats(X, "X", 2)
         if inputs.shape[1] != self.n_features_in:
             raise InputError(f"X has {inputs.shape[1]} columns, but the model needs {self.n_features_in}")
+        if self.scaling is not None:
+            inputs = self.scaling(inputs)
         return with_constant(inputs) if self.constant else inputs
+
+    def far_outside(self, X: Array) -> np.ndarray:
+        """True, shape (n, p), for each input outside the range of the fit by more than its width.
+
+        All are False if the model has no `ranges`.
+        """
+        if self.ranges is None:
+            return np.zeros(X.shape, dtype=bool)
+        low, high = self.ranges
+        return np.maximum(low - X, X - high) > high - low
 
     def chosen(self, scores: Array) -> np.ndarray:
         """Return the classes (n,) of scores (n,) or (n, K), or the scores themselves if there are no classes."""
@@ -107,6 +137,21 @@ class Labelled(ABC):
         others = scores.copy()
         others[rows, codes] = -np.inf
         return np.asarray(scores[rows, codes] - others.max(axis=1))
+
+
+def columns_of(fitted: Any) -> Columns | None:
+    """Return the names of the inputs of an estimator or transformer that was fitted to a data frame, else None."""
+    names = getattr(fitted, "feature_names_in_", None)
+    return None if names is None else Columns(names.tolist(), [], "")
+
+
+def ranges_of(X: Array) -> Array:
+    """Return the smallest and the largest value of each column of X (n, p), shape (2, p).
+
+    >>> ranges_of(np.array([[1.0, 5.0], [3.0, 4.0]])).tolist()
+    [[1.0, 4.0], [3.0, 5.0]]
+    """
+    return np.stack([X.min(axis=0), X.max(axis=0)])
 
 
 def as_columns(value: Any) -> Columns:

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_file, as_floats, shown
 from implicit_bias._utils.files import open_arrays
-from implicit_bias.datasets.task import labels_and_classes
+from implicit_bias.datasets.classes import labels_and_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,6 +71,12 @@ class LabelledSamples:
     def signs(self, positive: Any) -> Array:
         """Labels (n,): +1 for samples of the class `positive`, −1 for all others."""
         return np.where(self.labels == positive, 1.0, -1.0)
+
+    def select(self, rows: Any) -> LabelledSamples:
+        """Return the samples of these rows, with the classes of all samples."""
+        names = ("X", "labels", "gate_values", "sample_weight", "required_margin")
+        arrays = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: values[rows] for name, values in arrays.items() if values is not None})
 
     @property
     def y(self) -> Array:

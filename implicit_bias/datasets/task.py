@@ -1,14 +1,30 @@
-"""Binary tasks, and conversion of labels."""
+"""Binary tasks, of arrays, files and data sets of torch."""
 
 from __future__ import annotations
 
+import numbers
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, as_text, without_torch
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_floats,
+    as_fraction,
+    as_seed,
+    as_signs,
+    as_text,
+    check_size,
+    shown,
+    without_torch,
+)
+from implicit_bias._utils.stream import TorchStream
+from implicit_bias.datasets.classes import binary_labels
+from implicit_bias.datasets.tables import LabelledSamples, read_samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +84,7 @@ class BinaryTask:
         y_val: ArrayLike | None = None,
         X_pool: ArrayLike | None = None,
         *,
+        positive: Any = None,
         constant: bool = True,
         name: str = "own arrays",
     ) -> BinaryTask:
@@ -79,7 +96,9 @@ class BinaryTask:
             By default the validation samples are the training samples, and the pool is the training inputs. `X_val` and
             `y_val` are given together or not at all.
         y_train, y_val : arrays, shapes (n,), (n_val,)
-            Numbers or strings of two classes.
+            Numbers or strings, of two classes unless `positive` is given.
+        positive : label or collection of labels, optional
+            The labels of +1; all others are −1.
         constant : bool
             Append the constant input 1, so that d = p + 1.
         name : str
@@ -90,16 +109,122 @@ class BinaryTask:
             As for the class, and if the labels are not of exactly two classes.
         """
         X_train = as_floats(X_train, "X_train", 2)
-        signs, classes = binary_labels(y_train)
+        signs, classes = binary_labels(y_train, positive=positive)
         if (X_val is None) != (y_val is None):
             raise InputError("give X_val and y_val together, or neither")
         held_out = X_train if X_val is None else as_floats(X_val, "X_val", 2)
-        held_out_signs = signs if y_val is None else binary_labels(y_val, classes)[0]
+        held_out_signs = signs if y_val is None else binary_labels(y_val, classes, positive)[0]
         pool = X_train if X_pool is None else as_floats(X_pool, "X_pool", 2)
         inputs = [X_train, held_out, pool]
         if constant:
             inputs = [with_constant(X) for X in inputs]
         return cls(name, inputs[0], signs, inputs[1], held_out_signs, inputs[2], classes)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        label: str | None = None,
+        validation: float | str | os.PathLike[str] = 0.2,
+        *,
+        positive: Any = None,
+        constant: bool = True,
+        seed: int = 1,
+    ) -> BinaryTask:
+        """Return a task of a CSV or NPZ file, which `read_samples` reads.
+
+        Parameters
+        ----------
+        path : path
+            The pool consists of all inputs of this file.
+        label : str, optional
+            Column of the labels in a CSV file, by default the last one.
+        validation : float or path
+            Share of the samples for validation, drawn at random; or another file with the same columns. With 0, the
+            validation samples are the training samples.
+        positive, constant
+            As for `from_arrays`.
+        seed : int
+            Seed of the split (the permutation of torch).
+
+        Raises
+        ------
+        InputError
+            As for `read_samples` and `from_arrays`; for files with gates, weights or required margins, and files
+            with different columns.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from implicit_bias import BinaryTask
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "animals.csv")
+        >>> _ = path.write_text("height,animal\\n" + "1.0,cat\\n3.0,horse\\n3.5,cow\\n" * 5)
+        >>> task = BinaryTask.from_file(path, label="animal", positive="cat")
+        >>> task.X_train.shape, task.X_val.shape
+        ((12, 2), (3, 2))
+        """
+        samples = _samples(path, label)
+        share = isinstance(validation, numbers.Real)
+        other = None if share else _samples(validation, label)
+        if other is not None and other.columns != samples.columns:
+            raise InputError(f"{validation} has other columns than {path}; give both the same, in one order")
+        held = None if other is None else (other.X, other.labels)
+        return cls._divided(samples.X, samples.labels, held or validation, positive, constant, seed, str(path))
+
+    @classmethod
+    def from_dataset(
+        cls,
+        dataset: Any,
+        validation: Any = 0.2,
+        *,
+        positive: Any = None,
+        constant: bool = True,
+        seed: int = 1,
+    ) -> BinaryTask:
+        """Return a task of a data set of torch or torchvision, such as `torchvision.datasets.MNIST(root)`.
+
+        Parameters
+        ----------
+        dataset : sequence of (input, label)
+            Inputs are images, tensors or arrays of one shape, which become rows. Integers from 0 to 255 (uint8) are
+            scaled to [−1, 1], other numbers are unchanged. The colours of an image (h, w, 3) come first, (3, h, w), as
+            in `torchvision.transforms.ToTensor`. `torch.utils.data.Subset` takes a part of a data set.
+        validation : float or sequence of (input, label)
+            Share of the samples for validation, as for `from_file`; or another data set.
+        positive, constant, seed
+            As for `from_file`.
+
+        Raises
+        ------
+        InputError
+            As for `from_arrays`, and for items that are not such pairs.
+
+        Examples
+        --------
+        >>> from implicit_bias import BinaryTask
+        >>> images = np.arange(40, dtype=np.uint8).reshape(10, 2, 2)
+        >>> task = BinaryTask.from_dataset(list(zip(images, range(10))), positive=range(5), constant=False)
+        >>> task.X_train.shape, task.X_val.shape, float(task.X_pool[0, 0])
+        ((8, 4), (2, 4), -1.0)
+        """
+        held = validation if isinstance(validation, numbers.Real) else _pairs(validation, "validation")
+        X, labels = _pairs(dataset, "dataset")
+        return cls._divided(X, labels, held, positive, constant, seed, type(dataset).__name__)
+
+    @classmethod
+    def _divided(
+        cls, X: Array, labels: np.ndarray, held: Any, positive: Any, constant: bool, seed: int, name: str
+    ) -> BinaryTask:
+        """Return the task of samples with a share for validation or, if `held` are samples (X, labels), with these."""
+        options: Any = {"positive": positive, "constant": constant, "name": name}
+        if isinstance(held, tuple):
+            return cls.from_arrays(X, labels, *held, **options)
+        first = len(X) - round(as_fraction(held, "validation") * len(X))
+        if first == len(X):
+            return cls.from_arrays(X, labels, **options)
+        order = TorchStream(as_seed(seed)).permutation(len(X))
+        train, validation = order[:first], order[first:]
+        return cls.from_arrays(X[train], labels[train], X[validation], labels[validation], X, **options)
 
 
 def with_constant(X: Array) -> Array:
@@ -107,46 +232,51 @@ def with_constant(X: Array) -> Array:
     return np.hstack([X, np.ones((len(X), 1))])
 
 
-def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
-    """Return −1.0 for labels of classes[0] and +1.0 for classes[1], shape (n,), and the pair of classes.
+def _samples(path: Any, label: str | None) -> LabelledSamples:
+    """Return the samples of a file; raise InputError for values that a task does not have."""
+    samples = read_samples(path, label)
+    more = [kind for kind in ("gate_values", "sample_weight", "required_margin") if getattr(samples, kind) is not None]
+    if more:
+        raise InputError(f"{path} has {', '.join(more)}, which a task does not have; use read_samples")
+    return samples
 
-    By default, the classes are the two sorted labels. InputError is raised if there are not two, or for other labels.
-    """
-    values, found = labels_and_classes(labels)
-    if classes is None:
-        if len(found) != 2:
-            shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
-            count = "is 1" if len(found) == 1 else f"are {len(found)}"
-            raise InputError(f"labels must be of two classes, but there {count}: {shown}")
-        classes = (found[0], found[1])
-    unknown = [value for value in found if value not in classes]
-    if unknown:
+
+def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
+    """Return the inputs (n, d) and labels (n,) of a data set of pairs."""
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or isinstance(dataset, str | dict):
         raise InputError(
-            f"label {unknown[0]!r} is neither of the training classes {classes[0]!r} and {classes[1]!r}; leave it out"
+            f"{name} must be a sequence of (input, label), such as a data set of torchvision, not {shown(dataset)}"
         )
-    return np.where(values == classes[1], 1.0, -1.0), classes
+    count = len(dataset)
+    if not count:
+        raise InputError(f"{name} is empty; give it at least one sample")
+    rows: list[np.ndarray] = []
+    labels: list[Any] = []
+    for index in range(count):
+        row, label = _pair(dataset[index], index, name)
+        if rows and row.shape != rows[0].shape:
+            raise InputError(f"input {index} of {name} has shape {row.shape}, but the first {rows[0].shape}; resize it")
+        if not rows:
+            check_size(count * row.size, "the data set")
+        rows.append(row)
+        labels.append(label)
+    return np.stack(rows).reshape(count, -1).astype(np.float64, copy=False), np.array(labels)
 
 
-def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
-    """Return labels (n,) as an array, and the sorted classes; raise InputError for fractions, as scikit-learn does."""
-    try:
-        values = np.asarray(without_torch(labels))
-    except (TypeError, ValueError, RuntimeError):
-        values = np.empty((0, 0))
-    if values.ndim != 1 or values.size == 0:
-        raise InputError(f"labels must be a non-empty one-dimensional array, not of shape {values.shape}")
-    import pandas as pd
-
-    if pd.isna(values).any() or (values.dtype.kind == "f" and not np.isfinite(values).all()):
-        raise InputError("labels contain missing values, NaN or infinity; clean them first")
-    try:
-        classes = np.unique(values).tolist()
-    except TypeError:
-        raise InputError("labels mix types that cannot be sorted; use numbers or strings only") from None
-    fraction = next((one for one in classes if isinstance(one, float) and one % 1), None)
-    if fraction is not None:
+def _pair(item: Any, index: int, name: str) -> tuple[np.ndarray, Any]:
+    """Return an input and a label of a data set, the input as floats with its colours first."""
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise InputError(f"item {index} of {name} must be a pair (input, label), not {shown(item)}")
+    values = np.asarray(without_torch(item[0]))
+    if values.dtype.kind not in "biuf":
         raise InputError(
-            f"labels contain fractions such as {fraction}, which are quantities, not classes; convert them to classes "
-            "(numpy.digitize), or name the column of classes"
+            f"input {index} of {name} must be an image, tensor or array of numbers, not {type(item[0]).__name__}"
         )
-    return values, classes
+    label = np.asarray(without_torch(item[1]))
+    if label.ndim:
+        raise InputError(f"label {index} of {name} must be one number or text, not {shown(item[1])}")
+    if values.dtype == np.uint8:
+        # Images are (h, w, 3), tensors (3, h, w).
+        is_image = values.ndim == 3 and not hasattr(item[0], "detach")
+        values = (np.moveaxis(values, -1, 0) if is_image else values) / 127.5 - 1
+    return values, label.item()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
-from implicit_bias._utils.checks import Array, InputError, one_of, shown
+from implicit_bias._utils.checks import Array, InputError, as_positive, one_of, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import (
     UnfittedError,
@@ -26,7 +26,7 @@ from implicit_bias._utils.validation import (
     validated,
     with_class_weights,
 )
-from implicit_bias.datasets.tables import Columns
+from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import Gates
@@ -35,9 +35,12 @@ from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers import margin_path
+from implicit_bias.solvers.path import random_dual_norm
 
 #: Weights count as zero if they change no score by more than this; the required margin is 1.
 NEGLIGIBLE_SCORE = 1e-4
+#: κ of C="scale", chosen by a study of twelve tables (`benchmarks/study_cost.py`).
+COST_SCALE = 5.0
 #: Seed of the direction onto which rows are projected to find candidates of equal rows.
 _SEED = 1
 
@@ -49,7 +52,8 @@ class NotSeparableError(InputError):
     ----------
     certificate : Solution
         With the status NOT_SEPARABLE the proof: `dual` is λ ≥ 0 (n,), up to rounding, with Φᵀ(λ∘y) = 0 (a Farkas
-        certificate). With NOT_SEPARABLE_BELOW a lower bound: no weights of a smaller norm separate.
+        certificate). With NOT_SEPARABLE_BELOW a lower bound: no weights of a smaller norm separate. With INFEASIBLE
+        `multipliers` prove that constraints contradict each other.
 
     Examples
     --------
@@ -115,11 +119,13 @@ class ModelMixin:
 class FitData:
     """Samples, classes and margin problems of a fit.
 
-    `rows` (m,) are the indices of the distinct samples with weight, and `codes` (m,) are indices into `classes`. There
-    is one problem for two classes. For more there is one problem per class, or one for all (`svm_classes`) if `joint`.
+    `rows` (m,) are the indices of the distinct samples with weight, `ranges` (2, p) are those of their inputs, and
+    `codes` (m,) are indices into `classes`. There is one problem for two classes. For more there is one problem per
+    class, or one for all (`svm_classes`) if `joint`.
     """
 
     rows: np.ndarray
+    ranges: Array
     classes: np.ndarray
     codes: np.ndarray
     problems: Iterator[MarginProblem]
@@ -165,11 +171,18 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
-        """Return the margin problem of inputs X (n, d) and signs y (n,); `gates` is the result of `_shared_gates`."""
+        """Return the margin problem of inputs X (n, d) and signs y (n,); its C has no effect.
+
+        `gates` is the result of `_shared_gates`.
+        """
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
-        """Return the joint margin problem of inputs X (n, d) and classes `codes` (n,)."""
+        """Return the joint margin problem of inputs X (n, d) and classes `codes` (n,); its C has no effect."""
         raise InputError(f"{type(self).__name__} has no joint problem of several classes; use multi_class='ovr'")
+
+    def _constrained(self, problem: MarginProblem) -> MarginProblem:
+        """Return the problem with the linear constraints of the estimator, if it has any."""
+        return problem
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
         """Return fitted gates for the problems of all classes; None if each problem has its own gates."""
@@ -191,7 +204,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         NotSeparableError
-            If C = inf and the samples are not separable.
+            If C = inf and the samples are not separable, or constraints contradict each other.
         InputError
             If the samples or a parameter are invalid.
 
@@ -216,6 +229,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
         check_processes(self.n_jobs)
+        check_cost(self.C)
         kind = one_of(self.multi_class, ("ovr", "joint", "shared"), "multi_class")
         X, y = validated(self, X, y, reset=True, sparse=True)
         rows, weight = self._sample_weights(X, y, sample_weight)
@@ -224,7 +238,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         if len(classes) < 2:
             raise InputError(f"y has only one class ({classes[0]}); give samples of at least two")
         problems = self._problems(inputs, codes, self._shared_gates(inputs, seed, unequal(weight)), seed, weight)
-        return FitData(rows, classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
+        return FitData(rows, ranges_of(X[rows]), classes, codes, problems, joint=kind != "ovr" and len(classes) > 2)
 
     def _path(
         self, costs: Sequence[Any], data: FitData, deadline: Deadline
@@ -234,6 +248,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         for problems, solutions in self._solve(data, costs, earlier, deadline):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
             self._set_results(problems, solutions)
+            self._model = replace(self._model, ranges=data.ranges)
             support = data.support(solutions)
             self.support_ = data.rows[support]
             self.n_support_ = np.bincount(data.codes[support], minlength=len(data.classes))
@@ -250,8 +265,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         if self.multi_class != "ovr" and codes.max() > 1:
             pair_weight = np.repeat(weight, codes.max())
             joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
-            joint.check_upper_bounds()
-            yield joint
+            yield self._constrained(joint)
             return
         problem: MarginProblem | None = None
         for code in range(codes.max() + 1) if codes.max() > 1 else [1]:
@@ -259,7 +273,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             if problem is None or gates is None:
                 found = self._problem(X, y, gates, seed)
                 problem = found.replace(sample_weight=weight, intercept=bool(self.free_intercept))
-                problem.check_upper_bounds()
+                problem = self._constrained(problem)
             yield problem.replace(y=y)
 
     def _solve(
@@ -267,10 +281,11 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Yield the problems and their solutions at each C of `costs`; the problems have no samples, to save memory.
 
-        `earlier` has a solution to start from, or None, for each problem. The processes share the time left among the
-        problems left.
+        A C may be "scale". `earlier` has a solution to start from, or None, for each problem. The processes share the
+        time left among the problems left.
         """
         problems: list[MarginProblem] = []
+        values: list[list[Any]] = []
         workers = effective_n_jobs(self.n_jobs)
 
         def tasks() -> Iterator[Any]:
@@ -280,11 +295,12 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
                 options["max_seconds"] = deadline.left(min(workers / left, 1.0))
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.replace(features=features))
-                yield delayed(_checked_path)(problem, costs, name, solver=self.solver, start=start, **options)
+                values.append([COST_SCALE / random_dual_norm(problem) if C == "scale" else C for C in costs])
+                yield delayed(_checked_path)(problem, values[-1], name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())
-        for C, *solutions in zip(costs, *paths, strict=True):
-            yield [problem.replace(C=C) for problem in problems], solutions
+        for each, *solutions in zip(zip(*values, strict=True), *paths, strict=True):
+            yield [problem.replace(C=C) for problem, C in zip(problems, each, strict=True)], solutions
 
     def _warm_start(self, data: FitData) -> list[Solution | None]:
         """Return NATIVE's last solution of each problem if the samples have the same labels, else None for each."""
@@ -337,6 +353,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         self.gates_: Any = gates if several else gates[0]
         intercepts = [solution.intercept for solution in solutions]
         self.intercept_ = np.zeros(len(self.classes_)) if self._joint else np.array(intercepts)
+        costs = {problem.C for problem in problems}
+        self.C_: Any = costs.pop() if len(costs) == 1 else np.array([problem.C for problem in problems])
 
     @property
     def weights_(self) -> Array:
@@ -361,16 +379,18 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return diagram + summary(dict(zip(positives, found, strict=True)), groups)
 
 
+def check_cost(C: Any) -> None:
+    """Raise InputError unless C is a positive number, infinity or 'scale'."""
+    if not isinstance(C, str):
+        as_positive(C, "C", infinite=True)
+    elif C != "scale":
+        raise InputError(f"C must be 'scale' or a positive number, not {shown(C)}")
+
+
 def check_processes(n_jobs: Any) -> None:
     """Raise InputError unless `n_jobs` is a number of processes, −1 or None."""
     if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
         raise InputError(f"n_jobs must be a number of processes, -1 for all cores, or None; not {shown(n_jobs)}")
-
-
-def columns_of(estimator: Any) -> Columns | None:
-    """Return the names of an estimator's inputs if it was fitted to a data frame, else None."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else Columns(names.tolist(), [], "")
 
 
 def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Array]:

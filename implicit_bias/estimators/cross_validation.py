@@ -21,10 +21,10 @@ from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
 from implicit_bias.estimators.base import MarginClassifier, ModelMixin, NotSeparableError, check_processes
 from implicit_bias.estimators.networks import GLNClassifier
-from implicit_bias.solvers.path import zero_weights_up_to
+from implicit_bias.solvers.path import path_values
 
 #: Ratio of the largest default C to the C₀ up to which all weights are zero.
-RANGE = 1e4
+RATIO = 1e4
 #: Relative difference up to which mean scores count as equal.
 SCORE_TOL = 1e-12
 #: Seconds before a progress bar appears.
@@ -171,15 +171,9 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self
 
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
-        """Return the values of C in ascending order: those of `Cs`, or `Cs` values if it is a number.
-
-        These are a geometric progression from above C₀ up to RANGE · C₀, rounded to two significant digits. C₀ is the
-        least `zero_weights_up_to` of the problems for all samples.
-        """
+        """Return the values of C in ascending order: those of `Cs`, or `path_values` of all samples for a number."""
         if np.ndim(self.Cs) == 0:
-            count = as_count(self.Cs, "Cs")
-            least = min(map(zero_weights_up_to, estimator._fit_data(X, y, weight).problems))
-            return np.array([float(f"{C:.2g}") for C in least * np.geomspace(1, RANGE, count + 1)[1:]])
+            return path_values(estimator._fit_data(X, y, weight).problems, as_count(self.Cs, "Cs"), RATIO)
         try:
             costs = np.unique(as_reals(self.Cs))
         except CONVERSION_ERRORS:

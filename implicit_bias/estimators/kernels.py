@@ -53,8 +53,11 @@ class MultipleKernelClassifier(MarginClassifier):
     ----------
     kernels : sequence, optional
         Each kernel is a positive semidefinite function k(X, Z) from inputs (n, p) and (m, p) to a matrix (n, m), the
-        name of one of scikit-learn's `pairwise_kernels`, or such a name and a dict of parameters. For given matrices
-        use `PrecomputedKernel`. The default is the linear kernel and Gaussian kernels with γ p Var X = 1/16, …, 16.
+        name of one of scikit-learn's `pairwise_kernels`, or such a name and a dict of parameters. "half-spaces" is the
+        kernel ((1 − θ/π)^b − (1 − l) 2⁻ᵇ) ⟨x, z⟩ of infinitely many units with the 2ᵇ contexts of b = `hyperplanes`
+        random hyperplanes through 0 (default 1): the limit of SVM-Fro for l = `linear` = 1 (default), of SVM-L2 for
+        l = 0; with `fit_intercept=True` the hyperplanes have offsets. For given matrices use `PrecomputedKernel`. The
+        default is the linear kernel and Gaussian kernels with γ p Var X = 1/16, …, 16.
     normalise : bool
         If True, s_m is the (weighted) mean of k_m(x, x) over the training samples; otherwise s_m = 1, and the norm
         penalises kernels with small values more.
@@ -65,7 +68,7 @@ class MultipleKernelClassifier(MarginClassifier):
 
     Attributes
     ----------
-    classes_, certificate_, status_, intercept_, support_, n_support_, n_features_in_, feature_names_in_
+    classes_, C_, certificate_, status_, intercept_, support_, n_support_, n_features_in_, feature_names_in_
         As for `GLNClassifier`. The certificate is that of the weights used for prediction.
     kernel_weights_ : array, shape (k,), or (classes, k)
         Share ‖w_m‖ / Σ_l ‖w_l‖ of each kernel.
@@ -93,7 +96,7 @@ class MultipleKernelClassifier(MarginClassifier):
     """
 
     kernels: Sequence[Any] | None = None
-    C: float = 1.0
+    C: float | str = "scale"
     normalise: bool = field(default=True, kw_only=True)
     fit_intercept: bool = field(default=False, kw_only=True)
 
@@ -123,7 +126,7 @@ class MultipleKernelClassifier(MarginClassifier):
         return _FittedKernels(found.factors / np.sqrt(scales)[:, None], X, kernels, scales)
 
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
-        return MarginProblem(gates, y, GroupLasso(range(gates.k)), self.C)
+        return MarginProblem(gates, y, GroupLasso(range(gates.k)))
 
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
@@ -257,7 +260,7 @@ def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
             pass
         case _:
             raise InputError(f"a kernel is a function, a name, or a name and a dict of parameters, not {shown(kernel)}")
-    return one_of(name, sorted(PAIRWISE_KERNEL_FUNCTIONS), "kernel"), dict(parameters)
+    return one_of(name, ["half-spaces", *sorted(PAIRWISE_KERNEL_FUNCTIONS)], "kernel"), dict(parameters)
 
 
 def _expansion(problem: MarginProblem, solution: Solution, tol: float, deadline: Deadline) -> tuple[Array, Solution]:

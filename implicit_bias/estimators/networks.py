@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count, one_of, shown
 from implicit_bias._utils.missing import torch_is_needed
+from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import Cutoff, check_cutoff
-from implicit_bias.margin.classes import svm_classes
+from implicit_bias.margin.classes import ClassMarginProblem, svm_classes
+from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.formulations import svm_gln, svm_hl, svm_l2, svm_lc, svm_rc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import Frobenius, Norm
@@ -21,9 +23,47 @@ if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork
     from implicit_bias.training.optimisers import SGD
 
+#: Coefficient of the intercept up to which it cancels in a constraint.
+CANCELLED = 1e-9
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _GatedClassifier(MarginClassifier):
+    """Base class of the classifiers whose scores are linear in W for any inputs, so that they may be constrained."""
+
+    constraints: Any = None
+
+    def _constrained(self, problem: MarginProblem) -> MarginProblem:
+        if self.constraints is None:
+            return problem
+        if not callable(self.constraints):
+            raise InputError(
+                f"constraints must be a function of the predictor f or None, not {shown(self.constraints)}"
+            )
+        if isinstance(problem, ClassMarginProblem):
+            raise InputError("constraints need one problem per class: use multi_class='ovr'")
+        # Imported here because CVXPY takes a second to load, and only constraints need it.
+        import cvxpy as cp
+
+        def features(Z: Any) -> Array:
+            rows = self._inputs(validated(self, Z, reset=False, sparse=True))
+            assert problem.gates is not None
+            return problem.gates(rows).dense()
+
+        found = replace(problem, constraints=lambda W: self.constraints(lambda Z: features(Z) @ cp.vec(W, order="C")))
+        # The same constraints on the predictor f = b.
+        intercept = LinearConstraints.of(
+            lambda b: self.constraints(lambda Z: np.ones(len(features(Z))) * b[0, 0]), (1, 1)
+        )
+        if problem.intercept and np.abs(intercept.E).max() > CANCELLED:
+            raise InputError(
+                "the intercept must cancel in constraints, as in differences of scores; set free_intercept=False"
+            )
+        return found
+
 
 @dataclass(eq=False, repr=False)
-class GLNClassifier(MarginClassifier):
+class GLNClassifier(_GatedClassifier):
     """Max-margin classifier that is the limit of a gated linear network (SVM-GLN or SVM-L2).
 
         minimise ‖ζ‖ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
@@ -34,12 +74,15 @@ class GLNClassifier(MarginClassifier):
     ----------
     units, contexts : int
         H units with 2^b contexts each (`HyperplaneGates`).
-    C : float
+    C : float or 'scale'
         Cost of slack; `inf` for the hard margin. Because the norm is not squared, all weights are zero below some C.
+        'scale' is C = 5/√(max_h Σ_i c_i² ‖φ_h(x_i)‖²), about 5/(√n · length of the inputs), which falls with n as the
+        best C does; φ_h are the features of a group of the norm (`random_dual_norm`).
     norm : 'group-lasso', 'predictor-l2', 'frobenius' or a Norm
         Σ_h ‖ζ_h‖₂ (SVM-GLN), ‖β‖₂ of the predictors (SVM-L2), ‖ζ‖_F, or a norm for gates of these H units.
     cutoff : 'median', 'random', number or (low, high)
-        As for `HyperplaneGates`.
+        As for `HyperplaneGates`. The default draws quantiles; medians, as in the experiments of Lippl, Abbott & Chung,
+        let all hyperplanes pass close to the centre, where gates of few inputs are too much alike.
     fit_intercept : bool
         Append the constant input 1, so that every context has its own bias, penalised like any weight.
     free_intercept : bool
@@ -64,6 +107,11 @@ class GLNClassifier(MarginClassifier):
         c ≠ y_i. In experiments, descent on the softmax loss converges to its hard margin. With 'joint' each output has
         its own units; the norm is 'group-lasso' or 'frobenius'. With 'shared' all outputs share the units, which is
         slower; the norm is 'group-lasso'.
+    constraints : function, optional
+        Maps the predictor f to linear constraints in CVXPY (`MarginProblem`). f maps inputs Z (m, p), scaled like those
+        of `fit`, to the expression of their scores (m,). The constraints hold for the score of every class. An example
+        is `lambda f: cp.abs(cp.mean(f(A)) - cp.mean(f(B))) <= 0.1`. A free intercept must cancel in them, and `norm`
+        must not be 'predictor-l2'. CLARABEL solves such problems.
 
     Attributes
     ----------
@@ -77,6 +125,8 @@ class GLNClassifier(MarginClassifier):
         W of the certificates.
     intercept_ : array, shape (1,), or (classes,)
         The free intercepts b; 0 without.
+    C_ : float, or array of shape (classes,)
+        C of the problems; an array if 'scale' differs between the classes.
     gates_ : Gates or list of Gates
         Fitted gates, a list if `certificate_` is one.
     samples_ : array of int
@@ -103,11 +153,11 @@ class GLNClassifier(MarginClassifier):
     ('OPTIMAL', True)
     """
 
-    units: int = 10
+    units: int = 30
     contexts: int = 2
-    C: float = 1.0
+    C: float | str = "scale"
     norm: str | Norm = field(default="group-lasso", kw_only=True)
-    cutoff: Cutoff = field(default="median", kw_only=True)
+    cutoff: Cutoff = field(default=(0.1, 0.9), kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates:
         return HyperplaneGates(self.units, self.contexts, seed, self.cutoff).fit(X, sample_weight=weight)
@@ -115,11 +165,11 @@ class GLNClassifier(MarginClassifier):
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
         assert isinstance(gates, HyperplaneGates)
         if isinstance(self.norm, Norm):
-            return replace(svm_gln(X, y, gates, self.C), norm=self.norm)
+            return replace(svm_gln(X, y, gates), norm=self.norm)
         kind = one_of(self.norm, ("group-lasso", "predictor-l2", "frobenius"), "norm")
         if kind == "frobenius":
-            return svm_shallow(X, y, gates, self.C).replace(name="SVM-Fro")
-        return (svm_gln if kind == "group-lasso" else svm_l2)(X, y, gates, self.C)
+            return svm_shallow(X, y, gates).replace(name="SVM-Fro")
+        return (svm_gln if kind == "group-lasso" else svm_l2)(X, y, gates)
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
         assert gates is not None
@@ -127,12 +177,12 @@ class GLNClassifier(MarginClassifier):
         if not isinstance(self.norm, str) or self.norm not in known:
             names = " or ".join(map(repr, known))
             raise InputError(f"multi_class={self.multi_class!r} takes norm={names}, not {shown(self.norm)}")
-        problem = svm_classes(X, codes, gates, self.C, shared=self.multi_class == "shared")
+        problem = svm_classes(X, codes, gates, shared=self.multi_class == "shared")
         return problem.replace(norm=Frobenius()) if self.norm == "frobenius" else problem
 
 
 @dataclass(eq=False, repr=False)
-class GatedReLUClassifier(MarginClassifier):
+class GatedReLUClassifier(_GatedClassifier):
     """Max-margin classifier that is the limit of a ReLU network with fixed gates.
 
         minimise Σ_h ‖ζ_h‖₂ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
@@ -145,7 +195,7 @@ class GatedReLUClassifier(MarginClassifier):
         Number H of half-spaces, or of hidden units of the network; no effect for given gates.
     C, fit_intercept, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start
         As for `GLNClassifier`.
-    class_weight, multi_class
+    class_weight, multi_class, constraints
         As for `GLNClassifier`.
     random_state : int, RandomState or None
         An int is the seed of half-spaces, network and training.
@@ -155,13 +205,13 @@ class GatedReLUClassifier(MarginClassifier):
         constant input, too (`fit_intercept`). A copy of unfitted gates is fitted; grid search and cross-validation
         clone the gates and fit the clones on every part.
     cutoff : 'median', 'random', number or (low, high)
-        Cutoff of random half-spaces.
+        Cutoff of random half-spaces, by default as for `GLNClassifier`.
     training : SGD, optional
         Training of the network of learned gates; `SGD()` by default.
 
     Attributes
     ----------
-    classes_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_
+    classes_, C_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_
         As for `GLNClassifier`.
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -181,10 +231,10 @@ class GatedReLUClassifier(MarginClassifier):
     ((150, 3), True, [True, True, True])
     """
 
-    units: int = 20
-    C: float = 1.0
+    units: int = 60
+    C: float | str = "scale"
     gates: str | Gates = field(default="random", kw_only=True)
-    cutoff: Cutoff = field(default="median", kw_only=True)
+    cutoff: Cutoff = field(default=(0.1, 0.9), kw_only=True)
     training: SGD | None = field(default=None, kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
@@ -198,17 +248,17 @@ class GatedReLUClassifier(MarginClassifier):
 
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
         if gates is not None:
-            return svm_rc(X, y, gates, self.C)
-        return svm_lc(X, y, _trained(X, y, self.units, seed, self.training), self.C)
+            return svm_rc(X, y, gates)
+        return svm_lc(X, y, _trained(X, y, self.units, seed, self.training))
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
         if gates is None:
             gates = _trained(X, codes, self.units, seed, self.training, outputs=int(codes.max()) + 1).gates()
-        return svm_classes(X, codes, gates, self.C, shared=self.multi_class == "shared")
+        return svm_classes(X, codes, gates, shared=self.multi_class == "shared")
 
 
 @dataclass(eq=False, repr=False)
-class HiddenLayerClassifier(MarginClassifier):
+class HiddenLayerClassifier(_GatedClassifier):
     """Max-margin classifier on the hidden activations of a trained ReLU network (SVM-HL).
 
         minimise ‖a‖₂ + C Σ_i c_i ξ_i   subject to   y_i ⟨a, h(x_i)⟩ ≥ 1 − ξ_i,   ξ ≥ 0
@@ -220,7 +270,8 @@ class HiddenLayerClassifier(MarginClassifier):
     training : SGD, optional
         Training of the network, which ignores sample weights; `SGD()` by default.
     solver, tol, max_seconds, device, verbose, n_jobs, warm_start, C, fit_intercept, free_intercept, class_weight
-        As for `GatedReLUClassifier`; the constant is an input of the network. `multi_class` must be 'ovr'.
+        As for `GatedReLUClassifier`, like `constraints`; the constant is an input of the network. `multi_class` must
+        be 'ovr'.
     random_state : int, RandomState or None
         An int is the seed of the network and its training.
 
@@ -229,7 +280,7 @@ class HiddenLayerClassifier(MarginClassifier):
     weights_ : array, shape (1, H), or (classes, 1, H)
     gates_ : HiddenActivations, or a list of one per class
         Their `network` is the trained one.
-    classes_, certificate_, status_, intercept_, samples_, support_, n_support_, n_features_in_, feature_names_in_
+    classes_, C_, certificate_, status_, intercept_, samples_, support_, n_support_, n_features_in_, feature_names_in_
         As for `GLNClassifier`.
 
     Examples
@@ -242,11 +293,11 @@ class HiddenLayerClassifier(MarginClassifier):
     """
 
     units: int = 20
-    C: float = 1.0
+    C: float | str = "scale"
     training: SGD | None = field(default=None, kw_only=True)
 
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
-        return svm_hl(X, y, _trained(X, y, self.units, seed, self.training), self.C)
+        return svm_hl(X, y, _trained(X, y, self.units, seed, self.training))
 
 
 def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None, outputs: int = 1) -> ReLUNetwork:

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from implicit_bias._utils.checks import Array, InputError, as_positive, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import seed_of, unequal, validated
+from implicit_bias.datasets.labels import ranges_of
 from implicit_bias.estimators.base import NEGLIGIBLE_SCORE, FitData, MarginClassifier, ModelMixin
 from implicit_bias.estimators.kernels import MultipleKernelClassifier
 from implicit_bias.margin.problem import MarginProblem
@@ -106,7 +107,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         Warns
         -----
         ConvergenceWarning
-            If the certified gap, or the relative error of ν, exceeds the classifier's `tol`.
+            If the certified gap exceeds the classifier's `tol`, or the relative error of ν twice this value.
         UserWarning
             If all inputs have the same score, or a kernel is nearly zero between different samples.
         """
@@ -179,7 +180,7 @@ def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tupl
     # `_problem` requires two classes, so that it gets signs which are then replaced.
     signs = np.where(np.arange(len(rows)) > 0, 1.0, -1.0)
     problem = replace(estimator._problem(inputs, signs, gates, seed), y=signs**2, sample_weight=weight)
-    return FitData(rows, np.array([-1, 1]), np.ones(len(rows), dtype=int), iter(())), problem
+    return FitData(rows, ranges_of(X[rows]), np.array([-1, 1]), np.ones(len(rows), dtype=int), iter(())), problem
 
 
 def _fit_to_nu(

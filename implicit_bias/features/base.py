@@ -156,7 +156,7 @@ class Features(ABC):
         if not precise:
             terms = 2 * (self.n + self.d + 2)
             with np.errstate(over="ignore", invalid="ignore"):
-                sizes = np.abs(a) @ self._block_lengths()
+                sizes = np.abs(a) @ self.block_lengths()
             return self.adjoint(a), np.zeros((self.k, self.d)), terms * self._vanishing + share(terms) * sizes
         upper, lower, error = np.zeros((3, self.k, self.d))
         for rows in row_blocks(self.n):
@@ -182,7 +182,7 @@ class Features(ABC):
         """Largest absolute error of a term w_jl φ_jl(x_i) that underflows."""
         return float(TINY)
 
-    def _block_lengths(self) -> Array:
+    def block_lengths(self) -> Array:
         """Lengths ‖φ_j(x_i)‖, shape (n, k)."""
         return np.asarray(length(self._blocks(), axis=2))
 
@@ -195,13 +195,16 @@ class Features(ABC):
     def weight_gram(self) -> Array:
         """Return ΦᵀΦ (kd, kd), ordered by gate; the sum is over chunks of samples, and Φ is not formed at once."""
         size = self.k * self.d
-        chunk = max(1, CHUNK_SIZE // size)
+        chunks = row_blocks(self.n, max(1, CHUNK_SIZE // size))
+
+        def product(samples: slice, rows: slice, columns: slice) -> Array:
+            dense = self.dense() if len(chunks) == 1 else self.select(samples).dense()
+            return dense[:, rows].T @ dense[:, columns]
 
         def entries(rows: slice, columns: slice) -> Array:
-            total = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
-            for first in range(0, self.n, chunk):
-                dense = self.select(slice(first, first + chunk)).dense()
-                total += dense[:, rows].T @ dense[:, columns]
+            total = product(chunks[0], rows, columns)
+            for samples in chunks[1:]:
+                total += product(samples, rows, columns)
             return total
 
         return symmetric_blocks(size, entries)

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias._utils.blocks import row_blocks, symmetric_blocks
+from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
 from implicit_bias._utils.rounding import UNIT, pair_sum, precise_product, two_product, two_sum
 from implicit_bias._utils.scaling import TINY, largest_entries, length, nearest_powers_of_two, without_exponent
 from implicit_bias.features.base import Features, as_factor, as_mixing
 from implicit_bias.features.patterns import PatternBlocks, share_patterns
+
+#: Number of rows of a block of ΦΦᵀ: its factors and products stay in the cache.
+GRAM_ROWS = 128
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,15 +147,26 @@ class GatedFeatures(Features):
         """Lengths ‖x_i‖, shape (n,)."""
         return np.concatenate([length(self.X[rows], axis=1) for rows in row_blocks(self.n)])
 
-    def _block_lengths(self) -> Array:
+    def block_lengths(self) -> Array:
         return np.abs(self.gate_values) * self.input_lengths[:, None]
 
     def gram(self) -> Array:
         """Return ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n); raise InputError if it overflows."""
         (G, by), (X, times) = without_exponent(self.gate_values), without_exponent(self.X)
-        kernel = symmetric_blocks(self.n, lambda rows, columns: (G[rows] @ G[columns].T) * (X[rows] @ X[columns].T))
-        with np.errstate(over="ignore"):
-            return finite(np.ldexp(kernel, 2 * (by + times), out=kernel))
+        kernel, buffer = np.empty((self.n, self.n)), np.empty(min(GRAM_ROWS, self.n) * self.n)
+        for rows in row_blocks(self.n, GRAM_ROWS):
+            block = kernel[rows, : rows.stop]
+            # New arrays for the products would take longer than the products.
+            inputs = buffer[: block.size].reshape(block.shape)
+            np.matmul(G[rows], G[: rows.stop].T, out=block)
+            np.matmul(X[rows], X[: rows.stop].T, out=inputs)
+            block *= inputs
+            with np.errstate(over="ignore"):
+                np.ldexp(block, 2 * (by + times), out=block)
+            square = np.tril(block[:, rows])
+            block[:, rows] = square + np.tril(square, -1).T
+            kernel[: rows.start, rows] = block[:, : rows.start].T
+        return finite(kernel)
 
     def row_norms(self, units: Any = 1.0) -> Array:
         """Return ‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i/u‖, shape (n,), with the inputs divided by `units` u (d,)."""

@@ -3,7 +3,14 @@
 from implicit_bias.gates.base import ConstantGate, Gates
 from implicit_bias.gates.contexts import ContextGates, OccupiedRegions
 from implicit_bias.gates.expansions import KernelExpansions as KernelExpansions
-from implicit_bias.gates.functions import FunctionContexts, FunctionGates, HiddenActivations, ProductGates, SoftGates
+from implicit_bias.gates.functions import (
+    FunctionContexts,
+    FunctionGates,
+    HiddenActivations,
+    LeakyReLUGates,
+    ProductGates,
+    SoftGates,
+)
 from implicit_bias.gates.hyperplanes import HyperplaneGates, RandomHalfSpaces, ReLUGates
 
 __all__ = [
@@ -14,6 +21,7 @@ __all__ = [
     "Gates",
     "HiddenActivations",
     "HyperplaneGates",
+    "LeakyReLUGates",
     "OccupiedRegions",
     "ProductGates",
     "RandomHalfSpaces",

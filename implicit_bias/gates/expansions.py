@@ -9,12 +9,15 @@ from typing import Any, Self
 import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import Array, InputError, as_floats
+from implicit_bias._utils.checks import SMALLEST, Array, InputError, as_floats
+from implicit_bias._utils.scaling import length
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import Gates
 
 #: Rounding error of a Gaussian kernel above which the differences of inputs are formed one by one, which is slower.
 MAX_CANCELLATION = 1e-12
+#: 1 − |cos θ| below which the angle θ of two inputs is computed from the difference of their directions.
+NEARLY_PARALLEL = 1e-6
 
 
 class KernelExpansions(Gates):
@@ -26,7 +29,7 @@ class KernelExpansions(Gates):
     ----------
     kernels : sequence
         Functions k(X, Z) from inputs (n, d) and (m, d) to a matrix (n, m), or pairs of a name of scikit-learn's
-        `pairwise_kernels` and a dict of parameters. Only such pairs can be saved.
+        `pairwise_kernels`, or "half-spaces", and a dict of parameters. Only such pairs can be saved.
     samples : array, shape (s, d)
         The x_i.
     coefficients : array, shape (k, s)
@@ -90,6 +93,8 @@ class KernelExpansions(Gates):
     def __call__(self, X: Any) -> Any:
         """Return the features g(x) of inputs X, with d = 1."""
         values = self.transform(X)
+        # A Gaussian kernel nearly vanishes far from all samples, and features would refuse such sizes.
+        values[np.abs(values) < SMALLEST] = 0.0
         return GatedFeatures(np.ones((len(values), 1)), values)
 
 
@@ -106,7 +111,8 @@ def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
     from sklearn.metrics.pairwise import pairwise_kernels
 
     name, parameters = kernel
-    return partial(gaussian, **parameters) if name == "rbf" else partial(pairwise_kernels, metric=name, **parameters)
+    ours: dict[str, Callable[..., Array]] = {"rbf": gaussian, "half-spaces": half_spaces}
+    return partial(ours.get(name, partial(pairwise_kernels, metric=name)), **parameters)
 
 
 def gaussian(X: Array, Z: Array, gamma: float | None = None, **options: Any) -> Array:
@@ -128,6 +134,37 @@ def gaussian(X: Array, Z: Array, gamma: float | None = None, **options: Any) -> 
     if error > MAX_CANCELLATION:
         return np.asarray(np.exp(-gamma * cdist(X, Z, "sqeuclidean")))
     return np.asarray(pairwise_kernels(X, Z, metric="rbf", gamma=gamma, **options))
+
+
+def half_spaces(X: Array, Z: Array, hyperplanes: int = 1, linear: float = 1.0) -> Array:
+    """Return the kernel of infinitely many gated linear units with random contexts.
+
+        k(x, z) = ((1 − θ/π)^b − (1 − l) 2⁻ᵇ) ⟨x, z⟩,   θ the angle of x and z
+
+    The contexts of a unit are the 2ᵇ sides of b = `hyperplanes` hyperplanes ⟨v, x⟩ = 0 with independent v ~ N(0, I).
+    1 − θ/π is the probability that a hyperplane has x and z on the same side (b = 1: twice the arc-cosine kernel of
+    order 0, Cho & Saul, 2009). For H → ∞ units this is the kernel of SVM-Fro over H if l = `linear` = 1, and that of
+    SVM-L2, up to a factor, if l = 0; then the features of no context have a share of all. Both statements are ours.
+
+    >>> half_spaces(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])).round(12).tolist()
+    [[1.0, 0.75]]
+    """
+    if int(hyperplanes) != hyperplanes or hyperplanes < 1 or not 0 <= linear <= 1:
+        raise InputError(
+            f"hyperplanes must be a positive integer and linear between 0 and 1, not {hyperplanes} and {linear}"
+        )
+    sizes = np.asarray(length(X, axis=1)), np.asarray(length(Z, axis=1))
+    U, V = (A / np.where(size > 0, size, 1.0)[:, None] for A, size in zip((X, Z), sizes, strict=True))
+    cosines = U @ V.T
+    products = sizes[0][:, None] * cosines * sizes[1]
+    near = np.nonzero(np.abs(cosines) > 1 - NEARLY_PARALLEL)
+    signs = np.sign(cosines[near])
+    # arccos loses half of the digits for nearly parallel directions.
+    angles = np.arccos(np.clip(cosines, -1, 1, out=cosines), out=cosines)
+    small = 2 * np.arcsin(np.asarray(length(U[near[0]] - signs[:, None] * V[near[1]], axis=1)) / 2)
+    angles[near] = np.where(signs > 0, small, np.pi - small)
+    shares = (1 - angles / np.pi) ** hyperplanes - (1 - linear) / 2.0**hyperplanes
+    return np.asarray(np.multiply(shares, products, out=shares))
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:

@@ -204,6 +204,42 @@ class SoftGates(Gates):
             return np.asarray(expit(float(self.sharpness) * projections))
 
 
+class LeakyReLUGates(Gates):
+    """Gates of the units of a leaky ReLU layer: g_h(x) = 1 if ⟨w_h, x⟩ ≥ 0, else the slope s.
+
+    Parameters
+    ----------
+    weights : array, shape (H, d)
+        The layer's weights w_h as rows. No `fit` is needed.
+    slope : float
+        s, at least 0; `ReLUGates` have s = 0.
+
+    Examples
+    --------
+    >>> from implicit_bias.gates import LeakyReLUGates
+    >>> LeakyReLUGates([[1.0, -1.0], [0.0, 1.0]], slope=0.1).transform([[0.5, 1.0]]).tolist()
+    [[0.1, 1.0]]
+    """
+
+    made_of = ("directions_", "slope")
+    learned = ("directions_", "n_features_in_")
+
+    def __init__(self, weights: Any, slope: float = 0.01) -> None:
+        self.weights = weights
+        self.slope = slope
+        self.fit()
+
+    def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
+        as_positive(self.slope, "slope", zero=True)
+        self.directions_ = as_floats(self.weights, "weights", 2)
+        self.groups = np.arange(len(self.directions_))
+        self.n_features_in_ = self.directions_.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        return np.where(self._fitted_inputs(X) @ self.directions_.T >= 0, 1.0, float(self.slope))
+
+
 class ProductGates(Gates):
     """Products of the gates of several layers of the same input, with one gate per path through the units.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_reals
 from implicit_bias._utils.rounding import precise_product, share
 from implicit_bias._utils.scaling import length
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 EXPECTED = (
-    "constraints must be a function of the weights W that returns linear CVXPY constraints, such as lambda W: [W >= 0]"
+    "constraints must be a function of the weights W that returns linear CVXPY constraints, "
+    "such as lambda W: [W >= 0, cp.abs(W @ z) <= 0.1]"
 )
 #: Number of coefficients up to which error-free products use a dense copy of them.
 MAX_PRECISE_ENTRIES = 10_000_000
@@ -25,7 +26,7 @@ MAX_PRECISE_ENTRIES = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class LinearConstraints:
-    """Homogeneous linear constraints E vec(W) ≤ 0, some rows with equality; vec(W) stacks the rows of W.
+    """Linear constraints E vec(W) ≤ h, some rows with equality; vec(W) stacks the rows of W.
 
     Parameters
     ----------
@@ -35,11 +36,32 @@ class LinearConstraints:
         True for equalities.
     shape : tuple of int
         (k, d).
+    h : number or array, shape (m,)
+        Right-hand sides. If all are 0, every multiple tW, t ≥ 0, of feasible weights is feasible.
 
     Raises
     ------
     InputError
-        If shapes do not match, or coefficients are not finite real numbers.
+        If shapes do not match, or numbers are not finite and real.
+
+    Notes
+    -----
+    The margin problem with these constraints has the Lagrangian
+
+        ‖W‖ + Σ_i p_i ξ_i + Σ_i λ_i (m_i − ξ_i − y_i((ΦW)_i + b)) − Σ_i ν_i ξ_i + Σ_j μ_j ((E vec W)_j − h_j),
+
+    with p_i = C c_i, λ ≥ 0, ν ≥ 0, and μ_j ≥ 0 for inequalities. With V = Φᵀ(λ∘y) − Eᵀμ it equals
+
+        Σ_i m_iλ_i − Σ_j h_jμ_j + (‖W‖ − ⟨V, W⟩) + Σ_i (p_i − λ_i − ν_i) ξ_i − b Σ_i y_iλ_i.
+
+    Its infimum over W, ξ and b is finite if and only if ‖V‖_* ≤ 1, λ ≤ p (no condition for a hard margin) and, with a
+    free intercept, Σ_i y_iλ_i = 0. Hence the dual problem is
+
+        maximise Σ_i m_iλ_i − Σ_j h_jμ_j   subject to   ‖Φᵀ(λ∘y) − Eᵀμ‖_* ≤ 1,   0 ≤ λ ≤ p,   Σ_i y_iλ_i = 0.
+
+    Its conditions, unlike its feasible W, are closed under multiples t(λ, μ), 0 ≤ t ≤ 1, so that any λ and μ with a
+    positive dual objective prove a positive bound. No W is feasible if V = 0 has a solution with a positive dual
+    objective; for a soft margin, also λ = 0, and then the constraints alone contradict each other (Farkas).
 
     Examples
     --------
@@ -51,41 +73,65 @@ class LinearConstraints:
     E: sp.csr_array
     equal: np.ndarray
     shape: tuple[int, int]
+    h: Any = 0.0
 
     def __post_init__(self) -> None:
         fits = self.E.shape == (len(self.equal), self.shape[0] * self.shape[1])
         if not fits or self.equal.ndim != 1 or self.E.dtype.kind not in "iuf" or not np.isfinite(self.E.data).all():
             raise InputError("E must contain finite real numbers, one row of k·d coefficients per constraint")
         self.E.sum_duplicates()
+        try:
+            h = np.broadcast_to(as_reals(self.h), self.equal.shape)
+        except CONVERSION_ERRORS:
+            h = np.array(np.nan)
+        if not np.isfinite(h).all():
+            raise InputError("h must contain finite real numbers, one right-hand side per constraint")
+        object.__setattr__(self, "h", h)
+
+    @property
+    def homogeneous(self) -> bool:
+        """True if all right-hand sides are 0."""
+        return not self.h.any()
 
     @classmethod
     def of(cls, function: Callable[[cp.Expression], Any], shape: tuple[int, int]) -> LinearConstraints:
         """Return the constraints that `function` returns for a CVXPY variable W of this shape: one or a list.
 
+        cp.abs(A) <= B is two inequalities if A and B are linear.
+
         Raises
         ------
         InputError
-            If there are none, or they are not linear CVXPY constraints in W, or not homogeneous (W = 0 must satisfy all
-            with equality).
+            If there are none, one is not linear in W, or the function raises an exception.
         """
         if not callable(function):
             raise InputError(f"{EXPECTED}, not {function!r:.60}")
         import cvxpy as cp
 
         W = cp.Variable(shape)
-        given = function(W)
-        rows, equal = [], []
-        for constraint in given if isinstance(given, list | tuple) else [given]:
-            if not isinstance(constraint, cp.constraints.Inequality | cp.constraints.Equality):
-                raise InputError(f"{EXPECTED}; {constraint!s:.60} is not a linear constraint")
-            side = constraint.expr
-            if not side.is_affine() or side.is_complex() or any(variable.id != W.id for variable in side.variables()):
-                raise InputError(f"{EXPECTED}; {constraint!s:.60} is not linear and real in W")
-            rows.append(_matrix(side, W))
-            equal.append(np.full(side.size, isinstance(constraint, cp.constraints.Equality)))
-        if not rows:
+        try:
+            given = function(W)
+        except Exception as error:
+            # CVXPY refuses the built-in abs and chains such as -1 <= W <= 1 in several lines.
+            text = " ".join(str(error).split())
+            raise InputError(f"{EXPECTED}; the function raised {type(error).__name__}: {text:.200}") from error
+        parts, equal = [], []
+        for number, constraint in enumerate(given if isinstance(given, list | tuple) else [given]):
+            sides = _sides(constraint)
+            variables = {variable.id for side in sides for variable in side.variables()}
+            if not sides or not all(side.is_affine() and not side.is_complex() for side in sides) or variables - {W.id}:
+                raise InputError(f"{EXPECTED}; constraint {number} is not linear and real in W")
+            for side in sides:
+                parts.append(_coefficients(side, W))
+                equal.append(np.full(side.size, isinstance(constraint, cp.constraints.Equality)))
+        if not parts:
             raise InputError(f"{EXPECTED}; the function returned no constraints")
-        return cls(sp.csr_array(sp.vstack(rows)), np.concatenate(equal), shape)
+        rows, right = zip(*parts, strict=True)
+        return cls(sp.csr_array(sp.vstack(rows)), np.concatenate(equal), shape, np.concatenate(right))
+
+    def scaled(self, factor: float) -> LinearConstraints:
+        """Return the constraints on V = W times `factor`."""
+        return replace(self, h=self.h * factor)
 
     def feasible(self, multipliers: Array) -> Array:
         """Return μ (m,) with the negative multipliers of inequalities set to 0."""
@@ -112,8 +158,8 @@ class LinearConstraints:
         import cvxpy as cp
 
         w = cp.vec(W, order="C")
-        bounds = [self.E[~self.equal] @ w <= 0] if not self.equal.all() else []
-        return bounds + ([self.E[self.equal] @ w == 0] if self.equal.any() else [])
+        bounds = [self.E[~self.equal] @ w <= self.h[~self.equal]] if not self.equal.all() else []
+        return bounds + ([self.E[self.equal] @ w == self.h[self.equal]] if self.equal.any() else [])
 
     def multipliers(self, constraints: list[cp.Constraint]) -> Array:
         """Multipliers μ (m,) from the dual values of `expressions`; zeros if the solver returned none."""
@@ -125,17 +171,28 @@ class LinearConstraints:
         return found
 
 
-def _matrix(side: cp.Expression, W: cp.Variable) -> sp.csr_array:
-    """Return E (m, k·d) with side = E vec(W), for the order of vec in `LinearConstraints`; m = `side.size`.
+def _sides(constraint: Any) -> list[cp.Expression]:
+    """Return the expressions that must be ≤ 0, or = 0 for an equality; none if this is neither."""
+    import cvxpy as cp
 
-    InputError is raised if a coefficient is not a finite real number, or `side` is not 0 at W = 0.
+    if not isinstance(constraint, cp.constraints.Inequality | cp.constraints.Equality):
+        return []
+    left, right = constraint.args
+    if isinstance(left, cp.abs) and isinstance(constraint, cp.constraints.Inequality):
+        return [left.args[0] - right, -left.args[0] - right]
+    return [constraint.expr]
+
+
+def _coefficients(side: cp.Expression, W: cp.Variable) -> tuple[sp.csr_array, Array]:
+    """Return E (m, k·d) and h (m,) with side = E vec(W) − h, for the order of vec in `LinearConstraints`.
+
+    InputError is raised if a number is not finite and real.
     """
     W.value = np.zeros(W.shape)
     # CVXPY returns a number instead of a matrix with one entry.
     columns = sp.csc_array(np.atleast_2d(side.grad[W]) if W.size == side.size == 1 else side.grad[W]).T
-    if columns.dtype.kind not in "iuf" or not np.isfinite(columns.data).all():
+    h = 0.0 - np.asarray(side.value).ravel(order="F")
+    if columns.dtype.kind not in "iuf" or not np.isfinite(columns.data).all() or not np.isfinite(h).all():
         raise InputError("the coefficients of constraints must be finite real numbers")
-    if np.any(side.value != 0):
-        raise InputError("constraints must be homogeneous, so that every tW, t ≥ 0, satisfies them: W >= 0, not W >= 1")
     order = np.arange(W.size).reshape(W.shape, order="F").ravel()
-    return sp.csr_array(sp.csc_array(columns)[:, order])
+    return sp.csr_array(sp.csc_array(columns)[:, order]), h

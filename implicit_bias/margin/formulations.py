@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -110,8 +111,10 @@ def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
 def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     """SVM-LC: minimise Σ_h ‖ζ_h‖₂ (eq. 22) with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
 
-    `network` has one output and a method `gates()`, like `ReLUNetwork` and `FrozenReLUNetwork`. The other parameters
-    and errors are those of `svm_gln`.
+    `network` has one output, and either a method `gates()`, like `ReLUNetwork`, or it is a torch module with one hidden
+    layer, such as Sequential(Linear, ReLU, Linear). The gates of leaky ReLU units are 1 and their slope. Biases of the
+    hidden layer are weights of the constant input, the last column of X, which the module may take or not. Biases of
+    the readout are ignored. The other parameters and errors are those of `svm_gln`.
 
     Examples
     --------
@@ -120,9 +123,14 @@ def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     >>> svm_lc(task.X_train, task.y_train, ReLUNetwork(65, 5, seed=1)).name
     'SVM-LC'
     """
-    method = getattr(network, "gates", None)
+    method, torch = getattr(network, "gates", None), sys.modules.get("torch")
+    if method is None and torch is not None and isinstance(network, torch.nn.Module):
+        # This module loads torch, which a network without it does not need.
+        from implicit_bias.gates.modules import learned_gates
+
+        return _build(X, y, learned_gates(network, X), None, C, "SVM-LC")
     if not callable(method) or isinstance(method, Gates):
-        raise InputError(f"SVM-LC needs a network with gates(), not {type(network).__name__}")
+        raise InputError(f"SVM-LC needs a network with gates(), or a torch module, not {type(network).__name__}")
     if getattr(network, "outputs", 1) != 1:
         raise InputError(f"SVM-LC needs a network with one output, not {network.outputs}")
     return _build(X, y, network.gates(), None, C, "SVM-LC")

@@ -43,11 +43,15 @@ class MarginModel(Labelled):
         Columns of the CSV file of the samples, used to read new samples.
     dtype : NumPy type, optional, keyword-only
         dtype of predictions; by default that of the classes.
+    scaling : Scaling, optional, keyword-only
+        Scaling of the inputs, applied before the constant is appended. The problems' inputs are the scaled ones.
+    ranges : array, shape (2, p), optional, keyword-only
+        Smallest and largest value of each unscaled input in the fit.
 
     Raises
     ------
     InputError
-        If problems, solutions and classes do not match.
+        If problems, solutions and classes do not match, or scaling or ranges do not match the inputs.
 
     Examples
     --------
@@ -96,6 +100,7 @@ class MarginModel(Labelled):
                 raise InputError(f"a solution does not belong to {problem!r}; list solutions in the problems' order")
         if len({_width(problem) for problem in self.problems}) > 1:
             raise InputError("the problems differ in their inputs; give problems of the same samples")
+        self._check_inputs()
 
     @property
     def status(self) -> Status:

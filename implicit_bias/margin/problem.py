@@ -61,14 +61,14 @@ class MarginProblem:
     intercept : bool
         True if b is a free variable, which the norm does not penalise.
     constraints : function, optional
-        Maps a CVXPY expression W (k, d) to homogeneous linear constraints, such as `lambda W: [W >= 0]`. The attribute
-        is a `LinearConstraints`.
+        Maps a CVXPY expression W (k, d) to linear constraints, such as `lambda W: [W >= 0, cp.abs(W @ z) <= 0.1]`. The
+        attribute is a `LinearConstraints`.
 
     Raises
     ------
     InputError
         If labels are not −1 or +1; if C, a required margin or a sample weight is not positive; if shapes do not match;
-        if the intercept is free with one class only; if constraints are not linear and homogeneous; if the norm
+        if the intercept is free with one class only; if constraints are not linear; if the norm
         does not support the features; or if the name is not a text.
 
     Examples
@@ -179,6 +179,11 @@ class MarginProblem:
     def hard(self) -> bool:
         """True for a hard margin: C = ∞."""
         return bool(np.isinf(self.C))
+
+    @property
+    def affine(self) -> bool:
+        """True if a linear constraint has a right-hand side other than 0: multiples of feasible W may be infeasible."""
+        return self.constraints is not None and not self.constraints.homogeneous
 
     @property
     def upper_bounds(self) -> Array:

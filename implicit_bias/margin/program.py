@@ -71,7 +71,7 @@ def program_of(problem: Any, reduce: bool, quadratic: bool) -> MarginProgram:
         objective = objective + problem.upper_bounds @ slack
         constraints.append(slack >= 0)
     constraint = margins >= problem.required_margin - slack
-    linear = [] if problem.constraints is None else problem.constraints.expressions(columns.T)
+    linear = [] if problem.constraints is None else problem.constraints.expressions(columns.T / scale)
     program = MarginProgram(cp.Minimize(objective), [constraint, *linear, *constraints])
     program.weights = (columns.T @ V.T if reduce else columns.T) / scale
     program.intercept = b

@@ -33,14 +33,15 @@ class Status(Enum):
         "no weights of a norm below the lower bound separate these samples; "
         "use more units or contexts, or a soft margin (finite C)"
     )
+    INFEASIBLE = "no weights satisfy the linear constraints; loosen them, or leave some out"
     ITERATION_LIMIT = "stopped at the iteration limit; increase max_iterations"
     TIME_LIMIT = "stopped at the time limit; increase max_seconds"
     INTERRUPTED = "interrupted with the best answer so far; pass this solution as start= to continue"
 
     @property
     def inseparable(self) -> bool:
-        """True if no weights separate the samples, or none below some norm."""
-        return self in (Status.NOT_SEPARABLE, Status.NOT_SEPARABLE_BELOW)
+        """True if no weights separate the samples, or none below some norm, or none satisfy the constraints."""
+        return self in (Status.NOT_SEPARABLE, Status.NOT_SEPARABLE_BELOW, Status.INFEASIBLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,9 @@ class Certificate:
 
     - Soft margin: also λ_i ≤ C c_i, and the upper bound is the objective of the best multiple of W and b.
     - Free intercept b (otherwise b = 0): also Σ y_iλ_i = 0, for which the λ of one class are scaled down.
-    - Linear constraints E vec(W) ≤ 0: W satisfies them, and Φᵀ(λ∘y) − Eᵀμ with μ ≥ 0 replaces Φᵀ(λ∘y).
+    - Linear constraints E vec(W) ≤ h: W satisfies them, and Φᵀ(λ∘y) − Eᵀμ with μ ≥ 0 replaces Φᵀ(λ∘y).
+      If h ≠ 0, the numerator is Σ m_iλ_i − hᵀμ, and the upper bound is the objective of feasible W and b, not of their
+      best multiple. `LinearConstraints` derives this.
 
     The bounds hold in exact arithmetic: every rounding error of their computation is bounded and included. They rely on
     the norm's `value` and `dual`.
@@ -61,12 +64,12 @@ class Certificate:
     ----------
     weights : array, shape (k, d)
         W, scaled so that y_i((ΦW)_i + b) ≥ m_i up to rounding, with equality for one i. For a soft margin, the multiple
-        with the smallest objective.
+        with the smallest objective. Constraints with a right-hand side also hold up to the rounding of each entry.
     dual : array, shape (n,)
         λ ≥ 0, scaled so that ‖Φᵀ(λ∘y)‖_* = 1 up to rounding (soft margin: at most 1, and λ_i ≤ C c_i). For inseparable
-        data 1ᵀλ = 1.
+        data 1ᵀλ = 1, and λ = 0 if the constraints contradict each other.
     objective : float
-        Upper bound, attained by a multiple of `weights`; infinity if they do not separate.
+        Upper bound, attained by a multiple of `weights`; infinity if none is feasible.
     lower_bound : float
         Lower bound, proved by a multiple of `dual`; infinity if it proves inseparability in rational arithmetic.
     gap : float
@@ -75,7 +78,8 @@ class Certificate:
         y_i ((ΦW)_i + b) at `weights` and `intercept`.
     farkas_residual : float
         ‖Φᵀ(λ∘y) − Eᵀμ‖_F / Σ_i λ_i ‖φ(x_i)‖, with every input divided by its size. For W of length 1 in these units,
-        the smallest margin is at most this multiple of the mean of ‖φ(x_i)‖ weighted by λ.
+        the smallest margin is at most this multiple of the mean of ‖φ(x_i)‖ weighted by λ. If h ≠ 0, the denominator
+        also has Σ_j |μ_j| ‖E_j‖ and is multiplied by (Σ m_iλ_i − hᵀμ) / (Σ m_iλ_i + Σ_j |h_jμ_j|).
     intercept : float
         b, scaled with W; 0 unless it is free.
     multipliers : array, shape (m,)
@@ -143,7 +147,7 @@ class Certificate:
 
     @property
     def separable(self) -> bool:
-        """False if `dual` proves that no weights separate the samples."""
+        """False if `dual` and `multipliers` prove that no weights are feasible."""
         return self.objective < np.inf or self.lower_bound < np.inf
 
 
@@ -197,6 +201,8 @@ class Solution(Certificate):
         cost = f"{self.solver}, {self.iterations} iterations, {self.seconds:.2f} s"
         if self.status is Status.NOT_SEPARABLE:
             details += [f"proved by {np.count_nonzero(self.dual)} samples in rational arithmetic", cost]
+        elif self.status is Status.INFEASIBLE:
+            details += [f"proved by {np.count_nonzero(self.multipliers)} constraints in rational arithmetic", cost]
         elif self.status is Status.NOT_SEPARABLE_BELOW:
             details += [f"lower bound {self.lower_bound:.9g}", cost]
         else:

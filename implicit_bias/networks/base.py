@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import helmert
 from torch import Tensor, nn
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, shown
+from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, shown
 from implicit_bias.gates import Gates
 
 #: Number of contexts above which selecting each sample's rows of weights is cheaper than products with all rows.
@@ -58,19 +59,39 @@ class OneLayer(NamedTuple):
 class GatedNetwork(nn.Module, ABC):
     """A network f: R^d → R^q whose outputs are linear in the inputs once its gates are fixed; mostly q = 1.
 
-    The last input is the constant 1. `contexts(X)` returns the values or contexts of fixed gates, so that a training
-    loop computes them only once; None if training changes the gates.
+    The last input is the constant 1. A subclass defines `forward` and `degree`; it can then be trained, driven to its
+    limit and judged. `gates` and `effective_weights` add its margin problem, `config` and `from_config` its file.
+    `contexts(X)` returns the values or contexts of fixed gates, so that a training loop computes them only once; None
+    if training changes the gates. `TorchNetwork` wraps a torch module instead.
 
-    >>> from implicit_bias import GatedLinearNetwork, ReLUNetwork
+    Parameters
+    ----------
+    inputs : int
+        d.
+    outputs : int
+        q.
+
+    Examples
+    --------
     >>> from implicit_bias.networks import GatedNetwork
-    >>> issubclass(GatedLinearNetwork, GatedNetwork) and issubclass(ReLUNetwork, GatedNetwork)
-    True
+    >>> class Square(GatedNetwork):
+    ...     degree = 2
+    ...
+    ...     def __init__(self):
+    ...         super().__init__(inputs=3)
+    ...         self.w = nn.Parameter(torch.ones(3))
+    ...
+    ...     def forward(self, X, contexts=None):
+    ...         return X @ (self.w * self.w.abs())
+    >>> Square().decision_function([[1.0, 2.0, 1.0]]).tolist()
+    [4.0]
     """
 
-    inputs: int
-    #: q.
-    outputs: int = 1
     _gated_linear = False
+
+    def __init__(self, inputs: int, outputs: int = 1) -> None:
+        super().__init__()
+        self.inputs, self.outputs = as_count(inputs, "inputs"), as_count(outputs, "outputs")
 
     def __init_subclass__(cls, gated_linear: bool = False) -> None:
         """Declare that `one_layer` describes the class; derived classes must declare it again."""
@@ -110,30 +131,32 @@ class GatedNetwork(nn.Module, ABC):
         """Return the values (n, units, gates per unit) of each gated layer's gates; None by default."""
         return None
 
-    @abstractmethod
     def gates(self) -> Gates:
-        """Return a copy of the current gates; raise InputError for more than one gated layer."""
+        """Return a copy of the current gates; raise InputError without any, or for more than one gated layer."""
+        raise InputError(f"{type(self).__name__} defines no gates(), which its margin problem needs; add the method")
 
-    @abstractmethod
     def effective_weights(self) -> Array:
         """Return W (k, d), float64, with f(x) = ⟨W, Φ(x)⟩ for the features of `gates()`; (q, k, d) for q > 1 outputs.
 
-        Raises InputError for more than one gated layer.
+        Raises InputError as `gates` does.
         """
+        raise InputError(f"{type(self).__name__} defines no effective_weights(); add the method")
 
     @property
     @abstractmethod
     def degree(self) -> int:
-        """Number L of layers of weights: scaling all weights except biases by c scales the output by c^L."""
+        """L: scaling all trainable weights except `readout_biases` by c > 0 scales the output by c^L."""
 
-    @abstractmethod
     def config(self) -> dict[str, Any]:
         """Return plain arguments from which `from_config` builds a network of this shape."""
+        raise InputError(f"a {type(self).__name__} cannot be saved here; use torch.save(network.state_dict(), path)")
 
     @classmethod
-    @abstractmethod
     def from_config(cls, config: dict[str, Any]) -> GatedNetwork:
         """Return a network of the shape that `config()` describes; `load_state_dict` then sets its weights."""
+        raise InputError(
+            f"a {cls.__name__} is not built from a file; build it and use load_state_dict(torch.load(path))"
+        )
 
     @torch.no_grad()
     def hidden(self, X: ArrayLike) -> Array:
@@ -141,19 +164,27 @@ class GatedNetwork(nn.Module, ABC):
         return to_array(self._hidden(*self.tensors(X)))
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
-        raise InputError(f"{type(self).__name__} has no hidden layer to read; use one of its `parts`")
+        raise InputError(
+            f"{type(self).__name__} has no hidden layer to read; use a built-in network, or one of `parts`"
+        )
 
     def tensors(self, X: ArrayLike) -> tuple[Tensor, Tensor | None]:
         """Return inputs X (n, d) as a tensor of the network's dtype and device, and their contexts (or None)."""
         X = as_floats(X, "X", 2)
         if X.shape[1] != self.inputs:
             raise InputError(f"X has {X.shape[1]} columns, but the network takes {self.inputs}")
-        like = next(self.parameters())
+        like = self.first_parameter()
         contexts = self.contexts(X)
         return (
             torch.as_tensor(X, dtype=like.dtype, device=like.device),
             None if contexts is None else contexts.to(like.device),
         )
+
+    def first_parameter(self) -> nn.Parameter:
+        """Return the parameter that states the dtype and device; raise InputError if there is none."""
+        for parameter in self.parameters():
+            return parameter
+        raise InputError(f"{type(self).__name__} has no parameters; assign its weights as torch.nn.Parameter")
 
     @torch.no_grad()
     def decision_function(self, X: ArrayLike) -> Array:
@@ -185,8 +216,9 @@ class GatedNetwork(nn.Module, ABC):
         return []
 
     def norm(self) -> float:
-        """Return the norm ‖w‖₂ of all parameters."""
-        return float(torch.sqrt(sum((p.detach().double() ** 2).sum() for p in self.parameters())))  # type: ignore[arg-type]
+        """Return the norm ‖w‖₂ of all trainable parameters."""
+        squares = [float((p.detach().double() ** 2).sum()) for p in self.parameters() if p.requires_grad]
+        return math.sqrt(sum(squares))
 
 
 def views(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias._utils.checks import Array, InputError, as_count, as_numbers, as_seed, check_size, context_bits
+from implicit_bias._utils.checks import Array, InputError, as_numbers, as_seed, check_size, context_bits
 from implicit_bias.gates import ContextGates, HyperplaneGates
 from implicit_bias.gates.hyperplanes import CUTOFF_STD, DIRECTION_STD
 from implicit_bias.networks.base import GATHER_FROM, GatedNetwork, OneLayer, to_array
@@ -122,13 +122,11 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
         outputs: int = 1,
         seed: int | None = None,
     ) -> None:
-        super().__init__()
         layers = list(gates) if isinstance(gates, Sequence) else [gates]
-        self.outputs = as_count(outputs, "outputs")
         self._check(layers, readout)
+        super().__init__(int(layers[0].n_features_in_), outputs)
         if self.outputs > 1 and not readout:
             raise InputError(f"a GLN of {self.outputs} outputs needs its readout; use readout=True")
-        self.inputs = int(layers[0].n_features_in_)
         self.shape = [(int(layer.units), int(layer.contexts)) for layer in layers]
         # Copies: refitting the user's gates must not change the network.
         self._gates = copy.deepcopy(layers)

@@ -50,9 +50,8 @@ class LayeredNetwork(GatedNetwork):
         cls.kind = kind
 
     def __init__(self, inputs: int, units: int | Sequence[int], *, outputs: int = 1, seed: int = 1) -> None:
-        super().__init__()
-        self.inputs, self.units = as_count(inputs, "inputs"), as_widths(units)
-        self.outputs = as_count(outputs, "outputs")
+        super().__init__(inputs, outputs)
+        self.units = as_widths(units)
         generator = torch.Generator().manual_seed(as_seed(seed))
         sizes = [self.inputs, *self.units, self.outputs]
         check_size(sum(a * b for a, b in itertools.pairwise(sizes)), "the network's weights")

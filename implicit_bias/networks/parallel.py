@@ -41,15 +41,14 @@ class ParallelNetwork(GatedNetwork):
     """
 
     def __init__(self, networks: Sequence[GatedNetwork]) -> None:
-        super().__init__()
         given = list(networks) if isinstance(networks, Sequence) and not isinstance(networks, str) else []
         if len(given) < 2 or not all(isinstance(one, GatedNetwork) for one in given):
             raise InputError(f"networks must be two or more GatedNetworks, not {shown(networks)}")
         kinds = {(type(one), one.inputs, one.degree, one.outputs) for one in given}
         if len(kinds) > 1 or given[0].outputs != 1:
             raise InputError("the networks must be of one class, one output, and equal numbers of inputs and layers")
+        super().__init__(given[0].inputs, len(given))
         self.networks = nn.ModuleList(copy.deepcopy(given))
-        self.inputs, self.outputs = given[0].inputs, len(given)
         seen = [one.contexts(np.zeros((1, self.inputs))) for one in given]
         self._widths = [0 if each is None else each.shape[1] for each in seen]
 

@@ -1,7 +1,8 @@
-"""Saving and loading of models: problems, solutions, classes and columns in one file; loading executes no code."""
+"""Saving and loading of models: scaling, problems, solutions, classes and columns in one file, without code."""
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +11,8 @@ import numpy as np
 
 from implicit_bias._utils.checks import InputError, shown
 from implicit_bias._utils.files import open_archive, write_archive
-from implicit_bias.datasets.labels import Labelled
+from implicit_bias.datasets.labels import Labelled, columns_of
+from implicit_bias.datasets.scaling import Scaling
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.margin import model as core_models
 from implicit_bias.margin.model import MarginModel
@@ -19,7 +21,29 @@ from implicit_bias.saving.names import class_name, named_class
 from implicit_bias.saving.problems import problem_of, problem_parts
 from implicit_bias.saving.solutions import solution_of, solution_parts
 
-KIND = "model 5"
+KIND = "model 6"
+
+#: Operations of scikit-learn's scalers in the order in which they are computed; None is left out.
+SCALERS: dict[str, Callable[[Any], list[tuple[str, Any]]]] = {
+    "StandardScaler": lambda s: [
+        ("subtract", s.mean_ if s.with_mean else None),
+        ("divide", s.scale_ if s.with_std else None),
+    ],
+    "RobustScaler": lambda s: [
+        ("subtract", s.center_ if s.with_centering else None),
+        ("divide", s.scale_ if s.with_scaling else None),
+    ],
+    "MinMaxScaler": lambda s: [
+        ("multiply", s.scale_),
+        ("add", s.min_),
+        *(_limits(s.n_features_in_, *s.feature_range) if s.clip else ()),
+    ],
+    "MaxAbsScaler": lambda s: [
+        ("divide", s.scale_),
+        # Older versions of scikit-learn have no `clip`.
+        *(_limits(s.n_features_in_, -1.0, 1.0) if getattr(s, "clip", False) else ()),
+    ],
+}
 
 
 class Model(Protocol):
@@ -30,7 +54,7 @@ class Model(Protocol):
 
     @classmethod
     def from_parts(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray], **shared: Any) -> Any:
-        """Return the model; `shared` contains classes, columns, constant and dtype."""
+        """Return the model; `shared` contains classes, columns, constant, dtype, scaling and ranges."""
 
 
 class Fitted(Protocol):
@@ -40,21 +64,23 @@ class Fitted(Protocol):
         """Return a model with the predictions of the estimator."""
 
 
-def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
-    """Write a model or a fitted estimator to an npz file: norms, gates, weights and certified solutions.
+def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
+    """Write a model, a fitted estimator or a pipeline to an npz file: norms, gates, weights and certified solutions.
 
-    The file contains the inputs of the samples only if `samples` is True. An estimator is loaded as a model with the
-    same predictions.
+    An estimator, or a pipeline of scalers and an estimator, is loaded as a model with the same predictions. Its
+    `scaling` contains the scalers. The file contains the inputs of the samples only if `samples` is True.
 
     The arrays are those of `save_problem`, without the features, and of `save_solution`, with the prefixes `problem0.`,
     `solution0.`, and so on. Further problems that differ only in their labels have only the array `y`. To certify a
     model that was loaded without samples, replace the features of its problems:
-    `replace(problem, features=problem.gates(X))`. The arrays of a least-squares model are those of its gates,
-    `solution.…` and `intercept`.
+    `replace(problem, features=problem.gates(model.inputs(X)))`. The arrays of a least-squares model are those of its
+    gates, `solution.…` and `intercept`. `scaling` (operations, p) and `ranges` (2, p) belong to both.
 
     Parameters
     ----------
-    model : MarginModel, LeastSquaresModel, or an estimator with `as_model()`
+    model : MarginModel, LeastSquaresModel, estimator with `as_model()`, or pipeline
+        Fitted. The steps of a pipeline before the estimator are StandardScaler, MinMaxScaler, RobustScaler or
+        MaxAbsScaler; inputs are scaled in double precision.
     path : path
     samples : bool
         Include the inputs of the samples if the model has them. The file then suffices to certify the solutions, and
@@ -68,7 +94,8 @@ def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str]
     Raises
     ------
     InputError
-        If `path` cannot be written, or norm, gates or kernels are user-defined code, which a file cannot contain.
+        If `path` cannot be written, a pipeline has other steps, or norm, gates or kernels are user-defined code, which
+        a file cannot contain.
 
     Examples
     --------
@@ -84,14 +111,12 @@ def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str]
     >>> certify(again.problems[0], again.solutions[0].weights, again.solutions[0].dual).gap < 1e-6
     True
     """
-    found: Any = model
-    if not isinstance(model, type) and callable(getattr(model, "as_model", None)):
-        found = found.as_model()
+    found = _model_of(model)
     name = class_name(type(found), core_models)
     if name is None or not issubclass(type(found), Labelled):
         raise InputError(
-            "model must be a MarginModel or a fitted estimator of this package, such as the last step of a "
-            f"pipeline, not {shown(model)}"
+            "model must be a MarginModel, a fitted estimator of this package, or a pipeline of scalers and such an "
+            f"estimator (of a search, its best_estimator_), not {shown(model)}"
         )
     if not isinstance(samples, bool | np.bool_):
         raise InputError(f"samples must be True or False, not {shown(samples)}")
@@ -103,7 +128,51 @@ def save_model(model: MarginModel | Model | Fitted, path: str | os.PathLike[str]
     about |= {"constant": bool(found.constant), "dtype": None if found.dtype is None else found.dtype.str}
     about["classes"] = None if found.classes is None else list(found.classes)
     about["columns"] = None if found.columns is None else found.columns._asdict()
+    about["scaling"] = None if found.scaling is None else found.scaling.names
+    arrays |= {} if found.scaling is None else {"scaling": found.scaling.values}
+    arrays |= {} if found.ranges is None else {"ranges": found.ranges}
     return write_archive(path, KIND, about, arrays)
+
+
+def _model_of(fitted: Any) -> Any:
+    """Return the model of an estimator, or of a pipeline of scalers and an estimator; anything else unchanged."""
+    steps = [] if isinstance(fitted, type) else list(_steps_of(fitted))
+    if not steps or not callable(getattr(steps[-1], "as_model", None)):
+        return fitted
+    model = steps[-1].as_model()
+    operations = [operation for step in steps[:-1] for operation in _operations_of(step)]
+    ranges, columns = model.ranges, columns_of(steps[0]) or model.columns
+    if not operations:
+        return replace(model, columns=columns)
+    scaling = Scaling(operations)
+    return replace(model, columns=columns, scaling=scaling, ranges=None if ranges is None else scaling.undone(ranges))
+
+
+def _steps_of(fitted: Any) -> Iterator[Any]:
+    """Yield the steps of a pipeline, and of those inside it; anything else is its only step."""
+    if not isinstance(getattr(fitted, "steps", None), list):
+        yield fitted
+        return
+    for _, step in fitted.steps:
+        if step not in (None, "passthrough"):
+            yield from _steps_of(step)
+
+
+def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
+    """Return the operations of a fitted scaler of scikit-learn; raise InputError for other transformers."""
+    # Without this module there is no scaler, and importing it takes a second.
+    known = sys.modules.get("sklearn.preprocessing")
+    name = None if known is None else class_name(type(scaler), known)
+    if name not in SCALERS:
+        raise InputError(
+            f"{type(scaler).__name__} cannot be saved in front of a model: apply it to the inputs yourself and save "
+            f"the rest of the pipeline, or use {', '.join(SCALERS)}"
+        )
+    return [(name, values) for name, values in SCALERS[name](scaler) if values is not None]
+
+
+def _limits(columns: int, low: float, high: float) -> list[tuple[str, np.ndarray]]:
+    return [("maximum", np.full(columns, low)), ("minimum", np.full(columns, high))]
 
 
 def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -154,6 +223,9 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     with open_archive(path, KIND) as (about, arrays):
         columns = None if about["columns"] is None else Columns(**about["columns"])
         shared = {"columns": columns} | {name: about[name] for name in ("classes", "constant", "dtype")}
+        if about["scaling"] is not None:
+            shared["scaling"] = Scaling(zip(about["scaling"], arrays["scaling"], strict=True))
+        shared["ranges"] = arrays.get("ranges")
         if "model" in about:
             return named_class(about["model"], core_models, Labelled).from_parts(about, arrays, **shared)
         problems: list[MarginProblem] = []

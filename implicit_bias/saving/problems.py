@@ -93,7 +93,7 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
         E = problem.constraints.E.tocoo()
         rows, columns = E.coords
         arrays |= {"constraints.row": rows, "constraints.column": columns, "constraints.value": E.data}
-        arrays["constraints.equal"] = problem.constraints.equal
+        arrays |= {"constraints.equal": problem.constraints.equal, "constraints.h": problem.constraints.h}
     if isinstance(problem, ClassMarginProblem):
         arrays["classes"] = np.asarray(problem.classes)
     about = {"name": problem.name, "intercept": bool(problem.intercept), "norm": type(norm).__name__}
@@ -178,7 +178,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
         equal, shape = arrays["constraints.equal"].astype(bool), (features.k, features.d)
         places = (arrays["constraints.row"], arrays["constraints.column"])
         E = sp.csr_array((arrays["constraints.value"], places), shape=(len(equal), features.k * features.d))
-        constraints = LinearConstraints(E, equal, shape)
+        constraints = LinearConstraints(E, equal, shape, arrays["constraints.h"])
     outputs = len(arrays["classes"]) if "classes" in arrays else 1
     gates = None if about["gates"] is None else gates_of(about, arrays, features, outputs)
     parts = (

@@ -129,6 +129,6 @@ def _contradictions(found: Solution) -> dict[str, bool]:
         "OPTIMAL, but the gap exceeds tol": optimal and not found.gap <= found.tol < 1,
         "not separable, but the dual proves nothing": proof and not (found.objective == np.inf and found.dual.any()),
         "a lower bound without a dual": found.lower_bound > 0 and not found.dual.any(),
-        "an infinite lower bound without NOT_SEPARABLE, or vice versa": (found.lower_bound == np.inf)
-        != (found.status is Status.NOT_SEPARABLE),
+        "an infinite lower bound without NOT_SEPARABLE or INFEASIBLE, or vice versa": (found.lower_bound == np.inf)
+        != (found.status in (Status.NOT_SEPARABLE, Status.INFEASIBLE)),
     }

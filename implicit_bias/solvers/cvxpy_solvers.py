@@ -78,7 +78,8 @@ class CvxpySolver(Solver):
         features, scale = problem.features, problem.features.scale()
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin
-        unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required)
+        constraints = None if problem.constraints is None else problem.constraints.scaled(scale / margin)
+        unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required, constraints=constraints)
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
         chosen = {"solver": self.name, "canon_backend": "SCIPY"}
 
@@ -109,7 +110,7 @@ class CvxpySolver(Solver):
             iterations,
             stopped,
             0.0 if b is None else margin * float(b),
-            None if unit.constraints is None else unit.constraints.multipliers(program.linear_constraints),
+            None if constraints is None else constraints.multipliers(program.linear_constraints),
         )
 
 

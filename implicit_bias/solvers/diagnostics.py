@@ -58,6 +58,8 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
     scaled_C = 0.0 if problem.hard else float(problem.upper_bounds.max() * features.row_norms().max())
     if not problem.hard and not 1 / REPORTED_RATIO < scaled_C < REPORTED_RATIO:
         return f"C is {scaled_C:.0e} in units of the features: bring it nearer to 1 by scaling the inputs or C"
+    if problem.affine and not found.objective < np.inf:
+        return "no weights that satisfy the constraints were found; loosen the tightest ones, or a hard margin"
     if not found.objective < np.inf:
         reach = found.lower_bound * float(length(features.row_norms())) / np.sqrt(features.n)
         least = f"; margins are at most {1 / reach:.0e} of the features' lengths" if reach > 1 / LARGEST else ""

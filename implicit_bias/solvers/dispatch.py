@@ -90,7 +90,8 @@ def solve(
     Solution
         Bounds, recomputed from weights and dual in the original coordinates, and a status. Inseparable data give
         NOT_SEPARABLE, and `dual` proves it in rational arithmetic. If this proof would be too long, the status is
-        NOT_SEPARABLE_BELOW: no weights of a norm below `lower_bound` separate. The weights are NaN in both cases.
+        NOT_SEPARABLE_BELOW: no weights of a norm below `lower_bound` separate. INFEASIBLE proves that linear
+        constraints contradict each other. The weights are NaN in all three cases.
         INACCURATE comes with a `reason`. Ctrl-C ends the solve at its next iterate with the best answer so far, and the
         status INTERRUPTED even if its gap is within `tol`. A second Ctrl-C raises KeyboardInterrupt.
 
@@ -174,7 +175,8 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
         )
     bounds = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     stopped = options.stop() or answer.stopped
-    if problem.hard and _ended(stopped) and bounds.separable and np.isinf(bounds.objective):
+    constrained = problem.hard or problem.affine
+    if constrained and _ended(stopped) and bounds.separable and np.isinf(bounds.objective):
         candidate = farkas_candidate(problem, bounds.dual, options.deadline)
         stopped = options.stop() or answer.stopped
         if candidate is not None:
@@ -204,7 +206,8 @@ def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) 
     """Return `found` with the status that its bounds imply; weights and margins of inseparable data become NaN."""
     unbounded = problem.hard and _ended(stopped) and np.isinf(found.objective)
     if not found.separable or (unbounded and found.farkas_residual <= NEARLY_ZERO):
-        status = Status.NOT_SEPARABLE_BELOW if found.separable else Status.NOT_SEPARABLE
+        proved = Status.NOT_SEPARABLE if found.dual.any() else Status.INFEASIBLE
+        status = Status.NOT_SEPARABLE_BELOW if found.separable else proved
         nothing = {name: getattr(found, name) * np.nan for name in ("weights", "margins")}
         return replace(found, **nothing, intercept=0.0, status=status)
     return replace(found, status=Status.OPTIMAL if found.gap <= found.tol else stopped or Status.INACCURATE)

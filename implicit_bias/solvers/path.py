@@ -1,11 +1,13 @@
-"""Solution path of a soft margin over several values of C."""
+"""Solution path of a soft margin over several values of C, and scales of C."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import CONVERSION_ERRORS, InputError, as_positive, as_reals
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positive, as_reals
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
@@ -14,6 +16,8 @@ from implicit_bias.solvers.dispatch import solve
 
 #: λ_i below this share of its upper bound C c_i counts as free.
 FREE = 0.999
+#: Number and seed of the random labels at which the dual norm of a norm without groups is averaged.
+RANDOM_LABELS, _SEED = 8, 1
 
 
 def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution]:
@@ -88,7 +92,7 @@ def _recertified(earlier: Solution, before: MarginProblem, now: MarginProblem) -
 
 
 def zero_weights_up_to(problem: MarginProblem) -> float:
-    """Return a C₀ up to which zero weights are optimal; 1 if they are optimal for every C.
+    """Return a C₀ up to which zero weights are optimal if they satisfy the constraints; 1 if they are for every C.
 
     C₀ = 1/‖Φᵀ(λ∘y)‖_* for λ = c; with a free intercept, λ of the heavier class are scaled down to Σ y_iλ_i = 0. Then
     Cλ is feasible for C ≤ C₀, and its dual objective C Σ m_iλ_i is the slack of zero weights if all m_i are equal.
@@ -106,3 +110,48 @@ def zero_weights_up_to(problem: MarginProblem) -> float:
         lam = lam * (min(sums) / np.array(sums))[positive.astype(int)]
     size = problem.norm.dual(problem.adjoint(lam))
     return 1 / size if 0 < size < np.inf else 1.0
+
+
+def path_values(problems: Iterable[MarginProblem], count: int, ratio: float) -> Array:
+    """Return `count` values of C in geometric progression, ascending, rounded to two digits.
+
+    They begin above C₀, the least `zero_weights_up_to` of the problems, and end at `ratio` times C₀.
+
+    Examples
+    --------
+    >>> from implicit_bias import ConstantGate, svm_gln
+    >>> path_values([svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate())], 2, 1e4).tolist()
+    [25.0, 2500.0]
+    """
+    least = min(map(zero_weights_up_to, problems))
+    return np.array([float(f"{C:.2g}") for C in least * np.geomspace(1, ratio, count + 1)[1:]])
+
+
+def random_dual_norm(problem: MarginProblem) -> float:
+    """Return s, the size of ‖Φᵀ(c∘y)‖_* at random labels y, for the scale 1/s of C.
+
+        s = max_h √(Σ_i c_i² ‖φ_h(x_i)‖²) = max_h √E ‖Φ_hᵀ(c∘y)‖²   for independent y_i = ±1 and ‖W‖ = Σ_h ‖w_h‖₂
+
+    h are the groups of the norm; of another norm, ‖·‖_*² is averaged over a few random y. What Φ fits to noise costs
+    more than it saves if C is below about 1/s, as in penalties of the lasso's kind. 1/s does not depend on the labels,
+    and falls as 1/√n. 1 is returned if all features are zero. The choice is ours.
+
+    Examples
+    --------
+    >>> from implicit_bias import ConstantGate, svm_gln
+    >>> random_dual_norm(svm_gln([[3.0], [-4.0]], [1, -1], ConstantGate()))
+    5.0
+    """
+    features, form, c = problem.features, problem.group_form, np.full(problem.features.n, problem.sample_weight)
+    if form is None:
+        random = np.random.default_rng(_SEED).choice([-1.0, 1.0], (RANDOM_LABELS, features.n))
+        squares = np.array([problem.norm.dual(features.adjoint(c * signs)) ** 2 for signs in random])
+        size = float(np.sqrt(squares.mean()))
+    else:
+        index = np.unique(form.groups, return_inverse=True)[1]
+        total = np.zeros(index.max() + 1)
+        for rows in row_blocks(features.n):
+            lengths = c[rows, None] * features.select(rows).mixed(form.expand).block_lengths()
+            total += np.bincount(index, (lengths**2).sum(axis=0), len(total))
+        size = float(np.sqrt(total.max()))
+    return size if 0 < size < np.inf else 1.0

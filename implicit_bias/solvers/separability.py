@@ -1,4 +1,7 @@
-"""Search for proofs of inseparability: λ ≥ 0, 1ᵀλ = 1, Φᵀ(λ∘y) = Eᵀμ with multipliers μ ≥ 0 of linear constraints."""
+"""Search for proofs of infeasibility: λ ≥ 0 and μ with Φᵀ(λ∘y) = Eᵀμ and Σ m_iλ_i > hᵀμ.
+
+μ ≥ 0 are multipliers of linear constraints E vec(W) ≤ h, and λ = 0 for a soft margin.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -83,10 +86,17 @@ def farkas_candidate(
     `guess` (n,) is the dual of a solver. First it is refined on its own support, with μ = 0, returned as None. If that
     gives no proof and Φ is small enough, non-negative least squares search for one. A free intercept counts as a
     constant feature. No sample may have φ(x_i) = 0. The result is also None if the next step of the search may end
-    after the deadline.
+    after the deadline. Constraints that contradict each other have a proof with λ = 0; a soft margin has no other.
     """
     deadline = deadline or Deadline()
     problem = _in_own_units(problem)
+    if (
+        problem.affine
+        and len(problem.constraints.equal) * problem.features.k * problem.features.d <= MAX_SEARCH_ENTRIES
+    ):
+        found = _by_least_squares(problem, alone=True)
+        if found is not None or not problem.hard:
+            return found
     given = np.maximum(guess, 0.0)
     sizes = given * problem.features.row_norms()
     kept = np.where(sizes > NEGLIGIBLE * sizes.max(), given, 0.0)
@@ -233,27 +243,35 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
     return v if v.sum() > 0 else -v
 
 
-def _by_least_squares(problem: MarginProblem) -> tuple[Array, Array | None] | None:
+def _by_least_squares(problem: MarginProblem, alone: bool = False) -> tuple[Array, Array | None] | None:
     """Return λ ≥ 0 (n,) and μ (None without constraints) that non-negative least squares find for Φᵀ(λ∘y) − Eᵀμ ≈ 0.
 
-    The result is None if all rows are independent or not finite, or if the method does not converge.
+    The method also aims at a multiple of the dual objective Σ m_iλ_i − hᵀμ, or without h of Σ λ_i. The result is None
+    if all rows are independent or not finite, or if the method does not converge. With `alone`, λ = 0, and the result
+    is also None if Eᵀμ ≠ 0 up to PROOF_RESIDUAL.
     """
-    n, constraints, constant = problem.features.n, problem.constraints, _constant(problem)
-    scale = np.hypot(problem.features.row_norms(), constant)
+    constraints, constant = problem.constraints, _constant(problem)
     features = problem.features.reduced()[0] if constraints is None else problem.features
-    rows = np.insert(features.dense(), 0, constant, axis=1) * (problem.y / scale)[:, None]
+    n, scale = features.n, np.hypot(features.row_norms(), constant)
+    rows, gains = np.insert(features.dense(), 0, constant, axis=1) * (problem.y / scale)[:, None], np.ones(n)
+    if alone:
+        n, scale, rows, gains = 0, scale[:0], rows[:0], gains[:0]
     if constraints is not None:
         # One row −E for each μ ≥ 0, and a second row for the negative part of the μ of an equality.
-        E = constraints.E.toarray()
-        sizes = length(E, axis=1)
-        E = E / (sizes + TINY)[:, None]
-        rows = np.vstack([rows, np.insert(np.vstack([-E, E[constraints.equal]]), 0, 0.0, axis=1)])
-    if not np.isfinite(rows).all():
+        E, equal = constraints.E.toarray(), constraints.equal
+        sizes = np.where(E.any(axis=1), length(E, axis=1), 1.0)
+        E, h = E / sizes[:, None], constraints.h / sizes
+        rows = np.vstack([rows, np.insert(np.vstack([-E, E[equal]]), 0, 0.0, axis=1)])
+        if problem.affine:
+            gains = np.broadcast_to(problem.required_margin, features.n)[:n] / scale
+        gains = np.concatenate([gains, -h, h[equal]])
+        gains = gains / (np.abs(gains).max() or 1.0)
+    if not (np.isfinite(rows).all() and np.isfinite(gains).all()):
         return None
     R = scipy.linalg.qr(rows.T, mode="r")[0][: len(rows)]
     if len(R) == len(rows) and np.linalg.cond(R) < 1e10:
         return None
-    A = np.vstack([R, np.arange(len(rows)) < n])
+    A = np.vstack([R, gains])
     target = np.zeros(len(A))
     target[-1] = 1.0
     from scipy.optimize import nnls
@@ -267,10 +285,14 @@ def _by_least_squares(problem: MarginProblem) -> tuple[Array, Array | None] | No
     moved = np.zeros_like(weights)
     moved[support] = weights[support] - scipy.linalg.lstsq(part, part @ weights[support])[0]
     better = (moved >= 0).all() and np.linalg.norm(R @ moved) < np.linalg.norm(R @ weights)
-    weights = moved if better and moved[:n].any() else weights
+    weights = moved if better and gains @ moved > 0 else weights
+    if alone and not np.linalg.norm(R @ weights) <= PROOF_RESIDUAL * weights.sum():
+        return None
+    lam = np.zeros(features.n)
+    lam[:n] = weights[:n] / scale
     if constraints is None:
-        return weights / scale, None
-    m = len(constraints.equal)
+        return lam, None
+    m = len(equal)
     mu = weights[n : n + m]
-    mu[constraints.equal] -= weights[n + m :]
-    return weights[:n] / scale, mu / (sizes + TINY)
+    mu[equal] -= weights[n + m :]
+    return lam, mu / sizes

@@ -13,8 +13,7 @@ from torch.nn import Parameter
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.scaling import over_power
 from implicit_bias.features import GatedFeatures
-from implicit_bias.networks import GatedNetwork
-from implicit_bias.networks.base import views
+from implicit_bias.networks.base import GatedNetwork, views
 from implicit_bias.training.losses import Loss, log_sum_exp
 
 #: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.
@@ -101,7 +100,7 @@ class MarginFunction(Objective):
     """
 
     def __init__(self, network: GatedNetwork, X: Array, y: Array) -> None:
-        network.double()
+        network.cpu().double()
         for bias in readout_biases(network):
             bias.data.zero_()
         self.degree = network.degree
@@ -127,22 +126,23 @@ class MarginFunction(Objective):
         """Raise InputError for outputs of another shape, or of another lowest degree than the network's L."""
         w = w / w.norm()
         outputs, doubled, fourfold = (self._outputs(factor * w) for factor in (1, 2, 4))
-        if outputs.shape != self.shape:
-            found = tuple(outputs.shape)
-            raise InputError(f"the network must give outputs of shape {self.shape}, not {found}")
         growth = torch.where(outputs == 0, 2.0**self.degree, doubled / outputs)
         same = bool((fourfold - growth * doubled).abs().max() <= DEVIATION * fourfold.abs().max())
         growth[outputs.abs() <= DEVIATION * outputs.abs().max()] = torch.inf
         least = float(growth.log2().min()) if bool(outputs.any()) else self.degree
         if not (same and abs(least - self.degree) <= DEVIATION):
             raise InputError(
-                f"the network is not homogeneous of degree {self.degree} in its weights, which the limit needs; "
-                "soft gates must read the input (GaLU0Network)"
+                f"the network is not homogeneous of degree {self.degree} in its weights, which the limit needs: "
+                f"doubled weights multiply outputs by 2^{least:.4g} or more; correct its `degree`, or leave out biases "
+                "and soft gates that do not read the input"
             )
 
     def _outputs(self, w: Tensor) -> Tensor:
         self._set(w)
-        outputs: Tensor = self.twin(self.inputs, self.contexts)
+        outputs = self.twin(self.inputs, self.contexts)
+        if not isinstance(outputs, Tensor) or outputs.shape != self.shape:
+            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise InputError(f"the network must give outputs of shape {self.shape}, not {found}")
         return outputs
 
     def _margins(self, outputs: Tensor) -> Tensor:
@@ -184,7 +184,7 @@ class MarginFunction(Objective):
         """Return a loss of the margins at `radius` times w, its gradient times radius^(1−L), and the margins."""
         margins = self._margins(self._outputs(radius * w))
         value = loss(margins)
-        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters)])
+        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters, materialize_grads=True)])
         return float(value.detach()), radius ** (1 - self.degree) * gradient, margins.detach()
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ from implicit_bias._utils.checks import InputError, as_floats, check_callable, c
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import largest_entries
 from implicit_bias._utils.threads import one_thread
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import Descent, LossScaled
 from implicit_bias.training.result import TrainingResult, drive
@@ -50,7 +50,7 @@ def descend_to_limit(
     ----------
     network : GatedNetwork
         A network of any depth, with fixed or learned gates; its `degree` is the lowest. At the end, also at a limit or
-        Ctrl-C, it has the weights of the last step, in float64.
+        Ctrl-C, it has the weights of the last step, in float64 on the CPU.
     X : array, shape (n, d)
     y : array, shape (n,)
         Labels −1 and +1; for a network of q > 1 outputs, classes 0 … q−1.
@@ -89,7 +89,10 @@ def descend_to_limit(
     """
     config = LossScaled() if config is None else config
     if not isinstance(network, GatedNetwork) or not isinstance(config, Descent):
-        raise InputError("descend_to_limit takes a GatedNetwork, and LossScaled(…) or PlainDescent(…) as its config")
+        raise InputError(
+            "descend_to_limit takes a GatedNetwork such as TorchNetwork(module, inputs), and LossScaled(…) or "
+            "PlainDescent(…) as its config"
+        )
     check_callable(measure, "measure")
     check_callable(progress, "progress")
     X = as_floats(X, "X", 2)

@@ -1,15 +1,17 @@
 """Losses of margins, and of outputs at targets or classes, with their derivatives."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
-from implicit_bias._utils.checks import InputError
+from implicit_bias._utils.checks import InputError, one_of
 
 Loss = Callable[[Tensor], Tensor]
+#: ℓ(f, y) of outputs f (b,) or (b, q) and targets y: the losses of the samples, or their mean.
+CustomLoss = Callable[[Tensor, Tensor], Tensor]
 
 
 class MarginLoss(NamedTuple):
@@ -56,17 +58,48 @@ def refuse_for_classes(loss: str) -> None:
         raise InputError(f"several outputs take the losses squared, {', '.join(CLASS_LOSSES)}, not {loss}")
 
 
-def mean_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
+def check_loss(loss: Any, known: Iterable[str]) -> None:
+    """Raise InputError unless a loss is one of the `known` names or a function."""
+    if isinstance(loss, str) or not callable(loss):
+        one_of(loss, known, "loss")
+
+
+def mean_losses(outputs: Tensor, targets: Tensor, loss: str | CustomLoss) -> Tensor:
     """Return the mean losses (R,) of outputs (R, b, q) at targets (R or 1, b, q), or at classes (R or 1, b).
 
     >>> mean_losses(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").tolist()
     [0.75]
     """
+    if not isinstance(loss, str):
+        every = targets.expand(len(outputs), *targets.shape[1:])
+        return torch.stack([_custom_mean(loss, one, own) for one, own in zip(outputs, every, strict=True)])
     if loss == "squared":
         return ((outputs - targets) ** 2).mean(dim=(1, 2))
     if outputs.shape[2] == 1:
         return MARGIN_LOSSES[loss].value((outputs * targets)[..., 0]).mean(dim=1)
     return CLASS_LOSSES[loss](outputs, targets.expand(outputs.shape[:2])).mean(dim=1)
+
+
+def _custom_mean(loss: CustomLoss, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean of a custom loss at outputs (b, q) and targets (b, q) or classes (b,), each (b,) for q = 1."""
+    outputs, targets = (each[:, 0] if each.ndim == 2 and each.shape[1] == 1 else each for each in (outputs, targets))
+    try:
+        values = loss(outputs, targets)
+    except (TypeError, RuntimeError, ValueError, IndexError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"the loss fails on outputs {tuple(outputs.shape)} and targets {tuple(targets.shape)}, {targets.dtype} "
+            f"({reason}); it takes (outputs, targets)"
+        ) from None
+    shapes = ((), (len(outputs),), outputs.shape)
+    if not isinstance(values, Tensor) or values.shape not in shapes or not values.dtype.is_floating_point:
+        found = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+        raise InputError(
+            f"the loss must return a tensor, one number or one for each of the {len(outputs)} samples, not {found}"
+        )
+    if outputs.requires_grad and not values.requires_grad:
+        raise InputError("the loss has no gradient; compute it from the outputs with torch functions")
+    return values.mean()
 
 
 def mean_slopes(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:

@@ -1,5 +1,7 @@
-"""Optimisers of `train`: minibatch descent with one drop of the learning rate, and Adam."""
+"""Optimisers of `train`: minibatch descent with one drop of the learning rate, Adam, and those of torch."""
 
+import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from implicit_bias._utils.checks import InputError, as_count, as_positive, as_real, one_of, shown
-from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES
+from implicit_bias._utils.checks import InputError, as_count, as_positive, as_real, shown
+from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES, CustomLoss, check_loss
 
 #: Losses of classes, and the squared one of any targets.
 LOSSES = ("squared", *CLASS_LOSSES)
@@ -26,12 +28,16 @@ class Optimiser(ABC):
 
     steps: int
     batch_size: int
+    #: Learning rate; NaN if the optimiser has its own.
     lr: float
-    loss: str
+    #: Name of a loss, or a function from outputs and targets to losses.
+    loss: str | CustomLoss
 
     #: True if a step treats every weight alike: networks that train together then pass all their layers as one row.
     #: Otherwise weights are matrices, with a leading axis of networks if several train together.
     entrywise: ClassVar[bool] = True
+    #: True if several networks may train together, with a leading axis of their weights.
+    stacks: ClassVar[bool] = True
 
     @abstractmethod
     def update(self, weights: Sequence[Tensor]) -> Update:
@@ -62,6 +68,10 @@ class Optimiser(ABC):
         """Minibatches of one epoch, as indices of n samples."""
         return torch.randperm(n, generator=generator).to(device).split(int(self.batch_size))
 
+    def slower(self) -> str:
+        """Return the remedy for a divergence, for error messages."""
+        return "a smaller lr" if math.isnan(self.lr) else f"a smaller lr than {self.lr:g}"
+
     def refuse_rates_beyond(self, dtype: torch.dtype) -> None:
         """Raise InputError if a dtype cannot represent the learning rate."""
         largest = torch.finfo(dtype).max
@@ -89,6 +99,10 @@ class SGD(Optimiser):
     loss : 'logistic', ℓ(m) = log(1 + e^{−m}); 'exponential', e^{−m}; 'hinge', max(0, 1 − m); or 'squared', (1 − m)²
         These are for labels ±1 and one output. For other targets, and for several outputs, 'squared' is the mean of
         (f − y)² over samples and outputs; for classes and several outputs, 'logistic' and 'hinge' are as for `Adam`.
+        A function of two tensors, such as `torch.nn.functional.soft_margin_loss`, is called as loss(f, y) with the
+        outputs of a batch, shape (b,) or (b, q), and its targets, and returns a loss per sample or their mean. y are
+        numbers in the network's dtype, or int64 classes if y (n,) belongs to several outputs. Its gradients are
+        computed by autograd.
     loader : bool
         Shuffle as the DataLoader of torch 1.10 does with a generator: it draws a seed for its workers before each
         permutation. With it, and seed 1 for every network, the batches are those of the published training.
@@ -110,7 +124,7 @@ class SGD(Optimiser):
     lr: float = 0.04
     lr_factor: float = 0.25
     momentum: float = 0.0
-    loss: str = "logistic"
+    loss: str | CustomLoss = "logistic"
     loader: bool = False
 
     def __post_init__(self) -> None:
@@ -120,7 +134,7 @@ class SGD(Optimiser):
         as_positive(self.lr_factor, "lr_factor")
         if not 0 <= as_real(self.momentum) < 1:
             raise InputError(f"momentum must be a number from 0 to below 1, not {shown(self.momentum)}")
-        one_of(self.loss, MARGIN_LOSSES, "loss")
+        check_loss(self.loss, MARGIN_LOSSES)
         if not isinstance(self.loader, bool):
             raise InputError(f"loader must be True or False, not {shown(self.loader)}")
 
@@ -168,7 +182,7 @@ class Adam(Optimiser):
     steps : int
         Number of steps, all of which are made.
     batch_size, lr, and errors : as for `SGD`
-    loss : 'squared', 'logistic' or 'hinge'
+    loss : 'squared', 'logistic', 'hinge', or a function as for `SGD`
         'squared' is the mean of (f − y)² over samples and outputs. For one output and labels ±1 the others are
         log(1 + e^{−yf}) and max(0, 1 − yf); for several outputs and classes 0 … q−1 they are the cross entropy and
         the hinge of Crammer & Singer, max(0, 1 + max_{c≠y} f_c − f_y).
@@ -183,13 +197,13 @@ class Adam(Optimiser):
     steps: int = 100_000
     batch_size: int = 128
     lr: float = 1e-3
-    loss: str = "squared"
+    loss: str | CustomLoss = "squared"
 
     def __post_init__(self) -> None:
         as_count(self.steps, "steps", least=0)
         as_count(self.batch_size, "batch_size")
         as_positive(self.lr, "lr")
-        one_of(self.loss, LOSSES, "loss")
+        check_loss(self.loss, LOSSES)
 
     def update(self, weights: Sequence[Tensor]) -> Update:
         weights = list(weights)
@@ -204,5 +218,80 @@ class Adam(Optimiser):
                 weights, list(gradients), first, second, [], made, fused=fused, amsgrad=False,
                 beta1=0.9, beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
             )  # fmt: skip
+
+        return step
+
+
+@dataclass(frozen=True)
+class TorchOptimiser(Optimiser):
+    """Minibatch training of one network by an optimiser of torch, which keeps its own learning rate.
+
+    Parameters
+    ----------
+    make : class of torch.optim, or callable(list of parameters) → torch.optim.Optimizer
+        For example `torch.optim.AdamW`, or `functools.partial(torch.optim.AdamW, lr=0.01)`.
+    steps, batch_size, loss, and errors : as for `Adam`
+        For labels ±1 and one output, 'exponential' is also a loss.
+
+    Raises
+    ------
+    InputError
+        From `train`, if `make` fails, returns something else or an optimiser of other parameters, or if the
+        optimiser's steps need a closure (LBFGS); also for several networks at once.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from implicit_bias import ReLUNetwork, load_binary, train
+    >>> from implicit_bias.training import TorchOptimiser
+    >>> task = load_binary("digits", train_size=100)
+    >>> config = TorchOptimiser(partial(torch.optim.AdamW, lr=0.01), steps=100, loss="logistic")
+    >>> history = train(ReLUNetwork(65, 20), task.X_train, task.y_train, config)
+    >>> bool(history.table.error.iloc[-1] < 0.05), history.config is config
+    (True, True)
+    """
+
+    make: Callable[[list[Tensor]], torch.optim.Optimizer]
+    steps: int = 3200
+    batch_size: int = 128
+    loss: str | CustomLoss = "logistic"
+
+    entrywise = False
+    stacks = False
+    lr = math.nan
+
+    def __post_init__(self) -> None:
+        if not callable(self.make) or isinstance(self.make, torch.optim.Optimizer):
+            raise InputError(
+                f"make must be a class of torch.optim, or a function of the parameters, not {shown(self.make)}"
+            )
+        as_count(self.steps, "steps", least=0)
+        as_count(self.batch_size, "batch_size")
+        check_loss(self.loss, MARGIN_LOSSES)
+
+    def update(self, weights: Sequence[Tensor]) -> Update:
+        weights = list(weights)
+        try:
+            optimiser = self.make(weights)
+        except (TypeError, ValueError, RuntimeError) as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise InputError(f"{shown(self.make)} makes no optimiser of the parameters ({reason}); change it") from None
+        if not isinstance(optimiser, torch.optim.Optimizer):
+            raise InputError(f"make must return a torch.optim.Optimizer, not {shown(optimiser)}")
+        if inspect.signature(optimiser.step).parameters["closure"].default is inspect.Parameter.empty:
+            raise InputError(f"steps of {type(optimiser).__name__} need a closure, which train does not have; use SGD")
+        held = {id(weight) for group in optimiser.param_groups for weight in group["params"]}
+        if not held or not held <= set(map(id, weights)):
+            raise InputError("make returned an optimiser of other parameters; build it from those that it is given")
+
+        def step(gradients: Sequence[Tensor], rate: float) -> None:
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight.grad = gradient
+            try:
+                optimiser.step()
+            except RuntimeError as error:
+                reason = str(error).splitlines()[0]
+                raise InputError(f"{type(optimiser).__name__} cannot train this network: {reason}") from None
+            optimiser.zero_grad()
 
         return step

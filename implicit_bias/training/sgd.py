@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from implicit_bias._utils.checks import InputError, as_count, as_positive, as_seed, check_callable, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.threads import one_thread
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.optimisers import SGD, Optimiser
 from implicit_bias.training.result import TrainingResult, drive
 from implicit_bias.training.stack import stack_of
@@ -35,7 +35,7 @@ def train(
 
     Parameters
     ----------
-    networks : GatedNetwork, or a list of R networks such as ReLUNetwork
+    networks : GatedNetwork such as TorchNetwork, or a list of R networks such as ReLUNetwork
         A network is trained in its own dtype (float32 unless changed). There are two exceptions, for SGD and targets
         ±1: gated linear or ReLU units of one hidden layer, with a readout and at most 16 contexts per unit, are trained
         in float32 at least; a shallow GLN is trained in float64 if n is at most its number of weights and at most
@@ -44,10 +44,10 @@ def train(
     X : array, shape (n, d); for several networks also (R, n, d), with different samples for each
     y : array, shape (n,), or (n, q); along with X also (R, n) or (R, n, q)
         Labels −1 and +1; for the squared loss any real targets, (n, q) with q outputs; for the other losses and q > 1
-        outputs, classes 0 … q−1, shape (n,).
-    config : SGD, default SGD(); or Adam
-        SGD makes whole epochs, Adam exactly its `steps`. With Adam, and for targets other than ±1, a network takes
-        its steps by autograd in its own dtype.
+        outputs, classes 0 … q−1, shape (n,). A custom loss takes targets or classes.
+    config : SGD, default SGD(); Adam; or TorchOptimiser
+        SGD makes whole epochs, the others exactly their `steps`. With them, with a custom loss, and for targets
+        other than ±1, a network takes its steps by autograd in its own dtype.
     seed : int
         Seed of the shuffling (torch's Mersenne twister, one permutation an epoch). Same seed, same machine: same
         weights, bit for bit; on the CPU training uses one thread, which is faster for networks of this size.
@@ -65,9 +65,9 @@ def train(
     -------
     TrainingResult
         Its table has the step and the loss over the training set. One network has more columns: error and minimum
-        margin min_i y_i f(x_i) for labels ±1, norm ‖w‖₂ of all parameters, and normalised_margin = margin / ‖w‖^L for
-        L layers of weights; real targets have no error, and only labels ±1 have margins. Several networks have a row
-        each, with their number in the column network. Training ends 'converged' if the target was reached.
+        margin min_i y_i f(x_i) for labels ±1, norm ‖w‖₂ of all trainable parameters, and normalised_margin =
+        margin / ‖w‖^L for degree L; real targets have no error, and only labels ±1 have margins. Several networks have
+        a row each, with their number in the column network. Training ends 'converged' if the target was reached.
 
     Raises
     ------
@@ -100,15 +100,15 @@ def train(
     each: list[Any] = list(networks) if isinstance(networks, list | tuple) else [networks]
     if not (each and all(isinstance(one, GatedNetwork) for one in each) and isinstance(config, Optimiser)):
         raise InputError(
-            "train takes a GatedNetwork such as ReLUNetwork(…), or a list of networks, and an SGD(…) or Adam(…) "
-            "as its config"
+            "train takes a GatedNetwork such as ReLUNetwork(…) or TorchNetwork(module, inputs), or a list of networks, "
+            "and SGD(…), Adam(…) or TorchOptimiser(torch.optim.AdamW) as its config"
         )
     bar = -np.inf if target is None else as_positive(target, "target")
     check_callable(progress, "progress")
     generator = torch.Generator().manual_seed(as_seed(seed))
     place = _device(device)
     alone = each[0] is networks
-    dtype = next(each[0].parameters()).dtype if alone else torch.float32
+    dtype = each[0].first_parameter().dtype if alone else torch.float32
     config.refuse_rates_beyond(dtype)
     with deadline:
         try:
@@ -123,7 +123,7 @@ def train(
         if not all(bool(weights.isfinite().all()) for one in each for weights in one.parameters()):
             raise InputError(
                 f"training led to weights beyond {torch.finfo(dtype).max:.1e}, the network's largest number; scale X "
-                f"down, use a smaller lr than {config.lr:g}, or network.double()"
+                f"down, use {config.slower()}, or network.double()"
             )
         return TrainingResult(pd.DataFrame(rows), config, end, deadline.seconds, seed, tuple(each))
 
@@ -172,7 +172,7 @@ def _descend(
         if not np.isfinite(losses).all():
             if step == 0:
                 raise InputError("the loss overflows before any training; scale the networks' weights, X or y down")
-            raise InputError(f"training diverged by step {step}; use a smaller lr than {config.lr:g}")
+            raise InputError(f"training diverged by step {step}; use {config.slower()}")
         rows.extend({"step": step} | row for row in found)
         below |= (losses < bar) & (step > 0)
         return bool(below.all())

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, dimensions
-from implicit_bias.networks import GatedNetwork, LayeredNetwork
-from implicit_bias.networks.base import views
-from implicit_bias.training.losses import mean_losses, mean_slopes
+from implicit_bias.networks.base import GatedNetwork, views
+from implicit_bias.networks.layers import LayeredNetwork
+from implicit_bias.training.losses import CustomLoss, mean_losses, mean_slopes
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import Stepper
 from implicit_bias.training.targets import as_aims
@@ -33,6 +33,8 @@ class Stack(Stepper):
                 "networks that train together must be layered ones of one class, such as ReLUNetwork(…), "
                 "with equal inputs, depth, outputs and sharpness"
             )
+        if not config.stacks:
+            raise InputError(f"{type(config).__name__} trains one network at a time; call train once for each")
         self.networks, self.first, self.loss = layered, layered[0], config.loss
         filled = [_filled(group) for group in zip(*(n.layers for n in layered), strict=True)]
         #: All weights in one row, and each layer's as a view of it.
@@ -123,6 +125,7 @@ class WrittenStack(Stack):
         for index, weight in enumerate(self.weights[:-1]):
             p = _forward(layers[-1], weight)
             layers.append(p.relu_() if self.relu else p.mul_(gates[index]) if gates else p)
+        assert isinstance(self.loss, str)
         slopes = mean_slopes(_forward(layers[-1], self.weights[-1]), self.y.index_select(1, batch), self.loss)
         for index in reversed(range(len(self.weights))):
             _outer(slopes, layers[index], self.parts[index])
@@ -141,7 +144,8 @@ def stack_of(networks: Sequence[GatedNetwork], X: ArrayLike, y: ArrayLike, confi
     if not isinstance(first, LayeredNetwork):
         return Stack(networks, X, y, config)
     fixed = first.kind == "gated" and first.contexts(np.empty((0, first.inputs))) is not None
-    written = fixed or first.kind in ("relu", "linear") or not first.hidden_is_trained
+    known = fixed or first.kind in ("relu", "linear") or not first.hidden_is_trained
+    written = known and isinstance(config.loss, str)
     return (WrittenStack if written else Stack)(networks, X, y, config)
 
 
@@ -171,7 +175,9 @@ def _filled(group: Sequence[Tensor]) -> Tensor:
     )
 
 
-def _samples(first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str) -> tuple[Tensor, Tensor]:
+def _samples(
+    first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str | CustomLoss
+) -> tuple[Tensor, Tensor]:
     """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n).
 
     `count` is the number of networks, all with the inputs and outputs of `first`. Signs for q = 1 are targets; y are
@@ -190,7 +196,7 @@ def _samples(first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss
         raise InputError(f"y must have targets for each of the {count} networks, but its shape is {targets.shape}")
     samples, q = inputs.shape[-2], first.outputs
     aims = np.stack([as_aims(each, samples, q, loss, both=False) for each in (targets if own else targets[None])])
-    if loss != "squared" and q > 1:
+    if aims.ndim == 2 and q > 1:
         return _single(inputs), torch.as_tensor(aims, dtype=torch.int64)
     return _single(inputs), _single(aims.reshape(len(aims), samples, q))
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from implicit_bias._utils.scaling import over_power
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.losses import MARGIN_LOSSES
 from implicit_bias.training.optimisers import Optimiser
 
@@ -35,7 +35,9 @@ class MarginStepper(Stepper):
     y: Tensor
 
     def __init__(self, network: GatedNetwork, config: Optimiser) -> None:
-        self.network, self.loss = network, MARGIN_LOSSES[config.loss]
+        self.network = network
+        #: None for a custom loss.
+        self.loss = MARGIN_LOSSES[config.loss] if isinstance(config.loss, str) else None
         self.momentum = config.plain_momentum() or 0.0
 
     @abstractmethod
@@ -48,16 +50,23 @@ class MarginStepper(Stepper):
 
     def slopes(self, outputs: Tensor, batch: Tensor) -> Tensor:
         """Return the derivatives ∂/∂f_i (1/|B|) Σ_i ℓ(y_i f_i), shape (|B|,), for outputs f of samples B."""
+        assert self.loss is not None
         y = self.y.index_select(0, batch)
         return y * self.loss.slope(y * outputs) / len(y)
+
+    def mean_loss(self, outputs: Tensor) -> Tensor:
+        """Return the mean loss of the outputs f(x_i) of all samples."""
+        assert self.loss is not None
+        return self.loss.value(self.y * outputs).mean()
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
         """Return one row: mean loss, error, smallest margin, norm, and normalised margin."""
-        margins = self.y * self.outputs()
+        outputs = self.outputs()
+        margins = self.y * outputs
         margin, norm = float(margins.min()), self.norm()
         row = {
-            "loss": float(self.loss.value(margins).mean()),
+            "loss": float(self.mean_loss(outputs)),
             "error": float((margins <= 0).double().mean()),
             "margin": margin,
             "norm": norm,

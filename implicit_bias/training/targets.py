@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_signs, as_targets, dimensions
-from implicit_bias.training.losses import refuse_for_classes
+from implicit_bias.training.losses import CustomLoss, refuse_for_classes
 
 
-def as_aims(y: Any, samples: int, outputs: int, loss: str, both: bool = True) -> Array:
+def as_aims(y: Any, samples: int, outputs: int, loss: str | CustomLoss, both: bool = True) -> Array:
     """Return y as floats in the form that `loss` needs for a network of q = `outputs`.
 
     'squared' needs real targets (n,) or (n, q). Other losses need signs −1 and +1 (n,) for q = 1, of both classes
-    unless `both` is False, and classes 0 … q − 1 (n,) for q > 1.
+    unless `both` is False, and classes 0 … q − 1 (n,) for q > 1. A function takes real targets as 'squared' does, and
+    for q > 1 also classes.
     """
-    if loss == "squared":
+    if loss == "squared" or not (isinstance(loss, str) or are_classes(y, outputs)):
         targets = as_targets(y, samples)
         if targets.shape[1] != outputs:
             raise InputError(
@@ -25,11 +26,17 @@ def as_aims(y: Any, samples: int, outputs: int, loss: str, both: bool = True) ->
         return targets[:, 0] if outputs == 1 and dimensions(y) != 2 else targets
     if outputs == 1:
         return as_signs(y, samples, both=both)
-    refuse_for_classes(loss)
+    if isinstance(loss, str):
+        refuse_for_classes(loss)
     classes = as_floats(y, "y", 1)
     if len(classes) != samples or not np.isin(classes, np.arange(outputs)).all():
         raise InputError(f"y must hold a class from 0 to {outputs - 1} for each of the {samples} samples")
     return classes
+
+
+def are_classes(y: Any, outputs: int) -> bool:
+    """True if y (n,) has one value a sample and the network has several outputs."""
+    return outputs > 1 and dimensions(y) == 1
 
 
 def are_signs(aims: Array) -> bool:

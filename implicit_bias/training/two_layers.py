@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper
 

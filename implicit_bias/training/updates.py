@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias._utils.checks import InputError, as_floats
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.losses import mean_losses
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper, Stepper
@@ -26,19 +26,22 @@ class WeightUpdates(MarginStepper):
         super().__init__(network, config)
         self.kind, self.signs = config.loss, are_signs(aims)
         #: True if ∂ℓ/∂f is computed by a formula.
-        self.written = self.signs and config.plain_momentum() is not None
-        self.classes = config.loss != "squared" and network.outputs > 1
+        self.written = self.signs and config.plain_momentum() is not None and self.loss is not None
+        self.classes = config.loss != "squared" and network.outputs > 1 and aims.ndim == 1
         self.X, self.contexts = network.tensors(X)
         self.y = torch.as_tensor(aims, dtype=torch.int64 if self.classes else self.X.dtype, device=self.X.device)
         self.shape = (len(X), network.outputs) if network.outputs > 1 else (len(X),)
-        self.weights = list(network.parameters())
+        self.weights = [weight for weight in network.parameters() if weight.requires_grad]
+        if not self.weights:
+            raise InputError("the network has no trainable parameters; give it some, with requires_grad=True")
         self.update = config.update(self.weights)
 
     def step(self, batch: Tensor, rate: float) -> None:
         """Make a step of the optimiser on ∇ (1/|B|) Σ_{i ∈ B} ℓ(f(x_i), y_i), B the samples of indices `batch`."""
         outputs = self.network(self.X[batch], None if self.contexts is None else self.contexts[batch])
         if self.written:
-            gradients = torch.autograd.grad(outputs, self.weights, self.slopes(outputs.detach(), batch))
+            slopes = self.slopes(outputs.detach(), batch)
+            gradients = torch.autograd.grad(outputs, self.weights, slopes, materialize_grads=True)
         else:
             mean = self._mean(outputs, self.y[batch])
             gradients = torch.autograd.grad(mean, self.weights, materialize_grads=True)
@@ -60,6 +63,9 @@ class WeightUpdates(MarginStepper):
 
     def norm(self) -> float:
         return self.network.norm()
+
+    def mean_loss(self, outputs: Tensor) -> Tensor:
+        return self._mean(outputs, self.y) if self.loss is None else super().mean_loss(outputs)
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
@@ -128,7 +134,8 @@ def updates_of(network: GatedNetwork, X: ArrayLike, y: ArrayLike, config: Optimi
     X = as_floats(X, "X", 2)
     aims = as_aims(y, len(X), network.outputs, config.loss)
     layer = network.one_layer()
-    if layer is None or config.plain_momentum() is None or not are_signs(aims):
+    explicit = config.plain_momentum() is not None and isinstance(config.loss, str) and are_signs(aims)
+    if layer is None or not explicit:
         return WeightUpdates(network, X, aims, config)
     if layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):
         return SpanUpdates(network, X, aims, config)

@@ -32,7 +32,18 @@ def drawn(rng, norm, C, intercept):
     nothing = fractions(np.zeros((0, 6)))
     parts = [(Fraction(1), members) for members in groups]
     equal = np.zeros(0, dtype=bool)
-    exact = Exact(rows.reshape(6, 6), fractions(y), parts, None, fractions(required), prices, intercept, nothing, equal)
+    exact = Exact(
+        rows.reshape(6, 6),
+        fractions(y),
+        parts,
+        None,
+        fractions(required),
+        prices,
+        intercept,
+        nothing,
+        equal,
+        nothing[:, 0],
+    )
     return problem, exact, W, lam
 
 
@@ -48,7 +59,7 @@ def test_bounds_hold_to_the_last_bit(norm, C, intercept):
         for weights in (W, -W):
             found = certify(problem, weights, lam, intercept=1e-13 * rng.normal() * intercept)
             if found.lower_bound == np.inf:
-                assert not exact.separable()
+                assert not exact.feasible()
                 continue
             proved = exact.lower(fractions(found.dual), fractions(found.multipliers))
             assert proved is None or Fraction(found.lower_bound) <= proved

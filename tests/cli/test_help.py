@@ -106,7 +106,7 @@ def work(options):
     from implicit_bias import ConstantGate, solve, svm_gln
     found = solve(svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate(), options.C))
     print(found.status.name)
-    return Outcome(0, {"objective": found.objective})
+    return Outcome(0, {"objective": found.objective}, "solve a larger one")
 """
 
 
@@ -121,7 +121,7 @@ def new_command(monkeypatch):
 def test_help_json_and_completion_of_a_new_command(new_command):
     assert "price of slack (default: 2.0)" in run("small", "--help").stdout
     assert "solve a small problem" in run("--help").stdout
-    assert run("small").stdout == "OPTIMAL\n"
+    assert run("small").stdout == "OPTIMAL\nwrote no file; next: solve a larger one\n"
     assert json.loads(run("small", "--json").stdout)["objective"] == pytest.approx(0.5, rel=1e-5)
     assert "small" in run("completion", "bash").stdout
     assert run("small", "--C", "-1", "--json").returncode == 2

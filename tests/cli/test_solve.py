@@ -9,10 +9,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
+from sklearn.datasets import make_classification
+from sklearn.model_selection import PredefinedSplit
+from sklearn.preprocessing import StandardScaler
 
-from implicit_bias import Status, load_model
+from implicit_bias import GLNClassifier, MarginClassifierCV, Status, load_model
 from implicit_bias.cli.main import main
-from implicit_bias.cli.solve import PATIENCE
+from implicit_bias.cli.solve import FOLDS, PATIENCE, _places
+from implicit_bias.solvers.path import zero_weights_up_to
 from tests.cli.commands import answer, interrupted, run
 
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
@@ -41,10 +46,14 @@ def test_json_alone_on_standard_output(samples, capfd, solver):
     assert len(err.splitlines()) > 6
 
 
-def test_inseparable_problem_as_json(samples):
+def test_inseparable_samples_leave_no_model(samples):
     code, document = answer("solve", "none.npz", "--formulation", "linear")
-    assert (code, document["status"], document["solutions"][0]["objective"]) == (0, "NOT_SEPARABLE", None)
+    assert (code, document["status"], document["solutions"][0]["objective"]) == (3, "NOT_SEPARABLE", None)
     assert document["solutions"][0]["farkas_residual"] < 1e-10
+    assert document["files"] == []
+    done = run("solve", "none.npz", "--formulation", "linear")
+    assert done.stdout.splitlines()[-1] == "wrote no file; next: the same command with --C auto, a soft margin"
+    assert not Path("none-model.npz").exists()
 
 
 def test_sample_weights_of_csv_and_npz(samples):
@@ -66,12 +75,107 @@ def test_weights_on_a_hard_margin_are_warned_of(samples):
     assert "no effect on a hard margin; give a finite --C" in done.stderr
 
 
-def test_inputs_out_of_scale_are_warned_of(tmp_path, monkeypatch):
+def test_inputs_of_unlike_sizes_are_standardised(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("far.csv").write_text("metres,microns,nothing,kind\n1.5,2e6,0,a\n2,1e6,0,b\n1,3e6,0,a\n")
-    Path("near.csv").write_text("metres,centimetres,kind\n1.5,150,a\n2,260,b\n1,120,a\n")
-    told = "input 'microns' is 2e+06 times as large as input 'metres'"
-    assert [told in run("solve", name).stderr for name in ("far.csv", "near.csv")] == [True, False]
+    Path("near.csv").write_text("metres,decimetres,kind\n1.5,15,a\n2,26,b\n1,12,a\n")
+    told = "input 'microns' is 2e+06 times as large as input 'metres': all are standardised"
+    cases = {("far.csv",): True, ("near.csv",): False, ("far.csv", "--no-standardise"): False}
+    cases |= {("near.csv", "--standardise"): True}
+    for arguments, expected in cases.items():
+        done = run("solve", *arguments, "--out", "m.npz")
+        assert (done.returncode, told in done.stdout) == (0, arguments == ("far.csv",))
+        model = load_model("m.npz")
+        assert (model.scaling is not None) == expected
+        X = pd.read_csv(arguments[0]).drop(columns="kind").to_numpy()
+        np.testing.assert_array_equal(model.ranges, [X.min(axis=0), X.max(axis=0)])
+        inputs = StandardScaler().fit_transform(X) if expected else X
+        np.testing.assert_allclose(model.inputs(X), np.column_stack([inputs, np.ones(3)]), rtol=1e-12, atol=1e-12)
+        assert "error 0.00 %" in run("predict", "m.npz", arguments[0]).stdout
+
+
+@pytest.fixture
+def noisy(tmp_path, monkeypatch):
+    """Return the folder with 150 noisy samples of two classes, and 60 more, as tables; their arrays."""
+    monkeypatch.chdir(tmp_path)
+    X, y = make_classification(210, 6, flip_y=0.1, random_state=1)
+    table = pd.DataFrame(X, columns=list("abcdef")).assign(kind=np.where(y, "yes", "no"))
+    table[:150].to_csv("old.csv", index=False)
+    table[150:].to_csv("new.csv", index=False)
+    return X[:150], table.kind[:150].to_numpy()
+
+
+def test_errors_of_training_and_of_a_file(noisy):
+    done = run("solve", "old.csv", "--C", "0.1", "--validate", "new.csv")
+    assert done.returncode == 0, done.stderr
+    _, document = answer("solve", "old.csv", "--C", "0.1", "--validate", "new.csv")
+    for name, part in (("old", "training"), ("new", "held_out")):
+        _, predicted = answer("predict", "old-model.npz", f"{name}.csv")
+        assert document[part]["wrong"] == predicted["wrong"] > 0
+        assert document[part]["samples"] == predicted["samples"]
+    counts = document["held_out"]
+    exact = binomtest(counts["wrong"], 60).proportion_ci(0.95, "exact")
+    assert counts["interval"] == pytest.approx([exact.low, exact.high], rel=1e-9)
+    text = f"held-out error {100 * counts['error']:.2f} % ({counts['wrong']} of 60 wrong), 95 % interval"
+    assert text in done.stdout
+    assert done.stdout.splitlines()[-1] == ("wrote old-model.npz; next: implicit-bias predict old-model.npz NEW.csv")
+
+
+def test_a_share_is_held_out_of_each_class(noisy):
+    table = pd.read_csv("old.csv")
+    rare = pd.concat([table, table[:1].assign(kind="once")])
+    rare.to_csv("rare.csv", index=False)
+    _, document = answer("solve", "rare.csv", "--C", "0.1", "--validate", "0.2")
+    held = round(0.2 * (table.kind == "yes").sum()) + round(0.2 * (table.kind == "no").sum())
+    assert document["held_out"]["samples"] == held
+    assert document["training"]["samples"] == document["problem"]["samples"] == 151 - held
+    assert document["problem"]["classes"] == ["no", "once", "yes"]
+    assert "class once has one sample" in run("solve", "rare.csv", "--C", "auto").stderr
+
+
+def test_the_chosen_cost_is_that_of_the_search_over_the_same_folds(noisy):
+    X, kinds = noisy
+    code, document = answer("solve", "old.csv", "--C", "auto", "--units", 3)
+    gates = GLNClassifier(units=3, cutoff="median", free_intercept=False, random_state=1)
+    folds = PredefinedSplit(_places(kinds, 1)[0] % FOLDS)
+    least = zero_weights_up_to(load_model("old-model.npz").problems[0].replace(features=_features("old-model.npz", X)))
+    costs = [float(f"{C:.2g}") for C in least * np.geomspace(1, 1e3, 11)[1:]]
+    search = MarginClassifierCV(gates, Cs=costs, cv=folds).fit(X, kinds)
+    assert (code, document["problem"]["C"]) == (0, search.C_)
+    assert not document["constant"]
+
+
+def _features(path, X):
+    model = load_model(path)
+    return model.problems[0].gates(model.inputs(X))
+
+
+@pytest.mark.parametrize("table", ["old.csv", "three.csv"])
+def test_a_constant_model_is_said_to_be_one(noisy, table):
+    pd.read_csv("old.csv").assign(kind=np.arange(150) % 3).to_csv("three.csv", index=False)
+    done = run("solve", table, "--C", "1e-9")
+    assert done.returncode == 0
+    assert "for every sample: all weights are zero up to C = " in done.stderr
+    assert done.stdout.endswith("next: the same command with --C auto\n")
+    assert answer("solve", table, "--C", "1e-9")[1]["constant"]
+
+
+@pytest.mark.parametrize(
+    ("validate", "words"),
+    [
+        ("1.5", "must be a share between 0 and 1"),
+        ("0.001", "holds out none of 150 samples"),
+        ("bare.csv", "must hold a label for each sample"),
+        ("other.csv", "must hold a label for each sample"),
+        ("nowhere.csv", "check the path"),
+    ],
+)
+def test_what_cannot_be_validated(noisy, validate, words):
+    table = pd.read_csv("new.csv")
+    table.drop(columns="kind").to_csv("bare.csv", index=False)
+    table.assign(kind="maybe").to_csv("other.csv", index=False)
+    done = run("solve", "old.csv", "--validate", validate)
+    assert (done.returncode, words in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("limit", [["--max-seconds", "1e-9"], ["--max-iterations", "1"]])

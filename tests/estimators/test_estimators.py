@@ -4,6 +4,7 @@ import pickle
 from dataclasses import replace
 from functools import partial
 
+import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,6 +49,9 @@ from implicit_bias._utils.blocks import ROWS
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from implicit_bias.solvers import Answer
 
+#: The classifiers' default.
+CUTOFF = (0.1, 0.9)
+
 
 @pytest.fixture(scope="module")
 def cancer():
@@ -63,7 +67,7 @@ def test_the_estimator_is_the_formulation(cancer, norm, build, C):
     X, y = cancer
     model = GLNClassifier(6, 2, C, norm=norm, free_intercept=False, random_state=3).fit(X, y)
     inputs = np.c_[X, np.ones(len(X))]
-    problem = build(inputs, np.where(y == "malignant", 1, -1), HyperplaneGates(6, 2, seed=3), C)
+    problem = build(inputs, np.where(y == "malignant", 1, -1), HyperplaneGates(6, 2, 3, CUTOFF), C)
     solution = solve(problem)
     np.testing.assert_array_equal(model.weights_, solution.weights)
     np.testing.assert_array_equal(model.decision_function(X), problem.decision_function(solution.weights, inputs))
@@ -133,7 +137,7 @@ def wine():
 def test_classes_are_the_problems_one_by_one(wine):
     X, y = wine
     model = GLNClassifier(5, C=0.1, free_intercept=False, random_state=2).fit(X, y)
-    gates, inputs = HyperplaneGates(5, 2, seed=2), np.c_[X, np.ones(len(X))]
+    gates, inputs = HyperplaneGates(5, 2, 2, CUTOFF), np.c_[X, np.ones(len(X))]
     assert all(each is model.gates_[0] for each in model.gates_)
     for label, weights, score in zip(model.classes_, model.weights_, model.decision_function(X).T, strict=True):
         alone = svm_gln(inputs, np.where(y == label, 1, -1), gates, C=0.1)
@@ -260,7 +264,9 @@ def test_weights_count_copies(cancer, norm):
     repeated = clone(model).fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_
     np.testing.assert_array_equal(weighted.margins, repeated.margins)
     rows = np.repeat(np.arange(len(X)), weight)
-    copied = svm_gln(np.c_[X, np.ones(len(X))][rows], np.where(y[rows] == "malignant", 1, -1), HyperplaneGates(5, 2, 0))
+    copied = svm_gln(
+        np.c_[X, np.ones(len(X))][rows], np.where(y[rows] == "malignant", 1, -1), HyperplaneGates(5, 2, 0, CUTOFF)
+    )
     copied = replace(copied, C=0.02, intercept=True, norm=Frobenius() if norm == "frobenius" else copied.norm)
     assert weighted.objective == pytest.approx(solve(copied).objective, rel=3e-6)
     balanced = clone(model).set_params(class_weight="balanced").fit(X, y).certificate_
@@ -324,6 +330,32 @@ def test_one_class_for_all_samples_warns(cancer):
     assert np.abs(model.weights_).max() > 1e-2
 
 
+@pytest.mark.parametrize("model", [GLNClassifier(units=4), GatedReLUClassifier(units=8)])
+def test_difference_of_mean_scores_is_constrained(cancer, model):
+    X, y = cancer
+    A, B = X[X[:, 1] > 0], X[X[:, 1] <= 0]
+    prices = []
+    for least in (10.0, 0.2, 0.0):
+        fair = clone(model).set_params(
+            C=0.05, random_state=0, constraints=lambda f, e=least: cp.abs(cp.mean(f(A)) - cp.mean(f(B))) <= e
+        )
+        fair.fit(X, y)
+        assert fair.status_ is Status.OPTIMAL
+        assert abs(fair.decision_function(A).mean() - fair.decision_function(B).mean()) <= least + 1e-12
+        prices.append(fair.certificate_.objective)
+    free = clone(model).set_params(C=0.05, random_state=0).fit(X, y)
+    assert prices[0] == pytest.approx(free.certificate_.objective, rel=1e-5)
+    assert prices[0] < prices[1] < prices[2]
+
+
+def test_constraints_on_scores_themselves(cancer):
+    X, y = cancer
+    first = GLNClassifier(units=4, C=0.05, free_intercept=False, constraints=lambda f: f(X[:1]) == 2.0).fit(X, y)
+    assert first.decision_function(X[:1]) == pytest.approx(2.0, rel=1e-12)
+    with pytest.raises(NotSeparableError, match="no weights satisfy the linear constraints"):
+        clone(first).set_params(constraints=lambda f: [f(X[:1]) >= 1, f(X[:1]) <= 0.5]).fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -350,6 +382,9 @@ def test_one_class_for_all_samples_warns(cancer):
         (GatedReLUClassifier(gates="own"), "known: random, learned"),
         (GatedReLUClassifier(gates="learned", training="long"), "SGD"),
         (HiddenLayerClassifier(units=2.5), "units"),
+        (GLNClassifier(constraints="f >= 0"), "constraints must be a function of the predictor f"),
+        (GLNClassifier(constraints=lambda f: f(np.zeros((1, 30))) >= 0), "the intercept must cancel in constraints"),
+        (GLNClassifier(constraints=lambda f: cp.square(f(np.zeros((1, 30)))) <= 0), "constraint 0 is not linear"),
     ],
 )
 def test_bad_parameters(cancer, model, words):
@@ -397,10 +432,10 @@ def test_all_classes_at_once_are_the_formulation(three, kind, C, gates):
     X, y = three
     inputs, codes = np.c_[X, np.ones(len(X))], np.searchsorted(["red", "rose", "white"], y)
     if gates == "contexts":
-        model, chosen = GLNClassifier(3, 2, C, multi_class=kind, random_state=3), HyperplaneGates(3, 2, seed=3)
+        model, chosen = GLNClassifier(3, 2, C, multi_class=kind, random_state=3), HyperplaneGates(3, 2, 3, CUTOFF)
     else:
         model = GatedReLUClassifier(4, C, gates=gates, training=SGD(steps=50), multi_class=kind, random_state=3)
-        chosen = RandomHalfSpaces(4, seed=3)
+        chosen = RandomHalfSpaces(4, 3, CUTOFF)
         if gates == "learned":
             network = ReLUNetwork(14, 4, outputs=3, seed=3)
             train(network, inputs, codes, SGD(steps=50), seed=3)
@@ -431,7 +466,7 @@ def test_weights_of_joint_classes(three):
     copied = GLNClassifier(3, **options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert weighted.certificate_.objective == pytest.approx(copied.certificate_.objective, rel=1e-6)
     rows, codes = np.repeat(np.arange(len(X)), weight), np.unique(y, return_inverse=True)[1]
-    problem = svm_classes(np.c_[X, np.ones(len(X))][rows], codes[rows], HyperplaneGates(3, 2, seed=1), 0.02)
+    problem = svm_classes(np.c_[X, np.ones(len(X))][rows], codes[rows], HyperplaneGates(3, 2, 1, CUTOFF), 0.02)
     assert weighted.certificate_.objective == pytest.approx(solve(problem).objective, rel=3e-6)
     chosen = MarginClassifierCV(GLNClassifier(3, **options), Cs=3, cv=2).fit(X, y)
     assert chosen.score(X, y) > 0.9
@@ -455,6 +490,7 @@ def test_weights_of_joint_classes(three):
         (GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
         (GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso', not 'frobenius'$"),
         (GLNClassifier(multi_class="joint", norm=Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
+        (GLNClassifier(multi_class="joint", constraints=lambda f: []), "use multi_class='ovr'"),
         (HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier has no joint problem of several classes"),
         (
             MultipleKernelClassifier(multi_class="joint"),

@@ -11,7 +11,17 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from implicit_bias import InputError, MultipleKernelClassifier, NotSeparableError, PrecomputedKernel
+from implicit_bias import (
+    HyperplaneGates,
+    InputError,
+    MultipleKernelClassifier,
+    NotSeparableError,
+    PrecomputedKernel,
+    PredictorL2,
+    load_model,
+    save_model,
+)
+from implicit_bias.gates.expansions import half_spaces
 
 KERNELS = ["linear", ("rbf", {"gamma": 0.05}), ("poly", {"degree": 2})]
 
@@ -160,3 +170,40 @@ def test_bad_kernels(cancer):
         MultipleKernelClassifier(normalise="yes").fit(X, y)
     with pytest.raises(NotSeparableError):
         MultipleKernelClassifier(["linear"], C=np.inf).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+
+
+@pytest.mark.parametrize(("b", "linear"), [(1, 1.0), (2, 1.0), (1, 0.0), (2, 0.0)])
+def test_half_spaces_are_the_limit_of_many_units(b, linear):
+    """For H units the dual norm is that of the kernel k_H; H k_H or k_H/H tends to the kernel, at the rate 1/√H."""
+    X = np.random.default_rng(0).standard_normal((6, 3))
+    units = 20_000
+    features = HyperplaneGates(units, 2**b, seed=1, cutoff=0.0).fit(X)(X)
+    G, factor = features.gate_values, PredictorL2(units, 2**b).factor
+    if linear:
+        share = G @ G.T / units
+    else:
+        # ‖W‖ = ‖BW‖ has the kernel gᵀB⁺B⁺ᵀg, and B has orthogonal rows of the lengths √K and √(HK).
+        coordinates = (factor @ G.T).T / np.asarray(factor.power(2).sum(axis=1))
+        share = coordinates @ coordinates.T * 2**b / units
+    found = half_spaces(X, X, hyperplanes=b, linear=linear)
+    np.testing.assert_allclose(share * (X @ X.T), found, atol=4 * (X**2).sum(axis=1).max() / units**0.5)
+
+
+def test_half_spaces_are_exact_for_nearly_parallel_inputs():
+    angles = 10.0 ** -np.arange(1, 13)
+    X = np.column_stack([np.cos(angles), np.sin(angles)])
+    for sign in (1, -1):
+        expected = sign * (1 - angles / np.pi if sign > 0 else angles / np.pi) * np.cos(angles)
+        np.testing.assert_allclose(half_spaces(X, np.array([[sign, 0.0]]))[:, 0], expected, rtol=0, atol=1e-14)
+    assert np.linalg.eigvalsh(half_spaces(X, X)).min() > -1e-13
+    assert (half_spaces(np.zeros((1, 2)), X) == 0).all()
+    with pytest.raises(InputError, match="hyperplanes must be a positive integer"):
+        half_spaces(X, X, hyperplanes=0)
+
+
+def test_half_spaces_in_a_classifier_that_is_saved(cancer, tmp_path):
+    X, y = cancer
+    model = MultipleKernelClassifier([("half-spaces", {"hyperplanes": 2})], fit_intercept=True).fit(X, y)
+    assert model.status_.name == "OPTIMAL"
+    again = load_model(save_model(model, tmp_path / "model.npz"))
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-12)

@@ -23,7 +23,7 @@ from implicit_bias import (
     OneClassMargin,
     save_model,
 )
-from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
+from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor, GaLURegressorCV
 from implicit_bias.saving.models import load_model
 from tests import ROOT
 
@@ -43,7 +43,7 @@ ESTIMATORS = {
     ],
     "`MarginClassifierCV`": [MarginClassifierCV(GLN, Cs=[0.02], cv=2)],
     "`OneClassMargin`": [OneClassMargin(clone(GLN).set_params(fit_intercept=False), nu=0.3)],
-    "`GaLURegressor`": [GaLURegressor(3, random_state=1)],
+    "`GaLURegressor(CV)`": [GaLURegressor(3, random_state=1), GaLURegressorCV(3, [1.0], random_state=1)],
     "`GaLUClassifier`": [GaLUClassifier(3, random_state=1)],
     "gates": [HyperplaneGates(3, 2)],
 }

@@ -76,8 +76,8 @@ def draw(seed: int, number: int) -> Case:
     if units is None and rng.random() < 0.15:
         texts, *parts = zip(*(_constraint(rng, k, d) for _ in range(rng.integers(1, 3))), strict=True)
         options["constraints"] = f"lambda W: [{', '.join(texts)}]"
-        about |= dict(zip(("E", "equal"), map(np.concatenate, parts), strict=True))
-        tags.append("constraints")
+        about |= dict(zip(("E", "equal", "h"), map(np.concatenate, parts), strict=True))
+        tags.append("right-hand sides" if about["h"].any() else "constraints")
     how, more = _how(rng, hard and norm.startswith(("ib.Frobenius", "ib.PredictorL2")))
     code = CODE.format(features=features, y=y.tolist(), norm=norm, options=_texts(options), how=_texts(how))
     return Case(code, replace(raw, **about).exact, float(how["tol"]), tags + more)
@@ -126,28 +126,37 @@ def _norm(rng: Any, k: int, d: int, units: Any) -> tuple[str, dict[str, Any], tu
     return "ib.Frobenius()", {}, None
 
 
-def _constraint(rng: Any, k: int, d: int) -> tuple[str, Array, Array]:
-    """Return a constraint as Python, its rows of E, and a mask of the equalities."""
-    unit, kind, (a, b) = np.eye(k * d), int(rng.integers(5)), rng.integers(0, k * d, 2).tolist()
+def _constraint(rng: Any, k: int, d: int) -> tuple[str, Array, Array, Array]:
+    """Return a constraint as Python, its rows of E, a mask of the equalities, and its h."""
+    unit, kind, (a, b) = np.eye(k * d), int(rng.integers(7)), rng.integers(0, k * d, 2).tolist()
     one, other = (f"W[{j // d}, {j % d}]" for j in (a, b))
     sense = str(rng.choice(["<=", ">=", "=="], p=[0.3, 0.5, 0.2]))
     sign = -1 if sense == ">=" else 1
+    right = 0.0 if rng.random() < 0.4 else float(rng.choice([1.0, 1.0, -1.0, 3.0]) * 10.0 ** rng.integers(-8, 4))
     if kind == 0:
         # CVXPY lists the entries of W column by column.
-        text, rows = f"W {sense} 0", sign * unit[np.arange(k * d).reshape(k, d).ravel(order="F")]
+        text, rows = f"W {sense} {right}", sign * unit[np.arange(k * d).reshape(k, d).ravel(order="F")]
     elif kind == 1:
-        text, rows = f"{one} {sense} {other}", sign * (unit[[a]] - unit[[b]])
+        text, rows = f"{one} - {other} {sense} {right}", sign * (unit[[a]] - unit[[b]])
     elif kind == 2:
-        text, rows = f"cp.sum(W) {sense} 0", sign * np.ones((1, k * d))
+        text, rows = f"cp.sum(W) {sense} {right}", sign * np.ones((1, k * d))
     elif kind == 3:
         wide = float(rng.choice([1.0, 0.5, 1e3, 1e-3]))
         thin, sense = wide * (1 - tiny(rng)), "<="
         text = f"{one} <= {wide!r} * {other}, {thin!r} * {other} <= {one}"
-        rows = np.array([unit[a] - wide * unit[b], thin * unit[b] - unit[a]])
-    else:
+        return text, np.array([unit[a] - wide * unit[b], thin * unit[b] - unit[a]]), np.array([False] * 2), np.zeros(2)
+    elif kind == 4:
         rows = rng.integers(-2, 3, (int(rng.integers(1, 3)), k * d)).astype(float)
-        text, rows = f"np.array({rows.tolist()}) @ cp.vec(W, order='C') {sense} 0", sign * rows
-    return text, rows, np.full(len(rows), sense == "==")
+        text, rows = f"np.array({rows.tolist()}) @ cp.vec(W, order='C') {sense} {right}", sign * rows
+    else:
+        # An interval, which may have one point only, or nearly, or none.
+        row = np.where(rng.random(k * d) < 0.5, rng.normal(size=k * d), unit[a])
+        form, none = f"np.array({row.tolist()}) @ cp.vec(W, order='C')", np.array([False] * 2)
+        if kind == 5:
+            return f"cp.abs({form}) <= {abs(right)}", np.array([row, -row]), none, np.full(2, abs(right))
+        least = float(rng.choice([right, right * (1 + tiny(rng)), right * (1 - tiny(rng)), right - 1.0]))
+        return f"{form} <= {right}, {form} >= {least}", np.array([row, -row]), none, np.array([right, -least])
+    return text, rows, np.full(len(rows), sense == "=="), np.full(len(rows), sign * right)
 
 
 def _how(rng: Any, quadratic: bool) -> tuple[dict[str, str], list[str]]:
@@ -197,8 +206,8 @@ def run_case(seed: int, number: int) -> Result:
         result.faults = faults(case.exact, found, case.tol)
         if found.status is Status.INACCURATE:
             result.remarks[INACCURATE if getattr(found, "reason", "") else f"{INACCURATE}, no reason"] = found.gap
-        if found.objective == np.inf and found.status is not Status.NOT_SEPARABLE and case.exact.separable():
-            result.remarks["no weights, though separable"] = np.inf
+        if found.objective == np.inf and not found.status.inseparable and case.exact.feasible():
+            result.remarks["no weights, though feasible"] = np.inf
     except InputError as error:
         result.faults, result.story = {"refused": np.inf}, str(error)
     except Exception:
@@ -226,18 +235,18 @@ def told(seed: int, number: int) -> int:
 INTRODUCTION = """\
 Random problems of at most 30 samples: large integers, samples that are nearly parallel, nearly separable, close to a
 plane or nearly in conflict (by 1e-3 to 1e-16), badly scaled inputs and samples, closed gates, group weights, C from
-1e-6 to 1e12, free intercepts, linear constraints. Every answer of `solve` is judged in rational arithmetic, by
-`tests/fuzz/exact.py`, from its stated numbers alone: whether the weights reach the upper bound (to 1e-15) and lie in
-the cone (to the last bit), whether the dual proves the lower bound and is balanced where the intercept is free, and
-whether a claim that nothing separates is true, by the simplex method. `--audit-case NUMBER` prints a problem as Python,
-and its answer."""
+1e-6 to 1e12, free intercepts, linear constraints with right-hand sides. Every answer of `solve` is judged in rational
+arithmetic, by `tests/fuzz/exact.py`, from its stated numbers alone: whether the weights reach the upper bound (to
+1e-15) and satisfy the constraints (to the last bit), whether the dual proves the lower bound and is balanced where the
+intercept is free, and whether a claim that nothing is feasible is true, by the simplex method. `--audit-case NUMBER`
+prints a problem as Python, and its answer."""
 FOUND = """\
 What was found: how often, how large (by which share a bound is off, the dual unbalanced or a weight outside the cone;
 the gap), and the first numbers. INACCURATE is no fault, and neither are weights that were not found."""
 BY_KIND = """\
 By kind of problem: how many have a wrong answer, how they ended (`else`: limits, exceptions), and the share of
 INACCURATE at each tolerance."""
-STATUSES = ("OPTIMAL", "NOT_SEPARABLE", INACCURATE)
+STATUSES = ("OPTIMAL", "NOT_SEPARABLE", "INFEASIBLE", INACCURATE)
 
 
 def report(results: list[Result]) -> list[Any]:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import implicit_bias as ib
 from implicit_bias import SGD, Frobenius
-from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
+from implicit_bias.extensions.galu import GaLUClassifier, GaLUFeatures, GaLURegressor, GaLURegressorCV
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, Wrong, expect
 from tests.fuzz.judge import expect_certified
@@ -172,14 +172,29 @@ def _least_squares(kind: Any) -> None:
         weight = _weights(draw, len(y), [None, None, np.exp(draw.normal(len(y)))])
         options = arguments(kind, draw, but=["ridge", "sharpness"], known=ARGUMENTS | GATED)
         # A few filters may be closed for all samples, and gates of one's own have no filters to improve.
-        model = _fitted(draw, kind, given, target, weight, True, False, {"units": 9, "ridge": 0.1} | options)
+        fixed = {"units": 9} if kind is GaLURegressorCV else {"units": 9, "ridge": 0.1}
+        model = _fitted(draw, kind, given, target, weight, True, True, fixed | options)
         found = draw.call(lambda X: model.predict(X), given)
         expect(found.shape == (len(X),) and np.isfinite(np.asarray(found, dtype=float)).all(), "no predictions")
         expect(model.solution_.gap >= 0, "no bound")
 
 
 _least_squares(GaLURegressor)
+_least_squares(GaLURegressorCV)
 _least_squares(GaLUClassifier)
+
+
+@entry(GaLUFeatures)
+def _gated_features(draw: Draw) -> None:
+    """Columns of gated features, with parameters of every kind."""
+    X, _ = problems.clean_task(draw)
+    options = arguments(GaLUFeatures, draw, but=[], known=ARGUMENTS | GATED)
+
+    def columns(X: Any, **parameters: Any) -> Any:
+        return GaLUFeatures(**parameters).fit(X).transform(X)
+
+    found = draw.call(columns, draw.array(X), may=True, warns=True, **({"units": 3} | options))
+    expect(len(found) == len(X) and np.isfinite(found).all(), "no features")
 
 
 @entry(ib.NotSeparableError)

@@ -10,7 +10,7 @@ import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem, metrics
 from implicit_bias.studies.paper.summary import summarise
 from tests.fuzz import problems
-from tests.fuzz.draw import Draw, expect
+from tests.fuzz.draw import Draw, expect, meaning
 from tests.fuzz.strategies import count, never, number, numbers
 from tests.fuzz.table import entry, row
 
@@ -83,6 +83,22 @@ def _from_arrays(draw: Draw) -> None:
     given = draw.array(X)
     task = draw.call(ib.BinaryTask.from_arrays, given, draw.either(form, bad), constant=False)
     expect(np.array_equal(task.y_train, y) and np.array_equal(task.X_train, given.plain), "other samples")
+
+
+@entry("BinaryTask.from_dataset")
+def _from_dataset(draw: Draw) -> None:
+    """All inputs of pairs become rows, in any order, and a share of them is for validation."""
+    X, y = problems.clean_task(draw)
+    shape = draw.pick([(1, -1), (-1,), (-1, 1)])
+    pairs = [(row.reshape(shape), int(sign)) for row, sign in zip(X, y, strict=True)]
+    bad: list[Any] = [pairs[:0], pairs[0], X, y, [*pairs, (X[0][:-1], 1)], [*pairs, ("a", 1)], {0: pairs[0]}]
+    share = draw.either(draw.pick([0, 0.2, np.float32(0.5)]), [-0.1, 1.5, "x", 1.0])
+    positive = draw.either(draw.pick([None, 1, [1], range(1, 3)]), [5, [7]])
+    # The samples left for training may be of one class.
+    options: dict[str, Any] = {"constant": False, "positive": positive, "may": True}
+    task = draw.call(ib.BinaryTask.from_dataset, draw.either(pairs, bad), share, **options)
+    expect(np.array_equal(task.X_pool, X), "other inputs")
+    expect(np.isclose(len(task.X_val), len(X) * (float(meaning(share)) or 1.0), atol=0.51), "another share")
 
 
 def _digits(draw: Draw) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A judge of margin problems in rational arithmetic, which shares no line with the package's.
 
 It knows the problem as it is written down, minimise ‖W‖ + Σ p_i ξ_i subject to y_i((ΦW)_i + b) ≥ m_i − ξ_i, ξ ≥ 0 and
-E vec(W) ≤ 0 (some rows = 0), and takes every float64 number of problem and answer for the fraction that it is. Nothing
+E vec(W) ≤ h (some rows = h), and takes every float64 number of problem and answer for the fraction that it is. Nothing
 is rounded but roots: upwards, by 2^−160 of themselves.
 """
 
@@ -88,6 +88,7 @@ class Exact:
     intercept: bool
     E: Any
     equal: Any
+    h: Any
     nuclear: tuple[int, int] | None = None
 
     def value(self, w: Any) -> Fraction:
@@ -112,9 +113,19 @@ class Exact:
             return None
         return root(sum((V - means[:, None]).ravel() ** 2) / K + means[0] @ means[0])
 
+    @property
+    def affine(self) -> bool:
+        """True if multiples of w that satisfies E may violate it."""
+        return any(self.h != 0)
+
     def upper(self, w: Any, b: Fraction) -> Fraction | None:
-        """Return the objective of the best multiple of w and b, or None if it is infinite."""
+        """Return the objective of the best multiple of w and b, or None if it is infinite.
+
+        If E has right-hand sides, it is the objective of w and b themselves; `outside` judges a hard margin.
+        """
         f, value = self.rows @ w + self.y * b, self.value(w)
+        if self.affine:
+            return value if self.upper_bounds is None else value + self.upper_bounds @ positive(self.required - f)
         if self.upper_bounds is None:
             worst = min(f / self.required)
             return value / worst if worst > 0 else None
@@ -128,33 +139,45 @@ class Exact:
         """Return the lower bound by the best multiple of λ and μ, or None if it is infinite."""
         if min(lam) < 0 or any(mu[~self.equal] < 0):
             return NEVER
-        size = self.dual(lam @ self.rows - mu @ self.E)
-        if size is None or max(lam) == 0:
+        size, gain = self.dual(lam @ self.rows - mu @ self.E), self.required @ lam - mu @ self.h
+        if size is None or gain <= 0:
             return NEVER
         size = size if self.upper_bounds is None else max(size, *(lam / self.upper_bounds))
-        return self.required @ lam / size if size > 0 else None
+        return gain / size if size > 0 else None
 
-    def separable(self) -> bool:
-        """True if any weights separate: free intercepts are weights of the inputs y_i."""
-        constant = np.array([[*self.y], [NEVER] * len(self.y)], dtype=object)[: int(self.intercept)].T
-        E = np.hstack([self.E, np.full((len(self.E), constant.shape[1]), NEVER)])
-        return separable(np.hstack([self.rows, constant]), E, self.equal)
+    def feasible(self, near: Any = ()) -> bool:
+        """True if some w and b satisfy E and a hard margin; and those of `near` (w, b), if given, up to a bit each.
 
-    def outside(self, w: Any) -> float:
-        """Return the violation of E by w over Σ|e_j| max|w_j|; 0 if weights within a bit of w satisfy E."""
-        pull = self.E @ w
+        Variables are w, b (if it is free), and τ > 0, by which all right-hand sides are multiplied.
+        """
+        if self.upper_bounds is not None and not self.affine and not len(near):
+            return True
+        n, m = len(self.rows), len(self.E)
+        nothing = np.full((max(n, m, 1), 1), NEVER)
+        A = np.hstack([self.E, nothing[:m], -self.h[:, None]])
+        if self.upper_bounds is None and (self.affine or not len(near)):
+            A = np.vstack([A, np.hstack([-self.rows, -self.y[:, None], self.required[:, None]])])
+        if len(near):
+            one, none = np.diag(np.full(len(near), Fraction(1))), ULP * abs(near)
+            A = np.vstack([A, np.hstack([one, -(near + none)[:, None]]), np.hstack([-one, (near - none)[:, None]])])
+        equal = np.append(self.equal, np.zeros(len(A) - m, dtype=bool))
+        if not self.intercept:
+            A = np.delete(A, -2, axis=1)
+        return separable([[NEVER] * (A.shape[1] - 1) + [Fraction(1)]], A, equal)
+
+    def outside(self, w: Any, b: Fraction) -> float:
+        """Return the largest relative violation of E by w; 0 if weights within a bit of w satisfy E.
+
+        If E has right-hand sides, this includes a hard margin.
+        """
+        pull, scale = self.E @ w - self.h, abs(self.E) @ abs(w) + abs(self.h)
         excess = np.where(self.equal, abs(pull), positive(pull))
-        if not any(excess > 0) or (all(excess <= ULP * (abs(self.E) @ abs(w))) and self._near(w)):
+        if self.affine and self.upper_bounds is None:
+            excess = np.append(excess, positive(self.required - self.rows @ w - self.y * b))
+            scale = np.append(scale, abs(self.rows) @ abs(w) + abs(b) + self.required)
+        if not any(excess > 0) or (all(excess <= 4 * ULP * scale) and self.feasible(np.array([*w, b], dtype=object))):
             return 0.0
-        sizes = abs(self.E).sum(axis=1)
-        return float(max(excess[sizes > 0] / sizes[sizes > 0]) / max(abs(w)))
-
-    def _near(self, w: Any) -> bool:
-        """True if some weights whose entries differ from w by at most one bit satisfy E."""
-        one, nothing = np.diag(np.full(len(w), Fraction(1))), np.full((len(self.E), 1), NEVER)
-        most, least = (w + ULP * abs(w))[:, None], (w - ULP * abs(w))[:, None]
-        E = np.vstack([np.hstack([self.E, nothing]), np.hstack([one, -most]), np.hstack([-one, least])])
-        return separable([[*nothing[:1, 0]] * len(w) + [Fraction(1)]], E, np.append(self.equal, [False] * 2 * len(w)))
+        return float(max(excess[scale > 0] / scale[scale > 0], default=1))
 
 
 def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
@@ -165,8 +188,8 @@ def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
         wrong["unknown status"] = inf
     if not (objective > 0 and lower >= 0 and np.isfinite(found.dual).all() and np.isfinite(found.multipliers).all()):
         return wrong | {"no numbers": inf}
-    if found.status is Status.NOT_SEPARABLE or lower == inf:
-        if problem.upper_bounds is not None or problem.separable():
+    if found.status in (Status.NOT_SEPARABLE, Status.INFEASIBLE) or lower == inf:
+        if problem.feasible():
             wrong["false proof"] = inf
     else:
         wrong |= lower_faults(problem, found)
@@ -176,7 +199,7 @@ def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
         reached = problem.upper(fractions(w), Fraction(found.intercept))
         if reached is None or reached > Fraction(objective) * (1 + ROOM):
             wrong["upper bound"] = inf if reached is None else _share(reached, objective)
-        if outside := problem.outside(fractions(w)):
+        if outside := problem.outside(fractions(w), Fraction(found.intercept)):
             wrong["outside the cone"] = outside
         if lower > objective:
             wrong["crossed bounds"] = lower / objective - 1

@@ -6,23 +6,24 @@ import numpy as np
 
 import implicit_bias as ib
 from implicit_bias import HyperplaneGates, ReLUGates
-from implicit_bias.gates import FunctionContexts, HiddenActivations, ProductGates
+from implicit_bias.gates import FunctionContexts, HiddenActivations, LeakyReLUGates, ProductGates
 from tests.cases import GATES, inputs
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given
-from tests.fuzz.strategies import ARGUMENTS, choice, is_power, number, numbers
+from tests.fuzz.strategies import ARGUMENTS, choice, is_number, is_power, number, numbers
 from tests.fuzz.table import row
 from tests.fuzz.values import Array
 
 
 def _gates(make: Any, X: Any = ARGUMENTS["X"], **parameters: Any) -> None:
-    """Register gates: values (n, k) from 0 to 1, the same for every disguise of the samples."""
+    """Register gates: values (n, k) from 0 to 1 or a slope, the same for every disguise of the samples."""
 
     def values(X: Any, **given: Any) -> Any:
         return make(**given).fit(X).transform(X)
 
     def fine(c: Any, found: Any) -> bool:
-        return bool(found.shape[0] == len(c.X) and found.min() >= 0 and found.max() <= 1)
+        most = max(1.0, getattr(c, "slope", 1.0))
+        return bool(found.shape[0] == len(c.X) and found.min() >= 0 and found.max() <= most)
 
     row(values, name=make.__qualname__, like=make, share=3, same=0.0, X=X, fine=fine, **parameters)
 
@@ -65,6 +66,8 @@ PLANES: dict[str, Any] = {"directions": numbers("p d"), "cutoffs": numbers("p")}
 PLANES["contexts"] = choice(2, 4, also=is_power(2**62, 2))
 _gates(HyperplaneGates.from_hyperplanes, _planes, may=True, **PLANES)
 _gates(ib.ReLUGates)
+SLOPE = number(0.1, 0.0, np.float32(0.5), also=lambda v: is_number()(v) and v == 0)
+_gates(LeakyReLUGates, slope=SLOPE)
 _gates(ib.ConstantGate)
 _gates(ProductGates, layers=_layers)
 _gates(ib.SoftGates, numbers("n d", [1.0, 0.0, 1e-150, 1e150, 1e300]), sharpness=number(1.0, 50, 1e-300, np.float32(2)))

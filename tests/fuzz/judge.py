@@ -43,6 +43,7 @@ class Raw:
     intercept: bool = False
     E: Any = ()
     equal: Any = ()
+    h: Any = ()
 
     @classmethod
     def gated(cls, X: Array, G: Array, y: Array, norm: str = "frobenius", **more: Any) -> Self:
@@ -73,6 +74,7 @@ class Raw:
             intercept=self.intercept,
             E=fractions(np.reshape(self.E, (-1, k * d))),
             equal=np.asarray(self.equal, dtype=bool),
+            h=fractions(np.broadcast_to(self.h, len(self.equal))),
             nuclear=(k, d) if self.norm == "nuclear" else None,
         )
 
@@ -96,7 +98,7 @@ def judge(raw: Raw, found: Solution, tol: float = 1e-6, limited: bool = False) -
     elif found.status is Status.NOT_SEPARABLE:
         _judge_proof(raw, problem, found)
         decided = problem.rows.size <= DECIDED_UP_TO
-        expect(not decided or not problem.separable(), "NOT_SEPARABLE, but something separates")
+        expect(not decided or not problem.feasible(), "NOT_SEPARABLE, but something separates")
     else:
         expect(np.isfinite(found.weights).all(), "weights are not finite")
         expect_certified(found, tol)

@@ -1,13 +1,13 @@
 """Cases about activation patterns and best networks, about networks of every kind, and about chains of layers."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 import implicit_bias as ib
-from implicit_bias import SGD, HyperplaneGates, ReLUGates
+from implicit_bias import SGD, HyperplaneGates
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.best_networks import (
     ChainNetwork,
@@ -149,8 +149,8 @@ class Own(GatedNetwork):
     """A linear network of the user's own, whose outputs may be broken."""
 
     def __init__(self, weight: Array, fault: str = "no") -> None:
-        super().__init__()
-        self.inputs, self.fault = len(weight), fault
+        super().__init__(len(weight))
+        self.fault = fault
         self.weight = nn.Parameter(torch.tensor(weight))
 
     def forward(self, X: torch.Tensor, contexts: torch.Tensor | None = None) -> Any:
@@ -160,22 +160,9 @@ class Own(GatedNetwork):
         faults |= {"bias": out + out.detach().abs().max(), "detached": out.detach(), "none": None}
         return faults.get(self.fault, out)
 
-    def gates(self) -> ReLUGates:
-        return ReLUGates(np.ones((1, self.inputs)))
-
-    def effective_weights(self) -> Array:
-        return self.weight.detach().double().numpy()[None]
-
     @property
     def degree(self) -> int:
         return 1
-
-    def config(self) -> dict[str, Any]:
-        return {}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        return cls(np.ones(1))
 
 
 def _layer(kind: Any, shape: tuple[int, ...], **sizes: int) -> None:

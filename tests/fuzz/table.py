@@ -31,7 +31,7 @@ ENTRIES: dict[str, Entry] = {}
 RECORDS: tuple[str, ...] = (
     *("Certificate", "Solution", "DistortedImages", "MarginClassifier", "GroupForm", "Answer"),
     *("Progress", "Stationarity", "TrainingResult", "Arrangement", "BestChains", "BestNetwork"),
-    *("MarginBound", "Clusters", "LeastSquares", "LinearClusters", "ChangingFlow", "OnlineTraining"),
+    *("MarginBound", "Clusters", "LeastSquares", "RidgePath", "LinearClusters", "ChangingFlow", "OnlineTraining"),
     *("OrbitMoments", "Pathways", "Race", "Gram", "SmallestEigenvalue"),
 )
 #: The modules of cases: case number i is about entry i, in this order.

@@ -1,15 +1,19 @@
 """Cases about the training of networks, alone and together, and its limit."""
 
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 import implicit_bias as ib
 from implicit_bias import SGD, Adam, LossScaled, PlainDescent
 from implicit_bias.extensions import gated_flow
 from implicit_bias.extensions.gated_flow import train_online
-from implicit_bias.networks import ReadoutNetwork
+from implicit_bias.networks import ReadoutNetwork, TorchNetwork
+from implicit_bias.training import TorchOptimiser
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
 from tests.fuzz.networks import DTYPES, GATED, LAYERED, Own, network
@@ -24,8 +28,12 @@ MOMENTUM, SECONDS = (
 SCALED: dict[str, Any] = {"stationarity": number(0.02, 0.5, high=1.0), "growth": number(1.02, 2, low=1.0)}
 EPOCHS: dict[str, Any] = {"steps": count(1, 100, 10**9, vast=ENDLESS), "fine": lambda c, found: found.epochs(9) >= 1}
 CONFIGURED: dict[str, Any] = {"same": None, "finite": False}
-row(SGD, lr_factor=ARGUMENTS["lr"], momentum=MOMENTUM, loss=choice(*LOSSES), **EPOCHS, **CONFIGURED)
-row(ib.Adam, steps=count(0, 1, 10**9, least=0, vast=ENDLESS), loss=choice(*TOGETHER), **CONFIGURED)
+row(SGD, lr_factor=ARGUMENTS["lr"], momentum=MOMENTUM, loss=choice(*LOSSES, also=callable), **EPOCHS, **CONFIGURED)
+TORCH = (torch.optim.AdamW, partial(torch.optim.SGD, lr=0.1), torch.optim.LBFGS)
+STEPS = count(0, 1, 10**9, least=0, vast=ENDLESS)
+MADE = choice(*TORCH, also=callable)
+row(ib.Adam, steps=STEPS, loss=choice(*TOGETHER, also=callable), **CONFIGURED)
+row(TorchOptimiser, make=MADE, steps=STEPS, loss=choice(*LOSSES, also=callable), **CONFIGURED)
 row(LossScaled, max_seconds=SECONDS, tolerance=ARGUMENTS["lr"], **SCALED, **CONFIGURED)
 row(PlainDescent, max_seconds=SECONDS, **CONFIGURED)
 
@@ -83,6 +91,26 @@ def _descend(draw: Draw) -> None:
     losses = draw.call(ib.descend_to_limit, config=config, must=must, may=may, **options).table["log_loss"]
     size = np.abs(net.decision_function(options["X"].plain)).max()
     expect(plain or kinks or losses.iloc[-1] <= losses.iloc[0] + 1e-9 * (1 + size), "uphill")
+
+
+@entry(TorchNetwork)
+def _module(draw: Draw) -> None:
+    """Layers of any depth have that degree and the module's outputs; others are refused, in one sentence."""
+    d, depth = draw.whole(1, 5), draw.whole(1, 4)
+    widths = [d, *(draw.whole(1, 4) for _ in range(depth - 1)), draw.pick([1, 1, 3])]
+    with torch.random.fork_rng():
+        torch.manual_seed(draw.whole(0, 99))
+        layers = [nn.Linear(into, out, bias=False) for into, out in pairwise(widths)]
+        bad: list[Any] = [nn.Sequential(*layers, nn.Dropout(), nn.Tanh()), nn.Linear(d + 1, 1), nn.LSTM(d, 1)]
+        bad += [nn.Linear(d, 1).half(), nn.Flatten(), nn.Linear(d, 1).requires_grad_(False)]
+        bad += [nn.Sequential(nn.Linear(d, 1), nn.Linear(1, 1))]
+    module = nn.Sequential(*(part for layer in layers for part in (layer, nn.LeakyReLU(0.1))))
+    inputs = draw.either(draw.pick([d, (d,), [d], np.int64(d)]), [0, -1, 1.5, (), "d", d + 1, (d, 2)])
+    made = draw.call(TorchNetwork, draw.either(module, bad), inputs, degree=draw.either(draw.pick([None, depth]), [0]))
+    X = draw.normal(3, d)
+    outputs = module.double()(torch.as_tensor(X)).detach().numpy()
+    expect(np.allclose(made.decision_function(X).reshape(outputs.shape), outputs), "other outputs")
+    expect(made.degree == depth, "another degree")
 
 
 @entry(ib.stationarity, share=4)

@@ -156,7 +156,9 @@ def test_gates_of_the_guide(guide_gates):
         case = build(X, y, gates, C=1.0)
         assert not gates.is_fitted
         np.testing.assert_array_equal(case.features.gate_values, guide_gates(clusters=3).fit(X).transform(X))
-    model = GatedReLUClassifier(gates=guide_gates(clusters=3), fit_intercept=False, free_intercept=False).fit(X, y)
+    model = GatedReLUClassifier(C=1.0, gates=guide_gates(clusters=3), fit_intercept=False, free_intercept=False).fit(
+        X, y
+    )
     assert model.certificate_.objective == pytest.approx(solve(svm_rc(X, y, guide_gates(3), C=1.0)).objective)
     model.fit(X, y, sample_weight=np.full(60, 2.0))
     with pytest.raises(InputError, match="takes no sample_weight"):

@@ -14,9 +14,11 @@ from implicit_bias import (
     MarginProblem,
     Status,
     certify,
+    margin_path,
     solve,
     svm_gln,
 )
+from implicit_bias.margin.constraints import LinearConstraints
 from tests.cases import inputs, problem
 
 CONSTRAINTS = {
@@ -60,13 +62,16 @@ def test_constraints_of_a_hard_margin():
 @pytest.mark.parametrize(
     ("constraints", "words"),
     [
-        (lambda W: [W >= 1], "homogeneous"),
+        (lambda W: [-1 <= W <= 1], "Cannot evaluate the truth value"),
+        (lambda W: [abs(W) <= 1], "the abs function provided by CVXPY"),
+        (lambda W: [cp.abs(W) >= 1], "constraint 0 is not linear"),
+        (lambda W: [cp.sum(W) <= np.inf], "finite"),
         (lambda W: [cp.norm(W) <= 0], "not linear"),
         (lambda W: [np.nan * W[0, 0] >= 0], "finite"),
         (lambda W: [1j * W[0, 0] == 0], "not linear"),
         (lambda W: [cp.Variable() >= 0], "not linear"),
         (lambda W: [], "returned no constraints"),
-        (lambda W: [True], "True is not a linear constraint"),
+        (lambda W: [True], "constraint 0 is not linear"),
         ("W >= 0", "function"),
         (5, "function"),
     ],
@@ -141,3 +146,144 @@ def test_constraints_where_slack_is_cheap(share):
     solution = solve(MarginProblem(GatedFeatures(X), y, Frobenius(), C, constraints=lambda W: [W >= 0]))
     assert solution.status is Status.OPTIMAL, str(solution)
     assert solution.objective == pytest.approx(30 * C, rel=1e-6) if share < 1 else solution.objective < 30 * C
+
+
+ROW = np.array([1.0, -0.5, 0.25, 2.0])
+RIGHT_HAND_SIDES = {
+    "interval": lambda W: cp.abs(W @ ROW) <= 0.1,
+    "one point": lambda W: [W @ ROW <= 0.1, W @ ROW >= 0.1],
+    "equality": lambda W: W[0, 0] == 2.0,
+    "zero and beyond": lambda W: [W @ ROW >= 0, W[:, 2] <= -0.3],
+    "redundant": lambda W: [cp.abs(W @ ROW) <= 0.1, cp.abs(2 * W @ ROW) <= 0.2, W <= 1e6],
+    "scales": lambda W: [1e-5 * W[0] @ ROW <= 1e-6, 1e5 * W[0, 2] >= 1e4],
+}
+
+
+def separable_samples(n=40):
+    """Return samples whose first two inputs separate the labels."""
+    X = np.random.default_rng(0).normal(size=(n, 4))
+    y = np.where(X[:, 0] + 0.5 * X[:, 1] > 0, 1.0, -1.0)
+    X[:, :2] += 0.5 * y[:, None]
+    return X, y
+
+
+@pytest.mark.parametrize("kind", RIGHT_HAND_SIDES)
+@pytest.mark.parametrize(("C", "intercept"), [(np.inf, False), (np.inf, True), (0.1, True), (20.0, False)])
+def test_right_hand_sides_are_certified(kind, C, intercept):
+    X, y = separable_samples()
+    function = RIGHT_HAND_SIDES[kind]
+    solution = solve(MarginProblem(GatedFeatures(X), y, Frobenius(), C, intercept=intercept, constraints=function))
+    assert solution.status is Status.OPTIMAL, str(solution)
+    W, b, xi = cp.Variable((1, 4)), cp.Variable(), cp.Variable(len(y), nonneg=True)
+    given = function(W)
+    limits = [cp.multiply(y, X @ W[0] + b * intercept) >= 1 - xi, *(given if isinstance(given, list) else [given])]
+    cost = cp.norm(W, "fro") + (0 if np.isinf(C) else C * cp.sum(xi))
+    oracle = cp.Problem(cp.Minimize(cost), limits + ([xi == 0] if np.isinf(C) else []))
+    for solver in ("CLARABEL", "ECOS"):
+        assert solution.objective == pytest.approx(oracle.solve(solver=solver), rel=1e-5), solver
+    W.value = solution.weights
+    for constraint in limits[1:]:
+        assert np.max(constraint.violation()) <= 1e-12 * max(1.0, np.abs(solution.weights).max())
+
+
+def test_right_hand_sides_by_brute_force():
+    X, y, C = np.array([[1.0, 0.5], [0.3, -1.0], [-0.5, 0.2]]), np.array([1.0, -1.0, 1.0]), 0.7
+    row, b = np.array([0.6, 0.8]), 0.15
+    solution = solve(MarginProblem(GatedFeatures(X), y, Frobenius(), C, constraints=lambda W: cp.abs(W @ row) <= b))
+    # All weights of the interval, by their components along and across the row.
+    along, across = np.meshgrid(np.linspace(-b, b, 61), np.linspace(-3, 3, 4001))
+    W = along[..., None] * row + across[..., None] * [-0.8, 0.6]
+    costs = np.linalg.norm(W, axis=-1) + C * np.maximum(0, 1 - (W @ X.T) * y).sum(axis=-1)
+    assert solution.lower_bound <= costs.min() <= solution.objective * (1 + 2e-3)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "C", "optimum"),
+    [
+        (lambda W: W >= 3, np.inf, 3.0),
+        (lambda W: W <= 3, np.inf, 1.0),
+        (lambda W: W == 1, np.inf, 1.0),
+        (lambda W: [W >= 1, W <= 1], np.inf, 1.0),
+        (lambda W: W <= 0.5, np.inf, Status.NOT_SEPARABLE),
+        (lambda W: W <= -1, np.inf, Status.NOT_SEPARABLE),
+        (lambda W: [W >= 2, W <= 1], np.inf, Status.INFEASIBLE),
+        (lambda W: [W >= 2, W <= 2 * (1 - 1e-9)], np.inf, Status.INFEASIBLE),
+        (lambda W: [W >= 2, W <= 1], 1.0, Status.INFEASIBLE),
+        (lambda W: [0 * W == 1], 1.0, Status.INFEASIBLE),
+        (lambda W: cp.abs(W) <= -1, 1.0, Status.INFEASIBLE),
+        (lambda W: cp.abs(W) <= 0.25, 2.0, 0.25 + 2 * (0.75 + 0.5)),
+        (lambda W: cp.abs(W) <= 0, 2.0, 4.0),
+        (lambda W: W <= -2, 0.5, 2 + 0.5 * (3 + 5)),
+    ],
+)
+def test_right_hand_sides_of_a_single_weight(constraints, C, optimum):
+    case = MarginProblem(GatedFeatures([[1.0], [-2.0]]), [1, -1], Frobenius(), C, constraints=constraints)
+    solution = solve(case)
+    if isinstance(optimum, float):
+        assert solution.status is Status.OPTIMAL, str(solution)
+        assert solution.lower_bound <= optimum * (1 + 1e-15)
+        assert solution.objective == pytest.approx(optimum, rel=1e-6)
+        return
+    assert solution.status is optimum, str(solution)
+    E, h, mu = case.constraints.E.toarray(), case.constraints.h, solution.multipliers
+    np.testing.assert_allclose(case.adjoint(solution.dual).ravel(), E.T @ mu, atol=1e-15)
+    assert solution.dual.sum() > h @ mu
+    assert (mu[~case.constraints.equal] >= 0).all()
+    assert (solution.dual == 0).all() == (optimum is Status.INFEASIBLE)
+    assert ("constraints in rational arithmetic" in str(solution)) == (optimum is Status.INFEASIBLE)
+
+
+@pytest.mark.parametrize("C", [np.inf, 0.3])
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-4])
+def test_any_weights_are_moved_into_the_feasible_set(C, noise):
+    X, y = separable_samples()
+    case = MarginProblem(GatedFeatures(X), y, Frobenius(), C, constraints=lambda W: cp.abs(W @ ROW) <= 0.1)
+    best, rng = solve(case), np.random.default_rng(1)
+    for factor in (1.0, 0.01, 3.0):
+        weights = factor * best.weights * (1 + noise * rng.normal(size=4))
+        found = certify(case, weights, 5 * best.dual, multipliers=5 * best.multipliers)
+        assert abs(found.weights @ ROW) <= 0.1 + 1e-15
+        assert best.lower_bound <= found.objective <= best.objective * (1 + max(1e-6, 100 * noise))
+        assert found.lower_bound == pytest.approx(best.lower_bound, rel=1e-12)
+        assert np.isfinite(C) or found.margins.min() >= 1 - 1e-14
+
+
+def test_a_path_of_constrained_problems():
+    X, y = separable_samples()
+    case = MarginProblem(GatedFeatures(X), y, Frobenius(), constraints=lambda W: cp.abs(W @ ROW) <= 0.1)
+    for C, found in zip((0.1, 5.0, np.inf), margin_path(case, [0.1, 5.0, np.inf]), strict=True):
+        assert found.objective == pytest.approx(solve(dataclasses.replace(case, C=C)).objective, rel=1e-5)
+
+
+def test_solvers_of_right_hand_sides():
+    X, y = separable_samples()
+    case = MarginProblem(GatedFeatures(X), y, Frobenius(), constraints=lambda W: cp.abs(W @ ROW) <= 0.1)
+    best = solve(case)
+    for name, tol in (("ECOS", 1e-6), ("OSQP", 1e-3), ("SCS", 1e-3)):
+        found = solve(case, name, tol=tol)
+        assert found.status is Status.OPTIMAL, str(found)
+        assert found.lower_bound <= best.objective
+        assert found.objective >= best.lower_bound
+    for name in ("NATIVE", "PRECISE"):
+        with pytest.raises(InputError, match="use CLARABEL"):
+            solve(case, name)
+
+
+@pytest.mark.parametrize("s", [1e-6, 1e6])
+def test_scaling_of_samples_and_constraints(s):
+    """Inputs times s divide W by s if h is divided by s; required margins times s multiply W if h is multiplied."""
+    X, y = separable_samples()
+    best = solve(MarginProblem(GatedFeatures(X), y, Frobenius(), constraints=lambda W: cp.abs(W @ ROW) <= 0.1))
+    small = MarginProblem(GatedFeatures(s * X), y, Frobenius(), constraints=lambda W: cp.abs(W @ ROW) <= 0.1 / s)
+    assert solve(small).objective * s == pytest.approx(best.objective, rel=1e-5)
+    wide = MarginProblem(
+        GatedFeatures(X), y, Frobenius(), required_margin=s, constraints=lambda W: cp.abs(W @ ROW) <= 0.1 * s
+    )
+    assert solve(wide).objective / s == pytest.approx(best.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("h", [np.array([1.0, 2.0]), [np.nan], "one", 1j])
+def test_bad_right_hand_sides(h):
+    one = LinearConstraints.of(lambda W: W[0, 0] <= 1, (1, 2))
+    with pytest.raises(InputError, match="one right-hand side per constraint"):
+        dataclasses.replace(one, h=h)

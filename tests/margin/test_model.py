@@ -60,7 +60,7 @@ def two_classes(labels=("cat", "dog"), **more):
 
 
 def test_a_model_predicts_as_the_estimator_of_the_same_problems(model):
-    estimator = GLNClassifier(units=4, contexts=2, C=1.0, free_intercept=False, random_state=1).fit(X, NAMES)
+    estimator = GLNClassifier(units=4, C=1.0, cutoff="median", free_intercept=False, random_state=1).fit(X, NAMES)
     np.testing.assert_allclose(model.decision_function(X), estimator.decision_function(X), atol=1e-5)
     assert (model.predict(X) == estimator.predict(X)).all()
 
@@ -191,7 +191,7 @@ def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
     with pytest.raises(InputError, match="not fitted"):
         save_model(OneClassMargin(), tmp_path / "m.npz")
     for wrong in (3, GLNClassifier, None):
-        with pytest.raises(InputError, match="a MarginModel or a fitted estimator"):
+        with pytest.raises(InputError, match="a MarginModel, a fitted estimator"):
             save_model(wrong, tmp_path / "m.npz")
     assert not list(tmp_path.iterdir())
 
@@ -406,7 +406,7 @@ def test_a_file_of_an_earlier_format_says_which_it_is(tmp_path):
         content = dict(held)
     about = json.loads(str(content["about"])) | {"format": "implicit_bias model 3"}
     np.savez(path, **content | {"about": np.array(json.dumps(about))})
-    with pytest.raises(InputError, match="holds 'implicit_bias model 3', not 'implicit_bias model 5'; save it again"):
+    with pytest.raises(InputError, match="holds 'implicit_bias model 3', not 'implicit_bias model 6'; save it again"):
         load_model(path)
 
 

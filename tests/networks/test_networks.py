@@ -18,6 +18,7 @@ from implicit_bias import (
     load_network,
     save_network,
     solve,
+    stationarity,
     svm_gln,
     svm_hl,
     svm_lc,
@@ -27,7 +28,7 @@ from implicit_bias.extensions.best_networks import ChainNetwork
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
 from implicit_bias.gates import FunctionContexts
 from implicit_bias.metrics import optimality_ratio
-from implicit_bias.networks import LinearNetwork
+from implicit_bias.networks import GatedNetwork, LinearNetwork, TorchNetwork
 from tests.cases import inputs
 
 X = inputs(n=60)
@@ -377,6 +378,77 @@ def test_several_outputs(kind, tmp_path):
         np.testing.assert_array_equal(again.decision_function(X), outputs)
     with pytest.raises(InputError, match="needs its readout"):
         GatedLinearNetwork(HyperplaneGates(1, 2).fit(X), readout=False, outputs=2)
+
+
+class Leaky(GatedNetwork):
+    """The least that a network of one's own defines."""
+
+    degree = 3
+
+    def __init__(self, seed=0):
+        super().__init__(inputs=12)
+        torch.manual_seed(seed)
+        self.layers = torch.nn.ParameterList(torch.randn(shape).double() for shape in ((7, 12), (5, 7), (1, 5)))
+
+    def forward(self, X, contexts=None):
+        for weight in list(self.layers)[:-1]:
+            X = torch.nn.functional.leaky_relu(X @ weight.T, 0.2)
+        return (X @ self.layers[-1].T)[:, 0]
+
+
+def test_a_network_of_ones_own_needs_forward_and_degree():
+    """It is trained, driven to the limit and judged as the same torch module; it has no margin problem and no file."""
+    network, layers = Leaky(), Leaky().layers
+    parts = [torch.nn.Linear(w.shape[1], len(w), bias=False) for w in layers]
+    leaky = torch.nn.LeakyReLU(0.2)
+    module = torch.nn.Sequential(parts[0], leaky, parts[1], leaky, parts[2])
+    for part, weight in zip(parts, layers, strict=True):
+        part.weight.data = weight.detach()
+    found = []
+    for one in (network, TorchNetwork(module, 12)):
+        tables = [train(one, X, Y, SGD(steps=30, lr=0.01)).table]
+        tables.append(descend_to_limit(one, X, Y, LossScaled(max_steps=30)).table.drop(columns="seconds"))
+        found.append([*tables, one.decision_function(X)])
+    for ours, other in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-7, atol=1e-12)
+    for call, words in {
+        network.gates: r"Leaky defines no gates\(\)",
+        network.effective_weights: "add the method",
+        network.config: "state_dict",
+        lambda: svm_lc(X, Y, network): r"Leaky defines no gates\(\)",
+        lambda: network.hidden(X): "no hidden layer",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            call()
+
+
+def test_networks_of_ones_own_that_are_wrong():
+    class Forgotten(Leaky):
+        def __init__(self):
+            super(Leaky, self).__init__()
+
+    class Plain(Leaky):
+        def __init__(self):
+            super(Leaky, self).__init__(12)
+            self.layers = [torch.ones(1, 12)]
+
+    class Column(Leaky):
+        def forward(self, X, contexts=None):
+            return super().forward(X)[:, None]
+
+    class Flat(Leaky):
+        degree = 2
+
+    with pytest.raises(TypeError, match="inputs"):
+        Forgotten()
+    for step in (train, descend_to_limit, stationarity):
+        with pytest.raises(InputError, match=r"no parameters; assign its weights as torch.nn.Parameter|norm 0"):
+            step(Plain(), X, Y)
+    for step in (train, descend_to_limit):
+        with pytest.raises(InputError, match=r"outputs of shape \(60,\), not \(60, 1\)"):
+            step(Column(), X, Y)
+    with pytest.raises(InputError, match=r"not homogeneous of degree 2 .*2\^3 or more; correct its `degree`"):
+        descend_to_limit(Flat(), X, Y)
 
 
 @pytest.mark.parametrize("layered", [False, True])

@@ -57,10 +57,11 @@ def announcing(data, shape):
 
 
 def test_constraints_survive_saving(tmp_path):
-    case = dataclasses.replace(problem("contexts 2", "group lasso", 1.0), constraints=lambda W: [W >= 0, W[0] == W[1]])
+    case = dataclasses.replace(problem("contexts 2", "group lasso", 1.0), constraints=lambda W: [W >= -1, W[0] == W[1]])
     copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
     np.testing.assert_array_equal(copy.constraints.E.toarray(), case.constraints.E.toarray())
     np.testing.assert_array_equal(copy.constraints.equal, case.constraints.equal)
+    np.testing.assert_array_equal(copy.constraints.h, case.constraints.h)
 
 
 def test_the_format_is_open_and_carries_its_version(tmp_path):
@@ -98,6 +99,8 @@ def test_the_format_is_open_and_carries_its_version(tmp_path):
         {"constraints.value": np.array([1j] * 96)},
         {"constraints.equal": np.zeros((8, 12), dtype=bool)},
         {"constraints.row": np.full(96, 1000)},
+        {"constraints.h": np.full(96, np.inf)},
+        {"constraints.h": np.zeros(7)},
         {"norm.groups": np.arange(3)},
         {"y": np.ones((30, 2))},
     ],

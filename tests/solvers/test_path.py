@@ -18,6 +18,7 @@ from implicit_bias import (
     Frobenius,
     GatedReLUClassifier,
     GLNClassifier,
+    GroupLasso,
     HiddenLayerClassifier,
     HyperplaneGates,
     InputError,
@@ -25,6 +26,8 @@ from implicit_bias import (
     MarginProblem,
     MultipleKernelClassifier,
     NotSeparableError,
+    NuclearNorm,
+    PredictorL2,
     margin_path,
     solve,
     svm_gln,
@@ -32,7 +35,7 @@ from implicit_bias import (
     svm_rc,
 )
 from implicit_bias.gates import RandomHalfSpaces
-from implicit_bias.solvers.path import zero_weights_up_to
+from implicit_bias.solvers.path import random_dual_norm, zero_weights_up_to
 
 CS = [0.1, 0.3, 1.0]
 
@@ -75,6 +78,33 @@ def test_zero_weights_are_optimal_up_to_the_bound(cancer, name, intercept):
     if not intercept:
         above = solve(dataclasses.replace(case, C=1.05 * C), "CLARABEL", tol=1e-8)
         assert case.norm.value(above.weights) > 1e-4 * above.objective
+
+
+@pytest.mark.parametrize(
+    ("norm", "least"),
+    [
+        (GroupLasso([0, 0, 1, 1, 2, 2]), 0.7),
+        (Frobenius(), 0.97),
+        (PredictorL2(3, 2), 0.97),
+        (NuclearNorm([0, 0, 1, 1, 2, 2], [0, 1] * 3), 0.9),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_dual_norm_of_random_labels(norm, least):
+    """It is the root mean square over random labels; of the largest of several groups, a lower bound of that."""
+    rng = np.random.default_rng(0)
+    X, c = rng.standard_normal((200, 4)), rng.uniform(0.5, 2, 200)
+    features = HyperplaneGates(3, 2, seed=1).fit(X)(X)
+    problem = MarginProblem(features, rng.choice([-1.0, 1.0], 200), norm, C=1.0, sample_weight=c)
+    signs = rng.choice([-1.0, 1.0], (500, 200))
+    mean = np.sqrt(np.mean([norm.dual(features.adjoint(c * one)) ** 2 for one in signs]))
+    found = random_dual_norm(problem)
+    assert least * mean < found < (1.1 if isinstance(norm, NuclearNorm) else 1.03) * mean
+    assert random_dual_norm(problem.replace(y=-problem.y)) == found
+    assert random_dual_norm(problem.replace(features=features.scaled(3.0))) == pytest.approx(3 * found)
+    many = problem.replace(features=features.select(np.tile(np.arange(200), 4)), y=np.tile(problem.y, 4))
+    many = many.replace(sample_weight=np.tile(c, 4))
+    assert isinstance(norm, NuclearNorm) or random_dual_norm(many) == pytest.approx(2 * found)
 
 
 def test_a_solution_that_serves_at_the_next_price_is_not_solved_for_again(cancer):

@@ -411,17 +411,15 @@ def test_a_separable_limit_is_stationary_for_every_network(network):
 class TwoDegrees(GatedNetwork):
     """Network f(x) = ⟨w, x⟩ if the last input is 1, and ⟨w∘w, x⟩ if not: that of erratum 7."""
 
-    inputs, degree = 3, 1
+    degree = 1
 
     def __init__(self, w, degree=1):
-        super().__init__()
+        super().__init__(inputs=3)
         self.w, self.degree = torch.nn.Parameter(torch.tensor(w, dtype=torch.float64)), degree
 
     def forward(self, X, contexts=None):
         weights = torch.where(X[:, 2:] == 1, self.w, self.w**2)
         return (weights * X[:, :2]).sum(1)
-
-    gates = effective_weights = config = from_config = None
 
 
 @pytest.mark.parametrize("start", [[2.0, 1.0], [3.0, 0.5], [1.0, 4.0]])

@@ -2,6 +2,7 @@
 
 from .alternation import alternate_convex_search as alternate_convex_search
 from .closed_form import LeastSquares as LeastSquares
+from .closed_form import RidgePath as RidgePath
 from .closed_form import least_squares as least_squares
 from .datasets import Clusters as Clusters
 from .datasets import LinearClusters as LinearClusters
@@ -10,7 +11,9 @@ from .datasets import noisy_clusters as noisy_clusters
 from .datasets import parity as parity
 from .datasets import separable as separable
 from .estimators import GaLUClassifier as GaLUClassifier
+from .estimators import GaLUFeatures as GaLUFeatures
 from .estimators import GaLURegressor as GaLURegressor
+from .estimators import GaLURegressorCV as GaLURegressorCV
 from .filters import improve_filters as improve_filters
 from .filters import search_gates as search_gates
 from .layers import GaLUConv2d as GaLUConv2d

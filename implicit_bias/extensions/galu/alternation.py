@@ -64,7 +64,8 @@ def alternate_convex_search(
     steps : int
         Maximum number of steps; each consists of a half step for A and one for B.
     tol : float
-        The search ends after a step that lowers the loss by at most this fraction.
+        The search ends after a step that lowers the loss by at most this fraction. More steps may lower it by some
+        percent; with 0 the search takes all `steps`, unless the loss stays the same.
     seed : int
         Seed of NumPy's PCG64 for the initial A ~ N(0, 1/d) and B ~ N(0, 1/k).
     progress : callable(step, loss), optional

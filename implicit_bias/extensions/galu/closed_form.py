@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, overload
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from implicit_bias._utils.checks import Array, InputError, as_positive, as_targets, check_range, dimensions, shown
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_floats,
+    as_positive,
+    as_targets,
+    check_range,
+    dimensions,
+    shown,
+)
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.features import Features
 
-#: Largest Gram matrix whose full eigendecomposition takes less than a second.
-MAX_SPECTRUM_SIZE = 1500
-#: Singular values below this share of the largest are lost to rounding in the Gram matrix, which squares them.
+#: Least ratio of singular values for which a Cholesky factor of the Gram matrix, which squares it, is used.
+CLEAR = 1e-6
+#: Singular values below this share of the largest are lost to rounding in the eigenvalues of the Gram matrix.
 VISIBLE = 1e-5
 #: Singular values below this share of the largest may be rounding alone.
 NOISE = 1e-13
-#: Maximum number of refinement steps of a solution; each costs one product with Φ and one with Φᵀ.
+#: Maximum number of refinement steps of a solution; each costs one product with Φ and two with Φᵀ.
 MAX_REFINEMENTS = 10
+#: Relative error bound of the weights at which refinement ends.
+ACCURATE = 1e-11
 #: Largest ratio of the ridge term to the squared features; beyond it the weights underflow.
 MAX_SHIFT = 1e100
+#: Least ratio of the ridge term to the squared features for which ΦΦᵀ is factorised although Φ has fewer columns.
+LEAST_SHARE = 1e-8
+#: Number of random vectors that bound the smallest singular value.
+PROBES = 8
+#: The largest of as many Gaussian numbers is smaller in size with a probability of 1e-12.
+UNLIKELY = 10 ** (-12.0 / PROBES) * (np.pi / 2) ** 0.5
+#: Number of times that they are multiplied by the inverse.
+SOLVES = 3
+#: Number of products with the Gram matrix that estimate the largest singular value.
+PRODUCTS = 6
+#: Cost of an entry of ΦΦᵀ beyond its k + d products, in products.
+ENTRY_COST = 200
+#: Cost of an operation of a Cholesky factorisation, relative to one of a matrix product.
+FACTOR_COST = 1.3
+#: Leverages closer to 1 than this belong to samples that no other sample helps to predict.
+ESSENTIAL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +69,17 @@ class LeastSquares:
     norm : float
         ‖W‖ over all weights.
     rank : int
-        Number of singular values of Φ that are used: those above `tol` times the largest, with a ridge those above
-        1e-13 times the largest.
+        Number of singular values of Φ that are used: those above `tol` times the largest. With a ridge all min(n, kd)
+        are, except those below 1e-13 times the largest if they had to be computed.
     condition : float
-        σ_1/σ_rank, the ratio of the largest to the smallest singular value that is used.
+        √((σ_1² + nρ)/(σ_rank² + nρ)), the condition number of the problem on the directions that are used. If a
+        Cholesky factor suffices, this is an estimate from below, mostly by less than a fifth.
     gap : float
         Upper bound on the objective minus its minimum, at most the objective: ‖Φᵀ(Y − ΦW) − nρW‖²/(n(σ_rank² + nρ)),
         plus ‖UᵀR‖²/n, where R is the residual and U contains the left singular vectors that are not used although
-        rounding cannot explain their singular values (without a ridge).
+        rounding cannot explain their singular values (without a ridge). In place of σ_rank² + nρ, a Cholesky factor
+        yields a lower bound that is wrong with a probability of at most 1e-12, over eight random vectors. The gap is
+        computed in doubles, whose rounding is about 1e-32 `condition`² times the objective.
     ridge : float
         ρ.
     form : 'samples' or 'weights'
@@ -60,6 +92,8 @@ class LeastSquares:
     >>> found = least_squares(GatedFeatures([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), [1.0, 2.0, 3.5])
     >>> found.weights.round(4).tolist(), round(found.loss, 6), found.rank
     ([[0.9167, 1.25]], 0.013889, 2)
+    >>> found.predict(GatedFeatures([[1.0, 3.0]])).round(4).tolist()
+    [4.6667]
     """
 
     weights: Array = field(repr=False)
@@ -72,25 +106,72 @@ class LeastSquares:
     form: str
     seconds: float
 
+    def predict(self, features: Features) -> Array:
+        """Return ΦW for the features of new samples, shape (n,) or (n, q); raise InputError if k or d differ."""
+        if not isinstance(features, Features):
+            raise InputError(f"features must be those of new samples, such as gates(X), not {shown(features)}")
+        return products(features, self.weights)
 
-def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: float = 1e-9) -> LeastSquares:
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Solutions for several ridges by one eigendecomposition, with scores to choose one.
+
+        e_i = (y_i − (ΦW)_i)/(1 − H_ii),    gcv = (1/n)‖Y − ΦW‖²/(1 − tr(H)/n)²,    H = Φ(ΦᵀΦ + nρI)⁻¹Φᵀ
+
+    e_i is the error on sample i of the solution for all other samples with the same nρ. Where H_ii is 1, and for gcv
+    where tr(H) is n, they are the limits for ρ → 0. Sources: Allen (1974) for e (PRESS); Golub, Heath & Wahba (1979)
+    for gcv (generalised cross-validation).
+
+    Attributes
+    ----------
+    ridges : array, shape (m,)
+    solutions : list of LeastSquares
+        One for each ridge, each with its own `gap`.
+    leave_one_out : array, shape (m, n), or (m, n, q) for targets (n, q)
+        e.
+    gcv : array, shape (m,)
+        Summed over targets.
+
+    Examples
+    --------
+    >>> from implicit_bias import GatedFeatures
+    >>> rng = np.random.default_rng(0)
+    >>> path = least_squares(GatedFeatures(rng.normal(size=(50, 5))), rng.normal(size=50), ridge=[0.01, 1.0, 100.0])
+    >>> [round(float(np.mean(errors**2)), 2) for errors in path.leave_one_out], path.gcv.round(2).tolist()
+    ([1.27, 1.14, 1.05], [1.27, 1.15, 1.05])
+    """
+
+    ridges: Array
+    solutions: list[LeastSquares] = field(repr=False)
+    leave_one_out: Array = field(repr=False)
+    gcv: Array = field(repr=False)
+
+
+@overload
+def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: float = 1e-9) -> LeastSquares: ...
+@overload
+def least_squares(
+    features: Features, y: ArrayLike, *, ridge: Sequence[float] | Array, tol: float = 1e-9
+) -> RidgePath: ...
+def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: float = 1e-9) -> LeastSquares | RidgePath:
     """Return the least-norm solution of min_W (1/n)‖ΦW − y‖² + ρ‖W‖².
 
         W = Φᵀ(ΦΦᵀ + nρI)⁺y,   ΦΦᵀ = (GGᵀ) ∘ (XXᵀ),     or     W = (ΦᵀΦ + nρI)⁺Φᵀy
 
-    The smaller matrix is factorised, with s = min(n, kd): 8s² bytes and about s³/3 operations. An eigendecomposition
-    replaces the Cholesky factor if s is small, Φ is rank-deficient, or its condition number exceeds 1e5; an
-    eigendecomposition costs ten to thirty times more. Refinement with Φ itself undoes the squaring of the condition
-    number. Source: Fiat, Malach & Shalev-Shwartz (2019), section 3. The refinement follows the "corrected seminormal
-    equations" of Björck (1987).
+    The cheaper matrix is factorised by Cholesky, with s = n or kd: 8s² bytes and about s³/3 operations. An
+    eigendecomposition, which costs ten to thirty times more, replaces it if Φ is rank-deficient without a ridge, or
+    the condition number exceeds about 1e5. Refinement with Φ itself undoes the squaring of the condition number.
+    Source: Fiat, Malach & Shalev-Shwartz (2019), section 3. The refinement follows the "corrected seminormal equations"
+    of Björck (1987).
 
     Parameters
     ----------
     features : GatedFeatures or KernelFeatures
-        Φ of n samples. Linearly dependent inputs are reduced first.
+        Φ of n samples.
     y : array, shape (n,), or (n, q) for q independent targets
-    ridge : float
-        ρ ≥ 0.
+    ridge : float, or several
+        ρ ≥ 0. Several share one eigendecomposition, and the result is a `RidgePath`.
     tol : float
         Without a ridge, singular values below `tol` times the largest count as zero. From 1e-10, the limit of double
         precision, to 0.1.
@@ -115,31 +196,63 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: float = 0.0, tol: 
     if not isinstance(features, Features):
         raise InputError(f"features must be GatedFeatures or KernelFeatures, not {shown(features)}")
     Y = as_targets(y, features.n)
-    ridge = as_positive(ridge, "ridge", zero=True)
+    several = dimensions(ridge) > 0
+    ridges = [as_positive(each, "ridge", zero=True) for each in (as_floats(ridge, "ridge", 1) if several else [ridge])]
     if not 1e-10 <= (tol := as_positive(tol, "tol")) <= 0.1:
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
     check_open(features)
     scale, y_scale = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
     check_range(np.abs(Y / y_scale).max(keepdims=True).ravel() * (y_scale / scale), "the targets over the features")
-    gram = _SmallerGram.of(features.scaled(1 / scale), shift_of(ridge, features.n, scale), tol)
-    W = np.stack([gram.solve(column) for column in (Y / y_scale).T])
-    residual = Y / y_scale - np.stack([gram.features @ w for w in W], axis=1)
-    slope = np.stack([gram.features.adjoint(r) for r in residual.T]) - gram.shift * W
-    objective = (length(residual) ** 2 + gram.shift * length(W) ** 2) / features.n
-    excess = length(slope) ** 2 / (gram.smallest**2 + gram.shift) + length(gram.dropped.T @ residual) ** 2
-    gap = min(objective, (1 + NOISE) * excess / features.n) * y_scale**2
-    W = (W @ gram.back.T) * (y_scale / scale)
-    return LeastSquares(
-        weights=W if dimensions(y) == 2 else W[0],
-        loss=float(length(residual) ** 2 / features.n * y_scale**2),
-        norm=float(length(W)),
-        rank=gram.rank,
-        condition=gram.largest / gram.smallest,
-        gap=float(gap),
-        ridge=ridge,
-        form=gram.form,
-        seconds=time.perf_counter() - start,
-    )
+    shifts = [shift_of(each, features.n, scale) for each in ridges]
+    scaled = features.scaled(1 / scale)
+
+    def solved(factor: _Factor, ridge: float, start: float) -> LeastSquares:
+        W, residual, slope = factor.solve(Y / y_scale)
+        objective = (length(residual) ** 2 + factor.shift * length(W) ** 2) / features.n
+        excess = length(slope) ** 2 / factor.modulus + length(factor.dropped.T @ residual) ** 2
+        gap = min(objective, (1 + NOISE) * excess / features.n) * y_scale**2
+        W = (W if factor.back is None else W @ factor.back.T) * (y_scale / scale)
+        return LeastSquares(
+            weights=W if dimensions(y) == 2 else W[0],
+            loss=float(length(residual) ** 2 / features.n * y_scale**2),
+            norm=float(length(W)),
+            rank=factor.rank,
+            condition=factor.condition,
+            gap=float(gap),
+            ridge=ridge,
+            form=factor.form,
+            seconds=time.perf_counter() - start,
+        )
+
+    if not several:
+        return solved(_factorised(scaled, shifts[0], tol), ridges[0], start)
+    spectrum = _Spectrum.of(*scaled.reduced())
+    solutions = []
+    for each, shift in zip(ridges, shifts, strict=True):
+        solutions.append(solved(spectrum.factor(shift, tol), each, start))
+        start = time.perf_counter()
+    errors, scores = zip(*(spectrum.left_out(Y / y_scale, shift, tol) for shift in shifts), strict=True)
+    held_out = y_scale * (np.array(errors) if dimensions(y) == 2 else np.array(errors)[..., 0])
+    return RidgePath(np.array(ridges), solutions, held_out, y_scale**2 * np.array(scores))
+
+
+def singular_extent(features: Features, tol: float = 1e-9) -> tuple[float, float]:
+    """Return σ_1 and the smallest singular value of Φ above `tol` σ_1, by an eigendecomposition.
+
+    >>> from implicit_bias import GatedFeatures
+    >>> singular_extent(GatedFeatures([[1.0, 0.0, 0.0], [0.0, 3.0, 0.0]]))
+    (3.0, 1.0)
+    """
+    check_open(features)
+    scale = nearest_power_of_two(features.row_norms().max())
+    sizes = _Spectrum.of(*features.scaled(1 / scale).reduced()).sizes
+    largest = sizes.max()
+    return float(scale * largest), float(scale * sizes[sizes > tol * largest].min())
+
+
+def products(features: Features, W: Array) -> Array:
+    """Return ΦW, shape (n,) for W (k, d), and (n, q) for W (q, k, d)."""
+    return features @ W if W.ndim == 2 else np.stack([features @ w for w in W], axis=1)
 
 
 def check_open(features: Features) -> None:
@@ -157,102 +270,182 @@ def shift_of(ridge: float, samples: int, scale: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _SmallerGram:
-    """The smaller of ΦΦᵀ and ΦᵀΦ, with an approximate inverse of it (shifted by nρ) on its numerical range."""
+class _Factor:
+    """Approximate inverse of ΦΦᵀ or ΦᵀΦ (the `form`), plus shift = nρ, on the directions that are used.
+
+    All eigenvalues of the shifted matrix on these directions are at least `modulus`. `dropped` (n, r) are the left
+    singular vectors of Φ that are not used although rounding cannot explain their singular values. The weights of
+    `features` times `back`ᵀ are those of the features before the reduction of their inputs.
+    """
+
+    features: Features
+    back: Array | None
+    form: str
+    shift: float
+    rank: int
+    condition: float
+    modulus: float
+    inverse: Callable[[Array], Array]
+    dropped: Array
+
+    def solve(self, Y: Array) -> tuple[Array, Array, Array]:
+        """Return W (q, k, d) for targets (n, q), the residual Y − ΦW and its slope Φᵀ(Y − ΦW) − nρW.
+
+        Iterative refinement solves (ΦΦᵀ + nρ)z = Y, W = Φᵀz, or its dual form (ΦᵀΦ + nρ)W = ΦᵀY. It ends when the
+        slope proves an error of at most ACCURATE for the weights of each target, or halves no more.
+        """
+        targets, samples = Y.shape[1], self.form == "samples"
+        z, W = np.zeros_like(Y), np.zeros((targets, self.features.k, self.features.d))
+        residual, slope, last = Y, W if samples else self._adjoint(Y), np.inf
+        for _ in range(MAX_REFINEMENTS):
+            if samples:
+                step = self.inverse(residual - self.shift * z)
+                z = z + step
+                # W = Φᵀz would lose digits: z is larger than W by the condition number.
+                W = W + self._adjoint(step)
+            else:
+                W = W + self.inverse(slope.reshape(targets, -1).T).T.reshape(W.shape)
+            residual = Y - products(self.features, W)
+            slope = self._adjoint(residual) - self.shift * W
+            errors, sizes = (length(each.reshape(targets, -1), axis=1) for each in (slope, self.modulus * W))
+            error = np.max(errors / np.maximum(sizes, TINY))
+            if error <= ACCURATE or not error < 0.5 * last:
+                break
+            last = error
+        return W, residual, slope
+
+    def _adjoint(self, columns: Array) -> Array:
+        return np.stack([self.features.adjoint(column) for column in columns.T])
+
+
+def _factorised(features: Features, shift: float, tol: float) -> _Factor:
+    """Factorise by Cholesky; by an eigendecomposition if that fails for the features as given and as reduced."""
+    factor = _by_cholesky(features, None, shift, tol)
+    if factor is None:
+        reduced, back = features.reduced()
+        factor = _by_cholesky(reduced, back, shift, tol) if reduced.d < features.d else None
+        factor = factor or _Spectrum.of(reduced, back).factor(shift, tol)
+    return factor
+
+
+def _cheaper_form(features: Features, shift: float) -> str:
+    """Return the form whose factorisation is cheaper; without a large enough shift, the smaller one."""
+    n, size = features.n, features.k * features.d
+    if shift < LEAST_SHARE * n:
+        return "samples" if n <= size else "weights"
+    entry = features.k + features.d + ENTRY_COST if features.gated else size
+    samples, weights = n**2 * (entry + FACTOR_COST * n / 3), size**2 * (n + FACTOR_COST * size / 3)
+    return "samples" if samples <= weights else "weights"
+
+
+def _by_cholesky(features: Features, back: Array | None, shift: float, tol: float) -> _Factor | None:
+    """Factorise by Cholesky; return None if singular values are below `tol` (without a shift) or CLEAR times σ_1.
+
+    Each Gaussian vector z has ‖M⁻ᵖz‖ ≥ |ζ| λ⁻ᵖ, where λ is the least eigenvalue of M and ζ the component of z along its
+    eigenvector. At least one of the PROBES has |ζ| ≥ UNLIKELY, except with a probability of 1e-12.
+    """
+    form = _cheaper_form(features, shift)
+    gram = features.gram() if form == "samples" else features.weight_gram()
+    gram[np.diag_indices(len(gram))] += shift
+    rng = np.random.default_rng(0)
+    largest, vector = 0.0, rng.normal(size=len(gram))
+    for _ in range(PRODUCTS):
+        vector = gram @ (vector / np.linalg.norm(vector))
+        largest = float(np.linalg.norm(vector))
+    try:
+        factor = scipy.linalg.cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    inverse = lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)  # noqa: E731
+    probes = rng.normal(size=(len(gram), PROBES))
+    for _ in range(SOLVES):
+        before, probes = np.linalg.norm(probes, axis=0), inverse(probes)
+    after = np.linalg.norm(probes, axis=0)
+    # Half of the bound leaves room for the rounding of the matrix.
+    modulus = max(shift, 0.5 * (UNLIKELY / float(after.max())) ** (1 / SOLVES))
+    if not modulus >= max(CLEAR, 0.0 if shift else tol) ** 2 * largest:
+        return None
+    condition = max(1.0, float(np.sqrt(largest * np.max(after / before))))
+    rank = min(features.n, features.k * features.d)
+    return _Factor(features, back, form, shift, rank, condition, modulus, inverse, np.zeros((features.n, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Spectrum:
+    """Singular values σ of Φ in no order, with right singular vectors, or left ones if the form is 'samples'.
+
+    `left` (n, h) are the left singular vectors of the last h values.
+    """
 
     features: Features
     back: Array
     form: str
-    shift: float
-    largest: float
-    smallest: float
-    rank: int
-    inverse: Callable[[Array], Array]
-    dropped: Array
+    sizes: Array
+    directions: Array
+    left: Array
 
     @classmethod
-    def of(cls, features: Features, shift: float, tol: float) -> _SmallerGram:
-        """Factorise by Cholesky; by an eigendecomposition if the matrix is small or ill-conditioned."""
-        reduced, back = features.reduced()
-        form = "samples" if reduced.n <= reduced.k * reduced.d else "weights"
-        gram = reduced.gram() if form == "samples" else reduced.weight_gram()
-        found = None if len(gram) <= MAX_SPECTRUM_SIZE else _by_cholesky(gram, shift, reduced.n)
-        found = found or _by_spectrum(reduced, gram, form, shift, tol)
-        return cls(reduced, back, form, shift, *found)
+    def of(cls, features: Features, back: Array) -> _Spectrum:
+        """Decompose the smaller Gram matrix; recompute singular values below VISIBLE σ_1 from Φ."""
+        samples = features.n <= features.k * features.d
+        gram = features.gram() if samples else features.weight_gram()
+        squares, vectors = scipy.linalg.eigh(gram.T, overwrite_a=True, check_finite=False)
+        visible = squares > VISIBLE**2 * squares[-1]
+        hidden = vectors[:, ~visible]
+        sizes, directions, left = np.sqrt(squares[visible]), vectors[:, visible], np.zeros((features.n, 0))
+        if hidden.size:
+            shape = (features.k, features.d)
+            across = [features.adjoint(v).ravel() if samples else features @ v.reshape(shape) for v in hidden.T]
+            left, below, turn = scipy.linalg.svd(np.stack(across, axis=1), full_matrices=False, check_finite=False)
+            hidden = hidden @ turn.T
+            left = hidden if samples else left
+            sizes, directions = np.append(sizes, below), np.hstack([directions, hidden])
+        return cls(features, back, "samples" if samples else "weights", sizes, directions, left)
 
-    def solve(self, y: Array) -> Array:
-        """Return W (k, d) for targets (n,) by iterative refinement: (ΦΦᵀ + shift)z = y, W = Φᵀz, or its dual form.
+    def used(self, shift: float, tol: float) -> np.ndarray:
+        """True for the values above `tol` σ_1; with a shift, every value above rounding has an inverse."""
+        return np.asarray(self.sizes > (NOISE if shift else tol) * self.sizes.max())
 
-        With the form 'weights' the equation is (ΦᵀΦ + shift)W = Φᵀy.
-        """
-        shape = (self.features.k, self.features.d)
-        samples = self.form == "samples"
-        z, W, last = np.zeros(len(y) if samples else shape[0] * shape[1]), np.zeros(shape), np.inf
-        for _ in range(MAX_REFINEMENTS):
-            missing = y - self.features @ W
-            if not samples:
-                missing = self.features.adjoint(missing).ravel()
-            step = self.inverse(missing - self.shift * z)
-            size = float(length(step))
-            if not size < 0.5 * last:
-                break
-            # W = Φᵀz would lose digits: z is larger than W by the condition number.
-            W = W + (self.features.adjoint(step) if samples else step.reshape(shape))
-            z, last = z + step, size
-        return W
-
-
-#: σ_1, σ_rank, the rank, the inverse of gram + shift, and the left singular vectors (n, r) of Φ that it leaves out.
-Factorisation = tuple[float, float, int, Callable[[Array], Array], Array]
-
-
-def _by_cholesky(gram: Array, shift: float, samples: int) -> Factorisation | None:
-    """Factorise `gram` + shift I by Cholesky, which overwrites `gram`.
-
-    `samples` is n, for the empty array (n, 0) of left-out singular vectors. Return None if `gram` itself has no factor,
-    or if the least singular value of Φ is below VISIBLE σ_1.
-    """
-    size = len(gram)
-    largest = float(eigsh(gram, 1, which="LA", return_eigenvectors=False, v0=np.ones(size))[0])
-    try:
-        bare = scipy.linalg.cho_factor(gram, lower=True, check_finite=False)
-        back = LinearOperator((size, size), lambda v: scipy.linalg.cho_solve(bare, v, check_finite=False))
-        # A constant start could be orthogonal to the eigenvector of structured features; a random one is not.
-        probe = np.random.default_rng(0).normal(size=size)
-        inverse = float(eigsh(back, 1, which="LA", return_eigenvectors=False, v0=probe, tol=1e-6)[0])
-    except (np.linalg.LinAlgError, ArpackError):
-        return None
-    smallest = 1 / inverse
-    if not smallest > (VISIBLE * largest**0.5) ** 2:
-        return None
-    if shift:
-        gram[np.diag_indices(size)] += shift
-        bare = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-    none = np.zeros((samples, 0))
-    return largest**0.5, smallest**0.5, size, lambda b: scipy.linalg.cho_solve(bare, b, check_finite=False), none
-
-
-def _by_spectrum(features: Features, gram: Array, form: str, shift: float, tol: float) -> Factorisation:
-    """Factorise `gram` + shift I at any rank by eigendecomposition, which overwrites `gram`.
-
-    Singular values below VISIBLE σ_1 are recomputed from Φ. Those below `tol` σ_1, or with a shift below NOISE σ_1, are
-    left out.
-    """
-    squares, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
-    largest = float(np.sqrt(squares[-1]))
-    # With a ridge, every value above rounding has an inverse.
-    least = (NOISE if shift else tol) * largest
-    visible = squares > (VISIBLE * largest) ** 2
-    hidden = vectors[:, ~visible]
-    sizes, directions, left = np.sqrt(squares[visible]), vectors[:, visible], np.zeros((features.n, 0))
-    if hidden.size:
-        shape = (features.k, features.d)
-        across = [features.adjoint(v).ravel() if form == "samples" else features @ v.reshape(shape) for v in hidden.T]
-        left, below, turn = scipy.linalg.svd(np.stack(across, axis=1), full_matrices=False, check_finite=False)
-        sizes, directions = np.append(sizes, below), np.hstack([directions, hidden @ turn.T])
+    def factor(self, shift: float, tol: float) -> _Factor:
+        """Return the inverse of the Gram matrix plus `shift`, at any rank."""
+        used, largest = self.used(shift, tol), float(self.sizes.max())
+        sizes, directions = self.sizes[used], self.directions[:, used]
+        squares = sizes**2 + shift
+        inverse = lambda b: directions @ ((directions.T @ b).T / squares).T  # noqa: E731
+        condition = float(np.sqrt((largest**2 + shift) / squares.min()))
         # Values that rounding alone may leave are zeros.
-        left = (hidden @ turn.T if form == "samples" else left)[:, (NOISE * largest < below) & (below <= least)]
-    counts = sizes > least
-    sizes, directions = sizes[counts], directions[:, counts]
-    inverse = lambda b: directions @ ((directions.T @ b) / (sizes**2 + shift))  # noqa: E731
-    return largest, float(sizes.min()), len(sizes), inverse, left
+        dropped = self.left_vectors(~used & (self.sizes > NOISE * largest))
+        modulus = float(squares.min())
+        return _Factor(self.features, self.back, self.form, shift, len(sizes), condition, modulus, inverse, dropped)
+
+    def left_vectors(self, chosen: np.ndarray) -> Array:
+        """Return the left singular vectors (n, r) of the `chosen` values."""
+        if self.form == "samples":
+            return self.directions[:, chosen]
+        count = len(self.sizes) - self.left.shape[1]
+        seen, columns = chosen[:count], self.directions[:, :count]
+        columns = columns[:, seen] / self.sizes[:count][seen]
+        blocks = [self.features.select(rows).dense() @ columns for rows in row_blocks(self.features.n)]
+        return np.hstack([np.concatenate(blocks), self.left[:, chosen[count:]]])
+
+    @cached_property
+    def left_whole(self) -> Array:
+        return self.left_vectors(np.ones(len(self.sizes), dtype=bool))
+
+    def left_out(self, Y: Array, shift: float, tol: float) -> tuple[Array, float]:
+        """Return the leave-one-out errors (n, q) of targets (n, q), and the generalised cross-validation score."""
+        used = self.used(shift, tol)
+        U, inverses = self.left_whole[:, used], 1 / (self.sizes[used] ** 2 + shift)
+        n, rank = U.shape
+        within = U.T @ Y
+        # Y − ΦW is `outside` + shift · `inner`, and 1 − H_ii is `free` + shift · `held`.
+        inner, held = U @ (inverses[:, None] * within), U**2 @ inverses
+        free = 1 - np.sum(U**2, axis=1)
+        free = np.where((free > ESSENTIAL) & (rank < n), free, 0.0)
+        outside = Y - U @ within
+        outside[free == 0] = 0.0
+        share = np.where(free > 0, shift, 1.0)
+        errors = (outside + share[:, None] * inner) / (free + share * held)[:, None]
+        factor = shift if rank < n else 1.0
+        score = np.sum((outside + factor * inner) ** 2) / n / ((n - rank + factor * inverses.sum()) / n) ** 2
+        return errors, float(score)

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
 from sklearn.utils.multiclass import check_classification_targets
 
 from implicit_bias._utils.checks import (
     Array,
     InputError,
     as_count,
+    as_floats,
     as_positive,
     check_range,
     check_size,
     one_of,
     shown,
 )
+from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.missing import torch_is_needed
+from implicit_bias._utils.scaling import APART, out_of_scale
 from implicit_bias._utils.validation import (
     UnfittedError,
     as_weights,
@@ -29,9 +41,9 @@ from implicit_bias._utils.validation import (
     validated,
     with_class_weights,
 )
+from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant
-from implicit_bias.estimators.base import columns_of
-from implicit_bias.extensions.galu.closed_form import least_squares
+from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares
 from implicit_bias.extensions.galu.filters import (
     FilterSearch,
     filter_gates,
@@ -56,87 +68,149 @@ def _moved(weights: Array, by: Array) -> Array:
     return moved
 
 
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """Fitted gates of the inputs as given, their `values` (n, k), and the `inputs` (n, d) minus the `centre` (p,)."""
+
+    gates: Gates
+    values: Array
+    inputs: Array
+    centre: Array
+
+
 @dataclass(eq=False, repr=False)
-class _GatedLeastSquares(BaseEstimator):
-    """Shared base: gates, closed form and scores."""
+class _GatedInputs(BaseEstimator):
+    """Shared base: from inputs to gate values and centred inputs."""
 
     units: int = 100
-    ridge: float = 1.0
     gates: str | Gates = field(default="random", kw_only=True)
     sharpness: float | None = field(default=None, kw_only=True)
-    steps: int = field(default=0, kw_only=True)
     fit_intercept: bool = field(default=True, kw_only=True)
     random_state: Any = field(default=None, kw_only=True)
 
-    def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
-        """Fit targets Y (n,) or (n, q) of inputs X (n, p) with sample weights c (n,), some of which may be 0."""
+    def _layer(self, X: Array, weight: Array | None) -> _Layer:
+        """Return gates and inputs of X (n, p) with sample weights (n,), None if all are equal.
+
+        With `fit_intercept`, the inputs include the constant, and the centre is the weighted mean; otherwise it is 0.
+        """
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
+        # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.
+        origin = X[0] if self.fit_intercept else np.zeros(X.shape[1])
+        offset = np.average(X - origin, axis=0, weights=weight) if self.fit_intercept else origin
+        centred = X - origin - offset
+        if apart := out_of_scale(centred):
+            most, least = (getattr(self, "feature_names_in_", range(X.shape[1]))[column] for column in apart)
+            warnings.warn(
+                f"input {most!r} is at least {APART} times as large as input {least!r}, so that gates and ridge nearly "
+                "ignore the smaller one; standardise the inputs (StandardScaler in a pipeline)",
+                UserWarning,
+                stacklevel=4,
+            )
+        given, inputs = (with_constant(X), with_constant(centred)) if self.fit_intercept else (X, X)
+        centre, units = origin + offset, as_count(self.units, "units")
+        sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
+        if isinstance(self.gates, Gates):
+            gates = self.gates.fitted(given, weight)
+            return _Layer(gates, gates.transform(given), inputs, centre)
+        one_of(self.gates, ("random",), "gates")
+        check_size(units * max(inputs.shape), "the filters and their gates")
+        filters = np.random.default_rng(seed_of(self.random_state)).normal(size=(units, inputs.shape[1]))
+        # Values of the centred inputs, because those of the given ones have a larger rounding error.
+        values = filter_gates(filters, sharpness).transform(inputs)
+        return _Layer(filter_gates(_moved(filters, -centre), sharpness), values, inputs, centre)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+@dataclass(eq=False, repr=False)
+class GaLUFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _GatedInputs):
+    """Transformer from inputs x to gated linear features Φ(x) = g(x) ⊗ x as dense columns, for any linear model.
+
+    The columns are ordered by gate. They are those of a `GaLURegressor` with the same parameters, which solves its
+    problem without forming them.
+
+    Parameters
+    ----------
+    units, gates, sharpness, fit_intercept, random_state
+        As for `GaLURegressor`; with `fit_intercept`, x are the inputs minus their mean, with the constant 1 appended.
+
+    Attributes
+    ----------
+    gates_ : Gates, fitted
+    centre_ : array, shape (p,)
+        Subtracted from the inputs; zeros without `fit_intercept`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LassoCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(GaLUFeatures(units=5, random_state=1), LassoCV(random_state=1)).fit(X, y)
+    >>> model[0].transform(X).shape, model.score(X, y) > 0.5
+    ((442, 55), True)
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit gates and centre to X (n, p), dense or sparse; y is ignored. Errors are those of `GaLURegressor.fit`."""
+        return self._fit(validated(self, X, reset=True, sparse=True))
+
+    def _fit(self, X: Array) -> Self:
+        layer = self._layer(X, None)
+        self.gates_, self.centre_ = layer.gates, layer.centre
+        self._n_features_out = layer.values.shape[1] * layer.inputs.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return Φ (m, k·d) of X (m, p).
+
+        Raises
+        ------
+        UnfittedError
+            Before `fit`.
+        InputError
+            If X does not fit the inputs of `fit`, or Φ would not fit in memory.
+        """
+        if not hasattr(self, "gates_"):
+            raise UnfittedError("this GaLUFeatures is not fitted; call fit(X) first")
+        X = validated(self, X, reset=False, sparse=True)
+        check_memory(8.0 * len(X) * self._n_features_out, "these features", "use fewer units, or GaLURegressor")
+        given, inputs = X, X - self.centre_
+        if self.fit_intercept:
+            given, inputs = with_constant(X), with_constant(inputs)
+        return GatedFeatures(inputs, self.gates_.transform(given)).dense()
+
+
+@dataclass(eq=False, repr=False)
+class _GatedLeastSquares(_GatedInputs):
+    """Shared base: predictions of a solved layer."""
+
+    def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
+        """Fit targets Y (n,) or (n, q) of inputs X (n, p) with sample weights c (n,), some of which may be 0."""
         # The sum of larger targets could overflow.
         check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
         used = weight > 0
         X, Y, shares = X[used], Y[used], unequal(weight[used])
+        layer = self._layer(X, shares)
         constant = bool(self.fit_intercept)
-        # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.
-        origin = X[0] if constant else np.zeros(X.shape[1])
-        offset = np.average(X - origin, axis=0, weights=shares) if constant else origin
-        centre = origin + offset
         mean = np.average(Y, axis=0, weights=shares) if constant else np.zeros(Y.shape[1:])
-        given = with_constant(X) if constant else X
-        inputs = with_constant(X - origin - offset) if constant else X
-        gates, values, search = self._layer(given, inputs, Y - mean, shares, centre)
-        if search is None:
-            root = root_weights(shares, len(inputs))
-            targets = (Y - mean) * (root if Y.ndim == 2 else root[:, 0])
-            solution = least_squares(GatedFeatures(root * inputs, values), targets, ridge=self.ridge)
-        else:
-            solution = search.solution
-        solution = replace(solution, weights=_moved(solution.weights, -centre))
-        columns = columns_of(self)
-        self._model = LeastSquaresModel(gates, solution, mean, classes=classes, constant=constant, columns=columns)
-        self.gates_, self.search_, self.solution_ = gates, search, solution
+        gates, solution = self._solved(layer, Y - mean, shares)
+        solution = replace(solution, weights=_moved(solution.weights, -layer.centre))
+        about: dict[str, Any] = {"constant": constant, "columns": columns_of(self), "ranges": ranges_of(X)}
+        self._model = LeastSquaresModel(gates, solution, mean, classes=classes, **about)
+        self.gates_, self.solution_ = gates, solution
         self.weights_, self.intercept_ = solution.weights, mean
         return self
 
-    def _layer(
-        self, given: Array, inputs: Array, Y: Array, weight: Array | None, centre: Array
-    ) -> tuple[Gates, Array, FilterSearch | None]:
-        """Return fitted gates, the values (n, k) of the gates before the search, and the search; None if `steps` = 0.
-
-        The gates are those of `given` (n, d). Random filters and the search use `inputs` (n, d), from which `centre` is
-        subtracted. With `fit_intercept`, both include the constant input, and `centre` and the mean subtracted from Y
-        are weighted means; otherwise they are 0. `weight` (n,) is None if all weights are equal.
-        """
-        units, steps = as_count(self.units, "units"), as_count(self.steps, "steps", least=0)
-        sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
-        seed = seed_of(self.random_state)
-        if isinstance(self.gates, Gates):
-            gates = self.gates.fitted(given, weight)
-            values = gates.transform(given)
-        else:
-            one_of(self.gates, ("random",), "gates")
-            check_size(units * max(inputs.shape), "the filters and their gates")
-            filters = np.random.default_rng(seed).normal(size=(units, inputs.shape[1]))
-            # Values of the centred inputs, because those of the given ones have a larger rounding error.
-            values = filter_gates(filters, sharpness).transform(inputs)
-            gates = filter_gates(_moved(filters, -centre), sharpness)
-        if not steps:
-            return gates, values, None
-        if not isinstance(gates, ReLUGates | SoftGates):
-            raise InputError(f"Algorithm 1 replaces filters, but {type(gates).__name__} have none; use steps=0")
-        search = improve_filters(
-            inputs,
-            Y,
-            directions=_moved(gates.directions_, centre),
-            sharpness=sharpness_of(gates),
-            steps=steps,
-            ridge=self.ridge,
-            sample_weight=weight,
-            seed=seed,
-        )
-        if search.interrupted:
-            raise KeyboardInterrupt
-        return filter_gates(_moved(search.directions, -centre), search.sharpness), values, search
+    @abstractmethod
+    def _solved(self, layer: _Layer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
+        """Return gates and solution for targets (n,) or (n, q) minus their mean; `weight` is None if all are equal."""
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target or the class of each row of X (n, p).
@@ -183,17 +257,48 @@ class _GatedLeastSquares(BaseEstimator):
         intercepts = np.multiply.outer(model.intercept / extended.transform(constant)[0, -1], constant)
         return GaLUNetwork.from_weights(extended, np.concatenate([W, intercepts], axis=-2))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
 
+def _weighted(layer: _Layer, Y: Array, weight: Array | None) -> tuple[GatedFeatures, Array]:
+    """Return features and targets times √(n c_i/Σc), of which least squares is the weighted problem."""
+    root = root_weights(weight, len(Y))
+    return GatedFeatures(root * layer.inputs, layer.values), Y * (root if Y.ndim == 2 else root[:, 0])
+
+
 @dataclass(eq=False, repr=False)
-class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
+class _OneRidge(_GatedLeastSquares):
+    """Shared base: one ridge, and Algorithm 1."""
+
+    ridge: float = 1.0
+    steps: int = field(default=0, kw_only=True)
+
+    def _solved(self, layer: _Layer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
+        steps, gates = as_count(self.steps, "steps", least=0), layer.gates
+        self.search_: FilterSearch | None = None
+        if not steps:
+            return gates, least_squares(*_weighted(layer, Y, weight), ridge=self.ridge)
+        if not isinstance(gates, ReLUGates | SoftGates):
+            raise InputError(f"Algorithm 1 replaces filters, but {type(gates).__name__} have none; use steps=0")
+        search = improve_filters(
+            layer.inputs,
+            Y,
+            directions=_moved(gates.directions_, layer.centre),
+            sharpness=sharpness_of(gates),
+            steps=steps,
+            ridge=self.ridge,
+            sample_weight=weight,
+            seed=seed_of(self.random_state),
+        )
+        if search.interrupted:
+            raise KeyboardInterrupt
+        self.search_ = search
+        return filter_gates(_moved(search.directions, -layer.centre), search.sharpness), search.solution
+
+
+@dataclass(eq=False, repr=False)
+class GaLURegressor(MultiOutputMixin, RegressorMixin, _OneRidge):
     """Layer of gated linear units with fixed gates, fitted in closed form: least squares on Φ(x) = g(x) ⊗ x.
 
         minimise (1/Σc) Σ_i c_i ‖(ΦW)_i + b − y_i‖² + ρ‖W‖²,   b the weighted mean of the targets
@@ -269,15 +374,80 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
         ------
         InputError
             If arrays, weights or parameters are invalid, or the gates are closed for every sample.
+
+        Warns
+        -----
+        UserWarning
+            If inputs differ in scale by a factor of 100 or more.
         """
-        X, y = validated(self, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
-        with refusals():
-            targets = y.astype(np.float64)
-        return self._fit(X, targets, as_weights(sample_weight, X))
+        return self._fit(*_regression(self, X, y, sample_weight))
+
+
+def _regression(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
+    """Return checked inputs, targets and sample weights of a regression, and set the estimator's inputs."""
+    X, y = validated(estimator, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
+    with refusals():
+        targets = y.astype(np.float64)
+    return X, targets, as_weights(sample_weight, X)
 
 
 @dataclass(eq=False, repr=False)
-class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
+class GaLURegressorCV(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
+    """`GaLURegressor` whose ridge is chosen by leave-one-out errors or generalised cross-validation.
+
+    One eigendecomposition serves all ridges and scores (`RidgePath`). The scores take the gates, x̄ and b as given, and
+    hold nρ fixed when a sample is left out.
+
+    Parameters
+    ----------
+    units, gates, sharpness, fit_intercept, random_state
+        As for `GaLURegressor`.
+    ridges : array
+        Values of ρ ≥ 0.
+    criterion : 'leave-one-out' or 'gcv'
+
+    Attributes
+    ----------
+    ridge_ : float
+        ρ of the best score; the largest of equally good values.
+    scores_ : array, shape (m,)
+        −(1/Σc) Σ_i c_i e_i² of the leave-one-out errors e, averaged over targets, or minus the scores of generalised
+        cross-validation; higher is better.
+    gaps_ : array, shape (m,)
+        Certified gap of the solution for each ridge.
+    solution_, weights_, intercept_, gates_, n_features_in_, feature_names_in_
+        As for `GaLURegressor`, for `ridge_`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = GaLURegressorCV(ridges=[0.01, 0.1, 1.0, 10.0], random_state=1).fit(StandardScaler().fit_transform(X), y)
+    >>> model.ridge_, model.scores_.round().tolist(), bool(model.gaps_.max() < 1e-9)
+    (1.0, [-5223.0, -3402.0, -2966.0, -3011.0], True)
+    """
+
+    ridges: Any = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
+    criterion: str = field(default="leave-one-out", kw_only=True)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose the ridge and fit; parameters, errors and warnings as for `GaLURegressor.fit`."""
+        return self._fit(*_regression(self, X, y, sample_weight))
+
+    def _solved(self, layer: _Layer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
+        criterion = one_of(self.criterion, ("leave-one-out", "gcv"), "criterion")
+        path = least_squares(*_weighted(layer, Y, weight), ridge=as_floats(self.ridges, "ridges", 1))
+        errors = path.leave_one_out.reshape(len(path.ridges), -1)
+        scores = np.mean(errors**2, axis=1) if criterion == "leave-one-out" else path.gcv / (Y.size / len(Y))
+        best = max(np.flatnonzero(scores == scores.min()), key=path.ridges.__getitem__)
+        self.ridge_, self.scores_ = float(path.ridges[best]), -scores
+        self.gaps_ = np.array([solution.gap for solution in path.solutions])
+        return layer.gates, path.solutions[best]
+
+
+@dataclass(eq=False, repr=False)
+class GaLUClassifier(ClassifierMixin, _OneRidge):
     """Layer of gated linear units with fixed gates, fitted in closed form to ±1: least squares on Φ(x) = g(x) ⊗ x.
 
     Two classes are one target, −1 or +1. More classes are one target each, one against the rest, with shared gates; the
@@ -307,6 +477,14 @@ class GaLUClassifier(ClassifierMixin, _GatedLeastSquares):
     """
 
     class_weight: Any = field(default=None, kw_only=True)
+
+    @property
+    def predict_proba(self) -> Any:
+        """Not offered: scores of least squares are no probabilities."""
+        raise AttributeError(
+            "GaLUClassifier has scores, which are no probabilities; CalibratedClassifierCV(GaLUClassifier(…)) of "
+            "sklearn.calibration has predict_proba"
+        )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit labels y (n,) of at least two classes; parameters and errors as for `GaLURegressor.fit`."""

@@ -65,6 +65,10 @@ class FilterSearch:
         """Return the gates of the filters, 1(⟨u_j, x⟩ ≥ 0) or σ(s⟨u_j, x⟩)."""
         return filter_gates(self.directions, self.sharpness)
 
+    def predict(self, X: ArrayLike) -> Array:
+        """Return ΦW for new inputs X (m, d), shape (m,) or (m, q); raise InputError if X does not have d columns."""
+        return self.solution.predict(self.gates()(X))
+
 
 def filter_gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
     """Return soft gates of the filters (k, d) with this sharpness, or hard gates if `sharpness` is None."""

@@ -28,7 +28,7 @@ class LeastSquaresModel(Labelled):
         Holds the weights W, shape (k, d), or (q, k, d) for q targets.
     intercept : float, or array, shape (q,)
         b.
-    classes, constant, columns, dtype : optional, keyword only
+    classes, constant, columns, dtype, scaling, ranges : optional, keyword only
         As for `MarginModel`. One target has two classes; q > 1 targets have one class each. Without classes, the
         model predicts f(x).
 
@@ -68,6 +68,7 @@ class LeastSquaresModel(Labelled):
         needed = 2 if W.ndim == 2 else len(W)
         if self.classes is not None and len(self.classes) != needed:
             raise InputError(f"the solution is for a model of {needed} classes, not of {shown(list(self.classes))}")
+        self._check_inputs()
 
     @property
     def width(self) -> int:

@@ -16,19 +16,25 @@ from matplotlib.figure import Figure
 from implicit_bias.extensions.galu import Clusters, noisy_clusters
 from implicit_bias.metrics import error
 from implicit_bias.studies.galu.common import NETWORKS, curves, fits, means, runs, trained_by
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, finished, named, panels, product, span
+from implicit_bias.studies.runner import (
+    COLOURS,
+    Rows,
+    Settings,
+    Verdict,
+    claims,
+    finished,
+    named,
+    panels,
+    product,
+    span,
+)
 
 TITLE = "Noisy labels of clusters"
 SOURCE = "first version, figure 3"
 CLAIM = "GaLU and ReLU networks over-fit noisy labels of clusters alike, and generalise where there is little noise."
 #: The largest σ_y, and the largest p.
 MOST_NOISE = {"regression": 1.0, "classification": 0.5}
-#: Least ratio of GaLU's test loss to ReLU's if they over-fit alike.
-LEAST = 0.5
-#: Largest such ratio.
-MOST = 2.0
-#: Upper limit of test losses without noise if networks generalise.
-LEARNT = 0.1
+CLAIMS = claims("galu", "clusters")
 #: Panels: task, measure, name, and the least expected value at a noise level.
 PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("regression", "loss", "mean squared error", np.square),
@@ -91,27 +97,31 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    steps = [_by_steps(table, optimiser) for optimiser in ("SGD", "Adam")]
     losses = _latest(table).groupby(["task", "noise", "network"])[["train_loss", "test_loss"]].mean()
     best = {task: least for task, measure, _, least in PANELS if measure == "loss"}
     losses["least"] = [float(best[task](noise)) for task, noise, _ in losses.index]
     noise = losses.index.get_level_values("noise")
     noisy, quiet = losses[noise > 0], losses[noise == 0].test_loss.max()
     pairs = means(noisy, ["task", "noise"], "test_loss")
+    over_fit, alike, learnt, noisier = list(CLAIMS.values())[:4]
     if pairs.empty or np.isnan(quiet):
-        return [Verdict.undecided(CLAIM, "both networks, with and without noise")]
+        needs = "both networks, with and without noise"
+        return [*(claim.undecided(needs) for claim in (over_fit, alike, learnt, noisier)), *steps]
     over = (noisy.train_loss < noisy.least) & (noisy.test_loss > noisy.least)
     (task, level), ratios = pairs.index[-1], pairs["GaLU"] / pairs["ReLU"]
     last = losses.loc[(task, level)]
     told = f"{over.sum()} of {len(over)} mean losses; in {task} at noise {level:g}, where {last.least.iloc[0]:.3g} is "
     told += f"possible: {named(last.train_loss, '.3g')} in training; {named(last.test_loss, '.3g')} in test"
-    beyond = "all below the best possible in training and above it in test"
-    ratio, between = f"test losses {span(ratios, '.2f')} times ReLU's", f"between {LEAST} and {MOST} times ReLU's"
-    alike, most = bool(ratios.min() > LEAST and ratios.max() < MOST), f"at most {quiet:.2g} in test"
+    between = bool(ratios.min() > alike.limits["least"] and ratios.max() < alike.limits["most"])
+    rises = losses.test_loss.groupby(["task", "network"]).diff().dropna()
+    rising = f"{(rises > 0).sum()} of {len(rises)} steps up in noise"
     return [
-        Verdict("both networks over-fit noisy labels", told, beyond, bool(over.all())),
-        Verdict("GaLU over-fits as ReLU does", ratio, between, alike),
-        Verdict("both generalise without noise", most, f"below {LEARNT}", bool(quiet < LEARNT)),
-        *(_by_steps(table, optimiser) for optimiser in ("SGD", "Adam")),
+        over_fit.verdict(told, bool(over.all())),
+        alike.verdict(f"test losses {span(ratios, '.2f')} times ReLU's", between),
+        learnt.verdict(f"at most {quiet:.2g} in test", bool(quiet < learnt.limits["learnt"])),
+        noisier.verdict(rising, bool((rises > 0).all())),
+        *steps,
     ]
 
 
@@ -123,11 +133,10 @@ def _latest(table: pd.DataFrame) -> pd.DataFrame:
 
 def _by_steps(table: pd.DataFrame, optimiser: str) -> Verdict:
     """Return the verdict that, in regression with the most noise, the test loss grows with the number of steps."""
-    part = trained_by(optimiser, table).query("task == 'regression'")
-    most, claim = part.noise.max(), f"in regression, more {optimiser} steps mean larger test error"
+    part, claim = trained_by(optimiser, table).query("task == 'regression'"), CLAIMS[optimiser]
+    most = part.noise.max()
     losses = means(part[part.noise == most], ["steps"], "test_loss")
     if len(losses) < 2:
-        return Verdict.undecided(claim, "both networks at two numbers of steps")
+        return claim.undecided("both networks at two numbers of steps")
     told = "; ".join(f"{steps} steps: {named(row, '.2f')}" for steps, row in losses.iterrows())
-    rising = bool((losses.diff().iloc[1:] > 0).all(axis=None))
-    return Verdict(claim, f"at noise {most:g}, {told}", "rising at every step up, in both networks", rising)
+    return claim.verdict(f"at noise {most:g}, {told}", bool((losses.diff().iloc[1:] > 0).all(axis=None)))

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.extensions.galu import GaLUNetwork
-from implicit_bias.networks import LayeredNetwork, ReLUNetwork
+from implicit_bias.networks import ReLUNetwork
+from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, band, panels
 from implicit_bias.training import sgd
 from implicit_bias.training.optimisers import SGD, Adam

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.galu import LeastSquares, least_squares
-from implicit_bias.networks import LayeredNetwork
+from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.studies.galu.common import NETWORKS, repeats, runs, train
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, band, finished, panels
 
@@ -81,6 +81,19 @@ def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
         return found
     galu = found[found.network == "GaLU"]
     return pd.concat([found, galu.assign(kind=kind, loss=galu[column])], ignore_index=True)
+
+
+def doubled(losses: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return the losses of ReLU with k units and, as `double`, of `kind` with 2k units, wherever both are known.
+
+    The last level of the index of `losses` is kd/m, and its columns are kinds.
+
+    >>> index = pd.MultiIndex.from_tuples([(8, 0.25), (8, 0.5)], names=["d", "share"])
+    >>> doubled(pd.DataFrame({"ReLU": [0.6, 0.3], "GaLU": [0.75, 0.5]}, index), "GaLU").to_dict("index")
+    {(8, 0.25): {'ReLU': 0.6, 'double': 0.5}}
+    """
+    twice = losses.reindex([(*place[:-1], 2 * place[-1]) for place in losses.index])[kind].to_numpy()
+    return losses[["ReLU"]].assign(double=twice).dropna()
 
 
 def draw_losses(title: str, fits: pd.DataFrame, styles: dict[str, dict[str, Any]], width: float) -> Figure:

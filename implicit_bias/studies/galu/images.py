@@ -14,11 +14,26 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.extensions.galu import GaLU0Network
-from implicit_bias.networks import LayeredNetwork, LinearNetwork, ReadoutNetwork, ReLUNetwork
+from implicit_bias.networks import LinearNetwork, ReadoutNetwork, ReLUNetwork
+from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.studies.galu.common import image_rows, means, runs
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, band, finished, named, panels, product
+from implicit_bias.studies.runner import (
+    COLOURS,
+    Rows,
+    Settings,
+    Verdict,
+    band,
+    claims,
+    finished,
+    named,
+    panels,
+    product,
+    span,
+)
 from implicit_bias.studies.runner.cells import image_classes
+from implicit_bias.studies.runner.claims import Claim
 from implicit_bias.studies.runner.drawing import DATASETS
+from implicit_bias.studies.runner.mean_test import student_interval
 
 TITLE = "Networks of two hidden layers on images"
 SOURCE = "first version, figure 1"
@@ -27,9 +42,10 @@ CLAIM = (
     "than ReLU networks of which the readout only is trained."
 )
 CLASSES = 10
+CLAIMS = claims("galu", "images")
 BUILD = {"ReLU": ReLUNetwork, "GaLU0": GaLU0Network, "linear": LinearNetwork, "readout": ReadoutNetwork}
-#: Pairs of a network and the sharpness of its soft gates, 0 if it has none.
-KINDS = (("ReLU", 0.0), ("GaLU0", 1.0), ("GaLU0", 2.0), ("linear", 0.0), ("readout", 0.0))
+#: Pairs of a network and the sharpness of its gates; 0: hard gates, or no gates.
+KINDS = (("ReLU", 0.0), ("GaLU0", 0.0), ("GaLU0", 1.0), ("GaLU0", 2.0), ("linear", 0.0), ("readout", 0.0))
 NAMES = {"ReLU": "ReLU", "GaLU0": "GaLU0", "linear": "linear", "readout": "readout only"}
 SHADES = {"ReLU": "orange", "GaLU0": "blue", "linear": "green", "readout": "purple"}
 data = image_classes
@@ -38,13 +54,14 @@ data = image_classes
 def grid(quick: bool) -> list[Settings]:
     """Return all networks on MNIST and Fashion-MNIST, six widths up to 96, two repeats, 10 000 steps.
 
-    Quick: digits, three widths up to 48, 2000 steps.
+    Hard gates have every second width. Quick: digits, three widths up to 48, 2000 steps.
     """
     fixed: Settings = {"steps": 2000 if quick else 10_000, "batch_size": 128, "layers": 2}
     fixed |= {"components": 10 if quick else 64, "held_out": 200 if quick else 5000}
     fixed |= {"widest": 48 if quick else 96, "widths": 3 if quick else 6, "repeats": 2, "seed": 1}
     cells = product(lr=(3e-3,), dataset=("digits",) if quick else ("mnist", "fashion-mnist"))
-    return [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
+    found = [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
+    return [cell | ({"widths": 3} if cell["network"] == "GaLU0" and not cell["sharpness"] else {}) for cell in found]
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
@@ -68,8 +85,12 @@ def cost(settings: Settings) -> float:
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each data set, network and width, the rows of the lr and sharpness with the least held-out error."""
+    """Return, for each data set, network and width, the rows of the lr and sharpness with the least held-out error.
+
+    Gates of GaLU0 are soft.
+    """
     place, setting = ["dataset", "network", "units"], ["lr", "sharpness"]
+    table = table[(table.network != "GaLU0") | (table.sharpness > 0)]
     means = table.groupby(place + setting, as_index=False).held_out_error.mean()
     best = means.loc[means.groupby(place).held_out_error.idxmin(), place + setting]
     return table.merge(best, on=place + setting)
@@ -91,11 +112,30 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     errors, found = means(chosen(table), ["dataset", "units"], "test_error", BUILD), []
+    similar, linear, readout, soft = CLAIMS.values()
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
-        of = errors.loc[name]
+        of, data = errors.loc[name], DATASETS[name]
         near = (of["GaLU0"] - of["ReLU"]) < (of[["linear", "readout"]].min(axis=1) - of["GaLU0"])
-        last = f"test errors at k = {of.index[-1]}: {named(of.iloc[-1].rename(NAMES), '.1%')}"
-        claim = f"on {DATASETS[name]}, GaLU0 errs more like ReLU than like the better of linear and readout only"
-        told = f"at {near.sum()} of {len(near)} widths; {last}"
-        found.append(Verdict(claim, told, "at every width", bool(near.all())))
-    return found or [Verdict.undecided(CLAIM, "all four networks at one width")]
+        told = f"at {near.sum()} of {len(near)} widths; test errors at k = {of.index[-1]}: "
+        told += named(of.iloc[-1].rename(NAMES), ".1%")
+        found.append(similar.verdict(told, bool(near.all()), data=data))
+        both = of[["GaLU0", "ReLU"]].max(axis=1)
+        lower, ratio = both < of["linear"], of["readout"] / both
+        found.append(linear.verdict(f"at {lower.sum()} of {len(lower)} widths", bool(lower.all()), data=data))
+        times, holds = f"{span(ratio, '.1f')} times", bool(ratio.min() >= readout.limits["least"])
+        found.append(readout.verdict(f"{times} the larger of the two", holds, data=data))
+        found.append(_soft_against_hard(soft, table[table.dataset == name], data))
+    return found or [claim.undecided("all four networks at one width", data="images") for claim in CLAIMS.values()]
+
+
+def _soft_against_hard(claim: Claim, table: pd.DataFrame, data: str) -> Verdict:
+    """Return the verdict that gates of sharpness 1 have a lower test error than hard gates of the same seed."""
+    gated = table[(table.network == "GaLU0") & table.sharpness.isin((0, 1))]
+    pairs = gated.pivot_table("test_error", ["units", "repeat"], "sharpness").reindex(columns=[0, 1]).dropna()
+    if len(pairs) < 2:
+        return claim.undecided("soft and hard gates of two networks", data=data)
+    gain = 100 * (pairs[0] - pairs[1])
+    low, high = student_interval(gain, claim.limits["level"])
+    told = f"hard gates {pairs[0].mean():.2%}, sigmoid {pairs[1].mean():.2%}; difference {gain.mean():.2f} "
+    told += f"[{low:.2f}, {high:.2f}], {len(gain)} pairs"
+    return claim.verdict(told.replace("-", "−"), True if low > 0 else False if high < 0 else None, data=data)

@@ -16,14 +16,13 @@ from matplotlib.figure import Figure
 from implicit_bias.studies.galu.common import NETWORKS, runs
 from implicit_bias.studies.galu.gaussian import ADAM, by_kind, closed_form, trained
 from implicit_bias.studies.galu.least_units import draw_least_units, least_units, least_width
-from implicit_bias.studies.runner import Rows, Settings, Verdict, product
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
 
 TITLE = "Units needed to memorise m random samples"
 SOURCE = "second version, figure 1"
 CLAIM = "About m/d units suffice for ReLU and GaLU networks to memorise m random samples in R^d."
 LEVEL = 0.01
-#: Largest multiple of m/d that counts as "about m/d".
-ABOUT = 1.25
+CLAIMS = claims("galu", "memorisation")
 #: Widths that are trained together.
 AT_ONCE = 4
 
@@ -85,21 +84,19 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     networks = table.groupby("m").network.nunique()
-    found, d = _answers(table[table.m.isin(networks.index[networks == len(NETWORKS)])]), table.d.iloc[0]
-    if found.empty:
-        return [Verdict.undecided(CLAIM, "both networks at the same m")]
-    shares = found.mul(d / found.index.to_numpy(), axis=0)
+    least, d = _answers(table[table.m.isin(networks.index[networks == len(NETWORKS)])]), table.d.iloc[0]
+    if least.empty:
+        return [claim.undecided("both networks at the same m") for claim in CLAIMS.values()]
+    shares = least.mul(d / least.index.to_numpy(), axis=0)
     told = {
-        kind: f"{', '.join(f'{k:.0f}' for k in found[kind])} units ({', '.join(f'{s:.2f}' for s in shares[kind])} m/d)"
-        for kind in found
+        kind: f"{', '.join(f'{k:.0f}' for k in least[kind])} units ({', '.join(f'{s:.2f}' for s in shares[kind])} m/d)"
+        for kind in least
     }
     told["GaLU"] += f"; in closed form {told['closed form']}"
-    return [
-        Verdict(
-            f"about m/d units suffice for {network} networks",
-            f"m = {', '.join(map(str, found.index))}, d = {d}: {told[network]}".replace("nan", "none"),
-            f"at most {ABOUT} m/d at every m",
-            bool((shares[network] <= ABOUT).all()) if len(found) > 1 else None,
-        )
-        for network in NETWORKS
-    ]
+    sizes, found = f"m = {', '.join(map(str, least.index))}, d = {d}: ", []
+    for network in NETWORKS:
+        limits = CLAIMS[network].limits
+        large = shares[network][least.index >= limits["least"] * d]
+        holds = bool((large <= limits["about"]).all()) if len(large) > 1 else None
+        found.append(CLAIMS[network].verdict((sizes + told[network]).replace("nan", "none"), holds))
+    return found

@@ -8,17 +8,19 @@ within one part in 25.
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.galu import alternate_convex_search
+from implicit_bias.extensions.galu.alternation import Alternation
 from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.galu.common import NETWORKS, at_every_size, runs
 from implicit_bias.studies.galu.gaussian import ADAM, network, samples, trained
 from implicit_bias.studies.galu.least_units import draw_least_units, least_units, least_width
-from implicit_bias.studies.runner import Rows, Settings, Verdict, product, span
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product, span
 
 TITLE = "Units needed for vector outputs"
 SOURCE = "first version, figure 5"
@@ -30,8 +32,7 @@ LEVEL = 0.3
 AT_ONCE = 3
 #: Largest number of units of networks that train together; larger networks use a whole core.
 SMALL = 100
-#: Largest ratio to ReLU's units that counts as "about as many".
-ABOUT = 1.25
+CLAIMS = claims("galu", "outputs")
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -72,11 +73,16 @@ def alternated(settings: Settings, units: Sequence[int]) -> Rows:
     """Return a row (units, repeat, loss) of alternate convex search with GaLU's gates for each width and repeat."""
     found = []
     for k, seed in runs(settings, units):
-        X, Y = samples(settings, seed)
-        features = GatedFeatures(X, network(settings, "GaLU", k, seed).gates().transform(X))
-        loss = alternate_convex_search(features, Y, steps=settings["steps"], seed=seed).loss / settings["outputs"]
-        found.append({"units": k, "repeat": seed, "loss": loss})
+        search = searched(settings, k, seed, steps=settings["steps"])
+        found.append({"units": k, "repeat": seed, "loss": search.loss / settings["outputs"]})
     return found
+
+
+def searched(settings: Settings, units: int, seed: int, **options: Any) -> Alternation:
+    """Return the alternate convex search of a repeat, with GaLU's gates; `options` are steps and tol."""
+    X, Y = samples(settings, seed)
+    features = GatedFeatures(X, network(settings, "GaLU", units, seed).gates().transform(X))
+    return alternate_convex_search(features, Y, seed=seed, **options)
 
 
 def cost(settings: Settings) -> float:
@@ -103,25 +109,21 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = _answers(table).reindex(columns=[*NETWORKS, "alternation"])
-    pairs = found.dropna(subset=list(NETWORKS))
+    least = _answers(table).reindex(columns=[*NETWORKS, "alternation"])
+    pairs = least.dropna(subset=list(NETWORKS))
     one, more = pairs[pairs.index == 1], pairs[pairs.index > 1]
-    first = "with one output GaLU networks need more units than ReLU networks"
-    verdicts = [Verdict.undecided(first, f"both networks below {LEVEL} at d′ = 1")]
+    first, alike, fewer = CLAIMS.values()
+    places = ("d′ = 1", "d′ > 1", "d′ > 1")
+    found = [claim.undecided(f"both below {LEVEL} at {at}") for claim, at in zip(CLAIMS.values(), places, strict=True)]
     if len(one):
-        told, ahead = _units(one) + _by_search(found[found.index == 1]), bool((one["GaLU"] > one["ReLU"]).all())
-        verdicts = [Verdict(first, told, "more than ReLU's", ahead)]
-    second, third = (f"with more outputs they need {few}" for few in ("about as many", "slightly fewer"))
-    if more.empty:
-        return verdicts + [Verdict.undecided(claim, f"both below {LEVEL} at d′ > 1") for claim in (second, third)]
-    ratio = more["GaLU"] / more["ReLU"]
-    told = f"{span(ratio, '.2f')} times as many ({_units(more)})" + _by_search(found[found.index > 1])
-    near, fewer = ratio.between(1 / ABOUT, ABOUT), f"fewer at {(ratio < 1).sum()} of {len(ratio)}"
-    return [
-        *verdicts,
-        Verdict(second, told, f"at most {ABOUT} times as many or as few at every d′ > 1", at_every_size(near)),
-        Verdict(third, fewer, "at every d′ > 1", at_every_size(ratio < 1)),
-    ]
+        told = _units(one) + _by_search(least[least.index == 1])
+        found[0] = first.verdict(told, bool((one["GaLU"] > one["ReLU"]).all()))
+    if len(more):
+        ratio, about = more["GaLU"] / more["ReLU"], alike.limits["about"]
+        told = f"{span(ratio, '.2f')} times as many ({_units(more)})" + _by_search(least[least.index > 1])
+        found[1] = alike.verdict(told, at_every_size(ratio.between(1 / about, about)))
+        found[2] = fewer.verdict(f"fewer at {(ratio < 1).sum()} of {len(ratio)}", at_every_size(ratio < 1))
+    return found
 
 
 def _units(pairs: pd.DataFrame) -> str:
@@ -130,4 +132,4 @@ def _units(pairs: pd.DataFrame) -> str:
 
 def _by_search(found: pd.DataFrame) -> str:
     searched = [f"{k:.0f} at d′ = {q}" for q, k in found["alternation"].dropna().items()]
-    return f"; by alternate convex search GaLU needs {', '.join(searched)}" if searched else ""
+    return f"; alternate convex search, ended early, needs {', '.join(searched)}" if searched else ""

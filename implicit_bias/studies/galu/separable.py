@@ -12,15 +12,12 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.galu import parity, separable
 from implicit_bias.metrics import error
 from implicit_bias.studies.galu.common import NETWORKS, at_every_size, error_panels, fits, means, repeats
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, finished, named, product, span
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, finished, named, product, span
 
 TITLE = "A linear rule is learnt, a parity is not"
 SOURCE = "second version, figure 4"
 CLAIM = "GaLU and ReLU networks both learn linearly separable data, ReLU visibly better, and neither learns a parity."
-#: The test error below which the linear rule is learnt.
-LEARNT = 0.1
-#: Largest distance from ½, in standard deviations, of an error by chance; chance exceeds it once in 16 000 times.
-DEVIATIONS = 4
+CLAIMS = claims("galu", "separable")
 TASKS = {"separable": "linearly separable", "parity": "parity"}
 
 
@@ -63,22 +60,20 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    claims, needs = ("both networks learn a linear rule", "ReLU errs less on it"), "both networks at one width"
-    found, rule = [Verdict.undecided(claim, needs) for claim in claims], table[table.task == "separable"]
+    found = [claim.undecided("both networks at one width") for claim in CLAIMS.values()]
+    learnt, ahead, chance = CLAIMS.values()
+    rule, coin = table[table.task == "separable"], table[table.task == "parity"]
     if len(errors := means(rule, ["units"], "test_error")):
-        learnt, ahead = rule.groupby("units").test_error.max() < LEARNT, errors["GaLU"] - errors["ReLU"]
+        low, gain = rule.groupby("units").test_error.max() < learnt.limits["learnt"], errors["GaLU"] - errors["ReLU"]
         told = f"test errors of at most {rule.test_error.max():.1%}; {_last(errors)}"
-        better = f"GaLU's test error is higher by {span(ahead, '.2%')}".replace("-", "−")
-        found = [Verdict(claims[0], told, f"below {LEARNT:.0%}", at_every_size(learnt))]
-        found.append(Verdict(claims[1], better, "at every width", at_every_size(ahead > 0)))
-    coin, claim = table[table.task == "parity"], "neither learns a parity"
-    if (fitted := means(coin, ["units"], "train_error")).empty:
-        return [*found, Verdict.undecided(claim, needs)]
-    chance = (coin.test_error - 0.5).abs() < DEVIATIONS * 0.5 / np.sqrt(coin.fresh)
-    told = f"{chance.sum()} of {len(coin)} test as a coin does ({span(coin.test_error, '.1%')}); in training, "
-    threshold = f"all within {DEVIATIONS} standard deviations of 50%"
-    holds = at_every_size(chance.groupby(coin.units).all())
-    return [*found, Verdict(claim, told + _last(fitted), threshold, holds)]
+        better = f"GaLU's test error is higher by {span(gain, '.2%')}".replace("-", "−")
+        found[:2] = [learnt.verdict(told, at_every_size(low)), ahead.verdict(better, at_every_size(gain > 0))]
+    if len(fitted := means(coin, ["units"], "train_error")):
+        # By chance an error is further than 4 standard deviations from ½ once in 16 000 times.
+        near = (coin.test_error - 0.5).abs() < chance.limits["deviations"] * 0.5 / np.sqrt(coin.fresh)
+        told = f"{near.sum()} of {len(coin)} test as a coin does ({span(coin.test_error, '.1%')}); in training, "
+        found[2] = chance.verdict(told + _last(fitted), at_every_size(near.groupby(coin.units).all()))
+    return found
 
 
 def _last(errors: pd.DataFrame) -> str:

@@ -10,15 +10,14 @@ from matplotlib.figure import Figure
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.studies.galu.common import NETWORKS, at_every_size, error_panels, image_rows, means, repeats
 from implicit_bias.studies.galu.images import CLASSES
-from implicit_bias.studies.runner import Rows, Settings, Verdict, finished, named, product
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, finished, named, product
 from implicit_bias.studies.runner.cells import image_classes
 from implicit_bias.studies.runner.drawing import DATASETS
 
 TITLE = "Networks of one hidden layer on images"
 SOURCE = "second version, figure 3"
 CLAIM = "On MNIST and Fashion-MNIST GaLU networks behave as ReLU networks do, which perform slightly better."
-#: Largest ratio to ReLU's test error of an error that counts as slightly larger.
-SLIGHTLY = 1.5
+CLAIMS = claims("galu", "shallow-images")
 data = image_classes
 
 
@@ -51,12 +50,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     errors, found = means(table, ["dataset", "units"], "test_error"), []
+    ahead, slightly = CLAIMS["ahead"], CLAIMS["slightly"]
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
-        of, on = errors.loc[name], f"on {DATASETS[name]}, "
+        of, data = errors.loc[name], DATASETS[name]
         ratio = of["GaLU"] / of["ReLU"]
         told = "; ".join(f"k = {units}: {named(row, '.1%')}" for units, row in of.iterrows())
         most = f"GaLU has at most {ratio.max():.2f} times ReLU's test error"
-        near, better = f"at most {SLIGHTLY} times at every width", at_every_size(of["ReLU"] < of["GaLU"])
-        found.append(Verdict(f"{on}ReLU errs less than GaLU", told, "at every width", better))
-        found.append(Verdict(f"{on}it errs only slightly less", most, near, at_every_size(ratio <= SLIGHTLY)))
-    return found or [Verdict.undecided(CLAIM, "both networks at one width")]
+        found.append(ahead.verdict(told, at_every_size(of["ReLU"] < of["GaLU"]), data=data))
+        found.append(slightly.verdict(most, at_every_size(ratio <= slightly.limits["most"]), data=data))
+    return found or [claim.undecided("both networks at one width", data="images") for claim in CLAIMS.values()]

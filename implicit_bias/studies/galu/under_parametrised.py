@@ -9,16 +9,24 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.studies.galu.common import NETWORKS, means
-from implicit_bias.studies.galu.gaussian import ADAM, by_kind, closed_form, draw_losses, trained, training_cost, widths
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, product
+from implicit_bias.studies.galu.gaussian import (
+    ADAM,
+    by_kind,
+    closed_form,
+    doubled,
+    draw_losses,
+    trained,
+    training_cost,
+    widths,
+)
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, product
 
 TITLE = "Least loss with fewer parameters than samples"
 SOURCE = "second version, figure 2"
 CLAIM = "GaLU's expected least loss is 1 − kd/m; ReLU's lies between that and 1 − 2kd/m."
 #: kd/m of the widths.
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
-#: Largest distance of GaLU's mean losses from theory.
-TOLERANCE = 0.05
+CLAIMS = claims("galu", "under-parametrised")
 STYLES = {
     "GaLU": {"color": COLOURS["GaLU"], "linestyle": "none", "label": "GaLU (Adam)"},
     "closed form": {"color": COLOURS["GaLU"], "marker": "", "label": "GaLU (closed form)"},
@@ -54,7 +62,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     fits, places = by_kind(table, "closed_form", "closed form"), ["d", "m", "share"]
     losses = means(fits, places, "loss", STYLES, by="kind")
     if losses.empty:
-        return [Verdict.undecided(CLAIM, "both networks at the same d")]
+        return [claim.undecided("both networks at the same d") for claim in CLAIMS.values()]
     least, ranks = losses["closed form"], fits.groupby(places)["rank"].mean()
     m, share = (losses.index.get_level_values(name).to_numpy() for name in ("m", "share"))
     by_size, by_rank = ((least - 1 + part).abs().max() for part in (share, ranks.loc[losses.index] / m))
@@ -63,7 +71,16 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     within = f"within {by_size:.3f} ({by_rank:.3f} of 1 − rank/m), means of {table.repeat.nunique()} repeats at "
     within += f"{len(losses)} sizes; Adam within {(losses['GaLU'] - least).max():.3f} of the least loss"
     between = f"at {inside.sum()} of {len(inside)} sizes with kd < m"
-    return [
-        Verdict("GaLU's expected least loss is 1 − kd/m", within, f"within {TOLERANCE}", bool(by_size < TOLERANCE)),
-        Verdict("ReLU's lies between 1 − 2kd/m and 1 − kd/m", between, "at every such size", bool(inside.all())),
+    theory, same = CLAIMS["theory"], CLAIMS["double"]
+    found = [
+        theory.verdict(within, bool(by_size < theory.limits["tolerance"])),
+        CLAIMS["between"].verdict(between, bool(inside.all())),
     ]
+    pairs = doubled(losses, "GaLU")
+    if pairs.empty:
+        return [*found, same.undecided("ReLU with k units, GaLU with 2k")]
+    apart = (pairs["double"] - pairs["ReLU"]).abs()
+    relu, double = pairs.to_numpy()[apart.argmin()]
+    told = f"mean losses {apart.min():.3f} to {apart.max():.3f} apart at {len(apart)} sizes; at the closest ReLU "
+    told += f"{relu:.3f}, GaLU with 2k units {double:.3f}"
+    return [*found, same.verdict(told, bool(apart.max() <= same.limits["tolerance"]))]

@@ -10,16 +10,18 @@ All other work is shared:
     store.py        rows on disk, one file a cell
     results.py      from rows to files: table, figures, record, and the page of findings
     verdicts.py     verdicts on claims, and their table
+    claims.py       claims and thresholds of a study's claims.toml, with dates
     mean_test.py    Student's test of a mean over draws
     drawing.py      palette and style of all figures
 
 The modules of most figures need only what this package exports.
 """
 
+from implicit_bias.studies.runner.claims import claims
 from implicit_bias.studies.runner.drawing import COLOURS, band, beside, finished, log_ticks, panels, ribbon
 from implicit_bias.studies.runner.experiment import Rows
 from implicit_bias.studies.runner.verdicts import Verdict, decide, named, span, where
 from implicit_bias.studies.settings import Settings, product
 
-__all__ = ["COLOURS", "Rows", "Settings", "Verdict", "band", "beside", "decide"]
+__all__ = ["COLOURS", "Rows", "Settings", "Verdict", "band", "beside", "claims", "decide"]
 __all__ += ["finished", "log_ticks", "named", "panels", "product", "ribbon", "span", "where"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
+from implicit_bias.studies.runner.claims import Claim
 from implicit_bias.studies.runner.drawing import styled
 from implicit_bias.studies.runner.verdicts import Verdict
 from implicit_bias.studies.settings import Settings
@@ -23,7 +24,7 @@ class Experiment:
     """A table made of cells, with its figures and its verdicts.
 
     Every experiment is declared by a module that defines TITLE, SOURCE, CLAIM and the functions `grid`, `rows`, `cost`,
-    `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, `data` and `tables`.
+    `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, CLAIMS, `data` and `tables`.
     `Experiment.of` reads the module; the comments on the fields below explain each name.
 
     `rows` must be a function at the top level of its module, and depend on nothing but its arguments: every random
@@ -68,13 +69,15 @@ class Experiment:
     tables: Callable[[pd.DataFrame], str] | None = None
     #: Settings that distinguish the cells; the others are options of the whole run. Empty: all settings.
     coordinates: tuple[str, ...] = ()
+    #: Claims with dated thresholds, by key; their digests are in the record.
+    claims: dict[str, Claim] = field(default_factory=dict)
 
     @classmethod
     def of(cls, module: str) -> Experiment:
         """Return the experiment declared by the module of a dotted name; NAME defaults to the last part, - for _."""
         declared = vars(import_module(module))
         required = ("TITLE", "SOURCE", "CLAIM", "grid", "rows", "cost", "draw", "verdicts")
-        optional = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "data", "tables")
+        optional = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "CLAIMS", "data", "tables")
         names = (*required, *(name for name in optional if name in declared))
         default = module.rpartition(".")[2].replace("_", "-")
         return cls(declared.get("NAME", default), **{name.lower(): declared[name] for name in names})

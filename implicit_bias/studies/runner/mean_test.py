@@ -13,6 +13,31 @@ from implicit_bias.studies.runner.verdicts import Verdict
 LEVEL = 0.95
 
 
+def standard_error(values: pd.Series) -> float:
+    """Return the standard error of the mean; NaN for a single value."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
+
+
+def student_interval(values: pd.Series, level: float = LEVEL) -> tuple[float, float]:
+    """Return Student's confidence interval (low, high) of the mean; NaN for a single value.
+
+    >>> student_interval(pd.Series([1.0, 2.0, 3.0]), 0.9)
+    (0.31414..., 3.68585...)
+    """
+    mean = float(values.mean())
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * standard_error(values)
+    return mean - half, mean + half
+
+
+def paired_p(differences: pd.Series) -> float:
+    """Return the two-sided p-value of Student's test that the mean is 0; NaN for a single value.
+
+    >>> round(paired_p(pd.Series([1.0, 2.0, 3.0])), 4)
+    0.0742
+    """
+    return float(stats.ttest_1samp(differences, 0.0).pvalue) if len(differences) > 1 else np.nan
+
+
 @dataclass(frozen=True, eq=False)
 class MeanTest:
     """Student's t test of the claim that the mean of `values`, one for each seed, is above or below a limit."""
@@ -33,13 +58,12 @@ class MeanTest:
     @property
     def interval(self) -> tuple[float, float]:
         """Confidence interval (low, high) of the mean at `LEVEL`; NaN for a single draw."""
-        half = stats.t.ppf((1 + LEVEL) / 2, len(self.values) - 1) * self.error
-        return self.values.mean() - half, self.values.mean() + half
+        return student_interval(self.values)
 
     @property
     def error(self) -> float:
         """Standard error of the mean; NaN for a single draw."""
-        return float(np.std(self.values, ddof=1) / np.sqrt(len(self.values))) if len(self.values) > 1 else np.nan
+        return standard_error(self.values)
 
     @property
     def p(self) -> float:

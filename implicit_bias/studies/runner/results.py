@@ -68,8 +68,13 @@ class ResultTable:
         return "\n".join([f"{about.name}: {about.claim}", f"    {self.outcome().capitalize()}", *verdicts])
 
     def recorded(self) -> ResultTable:
-        """Return a copy whose record contains the checksum `sha256` of the table."""
-        return replace(self, record=self.record | {"sha256": _sha256(self.csv)})
+        """Return a copy whose record contains the checksum `sha256` of the table, and the digests of its claims.
+
+        Digests that the record already contains are those of the run, and stay.
+        """
+        digests = {key: claim.digest for key, claim in self.experiment.claims.items()}
+        own = {"claims": digests} | self.record if digests else self.record
+        return replace(self, record=own | {"sha256": _sha256(self.csv)})
 
     def contents(self) -> dict[str, bytes]:
         """Return a dictionary from file names to the contents of table and figures."""
@@ -79,14 +84,22 @@ class ResultTable:
         return contents
 
     def section(self, pictures: Iterable[str]) -> str:
-        """Return a Markdown section: claim, outcome, verdicts, the pictures with these file names, and `tables`."""
+        """Return a Markdown section: claim, outcome, verdicts, the pictures with these file names, and `tables`.
+
+        If the claims have words of a paper, the section quotes them, and lists the settings of the cells.
+        """
         about = self.experiment
         parts = [
             f"## {about.title}",
             f"`{about.name}`, {about.source}: {about.claim}",
             f"**{self.outcome().capitalize()}**",
+            as_markdown(self.verdicts),
         ]
-        parts += [as_markdown(self.verdicts), *(f"![{about.title}]({name})" for name in pictures)]
+        quotes = dict.fromkeys(f"“{one.words}” ({one.place})" for one in about.claims.values() if one.words)
+        if quotes:
+            settings = (f"{name} {', '.join(map(str, own))}" for name, own in self.record["settings"].items())
+            parts += [f"Text: {'; '.join(quotes)}.", f"Settings: {'; '.join(settings).replace('_', ' ')}."]
+        parts += [f"![{about.title}]({name})" for name in pictures]
         parts += [about.tables(self.table)] if about.tables else []
         return "\n\n".join(parts)
 

@@ -6,13 +6,12 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 import pandas as pd
 
 from implicit_bias._utils.deadline import Interruptible
-from implicit_bias._utils.version import __version__
+from implicit_bias._utils.version import __version__, installed_version
 from implicit_bias.studies.runner.cells import Cell, Result
 from implicit_bias.studies.runner.engines import Engine, local, machine_kind
 from implicit_bias.studies.runner.experiment import Experiment
@@ -71,7 +70,7 @@ class Run:
         results = self.results.values()
         return {
             "versions": {"python": platform.python_version(), "implicit-bias": __version__}
-            | {name: version(name) for name in PACKAGES},
+            | {name: installed_version(name) for name in PACKAGES},
             "machine": machine_kind(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "machines": sorted({machine for result in results for machine in result.machine.split(MACHINES)}),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from implicit_bias import ConstantGate, HyperplaneGates, InputError, ReLUGates, SoftGates, load_network, save_network
-from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor, improve_filters
+from implicit_bias.extensions.galu import GaLUClassifier, GaLUFeatures, GaLURegressor, GaLURegressorCV, improve_filters
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +179,74 @@ def test_bad_parameters(table, model, words):
 def test_targets_whose_mean_is_infinite_are_refused_as_too_large(table):
     with pytest.raises(InputError, match="the targets y have sizes"):
         GaLURegressor().fit(table[0][:9], np.full(9, 1.7e308))
+
+
+@pytest.mark.parametrize("options", [{"random_state": 3}, {"gates": HyperplaneGates(4), "fit_intercept": False}])
+def test_features_are_those_of_the_regressor(table, options):
+    X, y = table[0], table[1] - table[1].mean()
+    ridge = Ridge(alpha=len(X) * 0.1, fit_intercept=False, solver="svd")
+    pipeline = make_pipeline(GaLUFeatures(12, **options), ridge).fit(X, y)
+    model = GaLURegressor(12, 0.1, **options).fit(X, y)
+    np.testing.assert_allclose(pipeline.predict(X + 0.1), model.predict(X + 0.1), rtol=1e-8)
+    names = pipeline[0].get_feature_names_out()
+    assert len(names) == pipeline[0].transform(X[:2]).shape[1] == model.weights_.size
+    with pytest.raises(InputError, match="not fitted"):
+        GaLUFeatures().transform(X)
+
+
+@pytest.mark.parametrize("criterion", ["leave-one-out", "gcv"])
+def test_the_ridge_is_chosen_by_errors_of_refits(table, criterion):
+    X, y, ridges = table[0][:40], table[1][:40], [1e-3, 0.1, 10.0]
+    weight = 1.0 + np.arange(len(X)) % 3
+    model = GaLURegressorCV(6, ridges, sharpness=1.0, criterion=criterion, random_state=0).fit(X, y, weight)
+    mean, centre = np.average(y, weights=weight), np.average(X, axis=0, weights=weight)
+    inputs = constant(X - centre)
+    dense = np.einsum("nk,nd->nkd", model.gates_.transform(constant(X)), inputs).reshape(len(X), -1)
+    root = np.sqrt(weight / weight.mean())
+    scores = []
+    for ridge in ridges:
+        penalty = np.sqrt(len(X) * ridge) * np.eye(dense.shape[1])
+        rows = root[:, None] * dense
+        if criterion == "gcv":
+            hat = rows @ np.linalg.solve(rows.T @ rows + penalty**2, rows.T)
+            errors = root * (y - mean) - hat @ (root * (y - mean))
+            scores.append(-np.mean(errors**2) / (1 - np.trace(hat) / len(X)) ** 2)
+            continue
+        errors = []
+        for i in range(len(X)):
+            others = np.delete(np.arange(len(X)), i)
+            targets = np.append((root * (y - mean))[others], np.zeros(len(penalty)))
+            w = np.linalg.lstsq(np.vstack([rows[others], penalty]), targets)[0]
+            errors.append(y[i] - mean - dense[i] @ w)
+        scores.append(-np.average(np.square(errors), weights=weight))
+    np.testing.assert_allclose(model.scores_, scores, rtol=1e-7)
+    assert model.ridge_ == ridges[np.argmax(scores)]
+    assert model.gaps_.shape == (3,)
+    alone = GaLURegressor(6, model.ridge_, sharpness=1.0, random_state=0).fit(X, y, weight)
+    np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-9)
+    with pytest.raises(InputError, match="criterion"):
+        GaLURegressorCV(criterion="aic").fit(X, y)
+    with pytest.raises(InputError, match="ridge must be"):
+        GaLURegressorCV(ridges=[1.0, -1.0]).fit(X, y)
+
+
+def test_inputs_out_of_scale_are_warned_of(table):
+    X, y = pd.DataFrame(table[0] * np.r_[1000.0, np.ones(9)]).rename(columns="x{}".format), table[1]
+    for kind in (GaLURegressor, GaLURegressorCV, GaLUFeatures):
+        with pytest.warns(
+            UserWarning, match="'x0' is at least 100 times as large as input 'x.'.*StandardScaler"
+        ) as seen:
+            kind(3, random_state=0).fit(X, y)
+        assert seen[0].filename == __file__
+
+
+def test_the_classifier_has_probabilities_once_it_is_calibrated(table):
+    X, y = table[0], table[1] > 120
+    with pytest.raises(AttributeError, match="CalibratedClassifierCV"):
+        GaLUClassifier().predict_proba(X)
+    assert not hasattr(GaLUClassifier(), "predict_proba")
+    model = CalibratedClassifierCV(GaLUClassifier(10, random_state=0), cv=3).fit(X, y)
+    assert model.predict_proba(X).shape == (len(X), 2)
 
 
 def test_bad_samples():

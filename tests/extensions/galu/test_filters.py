@@ -71,6 +71,7 @@ def test_algorithm_1_of_several_targets_and_soft_gates_takes_the_steps_of_solvin
     np.testing.assert_allclose(found.history, history, rtol=1e-6)
     assert found.solution.weights.shape == (3, units, 6)
     again = least_squares(found.gates()(X), Y, ridge=0.05)
+    np.testing.assert_array_equal(found.predict(X[:5])[:, 1], found.gates()(X[:5]) @ found.solution.weights[1])
     np.testing.assert_allclose(found.solution.weights, again.weights, rtol=1e-9)
 
 

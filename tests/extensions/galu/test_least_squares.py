@@ -1,11 +1,14 @@
 """Least squares on gated features against dense algebra."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from sklearn.linear_model import RidgeCV
 
 from implicit_bias import GatedFeatures, InputError, KernelFeatures, ReLUGates
 from implicit_bias.extensions.galu import alternate_convex_search, improve_filters, least_squares
-from implicit_bias.extensions.galu.closed_form import _by_cholesky, _by_spectrum
+from implicit_bias.extensions.galu.closed_form import _by_cholesky, _Spectrum, singular_extent
 from tests.cases import drawn
 
 GATES = ["hard", "soft", "contexts", "real"]
@@ -30,7 +33,8 @@ def test_is_the_dense_pseudo_inverse(size, gates):
         sizes = np.linalg.svd(dense, compute_uv=False)
         counted = sizes[sizes > 1e-9 * sizes[0]]
         assert found.rank == len(counted)
-        assert found.condition == pytest.approx(sizes[0] / counted[-1], rel=1e-3)
+        assert singular_extent(features) == pytest.approx((sizes[0], counted[-1]), rel=1e-7)
+        assert 0.8 <= found.condition / (sizes[0] / counted[-1]) <= 1 + 1e-7
 
 
 @pytest.mark.parametrize(
@@ -45,20 +49,20 @@ def test_ridge_is_the_dense_solution(size, ridge):
     assert found.ridge == ridge
 
 
-@pytest.mark.parametrize(("units", "shift"), [(20, 0.0), (20, 6.0), (5, 0.0), (12, 0.1)])
+@pytest.mark.parametrize(("units", "shift"), [(20, 0.0), (20, 6.0), (5, 0.0), (12, 0.1), (11, 0.5), (13, 0.0)])
 def test_both_ways_of_solving_agree(units, shift):
-    """Eigendecomposition and Cholesky agree; Cholesky returns None if rank is lost or the condition exceeds 1e5."""
+    """Cholesky's bound is below the least eigenvalue and not far; it returns None if rank is lost without a shift."""
     for seed in range(8):
-        features, _ = drawn(60, 5, units, seed)
-        form = "samples" if units >= 12 else "weights"
-        gram = features.gram() if form == "samples" else features.weight_gram()
-        *spectral, solve, dropped = _by_spectrum(features, gram.copy(), form, shift, 1e-9)
-        factored = _by_cholesky(gram.copy(), shift, features.n)
-        assert dropped.shape == (60, 0)
-        assert (factored is None) == (spectral[2] < len(gram) or spectral[0] > 1e5 * spectral[1])
-        if factored is not None:
-            assert factored[:3] == pytest.approx(tuple(spectral), rel=1e-3)
-            np.testing.assert_allclose(factored[3](gram[0]), solve(gram[0]), atol=1e-8)
+        features, y = drawn(60, 5, units, seed)
+        expected = _Spectrum.of(*features.reduced()).factor(shift, 1e-9)
+        found = _by_cholesky(features, None, shift, 1e-9)
+        assert (found is None) == (shift == 0 and expected.rank < min(60, 5 * units))
+        if found is not None:
+            assert expected.modulus / 50 <= found.modulus <= max(shift, expected.modulus)
+            assert 0.8 * expected.condition <= found.condition <= expected.condition * (1 + 1e-9)
+            pairs = zip(found.solve(y[:, None]), expected.solve(y[:, None]), strict=True)
+            for one, other in pairs:
+                np.testing.assert_allclose(one, other @ expected.back.T if one.ndim == 3 else other, atol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e8])
@@ -95,6 +99,115 @@ def test_the_gap_counts_singular_values_that_are_left_out(e, ridge):
     if found.rank == 2:
         assert objective == pytest.approx(least, rel=1e-9, abs=1e-30)
         assert found.gap <= 1e-25
+
+
+def objective(A, t, w, shift):
+    """Return ‖Aw − t‖² + shift ‖w‖² of lists of rational numbers."""
+    residuals = [sum(a * b for a, b in zip(row, w, strict=True)) - v for row, v in zip(A, t, strict=True)]
+    return sum(r * r for r in residuals) + shift * sum(v * v for v in w)
+
+
+def minimum(A, t, shift):
+    """Return the least objective if it is unique, by elimination."""
+    size = len(A[0])
+    rows = [[sum(r[i] * r[j] for r in A) + (shift if i == j else 0) for j in range(size)] for i in range(size)]
+    rows = [[*row, sum(r[i] * v for r, v in zip(A, t, strict=True))] for i, row in enumerate(rows)]
+    for i in range(size):
+        pivot = next(j for j in range(i, size) if rows[j][i])
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        for j in range(size):
+            if j != i:
+                share = rows[j][i] / rows[i][i]
+                rows[j] = [a - share * b for a, b in zip(rows[j], rows[i], strict=True)]
+    return objective(A, t, [row[-1] / row[i] for i, row in enumerate(rows)], shift)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 2.0**-60, 2.0**-20, 1.0])
+@pytest.mark.parametrize("bits", [3, 14, 24, 33])
+def test_the_gap_bounds_the_excess_in_rational_arithmetic(bits, ridge):
+    """Two columns differ by 2^−bits; at 33 they count as one without a ridge. Objective and minimum are exact."""
+    rng = np.random.default_rng(bits)
+    X = rng.integers(-8, 9, size=(8, 3)).astype(float)
+    X[:, 2] = X[:, 1] + rng.integers(-8, 9, size=8) * 2.0**-bits
+    y = rng.integers(-8, 9, size=8).astype(float)
+    found = least_squares(GatedFeatures(X), y, ridge=ridge)
+    A, (w,), t = ([[Fraction(v) for v in row] for row in each.tolist()] for each in (X, found.weights, y[None]))
+    shift = 8 * Fraction(ridge)
+    reached = objective(A, t[0], w, shift)
+    excess = float((reached - minimum(A, t[0], shift)) / 8)
+    rounding = (2e-16 * found.condition) ** 2 * float(reached) / 8
+    assert excess <= found.gap * (1 + 1e-9) + rounding
+    assert found.gap <= 2 * excess + 1e-12 * float(reached)
+
+
+def test_a_coarse_tolerance_leaves_its_excess_in_the_gap():
+    """Singular values of 0.05 σ_1 are left out at tol = 0.1, and the gap includes what they would gain."""
+    found = least_squares(GatedFeatures([[1.0, 0.0], [0.0, 0.05], [0.0, 0.0]]), [0.0, 1.0, 0.0], tol=0.1)
+    assert (found.rank, found.loss) == (1, pytest.approx(1 / 3))
+    assert found.gap == pytest.approx(1 / 3)
+    wide = least_squares(GatedFeatures(np.diag([1.0, 0.05])), [0.0, 1.0], tol=0.1)
+    assert (wide.form, wide.rank, wide.gap) == ("samples", 1, pytest.approx(0.5))
+
+
+def without(features, y, i, shift):
+    """Return the error on sample i of the solution for the other samples."""
+    dense = features.dense()
+    rest = np.delete(dense, i, axis=0)
+    root = np.vstack([rest, np.sqrt(shift) * np.eye(dense.shape[1])]) if shift else rest
+    targets = np.append(np.delete(y, i), np.zeros(len(root) - len(rest)))
+    return y[i] - dense[i] @ np.linalg.lstsq(root, targets, rcond=1e-10)[0]
+
+
+@pytest.mark.parametrize("size", [(30, 3, 4), (20, 4, 9), (20, 4, 5)], ids=str)
+@pytest.mark.parametrize("gates", ["hard", "contexts"])
+def test_leave_one_out_errors_are_those_of_refits(size, gates):
+    """Without a ridge too: for least norms, for ranks below n and kd, and for a sample that alone opens a gate."""
+    features, y = drawn(*size, 0, gates)
+    G = features.gate_values.copy()
+    G[3, 0], G[np.arange(len(G)) != 3, 0] = 1.0, 0.0
+    for each in (features, GatedFeatures(features.X, G)):
+        path = least_squares(each, y, ridge=[0.0, 1e-3, 0.1, 10.0])
+        for ridge, solution, errors in zip(path.ridges, path.solutions, path.leave_one_out, strict=True):
+            expected = [without(each, y, i, len(y) * ridge) for i in range(len(y))]
+            np.testing.assert_allclose(errors, expected, rtol=1e-6, atol=1e-8)
+            alone = least_squares(each, y, ridge=ridge)
+            np.testing.assert_allclose(solution.weights, alone.weights, atol=1e-9 * alone.norm)
+            assert solution.gap <= 1e-12
+
+
+@pytest.mark.parametrize("size", [(40, 3, 5), (30, 4, 20)], ids=str)
+def test_scores_are_those_of_scikit_learn_and_of_the_hat_matrix(size):
+    features, y = drawn(*size, 1, "soft")
+    Y, dense, ridges = np.stack([y, np.roll(y, 1)], axis=1), features.dense(), [1e-3, 0.1, 10.0]
+    path = least_squares(features, Y, ridge=ridges)
+    oracle = RidgeCV(len(y) * np.array(ridges), fit_intercept=False, store_cv_results=True).fit(dense, Y)
+    np.testing.assert_allclose(path.leave_one_out**2, np.moveaxis(oracle.cv_results_, 2, 0), rtol=1e-6, atol=1e-12)
+    for ridge, score in zip(ridges, path.gcv, strict=True):
+        hat = dense @ np.linalg.solve(dense.T @ dense + len(y) * ridge * np.eye(dense.shape[1]), dense.T)
+        rest = np.sum((Y - hat @ Y) ** 2) / len(y)
+        assert score == pytest.approx(rest / (1 - np.trace(hat) / len(y)) ** 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("gates", ["hard", "contexts"])
+@pytest.mark.parametrize("size", [(40, 5, 9), (40, 5, 6)], ids=str)
+def test_the_form_of_samples_serves_fewer_features_if_that_is_cheaper(monkeypatch, size, gates):
+    """With a ridge either Gram matrix will do; the solution is the same."""
+    features, y = drawn(*size, 0, gates)
+    found = []
+    for cost in (0, 10**9):
+        monkeypatch.setattr("implicit_bias.extensions.galu.closed_form.ENTRY_COST", cost)
+        found.append(least_squares(features, y, ridge=0.1))
+    assert [one.form for one in found] == ["samples", "weights"]
+    np.testing.assert_allclose(found[0].weights, found[1].weights, atol=1e-10)
+
+
+def test_predictions_are_products_with_the_features():
+    features, y = drawn(40, 4, 6, 0)
+    one, several = least_squares(features, y), least_squares(features, np.stack([y, -y], axis=1))
+    np.testing.assert_allclose(several.predict(features)[:, 1], -one.predict(features), atol=1e-9)
+    np.testing.assert_allclose(one.predict(features.select([3])), [features.dense()[3] @ one.weights.ravel()])
+    with pytest.raises(InputError, match="gates"):
+        one.predict(features.X)
 
 
 def test_several_targets_are_solved_each_for_itself():

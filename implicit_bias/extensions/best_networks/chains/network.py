@@ -82,13 +82,12 @@ class ChainNetwork(FixedGatesNetwork):
     def __init__(
         self, gates: Gates, layers: int = 2, *, gated: int | None = None, scale: float = 1.0, seed: int = 1
     ) -> None:
-        super().__init__()
         if not isinstance(gates, Gates) or not gates.is_fitted:
             raise InputError(f"chains need fitted gates such as HyperplaneGates(…).fit(X), not {shown(gates)}")
+        super().__init__(int(gates.n_features_in_))
         depth, self.gated = check_depth(layers, gated)
         # A copy: refitting the user's gates must not change the network.
         self._gates = [copy.deepcopy(gates)]
-        self.inputs = int(gates.n_features_in_)
         self.units = np.unique(gates.groups, return_inverse=True)[1]
         k, units = len(self.units), int(self.units.max()) + 1
         check_size(k * self.inputs + depth * k, "the network's weights")

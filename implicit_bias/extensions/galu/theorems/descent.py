@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import (
@@ -22,7 +21,7 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.files import finite_numbers
 from implicit_bias._utils.scaling import length
-from implicit_bias.extensions.galu.closed_form import least_squares
+from implicit_bias.extensions.galu.closed_form import least_squares, singular_extent
 from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
 from implicit_bias.features.gated import GatedFeatures, as_gated
 
@@ -77,8 +76,8 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
 
         w_{t+1} = w_t − η (2/m) Φᵀ(Φw_t − y),    η = m/(σ_max² + σ_min²),    ρ = (σ_max² − σ_min²)/(σ_max² + σ_min²)
 
-    `least_squares` decides which singular values count as zero, and raises InputError if all do. Source: Fiat et al.
-    (2019), proof of Theorem 1, with the limit w* + (I − P)w_0 instead of w*.
+    Singular values below 1e-9 times the largest count as zero, as in `least_squares`; InputError is raised if all do.
+    Source: Fiat et al. (2019), proof of Theorem 1, with the limit w* + (I − P)w_0 instead of w*.
 
     Examples
     --------
@@ -87,16 +86,10 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
     (0.2, 0.8, 31, 30)
     """
     features = as_gated(features)
-    condition = least_squares(features, np.zeros(features.n)).condition
-    scale = features.scale()
-    unit = features.scaled(1 / scale)
-    square = unit.gram() if unit.n <= unit.k * unit.d else unit.weight_gram()
-    last = len(square) - 1
-    largest = scale * math.sqrt(scipy.linalg.eigvalsh(square, subset_by_index=[last, last], check_finite=False)[0])
+    largest, smallest = singular_extent(features)
     check_range(np.array([largest]), "the features", 1e-140, 1e140)
-    smallest = largest / condition
     # ρ = (σ_max² − σ_min²)/(σ_max² + σ_min²) in a form without cancellation or overflow.
-    inverse = 1 / condition
+    inverse = smallest / largest
     rate = (1 - inverse) * (1 + inverse) / (1 + inverse**2)
     return DescentRate(features.n / (largest**2 * (1 + inverse**2)), rate, largest, smallest, features.n)
 
@@ -172,7 +165,7 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
     Every stationary point is a global minimum or a strict saddle. `curvature` is the least eigenvalue of the Hessian
     over the planes spanned by (−G_j/‖G_j‖, 0) and (0, 1) of (w_j, α_j), with G_j = ∂L/∂w̃_j and w̃_j = α_j w_j. For
     normalised networks, divide α by √k. Fiat et al. (2019), section 3, cite a theorem on linear networks; the proof in
-    docs/galu_theory.md is ours.
+    docs/galu_proofs.md is ours.
 
     Raises
     ------

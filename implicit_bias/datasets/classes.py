@@ -1,0 +1,63 @@
+"""Conversion of labels to signs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from implicit_bias._utils.checks import Array, InputError, without_torch
+
+
+def binary_labels(
+    labels: ArrayLike, classes: tuple[Any, Any] | None = None, positive: Any = None
+) -> tuple[Array, tuple[Any, Any]]:
+    """Return −1.0 for labels of classes[0] and +1.0 for classes[1], shape (n,), and the pair of classes.
+
+    By default, the classes are the two sorted labels. If `positive` is a label or a collection of labels, these are +1
+    and all others −1, which are then the classes. InputError is raised if there are not two classes, or for labels of
+    neither.
+    """
+    values, found = labels_and_classes(labels)
+    if positive is not None:
+        wanted = list(positive) if isinstance(positive, Iterable) and not isinstance(positive, str) else [positive]
+        return np.array([1.0 if value in wanted else -1.0 for value in values.tolist()]), (-1, 1)
+    if classes is None:
+        if len(found) != 2:
+            shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
+            count = "is 1" if len(found) == 1 else f"are {len(found)}"
+            raise InputError(f"labels must be of two classes, but there {count}: {shown}; positive=… names those of +1")
+        classes = (found[0], found[1])
+    unknown = [value for value in found if value not in classes]
+    if unknown:
+        raise InputError(
+            f"label {unknown[0]!r} is neither of the training classes {classes[0]!r} and {classes[1]!r}; leave it out"
+        )
+    return np.where(values == classes[1], 1.0, -1.0), classes
+
+
+def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
+    """Return labels (n,) as an array, and the sorted classes; raise InputError for fractions, as scikit-learn does."""
+    try:
+        values = np.asarray(without_torch(labels))
+    except (TypeError, ValueError, RuntimeError):
+        values = np.empty((0, 0))
+    if values.ndim != 1 or values.size == 0:
+        raise InputError(f"labels must be a non-empty one-dimensional array, not of shape {values.shape}")
+    import pandas as pd
+
+    if pd.isna(values).any() or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+        raise InputError("labels contain missing values, NaN or infinity; clean them first")
+    try:
+        classes = np.unique(values).tolist()
+    except TypeError:
+        raise InputError("labels mix types that cannot be sorted; use numbers or strings only") from None
+    fraction = next((one for one in classes if isinstance(one, float) and one % 1), None)
+    if fraction is not None:
+        raise InputError(
+            f"labels contain fractions such as {fraction}, which are quantities, not classes; convert them to classes "
+            "(numpy.digitize), or name the column of classes"
+        )
+    return values, classes

@@ -1,0 +1,75 @@
+"""Scaling of inputs, which models apply before their constant input and their gates."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from implicit_bias._utils.checks import Array, InputError, as_floats, one_of
+
+#: Operations on columns with one number per column, and their inverses; limits have none.
+OPERATIONS: dict[str, tuple[Callable[..., Array], Callable[..., Array] | None]] = {
+    "subtract": (np.subtract, np.add),
+    "divide": (np.divide, np.multiply),
+    "multiply": (np.multiply, np.divide),
+    "add": (np.add, np.subtract),
+    "maximum": (np.maximum, None),
+    "minimum": (np.minimum, None),
+}
+
+
+class Scaling:
+    """Operations on the columns of inputs, applied in order.
+
+    Operations are kept apart, as scikit-learn's scalers compute them. A product of factors would round differently, and
+    a sample on the hyperplane of a gate would then change its side.
+
+    Parameters
+    ----------
+    operations : sequence of (str, array)
+        Names in `OPERATIONS`, each with one number for each of the p columns. Factors and divisors are positive.
+
+    Raises
+    ------
+    InputError
+        If an operation is unknown, its numbers are invalid, or operations differ in their numbers of columns.
+
+    Examples
+    --------
+    >>> scaling = Scaling([("subtract", [1.0, 0.0]), ("divide", [2.0, 5.0])])
+    >>> scaling(np.array([[3.0, 5.0]])).tolist(), scaling.undone(np.array([[1.0, 1.0]])).tolist()
+    ([[1.0, 1.0]], [[3.0, 5.0]])
+    """
+
+    def __init__(self, operations: Iterable[tuple[str, Any]]) -> None:
+        listed = list(operations)
+        self.names = tuple(one_of(name, OPERATIONS, "operation") for name, _ in listed)
+        self.values = as_floats([values for _, values in listed], "the numbers of a scaling", 2)
+        factors = [values for name, values in zip(self.names, self.values, strict=True) if name in _FACTORS]
+        if not all((values > 0).all() for values in factors):
+            raise InputError("the factors and divisors of a scaling must be positive")
+
+    @classmethod
+    def standard(cls, X: Array) -> Self:
+        """Return the scaling of X (n, p) to columns of mean 0 and standard deviation 1; equal entries become 0."""
+        spread = np.where(np.ptp(X, axis=0) > 0, X.std(axis=0), 1.0)
+        return cls([("subtract", X.mean(axis=0)), ("divide", spread)])
+
+    def __call__(self, X: Array) -> Array:
+        """Return inputs X (n, p), scaled."""
+        scaled = X.copy()
+        for name, values in zip(self.names, self.values, strict=True):
+            OPERATIONS[name][0](scaled, values, out=scaled)
+        return scaled
+
+    def undone(self, X: Array) -> Array:
+        """Return the inputs whose scaling is X (n, p); limits are not undone."""
+        inputs = X.copy()
+        for name, values in zip(self.names[::-1], self.values[::-1], strict=True):
+            inverse = OPERATIONS[name][1]
+            if inverse is not None:
+                inverse(inputs, values, out=inputs)
+        return inputs
+
+
+_FACTORS = ("divide", "multiply")

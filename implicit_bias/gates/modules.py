@@ -1,0 +1,136 @@
+"""Gates of the ReLU units of any torch module, read while it computes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from implicit_bias._utils.checks import Array, InputError, as_floats
+from implicit_bias.gates.base import Gates
+from implicit_bias.gates.functions import LeakyReLUGates
+from implicit_bias.gates.hyperplanes import ReLUGates
+
+RELU = {functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
+LEAKY = {functional.leaky_relu, functional.leaky_relu_}
+#: Number of random inputs on which a module must agree with the layer that was read from it.
+CHECKED = 8
+
+
+class Activation(NamedTuple):
+    """One call of relu or leaky_relu: values p (n, …), results z with z = p where p ≥ 0, else slope · p."""
+
+    values: Tensor
+    results: Tensor
+    slope: float
+
+
+class _Recorder(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Activation] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func not in RELU | LEAKY:
+            return func(*args, **kwargs)
+        values = args[0] if args else kwargs["input"]
+        before = values.detach().clone()
+        slope = kwargs.get("negative_slope", args[1] if len(args) > 1 else 0.01) if func in LEAKY else 0.0
+        results = func(*args, **kwargs)
+        self.found.append(Activation(before, results, float(slope)))
+        return results
+
+
+def activations_of(module: nn.Module, X: Tensor) -> tuple[Tensor, list[Activation]]:
+    """Return a module's outputs at X, and its calls of relu and leaky_relu in their order."""
+    with _Recorder() as recorder:
+        outputs = module(X)
+    return outputs, recorder.found
+
+
+class HiddenLayer(NamedTuple):
+    """f(x) = Σ_h a_h σ(⟨w_h, x⟩ + b_h) + c, σ(p) = p for p ≥ 0, else slope · p: w (H, d), b (H,) and a (q, H)."""
+
+    weights: Array
+    biases: Array
+    readout: Array
+    slope: float
+
+    def gates(self, directions: Array) -> Gates:
+        """Return the gates of units with these directions, shape (H, d) or, with the constant input, (H, d + 1)."""
+        return LeakyReLUGates(directions, self.slope) if self.slope else ReLUGates(directions)
+
+
+def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
+    """Return the hidden layer of a module on inputs (n, d), d = `inputs`; raise InputError if it has another form."""
+    module = copy.deepcopy(module).cpu().double().eval()
+    # Values at 0 and at the unit vectors determine affine functions; random inputs test that they are affine.
+    rng = np.random.default_rng(0)
+    X = torch.as_tensor(np.vstack([np.zeros(inputs), np.eye(inputs), rng.normal(size=(CHECKED, inputs))]))
+    outputs, found = activations_of(module, X)
+    if len(found) != 1:
+        raise InputError(
+            f"the module calls relu or leaky_relu {len(found)} times, but only a single hidden layer has a margin "
+            "problem of its gates; judge other networks by stationarity(network, X, y)"
+        )
+    values, results, slope = found[0]
+    outputs = outputs.reshape(len(X), -1)
+    weights = (values[1 : inputs + 1] - values[0]).T if values.ndim == 2 else torch.empty(0, inputs)
+    readout = torch.stack([_slopes(one, results) for one in outputs[-1]]).reshape(len(outputs[0]), -1)
+    shared = not (_is_parameter(module, weights) and _is_parameter(module, readout))
+    if shared or not torch.allclose(X @ weights.T + values[0], values):
+        raise InputError(
+            "the module's hidden layer is not W x + b with one row of W and one readout weight per unit, as in "
+            "Linear, ReLU, Linear; its limit has another norm, and stationarity(network, X, y) judges it"
+        )
+    linear = results.detach() @ readout.T
+    if not torch.allclose(linear - linear[0], (outputs - outputs[0]).detach()):
+        raise InputError("the module's outputs are not linear in its ReLU units; use a Linear layer after them")
+    return HiddenLayer(weights.numpy(), values[0].numpy(), readout.numpy(), slope)
+
+
+def learned_gates(module: nn.Module, X: Any) -> Gates:
+    """Return the gates of a module's hidden layer as functions of inputs X (n, d).
+
+    Biases b_h of the layer are weights of the constant input, the last column of X, whether the module takes this
+    column or not. InputError is raised for biases without the constant input, and as for `hidden_layer`.
+    """
+    X = as_floats(X, "X", 2)
+    d, constant = X.shape[1], bool((X[:, -1] == 1).all())
+    for width in (d, d - 1) if constant and d > 1 else (d,):
+        try:
+            layer = hidden_layer(module, width)
+            break
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+    else:
+        raise InputError(f"the module does not take inputs of shape (n, {d}) ({reason}); change X")
+    if len(layer.readout) != 1:
+        raise InputError(f"the module has {len(layer.readout)} outputs; SVM-LC needs one")
+    biased = bool(layer.biases.any())
+    if biased != (width < d) and not (biased and constant):
+        raise InputError(
+            "the module's layer has biases, which are weights of the constant input; append a column of ones to X, as "
+            "BinaryTask.from_arrays does"
+            if biased
+            else f"the module takes {width} inputs and has no biases; leave out X's last column of ones"
+        )
+    if width < d:
+        return layer.gates(np.column_stack([layer.weights, layer.biases]))
+    return layer.gates(layer.weights + np.outer(layer.biases, np.eye(d)[-1]))
+
+
+def _slopes(output: Tensor, results: Tensor) -> Tensor:
+    """Return the derivatives of an output of the last sample by this sample's units."""
+    return torch.autograd.grad(output, results, retain_graph=True, materialize_grads=True)[0][-1].flatten()
+
+
+def _is_parameter(module: nn.Module, values: Tensor) -> bool:
+    same = [p.reshape(values.shape) for p in module.parameters() if p.numel() == values.numel()]
+    return any(torch.allclose(p, values) for p in same)

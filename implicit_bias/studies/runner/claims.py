@@ -1,0 +1,71 @@
+"""Claims of a paper with the thresholds they are tested by, read from a study's `claims.toml`.
+
+A threshold that was set after the data says so in its verdict. A record contains the digest of every claim, so that a
+threshold that was changed later is noticed.
+"""
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from implicit_bias.studies.runner.verdicts import Verdict
+
+#: Added to a threshold that was set when a table was already known.
+LATE = "set after the data"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim and its threshold; the fields are explained at the top of `claims.toml`.
+
+    >>> about = claims("galu", "memorisation")["GaLU"]
+    >>> about.limits["about"], about.is_late
+    (1.25, True)
+    >>> about.verdict("1.5 m/d", False).threshold
+    'at most 1.25 m/d at every m ≥ 8 d; set after the data'
+    """
+
+    place: str
+    words: str
+    claim: str
+    threshold: str
+    limits: dict[str, Any]
+    by: str
+    set: datetime
+    seen: datetime
+
+    @property
+    def is_late(self) -> bool:
+        """True if a table that could inform the threshold was known when it was set."""
+        return self.set >= self.seen
+
+    def verdict(self, found: str, holds: bool | None, **names: str) -> Verdict:
+        """Return the verdict on the claim, whose text may contain `names` in braces."""
+        threshold = self.threshold.format(**self.limits) + (f"; {LATE}" if self.is_late else "")
+        return Verdict(self.claim.format(**names), found, threshold, holds)
+
+    def undecided(self, needs: str, **names: str) -> Verdict:
+        """Return an undecided verdict; `needs` names the missing cells."""
+        return Verdict.undecided(self.claim.format(**names), needs)
+
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits that change with threshold and limits."""
+        content = json.dumps([self.place, self.threshold, self.limits, self.by], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+@cache
+def _read(study: str) -> dict[str, dict[str, Claim]]:
+    content = tomllib.loads((Path(__file__).parents[1] / study / "claims.toml").read_text("utf-8"))
+    return {figure: {key: Claim(**fields) for key, fields in part.items()} for figure, part in content.items()}
+
+
+def claims(study: str, figure: str) -> dict[str, Claim]:
+    """Return the claims of one figure of a study by their keys in the study's `claims.toml`."""
+    return _read(study)[figure]

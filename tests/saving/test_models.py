@@ -1,0 +1,113 @@
+"""Saved pipelines: loaded models scale their inputs as the pipelines do, and know the range of the fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+
+from implicit_bias import (
+    SGD,
+    GatedReLUClassifier,
+    GLNClassifier,
+    HiddenLayerClassifier,
+    InputError,
+    MarginClassifierCV,
+    MultipleKernelClassifier,
+    OneClassMargin,
+    load_model,
+    save_model,
+)
+from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
+
+FRAME, CODES = load_wine(return_X_y=True, as_frame=True)
+FRAME, CODES = FRAME[:-1], CODES[:-1]  # An odd number, so that samples lie on the hyperplanes through medians.
+#: The wines, and inputs far from them.
+NEW = pd.concat([FRAME, FRAME + 3 * np.random.default_rng(0).normal(size=FRAME.shape) * FRAME.std().to_numpy()])
+SCALERS = {
+    "standard": StandardScaler(),
+    "only the mean": StandardScaler(with_std=False),
+    "standard, not centred": StandardScaler(with_mean=False),
+    "min-max": MinMaxScaler((-1, 2)),
+    "min-max with limits": MinMaxScaler(clip=True),
+    "robust": RobustScaler(),
+    "robust, not centred": RobustScaler(with_centering=False),
+    "max-abs": MaxAbsScaler(),
+    "a chain": make_pipeline(RobustScaler(), "passthrough", MinMaxScaler(clip=True), StandardScaler()),
+}
+ESTIMATORS = {
+    "gln": GLNClassifier(3, C=0.1, random_state=1),
+    "joint": GLNClassifier(3, C=0.1, multi_class="joint", random_state=1),
+    "relu": GatedReLUClassifier(3, C=0.1, random_state=1),
+    "hidden": HiddenLayerClassifier(3, training=SGD(steps=20), random_state=1),
+    "kernels": MultipleKernelClassifier(C=1.0),
+    "chosen C": MarginClassifierCV(GLNClassifier(2, random_state=1), cv=2, Cs=[0.1, 1.0]),
+    "outliers by kernels": OneClassMargin(nu=0.1),
+    "outliers by gates": OneClassMargin(GLNClassifier(3, fit_intercept=False, random_state=1), nu=0.2),
+    "galu": GaLUClassifier(3, random_state=1),
+    "galu targets": GaLURegressor(3, random_state=1),
+}
+PAIRS = [(scaler, "gln") for scaler in SCALERS]
+PAIRS += [(scaler, name) for name in ESTIMATORS if name != "gln" for scaler in ("standard", "min-max with limits")]
+
+
+@pytest.mark.parametrize(("scaler", "name"), PAIRS)
+def test_a_loaded_pipeline_predicts_the_same(scaler, name, tmp_path):
+    fitted = make_pipeline(clone(SCALERS[scaler]), clone(ESTIMATORS[name])).fit(FRAME, CODES)
+    model = load_model(save_model(fitted, tmp_path / "m.npz"))
+    scores = getattr(fitted, "decision_function", fitted.predict)(NEW)
+    np.testing.assert_allclose(model.decision_function(NEW), scores, rtol=1e-12, atol=1e-12)
+    if model.classes is not None:
+        assert (model.predict(NEW) == fitted.predict(NEW)).all()
+    assert model.columns.inputs == list(FRAME)
+    np.testing.assert_allclose(model.ranges, [FRAME.min(), FRAME.max()], rtol=1e-12)
+    again = load_model(save_model(model, tmp_path / "again.npz"))
+    np.testing.assert_array_equal(again.decision_function(NEW), model.decision_function(NEW))
+
+
+def test_a_whole_pipeline_is_worth_more_than_its_last_step(tmp_path):
+    """A model saved without its scaler would assign all wines to one class; the whole pipeline does not."""
+    fitted = make_pipeline(StandardScaler(), GLNClassifier(3, C=0.1, random_state=1)).fit(FRAME, CODES)
+    whole, last = (load_model(save_model(part, tmp_path / "m.npz")) for part in (fitted, fitted[-1]))
+    assert (whole.predict(FRAME) == CODES).mean() > 0.95
+    assert (last.predict(FRAME) == CODES).mean() < 0.5
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "words"),
+    [
+        (make_pipeline(Normalizer(), GLNClassifier(2, random_state=1)), "Normalizer cannot be saved in front of a"),
+        (make_pipeline(StandardScaler(), Normalizer(), GaLUClassifier(2)), "apply it to the inputs yourself"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), "a pipeline of scalers and such an estimator"),
+        (GridSearchCV(GLNClassifier(2, random_state=1), {"C": [0.1]}, cv=2), "of a search, its best_estimator_"),
+    ],
+    ids=str,
+)
+def test_other_steps_are_refused(pipeline, words, tmp_path):
+    with pytest.raises(InputError, match=words):
+        save_model(pipeline.fit(FRAME, CODES), tmp_path / "m.npz")
+    assert not (tmp_path / "m.npz").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scaling": np.ones((2, 3))},
+        {"scaling": np.ones((3, 13))},
+        {"scaling": np.zeros((2, 13))},
+        {"scaling": np.full((2, 13), np.nan)},
+        {"ranges": np.ones((2, 3))},
+        {"ranges": np.arange(26.0).reshape(2, 13)[::-1]},
+    ],
+    ids=str,
+)
+def test_damaged_scalings_are_refused(change, tmp_path):
+    path = save_model(make_pipeline(StandardScaler(), GaLURegressor(2)).fit(FRAME, CODES), tmp_path / "m.npz")
+    with np.load(path) as held:
+        np.savez(path, **(dict(held) | change))
+    with pytest.raises(InputError, match="damaged"):
+        load_model(path)
