@@ -41,6 +41,10 @@ class BallProgram(ABC):
     def solution(self, at: Any) -> tuple[Array, float]:
         """Return the weights (k, d) and the intercept of an iterate; its attribute `lam` is λ."""
 
+    def sizes(self, at: Any, W: Array, V: Array) -> tuple[float, float]:
+        """Return ‖W‖ and ‖V‖_*, or upper bounds that are close to them near the optimum; W and V are (k, d)."""
+        return self.problem.norm.value(W), self.problem.norm.dual(V)
+
     def balanced(self, lam: Array) -> Array:
         """Return λ with Σ y_iλ_i = 0 if the intercept is free: those of one class are reduced in proportion."""
         if not self.intercept:
@@ -68,7 +72,7 @@ class BallDescent:
         self.count += 1
         program, problem, (W, b) = self.program, self.program.problem, self.program.solution(at)
         m, f, lam = program.m, problem.margins(W, b), program.balanced(at.lam)
-        size, value = problem.norm.dual(problem.adjoint(lam)), problem.norm.value(W)
+        value, size = program.sizes(at, W, problem.adjoint(lam))
         if program.p is None:
             least = float((f / m).min())
             upper = value / least if least > 0 else np.inf

@@ -127,6 +127,13 @@ class SpectralProgram(BallProgram):
         """Return the weights (k, d) and the intercept of an iterate."""
         return self.rows.weights(at.T * at.W), at.b
 
+    def sizes(self, at: Iterate, W: Array, V: Array) -> tuple[float, float]:
+        """Return √Σσ ‖diag(Bσ)^−½ W‖ and √(tr(Q⁻¹VVᵀ) max_j (Bᵀ diag Q)_j), which are upper bounds for any σ and Q."""
+        lengths, M = np.sqrt(self.B @ at.sigma), self.rows.matrix(V)
+        value = np.sqrt(at.sigma.sum()) * np.linalg.norm(self.rows.matrix(W) / lengths[:, None], 2)
+        square = max(float(np.sum(M * np.linalg.solve(at.Q, M))), 0.0)
+        return float(value), float(np.sqrt(square * (self.B.T @ np.diag(at.Q)).max()))
+
     def start(self) -> Iterate:
         """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
         B, J = self.B, self.B.shape[1]
@@ -185,9 +192,11 @@ class Conditions:
             self.upper = np.triu_indices(H)
             self.sums = omega[self.upper[0]] + omega[self.upper[1]]
             self.fold = np.where(self.upper[0] == self.upper[1], 1.0, np.sqrt(2.0))
-            C = (products[:, self.upper[0], self.upper[1]] + products[:, self.upper[1], self.upper[0]]) / 2
-            self.C = C * (self.fold * T * np.sqrt(2 / self.sums))
-            K = T * K - self.C @ self.C.T
+            products += products.transpose(0, 2, 1).copy()
+            self.C = products[:, self.upper[0], self.upper[1]]
+            self.C *= self.fold * T * np.sqrt(0.5 / self.sums)
+            K *= T
+            K -= self.C @ self.C.T
             self.diagonal = at.u / at.lam + (at.xi / at.z if len(at.z) else 0.0)
             K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
             self.factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
