@@ -102,7 +102,7 @@ class SpectralForm:
     Examples
     --------
     >>> from implicit_bias import TwoLayerNorm
-    >>> TwoLayerNorm([0, 1], "spectral", "l_inf", [1, 2]).spectral_form().bounds.tolist()
+    >>> TwoLayerNorm([0, 1], "spectral", "l_inf", [1, 2]).spectral_form().bounds.round(9).tolist()
     [[1.0], [2.0]]
     """
 
