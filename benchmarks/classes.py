@@ -31,7 +31,7 @@ SKLEARN = {"SVC, rbf, C = 5": lambda: SVC(C=5), "LinearSVC": lambda: LinearSVC(m
 
 def gated(contexts: int, C: float) -> Callable[[], Any]:
     """Return a function that makes a GLNClassifier of 100 units, without constant input, for images of length 1."""
-    return lambda: GLNClassifier(100, contexts, C, fit_intercept=False, tol=1e-3, random_state=1)
+    return lambda: GLNClassifier(100, contexts, C, cutoff="median", fit_intercept=False, tol=1e-3, random_state=1)
 
 
 MODELS: dict[str, dict[str, Callable[[], Any]]] = {

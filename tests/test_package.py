@@ -26,7 +26,7 @@ def built(tmp_path_factory):
 def test_wheel_holds_the_package_only(built):
     (wheel,) = built.glob("implicit_bias-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    kinds = ("*.py", "*.pyi", "*.html")
+    kinds = ("*.py", "*.pyi", "*.html", "*.toml")
     sources = {str(path.relative_to(ROOT)) for kind in kinds for path in (ROOT / "implicit_bias").rglob(kind)}
     assert sources | {"implicit_bias/py.typed"} == {name for name in names if ".dist-info/" not in name}
     (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))

@@ -86,7 +86,7 @@ def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
     >>> from implicit_bias.studies.galu import COLLECTION
     >>> (norms,) = COLLECTION.chosen("norms")
     >>> list(_labels(cells_of(norms, norms.grid(True))).values())[0]
-    'fit least squares, sigma y 0.0, seed 1'
+    'fit least squares, sigma y 0.0, seed 101'
     """
     found: dict[Cell, str] = {}
     several = len({cell.experiment for cell in cells}) > 1

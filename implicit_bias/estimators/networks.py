@@ -226,7 +226,7 @@ class GatedReLUClassifier(_GatedClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from implicit_bias import GatedReLUClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = GatedReLUClassifier(units=20, random_state=0).fit(X, y)
+    >>> model = GatedReLUClassifier(units=20, C=1.0, random_state=0).fit(X, y)
     >>> model.decision_function(X).shape, model.score(X, y) > 0.95, [c.gap < 1e-6 for c in model.certificate_]
     ((150, 3), True, [True, True, True])
     """

@@ -83,7 +83,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
     >>> X /= (X**2).sum(axis=1, keepdims=True) ** 0.5
     >>> model = OneClassMargin(GLNClassifier(units=10, random_state=1), nu=0.1).fit(X[y == 0][:100])
     >>> model.status_.name, [round(float((model.predict(X[y == digit]) == 1).mean()), 1) for digit in (0, 1)]
-    ('OPTIMAL', [0.8, 0.0])
+    ('OPTIMAL', [0.9, 0.0])
     """
 
     estimator: MarginClassifier | None = None

@@ -66,7 +66,8 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
         for C in settings["C"]:
             options = {"tol": SHARED_TOL if method == "shared" else TOL, "multi_class": method}
             # The images have their constant input.
-            model = GLNClassifier(settings["units"], C=C, fit_intercept=False, random_state=settings["seed"], **options)
+            fixed = {"cutoff": "median", "fit_intercept": False, "random_state": settings["seed"]}
+            model = GLNClassifier(settings["units"], C=C, **fixed, **options)
             begin = time.process_time()
             with warnings.catch_warnings():
                 # If C is small, some classes have no weights, which the error shows.
