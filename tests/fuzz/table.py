@@ -29,7 +29,8 @@ class Entry:
 ENTRIES: dict[str, Entry] = {}
 #: Records without mathematics of their own: their entries print and pickle them.
 RECORDS: tuple[str, ...] = (
-    *("Certificate", "Solution", "DistortedImages", "MarginClassifier", "GroupForm", "Answer"),
+    *("Certificate", "Solution", "DistortedImages", "MarginClassifier", "GroupForm", "PolyhedralForm"),
+    *("SpectralForm", "Answer"),
     *("Progress", "Stationarity", "TrainingResult", "Arrangement", "BestChains", "BestNetwork"),
     *("MarginBound", "Clusters", "LeastSquares", "RidgePath", "LinearClusters", "ChangingFlow", "OnlineTraining"),
     *("OrbitMoments", "Pathways", "Race", "Gram", "SmallestEigenvalue"),
