@@ -79,7 +79,7 @@ class LeastSquares:
         plus ‖UᵀR‖²/n, where R is the residual and U contains the left singular vectors that are not used although
         rounding cannot explain their singular values (without a ridge). In place of σ_rank² + nρ, a Cholesky factor
         yields a lower bound that is wrong with a probability of at most 1e-12, over eight random vectors. The gap is
-        computed in doubles, whose rounding is about 1e-32 `condition`² times the objective.
+        computed in doubles, whose rounding is about 1e-32 times the objective and the square of `condition`.
     ridge : float
         ρ.
     form : 'samples' or 'weights'
