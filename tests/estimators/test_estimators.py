@@ -77,13 +77,13 @@ def test_the_estimator_is_the_formulation(cancer, norm, build, C):
     assert model.classes_.tolist() == ["benign", "malignant"]
 
 
-def test_C_scale_is_the_scale_of_random_labels(cancer, wine):
+def test_scale_of_the_cost_is_that_of_random_labels(cancer, wine):
     X, y = cancer
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
     model = GLNClassifier(3, random_state=1).fit(X, y, sample_weight=weight)
     inputs, signs = np.c_[X, np.ones(len(X))], np.where(y == "malignant", 1, -1)
     # Each sample opens one gate of every unit, so that ‖Φ_hᵀ(c∘y)‖² is on average Σ c_i² ‖x_i‖².
-    assert model.C_ == pytest.approx(COST_SCALE / np.linalg.norm(weight[:, None] * inputs))
+    assert pytest.approx(COST_SCALE / np.linalg.norm(weight[:, None] * inputs)) == model.C_
     problem = svm_gln(inputs, signs, model.gates_, model.C_).replace(sample_weight=weight, intercept=True)
     assert model.certificate_.objective == pytest.approx(solve(problem).objective, rel=3e-6)
     hidden = HiddenLayerClassifier(4, training=SGD(steps=20), random_state=0).fit(*wine)
