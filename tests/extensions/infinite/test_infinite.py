@@ -119,7 +119,7 @@ def test_many_points_are_blocks_of_few():
 
 
 def test_a_layer_is_the_gram_matrix_and_the_covariance_of_the_readout():
-    """For one hidden layer without biases, Θ = K + σ_w² G with the Gram matrix G of the points √(σ_w²/d) x."""
+    """Θ of one hidden layer without biases is K + σ_w² G with the Gram matrix G of the points √(σ_w²/d) x."""
     for name in ("relu", "selu", "tanh"):
         found = InfiniteNetwork(name, 1, 1.7).kernels(X)
         gram = gram_matrix(X * math.sqrt(1.7 / 4), name)
