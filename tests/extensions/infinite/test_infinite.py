@@ -316,6 +316,8 @@ def test_layers_of_a_bent_function_need_a_larger_tolerance_and_take_it():
         deep_gram(X[:3], bent, 2)
     found, known = deep_gram(X[:3], bent, 2, tolerance=1e-2), deep_gram(X[:3], "elu", 2)
     assert np.linalg.norm(found.values - known.values, 2) <= found.error + known.error < 1e-2
+    means = [predict(InfiniteNetwork(act), X[:3], Y[:3], Z[:2], tolerance=1e-2).mean for act in (bent, "elu")]
+    np.testing.assert_allclose(*means, atol=1e-2)
 
 
 @pytest.mark.parametrize(
