@@ -409,10 +409,10 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
         counts["interval"] = low, high = _interval(counts["wrong"], counts["samples"])
         interval = f"{100 * low:.2f} to {100 * high:.2f} % (Clopper–Pearson)"
         print(f"held-out error {_shown(counts)}, {100 * CONFIDENCE:g} % interval {interval}")
-    predicted_classes = set(chosen.tolist())
-    if len(predicted_classes) == 1:
-        _warn_of_constant(model, *predicted_classes)
-    return found | {"constant": len(predicted_classes) == 1}
+    constant = bool((chosen == chosen[0]).all())
+    if constant and model.status is core.Status.OPTIMAL:
+        _warn_of_constant(model, chosen.tolist()[0])
+    return found | {"constant": constant}
 
 
 def _counted_errors(predicted: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
