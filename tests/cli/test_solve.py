@@ -106,10 +106,14 @@ def noisy(tmp_path, monkeypatch):
     return X[:150], table.kind[:150].to_numpy()
 
 
-def test_errors_of_training_and_of_a_file(noisy):
-    done = run("solve", "old.csv", "--C", "0.1", "--validate", "new.csv")
+@pytest.mark.parametrize("gates", [{}, {"gate_a": lambda table: (table.a > 0).astype(int)}], ids=["drawn", "given"])
+def test_errors_of_training_and_of_a_file(noisy, gates):
+    for name in ("old.csv", "new.csv"):
+        pd.read_csv(name).assign(**gates).to_csv(name, index=False)
+    label = ("--label", "kind")
+    done = run("solve", "old.csv", "--C", "0.1", "--validate", "new.csv", *label)
     assert done.returncode == 0, done.stderr
-    _, document = answer("solve", "old.csv", "--C", "0.1", "--validate", "new.csv")
+    _, document = answer("solve", "old.csv", "--C", "0.1", "--validate", "new.csv", *label)
     for name, part in (("old", "training"), ("new", "held_out")):
         _, predicted = answer("predict", "old-model.npz", f"{name}.csv")
         assert document[part]["wrong"] == predicted["wrong"] > 0
@@ -145,6 +149,15 @@ def test_the_chosen_cost_is_that_of_the_search_over_the_same_folds(noisy):
     search = MarginClassifierCV(gates, Cs=costs, cv=folds).fit(X, kinds)
     assert (code, document["problem"]["C"]) == (0, search.C_)
     assert not document["constant"]
+
+
+def test_sample_weights_count_in_cross_validation(noisy):
+    """The errors on wrongly labelled copies with negligible weights are not counted."""
+    table = pd.read_csv("old.csv").assign(w=1.0)
+    wrong = table.assign(kind=table.kind.map({"yes": "no", "no": "yes"}), w=1e-6)
+    pd.concat([table, wrong])[["w", *table.columns[:-1]]].to_csv("old.csv", index=False)
+    done = run("solve", "old.csv", "--C", "auto", "--weights", "w")
+    assert float(re.search(r"5-fold cross-validation, (.*) %", done.stdout)[1]) < 30
 
 
 @pytest.mark.parametrize("table", ["old.csv", "three.csv"])
