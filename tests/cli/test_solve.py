@@ -136,6 +136,9 @@ def test_a_share_is_held_out_of_each_class(noisy):
     assert document["training"]["samples"] == document["problem"]["samples"] == 151 - held
     assert document["problem"]["classes"] == ["no", "once", "yes"]
     assert "class once has one sample" in run("solve", "rare.csv", "--C", "auto").stderr
+    assert (
+        "of --C auto ended at --max-seconds" in run("solve", "old.csv", "--C", "auto", "--max-seconds", "1e-3").stderr
+    )
 
 
 def test_the_chosen_cost_is_that_of_the_search_over_the_same_folds(noisy):
