@@ -149,6 +149,23 @@ def regrets(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows)
 
 
+def fixed(found: pd.DataFrame) -> Iterator[dict[str, str]]:
+    """Yield the regret of C = κ/s for each number of units and each κ of the grid, without a limit of time."""
+    some = found[(found.formula == "κ/s") & found.kappa.isin(KAPPA[1:5].round(6))]
+    for (units, kappa), cells in some.groupby(["units", "kappa"]):
+        mean = cells.groupby("data").regret.mean()
+        largest = cells[cells.n == cells.groupby("data").n.transform("max")].regret
+        yield {
+            "units": str(units),
+            "κ": f"{kappa:.2g}",
+            "mean regret": f"{mean.mean():.2f}",
+            "tables within a point": f"{(mean <= 1).sum()} of {len(mean)}",
+            "at the largest n": f"{(largest <= 1).sum()} of {len(largest)}",
+            "worst": f"{mean.max():.1f} ({mean.idxmax()})",
+            "seconds": f"{cells.seconds.iloc[0]:.1f}",
+        }
+
+
 def choices(found: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield a row for each formula: its choice on all tables, and its regret where it was chosen without the table."""
     for formula, some in found[found.seconds <= MOST_SECONDS].groupby("formula", sort=False):
@@ -190,6 +207,7 @@ def report(options: argparse.Namespace) -> Iterator[Any]:
             for row in times.to_dict("records")
         ]
         yield list(choices(found[found.kind == kind]))
+        yield list(fixed(found[found.kind == kind]))
 
 
 if __name__ == "__main__":

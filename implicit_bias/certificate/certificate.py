@@ -160,18 +160,15 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
 def _feasible_multiple(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float]:
     """Return the best multiple of W and b that satisfies E vec(W) ≤ h up to rounding; W and b if there is none."""
     f, error = _margins(problem, W, b, precise=False)
-    t, (E, h) = (
-        _best_multiple(problem, problem.norm.value(W), f - error),
-        (problem.constraints.E, problem.constraints.h),
-    )
+    t = _best_multiple(problem, problem.norm.value(W), f - error)
+    E, h, equal = problem.constraints.E, problem.constraints.h, problem.constraints.equal
     e = E @ W.ravel()
-    with_limit = (h != 0) & ((e * h > 0) | problem.constraints.equal)
-    at, equal = (h / e)[with_limit], problem.constraints.equal[with_limit]
-    above = equal | (h[with_limit] > 0)
-    below = equal | (h[with_limit] < 0)
-    least, most = max(at[below].max(initial=0.0), 0.0), at[above].min(initial=np.inf)
+    # te ≤ h is an upper limit of t if h > 0, a lower limit if h < 0, and both for an equality.
+    limited = (h != 0) & ((e * h > 0) | equal)
+    at = h / e
+    least, most = at[limited & (equal | (h < 0))].max(initial=0.0), at[limited & (equal | (h > 0))].min(initial=np.inf)
     t = float(np.clip(t, least, most)) if least <= most else 1.0
-    return (t * W, t * b) if 0 < t < np.inf and np.isfinite(t * W).all() else (W, b)
+    return (t * W, t * b) if np.isfinite(t * W).all() else (W, b)
 
 
 def _close_power_of_two(t: float) -> list[float]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.rounding import UNIT
-from implicit_bias.certificate.rational import exact_rows
+from implicit_bias.certificate.rational import exact_rows, to_fractions
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem
 
@@ -22,7 +22,7 @@ ROUNDS = 5
 #: Largest number of coefficients that exact elimination of the equalities may process.
 MAX_COEFFICIENTS = 200_000
 #: Largest share by which weights may miss a hard margin before they are moved.
-NEAR_MARGIN = 0.01
+MAX_SHORTFALL = 0.01
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def into_cone(constraints: LinearConstraints, W: Array) -> Array:
 def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float] | None:
     """Return weights (k, d) and b near W and b that satisfy all constraints, up to the rounding of each entry.
 
-    For a hard margin these include y_i((ΦW)_i + b) ≥ m_i, for weights that satisfy them up to a share of NEAR_MARGIN.
+    For a hard margin these include y_i((ΦW)_i + b) ≥ m_i, for weights that satisfy them up to a share of MAX_SHORTFALL.
     The result is None if none are found. A point is feasible if (vec(W), b, 1) is in the cone of E vec(W) ≤ hτ, τ ≥ 0,
     and of the margins that are near m_i: its points with τ > 0 are divided by τ (`Cone.point_near`).
 
@@ -231,7 +231,7 @@ def _homogenised(constraints: LinearConstraints, intercept: bool) -> Cone:
 
 
 def _short(problem: MarginProblem, W: Array, b: float, near: np.ndarray) -> np.ndarray | None:
-    """Return the samples, except those `near`, whose hard margins may be below m_i by at most a share of NEAR_MARGIN.
+    """Return the samples, except those `near`, whose hard margins may be below m_i by at most a share of MAX_SHORTFALL.
 
     None if a margin is lower. The weights are those of an exact point, rounded.
     """
@@ -240,7 +240,7 @@ def _short(problem: MarginProblem, W: Array, b: float, near: np.ndarray) -> np.n
     upper, lower, error = problem.features.apply_bounded(W, False)
     f = problem.y * (upper + b + lower)
     error = error + 8 * UNIT * (problem.features.magnitudes(W) + abs(b))
-    if not (f >= (1 - NEAR_MARGIN) * problem.required_margin).all():
+    if not (f >= (1 - MAX_SHORTFALL) * problem.required_margin).all():
         return None
     return np.setdiff1d(np.flatnonzero(~(f - error >= problem.required_margin)), near)
 
@@ -251,8 +251,7 @@ def _with_margins(cone: Cone, problem: MarginProblem, samples: np.ndarray) -> Co
     m = np.broadcast_to(problem.required_margin, problem.features.n)[samples]
     width = cone.A.shape[1]
     table = -exact_rows(features, np.arange(features.k * features.d)) * y.astype(int)[:, None]
-    more = np.column_stack([-y] * problem.intercept + [m])
-    exact = np.hstack([table, np.vectorize(lambda v: Fraction(float(v)), otypes=[object])(more)])
+    exact = np.hstack([table, to_fractions(np.column_stack([-y] * problem.intercept + [m]))])
     rows = [{int(j): row[j] for j in np.flatnonzero(row)} for row in exact]
     A = sp.csr_array(sp.vstack([cone.A, sp.csr_array(exact.astype(np.float64).reshape(-1, width))]))
     return Cone(A, cone.rows + rows, np.append(cone.equal, np.zeros(len(rows), dtype=bool)), cone.kept)

@@ -17,7 +17,8 @@ BITS = 4400
 #: Number of rounds that drop samples with negative λ.
 ROUNDS = 4
 
-_exact = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
+#: Converts arrays of doubles to arrays of Fractions.
+to_fractions = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
 
 
 def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, Array] | None:
@@ -91,10 +92,10 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
         table = exact_rows(problem.features.select(samples), columns)
     if problem.intercept:
         table = np.hstack([table, np.full((len(samples), 1), Fraction(1), dtype=object)])
-    table = table * _exact(problem.y[samples])[:, None]
+    table = table * to_fractions(problem.y[samples])[:, None]
     if problem.constraints is not None:
         E = -problem.constraints.E[rows].toarray()[:, columns]
-        constraint_rows = _exact(np.hstack([E, np.zeros((len(rows), int(problem.intercept)))]))
+        constraint_rows = to_fractions(np.hstack([E, np.zeros((len(rows), int(problem.intercept)))]))
         table = np.vstack([table, constraint_rows]) if len(rows) else table
     return table.T
 
@@ -110,8 +111,9 @@ def _used_columns(features: Features) -> np.ndarray:
 def exact_rows(features: Features, columns: np.ndarray) -> Any:
     """Return the entries of Φ in some columns as an object array of Fractions, shape (n, columns)."""
     if not isinstance(features, GatedFeatures):
-        return _exact(features.dense()[:, columns])
-    return _exact(features.gate_values[:, columns // features.d]) * _exact(features.X[:, columns % features.d])
+        return to_fractions(features.dense()[:, columns])
+    gates, inputs = features.gate_values[:, columns // features.d], features.X[:, columns % features.d]
+    return to_fractions(gates) * to_fractions(inputs)
 
 
 def _operations(equations: int, unknowns: int) -> int:

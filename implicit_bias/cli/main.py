@@ -102,14 +102,12 @@ def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) ->
             if as_json:
                 print(json.dumps({"error": str(refusal)}))
             return 2
-        from implicit_bias._utils.missing import MissingError, torch_is_needed
         from implicit_bias.cli.execution import execute
 
         try:
-            with torch_is_needed("this command"):
-                for name in options.loads:
-                    import_module(f"implicit_bias.{name}")
-        except MissingError as error:
+            for name in options.loads:
+                import_module(f"implicit_bias.{name}")
+        except ImportError as error:
             options.run = partial(_refuse, error)
     return execute(options)
 

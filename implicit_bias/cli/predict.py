@@ -67,7 +67,8 @@ def predict(options: Namespace) -> Outcome:
     labels = None if options.ignore_label else samples.labels
     table, document = (_targets if model.classes is None else _classes)(model, scores, labels)
     files = [write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())]
-    then = "see which rows have a margin of at most 0, and are wrong" if "margin" in table else "read its predictions"
+    wrong = "inspect the misclassified samples, whose margins are at most 0"
+    then = wrong if document.get("wrong") else "read its predictions"
     return Outcome(0, {"model": repr(model), "samples": len(table), "far_outside": far} | document, then, files)
 
 

@@ -271,7 +271,7 @@ def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, dea
     costs = path_values(_problems(samples, scaled, options, 1.0).values(), VALUES, RATIO)
     folds = [place % FOLDS == fold for fold in range(min(FOLDS, size.max()))]
     weight = np.ones(len(place)) if samples.sample_weight is None else samples.sample_weight
-    errors = np.zeros(len(costs))
+    errors, late = np.zeros(len(costs)), 0
     for i, out in enumerate(tqdm(folds, "folds", unit="fold", delay=PATIENCE, leave=False, disable=None)):
         rest, left_out = samples.select(~out), samples.select(out)
         problems, paths = _problems(rest, scaled, options, 1.0), list[list[core.Solution]]()
@@ -281,10 +281,16 @@ def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, dea
             paths.append(core.margin_path(problem, costs[::-1], solver=options.solver, **limits))
             if len(paths[-1]) < len(costs) or paths[-1][-1].status is core.Status.INTERRUPTED:
                 raise KeyboardInterrupt
+            late += sum(one.status is core.Status.TIME_LIMIT for one in paths[-1])
         for j, solutions in zip(reversed(range(len(costs))), zip(*paths, strict=True), strict=True):
             model = _model(rest, scaled, problems, solutions, options)
             wrong = model.predict(left_out.X, left_out.gate_values) != left_out.labels
             errors[j] += weight[out] @ wrong
+    if late:
+        warnings.warn(
+            f"{counted(late, 'solve')} of --C auto ended at --max-seconds, so that C may be a poor choice; allow more",
+            stacklevel=2,
+        )
     errors /= weight.sum()
     best = int(np.flatnonzero(errors <= errors.min() * (1 + ROUNDING))[0])
     print(
@@ -409,10 +415,10 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
         counts["interval"] = low, high = _interval(counts["wrong"], counts["samples"])
         interval = f"{100 * low:.2f} to {100 * high:.2f} % (Clopper–Pearson)"
         print(f"held-out error {_shown(counts)}, {100 * CONFIDENCE:g} % interval {interval}")
-    predicted_classes = set(chosen.tolist())
-    if len(predicted_classes) == 1:
-        _warn_of_constant(model, *predicted_classes)
-    return found | {"constant": len(predicted_classes) == 1}
+    constant = bool((chosen == chosen[0]).all())
+    if constant and model.status is core.Status.OPTIMAL:
+        _warn_of_constant(model, chosen.tolist()[0])
+    return found | {"constant": constant}
 
 
 def _counted_errors(predicted: np.ndarray, labels: np.ndarray) -> dict[str, Any]:

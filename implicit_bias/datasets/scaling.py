@@ -16,6 +16,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Array], Callable[..., Array] | None]] 
     "maximum": (np.maximum, None),
     "minimum": (np.minimum, None),
 }
+_FACTORS = ("divide", "multiply")
 
 
 class Scaling:
@@ -70,6 +71,3 @@ class Scaling:
             if inverse is not None:
                 inverse(inputs, values, out=inputs)
         return inputs
-
-
-_FACTORS = ("divide", "multiply")

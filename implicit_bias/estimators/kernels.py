@@ -53,11 +53,11 @@ class MultipleKernelClassifier(MarginClassifier):
     ----------
     kernels : sequence, optional
         Each kernel is a positive semidefinite function k(X, Z) from inputs (n, p) and (m, p) to a matrix (n, m), the
-        name of one of scikit-learn's `pairwise_kernels`, or such a name and a dict of parameters. "half-spaces" is the
-        kernel ((1 − θ/π)^b − (1 − l) 2⁻ᵇ) ⟨x, z⟩ of infinitely many units with the 2ᵇ contexts of b = `hyperplanes`
-        random hyperplanes through 0 (default 1): the limit of SVM-Fro for l = `linear` = 1 (default), of SVM-L2 for
-        l = 0; with `fit_intercept=True` the hyperplanes have offsets. For given matrices use `PrecomputedKernel`. The
-        default is the linear kernel and Gaussian kernels with γ p Var X = 1/16, …, 16.
+        name of one of scikit-learn's `pairwise_kernels`, or such a name and a dict of parameters. For given matrices
+        use `PrecomputedKernel`. The default is the linear kernel and Gaussian kernels with γ p Var X = 1/16, …, 16.
+        "half-spaces" is the kernel of infinitely many gated units, ((1 − θ/π)^b − (1 − l) 2⁻ᵇ) ⟨x, z⟩ for the angle θ
+        of x and z, with the parameters b = `hyperplanes` (1) and l = `linear` (1): the limit of SVM-Fro for l = 1, and
+        of SVM-L2 for l = 0. With `fit_intercept=True` the hyperplanes have offsets.
     normalise : bool
         If True, s_m is the (weighted) mean of k_m(x, x) over the training samples; otherwise s_m = 1, and the norm
         penalises kernels with small values more.

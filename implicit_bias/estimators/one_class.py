@@ -107,7 +107,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         Warns
         -----
         ConvergenceWarning
-            If the certified gap exceeds the classifier's `tol`, or the relative error of ν twice this value.
+            If the certified gap, or the relative distance of the bounds `nu_` from ν, exceeds the classifier's `tol`.
         UserWarning
             If all inputs have the same score, or a kernel is nearly zero between different samples.
         """
@@ -135,7 +135,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
             )
         self.offset_ = min(1.0, _quantile(scores, problem.sample_weight, nu)) - ROUNDING
         self._model = replace(estimator.as_model(), offset=self.offset_)
-        if not np.allclose(self.nu_, nu, rtol=2 * estimator.tol, atol=0):
+        if not _reached(self.nu_, nu, estimator.tol):
             warnings.warn(
                 f"the nu of this solution is only known to be between {self.nu_[0]:.7g} and {self.nu_[1]:.7g}, and not "
                 f"proved to be {nu:g}: {self.status_.value}",
@@ -201,7 +201,6 @@ def _fit_to_nu(
         slack = float(problem.sample_weight @ np.maximum(1 - solution.margins, 0))
         room = nu * total - slack
         following = (solution.objective - C * slack) / room if room > 0 else STEP * C
-        done = np.allclose(bounds, nu, rtol=2 * estimator.tol, atol=0)
         # ‖W‖ + C Σ c_i ξ_i is at least the lower bound for all weights.
         proved = solution.lower_bound - C * nu * total
         hopeless = solution.status is Status.INACCURATE and proved > MAX_NORM * nu * first * total
@@ -211,10 +210,20 @@ def _fit_to_nu(
                 "samples surround the origin, and no linear function of their features separates them from it; use "
                 "a Gaussian kernel (the default), gates that close, or a larger nu"
             )
-        if done or solution.status is not Status.OPTIMAL or following == C:
+        if _reached(bounds, nu, estimator.tol) or solution.status is not Status.OPTIMAL or following == C:
             break
         C = following
     return C, bounds
+
+
+def _reached(bounds: Array, nu: float, tol: float) -> bool:
+    """True if the bounds (2,) are within `tol` of each other and contain ν up to `tol`, all relative to ν.
+
+    >>> _reached(np.array([0.1, 0.10000005]), 0.1, 1e-6), _reached(np.array([0.1, 0.2]), 0.15, 1e-6)
+    (True, False)
+    """
+    contained = bounds[0] <= nu * (1 + tol) and nu * (1 - tol) <= bounds[1]
+    return bool(contained and np.allclose(bounds, nu, rtol=2 * tol, atol=0))
 
 
 def _constant(estimator: MarginClassifier, X: Array, scores: Array) -> bool:

@@ -219,9 +219,12 @@ class GatedFeatures(Features):
         """Return an equivalent operator with inputs X̃ of full column rank, and V (d, r) with X = X̃Vᵀ and VᵀV = I.
 
         Then Φ̃W̃ = Φ(W̃Vᵀ), and rotation-invariant norms have the same value at W̃ and W̃Vᵀ. Directions are dropped only
-        if their singular values are at rounding level.
+        if their singular values are at rounding level, each input multiplied by its largest gate value. X = X̃Vᵀ may
+        therefore fail for samples whose gates are closed.
         """
-        _, s, Vt = scipy.linalg.svd(self.X, full_matrices=False, check_finite=False)
+        gates = largest_entries(self.gate_values)
+        inputs = self.X * (gates / (gates.max() or 1.0))[:, None]
+        _, s, Vt = scipy.linalg.svd(inputs, full_matrices=False, overwrite_a=True, check_finite=False)
         rank = max(1, int(np.sum(s > s[0] * max(self.X.shape) * np.finfo(float).eps)))
         V = np.ascontiguousarray(Vt[:rank].T)
         return self._with(X=self.X @ V), V

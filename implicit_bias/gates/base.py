@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import has_fit_parameter
 
-from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.checks import Array, InputError, as_floats
 from implicit_bias._utils.files import finite_numbers
 from implicit_bias._utils.validation import UnfittedError, as_weights, validated
 from implicit_bias.features.chunked import ChunkedFeatures, ChunkedInputs, gate_values_of
@@ -35,6 +35,7 @@ class Gates(TransformerMixin, BaseEstimator):
     """
 
     groups: np.ndarray
+    directions_: Array
     #: Attributes that are the parameters of saved gates, in order; None if the class cannot be saved.
     made_of: tuple[str, ...] | None = None
     #: Attributes that `fit` sets; the last one marks gates as fitted.
@@ -114,6 +115,13 @@ class Gates(TransformerMixin, BaseEstimator):
             return inputs, None
         weight = as_weights(sample_weight, inputs)
         return inputs[weight > 0], weight[weight > 0]
+
+    def _set_directions(self, weights: Any) -> Self:
+        """Fit gates of one direction (d,) each, the rows of `weights`."""
+        self.directions_ = as_floats(weights, "weights", 2)
+        self.groups = np.arange(len(self.directions_))
+        self.n_features_in_ = self.directions_.shape[1]
+        return self
 
     def _require_fitted(self) -> None:
         if not self.is_fitted:

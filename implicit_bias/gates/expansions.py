@@ -142,9 +142,9 @@ def half_spaces(X: Array, Z: Array, hyperplanes: int = 1, linear: float = 1.0) -
         k(x, z) = ((1 − θ/π)^b − (1 − l) 2⁻ᵇ) ⟨x, z⟩,   θ the angle of x and z
 
     The contexts of a unit are the 2ᵇ sides of b = `hyperplanes` hyperplanes ⟨v, x⟩ = 0 with independent v ~ N(0, I).
-    1 − θ/π is the probability that a hyperplane has x and z on the same side (b = 1: twice the arc-cosine kernel of
-    order 0, Cho & Saul, 2009). For H → ∞ units this is the kernel of SVM-Fro over H if l = `linear` = 1, and that of
-    SVM-L2, up to a factor, if l = 0; then the features of no context have a share of all. Both statements are ours.
+    1 − θ/π, the arc-cosine kernel of order 0, is the probability that x and z are on the same side of a hyperplane, and
+    2⁻ᵇ the mean share of a context. For H → ∞ units, l = `linear` = 1 is the limit of SVM-Fro (of its kernel divided by
+    H), and l = 0 that of SVM-L2, up to a factor. Both statements are ours.
 
     >>> half_spaces(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])).round(12).tolist()
     [[1.0, 0.75]]

@@ -193,10 +193,7 @@ class SoftGates(Gates):
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         as_positive(self.sharpness, "sharpness")
-        self.directions_ = as_floats(self.weights, "weights", 2)
-        self.groups = np.arange(len(self.directions_))
-        self.n_features_in_ = self.directions_.shape[1]
-        return self
+        return self._set_directions(self.weights)
 
     def transform(self, X: Any) -> Array:
         projections = self._fitted_inputs(X) @ self.directions_.T
@@ -231,10 +228,7 @@ class LeakyReLUGates(Gates):
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         as_positive(self.slope, "slope", zero=True)
-        self.directions_ = as_floats(self.weights, "weights", 2)
-        self.groups = np.arange(len(self.directions_))
-        self.n_features_in_ = self.directions_.shape[1]
-        return self
+        return self._set_directions(self.weights)
 
     def transform(self, X: Any) -> Array:
         return np.where(self._fitted_inputs(X) @ self.directions_.T >= 0, 1.0, float(self.slope))

@@ -370,10 +370,8 @@ class ReLUGates(ThresholdGates):
         self.fit()
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
-        self.directions_ = as_floats(self.weights, "weights", 2)
+        self._set_directions(self.weights)
         self.cutoffs_ = np.zeros(len(self.directions_))
-        self.groups = np.arange(len(self.directions_))
-        self.n_features_in_ = self.directions_.shape[1]
         return self
 
     def transform(self, X: Any) -> Array:

@@ -114,13 +114,13 @@ def learned_gates(module: nn.Module, X: Any) -> Gates:
     if len(layer.readout) != 1:
         raise InputError(f"the module has {len(layer.readout)} outputs; SVM-LC needs one")
     biased = bool(layer.biases.any())
-    if biased != (width < d) and not (biased and constant):
+    if biased and not constant:
         raise InputError(
             "the module's layer has biases, which are weights of the constant input; append a column of ones to X, as "
             "BinaryTask.from_arrays does"
-            if biased
-            else f"the module takes {width} inputs and has no biases; leave out X's last column of ones"
         )
+    if width < d and not biased:
+        raise InputError(f"the module takes {width} inputs and has no biases; leave out X's last column of ones")
     if width < d:
         return layer.gates(np.column_stack([layer.weights, layer.biases]))
     return layer.gates(layer.weights + np.outer(layer.biases, np.eye(d)[-1]))

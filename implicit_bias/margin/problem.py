@@ -68,8 +68,8 @@ class MarginProblem:
     ------
     InputError
         If labels are not −1 or +1; if C, a required margin or a sample weight is not positive; if shapes do not match;
-        if the intercept is free with one class only; if constraints are not linear; if the norm
-        does not support the features; or if the name is not a text.
+        if the intercept is free with one class only; if constraints are not linear; if the norm does not support the
+        features; or if the name is not a text.
 
     Examples
     --------

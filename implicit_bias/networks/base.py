@@ -189,7 +189,16 @@ class GatedNetwork(nn.Module, ABC):
     @torch.no_grad()
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the outputs f(x) of inputs X (n, d) as float64, shape (n,), or (n, q) for q > 1."""
-        return to_array(self(*self.tensors(X)))
+        return to_array(self.outputs_of(*self.tensors(X)))
+
+    def outputs_of(self, X: Tensor, contexts: Tensor | None) -> Tensor:
+        """Return f(x) of `tensors`, shape (n,) or (n, q); raise InputError if `forward` returns another shape."""
+        outputs = self(X, contexts)
+        shape = (len(X), self.outputs) if self.outputs > 1 else (len(X),)
+        if not isinstance(outputs, Tensor) or outputs.shape != shape:
+            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise InputError(f"the network must give outputs of shape {shape}, not {found}")
+        return outputs
 
     def require_one_layer(self, layers: int) -> None:
         """Raise InputError if `layers`, the number of gated layers of this network, exceeds 1."""

@@ -74,9 +74,8 @@ class TorchNetwork(GatedNetwork):
     def __init__(self, module: nn.Module, inputs: int | Sequence[int], *, degree: int | None = None) -> None:
         if not isinstance(module, nn.Module):
             raise InputError(f"TorchNetwork takes a torch.nn.Module, not {shown(module)}")
-        several = isinstance(inputs, list | tuple)
         shape = tuple(as_count(size, "inputs") for size in (inputs if isinstance(inputs, list | tuple) else [inputs]))
-        if several and not shape:
+        if not shape:
             raise InputError("inputs must be the number of inputs or the shape of an input, not empty")
         if degree is not None:
             as_count(degree, "degree")
@@ -171,7 +170,7 @@ def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tup
         for share in (0.0, 0.1):
             moved = [w + share * _spread(w) * torch.as_tensor(rng.normal(size=w.shape)) for w in start]
             measured = {c: _scaled(twin, X, shape, weights, moved, c) for c in (1.0, *FACTORS)}
-            degrees.append(_lawful(measured))
+            degrees.append(_exponents(measured))
     every = np.concatenate(degrees)
     if not every.size:
         raise InputError("the module's outputs are all 0; initialise its weights")
@@ -248,8 +247,8 @@ def _scaled(
     return to_array(_values(module, X, shape)).ravel()
 
 
-def _lawful(measured: dict[float, Array]) -> Array:
-    """Return the degrees of outputs, given those at each factor; raise InputError unless they are powers of it."""
+def _exponents(measured: dict[float, Array]) -> Array:
+    """Return L for each output, given the outputs at each factor c; raise InputError unless they grow as c^L."""
     base = measured[1.0]
     kept = np.abs(base) > 1e-3 * np.abs(base).max()
     ratios = {c: values[kept] / base[kept] for c, values in measured.items()}

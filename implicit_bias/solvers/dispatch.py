@@ -175,8 +175,8 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
         )
     bounds = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     stopped = options.stop() or answer.stopped
-    constrained = problem.hard or problem.affine
-    if constrained and _ended(stopped) and bounds.separable and np.isinf(bounds.objective):
+    may_be_infeasible = problem.hard or problem.affine
+    if may_be_infeasible and _ended(stopped) and bounds.separable and np.isinf(bounds.objective):
         candidate = farkas_candidate(problem, bounds.dual, options.deadline)
         stopped = options.stop() or answer.stopped
         if candidate is not None:

@@ -132,9 +132,9 @@ def random_dual_norm(problem: MarginProblem) -> float:
 
         s = max_h √(Σ_i c_i² ‖φ_h(x_i)‖²) = max_h √E ‖Φ_hᵀ(c∘y)‖²   for independent y_i = ±1 and ‖W‖ = Σ_h ‖w_h‖₂
 
-    h are the groups of the norm; of another norm, ‖·‖_*² is averaged over a few random y. What Φ fits to noise costs
-    more than it saves if C is below about 1/s, as in penalties of the lasso's kind. 1/s does not depend on the labels,
-    and falls as 1/√n. 1 is returned if all features are zero. The choice is ours.
+    h are the groups of the norm. For a norm without groups, ‖·‖_*² is averaged over a few random y. If the labels are
+    random, zero weights are optimal up to about C = 1/s; larger C begin to fit noise. 1/s does not depend on the labels
+    and falls as 1/√n. 1 is returned if all features are zero. This scale is ours.
 
     Examples
     --------

@@ -109,7 +109,6 @@ class MarginFunction(Objective):
         self.has_kinks = self.contexts is None
         self.outputs = network.outputs
         self.y = torch.as_tensor(y) if self.outputs == 1 else torch.as_tensor(y).long()
-        self.shape = (len(y),) if self.outputs == 1 else (len(y), self.outputs)
         #: Indices of the pairs (i, c), c ≠ y_i, in the flattened outputs.
         self.pairs = (self.y[:, None] != torch.arange(self.outputs)).flatten().nonzero()[:, 0]
         self.count = len(y) * max(self.outputs - 1, 1)
@@ -139,11 +138,7 @@ class MarginFunction(Objective):
 
     def _outputs(self, w: Tensor) -> Tensor:
         self._set(w)
-        outputs = self.twin(self.inputs, self.contexts)
-        if not isinstance(outputs, Tensor) or outputs.shape != self.shape:
-            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise InputError(f"the network must give outputs of shape {self.shape}, not {found}")
-        return outputs
+        return self.twin.outputs_of(self.inputs, self.contexts)
 
     def _margins(self, outputs: Tensor) -> Tensor:
         """Return the margins q of outputs."""

@@ -278,7 +278,8 @@ class TorchOptimiser(Optimiser):
             raise InputError(f"{shown(self.make)} makes no optimiser of the parameters ({reason}); change it") from None
         if not isinstance(optimiser, torch.optim.Optimizer):
             raise InputError(f"make must return a torch.optim.Optimizer, not {shown(optimiser)}")
-        if inspect.signature(optimiser.step).parameters["closure"].default is inspect.Parameter.empty:
+        closure = inspect.signature(optimiser.step).parameters.get("closure")
+        if closure is not None and closure.default is inspect.Parameter.empty:
             raise InputError(f"steps of {type(optimiser).__name__} need a closure, which train does not have; use SGD")
         held = {id(weight) for group in optimiser.param_groups for weight in group["params"]}
         if not held or not held <= set(map(id, weights)):

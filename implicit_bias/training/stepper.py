@@ -7,7 +7,7 @@ from torch import Tensor
 
 from implicit_bias._utils.scaling import over_power
 from implicit_bias.networks.base import GatedNetwork
-from implicit_bias.training.losses import MARGIN_LOSSES
+from implicit_bias.training.losses import MARGIN_LOSSES, mean_losses
 from implicit_bias.training.optimisers import Optimiser
 
 
@@ -35,9 +35,7 @@ class MarginStepper(Stepper):
     y: Tensor
 
     def __init__(self, network: GatedNetwork, config: Optimiser) -> None:
-        self.network = network
-        #: None for a custom loss.
-        self.loss = MARGIN_LOSSES[config.loss] if isinstance(config.loss, str) else None
+        self.network, self.loss = network, config.loss
         self.momentum = config.plain_momentum() or 0.0
 
     @abstractmethod
@@ -50,14 +48,15 @@ class MarginStepper(Stepper):
 
     def slopes(self, outputs: Tensor, batch: Tensor) -> Tensor:
         """Return the derivatives ∂/∂f_i (1/|B|) Σ_i ℓ(y_i f_i), shape (|B|,), for outputs f of samples B."""
-        assert self.loss is not None
+        assert isinstance(self.loss, str)
         y = self.y.index_select(0, batch)
-        return y * self.loss.slope(y * outputs) / len(y)
+        return y * MARGIN_LOSSES[self.loss].slope(y * outputs) / len(y)
 
-    def mean_loss(self, outputs: Tensor) -> Tensor:
-        """Return the mean loss of the outputs f(x_i) of all samples."""
-        assert self.loss is not None
-        return self.loss.value(self.y * outputs).mean()
+    def mean_loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the mean loss of outputs (b,) or (b, q) at targets of the same shape, or at classes (b,)."""
+        b = len(y)
+        classes = outputs.ndim == 2 and y.ndim == 1
+        return mean_losses(outputs.reshape(1, b, -1), y[None] if classes else y.reshape(1, b, -1), self.loss)[0]
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
@@ -66,7 +65,7 @@ class MarginStepper(Stepper):
         margins = self.y * outputs
         margin, norm = float(margins.min()), self.norm()
         row = {
-            "loss": float(self.mean_loss(outputs)),
+            "loss": float(self.mean_loss(outputs, self.y)),
             "error": float((margins <= 0).double().mean()),
             "margin": margin,
             "norm": norm,

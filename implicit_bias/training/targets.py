@@ -17,7 +17,8 @@ def as_aims(y: Any, samples: int, outputs: int, loss: str | CustomLoss, both: bo
     unless `both` is False, and classes 0 … q − 1 (n,) for q > 1. A function takes real targets as 'squared' does, and
     for q > 1 also classes.
     """
-    if loss == "squared" or not (isinstance(loss, str) or are_classes(y, outputs)):
+    has_classes = outputs > 1 and dimensions(y) == 1
+    if loss == "squared" or not (isinstance(loss, str) or has_classes):
         targets = as_targets(y, samples)
         if targets.shape[1] != outputs:
             raise InputError(
@@ -32,11 +33,6 @@ def as_aims(y: Any, samples: int, outputs: int, loss: str | CustomLoss, both: bo
     if len(classes) != samples or not np.isin(classes, np.arange(outputs)).all():
         raise InputError(f"y must hold a class from 0 to {outputs - 1} for each of the {samples} samples")
     return classes
-
-
-def are_classes(y: Any, outputs: int) -> bool:
-    """True if y (n,) has one value a sample and the network has several outputs."""
-    return outputs > 1 and dimensions(y) == 1
 
 
 def are_signs(aims: Array) -> bool:

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from implicit_bias._utils.checks import InputError, as_floats
 from implicit_bias.networks.base import GatedNetwork
-from implicit_bias.training.losses import mean_losses
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper, Stepper
 from implicit_bias.training.targets import are_signs, as_aims
@@ -24,13 +23,12 @@ class WeightUpdates(MarginStepper):
 
     def __init__(self, network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> None:
         super().__init__(network, config)
-        self.kind, self.signs = config.loss, are_signs(aims)
+        self.signs = are_signs(aims)
         #: True if ∂ℓ/∂f is computed by a formula.
-        self.written = self.signs and config.plain_momentum() is not None and self.loss is not None
+        self.written = self.signs and config.plain_momentum() is not None and isinstance(self.loss, str)
         self.classes = config.loss != "squared" and network.outputs > 1 and aims.ndim == 1
         self.X, self.contexts = network.tensors(X)
         self.y = torch.as_tensor(aims, dtype=torch.int64 if self.classes else self.X.dtype, device=self.X.device)
-        self.shape = (len(X), network.outputs) if network.outputs > 1 else (len(X),)
         self.weights = [weight for weight in network.parameters() if weight.requires_grad]
         if not self.weights:
             raise InputError("the network has no trainable parameters; give it some, with requires_grad=True")
@@ -43,29 +41,16 @@ class WeightUpdates(MarginStepper):
             slopes = self.slopes(outputs.detach(), batch)
             gradients = torch.autograd.grad(outputs, self.weights, slopes, materialize_grads=True)
         else:
-            mean = self._mean(outputs, self.y[batch])
+            mean = self.mean_loss(outputs, self.y[batch])
             gradients = torch.autograd.grad(mean, self.weights, materialize_grads=True)
         self.update(gradients, rate)
 
-    def _mean(self, outputs: Tensor, aims: Tensor) -> Tensor:
-        n = len(aims)
-        wanted = aims[None] if self.classes else aims.reshape(1, n, -1)
-        return mean_losses(outputs.reshape(1, n, -1), wanted, self.kind)[0]
-
     @torch.no_grad()
     def outputs(self) -> Tensor:
-        """Return the outputs f(x_i), shape (n,) or (n, q); raise InputError if the network returns another shape."""
-        outputs = self.network(self.X, self.contexts)
-        if not isinstance(outputs, Tensor) or outputs.shape != self.shape:
-            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise InputError(f"the network must give outputs of shape {self.shape}, not {found}")
-        return outputs
+        return self.network.outputs_of(self.X, self.contexts)
 
     def norm(self) -> float:
         return self.network.norm()
-
-    def mean_loss(self, outputs: Tensor) -> Tensor:
-        return self._mean(outputs, self.y) if self.loss is None else super().mean_loss(outputs)
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
@@ -76,7 +61,7 @@ class WeightUpdates(MarginStepper):
         if self.signs:
             return super().record()
         outputs = self.outputs()
-        row = {"loss": float(self._mean(outputs, self.y))}
+        row = {"loss": float(self.mean_loss(outputs, self.y))}
         if self.classes:
             row["error"] = float((outputs.argmax(dim=1) != self.y).double().mean())
         return [row | {"norm": self.norm()}]

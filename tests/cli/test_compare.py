@@ -1,6 +1,7 @@
 """`implicit-bias compare`: tables, figures, records, and what is refused."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,7 @@ def test_comparisons(command, options, models, tmp_path):
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["settings"]["seed"] == [1, 2]
     assert models[-1] in done.stdout
+    assert re.match(r"wrote \d+ files in (\S+/out); next: read \1/findings\.md$", done.stdout.splitlines()[-1])
     assert "100%" in done.stderr
 
 

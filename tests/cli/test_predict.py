@@ -43,7 +43,7 @@ def test_labels_are_ignored(folder):
     with_labels = run("predict", "iris-model.npz", "iris.csv")
     assert "error" in with_labels.stdout
     assert with_labels.stdout.endswith(
-        "wrote iris-predictions.csv; next: see which rows have a margin of at most 0, and are wrong\n"
+        "wrote iris-predictions.csv; next: inspect the misclassified samples, whose margins are at most 0\n"
     )
     assert "margin" in pd.read_csv("iris-predictions.csv")
     without = run("predict", "iris-model.npz", "iris.csv", "--ignore-label")

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 from implicit_bias import GLNClassifier, MarginClassifierCV, Status, load_model
 from implicit_bias.cli.main import main
-from implicit_bias.cli.solve import FOLDS, PATIENCE, _places
-from implicit_bias.solvers.path import zero_weights_up_to
+from implicit_bias.cli.solve import FOLDS, PATIENCE, RATIO, VALUES, _places
+from implicit_bias.solvers.path import path_values
 from tests.cli.commands import answer, interrupted, run
 
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
@@ -105,10 +106,14 @@ def noisy(tmp_path, monkeypatch):
     return X[:150], table.kind[:150].to_numpy()
 
 
-def test_errors_of_training_and_of_a_file(noisy):
-    done = run("solve", "old.csv", "--C", "0.1", "--validate", "new.csv")
+@pytest.mark.parametrize("gates", [{}, {"gate_a": lambda table: (table.a > 0).astype(int)}], ids=["drawn", "given"])
+def test_errors_of_training_and_of_a_file(noisy, gates):
+    for name in ("old.csv", "new.csv"):
+        pd.read_csv(name).assign(**gates).to_csv(name, index=False)
+    label = ("--label", "kind")
+    done = run("solve", "old.csv", "--C", "0.1", "--validate", "new.csv", *label)
     assert done.returncode == 0, done.stderr
-    _, document = answer("solve", "old.csv", "--C", "0.1", "--validate", "new.csv")
+    _, document = answer("solve", "old.csv", "--C", "0.1", "--validate", "new.csv", *label)
     for name, part in (("old", "training"), ("new", "held_out")):
         _, predicted = answer("predict", "old-model.npz", f"{name}.csv")
         assert document[part]["wrong"] == predicted["wrong"] > 0
@@ -118,7 +123,7 @@ def test_errors_of_training_and_of_a_file(noisy):
     assert counts["interval"] == pytest.approx([exact.low, exact.high], rel=1e-9)
     text = f"held-out error {100 * counts['error']:.2f} % ({counts['wrong']} of 60 wrong), 95 % interval"
     assert text in done.stdout
-    assert done.stdout.splitlines()[-1] == ("wrote old-model.npz; next: implicit-bias predict old-model.npz NEW.csv")
+    assert done.stdout.splitlines()[-1] == "wrote old-model.npz; next: implicit-bias predict old-model.npz NEW.csv"
 
 
 def test_a_share_is_held_out_of_each_class(noisy):
@@ -131,6 +136,9 @@ def test_a_share_is_held_out_of_each_class(noisy):
     assert document["training"]["samples"] == document["problem"]["samples"] == 151 - held
     assert document["problem"]["classes"] == ["no", "once", "yes"]
     assert "class once has one sample" in run("solve", "rare.csv", "--C", "auto").stderr
+    assert (
+        "of --C auto ended at --max-seconds" in run("solve", "old.csv", "--C", "auto", "--max-seconds", "1e-3").stderr
+    )
 
 
 def test_the_chosen_cost_is_that_of_the_search_over_the_same_folds(noisy):
@@ -138,26 +146,32 @@ def test_the_chosen_cost_is_that_of_the_search_over_the_same_folds(noisy):
     code, document = answer("solve", "old.csv", "--C", "auto", "--units", 3)
     gates = GLNClassifier(units=3, cutoff="median", free_intercept=False, random_state=1)
     folds = PredefinedSplit(_places(kinds, 1)[0] % FOLDS)
-    least = zero_weights_up_to(load_model("old-model.npz").problems[0].replace(features=_features("old-model.npz", X)))
-    costs = [float(f"{C:.2g}") for C in least * np.geomspace(1, 1e3, 11)[1:]]
+    model = load_model("old-model.npz")
+    (problem,) = model.problems
+    costs = path_values([problem.replace(features=problem.gates(model.inputs(X)))], VALUES, RATIO)
     search = MarginClassifierCV(gates, Cs=costs, cv=folds).fit(X, kinds)
     assert (code, document["problem"]["C"]) == (0, search.C_)
     assert not document["constant"]
 
 
-def _features(path, X):
-    model = load_model(path)
-    return model.problems[0].gates(model.inputs(X))
+def test_sample_weights_count_in_cross_validation(noisy):
+    """The errors on wrongly labelled copies with negligible weights are not counted."""
+    table = pd.read_csv("old.csv").assign(w=1.0)
+    wrong = table.assign(kind=table.kind.map({"yes": "no", "no": "yes"}), w=1e-6)
+    pd.concat([table, wrong])[["w", *table.columns[:-1]]].to_csv("old.csv", index=False)
+    done = run("solve", "old.csv", "--C", "auto", "--weights", "w")
+    assert float(re.search(r"5-fold cross-validation, (.*) %", done.stdout)[1]) < 30
 
 
 @pytest.mark.parametrize("table", ["old.csv", "three.csv"])
-def test_a_constant_model_is_said_to_be_one(noisy, table):
+def test_a_constant_model_is_warned_of(noisy, table):
     pd.read_csv("old.csv").assign(kind=np.arange(150) % 3).to_csv("three.csv", index=False)
     done = run("solve", table, "--C", "1e-9")
     assert done.returncode == 0
-    assert "for every sample: all weights are zero up to C = " in done.stderr
+    assert re.search(r"predicts ('no'|0) for every sample: all weights are zero up to C = ", done.stderr)
     assert done.stdout.endswith("next: the same command with --C auto\n")
     assert answer("solve", table, "--C", "1e-9")[1]["constant"]
+    assert "every sample" not in run("solve", table, "--max-seconds", "1e-9").stderr
 
 
 @pytest.mark.parametrize(
@@ -170,7 +184,7 @@ def test_a_constant_model_is_said_to_be_one(noisy, table):
         ("nowhere.csv", "check the path"),
     ],
 )
-def test_what_cannot_be_validated(noisy, validate, words):
+def test_invalid_validation(noisy, validate, words):
     table = pd.read_csv("new.csv")
     table.drop(columns="kind").to_csv("bare.csv", index=False)
     table.assign(kind="maybe").to_csv("other.csv", index=False)

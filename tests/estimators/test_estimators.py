@@ -46,6 +46,7 @@ from implicit_bias import (
     train,
 )
 from implicit_bias._utils.blocks import ROWS
+from implicit_bias.estimators.base import COST_SCALE
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from implicit_bias.solvers import Answer
 
@@ -74,6 +75,20 @@ def test_the_estimator_is_the_formulation(cancer, norm, build, C):
     certificate = certify(problem, model.weights_, model.certificate_.dual)
     assert certificate.gap <= 1e-6
     assert model.classes_.tolist() == ["benign", "malignant"]
+
+
+def test_scale_of_the_cost_is_that_of_random_labels(cancer, wine):
+    X, y = cancer
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
+    model = GLNClassifier(3, random_state=1).fit(X, y, sample_weight=weight)
+    inputs, signs = np.c_[X, np.ones(len(X))], np.where(y == "malignant", 1, -1)
+    # Each sample opens one gate of every unit, so that ‖Φ_hᵀ(c∘y)‖² is on average Σ c_i² ‖x_i‖².
+    assert pytest.approx(COST_SCALE / np.linalg.norm(weight[:, None] * inputs)) == model.C_
+    problem = svm_gln(inputs, signs, model.gates_, model.C_).replace(sample_weight=weight, intercept=True)
+    assert model.certificate_.objective == pytest.approx(solve(problem).objective, rel=3e-6)
+    hidden = HiddenLayerClassifier(4, training=SGD(steps=20), random_state=0).fit(*wine)
+    sizes = [np.linalg.norm(gates(np.c_[wine[0], np.ones(len(wine[0]))]).dense()) for gates in hidden.gates_]
+    np.testing.assert_allclose(hidden.C_, COST_SCALE / np.array(sizes))
 
 
 def test_free_intercept_off_the_origin(cancer):
@@ -380,6 +395,7 @@ def test_constraints_on_scores_themselves(cancer):
         (GLNClassifier(device="tpu"), "no device"),
         (GLNClassifier(device="cuda:99"), "sees no device"),
         (GatedReLUClassifier(gates="own"), "known: random, learned"),
+        (GLNClassifier(C="auto"), "C must be 'scale' or a positive number, not 'auto'"),
         (GatedReLUClassifier(gates="learned", training="long"), "SGD"),
         (HiddenLayerClassifier(units=2.5), "units"),
         (GLNClassifier(constraints="f >= 0"), "constraints must be a function of the predictor f"),

@@ -174,7 +174,7 @@ def test_bad_kernels(cancer):
 
 @pytest.mark.parametrize(("b", "linear"), [(1, 1.0), (2, 1.0), (1, 0.0), (2, 0.0)])
 def test_half_spaces_are_the_limit_of_many_units(b, linear):
-    """For H units the dual norm is that of the kernel k_H; H k_H or k_H/H tends to the kernel, at the rate 1/√H."""
+    """The kernel of H units, divided by H (SVM-Fro) or times K/H (SVM-L2), tends to the limit at the rate 1/√H."""
     X = np.random.default_rng(0).standard_normal((6, 3))
     units = 20_000
     features = HyperplaneGates(units, 2**b, seed=1, cutoff=0.0).fit(X)(X)

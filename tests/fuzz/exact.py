@@ -5,7 +5,7 @@ E vec(W) ≤ h (some rows = h), and takes every float64 number of problem and an
 is rounded but roots: upwards, by 2^−160 of themselves.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, inf, isqrt, lcm
 from typing import Any
@@ -189,7 +189,9 @@ def faults(problem: Exact, found: Solution, tol: float) -> dict[str, float]:
     if not (objective > 0 and lower >= 0 and np.isfinite(found.dual).all() and np.isfinite(found.multipliers).all()):
         return wrong | {"no numbers": inf}
     if found.status in (Status.NOT_SEPARABLE, Status.INFEASIBLE) or lower == inf:
-        if problem.feasible():
+        # INFEASIBLE is a claim about the constraints alone, which are those of a soft margin.
+        claimed = replace(problem, upper_bounds=problem.required) if found.status is Status.INFEASIBLE else problem
+        if claimed.feasible():
             wrong["false proof"] = inf
     else:
         wrong |= lower_faults(problem, found)

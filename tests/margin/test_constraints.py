@@ -248,6 +248,15 @@ def test_any_weights_are_moved_into_the_feasible_set(C, noise):
         assert np.isfinite(C) or found.margins.min() >= 1 - 1e-14
 
 
+def test_zero_weights_are_the_best_multiple_where_slack_is_cheap():
+    X, y = separable_samples()
+    case = MarginProblem(GatedFeatures(X), y, Frobenius(), 1e-3, constraints=lambda W: cp.abs(W @ ROW) <= 0.1)
+    found = certify(case, ROW[None], np.ones(len(y)))
+    assert not found.weights.any()
+    assert found.objective == pytest.approx(1e-3 * len(y), rel=1e-12)
+    assert found.gap <= 1e-12
+
+
 def test_a_path_of_constrained_problems():
     X, y = separable_samples()
     case = MarginProblem(GatedFeatures(X), y, Frobenius(), constraints=lambda W: cp.abs(W @ ROW) <= 0.1)

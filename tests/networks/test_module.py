@@ -107,7 +107,7 @@ def test_wrapping_and_judging_leave_the_module_alone():
 
 
 def test_the_network_is_linear_behind_its_pattern():
-    """For the slopes of each layer, f(x) is the product of the matrices W, with the slopes between them, times x."""
+    """The output f(x) is the product of the matrices W, with the slopes between them, times x."""
     module = stack(12, 6, 5, 1, activation=partial(nn.LeakyReLU, 0.2)).double()
     network = TorchNetwork(module, 12)
     W = [layer.weight.detach().numpy() for layer in module[::2]]

@@ -381,7 +381,7 @@ def test_several_outputs(kind, tmp_path):
 
 
 class Leaky(GatedNetwork):
-    """The least that a network of one's own defines."""
+    """A custom network with nothing but `forward` and `degree`."""
 
     degree = 3
 
@@ -396,7 +396,7 @@ class Leaky(GatedNetwork):
         return (X @ self.layers[-1].T)[:, 0]
 
 
-def test_a_network_of_ones_own_needs_forward_and_degree():
+def test_a_custom_network_needs_forward_and_degree():
     """It is trained, driven to the limit and judged as the same torch module; it has no margin problem and no file."""
     network, layers = Leaky(), Leaky().layers
     parts = [torch.nn.Linear(w.shape[1], len(w), bias=False) for w in layers]
@@ -422,7 +422,7 @@ def test_a_network_of_ones_own_needs_forward_and_degree():
             call()
 
 
-def test_networks_of_ones_own_that_are_wrong():
+def test_invalid_custom_networks():
     class Forgotten(Leaky):
         def __init__(self):
             super(Leaky, self).__init__()
@@ -447,6 +447,8 @@ def test_networks_of_ones_own_that_are_wrong():
     for step in (train, descend_to_limit):
         with pytest.raises(InputError, match=r"outputs of shape \(60,\), not \(60, 1\)"):
             step(Column(), X, Y)
+    with pytest.raises(InputError, match="outputs of shape"):
+        Column().decision_function(X)
     with pytest.raises(InputError, match=r"not homogeneous of degree 2 .*2\^3 or more; correct its `degree`"):
         descend_to_limit(Flat(), X, Y)
 

@@ -1,12 +1,14 @@
 """Figures of the GaLU papers: cells of the kinds that are not pinned, and verdicts on tables made for each outcome."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from implicit_bias.extensions.galu import GaLU0Network
 from implicit_bias.networks import LinearNetwork, ReLUNetwork
-from implicit_bias.studies.galu import COLLECTION, clusters, images, memorisation, separable
+from implicit_bias.studies.galu import COLLECTION, alternation, clusters, images, memorisation, separable
 from implicit_bias.studies.galu.common import means
 from implicit_bias.studies.galu.gaussian import closed_form, samples, trained, widths
 from implicit_bias.studies.galu.least_units import least_width
@@ -269,6 +271,8 @@ def test_thresholds_are_those_of_the_committed_record(name):
     digests = found.record["claims"]
     for key, claim in FIGURES[name].claims.items():
         assert claim.is_late or digests[key] == claim.digest
+    # Digests of the run stay when it is drawn again.
+    assert replace(found, record=found.record | {"claims": {"old": "0"}}).recorded().record["claims"] == {"old": "0"}
 
 
 def test_page_has_outcome_of_every_verdict():
@@ -293,6 +297,14 @@ def test_appendix_is_made_of_the_tables():
     for found in load(COLLECTION, ROOT / "data" / "galu"):
         picture = f"figures/galu/{found.experiment.name.replace('-', '_')}.png"
         assert found.section([picture]) in page
+
+
+def test_drift_is_fall_of_loss_over_last_half_of_rounds():
+    half, full = (
+        alternation.rows(ADAM | {"m": 60, "outputs": 2, "repeats": 1, "rounds": rounds})[0] for rounds in (4, 8)
+    )
+    assert full["drift"] > 0.1
+    assert full["drift"] == pytest.approx(1 - full["loss"] / half["loss"])
 
 
 def test_noise_levels_share_samples_and_losses_use_noisy_labels():
@@ -320,6 +332,9 @@ def test_held_out_error_alone_chooses():
     assert set(images.chosen(rates).lr) == {1e-3}
     # Repeats choose together, and all of the chosen setting stay.
     assert len(images.chosen(pd.concat([rates, rates.assign(repeat=2)]))) == 8
+    # Hard gates are not chosen, however low their error.
+    hard = rates[rates.network == "GaLU0"].assign(sharpness=0.0, held_out_error=0.0)
+    assert len(images.chosen(pd.concat([rates, hard]))) == 4
 
 
 def test_networks_have_depth_and_sharpness_of_grid():

@@ -444,7 +444,7 @@ def test_of_two_degrees_a_margin_that_vanishes_holds_the_direction_back():
 
 
 def test_learned_gates_are_followed_across_kinks():
-    """Descent with learned gates crosses kinks and ends within 30 % of the optimum behind its own gates."""
+    """The descent with learned gates crosses kinks and ends within 30 % of the optimum behind its own gates."""
     network = ReLUNetwork(12, 8)
     descent = descend_to_limit(network, X, Y, LossScaled(tolerance=0.02, max_steps=20_000))
     assert descent.end == "converged"

@@ -47,6 +47,17 @@ def test_weight_decay_and_frozen_weights():
     assert network.degree == 1
 
 
+def test_steps_of_a_custom_optimiser_need_no_closure_argument():
+    class Plain(torch.optim.SGD):
+        def step(self):
+            super().step()
+
+    ours, other = ReLUNetwork(12, 3), ReLUNetwork(12, 3)
+    for network, make in ((ours, Plain), (other, torch.optim.SGD)):
+        train(network, X, Y, TorchOptimiser(make, steps=3))
+    assert all(map(torch.equal, ours.parameters(), other.parameters()))
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

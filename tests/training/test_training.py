@@ -201,7 +201,7 @@ def test_the_way_follows_network_and_samples():
     ],
 )
 def test_the_network_has_its_weights_whenever_progress_is_told(make, n):
-    """At each call of `progress` the network has its current weights, and the call does not change the training."""
+    """The network has its current weights at each call of `progress`, and the call does not change the training."""
     rng = np.random.default_rng(n)
     X = rng.normal(size=(n, 12))
     y, alone, watched, seen = np.sign(X[:, 0] + X[:, 1]), make(X), make(X), []
@@ -265,7 +265,7 @@ def test_training_on_targets_is_torchs_loop(name, config):
     assert ("error" in table) == any(kind in name for kind in wrong)
 
 
-OWN = {
+CUSTOM = {
     "logistic": lambda f, y: torch.log(1 + torch.exp(-y * f)),
     "exponential": lambda f, y: torch.exp(-y * f).mean(),
     "hinge": lambda f, y: torch.clamp(1 - y * f, min=0),
@@ -274,17 +274,17 @@ OWN = {
 
 
 @pytest.mark.parametrize("make", [gln, lambda: ReLUNetwork(12, [6, 5]), lambda: ReLUNetwork(12, 7).freeze()])
-@pytest.mark.parametrize("loss", OWN)
-def test_losses_of_ones_own_are_those_of_their_name(make, loss):
+@pytest.mark.parametrize("loss", CUSTOM)
+def test_custom_losses_equal_the_named_ones(make, loss):
     """A loss written as a function gives the steps and the rows of the named one, on the weights and in the span."""
     named, own = make().double(), make().double()
     config = SGD(steps=20, batch_size=25, momentum=0.5, loss=loss)
-    tables = [train(named, X, Y, config).table, train(own, X, Y, replace(config, loss=OWN[loss])).table]
+    tables = [train(named, X, Y, config).table, train(own, X, Y, replace(config, loss=CUSTOM[loss])).table]
     np.testing.assert_allclose(*tables, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(named.decision_function(X), own.decision_function(X), rtol=1e-9, atol=1e-11)
 
 
-def test_losses_of_ones_own_on_classes_and_of_several_networks():
+def test_custom_losses_on_classes_and_of_several_networks():
     cross, square = torch.nn.functional.cross_entropy, torch.nn.functional.mse_loss
     for y, loss, name in ((CLASSES, cross, "logistic"), (TARGETS, square, "squared")):
         pair = [[ReLUNetwork(12, 5, outputs=3, seed=seed) for seed in (1, 2)] for _ in range(2)]
@@ -297,7 +297,7 @@ def test_losses_of_ones_own_on_classes_and_of_several_networks():
         np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-5)
 
 
-def test_real_targets_of_one_output_take_a_loss_of_ones_own():
+def test_a_custom_loss_takes_real_targets():
     history = train(gln(), X, (Y + 1) / 2, SGD(steps=60, loss=torch.nn.functional.binary_cross_entropy_with_logits))
     assert list(history.table) == ["step", "loss", "norm"]
     assert history.losses[0] < history.table.loss[0]

@@ -34,8 +34,8 @@ short = SGD(steps=1000, lr=0.1)  # for the two models that train a network first
 models = {
     "LinearSVC": LinearSVC(C=1.0),
     "SVC (RBF)": SVC(C=1.0),
-    "GLN, group lasso": GLNClassifier(units=20, cutoff=(0.1, 0.9), random_state=1),
-    "GLN, predictor L2": GLNClassifier(units=20, norm="predictor-l2", cutoff=(0.1, 0.9), random_state=1),
+    "GLN, group lasso": GLNClassifier(units=20, random_state=1),
+    "GLN, predictor L2": GLNClassifier(units=20, norm="predictor-l2", random_state=1),
     "gated ReLU, random": GatedReLUClassifier(units=20, gates="random", random_state=1),
     "gated ReLU, learned": GatedReLUClassifier(units=20, gates="learned", training=short, random_state=1),
     "hidden layer": HiddenLayerClassifier(units=20, training=short, random_state=1),

@@ -22,7 +22,7 @@ import numpy as np
 rng = np.random.default_rng(0)
 group = rng.random(1200) < 0.4  # True for A
 X = rng.normal(size=(1200, 4))
-X[:, 0] += 1.0 * group
+X[:, 0] += group
 merit = X[:, 0] + np.abs(X[:, 1]) - 1.0 + 0.5 * rng.normal(size=1200)
 y = np.where(merit > 0, "granted", "refused")
 train = np.arange(1200) < 600
@@ -67,9 +67,9 @@ for epsilon, model in zip(epsilons, models, strict=True):
     )
 
 # %%
-# Left: the optimum grows as ε shrinks, and equals the unconstrained one (dashed) from ε = 1.6 on. Middle: accuracy on
-# the other half of the applicants. Right: difference of the mean scores, which is at most ε (dotted) for the training
-# samples and larger for the others.
+# Left: the optimum grows as ε shrinks. It equals the unconstrained one (dashed) if ε is at least the difference of the
+# unconstrained classifier. Middle: accuracy on the other half of the applicants. Right: difference of the mean scores,
+# which is at most ε (dotted) for the training samples. It is larger for the others.
 
 import matplotlib.pyplot as plt
 

@@ -52,7 +52,7 @@ PRODUCTS = 6
 ENTRY_COST = 200
 #: Cost of an operation of a Cholesky factorisation, relative to one of a matrix product.
 FACTOR_COST = 1.3
-#: Leverages closer to 1 than this belong to samples that no other sample helps to predict.
+#: Leverages H_ii closer to 1 than this count as 1: no other sample helps to predict sample i.
 ESSENTIAL = 1e-9
 
 
@@ -79,7 +79,7 @@ class LeastSquares:
         plus ‖UᵀR‖²/n, where R is the residual and U contains the left singular vectors that are not used although
         rounding cannot explain their singular values (without a ridge). In place of σ_rank² + nρ, a Cholesky factor
         yields a lower bound that is wrong with a probability of at most 1e-12, over eight random vectors. The gap is
-        computed in doubles, whose rounding is about 1e-32 `condition`² times the objective.
+        computed in doubles, whose rounding is about 1e-31 times (1/n)‖Y‖² and the square of `condition`.
     ridge : float
         ρ.
     form : 'samples' or 'weights'
@@ -119,9 +119,9 @@ class RidgePath:
 
         e_i = (y_i − (ΦW)_i)/(1 − H_ii),    gcv = (1/n)‖Y − ΦW‖²/(1 − tr(H)/n)²,    H = Φ(ΦᵀΦ + nρI)⁻¹Φᵀ
 
-    e_i is the error on sample i of the solution for all other samples with the same nρ. Where H_ii is 1, and for gcv
-    where tr(H) is n, they are the limits for ρ → 0. Sources: Allen (1974) for e (PRESS); Golub, Heath & Wahba (1979)
-    for gcv (generalised cross-validation).
+    e_i is the error on sample i of the solution for all other samples with the same nρ. Where H_ii is 1 to nine digits,
+    and for gcv where tr(H) is n, they are the limits for ρ → 0. Sources: Allen (1974) for e (PRESS); Golub, Heath &
+    Wahba (1979) for gcv (generalised cross-validation).
 
     Attributes
     ----------
@@ -440,12 +440,10 @@ class _Spectrum:
         within = U.T @ Y
         # Y − ΦW is `outside` + shift · `inner`, and 1 − H_ii is `free` + shift · `held`.
         inner, held = U @ (inverses[:, None] * within), U**2 @ inverses
-        free = 1 - np.sum(U**2, axis=1)
-        free = np.where((free > ESSENTIAL) & (rank < n), free, 0.0)
-        outside = Y - U @ within
-        outside[free == 0] = 0.0
-        share = np.where(free > 0, shift, 1.0)
-        errors = (outside + share[:, None] * inner) / (free + share * held)[:, None]
+        free, outside = (rank < n) * (1 - np.sum(U**2, axis=1)), (rank < n) * (Y - U @ within)
+        clear = free + shift * held > ESSENTIAL
+        share = np.where(clear, shift, 1.0)
+        errors = (clear[:, None] * outside + share[:, None] * inner) / (clear * free + share * held)[:, None]
         factor = shift if rank < n else 1.0
         score = np.sum((outside + factor * inner) ** 2) / n / ((n - rank + factor * inverses.sum()) / n) ** 2
         return errors, float(score)

@@ -480,9 +480,9 @@ class GaLUClassifier(ClassifierMixin, _OneRidge):
 
     @property
     def predict_proba(self) -> Any:
-        """Not offered: scores of least squares are no probabilities."""
+        """Raise AttributeError, because scores of least squares are not probabilities."""
         raise AttributeError(
-            "GaLUClassifier has scores, which are no probabilities; CalibratedClassifierCV(GaLUClassifier(…)) of "
+            "GaLUClassifier has scores, which are not probabilities; CalibratedClassifierCV(GaLUClassifier(…)) of "
             "sklearn.calibration has predict_proba"
         )
 

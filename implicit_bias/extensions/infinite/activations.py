@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,11 +69,6 @@ class Strip:
 def _few_roundings(lengths: Array) -> float:
     """Return 16, the `Activation.rounding` of a closed form of few operations, whatever the lengths (p,)."""
     return 16.0
-
-
-def _mixture_rounding(lengths: Array) -> float:
-    """Return MIXTURE_ROUNDING, the `Activation.rounding` of a mixture, whatever the lengths (p,)."""
-    return MIXTURE_ROUNDING
 
 
 def _unit_bend(longest: float) -> float:
@@ -453,51 +449,45 @@ def _tanh_bend(r: float) -> float:
     return 2 / math.pi / float(_tanh_pair(GaussianPairs(*np.array([r, r, 1.0, 0.0]))))
 
 
-_TANH = Activation(
+#: Activation whose means for long points are mixtures.
+_mixed = partial(Activation, rounding=lambda _: MIXTURE_ROUNDING, dual_rounding=lambda _: MIXTURE_ROUNDING)
+_TANH = _mixed(
     "tanh",
     np.tanh,
     lambda z: 4 * sigmoid_slope(2 * z),
     _tanh_pair,
     _tanh_dual,
-    _mixture_rounding,
-    _mixture_rounding,
-    _tanh_bend,
+    bend=_tanh_bend,
     strip=Strip(math.pi / 4, 2.0),
     parity="even",
 )
-_SIGMOID = Activation(
+_SIGMOID = _mixed(
     "sigmoid",
     sigmoid,
     sigmoid_slope,
     lambda p: _tanh_pair(_halved(p)) / 16,
     _sigmoid_dual,
-    _mixture_rounding,
-    _mixture_rounding,
-    lambda r: _tanh_bend(r / 2),
+    bend=lambda r: _tanh_bend(r / 2),
     strip=Strip(math.pi / 2, 0.5),
     parity="even",
 )
-_SOFTPLUS = Activation(
+_SOFTPLUS = _mixed(
     "softplus",
     lambda z: np.logaddexp(0, z),
     sigmoid,
     _sigmoid_dual,
     lambda p: 4 * _softplus_dual(_halved(p)),
-    _mixture_rounding,
-    _mixture_rounding,
     strip=Strip(math.pi / 2, 1.0),
     parity="half",
 )
-_SWISH = Activation(
+_SWISH = _mixed(
     "swish",
     lambda z: z * sigmoid(z),
     lambda z: sigmoid(z) + z * sigmoid_slope(z),
     lambda p: _swish_pair(_halved(p)),
     lambda p: 4 * _swish_dual(_halved(p)),
-    _mixture_rounding,
-    _mixture_rounding,
     # σ' has a variation of at most 1.41, and E[σ'(z)²] is at least ¼.
-    lambda _: 1.41**2 * 2 / math.pi,
+    bend=lambda _: 1.41**2 * 2 / math.pi,
     strip=Strip(math.pi / 2, 2.2),
     parity="half",
 )

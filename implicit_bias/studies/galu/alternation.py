@@ -14,7 +14,7 @@ from implicit_bias.studies.galu.gaussian import ADAM, trained
 from implicit_bias.studies.galu.outputs import as_many_parameters, searched
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, band, claims, finished, panels, product
 from implicit_bias.studies.runner.claims import Claim
-from implicit_bias.studies.runner.mean_test import holm, paired_p
+from implicit_bias.studies.runner.mean_test import holm, student_p
 
 TITLE = "Alternate convex search against SGD and Adam"
 SOURCE = "first version, section 5"
@@ -94,8 +94,8 @@ def _against(table: pd.DataFrame, claim: Claim, methods: list[str]) -> Verdict:
         gain = own[best] - own["ACS"]
         if drift[m] <= claim.limits["settled"]:
             gains[m] = gain
-        lower = f"lower in {(gain > 0).sum()} of {len(gain)} repeats, p = {paired_p(gain):.2g}, drift {drift[m]:.2%}"
+        lower = f"lower in {(gain > 0).sum()} of {len(gain)} repeats, p = {student_p(gain):.2g}, drift {drift[m]:.2%}"
         told.append(f"m = {m}: ACS {own['ACS'].mean():.3f}, {best} {own[best].mean():.3f} ({lower})")
-    adjusted = holm([paired_p(gain) for gain in gains.values()])
+    adjusted = holm([student_p(gain) for gain in gains.values()])
     apart = [gain.mean() > 0 for gain, p in zip(gains.values(), adjusted, strict=True) if p < 1 - claim.limits["level"]]
     return claim.verdict("; ".join(told), bool(apart[0]) if apart else None)

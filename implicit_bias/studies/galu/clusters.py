@@ -104,7 +104,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     noise = losses.index.get_level_values("noise")
     noisy, quiet = losses[noise > 0], losses[noise == 0].test_loss.max()
     pairs = means(noisy, ["task", "noise"], "test_loss")
-    over_fit, alike, learnt, noisier = list(CLAIMS.values())[:4]
+    over_fit, alike, learnt, noisier, *_ = CLAIMS.values()
     if pairs.empty or np.isnan(quiet):
         needs = "both networks, with and without noise"
         return [*(claim.undecided(needs) for claim in (over_fit, alike, learnt, noisier)), *steps]

@@ -141,11 +141,9 @@ def _judged(table: pd.DataFrame, claim: Claim, norm: str, fit: str) -> Verdict:
     """Return the verdict of one way to fit, whose relation is claimed to be linear, or not to be if it is `TRAINED`."""
     names, levels = {"norm": NORMS[norm][1], "how": TRAINED.get(fit, "")}, table.sigma_y.nunique()
     table = table[table.groupby("seed").sigma_y.transform("nunique") == levels]
-    if levels < LEVELS or table.seed.nunique() < 2:
-        return claim.undecided(f"{LEVELS} noise levels of two seeds", **names)
-    ratios = slope_ratios(table, norm)
+    ratios = slope_ratios(table, norm) if levels >= LEVELS and table.seed.nunique() > 1 else pd.Series([np.nan])
     if not (ratios > 0).all():
-        return claim.verdict("slopes of both signs", fit in TRAINED, **names)
+        return claim.undecided(f"{LEVELS} noise levels of two seeds, and slopes of one sign", **names)
     logarithms = pd.Series(np.log(ratios))
     (low, high), middle = np.exp(student_interval(logarithms)), np.exp(logarithms.mean())
     within = low >= claim.limits["least"] and high <= claim.limits["most"]
@@ -153,5 +151,5 @@ def _judged(table: pd.DataFrame, claim: Claim, norm: str, fit: str) -> Verdict:
     means = gaps(table)["means"]
     told = f"ratio {middle:.2f} [{low:.2f}, {high:.2f}], {len(ratios)} repeats; "
     told += f"correlation of the means {means.gap.corr(means[norm]):.3f}"
-    linear = True if within else False if outside else None
-    return claim.verdict(told, linear if linear is None or fit not in TRAINED else not linear, **names)
+    holds, fails = (outside, within) if fit in TRAINED else (within, outside)
+    return claim.verdict(told, True if holds else False if fails else None, **names)

@@ -1,4 +1,4 @@
-"""What an antipodal pair does
+"""The smallest eigenvalue with and without an antipodal pair
 
 G is the Gram matrix of 50 points of the sphere of R^10, and of the same points with the last one replaced by the
 opposite of the first. If σ' is even or odd, σ'(−z)(−x) = ∓σ'(z)x makes G singular. For ReLU, SELU and swish, the

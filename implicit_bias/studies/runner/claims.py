@@ -41,7 +41,7 @@ class Claim:
 
     @property
     def is_late(self) -> bool:
-        """True if a table that could inform the threshold was known when it was set."""
+        """True if cells that the threshold judges were known when it was set."""
         return self.set >= self.seen
 
     def verdict(self, found: str, holds: bool | None, **names: str) -> Verdict:

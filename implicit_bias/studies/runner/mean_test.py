@@ -29,13 +29,16 @@ def student_interval(values: pd.Series, level: float = LEVEL) -> tuple[float, fl
     return mean - half, mean + half
 
 
-def paired_p(differences: pd.Series) -> float:
-    """Return the two-sided p-value of Student's test that the mean is 0; NaN for a single value.
+def student_p(values: pd.Series, limit: float = 0.0) -> float:
+    """Return the two-sided p-value of Student's test that the mean equals a limit; NaN for a single value.
 
-    >>> round(paired_p(pd.Series([1.0, 2.0, 3.0])), 4)
+    >>> round(student_p(pd.Series([1.0, 2.0, 3.0])), 4)
     0.0742
     """
-    return float(stats.ttest_1samp(differences, 0.0).pvalue) if len(differences) > 1 else np.nan
+    distance, error = values.mean() - limit, standard_error(values)
+    if error == 0:
+        return float(distance == 0)
+    return float(2 * stats.t.sf(abs(distance / error), len(values) - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +64,9 @@ class MeanTest:
         return student_interval(self.values)
 
     @property
-    def error(self) -> float:
-        """Standard error of the mean; NaN for a single draw."""
-        return standard_error(self.values)
-
-    @property
     def p(self) -> float:
         """Two-sided p-value of the null hypothesis that the mean equals the limit; NaN for a single draw."""
-        distance = self.values.mean() - self.limit
-        if self.error == 0:
-            return float(distance == 0)
-        return float(2 * stats.t.sf(abs(distance / self.error), len(self.values) - 1))
+        return student_p(self.values, self.limit)
 
     def verdict(self, adjusted: float, count: int) -> Verdict:
         """Return the verdict, decided by the mean if the p-value `adjusted` for `count` tests is below 1 − `LEVEL`."""

@@ -107,7 +107,7 @@ def test_a_singular_update_is_no_step():
 
 
 def test_algorithm_1_says_what_it_lowers_where_rank_is_lost():
-    """For three equal samples the loss is the variance of the targets, whatever the filters."""
+    """The loss of three equal samples is the variance of the targets, whatever the filters."""
     found = improve_filters(np.ones((3, 2)), [1.0, 2.0, 4.0], 3, steps=5)
     assert found.history[-1] == pytest.approx(found.solution.loss, rel=1e-6)
     assert found.solution.loss == pytest.approx(np.var([1.0, 2.0, 4.0]))

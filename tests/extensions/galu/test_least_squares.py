@@ -91,7 +91,7 @@ def test_labels_that_can_be_fitted_are_fitted_whatever_the_condition(span):
 @pytest.mark.parametrize("ridge", [0.0, 1e-30, 1e-23, 1e-10])
 @pytest.mark.parametrize("e", [1e-6, 5e-10, 1e-10, 1e-12])
 def test_the_gap_counts_singular_values_that_are_left_out(e, ridge):
-    """For two nearly equal samples with opposite targets, objective − gap is at most the minimum, ρ/(e² + ρ)."""
+    """Objective − gap is at most the minimum ρ/(e² + ρ) of two nearly equal samples with opposite targets."""
     found = least_squares(GatedFeatures([[1.0, e], [1.0, -e]], np.ones((2, 1))), [1.0, -1.0], ridge=ridge)
     least, objective = ridge / (e**2 + ridge), found.loss + ridge * found.norm**2
     assert objective - found.gap <= least * (1 + 1e-12)
@@ -161,7 +161,7 @@ def without(features, y, i, shift):
 @pytest.mark.parametrize("size", [(30, 3, 4), (20, 4, 9), (20, 4, 5)], ids=str)
 @pytest.mark.parametrize("gates", ["hard", "contexts"])
 def test_leave_one_out_errors_are_those_of_refits(size, gates):
-    """Without a ridge too: for least norms, for ranks below n and kd, and for a sample that alone opens a gate."""
+    """Ridge 0 and least norms are included, ranks below n and kd, and a sample that alone opens a gate."""
     features, y = drawn(*size, 0, gates)
     G = features.gate_values.copy()
     G[3, 0], G[np.arange(len(G)) != 3, 0] = 1.0, 0.0
@@ -191,7 +191,7 @@ def test_scores_are_those_of_scikit_learn_and_of_the_hat_matrix(size):
 @pytest.mark.parametrize("gates", ["hard", "contexts"])
 @pytest.mark.parametrize("size", [(40, 5, 9), (40, 5, 6)], ids=str)
 def test_the_form_of_samples_serves_fewer_features_if_that_is_cheaper(monkeypatch, size, gates):
-    """With a ridge either Gram matrix will do; the solution is the same."""
+    """Both Gram matrices give the same solution of a ridge problem."""
     features, y = drawn(*size, 0, gates)
     found = []
     for cost in (0, 10**9):
@@ -199,6 +199,21 @@ def test_the_form_of_samples_serves_fewer_features_if_that_is_cheaper(monkeypatc
         found.append(least_squares(features, y, ridge=0.1))
     assert [one.form for one in found] == ["samples", "weights"]
     np.testing.assert_allclose(found[0].weights, found[1].weights, atol=1e-10)
+
+
+@pytest.mark.parametrize("ridge", [1e6, 1e12])
+def test_leave_one_out_errors_of_a_sample_that_dominates(ridge):
+    """Its leverage without a ridge is 1 − 1e-12, which a ridge makes far smaller."""
+    features, y = GatedFeatures([[1e6], [1.0], [2.0]], np.ones((3, 1))), np.array([3.0, -1.0, 1.0])
+    (errors,) = least_squares(features, y, ridge=[ridge]).leave_one_out
+    np.testing.assert_allclose(errors, [without(features, y, i, 3 * ridge) for i in range(3)], rtol=1e-9)
+
+
+def test_inputs_of_samples_whose_gates_are_closed_have_no_effect():
+    features = GatedFeatures([[1.0, 1.0], [3e23, 7e23]], [[1.0], [0.0]])
+    path = least_squares(features, [2.0, -3.0], ridge=[0.0, 1.0])
+    for solution, expected in zip(path.solutions, ([[1.0, 1.0]], [[0.5, 0.5]]), strict=True):
+        np.testing.assert_allclose(solution.weights, expected, rtol=1e-14)
 
 
 def test_predictions_are_products_with_the_features():

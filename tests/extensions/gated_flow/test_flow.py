@@ -78,7 +78,7 @@ def test_the_best_loss_is_the_same_four_ways(case):
 
 
 def test_the_best_loss_by_second_moments_of_each_class():
-    """For labels 0 and 1 the best loss is ½ − ½ m̄ᵀ(S₁ + S₀)⁻¹m̄: the notes' (15) and (16), without the ½ of the loss."""
+    """The best loss for labels 0 and 1 is ½ − ½ m̄ᵀ(S₁ + S₀)⁻¹m̄: the notes' (15) and (16), without the ½ of the loss."""
     features, _, dense, _ = made(general)
     y = np.repeat([1.0, 0.0], 30)
     second = [dense[y == label].T @ dense[y == label] / 30 for label in (1.0, 0.0)]
@@ -111,7 +111,7 @@ def test_torch_descends_along_the_flow(case, mean_readout):
 
 
 def test_moments_of_a_distribution_need_no_samples():
-    """For moments from arrays, some singular, flow and structure equal those by integration and construction."""
+    """Flow and structure of moments from arrays, some singular, equal those by integration and construction."""
     rng = np.random.default_rng(1)
     root = rng.normal(size=(3, 5, 2))
     A = block_diag(*[part @ part.T for part in root.transpose(0, 2, 1)])

@@ -105,7 +105,7 @@ def test_functions_of_torch_have_the_gram_matrices_of_their_namesakes(function, 
 
 
 def test_functions_that_bend_at_zero_agree_where_points_are_not_nearly_parallel():
-    """At large angles the series of a custom ELU agrees with the closed form, and its error is below 1e-9."""
+    """The series of a custom ELU agrees with the closed form at large angles, and its error is below 1e-9."""
     X = np.vstack([np.eye(3), np.full((1, 3), 0.5)])
     bent = custom_activation(torch.nn.functional.elu, "own ELU")
     found, known = gram_matrix(X, bent), gram_matrix(X, "elu")

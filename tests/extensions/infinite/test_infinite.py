@@ -119,7 +119,7 @@ def test_many_points_are_blocks_of_few():
 
 
 def test_a_layer_is_the_gram_matrix_and_the_covariance_of_the_readout():
-    """For one hidden layer without biases, Θ = K + σ_w² G with the Gram matrix G of the points √(σ_w²/d) x."""
+    """Θ of one hidden layer without biases is K + σ_w² G with the Gram matrix G of the points √(σ_w²/d) x."""
     for name in ("relu", "selu", "tanh"):
         found = InfiniteNetwork(name, 1, 1.7).kernels(X)
         gram = gram_matrix(X * math.sqrt(1.7 / 4), name)
@@ -316,6 +316,8 @@ def test_layers_of_a_bent_function_need_a_larger_tolerance_and_take_it():
         deep_gram(X[:3], bent, 2)
     found, known = deep_gram(X[:3], bent, 2, tolerance=1e-2), deep_gram(X[:3], "elu", 2)
     assert np.linalg.norm(found.values - known.values, 2) <= found.error + known.error < 1e-2
+    means = [predict(InfiniteNetwork(act), X[:3], Y[:3], Z[:2], tolerance=1e-2).mean for act in (bent, "elu")]
+    np.testing.assert_allclose(*means, atol=1e-2)
 
 
 @pytest.mark.parametrize(
