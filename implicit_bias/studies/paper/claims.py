@@ -1,9 +1,9 @@
 """Quantities of the paper's claims on its experiments, as contrasts of the table's columns.
 
 Words, thresholds and dates of each claim are in `claims.toml`, under the same key. GLNs are those of the paper's Figure
-2 (median cutoffs; no momentum, which the text does not mention for GLNs) and ReLU networks those of its Figure 3
+2 (median cutoffs and, as in the published analysis, no momentum) and ReLU networks those of its Figure 3
 (momentum 0.9), unless a claim says otherwise. "By chance" refers to the inconsistency of two independent models with
-the errors p and q, p(1 − q) + q(1 − p), as in the published code; footnote 6 of the paper has 2p(1 − p).
+the errors p and q, p(1 − q) + q(1 − p). Footnote 6 and the published figures have 2p(1 − p), with the network's p.
 """
 
 from collections.abc import Mapping
