@@ -132,8 +132,39 @@ def test_column_major_groups_change_the_optimum(erratum):
 
 
 def test_lost_cutoffs_inflate_the_inconsistency(erratum):
-    (own,), (lost,) = erratum("lost_cutoffs")
+    (own,), (lost,), shares = erratum("lost_cutoffs")
     assert lost > 1.5 * own
+    # Medians over all images do not halve the training samples.
+    assert shares[0] < 50 < shares[1]
+
+
+def test_readout_bias_is_trained_and_changes_predictions(erratum):
+    biases, changed = zip(*erratum("readout_bias"), strict=True)
+    assert min(biases) > 0.1
+    assert max(changed) > 0.2
+
+
+def test_lemma_b11_holds_and_eq_83_has_the_wrong_sign(erratum):
+    *rows, (cosine,) = erratum("exponential_tail")
+    angles = [row[1] for row in rows]
+    assert angles == sorted(angles, reverse=True)
+    assert angles[-1] == 0
+    assert cosine == 1.0
+
+
+def test_published_loss_has_no_gradient_at_a_saturated_sigmoid(capsys):
+    runpy.run_path(str(ROOT / "docs" / "errata" / "saturated_sigmoid.py"))
+    rows = [[float(value) for value in line.split(":")[1].split(",")] for line in capsys.readouterr().out.splitlines()]
+    low, *middle, _, high = rows
+    assert low[:2] == [0, -1]
+    assert high[2:] == [0, 1]
+    assert all(published == pytest.approx(exact, rel=1e-3) for row in middle for published, exact in (row[:2], row[2:]))
+
+
+def test_gates_alone_do_not_separate(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["gates_only"])
+    runpy.run_path(str(ROOT / "docs" / "errata" / "gates_only.py"))
+    assert capsys.readouterr().out.count(" NOT_SEPARABLE\n") == 2
 
 
 def test_closed_form_of_gln_norm_is_too_large(erratum):

@@ -16,7 +16,7 @@ from implicit_bias._utils.checks import InputError, one_of
 from implicit_bias.studies.paper.claims import GLN, RELU, SHALLOW, SMALL
 from implicit_bias.studies.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
 from implicit_bias.studies.paper.studies import Study
-from implicit_bias.studies.paper.verdicts import Tested, tested
+from implicit_bias.studies.paper.verdicts import Tested, claim_tests
 from implicit_bias.studies.runner.drawing import COLOURS, DATASETS, finished, log_ticks, panels, style, styled
 from implicit_bias.studies.runner.verdicts import where
 
@@ -333,7 +333,7 @@ def intervals(table: pd.DataFrame) -> dict[str, list[Tested]]:
     Tests for single values of a coordinate are left out, so that a figure has at most twelve rows.
     """
     parts: dict[str, list[Tested]] = {}
-    for one in tested(table):
+    for one in claim_tests(table):
         whole = not re.search(r"\w=\d+$", one.test.claim) and not one.contrast.correlated and one.contrast.limit == 0
         if whole and np.isfinite(one.test.p):
             part = "momentum" if one.contrast.claim.place.startswith("C.2") else one.contrast.part

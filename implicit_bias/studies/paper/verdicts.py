@@ -70,15 +70,15 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     ...         for m, e in (("SVM-L2", 0.12), ("SVM-GLN", 0.10)) for s in (1, 2, 3)]
     >>> verdict = verdicts(pd.DataFrame(rows))[0]
     >>> verdict.claim, verdict.found
-    ('4.1, 2a: SVM-GLN has a lower error than SVM-L2', '12.47 − 10.00 = 2.47 [1.46, 3.47] %; 3 of 3 draws, ...')
+    ('4.1, 2a: SVM-GLN has a lower error than SVM-L2', '12.47 − 10.00 = 2.47 [1.46, 3.47] %; 3 of 3 draws')
     """
     if not {"study", "version", "model", "split", "train_error", *CELL} <= set(table.columns):
         raise InputError("verdicts are made from the table of reproduce_paper.py")
-    found = [one.verdict for one in tested(table) if one.verdict] + list(_counted(table))
+    found = [one.verdict for one in claim_tests(table) if one.verdict] + list(_counted(table))
     return [*found, *_trainings(table), *_best_depth(table), *_certificates(table), *_published(table)]
 
 
-def tested(table: pd.DataFrame) -> list[Tested]:
+def claim_tests(table: pd.DataFrame) -> list[Tested]:
     """Return the tests of all claims on draws for which the table has cells, with their verdicts."""
     table = table[~_failed(table)]
     parts = {split: where(table, split=split) for split in ("own", "published")}
@@ -151,8 +151,8 @@ def _trainings(table: pd.DataFrame) -> Iterator[Verdict]:
     networks = where(table, model="GD-ReLU", version="corrected")
     failed = networks[networks.train_error > FAILED]
     if len(networks):
-        counts = failed.groupby(["units", "momentum"]).size()
-        listed = [f"{count} with {units} units and momentum {speed:g}" for (units, speed), count in counts.items()]
+        cells = failed[["units", "momentum"]].value_counts(sort=False).reset_index().itertuples(index=False)
+        listed = [f"{count} with {units} units and momentum {speed:g}" for units, speed, count in cells]
         found = f"{len(failed)} of {len(networks)} failed" + (f": {', '.join(listed)}" if listed else "")
         claim = "every GD-ReLU learns its training samples; the cells of the others are left out above"
         yield Verdict(claim, found, f"training error at most {FAILED:.0%}", failed.empty)
