@@ -91,7 +91,8 @@ class Labelled(ABC):
         if inputs.shape[1] != self.n_features_in:
             raise InputError(f"X has {inputs.shape[1]} columns, but the model needs {self.n_features_in}")
         if self.scaling is not None:
-            inputs = self.scaling(inputs)
+            single = getattr(X, "dtype", None) == np.float32
+            inputs = self.scaling(inputs.astype(np.float32) if single else inputs).astype(np.float64, copy=False)
         return with_constant(inputs) if self.constant else inputs
 
     def far_outside(self, X: Array) -> np.ndarray:
