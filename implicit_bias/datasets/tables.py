@@ -416,7 +416,10 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
     except InputError as error:
         raise InputError(f"{file} cannot be read: {error}") from None
     except Exception as error:
-        raise InputError(f"{file} cannot be read as NPZ ({type(error).__name__}); save it with numpy.savez") from None
+        raise InputError(
+            f"{file} cannot be read as NPZ ({type(error).__name__}); save arrays of numbers or texts, not of Python "
+            "objects, with numpy.savez"
+        ) from None
     if "X" not in arrays:
         raise InputError(f"{file} has no array 'X', which is required; it contains {', '.join(names) or 'no arrays'}")
     return arrays

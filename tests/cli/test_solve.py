@@ -227,6 +227,13 @@ def test_an_interrupted_solve_saves_the_best_answer(samples):
     done = interrupted("\n  3  ", "solve", "s.npz", "--C", "1", "--tol", "1e-9", "--json", "--verbose")
     assert (done.returncode, json.loads(done.stdout)["status"]) == (130, "INTERRUPTED")
     assert load_model("s-model.npz").status is Status.INTERRUPTED
+    # predict needs a solution of every class.
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    np.savez("three.npz", X=X, y=np.arange(40) % 3)
+    done = interrupted("\n  3  ", "solve", "three.npz", "--C", "1", "--tol", "1e-9", "--verbose")
+    assert done.stdout.splitlines()[-1] == (
+        "wrote three-model.npz; next: the same command with --start three-model.npz"
+    )
 
 
 @pytest.fixture
