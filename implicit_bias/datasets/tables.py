@@ -69,7 +69,9 @@ class LabelledSamples:
     header: bool | None = field(default=None, repr=False)
 
     def signs(self, positive: Any) -> Array:
-        """Labels (n,): +1 for samples of the class `positive`, −1 for all others."""
+        """Labels (n,): +1 for samples of the class `positive`, −1 for others; raise InputError for another class."""
+        if positive not in self.classes:
+            raise InputError(f"{shown(positive)} is not a class; the classes are {', '.join(map(repr, self.classes))}")
         return np.where(self.labels == positive, 1.0, -1.0)
 
     def select(self, rows: Any) -> LabelledSamples:

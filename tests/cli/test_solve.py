@@ -170,6 +170,7 @@ def test_a_constant_model_is_warned_of(noisy, table):
     assert done.returncode == 0
     assert re.search(r"predicts ('no'|0) for every sample: all weights are zero up to C = ", done.stderr)
     assert done.stdout.endswith("next: the same command with --C auto\n")
+    assert "margin -0" not in done.stdout + run("predict", f"{Path(table).stem}-model.npz", table).stdout
     assert answer("solve", table, "--C", "1e-9")[1]["constant"]
     assert "every sample" not in run("solve", table, "--max-seconds", "1e-9").stderr
 

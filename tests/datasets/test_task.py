@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from torchvision.transforms.functional import to_tensor
 
-from implicit_bias import BinaryTask, InputError
+from implicit_bias import BinaryTask, InputError, read_samples
 
 RNG = np.random.default_rng(0)
 
@@ -47,6 +47,7 @@ def test_images_and_their_tensors_are_the_same_inputs():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: read_samples("old.csv").signs("w"), "'w' is not a class; the classes are 'x', 'y', 'z'"),
         (lambda: BinaryTask.from_file("old.csv", validation="swapped.csv", positive="x"), "has other columns than"),
         (lambda: BinaryTask.from_file("gates.csv", "kind"), "has gate_values, which a task does not have"),
         (lambda: BinaryTask.from_file("old.csv"), "positive=… names those of"),
