@@ -110,9 +110,9 @@ def test_guide_prints_what_it_shows(page, capsys, tmp_path, monkeypatch):
 def erratum(monkeypatch, capsys):
     """Return a function from the name of an erratum's script to the decimal numbers in each line that it prints."""
 
-    def numbers(name):
+    def numbers(name, *arguments):
         script = str(ROOT / "docs" / "errata" / f"{name}.py")
-        monkeypatch.setattr(sys, "argv", [script])
+        monkeypatch.setattr(sys, "argv", [script, *arguments])
         runpy.run_path(script, run_name="__main__")
         printed = capsys.readouterr().out.splitlines()
         return [[float(number) for number in re.findall(r"\d+\.\d+", line)] for line in printed]
@@ -186,3 +186,19 @@ def test_zero_unit_keeps_descent_from_the_optimum(erratum):
     drawn, zero = erratum("zero_unit")
     assert max(drawn[0], zero[0]) < 0.01
     assert drawn[1] < 1.001 < 1.05 < zero[1]
+
+
+@pytest.mark.mnist
+@pytest.mark.long
+def test_numbers_of_errata_on_mnist(erratum, mnist_root):
+    page = " ".join((ROOT / "docs" / "errata.md").read_text().split())
+    (own,), (lost,), (low, high) = erratum("lost_cutoffs", "mnist")
+    assert f"{lost:.2f} % instead of {own:.2f} %" in page
+    assert f"puts {low} to {high} % of the training samples" in page
+    (a, u), (b, v), (c, w) = erratum("readout_bias", "mnist")
+    assert f"it is {a:.3f}, {b:.3f} and {c:.3f} after training; without it {u:.2f}, {v:.2f} and {w:.2f} %" in page
+    orthonormal, gaussian = erratum("random_contexts")[-2:]
+    assert round(orthonormal[-1], 1) == round(gaussian[-1], 1)
+    apart = max(abs(one - other) for one, other in zip(orthonormal, gaussian, strict=True))
+    assert f"the mean error is {gaussian[-1]:.1f} % with both kinds" in page
+    assert f"differences of single draws are up to {apart:.1f} points" in page
