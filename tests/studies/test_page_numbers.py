@@ -1,8 +1,11 @@
 """Numbers in the prose of pages are those of the committed tables, and pages stay short."""
 
+import re
+
 import pandas as pd
 import pytest
 
+from implicit_bias.studies.limit.findings import ends, verdicts
 from implicit_bias.studies.runner.mean_test import holm
 from implicit_bias.studies.scale import findings as scale
 from implicit_bias.studies.scale.config import GRID, grid
@@ -10,6 +13,7 @@ from tests import ROOT
 
 #: Words of a page at most.
 BUDGETS = {"limit": 1500, "scale": 900, "best": 1500, "classes": 900, "deeper": 700, "benchmarks": 1800}
+NUMBER = r"\d+\.\d+"
 
 
 def table(name):
@@ -51,6 +55,32 @@ def best():
     yield f"relative gaps of at most {every.gap.max():.0e}"
     errors = 100 * tables[1].groupby("method").error.mean()
     yield f"error of {errors.best:.1f} %, the limits {errors.limit:.1f} %, and SVM-LC {errors.LC:.1f} %"
+
+
+def limit():
+    found = ends(table("limit/one_layer/limit"))
+    mean = {verdict.claim: verdict.found.partition(" %")[0] for verdict in verdicts(found)}
+    limits = found[found.descent == "loss-scaled"]
+    fixed, learned = limits[limits.network != "learned-relu"], limits[limits.network == "learned-relu"]
+    yield f"all {len(fixed)} descents have at most {fixed.ratio.max():.4f} times"
+    yield f"{span(learned.ratio, '.2f')} times the least norm of their own gates"
+    gln = 100 * found[found.network == "gln"].groupby("descent").inconsistency.mean()
+    yield f"disagree on {gln['sgd']:.2f} % of images after training, disagree on {gln['loss-scaled']:.2f} %"
+    apart, behind, more = re.findall(NUMBER, mean["GD-ReLU disagrees with SVM-LC more than GD-FReLU with its gates"])[
+        :3
+    ]
+    yield f"SVM-LC on {apart} %; new weights trained behind the same gates disagree on {behind} %"
+    yield f"learning the gates adds {more} points"
+    for claim, text in (
+        ("the limit behind frozen gates has a higher error than that of learned gates", "has {} points more error"),
+        ("SVM-RC has a higher error than SVM-LC", "random gates cost SVM-RC {} points"),
+        ("SVM-Fro has a higher error than SVM-GLN", "SVM-Fro has {} points less error"),
+    ):
+        yield text.format(re.findall(NUMBER, mean[claim])[2])
+    yield f"({(limits.end == 'max_steps').sum()} of {len(limits)} descents)"
+    (lost,) = set(found[found.descent == "none"].groupby("network").size())
+    yield f"({lost} cells each, H = 10 with momentum 0.9)"
+    yield f"one gradient, {span(learned.stationarity, '.2f')} for"
 
 
 def classes():
@@ -111,7 +141,7 @@ def scale_numbers():
     assert hidden.status.str.startswith("NOT_SEPARABLE").all()
 
 
-NUMBERS = {"best": best, "classes": classes, "deeper": deeper, "scale": scale_numbers}
+NUMBERS = {"best": best, "classes": classes, "deeper": deeper, "limit": limit, "scale": scale_numbers}
 
 
 @pytest.mark.parametrize("name", NUMBERS)
