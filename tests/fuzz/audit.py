@@ -233,10 +233,9 @@ def told(seed: int, number: int) -> int:
 
 
 INTRODUCTION = """\
-Random problems of at most 30 samples: nearly parallel, nearly separable, nearly in conflict (by 1e-3 to 1e-16), badly
-scaled, with C from 1e-6 to 1e12, intercepts and linear constraints. Every answer of `solve` is judged in rational
-arithmetic (`tests/fuzz/exact.py`) from its stated numbers: the upper bound, the constraints, the dual's lower bound,
-and claims that nothing is feasible. `--audit-case NUMBER` prints a problem as Python, and its answer."""
+Random problems of at most 30 samples: nearly parallel, separable or in conflict, badly scaled, with C from 1e-6 to
+1e12, intercepts and linear constraints. Every answer of `solve` is judged in rational arithmetic
+(`tests/fuzz/exact.py`) from its stated numbers. `--audit-case NUMBER` prints a problem as Python, and its answer."""
 FOUND = (
     "How large: by which share a bound is off, or the gap. INACCURATE is no fault, nor are weights that were not found."
 )

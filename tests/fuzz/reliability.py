@@ -54,19 +54,15 @@ MEMORY = 6 * 2**30
 WELL = ("correct", "refused")
 #: What the report says after its first sentences.
 INTRODUCTION = """\
-**How sure.** *Correct* is an answer that independent code has judged: those of solvers from the raw inputs, in rational
-arithmetic; those of other callables by what they must be (finite, the same for a disguise and for what it means, bounds
-in order …). Formulas are tested elsewhere. *Refused* is one of our own errors where the input deserves it. A case is
-*wrong* if an answer is, an input was changed, Python warned, bad input was accepted or good input refused; it has
-*raised* if any other exception came out. Not among the cases: whole image files, downloads, GPUs, the command line, and
-the CVXPY hooks of norms."""
+**How sure.** *Correct* is an answer that independent code has judged: those of solvers in rational arithmetic,
+others by what they must be (finite, the same for a disguise and for what it means …). *Refused* is one of our own
+errors where the input deserves it. A case is *wrong* if an answer is, an input was changed, Python warned, bad
+input was accepted or good input refused; it has *raised* if any other exception came out. Not covered: whole image
+files, downloads, GPUs, the command line."""
 CASES = """\
-Inputs are numbers in every disguise (float16, big-endian, negative strides, pandas, tensors with gradients …), damaged
-(NaN, masks, ragged lists, complex numbers …), of scales from 1e-300 to 1e300, degenerate, or files cut short, with
-flipped bits or code inside. `--case NUMBER` runs one case and prints what it does."""
-ANSWERS = """\
-Answers of solvers. INACCURATE answers have true bounds with a wider gap than asked. NOT_SEPARABLE holds up to 1e-13 of
-the samples' lengths, the documented limit of a proof."""
+Inputs are numbers in disguise (float16, big-endian, pandas, tensors …), damaged (NaN, masks, ragged lists …), of scales
+from 1e-300 to 1e300, degenerate, or files with flipped bits or code inside. `--case NUMBER` runs one case."""
+ANSWERS = "Answers of solvers. INACCURATE answers have true bounds with a wider gap than asked."
 ENDINGS = (*WELL, "wrong", "raised", "hung", "died")
 
 
