@@ -208,14 +208,9 @@ class MultipleKernelClassifier(MarginClassifier):
                 yield from self._solve_factored(whole, data, [C], earlier, deadline)
                 continue
             known = [solution.dual for solution in solutions]
-            coefficients = [found.coefficients[None, :, c] for c in range(len(whole))]
-            yield (
-                [
-                    problem.replace(features=unkept, gates=(features, a))
-                    for problem, a in zip(problems, coefficients, strict=True)
-                ],
-                solutions,
-            )
+            # The certificate contains the best multiple of the weights.
+            each = [(features, solution.weights * a) for solution, a in zip(solutions, found.directions, strict=True)]
+            yield [p.replace(features=unkept, gates=one) for p, one in zip(problems, each, strict=True)], solutions
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]

@@ -46,7 +46,7 @@ SHARE = 0.03
 #: Largest factor of μ in a step.
 MOST_FACTOR = 4.0
 #: Rounds without a smaller gap after which rounding is the cause.
-PATIENCE = 12
+PATIENCE = 20
 #: Added to the diagonal of K in a Newton step, as a share of its mean.
 RIDGE = 1e-13
 #: Share of the free memory for rows of K.
@@ -77,6 +77,12 @@ class Expansion:
     intercepts: Array
     rounds: int
     reason: str
+
+    @property
+    def directions(self) -> Array:
+        """Coefficients of w_c/‖w_c‖, shape (c, n); zeros for zero weights."""
+        sizes = np.sqrt(np.maximum((self.coefficients * self.outputs).sum(axis=0), 0.0))
+        return (self.coefficients / np.where(sizes > 0, sizes, 1.0)).T
 
 
 class KernelRows:
@@ -174,14 +180,16 @@ class _Machine:
         if not self.s.any():
             sides = [np.flatnonzero(self.y == sign) for sign in (-1, 1)]
             return np.sort(np.concatenate([random.permutation(side)[:FIRST] for side in sides]))
-        free = (self.s > self.low) & (self.s < self.high)
-        rest = self.y - self.outputs / self.mu - self.intercept
-        wrong = np.maximum(np.where(self.s < self.high, rest, 0.0), np.where(self.s > self.low, -rest, 0.0))
-        self.aim = SHARE * float(wrong.max())
-        wrong[free] += wrong.max()
-        new = max(LEAST_NEW, int(GROWTH * np.count_nonzero(self.s)))
-        most = min(MOST, int(free.sum()) + new, int((wrong > 0).sum()))
-        return np.sort(np.argpartition(-wrong, most - 1)[:most]) if most else np.zeros(0, dtype=int)
+        rest, half = self.y - self.outputs / self.mu, max(LEAST_NEW, min(MOST, int(GROWTH * np.count_nonzero(self.s)))) // 2
+        # At the solution no s that may grow has a larger rest than one that may fall: both are compared with b.
+        rising, falling = np.where(self.s < self.high, rest, -np.inf), np.where(self.s > self.low, rest, np.inf)
+        most, least = (float(rising.max()), float(falling.min())) if self.paired else (0.0, 0.0)
+        up, down = np.argsort(-rising)[:half], np.argsort(falling)[:half]
+        up, down = up[rising[up] > least], down[falling[down] < most]
+        self.aim = SHARE * (most - least if self.paired else max(float(rising.max()), -float(falling.min())))
+        free = np.flatnonzero((self.s > self.low) & (self.s < self.high))
+        free = free[np.argsort(-np.abs(rest[free] - np.median(rest[free])))] if len(free) > MOST else free
+        return np.unique(np.concatenate([up, down, free[: MOST - 2 * half]]))
 
     def improve(self, members: np.ndarray, K: Array, deadline: Deadline) -> Array:
         """Improve s of the members, whose matrix is K (m, m), and μ; return by how much s changes (m,).
