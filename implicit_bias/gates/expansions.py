@@ -231,15 +231,20 @@ def receptive_fields(
 
 
 def _directions(A: Array) -> tuple[Array, Array, Array]:
-    """Return directions (n, d) and lengths (n,) of the rows, and a number for each (n,) that tells directions apart."""
+    """Return directions (n, d) and lengths (n,) of the rows, and a number (n,) that is equal for equal directions.
+
+    Directions that differ by more than about 1e-13 have other numbers, except by chance.
+    """
     sizes = np.asarray(length(A, axis=1))
     U = A / np.where(sizes > 0, sizes, 1.0)[:, None]
+    weights = np.random.default_rng(0).uniform(-1, 1, U.shape[1])
     # BLAS is avoided because it may sum equal rows in different orders.
-    return U, sizes, np.einsum("ij,j->i", U, np.random.default_rng(0).uniform(1, 2, U.shape[1]))
+    return U, sizes, np.round(np.einsum("ij,j->i", U, weights), 13)
 
 
 def _angles(cosines: Array, U: Array, V: Array, equal: np.ndarray) -> Array:
-    """Return the angles of directions U and V, in the place of their cosines; those that are `equal` have angle 0."""
+    """Return the angles of directions U and V, in the place of their cosines; where `equal`, parallel ones have 0."""
+    equal &= cosines > 1 - NEARLY_PARALLEL
     np.copyto(cosines, 0.0, where=equal)
     near: tuple[np.ndarray, ...] = ()
     if max(cosines.max(), -cosines.min()) > 1 - NEARLY_PARALLEL:
