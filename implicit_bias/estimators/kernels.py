@@ -38,6 +38,8 @@ WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 NARROW = 0.01
 #: Largest number of samples at which one kernel is checked, drawn at random.
 SAMPLED = 500
+#: Reason of a gap that only the rounding of the certificate leaves.
+ROUNDED = "the rounding of the kernel's values, multiplied by weights as large as these, exceeds the gap"
 #: Share of the norm up to which the weights of a kernel count as zero.
 NEGLIGIBLE = 1e-6
 #: Relative thresholds, tried in order, up to which λ_i is set to zero; the first that keeps the gap is taken.
@@ -114,7 +116,7 @@ class MultipleKernelClassifier(MarginClassifier):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
         kernels = _listed(self.kernels, X, weight)
         if len(kernels) == 1:
-            diagonal = diagonal_of(kernels[0], 0, X)
+            diagonal = diagonal_of(kernels[0], X)
             mean = float(np.average(diagonal, weights=weight))
             some = X[np.random.default_rng(seed).permutation(len(X))[:SAMPLED]]
             values = evaluated(kernels[0], 0, some, some)[None]
@@ -349,7 +351,7 @@ def _certified(
         seconds=seconds,
         solver="NATIVE",
         tol=tol,
-        reason=found.reason if bounds.gap > tol and status is Status.INACCURATE else "",
+        reason=(found.reason or ROUNDED) if bounds.gap > tol and status is Status.INACCURATE else "",
     )
 
 

@@ -260,9 +260,20 @@ def _angles(cosines: Array, U: Array, V: Array, equal: np.ndarray) -> Array:
     return angles
 
 
-def diagonal_of(kernel: Any, m: int, X: Array) -> Array:
-    """Return k(x, x) of the kernel number m for all rows x of X (n, d), without its other values."""
-    return np.concatenate([evaluated(kernel, m, X[rows], X[rows]).diagonal() for rows in row_blocks(len(X), 100)])
+def diagonal_of(kernel: Any, X: Array) -> Array:
+    """Return k(x, x) for all rows x of X (n, d), without the other values of the kernel.
+
+    >>> diagonal_of(("half-spaces", {"sets": [[0], [0, 1]]}), np.array([[1.0, 2.0]])).tolist()
+    [6.0]
+    """
+    if callable(kernel) or kernel[0] != "half-spaces":
+        parts = [evaluated(kernel, 0, X[rows], X[rows]).diagonal() for rows in row_blocks(len(X), 100)]
+        return np.concatenate(parts)
+    evaluated(kernel, 0, X[:1], X[:1])
+    own = {"hyperplanes": 1, "linear": 1.0, **kernel[1]}
+    fields = receptive_fields(X.shape[1], **{name: own[name] for name in ("side", "stride", "sets") if name in own})
+    total = np.sum([(X[:, columns] ** 2).sum(axis=1) for columns in fields], axis=0)
+    return np.asarray(total * (1 - (1 - own["linear"]) / 2.0 ** own["hyperplanes"]))
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:

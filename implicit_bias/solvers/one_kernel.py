@@ -52,7 +52,7 @@ RIDGE = 1e-13
 #: Share of the free memory for rows of K.
 KEPT_SHARE = 0.4
 #: Rows of K that are computed at a time.
-BLOCK = 500
+BLOCK = 250
 
 #: k(x_i, x_j) for the indices i and j of samples.
 Kernel = Callable[[np.ndarray, np.ndarray], Array]
@@ -180,7 +180,8 @@ class _Machine:
         if not self.s.any():
             sides = [np.flatnonzero(self.y == sign) for sign in (-1, 1)]
             return np.sort(np.concatenate([random.permutation(side)[:FIRST] for side in sides]))
-        rest, half = self.y - self.outputs / self.mu, max(LEAST_NEW, min(MOST, int(GROWTH * np.count_nonzero(self.s)))) // 2
+        rest, new = self.y - self.outputs / self.mu, int(GROWTH * np.count_nonzero(self.s))
+        half = min(max(new, LEAST_NEW), MOST) // 2
         # At the solution no s that may grow has a larger rest than one that may fall: both are compared with b.
         rising, falling = np.where(self.s < self.high, rest, -np.inf), np.where(self.s > self.low, rest, np.inf)
         most, least = (float(rising.max()), float(falling.min())) if self.paired else (0.0, 0.0)
