@@ -149,6 +149,15 @@ class _Machine:
         self.low, self.high = np.where(self.y > 0, 0.0, -self.p), np.where(self.y > 0, self.p, 0.0)
         self.hard = bool(np.isinf(self.p).any())
 
+    def begin(self, s: Array, outputs: Array) -> None:
+        """Set s and Ks, and the μ for which the margins of the s between their bounds are closest to 1."""
+        self.s, self.outputs, free = s, outputs, (s > self.low) & (s < self.high)
+        if free.any():
+            sides = np.column_stack([self.y, -np.ones(len(s))])[free, : 1 + self.paired]
+            mu = float(np.linalg.lstsq(sides, outputs[free])[0][0])
+            self.mu = mu if mu > 0 else self.mu
+        self.evaluate()
+
     @property
     def intercept(self) -> float:
         """Return the b with the least slack, or the largest margin if it is hard; 0 if it is not free."""
@@ -348,8 +357,7 @@ def solve_one_kernel(
     if start is not None:
         known = signs * np.minimum(start, upper)
         for machine, s, outputs in zip(machines, known.T, rows.products(known).T, strict=True):
-            machine.s, machine.outputs = s.copy(), outputs.copy()
-            machine.evaluate()
+            machine.begin(s.copy(), outputs.copy())
     best, reason, number = [np.inf] * ROUNDS, "", 0
     while open_ones := [machine for machine in machines if machine.gap > tol]:
         reason = deadline.reason
