@@ -244,7 +244,8 @@ def test_one_kernel_by_rows_and_by_factors(cancer, C, free):
     kernel = [("rbf", {"gamma": 0.1})]
     rows = MultipleKernelClassifier(kernel, C, free_intercept=free).fit(X, y)
     factors = MultipleKernelClassifier(kernel, C, free_intercept=free, solver="CLARABEL").fit(X, y)
-    assert rows.status_.name == "OPTIMAL" and rows.C_ == pytest.approx(factors.C_)
+    assert rows.status_.name == "OPTIMAL"
+    assert pytest.approx(factors.C_) == rows.C_
     assert rows.certificate_.objective == pytest.approx(factors.certificate_.objective, rel=1e-5)
     np.testing.assert_allclose(rows.decision_function(X), factors.decision_function(X), atol=2e-3)
     margins = np.where(y, 1, -1) * rows.decision_function(X)
@@ -256,7 +257,8 @@ def test_one_kernel_of_several_classes_is_saved_and_continued(tmp_path):
     X = StandardScaler().fit_transform(X)
     model = MultipleKernelClassifier([("half-spaces", {"hyperplanes": 2})], fit_intercept=True, warm_start=True)
     model.fit(X, y)
-    assert [c.gap < 1e-6 for c in model.certificate_] == [True] * 3 and model.dual_coef_.shape[:2] == (3, 1)
+    assert [c.gap < 1e-6 for c in model.certificate_] == [True] * 3
+    assert model.dual_coef_.shape[:2] == (3, 1)
     again = load_model(save_model(model, tmp_path / "model.npz"))
     np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-12)
     scores, rounds = model.decision_function(X), sum(c.iterations for c in model.certificate_)
@@ -270,4 +272,5 @@ def test_one_kernel_ends_at_its_time_limit(cancer):
     with pytest.warns(ConvergenceWarning, match="time limit"):
         model = MultipleKernelClassifier(["linear"], C=1.0, max_seconds=1e-9).fit(X, y)
     certificate = model.certificate_
-    assert model.status_.name == "TIME_LIMIT" and 0 <= certificate.lower_bound < certificate.objective < np.inf
+    assert model.status_.name == "TIME_LIMIT"
+    assert 0 <= certificate.lower_bound < certificate.objective < np.inf

@@ -52,4 +52,6 @@ def test_no_memory_for_a_round(samples, monkeypatch):
 
 def test_limit(samples):
     found = solved(*samples, 0.3, Deadline(1e-9))
-    assert found.reason == "max_seconds" and found.rounds == 0 and not found.coefficients.any()
+    assert found.reason == "max_seconds"
+    assert found.rounds == 0
+    assert not found.coefficients.any()
