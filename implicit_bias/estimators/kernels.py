@@ -64,14 +64,17 @@ class MultipleKernelClassifier(MarginClassifier):
         use `PrecomputedKernel`. The default is the linear kernel and Gaussian kernels with γ p Var X = 1/16, …, 16.
         "half-spaces" is the kernel of infinitely many gated units, ((1 − θ/π)^b − (1 − l) 2⁻ᵇ) ⟨x, z⟩ for the angle θ
         of x and z, with the parameters b = `hyperplanes` (1) and l = `linear` (1): the limit of SVM-Fro for l = 1, and
-        of SVM-L2 for l = 0. With `fit_intercept=True` the hyperplanes have offsets.
+        of SVM-L2 for l = 0. With `fit_intercept=True` the hyperplanes have offsets. For local units it is the sum over
+        patches of square images, `side` × `side` at distances `stride` (1), or over `sets` of columns.
     normalise : bool
         If True, s_m is the (weighted) mean of k_m(x, x) over the training samples; otherwise s_m = 1, and the norm
         penalises kernels with small values more.
     fit_intercept : bool
         Append the constant input 1, for kernels that depend on it.
     C, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
-        As for `GLNClassifier`. The kernels are computed in any case, also where this takes longer than `max_seconds`.
+        As for `GLNClassifier`. Several kernels are computed in any case, also if this takes longer than `max_seconds`,
+        and their matrices must fit in memory. For one kernel, with NATIVE on the CPU, only rows of support vectors and
+        candidates are computed, and `n_jobs` has no effect: all classes are solved together.
 
     Attributes
     ----------

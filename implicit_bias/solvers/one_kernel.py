@@ -28,11 +28,11 @@ from implicit_bias._utils.memory import check_memory, free_memory
 #: Samples of each class, drawn at random, that are the members of the first round.
 FIRST = 500
 #: Largest number of new members of a round, as a share of the s ≠ 0.
-GROWTH = 0.5
+GROWTH = 1.0
 #: Number of new members that a round may have in any case.
-LEAST_NEW = 500
+LEAST_NEW = 1000
 #: Largest number of members, whose matrix is stored.
-MOST = 5000
+MOST = 6000
 #: Largest number of rounds.
 ROUNDS = 200
 #: Largest number of Newton steps of a round.
