@@ -41,12 +41,12 @@ class ExpansionFeatures(Features):
 
     def __init__(self, coefficients: Array, outputs: Array, lengths: Array) -> None:
         #: Length ‖v‖.
-        self.size = float(np.sqrt(max(coefficients @ outputs, 0.0)))
+        self.size = float(max(coefficients @ outputs, 0.0)) ** 0.5
         by = self.size or 1.0
         self.coefficients, self.values = coefficients / by, outputs / by
         self.lengths = lengths
         reach = float(np.abs(self.coefficients) @ lengths)
-        entry = ENTRY_ERROR + 2 * share(np.count_nonzero(coefficients) + 4)
+        entry = ENTRY_ERROR + 2 * share(int(np.count_nonzero(coefficients)) + 4)
         #: Relative error of ‖v‖².
         self.relative = entry * reach**2
         self.errors = (entry * reach * lengths + (self.relative + 4 * UNIT) * np.abs(self.values)) * (1 + self.relative)

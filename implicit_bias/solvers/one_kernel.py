@@ -173,7 +173,7 @@ class _Machine:
 
     def evaluate(self) -> None:
         """Set the relative gap, without rounding errors."""
-        size, f = float(np.sqrt(max(self.s @ self.outputs, 0.0))), self.y * (self.outputs / self.mu + self.intercept)
+        size, f = float(max(self.s @ self.outputs, 0.0)) ** 0.5, self.y * (self.outputs / self.mu + self.intercept)
         lower = float(np.abs(self.s).sum()) / max(size, float((np.abs(self.s) / self.p).max()), 1e-300)
         if self.hard:
             upper = size / self.mu / f.min() if f.min() > 0 else np.inf
@@ -245,7 +245,7 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
             i = i if rising[i] >= -falling[j] else j
             new = min(max(s[i] + v[i] / diagonal[i], low[i]), high[i])
             v -= (new - s[i]) * K[i]
-            s[i], changed = new, (i,)
+            s[i], changed = new, [i]
         else:
             gains = rising[i] - v - down
             worst = gains.max()
@@ -259,7 +259,7 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
             s[i] = high[i] if step == high[i] - s[i] else s[i] + step
             s[j] = low[j] if step == s[j] - low[j] else s[j] - step
             v -= step * (K[i] - K[j])
-            changed = (i, j)
+            changed = [i, j]
         for one in changed:
             up[one], down[one] = 0.0 if s[one] < high[one] else -np.inf, 0.0 if s[one] > low[one] else np.inf
     return float(max(worst, 0.0))
