@@ -70,6 +70,7 @@ def test_constraints_of_a_hard_margin():
         (lambda W: [np.nan * W[0, 0] >= 0], "finite"),
         (lambda W: [1j * W[0, 0] == 0], "not linear"),
         (lambda W: [cp.Variable() >= 0], "not linear"),
+        (lambda W: [cp.Constant(1.0) <= 2.0], "not linear"),
         (lambda W: [], "returned no constraints"),
         (lambda W: [True], "constraint 0 is not linear"),
         ("W >= 0", "function"),
@@ -289,6 +290,11 @@ def test_scaling_of_samples_and_constraints(s):
         GatedFeatures(X), y, Frobenius(), required_margin=s, constraints=lambda W: cp.abs(W @ ROW) <= 0.1 * s
     )
     assert solve(wide).objective / s == pytest.approx(best.objective, rel=1e-5)
+
+
+def test_constraints_are_shown_in_one_line():
+    one = LinearConstraints.of(lambda W: cp.abs(W[0]) <= 1, (1, 2))
+    assert repr(one) == "LinearConstraints(4 on 1 × 2 weights)"
 
 
 @pytest.mark.parametrize("h", [np.array([1.0, 2.0]), [np.nan], "one", 1j])
