@@ -308,6 +308,10 @@ class _OneKernel(KernelFeatures):
     """
 
     verified = True
+    samples: Array
+    kernels: list[Any]
+    scales: Array
+    diagonal: Array
 
     def __init__(self, samples: Array, kernels: list[Any], scales: Array, diagonal: Array) -> None:
         check_range(np.sqrt(np.abs(diagonal)), "the kernel")
@@ -318,7 +322,7 @@ class _OneKernel(KernelFeatures):
         return evaluated(self.kernels[0], 0, self.samples[rows], self.samples[columns]) / self.scales[0]
 
     @cached_property
-    def factors(self) -> Array:  # type: ignore[override]
+    def factors(self) -> Array:
         n = len(self.samples)
         check_memory(24.0 * n**2, f"the factor of a kernel of {n} samples", "use fewer samples")
         every = np.arange(n)

@@ -41,7 +41,7 @@ class ExpansionFeatures(Features):
 
     def __init__(self, coefficients: Array, outputs: Array, lengths: Array) -> None:
         #: Length ‖v‖.
-        self.size = float(max(coefficients @ outputs, 0.0)) ** 0.5
+        self.size = max(float(coefficients @ outputs), 0.0) ** 0.5
         by = self.size or 1.0
         self.coefficients, self.values = coefficients / by, outputs / by
         self.lengths = lengths

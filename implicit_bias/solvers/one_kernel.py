@@ -43,6 +43,8 @@ BLOCKED = 4
 PAIRS = 2
 #: Violation that ends a round, as a share of its first one.
 SHARE = 0.03
+#: Distance from a bound, as a share, up to which a known λ counts as at the bound.
+NEAR_BOUND = 1e-6
 #: Largest factor of μ in a step.
 MOST_FACTOR = 4.0
 #: Rounds without a smaller gap after which rounding is the cause.
@@ -151,7 +153,9 @@ class _Machine:
 
     def begin(self, s: Array, outputs: Array) -> None:
         """Set s and Ks, and the μ for which the margins of the s between their bounds are closest to 1."""
-        self.s, self.outputs, free = s, outputs, (s > self.low) & (s < self.high)
+        self.s, self.outputs, sizes = s, outputs, np.abs(s)
+        # A known λ reaches its bounds only up to rounding.
+        free = (sizes > NEAR_BOUND * sizes.max()) & (sizes < (1 - NEAR_BOUND) * self.p)
         if free.any():
             sides = np.column_stack([self.y, -np.ones(len(s))])[free, : 1 + self.paired]
             mu = float(np.linalg.lstsq(sides, outputs[free])[0][0])
@@ -173,7 +177,7 @@ class _Machine:
 
     def evaluate(self) -> None:
         """Set the relative gap, without rounding errors."""
-        size, f = float(max(self.s @ self.outputs, 0.0)) ** 0.5, self.y * (self.outputs / self.mu + self.intercept)
+        size, f = max(float(self.s @ self.outputs), 0.0) ** 0.5, self.y * (self.outputs / self.mu + self.intercept)
         lower = float(np.abs(self.s).sum()) / max(size, float((np.abs(self.s) / self.p).max()), 1e-300)
         if self.hard:
             upper = size / self.mu / f.min() if f.min() > 0 else np.inf
