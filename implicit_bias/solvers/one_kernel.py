@@ -366,9 +366,13 @@ def solve_one_kernel(
     while open_ones := [machine for machine in machines if machine.gap > tol]:
         reason = deadline.reason
         gaps = sum(min(machine.gap, 1e3) for machine in machines)
-        if number >= PATIENCE and gaps >= best[number - PATIENCE]:
+        # Until hard margins separate, their gap is infinite.
+        patience = PATIENCE if np.isfinite([machine.gap for machine in machines]).all() else 5 * PATIENCE
+        if number >= patience and gaps >= best[number - patience]:
             reason = reason or "the gap has stopped falling"
-        if reason or number >= ROUNDS - 1:
+        if number >= ROUNDS - 1:
+            reason = reason or "the number of rounds has reached its limit"
+        if reason:
             break
         best[number] = min(gaps, best[number - 1])
         number += 1
