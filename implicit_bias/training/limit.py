@@ -101,7 +101,7 @@ def descend_to_limit(
     deadline = Deadline(config.max_seconds)
     rows: list[dict[str, float]] = []
     with deadline, one_thread():
-        function = MarginFunction(network, X, aims)
+        function = MarginFunction(network, X, aims, rotated=config.rotation_invariant)
         stepper = config.stepper(function)
 
         def steps() -> Iterator[bool]:
@@ -110,10 +110,11 @@ def descend_to_limit(
                 if progress is not None and step % 50 == 0:
                     progress(step, deadline.seconds)
 
-        def record(step: int) -> None:
-            row = {"step": step, "seconds": deadline.seconds} | function.state(stepper.weights)
+        def record(step: int) -> bool:
+            row = {"step": step, "seconds": deadline.seconds} | function.state(stepper.weights) | stepper.state()
             function.write(stepper.weights)
             rows.append(row | (measure(network) if measure else {}))
+            return stepper.converged
 
         due = lambda step, recorded: step > SPACING * recorded  # noqa: E731
         end = drive(steps(), record, due, deadline)
