@@ -34,7 +34,7 @@ ROUNDING = 1e-14
 DEAD = 1e-3
 
 #: Weights U (H, M·d) and v (H, 1).
-Layers = tuple[Tensor, Tensor]
+Layers = tuple[Tensor, ...]
 
 
 class LayeredDescent(Descent):
@@ -290,7 +290,7 @@ class SteepestIteration(Iteration):
         self.shares = torch.zeros_like(self.margins.y)
 
     @property
-    def weights(self) -> Tensor:
+    def weights(self) -> Tensor:  # type: ignore[override]
         return self.margins.flat(self.layers)
 
     def step(self) -> bool:
@@ -302,7 +302,7 @@ class SteepestIteration(Iteration):
         self.count += 1
         rate = config.step * self.count**-config.decay / margins.largest_gradient(self.layers, gates, units)
         gradient = margins.gradient(shares, self.layers, gates, units)
-        self.layers = tuple(each + rate * self._direction(i, gradient[i]) for i, each in enumerate(self.layers))  # type: ignore[assignment]
+        self.layers = tuple(each + rate * self._direction(i, gradient[i]) for i, each in enumerate(self.layers))
         return False
 
     def _direction(self, index: int, gradient: Tensor) -> Tensor:
@@ -333,7 +333,7 @@ class ProjectedIteration(Iteration):
         sizes = [float(norm.value(each)) for norm, each in zip(margins.norms, margins.start, strict=True)]
         if not min(sizes) > 0:
             raise InputError("a layer's weights are all zero and have no direction to start from; initialise them")
-        self.layers: Layers = tuple(each / size for each, size in zip(margins.start, sizes, strict=True))  # type: ignore[assignment]
+        self.layers: Layers = tuple(each / size for each, size in zip(margins.start, sizes, strict=True))
         self.before, self.shares = self.layers, torch.zeros_like(margins.y)
         gates, units, q = margins.evaluate(self.layers)
         #: R²: at the start, outputs are at most 1.
@@ -342,7 +342,7 @@ class ProjectedIteration(Iteration):
         self.length = 1.0 / (self.sharpness * margins.largest_gradient(self.layers, gates, units) ** 2)
 
     @property
-    def weights(self) -> Tensor:
+    def weights(self) -> Tensor:  # type: ignore[override]
         return self.margins.flat(self.layers, self.sharpness**0.5)
 
     def step(self) -> bool:
