@@ -134,7 +134,7 @@ def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
     >>> place_of(None, "-model.npz", ["somewhere/samples.csv"]).name
     'samples-model.npz'
     """
-    path = Path(out or Path(inputs[-1]).with_suffix("").name + ending)
+    path = Path(out or Path(inputs[-1]).stem + ending)
     if path.is_dir() or path.resolve() in [Path(one).resolve() for one in inputs]:
         raise InputError(f"--out {path} is an input or a folder; name another file")
     require_writable(path.parent)

@@ -127,7 +127,7 @@ def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
     chosen = [found[i] for i in known]
     table["label"], table["margin"] = pd.Series(found, dtype=object), np.nan
     table.loc[known, "margin"] = model.margins(scores[known], chosen)
-    wrong, least = int((table.prediction[known] != pd.Series(chosen, known)).sum()), float(table.margin.min())
+    wrong, least = int((table.prediction[known] != pd.Series(chosen, known)).sum()), float(table.margin.min()) + 0.0
     share, count = wrong / len(known), "" if len(known) == len(table) else f" of {counted(len(known), 'known label')}"
     print(f"error {100 * share:.2f} % ({wrong} wrong{count}), smallest margin {least:.6g}")
     return table, {"predictions": counts, "wrong": wrong, "error": share, "smallest_margin": least}

@@ -127,7 +127,7 @@ def solve(options: Namespace) -> Outcome:
     files = [core.save_model(model, out, samples=options.keep_samples)]
     then = f"implicit-bias predict {out} NEW.csv"
     if model.status is not core.Status.OPTIMAL:
-        then = f"the same command with --start {out}, or {then}"
+        then = f"the same command with --start {out}" + (f", or {then}" if "training" in document else "")
     elif document["constant"]:
         then = "the same command with --C auto"
     return Outcome(_code(model.status), document, then, files)

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import Array, InputError, without_torch
+from implicit_bias._utils.checks import Array, InputError, shown, without_torch
 
 
-def binary_labels(
-    labels: ArrayLike, classes: tuple[Any, Any] | None = None, positive: Any = None
-) -> tuple[Array, tuple[Any, Any]]:
+def positive_signs(labels: Sequence[ArrayLike], positive: Any) -> list[Array]:
+    """Return +1.0 for the label, or collection of labels, `positive` and −1.0 for others, for each array of labels.
+
+    InputError is raised if one of these labels occurs in no array.
+    """
+    values = [labels_and_classes(part)[0].tolist() for part in labels]
+    wanted = list(positive) if isinstance(positive, Iterable) and not isinstance(positive, str) else [positive]
+    known = [value for part in values for value in part]
+    missing = [label for label in wanted if label not in known]
+    if missing:
+        raise InputError(f"positive names {shown(missing[0])}, but no sample has this label; leave it out")
+    return [np.array([1.0 if value in wanted else -1.0 for value in part]) for part in values]
+
+
+def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
     """Return −1.0 for labels of classes[0] and +1.0 for classes[1], shape (n,), and the pair of classes.
 
-    By default, the classes are the two sorted labels. If `positive` is a label or a collection of labels, these are +1
-    and all others −1, which are then the classes. InputError is raised if there are not two classes, or for labels of
-    neither.
+    By default, the classes are the two sorted labels. InputError is raised if there are not two classes, or for labels
+    of neither.
     """
     values, found = labels_and_classes(labels)
-    if positive is not None:
-        wanted = list(positive) if isinstance(positive, Iterable) and not isinstance(positive, str) else [positive]
-        return np.array([1.0 if value in wanted else -1.0 for value in values.tolist()]), (-1, 1)
     if classes is None:
         if len(found) != 2:
-            shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
+            listed = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
             count = "is 1" if len(found) == 1 else f"are {len(found)}"
-            raise InputError(f"labels must be of two classes, but there {count}: {shown}; positive=… names those of +1")
+            raise InputError(
+                f"labels must be of two classes, but there {count}: {listed}; positive=… names those of +1"
+            )
         classes = (found[0], found[1])
     unknown = [value for value in found if value not in classes]
     if unknown:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_text, shown
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_text, shown, without_torch
 from implicit_bias.datasets.scaling import Scaling
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
@@ -91,7 +91,8 @@ class Labelled(ABC):
         if inputs.shape[1] != self.n_features_in:
             raise InputError(f"X has {inputs.shape[1]} columns, but the model needs {self.n_features_in}")
         if self.scaling is not None:
-            inputs = self.scaling(inputs)
+            single = np.asarray(without_torch(X)).dtype == np.float32
+            inputs = self.scaling(inputs.astype(np.float32) if single else inputs).astype(np.float64, copy=False)
         return with_constant(inputs) if self.constant else inputs
 
     def far_outside(self, X: Array) -> np.ndarray:

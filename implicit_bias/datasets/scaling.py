@@ -53,13 +53,16 @@ class Scaling:
     @classmethod
     def standard(cls, X: Array) -> Self:
         """Return the scaling of X (n, p) to columns of mean 0 and standard deviation 1; equal entries become 0."""
-        spread = np.where(np.ptp(X, axis=0) > 0, X.std(axis=0), 1.0)
-        return cls([("subtract", X.mean(axis=0)), ("divide", spread)])
+        varied = X.max(axis=0) > X.min(axis=0)
+        mean = X.mean(axis=0)
+        # Squares of very large or small numbers would overflow or vanish.
+        size = np.where(varied, np.abs(X - mean).max(axis=0), 1.0)
+        return cls([("subtract", mean), ("divide", np.where(varied, size * ((X - mean) / size).std(axis=0), 1.0))])
 
     def __call__(self, X: Array) -> Array:
-        """Return inputs X (n, p), scaled."""
+        """Return inputs X (n, p), scaled in their precision, as scikit-learn's scalers do."""
         scaled = X.copy()
-        for name, values in zip(self.names, self.values, strict=True):
+        for name, values in zip(self.names, self.values.astype(X.dtype), strict=True):
             OPERATIONS[name][0](scaled, values, out=scaled)
         return scaled
 

@@ -69,7 +69,9 @@ class LabelledSamples:
     header: bool | None = field(default=None, repr=False)
 
     def signs(self, positive: Any) -> Array:
-        """Labels (n,): +1 for samples of the class `positive`, −1 for all others."""
+        """Labels (n,): +1 for samples of the class `positive`, −1 for others; raise InputError for another class."""
+        if positive not in self.classes:
+            raise InputError(f"{shown(positive)} is not a class; the classes are {', '.join(map(repr, self.classes))}")
         return np.where(self.labels == positive, 1.0, -1.0)
 
     def select(self, rows: Any) -> LabelledSamples:
@@ -416,7 +418,10 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
     except InputError as error:
         raise InputError(f"{file} cannot be read: {error}") from None
     except Exception as error:
-        raise InputError(f"{file} cannot be read as NPZ ({type(error).__name__}); save it with numpy.savez") from None
+        raise InputError(
+            f"{file} cannot be read as NPZ ({type(error).__name__}); save arrays of numbers or texts, not of Python "
+            "objects, with numpy.savez"
+        ) from None
     if "X" not in arrays:
         raise InputError(f"{file} has no array 'X', which is required; it contains {', '.join(names) or 'no arrays'}")
     return arrays

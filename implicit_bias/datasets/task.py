@@ -23,7 +23,7 @@ from implicit_bias._utils.checks import (
     without_torch,
 )
 from implicit_bias._utils.stream import TorchStream
-from implicit_bias.datasets.classes import binary_labels
+from implicit_bias.datasets.classes import binary_labels, positive_signs
 from implicit_bias.datasets.tables import LabelledSamples, read_samples
 
 
@@ -106,14 +106,18 @@ class BinaryTask:
         Raises
         ------
         InputError
-            As for the class, and if the labels are not of exactly two classes.
+            As for the class, if the labels are not of exactly two classes, and if a label in `positive` does not occur.
         """
         X_train = as_floats(X_train, "X_train", 2)
-        signs, classes = binary_labels(y_train, positive=positive)
         if (X_val is None) != (y_val is None):
             raise InputError("give X_val and y_val together, or neither")
         held_out = X_train if X_val is None else as_floats(X_val, "X_val", 2)
-        held_out_signs = signs if y_val is None else binary_labels(y_val, classes, positive)[0]
+        classes: tuple[Any, Any] = (-1, 1)
+        if positive is None:
+            signs, classes = binary_labels(y_train)
+            held_out_signs = signs if y_val is None else binary_labels(y_val, classes)[0]
+        else:
+            signs, held_out_signs = positive_signs([y_train, y_train if y_val is None else y_val], positive)
         pool = X_train if X_pool is None else as_floats(X_pool, "X_pool", 2)
         inputs = [X_train, held_out, pool]
         if constant:

@@ -153,7 +153,7 @@ class GLNClassifier(_GatedClassifier):
     ('OPTIMAL', True)
     """
 
-    units: int = 30
+    units: int = 100
     contexts: int = 2
     C: float | str = "scale"
     norm: str | Norm = field(default="group-lasso", kw_only=True)
@@ -231,7 +231,7 @@ class GatedReLUClassifier(_GatedClassifier):
     ((150, 3), True, [True, True, True])
     """
 
-    units: int = 60
+    units: int = 200
     C: float | str = "scale"
     gates: str | Gates = field(default="random", kw_only=True)
     cutoff: Cutoff = field(default=(0.1, 0.9), kw_only=True)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 EXPECTED = (
-    "constraints must be a function of the weights W that returns linear CVXPY constraints, "
-    "such as lambda W: [W >= 0, cp.abs(W @ z) <= 0.1]"
+    "constraints must be a function that returns linear CVXPY constraints, such as lambda W: [W >= 0, "
+    "cp.abs(W @ z) <= 0.1] for the weights W of a problem, or lambda f: f(Z[:9]) <= f(Z[9:]) for a classifier's "
+    "predictor f"
 )
 #: Number of coefficients up to which error-free products use a dense copy of them.
 MAX_PRECISE_ENTRIES = 10_000_000
@@ -88,6 +89,9 @@ class LinearConstraints:
             raise InputError("h must contain finite real numbers, one right-hand side per constraint")
         object.__setattr__(self, "h", h)
 
+    def __repr__(self) -> str:
+        return f"LinearConstraints({len(self.equal)} on {self.shape[0]} × {self.shape[1]} weights)"
+
     @property
     def homogeneous(self) -> bool:
         """True if all right-hand sides are 0."""
@@ -119,8 +123,8 @@ class LinearConstraints:
         for number, constraint in enumerate(given if isinstance(given, list | tuple) else [given]):
             sides = _sides(constraint)
             variables = {variable.id for side in sides for variable in side.variables()}
-            if not sides or not all(side.is_affine() and not side.is_complex() for side in sides) or variables - {W.id}:
-                raise InputError(f"{EXPECTED}; constraint {number} is not linear and real in W")
+            if variables != {W.id} or not all(side.is_affine() and not side.is_complex() for side in sides):
+                raise InputError(f"{EXPECTED}; constraint {number} is not linear and real")
             for side in sides:
                 parts.append(_coefficients(side, W))
                 equal.append(np.full(side.size, isinstance(constraint, cp.constraints.Equality)))

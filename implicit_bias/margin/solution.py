@@ -106,7 +106,8 @@ class Certificate:
     @property
     def minimum_margin(self) -> float:
         """Smallest margin, min_i y_i ((ΦW)_i + b); 1 for a separable hard-margin problem with all m_i = 1."""
-        return float(self.margins.min())
+        # Without a sign if it is zero.
+        return float(self.margins.min()) + 0.0
 
     @property
     def support(self) -> np.ndarray:

@@ -236,6 +236,12 @@ def views(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 
 
+def check_differentiable(outputs: Tensor) -> None:
+    """Raise InputError if a network's outputs have no gradient."""
+    if not outputs.requires_grad:
+        raise InputError("the network's outputs have no gradient; its forward must not detach them or run without grad")
+
+
 def to_array(tensor: Tensor) -> Array:
     """Return a tensor as a float64 array, a copy on the CPU."""
     # NumPy has no bfloat16.

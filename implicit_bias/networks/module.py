@@ -79,7 +79,9 @@ class TorchNetwork(GatedNetwork):
             raise InputError("inputs must be the number of inputs or the shape of an input, not empty")
         if degree is not None:
             as_count(degree, "degree")
-        _check_parameters(module)
+        with _reasons(shape):
+            # A lazy module has parameters without a shape.
+            _check_parameters(module)
         found, outputs = _degree(module, shape, degree)
         super().__init__(int(np.prod(shape)), outputs)
         self.module, self.shape, self._degree = module, shape, found
@@ -258,7 +260,7 @@ def _exponents(measured: dict[float, Array]) -> Array:
     wrong = ~(np.max(deviations, axis=0) <= DEVIATION)
     if wrong.any():
         worst = int(np.argmax(np.where(np.isfinite(degrees), np.max(deviations, axis=0), np.inf)))
-        factors = ", ".join(f"{ratios[c][worst]:.4g} at c = {c:g}" for c in FACTORS)
+        factors = ", ".join(f"{ratios[c][worst]:.8g} at c = {c:g}" for c in FACTORS)
         raise InputError(
             f"the module is not homogeneous in its trainable parameters: with parameters c·w an output is multiplied "
             f"by {factors}, which is no power of c; use relu or leaky relu, no biases after the first layer, and no "

@@ -80,7 +80,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
     ----------
     model : MarginModel, LeastSquaresModel, estimator with `as_model()`, or pipeline
         Fitted. The steps of a pipeline before the estimator are StandardScaler, MinMaxScaler, RobustScaler or
-        MaxAbsScaler; inputs are scaled in double precision.
+        MaxAbsScaler.
     path : path
     samples : bool
         Include the inputs of the samples if the model has them. The file then suffices to certify the solutions, and

@@ -13,7 +13,7 @@ from torch.nn import Parameter
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.scaling import over_power
 from implicit_bias.features import GatedFeatures
-from implicit_bias.networks.base import GatedNetwork, views
+from implicit_bias.networks.base import GatedNetwork, check_differentiable, views
 from implicit_bias.training.losses import Loss, log_sum_exp
 
 #: Relative deviation from f_{2w} = 2^L f_w above which a network does not count as homogeneous.
@@ -178,6 +178,7 @@ class MarginFunction(Objective):
     def gradient(self, w: Tensor, radius: float, loss: Loss = log_sum_exp) -> tuple[float, Tensor, Tensor]:
         """Return a loss of the margins at `radius` times w, its gradient times radius^(1−L), and the margins."""
         margins = self._margins(self._outputs(radius * w))
+        check_differentiable(margins)
         value = loss(margins)
         gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters, materialize_grads=True)])
         return float(value.detach()), radius ** (1 - self.degree) * gradient, margins.detach()

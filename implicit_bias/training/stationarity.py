@@ -14,7 +14,7 @@ from torch.nn import Parameter
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, as_signs, check_size, one_of
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.threads import one_thread
-from implicit_bias.networks.base import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork, check_differentiable
 from implicit_bias.training.homogeneous import DEVIATION, homogeneous_parameters
 
 #: Samples whose gradients are taken at once.
@@ -164,8 +164,7 @@ def _outputs(network: nn.Module, X: Array) -> Tensor:
     if not isinstance(outputs, Tensor) or outputs.numel() != len(X):
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise InputError(f"the network must give outputs of shape ({len(X)},), not {shape}")
-    if not outputs.requires_grad:
-        raise InputError("the network's outputs have no gradient; its forward must not detach them or run without grad")
+    check_differentiable(outputs)
     return outputs.flatten()
 
 

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias._utils.checks import InputError, as_floats
-from implicit_bias.networks.base import GatedNetwork
+from implicit_bias.networks.base import GatedNetwork, check_differentiable
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper, Stepper
 from implicit_bias.training.targets import are_signs, as_aims
@@ -37,6 +37,7 @@ class WeightUpdates(MarginStepper):
     def step(self, batch: Tensor, rate: float) -> None:
         """Make a step of the optimiser on ∇ (1/|B|) Σ_{i ∈ B} ℓ(f(x_i), y_i), B the samples of indices `batch`."""
         outputs = self.network(self.X[batch], None if self.contexts is None else self.contexts[batch])
+        check_differentiable(outputs)
         if self.written:
             slopes = self.slopes(outputs.detach(), batch)
             gradients = torch.autograd.grad(outputs, self.weights, slopes, materialize_grads=True)

@@ -6,8 +6,10 @@ import signal
 import threading
 import time
 
+import ecos
 import numpy as np
 import pytest
+import scs
 
 from implicit_bias import (
     ConstantGate,
@@ -140,12 +142,24 @@ def test_ctrl_c_gives_the_best_answer_so_far(name, share):
 @posix
 @pytest.mark.parametrize("solver", ["ECOS", "SCS"])
 def test_the_solvers_own_handlers_of_ctrl_c_are_heard(solver, monkeypatch):
-    """The signal before the package's handler is back in place."""
+    """The signal before the package's handler is back in place, half a CPU second after the solver began."""
     monkeypatch.setattr("implicit_bias.solvers.cvxpy_solvers.reclaim_signal", lambda: None)
+    owner, name = (ecos, "solve") if solver == "ECOS" else (scs, "SCS")
+    begin = getattr(owner, name)
+
+    def begun(*arguments, **options):
+        made = begin(*arguments, **options) if solver == "SCS" else None
+        signal.setitimer(signal.ITIMER_PROF, 0.5)
+        return made or begin(*arguments, **options)
+
     solve(gln(10, 3, 2, 1.0), solver)
-    # Both need many seconds, and both have begun by then.
-    case = gln(600, 30, 30, 1.0)
-    found = struck(lambda: solve(case, solver, tol=1e-15, max_iterations=2000), 0.8)
+    monkeypatch.setattr(owner, name, begun)
+    before = signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        found = solve(gln(600, 30, 30, 1.0), solver, tol=1e-15, max_iterations=2000)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
     assert found.status is Status.INTERRUPTED
 
 

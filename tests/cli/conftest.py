@@ -17,5 +17,6 @@ def samples(tmp_path, monkeypatch):
     np.savez(tmp_path / "short.npz", X=X, y=y, sample_weight=weights[1:])
     (tmp_path / "single.csv").write_text("w\n1\n2\n")
     np.savez(tmp_path / "none.npz", X=[[1.0], [1.0]], y=[0, 1])
+    np.savez(tmp_path / "objects.npz", X=X, y=y.astype(object))
     monkeypatch.chdir(tmp_path)
     return tmp_path

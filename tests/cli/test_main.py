@@ -17,6 +17,8 @@ posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or 
     ("arguments", "words"),
     [
         (["solve", "nowhere.csv"], "nowhere.csv is not a readable file"),
+        (["solve", "."], ". is not a readable file"),
+        (["solve", "objects.npz"], "not of Python objects"),
         (["solve"], "FILE"),
         (["solve", "s.csv", "--weights", "w"], "no column 'w'"),
         (["solve", "s.csv", "--weights", "label", "--label", "label"], "both label and weights"),

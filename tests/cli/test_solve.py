@@ -170,6 +170,7 @@ def test_a_constant_model_is_warned_of(noisy, table):
     assert done.returncode == 0
     assert re.search(r"predicts ('no'|0) for every sample: all weights are zero up to C = ", done.stderr)
     assert done.stdout.endswith("next: the same command with --C auto\n")
+    assert "margin -0" not in done.stdout + run("predict", f"{Path(table).stem}-model.npz", table).stdout
     assert answer("solve", table, "--C", "1e-9")[1]["constant"]
     assert "every sample" not in run("solve", table, "--max-seconds", "1e-9").stderr
 
@@ -227,6 +228,13 @@ def test_an_interrupted_solve_saves_the_best_answer(samples):
     done = interrupted("\n  3  ", "solve", "s.npz", "--C", "1", "--tol", "1e-9", "--json", "--verbose")
     assert (done.returncode, json.loads(done.stdout)["status"]) == (130, "INTERRUPTED")
     assert load_model("s-model.npz").status is Status.INTERRUPTED
+    # predict needs a solution of every class.
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    np.savez("three.npz", X=X, y=np.arange(40) % 3)
+    done = interrupted("\n  3  ", "solve", "three.npz", "--C", "1", "--tol", "1e-9", "--verbose")
+    assert done.stdout.splitlines()[-1] == (
+        "wrote three-model.npz; next: the same command with --start three-model.npz"
+    )
 
 
 @pytest.fixture

@@ -15,6 +15,12 @@ def test_the_standard_scaling():
     np.testing.assert_allclose(scaling.undone(scaling(X)), X, rtol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_squares_beyond_the_range_of_doubles(size):
+    X = np.random.default_rng(0).normal(size=(50, 1))
+    np.testing.assert_allclose(Scaling.standard(size * X)(size * X), StandardScaler().fit_transform(X), rtol=1e-10)
+
+
 def test_limits_are_not_undone():
     scaling = Scaling([("add", [1.0]), ("maximum", [0.0]), ("minimum", [2.0]), ("multiply", [3.0])])
     assert scaling(np.array([[-5.0], [0.5], [5.0]])).ravel().tolist() == [0.0, 4.5, 6.0]

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from torchvision.transforms.functional import to_tensor
 
-from implicit_bias import BinaryTask, InputError
+from implicit_bias import BinaryTask, InputError, read_samples
 
 RNG = np.random.default_rng(0)
 
@@ -32,6 +32,8 @@ def test_samples_of_files(table):
     parts = np.column_stack([np.vstack([split.X_train, split.X_val]), np.append(split.y_train, split.y_val)])
     assert sorted(parts.tolist()) == sorted(np.column_stack([X, y]).tolist())
     assert len(BinaryTask.from_file("old.csv", validation=0, positive="x").y_val) == 20
+    rare = BinaryTask.from_arrays([[0.0], [1.0]], [0, 1], [[2.0]], [2], positive=[1, 2])
+    assert (rare.y_train.tolist(), rare.y_val.tolist()) == ([-1.0, 1.0], [1.0])
 
 
 def test_images_and_their_tensors_are_the_same_inputs():
@@ -45,9 +47,11 @@ def test_images_and_their_tensors_are_the_same_inputs():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: read_samples("old.csv").signs("w"), "'w' is not a class; the classes are 'x', 'y', 'z'"),
         (lambda: BinaryTask.from_file("old.csv", validation="swapped.csv", positive="x"), "has other columns than"),
         (lambda: BinaryTask.from_file("gates.csv", "kind"), "has gate_values, which a task does not have"),
         (lambda: BinaryTask.from_file("old.csv"), "positive=… names those of"),
+        (lambda: BinaryTask.from_file("old.csv", positive=["x", 7]), "positive names 7, but no sample has this label"),
         (lambda: BinaryTask.from_dataset("samples"), "must be a sequence of"),
         (lambda: BinaryTask.from_dataset([]), "dataset is empty"),
         (lambda: BinaryTask.from_dataset([(np.ones(2), 0), (np.ones(3), 1)]), r"input 1 of dataset has shape \(3,\)"),

@@ -221,6 +221,8 @@ class Output(nn.Module):
     [
         (nn.Sequential(nn.Linear(12, 4), nn.Tanh(), nn.Linear(4, 1)), r"multiplied by .* at c = 0\.5, .* at c = 4"),
         (nn.Sequential(nn.Linear(12, 4, bias=False), nn.LayerNorm(4), nn.Linear(4, 1)), "not homogeneous"),
+        (Output(lambda f: f + 1e-5 * f * f.abs()), r"4\.000\d+ at c = 4"),
+        (nn.LazyLinear(1), "uninitialized parameter"),
         (nn.Sequential(nn.Linear(12, 4), nn.Dropout(), nn.Linear(4, 1)), "remove dropout"),
         (nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), "batch normalisation"),
         (nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).eval(), "not homogeneous"),

@@ -69,6 +69,15 @@ def test_a_loaded_pipeline_predicts_the_same(scaler, name, tmp_path):
     np.testing.assert_array_equal(again.decision_function(NEW), model.decision_function(NEW))
 
 
+@pytest.mark.parametrize("scaler", SCALERS)
+def test_inputs_in_single_precision_are_scaled_in_it(scaler, tmp_path):
+    """Samples lie on the hyperplanes of gates, where the rounding of a scaler decides."""
+    X = FRAME.astype(np.float32)
+    fitted = make_pipeline(clone(SCALERS[scaler]), clone(ESTIMATORS["gln"])).fit(X, CODES)
+    model = load_model(save_model(fitted, tmp_path / "m.npz"))
+    np.testing.assert_allclose(model.decision_function(X), fitted.decision_function(X), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("pipeline", "words"),
     [

@@ -8,9 +8,19 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias import SGD, Adam, GatedLinearNetwork, HyperplaneGates, InputError, ReLUNetwork, train
+from implicit_bias import (
+    SGD,
+    Adam,
+    GatedLinearNetwork,
+    HyperplaneGates,
+    InputError,
+    ReLUNetwork,
+    descend_to_limit,
+    train,
+)
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
 from implicit_bias.gates import FunctionContexts
+from implicit_bias.networks import GatedNetwork
 from implicit_bias.training.losses import MARGIN_LOSSES
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates
 from implicit_bias.training.updates import SpanUpdates, WeightUpdates, updates_of
@@ -64,9 +74,22 @@ def test_history():
     assert history.seconds > 0
 
 
+class Detached(GatedNetwork):
+    degree = 1
+
+    def __init__(self):
+        super().__init__(12)
+        self.w = torch.nn.Parameter(torch.ones(12))
+
+    def forward(self, X, contexts=None):
+        return X @ self.w.detach()
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: train(Detached(), X, Y), "outputs have no gradient"),
+        (lambda: descend_to_limit(Detached(), X, Y), "outputs have no gradient"),
         (lambda: train(gln(), X, Y[:-1]), "59 labels for 60"),
         (lambda: train(gln(), X, np.ones(60)), "one class"),
         (lambda: train(gln(), np.full((60, 12), np.nan), Y), "NaN"),
