@@ -55,6 +55,9 @@ def descend_to_limit(
     y : array, shape (n,)
         Labels −1 and +1; for a network of q > 1 outputs, classes 0 … q−1.
     config : LossScaled, the default, or PlainDescent for contrast
+        For the limits of other optimisers, `ProjectedDescent` or `SteepestDescent` with the name of one. Inputs are
+        rotated only if its norm allows it; `norm` in the table is then N(θ), `residual` that of the
+        KKT conditions, and three columns are added: `ratio`, an upper bound of N(θ)²/(margin × optimum), `smoothing`, and `dead` units.
     measure : callable(network) → dict of numbers, optional
         Called for every row of the table, to which its numbers are added.
     progress : callable(step, seconds), optional
@@ -90,8 +93,8 @@ def descend_to_limit(
     config = LossScaled() if config is None else config
     if not isinstance(network, GatedNetwork) or not isinstance(config, Descent):
         raise InputError(
-            "descend_to_limit takes a GatedNetwork such as TorchNetwork(module, inputs), and LossScaled(…) or "
-            "PlainDescent(…) as its config"
+            "descend_to_limit takes a GatedNetwork such as TorchNetwork(module, inputs), and LossScaled(…), "
+            "ProjectedDescent(…), SteepestDescent(…) or PlainDescent(…) as its config"
         )
     check_callable(measure, "measure")
     check_callable(progress, "progress")
