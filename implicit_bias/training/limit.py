@@ -56,8 +56,8 @@ def descend_to_limit(
         Labels −1 and +1; for a network of q > 1 outputs, classes 0 … q−1.
     config : LossScaled, the default, or PlainDescent for contrast
         For the limits of other optimisers, `ProjectedDescent` or `SteepestDescent` with the name of one. Inputs are
-        rotated only if its norm allows it; `norm` in the table is then N(θ), `residual` that of the
-        KKT conditions, and three columns are added: `ratio`, an upper bound of N(θ)²/(margin × optimum), `smoothing`, and `dead` units.
+        rotated only if its norm allows it. In the table `norm` is then N(θ) and `residual` that of the KKT conditions.
+        Three columns are added: `ratio`, an upper bound of N(θ)²/(margin × optimum), `smoothing`, and `dead` units.
     measure : callable(network) → dict of numbers, optional
         Called for every row of the table, to which its numbers are added.
     progress : callable(step, seconds), optional
