@@ -24,7 +24,7 @@ PUBLISHED = (
     ("compare_gln", "SVM-GLN", 1000, 20, 4, 3, "agreement", 0.844),
     ("compare_relu", "SVM-RC", 500, 20, 2, 1, "accuracy", 0.84633),
 )
-#: Tolerances of the difference from published numbers; an agreement also depends on the order of the batches.
+#: Tolerances of the difference from published numbers.
 NEAR = {"accuracy": 0.001, "agreement": 0.005}
 
 
