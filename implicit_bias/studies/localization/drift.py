@@ -17,12 +17,12 @@ def sides(part: pd.DataFrame) -> Array:
     and true (see `approaches`).
     """
     away = part.ipr - LOCAL
-    near = part["near"] if "near" in part else False
-    return np.where((away.abs() < RULE.limits["times"] * part.change) | near, 0, np.sign(away)).astype(int)
+    near = (away.abs() < RULE.limits["times"] * part.change) | part.get("near", False)
+    return np.where(near, 0, np.sign(away)).astype(int)
 
 
 def approaches(steps: pd.Series, iprs: pd.Series) -> bool:
-    """True if an IPR comes nearer to `LOCAL` in each of the last doublings of steps, and not more slowly in the last."""
+    """True if an IPR came nearer to `LOCAL` in each of the last doublings of steps, and no more slowly in the last."""
     ends = steps.iloc[-1] / 2.0 ** np.arange(RULE.limits["doublings"], -1, -1)
     nearer = -np.diff(np.abs(np.interp(ends, steps, iprs) - LOCAL))
     return bool((nearer > 0).all() and nearer[-1] >= nearer[-2])
