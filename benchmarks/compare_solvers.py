@@ -21,8 +21,7 @@ import numpy as np
 import pandas as pd
 import scipy.linalg
 import scipy.sparse as sp
-from common import COLOURS, markdown, plain_logarithmic, seconds_text
-from matplotlib.figure import Figure
+from common import markdown, seconds_text
 from tqdm import tqdm
 
 import implicit_bias as ib
@@ -89,7 +88,6 @@ SECTIONS: dict[str, tuple[Callable[..., MarginProblem], tuple[str, ...]]] = {
     "SVM-GLN": (ib.svm_gln, ("NATIVE", "CLARABEL", "ECOS", "SCS", "CLARABEL-DUAL", "SCS-DUAL")),
     "SVM-L2": (ib.svm_l2, ("NATIVE", "OSQP", "CLARABEL")),
 }
-CURVE = (1e-2, 1e-4, 1e-6, 1e-8)
 NOTE = (
     "Medians over the runs; the worst gap. MiB: the peak of memory above what the process held before. "
     "As in `solve`, Clarabel and ECOS are asked for 1e-8 or better, SCS and OSQP for a tenth of the tolerance."
@@ -99,16 +97,15 @@ COLUMNS = [*KEYS, "repeat", "outcome", "seconds", "gap", "objective", "lower_bou
 
 
 def runs(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the settings of every run: for each repeat and tolerance, all problems with all of their solvers."""
-    tolerances = sorted({options.tol, *(CURVE if options.gap_curve else ())}, reverse=True)
+    """Return the settings of every run: for each repeat, all problems with all of their solvers."""
     asked = [
         (problem, solver)
         for problem, (_, names) in SECTIONS.items()
         for solver in names
         if solver in options.solvers and (problem == "SVM-GLN" or "OSQP" in options.solvers)
     ]
-    turns = product(range(1, options.repeats + 1), tolerances, asked)
-    return [{"problem": p, "solver": solver, "tol": tol, "repeat": repeat} for repeat, tol, (p, solver) in turns]
+    turns = product(range(1, options.repeats + 1), asked)
+    return [{"problem": p, "solver": solver, "tol": options.tol, "repeat": repeat} for repeat, (p, solver) in turns]
 
 
 def solve_once(problem: MarginProblem, begun: Callable[[], None], solver: str, tol: float) -> dict[str, Any]:
@@ -177,28 +174,8 @@ def readable(summary: pd.DataFrame, problem: str) -> str:
     return markdown(rows)
 
 
-def picture(summary: pd.DataFrame, title: str) -> Figure:
-    """Return a figure of certified gaps against seconds: panels are problems, lines solvers, points tolerances."""
-    solved = summary[summary.runs > 0]
-    problems = list(dict.fromkeys(solved.problem)) or ["SVM-GLN"]
-    figure = Figure(figsize=(5.5 * len(problems), 4.2), layout="constrained")
-    for ax, problem in zip(np.ravel(figure.subplots(1, len(problems))), problems, strict=True):
-        for colour, solver in zip(COLOURS, SOLVERS, strict=True):
-            rows = solved[(solved.problem == problem) & (solved.solver == solver)]
-            if len(rows):
-                gaps = rows.gap.clip(1e-16, 1.0)
-                ax.loglog(rows.seconds, gaps, marker="o", markersize=4, linewidth=1.2, color=colour, label=solver)
-        ax.set(title=problem, xlabel="seconds", ylabel="certified relative gap")
-        plain_logarithmic(ax.xaxis)
-        ax.grid(color="0.9")
-    handles = {label: h for ax in figure.axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=7, frameon=False, fontsize=8)
-    figure.suptitle(title, fontsize=10)
-    return figure
-
-
 def run(options: argparse.Namespace) -> int:
-    """Measure, print the tables, and write table, record and figure."""
+    """Measure, print the tables, and write table and record."""
     out, about = require_writable(options.out), common.surroundings()
     table, interrupted = measure(options)
     if table.empty:
@@ -210,7 +187,7 @@ def run(options: argparse.Namespace) -> int:
     parts += [f"## {problem}\n\n{readable(summary, problem)}" for problem in dict.fromkeys(summary.problem)]
     parts += [NOTE, "Interrupted: not every run was made."][: 1 + interrupted]
     record = {"config": vars(options), **about, "interrupted": interrupted}
-    return common.publish(out, "compare_solvers", parts, record, "runs", table, picture(summary, title))
+    return common.publish(out, "compare_solvers", parts, record, "runs", table)
 
 
 if __name__ == "__main__":
@@ -224,7 +201,6 @@ if __name__ == "__main__":
         repeats=(3, "runs of each solver"),
         tol=(1e-6, "relative gap asked for"),
         solvers=(list(SOLVERS), "solvers", SOLVERS),
-        gap_curve=(False, f"measure at the tolerances {', '.join(f'{t:.0e}' for t in CURVE)}"),
         time_limit=(600.0, "seconds after which a run is killed"),
         threads=(1, "threads of every process"),
         out=("results/benchmarks", "folder for the results"),

@@ -17,8 +17,7 @@ from typing import Any
 import common
 import numpy as np
 import pandas as pd
-from common import COLOURS, markdown, plain_logarithmic, seconds_text
-from matplotlib.figure import Figure
+from common import markdown, seconds_text
 from tqdm import tqdm
 
 import implicit_bias as ib
@@ -216,33 +215,8 @@ def _row(runs: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def picture(table: pd.DataFrame) -> Figure:
-    """Return a figure of seconds against n: medians over seeds, the large runs, and the floor of H = 100, dotted."""
-    figure = Figure(figsize=(7, 4.6), layout="constrained")
-    ax = figure.subplots()
-    solved = table[table.outcome == "ok"]
-    grid = solved[solved.section == "grid"].groupby(["contexts", "units", "n"]).median(numeric_only=True).reset_index()
-    units, least = sorted(grid.units.unique()), grid.contexts.min()
-    for (K, H), rows in grid.groupby(["contexts", "units"]):
-        style = {"color": COLOURS[units.index(H) % len(COLOURS)], "linestyle": "-" if least == K else "--"}
-        ax.loglog(rows.n, rows.seconds, marker="o", markersize=4, linewidth=1, label=f"H = {H}, K = {K}", **style)
-    large = solved[solved.section == "large"].sort_values("n")
-    for threads, rows in large.groupby("threads"):
-        label = f"H = 100, K = 2, {threads} thread(s), tol {rows.tol.max():.0e}"
-        ax.loglog(rows.n, rows.seconds, marker="s", markersize=4, linewidth=1.4, color=COLOURS[-1], label=label)
-    floors = solved[(solved.units == solved.units.max()) & solved.section.isin(["grid", "large"])]
-    line = floors[floors.contexts == floors.contexts.min()].groupby("n").floor_seconds.median().dropna()
-    ax.loglog(line.index, line, linestyle=":", color="0.5", label=f"floor of H = {solved.units.max()}")
-    ax.set(xlabel="samples n", ylabel="seconds", title="Time to the certified gap")
-    plain_logarithmic(ax.xaxis)
-    plain_logarithmic(ax.yaxis)
-    ax.grid(color="0.9")
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-    return figure
-
-
 def run(options: argparse.Namespace) -> int:
-    """Measure what is missing, print the tables of all that is there, and write table, record and figure."""
+    """Measure what is missing, print the tables of all that is there, and write table and record."""
     out, about = require_writable(options.out), common.surroundings()
     store = common.Store(out / "scaling.jsonl")
     interrupted = measure(options, store)
@@ -253,7 +227,7 @@ def run(options: argparse.Namespace) -> int:
     parts += [section_text(name, table[table.section == name]) for name in SECTIONS if (table.section == name).any()]
     parts += ["Interrupted: run the same command again to go on."] * interrupted
     record = {"config": vars(options), **about, "interrupted": interrupted}
-    return common.publish(out, "scaling", parts, record, "cells", table, picture(table))
+    return common.publish(out, "scaling", parts, record, "cells", table)
 
 
 def several(kind: type, text: str) -> dict[str, Any]:

@@ -110,9 +110,9 @@ def test_guide_prints_what_it_shows(page, capsys, tmp_path, monkeypatch):
 def erratum(monkeypatch, capsys):
     """Return a function from the name of an erratum's script to the decimal numbers in each line that it prints."""
 
-    def numbers(name):
+    def numbers(name, *arguments):
         script = str(ROOT / "docs" / "errata" / f"{name}.py")
-        monkeypatch.setattr(sys, "argv", [script])
+        monkeypatch.setattr(sys, "argv", [script, *arguments])
         runpy.run_path(script, run_name="__main__")
         printed = capsys.readouterr().out.splitlines()
         return [[float(number) for number in re.findall(r"\d+\.\d+", line)] for line in printed]
@@ -132,8 +132,39 @@ def test_column_major_groups_change_the_optimum(erratum):
 
 
 def test_lost_cutoffs_inflate_the_inconsistency(erratum):
-    (own,), (lost,) = erratum("lost_cutoffs")
+    (own,), (lost,), shares = erratum("lost_cutoffs")
     assert lost > 1.5 * own
+    # Medians over all images do not halve the training samples.
+    assert shares[0] < 50 < shares[1]
+
+
+def test_readout_bias_is_trained_and_changes_predictions(erratum):
+    biases, changed = zip(*erratum("readout_bias"), strict=True)
+    assert min(biases) > 0.1
+    assert max(changed) > 0.2
+
+
+def test_lemma_b11_holds_and_eq_83_has_the_wrong_sign(erratum):
+    *rows, (cosine,) = erratum("exponential_tail")
+    angles = [row[1] for row in rows]
+    assert angles == sorted(angles, reverse=True)
+    assert angles[-1] == 0
+    assert cosine == 1.0
+
+
+def test_published_loss_has_no_gradient_at_a_saturated_sigmoid(capsys):
+    runpy.run_path(str(ROOT / "docs" / "errata" / "saturated_sigmoid.py"))
+    rows = [[float(value) for value in line.split(":")[1].split(",")] for line in capsys.readouterr().out.splitlines()]
+    low, *middle, _, high = rows
+    assert low[:2] == [0, -1]
+    assert high[2:] == [0, 1]
+    assert all(published == pytest.approx(exact, rel=1e-3) for row in middle for published, exact in (row[:2], row[2:]))
+
+
+def test_gates_alone_do_not_separate(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["gates_only"])
+    runpy.run_path(str(ROOT / "docs" / "errata" / "gates_only.py"))
+    assert capsys.readouterr().out.count(" NOT_SEPARABLE\n") == 2
 
 
 def test_closed_form_of_gln_norm_is_too_large(erratum):
@@ -155,3 +186,19 @@ def test_zero_unit_keeps_descent_from_the_optimum(erratum):
     drawn, zero = erratum("zero_unit")
     assert max(drawn[0], zero[0]) < 0.01
     assert drawn[1] < 1.001 < 1.05 < zero[1]
+
+
+@pytest.mark.mnist
+@pytest.mark.long
+def test_numbers_of_errata_on_mnist(erratum, mnist_root):
+    page = " ".join((ROOT / "docs" / "errata.md").read_text().split())
+    (own,), (lost,), (low, high) = erratum("lost_cutoffs", "mnist")
+    assert f"{lost:.2f} % instead of {own:.2f} %" in page
+    assert f"puts {low} to {high} % of the training samples" in page
+    (a, u), (b, v), (c, w) = erratum("readout_bias", "mnist")
+    assert f"it is {a:.3f}, {b:.3f} and {c:.3f} after training; without it {u:.2f}, {v:.2f} and {w:.2f} %" in page
+    orthonormal, gaussian = erratum("random_contexts")[-2:]
+    assert round(orthonormal[-1], 1) == round(gaussian[-1], 1)
+    apart = max(abs(one - other) for one, other in zip(orthonormal, gaussian, strict=True))
+    assert f"the mean error is {gaussian[-1]:.1f} % with both kinds" in page
+    assert f"differences of single draws are up to {apart:.1f} points" in page

@@ -11,6 +11,7 @@ import torch
 
 import implicit_bias as ib
 from implicit_bias import InputError
+from implicit_bias.extensions.galu import GaLUFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.metrics import alignment, expected_inconsistency, normalised_margin, optimality_ratio
 from implicit_bias.studies.paper.summary import summarise
@@ -63,7 +64,7 @@ def test_worker_without_an_answer_is_ended(work, limit, ending):
 def test_report_of_three_cases(tmp_path):
     assert reliability.main(["--cases", "3", "--audit", "0", "--jobs", "1", "--out", str(tmp_path / "page.md")]) == 0
     page = (tmp_path / "page.md").read_text()
-    assert "3 end well, 0 do not" in page
+    assert "3 end well and 0 do not" in page
 
 
 @pytest.mark.parametrize(
@@ -317,6 +318,8 @@ class Pretender:
         lambda: ib.save_solution(ib.solve(problem()), "\0"),
         lambda: ib.save_solution(X, "nowhere"),
         lambda: ib.load_solution("\ud800"),
+        lambda: ib.train(ib.ReLUNetwork(2, 2), X, Y, ib.SGD(steps=2), every=[0.5, 1.0]),
+        lambda: GaLUFeatures(gates=ib.RandomHalfSpaces(2), random_state=2 + 0j).fit(X),
     ],
 )
 def test_refusal_is_a_sentence(call):

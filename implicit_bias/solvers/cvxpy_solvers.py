@@ -72,7 +72,18 @@ class CvxpySolver(Solver):
 
         The answer is that of `problem` itself. Its weights or dual are zero if the solver returned none or was
         interrupted; `stopped` is the reason of an early stop (interrupt, time or iterations), else None.
+
+        Right-hand sides of constraints forbid to scale weights up to a hard margin afterwards. There the required
+        margins are first larger by a tenth of the tolerance.
         """
+        if problem.hard and problem.affine:
+            larger = problem.replace(required_margin=problem.required_margin * (1 + options.tol / 10))
+            answer = self._answer(larger, options)
+            if answer.weights.any() or answer.stopped is not None:
+                return answer
+        return self._answer(problem, options)
+
+    def _answer(self, problem: MarginProblem, options: Options) -> Answer:
         import cvxpy as cp
 
         features, scale = problem.features, problem.features.scale()

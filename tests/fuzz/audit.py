@@ -233,19 +233,13 @@ def told(seed: int, number: int) -> int:
 
 
 INTRODUCTION = """\
-Random problems of at most 30 samples: large integers, samples that are nearly parallel, nearly separable, close to a
-plane or nearly in conflict (by 1e-3 to 1e-16), badly scaled inputs and samples, closed gates, group weights, C from
-1e-6 to 1e12, free intercepts, linear constraints with right-hand sides. Every answer of `solve` is judged in rational
-arithmetic, by `tests/fuzz/exact.py`, from its stated numbers alone: whether the weights reach the upper bound (to
-1e-15) and satisfy the constraints (to the last bit), whether the dual proves the lower bound and is balanced where the
-intercept is free, and whether a claim that nothing is feasible is true, by the simplex method. `--audit-case NUMBER`
-prints a problem as Python, and its answer."""
-FOUND = """\
-What was found: how often, how large (by which share a bound is off, the dual unbalanced or a weight outside the cone;
-the gap), and the first numbers. INACCURATE is no fault, and neither are weights that were not found."""
-BY_KIND = """\
-By kind of problem: how many have a wrong answer, how they ended (`else`: limits, exceptions), and the share of
-INACCURATE at each tolerance."""
+Random problems of at most 30 samples: nearly parallel, separable or in conflict, badly scaled, with C from 1e-6 to
+1e12, intercepts and linear constraints. Every answer of `solve` is judged in rational arithmetic
+(`tests/fuzz/exact.py`) from its stated numbers. `--audit-case NUMBER` prints a problem as Python, and its answer."""
+FOUND = (
+    "How large: by which share a bound is off, or the gap. INACCURATE is no fault, nor are weights that were not found."
+)
+BY_KIND = "By kind of problem: outcomes (`else`: limits, exceptions), and the share of INACCURATE at each tolerance."
 STATUSES = ("OPTIMAL", "NOT_SEPARABLE", "INFEASIBLE", INACCURATE)
 
 
@@ -253,7 +247,6 @@ def report(results: list[Result]) -> list[Any]:
     """Return the texts and tables of the page."""
     found = {r.number: r.faults | r.remarks for r in results}
     kinds = Counter(kind for r in results for kind in r.faults), Counter(kind for r in results for kind in r.remarks)
-    tags = ["all", *KINDS, *(tag for tag, _ in Counter(t for r in results for t in r.tags).most_common())]
     strict = [r for r in results if r.tol <= 1e-6]
     return [
         "## Audit",
@@ -264,7 +257,7 @@ def report(results: list[Result]) -> list[Any]:
         FOUND,
         [_row(kind, found) for counts in kinds for kind, _ in counts.most_common()],
         BY_KIND,
-        [_tag_row(tag, [r for r in results if tag in ("all", *r.tags)]) for tag in dict.fromkeys(tags)],
+        [_tag_row(tag, [r for r in results if tag in ("all", *r.tags)]) for tag in ("all", *KINDS, UNNAMED)],
     ]
 
 

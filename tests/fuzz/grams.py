@@ -161,8 +161,9 @@ row(
 
 
 def _has_variances(c: Any, found: Any) -> bool:
-    """True if no variance is negative beyond rounding."""
-    return bool(np.diag(found.covariance).min() >= -1e-6 * (1 + abs(found.covariance).max()))
+    """True if no variance is negative beyond rounding, or if the covariance was not asked for."""
+    covariance = np.zeros((1, 1)) if found.covariance is None else found.covariance
+    return bool(np.diag(covariance).min() >= -1e-6 * (1 + abs(covariance).max()))
 
 
 row(

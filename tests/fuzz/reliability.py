@@ -43,7 +43,7 @@ from common import START_LIMIT, Child, markdown, surroundings, surroundings_line
 
 from tests.fuzz import audit  # noqa: E402
 from tests.fuzz.draw import MARKER, Draw, Refused, Wrong  # noqa: E402
-from tests.fuzz.table import ENTRIES, Entry, load_entries, uncovered, wheel  # noqa: E402
+from tests.fuzz.table import AREAS, ENTRIES, Entry, load_entries, uncovered, wheel  # noqa: E402
 
 load_entries()
 
@@ -52,27 +52,17 @@ LIMIT = 60.0
 #: Bytes that a case may add to its process.
 MEMORY = 6 * 2**30
 WELL = ("correct", "refused")
-#: What the report says before its tables.
-INTRODUCTION = (
-    "# Reliability",
-    """\
-Bad and unusual input over the whole public surface: numbers in every disguise (float16, big-endian, negative strides,
-pandas, tensors with gradients …), damage (NaN, masks, ragged lists, complex numbers …), scales from 1e-300 to 1e300,
-degenerate samples, unusual options, files cut short, with flipped bits or code inside. Written by
-`tests/fuzz/reliability.py`; `--case NUMBER` runs one case alone and tells what it does.""",
-    """\
-*Correct* is an answer that independent code has judged: those of solvers from the raw inputs, those of other callables
-by what they must be (finite, the same for a disguise and for what it means, bounds in order, losses that never rise …);
-that formulas are right is the laws' matter. *Refused* is one of our own errors where the input deserves it. A case is
-*wrong* if an answer is, if an input was changed, if Python was made to warn, if bad input was accepted or good input
-refused; it has *raised* if any other exception came out. Not among the cases: image files that are whole, downloads,
-GPUs, the command line, and the CVXPY hooks of norms.""",
-)
-ANSWERS = """\
-Answers of solvers, each judged from the raw inputs in rational arithmetic. INACCURATE answers have true bounds with a
-wider gap than asked: at tolerances of 1e-12, at prices that exceed the features by fifteen decimal places and more, and
-of solvers that stop early. NOT_SEPARABLE up to rounding: by less than 1e-13 of the samples' lengths, the documented
-limit of a proof."""
+#: What the report says after its first sentences.
+INTRODUCTION = """\
+**How sure.** *Correct* is an answer that independent code has judged: those of solvers in rational arithmetic,
+others by what they must be (finite, the same for a disguise and for what it means …). *Refused* is one of our own
+errors where the input deserves it. A case is *wrong* if an answer is, an input was changed, Python warned, bad
+input was accepted or good input refused; it has *raised* if any other exception came out. Not covered: whole image
+files, downloads, GPUs, the command line."""
+CASES = """\
+Inputs are numbers in disguise (float16, big-endian, pandas, tensors …), damaged (NaN, masks, ragged lists …), of scales
+from 1e-300 to 1e300, degenerate, or files with flipped bits or code inside. `--case NUMBER` runs one case."""
+ANSWERS = "Answers of solvers. INACCURATE answers have true bounds with a wider gap than asked."
 ENDINGS = (*WELL, "wrong", "raised", "hung", "died")
 
 
@@ -198,18 +188,19 @@ def report(results: list[Result], command: str, seconds: float, about: dict[str,
     """Return the text of `docs/reliability.md`."""
     bad, slowest = [r for r in results if r.ending not in WELL], max(results, key=lambda r: r.seconds)
     rows = []
-    for name in [*ENTRIES, "all"]:
-        counts = Counter(r.ending for r in results if name in ("all", r.entry))
-        rows.append({"case": name, "cases": str(counts.total())} | {e: str(counts[e]) for e in ENDINGS})
+    for area, names in [*AREAS.items(), ("all", list(ENTRIES))]:
+        counts = Counter(r.ending for r in results if r.entry in names)
+        rows.append({"cases about": area, "number": str(counts.total())} | {e: str(counts[e]) for e in ENDINGS})
     judged = Counter(r.answer for r in results if r.ending == "correct" and r.answer != "correct")
     answers = [{"status": name, "answers": str(count)} for name, count in judged.most_common()]
+    question = "**Does bad or unusual input over the whole public surface end in a correct answer or a refusal?**"
     found = (
-        f"{len(results)} cases of bad and unusual input over every public callable, {seconds:.0f} s: "
-        f"{len(results) - len(bad)} end well, {len(bad)} do not. "
-        f"The slowest took {slowest.seconds:.1f} s ({slowest.entry}); the limit is {LIMIT:g} s."
+        f"**{'Yes' if not bad else 'Not always'}.** Of {len(results)} cases about all {len(ENTRIES)} kinds of calls, "
+        f"{len(results) - len(bad)} end well and {len(bad)} do not. The slowest took {slowest.seconds:.1f} s "
+        f"({slowest.entry}); the limit is {LIMIT:g} s, the whole run took {seconds:.0f} s."
     )
-    page = [*INTRODUCTION, found, f"    {command}", surroundings_line(about, "1 thread per process")]
-    page += [markdown(rows), ANSWERS, markdown(answers)]
+    page = ["# Reliability", question, found, INTRODUCTION, markdown(rows), CASES, f"    {command}"]
+    page += [surroundings_line(about, "1 thread per process"), ANSWERS, markdown(answers)]
     if bad:
         lines = [f"- {r.number} ({r.entry}, {r.ending}): {_last_line(r)}" for r in bad[:50]]
         page += ["Cases that did not end well:", "\n".join(lines)]

@@ -27,6 +27,8 @@ class Entry:
 
 
 ENTRIES: dict[str, Entry] = {}
+#: Names of the entries of each area, which is what the docstring of their module says.
+AREAS: dict[str, list[str]] = {}
 #: Records without mathematics of their own: their entries print and pickle them.
 RECORDS: tuple[str, ...] = (
     *("Certificate", "Solution", "DistortedImages", "MarginClassifier", "GroupForm", "PolyhedralForm"),
@@ -129,7 +131,12 @@ def record(kind: Any, draw: Draw) -> Any:
 def load_entries() -> None:
     """Register all entries, in the order that numbers them: those of the modules, then one for each record."""
     for module in MODULES:
-        import_module(f"tests.fuzz.{module}")
+        known = set(ENTRIES)
+        about = (import_module(f"tests.fuzz.{module}").__doc__ or module).partition(":")[0].rstrip(".")
+        AREAS[about.removeprefix("Cases about ").replace(", about", ",").replace("and about", "and")] = [
+            name for name in ENTRIES if name not in known
+        ]
+    AREAS["records, printed and pickled"] = list(RECORDS)
     for name in RECORDS:
         kind = public_callables()[name]
         entry(kind, share=1)(partial(_print_and_pickle, kind))

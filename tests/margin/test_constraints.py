@@ -5,6 +5,8 @@ import dataclasses
 import cvxpy as cp
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import StandardScaler
 
 from implicit_bias import (
     Frobenius,
@@ -18,6 +20,7 @@ from implicit_bias import (
     solve,
     svm_gln,
 )
+from implicit_bias.datasets.task import with_constant
 from implicit_bias.margin.constraints import LinearConstraints
 from tests.cases import inputs, problem
 
@@ -302,3 +305,19 @@ def test_bad_right_hand_sides(h):
     one = LinearConstraints.of(lambda W: W[0, 0] <= 1, (1, 2))
     with pytest.raises(InputError, match="one right-hand side per constraint"):
         dataclasses.replace(one, h=h)
+
+
+def test_a_hard_margin_with_right_hand_sides_and_many_support_vectors():
+    """Weights that miss hundreds of margins by rounding would not be moved into the feasible set in minutes."""
+    data = load_breast_cancer()
+    X = with_constant(StandardScaler().fit_transform(data.data))
+    large, y = X[:, 0] > 0, np.where(data.target == 1, 1.0, -1.0)
+    plain = svm_gln(X, y, HyperplaneGates(30, 2, seed=0))
+    phi = plain.features.dense()
+    difference = (phi[large].mean(axis=0) - phi[~large].mean(axis=0)).reshape(plain.features.k, -1)
+    case = dataclasses.replace(plain, constraints=lambda W: cp.abs(cp.sum(cp.multiply(difference, W))) <= 0.5)
+    solution = solve(case)
+    assert solution.status is Status.OPTIMAL, str(solution)
+    assert abs(np.sum(difference * solution.weights)) <= 0.5 + 1e-12
+    assert solution.margins.min() >= 1 - 1e-12
+    assert solution.objective > 2 * solve(plain).objective

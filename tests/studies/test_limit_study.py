@@ -9,10 +9,8 @@ import pytest
 
 from implicit_bias import ReLUNetwork, load_binary
 from implicit_bias.studies.limit import study
-from implicit_bias.studies.limit.findings import contrasts, ends, tables, verdicts
+from implicit_bias.studies.limit.findings import ends, verdicts
 from implicit_bias.studies.limit.references import Measurer
-from implicit_bias.studies.runner.results import load_alone
-from tests import ROOT
 from tests.cli.commands import run
 
 SMALL = (
@@ -108,10 +106,8 @@ def test_what_is_finite_time_and_what_is_gates(tmp_path):
     assert frozen.optimum.nunique() == 1
     assert way.optimum.nunique() > 1
     page = (tmp_path / "findings.md").read_text()
-    assert "the limit behind frozen gates errs more than that of learned gates" in page
+    assert "the limit behind frozen gates has a higher error than that of learned gates" in page
     assert "2 seeds of one split" in page
-    assert "### Ends" in page
-    assert (tmp_path / "limit_contrasts.png").stat().st_size > 10_000
     assert (tmp_path / "limit_ends.png").stat().st_size > 10_000
 
 
@@ -153,19 +149,12 @@ def test_contrasts_of_several_sizes_and_momenta():
     seeds = [1.0, 1.2, 0.8, 1.1, 0.9]
     last = pd.concat([last_rows(seeds), last_rows(seeds[:4], 0.9), *(last_rows([3.0] * 5, m, 99) for m in (0.0, 0.9))])
     last.loc[(last.momentum == 0.9) & (last.train_size == 99) & (last.descent == "sgd"), "error"] += 0.02
-    small, large = contrasts(last)
-    assert (small.train_size, small.momenta, small.test.values.mean()) == (9, (0.0,), pytest.approx(1.0))
-    assert (large.train_size, large.momenta, large.test.values.mean()) == (99, (0.0, 0.9), pytest.approx(4.0))
     (verdict,) = verdicts(last)
     assert "= 3.00 [" in verdict.found
-    page = tables(last)
-    assert "| GD-GLN errs more than its limit | **1.00 ± 0.20** (momentum 0) |" in page
-    assert "| GD-GLN errs more than its limit | **4.00 ± 0.00** |" in page
-    assert "| 3, 0.9 | `gln` | 15.00 | 10.00 | 10.00 |  | 0.00, 0.00 |" in page
     # A seed that lacks a network takes part in no contrast of it.
     lacking = last_rows(seeds[:2])
     lacking.loc[lacking.seed == 1, "network"] = "relu"
-    assert contrasts(lacking) == verdicts(lacking) == []
+    assert verdicts(lacking) == []
 
 
 @pytest.mark.parametrize(
@@ -255,8 +244,3 @@ def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch)
     assert ends() == {"loss-scaled": "converged", "plain": "max_steps"}
     assert json.loads((tmp_path / "record.json").read_text())["end"] == "finished"
     assert begun == ["gln", "gln", *["linear"] * 6]
-
-
-def test_the_page_shows_the_tables_of_the_committed_one():
-    found = load_alone(study.EXPERIMENT, ROOT / "data" / "limit" / "one_layer", "reproduce limit")
-    assert tables(ends(found.table)) in (ROOT / "docs" / "limit.md").read_text()

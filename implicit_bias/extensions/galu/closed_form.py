@@ -358,14 +358,16 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
         return None
     inverse = lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)  # noqa: E731
     probes = rng.normal(size=(len(gram), PROBES))
-    for _ in range(SOLVES):
-        before, probes = np.linalg.norm(probes, axis=0), inverse(probes)
-    after = np.linalg.norm(probes, axis=0)
+    # Relative to the largest eigenvalue, powers overflow only if the least one is far from clear.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(SOLVES):
+            before, probes = np.linalg.norm(probes, axis=0), largest * inverse(probes)
+        after = np.linalg.norm(probes, axis=0)
     # Half of the bound leaves room for the rounding of the matrix.
-    modulus = max(shift, 0.5 * (UNLIKELY / float(after.max())) ** (1 / SOLVES))
+    modulus = max(shift, 0.5 * largest * (UNLIKELY / float(after.max())) ** (1 / SOLVES))
     if not modulus >= max(CLEAR, 0.0 if shift else tol) ** 2 * largest:
         return None
-    condition = max(1.0, float(np.sqrt(largest * np.max(after / before))))
+    condition = max(1.0, float(np.sqrt(np.max(after / before))))
     rank = min(features.n, features.k * features.d)
     return _Factor(features, back, form, shift, rank, condition, modulus, inverse, np.zeros((features.n, 0)))
 

@@ -108,14 +108,14 @@ class _GatedInputs(BaseEstimator):
                 stacklevel=4,
             )
         given, inputs = (with_constant(X), with_constant(centred)) if self.fit_intercept else (X, X)
-        centre, units = origin + offset, as_count(self.units, "units")
+        centre, units, seed = origin + offset, as_count(self.units, "units"), seed_of(self.random_state)
         sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
         if isinstance(self.gates, Gates):
             gates = self.gates.fitted(given, weight)
             return _Layer(gates, gates.transform(given), inputs, centre)
         one_of(self.gates, ("random",), "gates")
         check_size(units * max(inputs.shape), "the filters and their gates")
-        filters = np.random.default_rng(seed_of(self.random_state)).normal(size=(units, inputs.shape[1]))
+        filters = np.random.default_rng(seed).normal(size=(units, inputs.shape[1]))
         # Values of the centred inputs, because those of the given ones have a larger rounding error.
         values = filter_gates(filters, sharpness).transform(inputs)
         return _Layer(filter_gates(_moved(filters, -centre), sharpness), values, inputs, centre)

@@ -108,8 +108,9 @@ def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
     """
     found = ratios(table)
     there = [name for name in names if name in set(found.data)]
-    axes = panels(title, columns=len(there), size=(3.2, 3.0))
-    for ax, name in zip(axes[0], there, strict=True):
+    columns = min(len(there), 3 if len(there) % 2 else 2)
+    axes = panels(title, columns, len(there) // columns, (3.0, 2.6))
+    for ax, name in zip(axes.flat, there, strict=True):
         part = found[found.data == name]
         for method, look in METHODS.items():
             own = part[(part.method == method) & np.isfinite(part.ratio)]
@@ -124,10 +125,10 @@ def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
     return finished(axes, below=3)
 
 
-def certified(table: pd.DataFrame, claim: str = "the optimum is certified in every cell") -> Verdict:
-    """Return the verdict on `claim` that the gap of the best network is at most `TOLERANCE` in every cell."""
+def certified(table: pd.DataFrame) -> Verdict:
+    """Return the verdict that the gap of the best network is at most `TOLERANCE` in every cell."""
     found = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
-    return decide(claim, found, table.gap.max(), "at most", TOLERANCE)
+    return decide("the optimum is certified in every cell", found, table.gap.max(), "at most", TOLERANCE)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

@@ -129,7 +129,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     ratios = [f"{place}: {ratio:.2f}" for place, ratio in zip(places, slower, strict=True)]
     gap = float((table.gap / table.method.map({"shared": SHARED_TOL}).fillna(TOL)).max())
     return [
-        decide("at once errs at most half a point more", "; ".join(errors), float(more.max()), "at most", ALIKE),
-        decide("at once takes no more CPU time", "ratios " + "; ".join(ratios), float(slower.max()), "at most", 1.0),
+        decide(
+            "one problem has at most half a point more error", "; ".join(errors), float(more.max()), "at most", ALIKE
+        ),
+        decide(
+            "one problem takes no more CPU time", "ratios " + "; ".join(ratios), float(slower.max()), "at most", 1.0
+        ),
         decide("every answer is certified", f"gaps up to {gap:.2f} of what was asked", gap, "at most", 1.0),
     ]

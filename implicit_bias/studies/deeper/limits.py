@@ -43,11 +43,11 @@ data = binary_task
 def grid(quick: bool) -> list[Settings]:
     """Return L = 2, 3 and 4 on 100 digits with two seeds of split, gates and start; quick: one seed, fewer nodes.
 
-    There are 5 units, starts of scales 1 and 0.3, and searches of 100 nodes (quick: 30).
+    There are 5 units, starts of scales 1 and 0.3, and searches of at most 1000 nodes (quick: 30).
     """
     fixed = {"dataset": ("digits",), "train_size": (100,), "layers": (2, 3, 4), "units": (5,), "scale": ([1.0, 0.3],)}
     fixed |= {"steps": (1000,), "max_steps": (2500,), "split": ("own",)}
-    return product(**fixed, nodes=(30,) if quick else (100,), seed=(1,) if quick else (1, 2))
+    return product(**fixed, nodes=(30,) if quick else (1000,), seed=(1,) if quick else (1, 2))
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:

@@ -1,6 +1,5 @@
 """Figures of descents to the limit, made from tidy tables without computation of results."""
 
-from textwrap import wrap
 from typing import Any, Literal
 
 import numpy as np
@@ -10,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from implicit_bias.studies.limit.findings import CELL, Contrast, contrasts, ends
-from implicit_bias.studies.runner.drawing import COLOURS, beside, panels, style, styled
+from implicit_bias.studies.limit.findings import CELL, ends
+from implicit_bias.studies.runner.drawing import finished, panels, style, styled
 from implicit_bias.studies.runner.verdicts import where
 
 #: Model whose colour each descent has, and its line style.
@@ -22,10 +21,10 @@ STYLES: dict[str, tuple[str, Literal["-", "--"]]] = {
 }
 #: Quantities plotted along the path of a network, with the titles of their panels.
 PANELS = {
-    "error": "validation error (%)",
-    "excess": "ratio to the certified bound − 1",
-    "inconsistency": "inconsistency with the SVM (%)",
-    "residual": "residual at λ = softmax(−q)",
+    "error": "error (%)",
+    "excess": "ratio to optimum − 1",
+    "inconsistency": "inconsistency (%)",
+    "residual": "residual",
 }
 #: Panels with a linear axis.
 LINEAR = ("error", "inconsistency")
@@ -39,34 +38,29 @@ ENDS = {
     "limit and SVM": ("loss-scaled", "inconsistency", "limit"),
     "SGD and Frobenius norm": ("sgd", "frobenius_inconsistency", "SVM-Fro"),
 }
-#: Panels in a row of the figure of contrasts.
-ACROSS = 3
 #: Horizontal offsets of the points of a size: errors, then inconsistencies.
 OFFSETS = (-0.3, -0.1, 0.1, 0.3, -0.2, 0.0, 0.2)
 
 
 def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
-    """Return a dictionary of figures: 'limit', the paths of all descents at the first size, and up to two others.
+    """Return a dictionary of figures: 'limit', the paths of all descents at the first size, and perhaps 'limit_ends'.
 
-    If there are several cells, 'limit_ends' shows the last rows of descents at every size. If there are several seeds
-    with the two sides of a contrast, 'limit_contrasts' shows the contrasts.
+    If there are several cells, 'limit_ends' shows the last rows of descents at every size.
     """
     first = table.iloc[0]
     one = where(table, **first[CELL])
     size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
     drawn = {"limit": _path_figure(one, f"{title}: {size}")}
     cells = table.groupby([*CELL, "seed"]).ngroups
-    drawn |= {"limit_ends": _end_figure(table, title)} if cells > 1 else {}
-    found = contrasts(table)
-    return drawn | ({"limit_contrasts": _contrast_figure(found, title)} if found else {})
+    return drawn | ({"limit_ends": _end_figure(table, title)} if cells > 1 else {})
 
 
 def _path_figure(table: pd.DataFrame, title: str) -> Figure:
     """Return a figure of the quantities in PANELS against steps: a row for each network, a line for each descent."""
     table = table.assign(excess=table.ratio - 1, inconsistency=100 * table.inconsistency, error=100 * table.error)
     networks = list(table.network.unique())
-    with styled(8.5):
-        grid = panels(title, len(PANELS), len(networks), (2.9, 2.4), (0.0, 0.7), sharex="row")
+    with styled(titles="medium"):
+        grid = panels(title, len(PANELS), len(networks), (2.15, 1.8), (0.0, 0.7), sharex="row")
         figure: Figure = grid[0, 0].figure
         for name, row in zip(networks, grid, strict=True):
             for ax, quantity in zip(row, PANELS, strict=True):
@@ -114,61 +108,27 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
 def _end_figure(table: pd.DataFrame, title: str) -> Figure:
     """Return a figure of validation errors (above) and inconsistencies (below), a column for each network.
 
-    Points are the `ENDS`, means with standard errors over seeds and draws, at every (n, H, momentum).
+    Points are the `ENDS`, means with standard errors over seeds, draws and momenta, at every (n, H).
     """
     last = ends(table)
     last = last[last.descent.isin(STYLES)]
     networks = list(last.network.unique())
-    sizes = sorted(set(zip(last.train_size, last.units, last.momentum, strict=True)))
-    with styled(8.5):
-        grid = panels(title, len(networks), 2, (2.4, 2.5), (1.2, 0.4), sharex="all", sharey="row")
+    sizes = sorted(set(zip(last.train_size, last.units, strict=True)))
+    with styled():
+        grid = panels(title, len(networks), 2, (1.65, 2.3), (0.4, 1.6), sharex="all", sharey="row")
         for name, column in zip(networks, grid.T, strict=True):
             for offset, (label, (descent, quantity, model)) in zip(OFFSETS, ENDS.items(), strict=True):
                 part = where(last, network=name, descent=descent)
-                groups = (100 * part.set_index(CELL)[quantity]).groupby(level=CELL)
+                groups = (100 * part.set_index(["train_size", "units"])[quantity]).groupby(level=[0, 1])
                 means, spreads = groups.mean(), groups.sem()
                 ax = column[int(quantity.endswith("inconsistency"))]
                 places = [sizes.index(size) + offset for size in means.index]
-                look = style(model, label)
-                ax.errorbar(places, means, spreads, linestyle="none", markersize=3.5, **look)
-            column[0].set_title(name)
-            names = [f"{n}, {units}, {momentum:g}" for n, units, momentum in sizes]
-            column[1].set_xticks(range(len(sizes)), names, rotation=90)
-            column[1].set(xlabel="n, H, momentum", xlim=(-0.6, len(sizes) - 0.4))
-        grid[0, 0].set_ylabel("validation error (%)")
+                ax.errorbar(places, means, spreads, linestyle="none", markersize=3.5, **style(model, label))
+            column[0].set_title(name, fontsize="medium")
+            column[1].set_xticks(range(len(sizes)), [f"{n}, {units}" for n, units in sizes], rotation=90)
+            column[1].set(xlabel="n, H", xlim=(-0.6, len(sizes) - 0.4))
+        grid[0, 0].set_ylabel("error (%)")
         grid[1, 0].set_ylabel("inconsistency (%)")
         for ax in grid.flat:
             ax.grid(axis="y", color="0.9", linewidth=0.6)
-        return beside(grid)
-
-
-def _contrast_figure(differences: list[Contrast], title: str) -> Figure:
-    """Return a figure with a panel for each claim: mean and interval of its contrast at every (n, H).
-
-    Filled markers are means whose interval excludes 0.
-    """
-    found: dict[str, list[Contrast]] = {}
-    for one in differences:
-        found.setdefault(one.test.claim, []).append(one)
-    sizes = sorted({(one.train_size, one.units) for each in found.values() for one in each})
-    rows = -(-len(found) // ACROSS)
-    with styled(8):
-        grid = panels(title, ACROSS, rows, (3.4, 1.75), (0.0, 0.9), sharex=True)
-        figure: Figure = grid[0, 0].figure
-        for ax, (claim, each) in zip(grid.flat, found.items(), strict=False):
-            ax.axhline(0, color="0.5", linewidth=0.8)
-            for one in each:
-                (low, high), place = one.test.interval, sizes.index((one.train_size, one.units))
-                colour = COLOURS["blue"] if low > 0 else COLOURS["orange"] if high < 0 else COLOURS["black"]
-                ax.plot([place, place], [low, high], color=colour, linewidth=1.2)
-                fill = "white" if low <= 0 <= high else colour
-                ax.plot(place, one.test.values.mean(), "o", color=colour, markersize=4, markerfacecolor=fill)
-            ax.set_title("\n".join(wrap(claim, 46)), fontsize=8)
-            ax.set_xticks(range(len(sizes)), [f"{n}, {units}" for n, units in sizes], rotation=90)
-            ax.set_xlim(-0.6, len(sizes) - 0.4)
-            ax.grid(axis="y", color="0.9", linewidth=0.6)
-        for ax in grid.flat[len(found) :]:
-            ax.set_visible(False)
-        figure.supxlabel("n, H")
-        figure.supylabel("the first less the second (percentage points, 95 % interval)")
-    return figure
+        return finished(grid, below=4)

@@ -1,17 +1,15 @@
 """Findings on the ends of descents: the distance to the optimum, and effects of finite time, gates and norm.
 
-Verdicts and the tables of a page, computed from the table of the study.
+Verdicts computed from the table of the study.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from implicit_bias.studies.limit.config import PLACE
 from implicit_bias.studies.runner.mean_test import MeanTest, decided, difference
-from implicit_bias.studies.runner.verdicts import Verdict, markdown, percent, where
+from implicit_bias.studies.runner.verdicts import Verdict, where
 
 #: Largest ratio at which the end of a descent counts as the optimum.
 REACHED = 1.01
@@ -19,8 +17,6 @@ REACHED = 1.01
 HALF = 2.0
 #: Columns that identify a cell of a network.
 CELL = ["train_size", "units", "momentum"]
-#: Stages of a network, in the order of the columns.
-PLACES = {"sgd": "after training", "plain": "plain descent", "loss-scaled": "at the limit"}
 #: A side of a contrast: network and descent, whose last rows are compared, and column.
 Side = tuple[str, str, str]
 GD_GLN, GD_RELU, RANDOM_GATES, ITS_GATES = (
@@ -31,36 +27,26 @@ RC, LC = ((network, "sgd", "svm_error") for network in ("random-relu", "retraine
 RELU_APART, GLN_APART = ((network, "sgd", "inconsistency") for network in ("learned-relu", "gln"))
 #: Claims that the first side is above the second in the same cells.
 CONTRASTS: dict[str, tuple[Side, Side]] = {
-    "GD-GLN errs more than its limit": (GD_GLN, GLN_LIMIT),
-    "GD-ReLU errs more than the limit behind its frozen gates": (GD_RELU, FROZEN_LIMIT),
-    "GD-ReLU errs more than the limit of learned gates": (GD_RELU, RELU_LIMIT),
-    "the limit behind frozen gates errs more than that of learned gates": (FROZEN_LIMIT, RELU_LIMIT),
-    "GD-FReLU with random gates errs more than its limit, SVM-RC": (RANDOM_GATES, RC),
-    "GD-FReLU with learned gates errs more than its limit, SVM-LC": (ITS_GATES, LC),
-    "GD-FReLU with random gates errs more than GD-FReLU with learned gates": (RANDOM_GATES, ITS_GATES),
-    "SVM-RC errs more than SVM-LC": (RC, LC),
-    "GD-ReLU errs more than GD-FReLU with its gates": (GD_RELU, ITS_GATES),
+    "GD-GLN has a higher error than its limit": (GD_GLN, GLN_LIMIT),
+    "GD-ReLU has a higher error than the limit behind its frozen gates": (GD_RELU, FROZEN_LIMIT),
+    "GD-ReLU has a higher error than the limit of learned gates": (GD_RELU, RELU_LIMIT),
+    "the limit behind frozen gates has a higher error than that of learned gates": (FROZEN_LIMIT, RELU_LIMIT),
+    "GD-FReLU with random gates has a higher error than its limit, SVM-RC": (RANDOM_GATES, RC),
+    "GD-FReLU with learned gates has a higher error than its limit, SVM-LC": (ITS_GATES, LC),
+    "GD-FReLU with random gates has a higher error than GD-FReLU with learned gates": (RANDOM_GATES, ITS_GATES),
+    "SVM-RC has a higher error than SVM-LC": (RC, LC),
+    "GD-ReLU has a higher error than GD-FReLU with its gates": (GD_RELU, ITS_GATES),
     "GD-ReLU disagrees with SVM-LC more than GD-FReLU with its gates":
         (RELU_APART, ("retrained-relu", "sgd", "inconsistency")),
     "GD-ReLU disagrees with SVM-LC more than the limit of learned gates with that of its own":
         (RELU_APART, ("learned-relu", "loss-scaled", "inconsistency")),
-    "SVM-Fro errs more than SVM-GLN": (("gln", "sgd", "frobenius_error"), ("gln", "sgd", "svm_error")),
+    "SVM-Fro has a higher error than SVM-GLN": (("gln", "sgd", "frobenius_error"), ("gln", "sgd", "svm_error")),
     "GD-GLN disagrees with SVM-Fro more than with SVM-GLN": (("gln", "sgd", "frobenius_inconsistency"), GLN_APART),
     "the limit of GD-GLN disagrees with SVM-Fro more than with SVM-GLN":
         (("gln", "loss-scaled", "frobenius_inconsistency"), ("gln", "loss-scaled", "inconsistency")),
     "GD-ReLU disagrees with the Frobenius norm on its gates more than with SVM-LC":
         (("learned-relu", "sgd", "frobenius_inconsistency"), RELU_APART),
 }  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Contrast:
-    """Test of a contrast at one size (train_size, units), over the momenta at which all seeds have both sides."""
-
-    train_size: int
-    units: int
-    momenta: tuple[float, ...]
-    test: MeanTest
 
 
 def ends(table: pd.DataFrame) -> pd.DataFrame:
@@ -86,17 +72,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     last = ends(table)
     reached = [one for network, part in last.groupby("network", sort=False) for one in _reached(str(network), part)]
     return reached + decided([_tested(claim, pair) for claim, pair in _pairs(last)])
-
-
-def contrasts(table: pd.DataFrame) -> list[Contrast]:
-    """Return every contrast at every size, without adjustment for the number of tests; none with one seed."""
-    found = []
-    for claim, pair in _pairs(ends(table)):
-        size: Any
-        for size, part in pair.groupby(level=["train_size", "units"]):
-            momenta = tuple(part.index.unique("momentum"))
-            found.append(Contrast(size[0], size[1], momenta, _tested(claim, part)))
-    return found
 
 
 def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
@@ -173,64 +148,3 @@ def _tested(claim: str, pair: pd.DataFrame) -> MeanTest:
     pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
     sides = pd.DataFrame({"above": pair["above"].mean(), "below": -pair["below"].mean()})
     return difference(claim, sides, split=False)
-
-
-def tables(table: pd.DataFrame) -> str:
-    """Return Markdown with a table of ends for each n and, if there are several seeds, a table of contrasts."""
-    last = ends(table)
-    parts = [
-        "### Ends\n\nErrors, and inconsistencies with the SVM of the network's gates, in percent: means over seeds. "
-        "Ratios are those at the limit. `relu` is trained as `learned-relu` is."
-    ]
-    parts += [f"#### n = {n}\n\n{_ends(part)}" for n, part in last.groupby("train_size")]
-    if last.seed.nunique() > 1:
-        parts.append(
-            "### Differences\n\nIn percentage points, over the momenta at which all seeds have both sides (of one of "
-            "them alone where it is named), ± half of Student's 95 % interval; bold where that leaves 0 out. No "
-            "interval knows of the others."
-        )
-        parts += [f"#### n = {n}\n\n{_differences(part)}" for n, part in last.groupby("train_size")]
-    return "\n\n".join(parts)
-
-
-def _ends(last: pd.DataFrame) -> str:
-    """Return a Markdown table of one n: rows are H, momentum and network; means over seeds of errors, and ratios."""
-    known = [name for name in PLACES if name in set(last.descent)]
-    far = [name for name in known if name != "plain"]
-    apart = ", ".join(PLACES[name] for name in far)
-    head = ["H, momentum", "`--network`", *(f"error {PLACES[name]}" for name in known)]
-    seeds = last.seed.nunique()
-    rows = [[*head, "of the SVM", "ratio", f"inconsistency {apart}"]]
-    for (units, momentum), cells in last.groupby(["units", "momentum"]):
-        for index, (name, part) in enumerate(cells.groupby("network", sort=False)):
-            own = {descent: part[part.descent == descent] for descent in known}
-            limit = own[known[-1]]
-            place = f"{units}, {momentum:g}" if not index else ""
-            errors = [percent(own[descent].error) + _fewer(own[descent], seeds) for descent in known]
-            ratios = limit.ratio.dropna()
-            span = " to ".join(dict.fromkeys((f"{ratios.min():.3f}", f"{ratios.max():.3f}"))) if len(ratios) else ""
-            away = ", ".join(percent(own[descent].inconsistency) for descent in far)
-            rows.append([place, f"`{name}`", *errors, percent(limit.svm_error), span, away])
-    return markdown(rows)
-
-
-def _fewer(part: pd.DataFrame, seeds: int) -> str:
-    count = part.seed.nunique()
-    return "" if count in (0, seeds) else f" ({count} of {seeds} seeds)"
-
-
-def _differences(last: pd.DataFrame) -> str:
-    """Return a Markdown table of contrasts of one n: rows are claims, columns H, with intervals without adjustment."""
-    momenta = last.groupby(CELL[:2]).momentum.nunique()
-    sizes = sorted(set(last.units))
-    found: dict[str, dict[int, str]] = {}
-    for one in contrasts(last):
-        alone = len(one.momenta) == 1 < momenta[one.train_size, one.units]
-        (low, high), mean = one.test.interval, one.test.values.mean()
-        told = f"{mean:.2f} ± {(high - low) / 2:.2f}".replace("-", "−")
-        told = f"**{told}**" if low > 0 or high < 0 else told
-        told += f" (momentum {one.momenta[0]:g})" if alone else ""
-        found.setdefault(one.test.claim, {})[one.units] = told
-    rows = [["claim", *(f"H = {units}" for units in sizes)]]
-    rows += [[claim, *(own.get(units, "–") for units in sizes)] for claim, own in found.items()]
-    return markdown(rows)

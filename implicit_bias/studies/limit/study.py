@@ -12,7 +12,7 @@ from implicit_bias.datasets import BinaryTask
 from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.studies.limit.config import PLACE, LimitConfig
 from implicit_bias.studies.limit.figure import figures
-from implicit_bias.studies.limit.findings import ends, tables, verdicts
+from implicit_bias.studies.limit.findings import ends, verdicts
 from implicit_bias.studies.limit.networks import FROZEN_AFTERWARDS, begun, driven
 from implicit_bias.studies.limit.references import FROBENIUS, MEASURES, Measurer
 from implicit_bias.studies.runner.cells import binary_task
@@ -23,7 +23,7 @@ from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 from implicit_bias.training.stationarity import stationarity
 
-__all__ = ["EXPERIMENT", "configured", "cost", "data", "draw", "grid", "lines", "rows", "tables", "titled", "verdicts"]
+__all__ = ["EXPERIMENT", "configured", "cost", "data", "draw", "grid", "lines", "rows", "titled", "verdicts"]
 NAME = "limit"
 TITLE = "The limit of gradient descent"
 SOURCE = "Theorem 3.1"

@@ -1,13 +1,16 @@
-"""The paper's claims on its experiments, by section and panel and in our words, as contrasts of the table's columns.
+"""Quantities of the paper's claims on its experiments, as contrasts of the table's columns.
 
-A claim states that a weighted sum of quantities, formed in each cell, is on average above 0 or another limit. GLNs are
-those of the paper's Figure 2 (median cutoffs; no momentum, which the text does not mention for GLNs) and ReLU networks
-those of its Figure 3 (momentum 0.9), unless a claim says otherwise. "By chance" refers to the inconsistency of two
-independent models with the same errors.
+Words, thresholds and dates of each claim are in `claims.toml`, under the same key. GLNs are those of the paper's Figure
+2 (median cutoffs and, as in the published analysis, no momentum) and ReLU networks those of its Figure 3
+(momentum 0.9), unless a claim says otherwise. "By chance" refers to the inconsistency of two independent models with
+the errors p and q, p(1 − q) + q(1 − p). Footnote 6 and the published figures have 2p(1 − p), with the network's p.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from implicit_bias.studies.runner.claims import Claim, claims
 
 #: The widths of the paper's figures.
 WIDTHS = {"units": (1, 100)}
@@ -37,41 +40,69 @@ class Quantity:
         return replace(self, rows=self.rows | values)
 
 
-@dataclass(frozen=True)
-class Claim:
-    """Claim that Σ weight · quantity, in percentage points, is above `limit`.
+#: Claims by the part of `claims.toml`. Those of 'gln' and 'relu', the paper's, and 'ours' are tested over draws. Those
+#: of 'published', the paper's, are counted in the simulation with the published faults.
+CLAIMS: dict[str, dict[str, Claim]] = {part: claims("paper", part) for part in ("gln", "published", "relu", "ours")}
 
-    If `correlation` is 'above' or 'below', the claim is instead that the correlation of two quantities, over the cells
-    of a draw, is above or below 0.5. If `within`, the mean over cells of the same training-set size is subtracted from
-    each of the two quantities.
+
+@dataclass(frozen=True)
+class Contrast:
+    """Σ weight · quantity, in percentage points, and the claim that its mean is above or below the limit of a claim.
+
+    If the claim has a limit `r`, it is instead on the correlation of two quantities over the cells of a draw. If
+    `within`, the mean over cells of the same training-set size is subtracted from each of the two quantities.
     """
 
-    #: Section and panels of the paper, or "ours".
-    place: str
-    text: str
-    terms: tuple[tuple[int, Quantity], ...]
-    limit: float = 0.0
+    #: Part and key of the claim in `claims.toml`, joined by a point.
+    key: str
+    terms: tuple[tuple[float, Quantity], ...]
     #: Coordinate for whose values the claim is also tested separately.
     by: str | None = None
-    correlation: str = ""
     within: bool = False
+    #: Text of the names in braces in the claim.
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def part(self) -> str:
+        """Part of `claims.toml` that contains the claim."""
+        return self.key.partition(".")[0]
+
+    @property
+    def claim(self) -> Claim:
+        """Claim of `claims.toml`, with its threshold."""
+        return CLAIMS[self.part][self.key.partition(".")[2]]
+
+    @property
+    def correlated(self) -> bool:
+        """True if the claim is on a correlation."""
+        return "r" in self.claim.limits
+
+    @property
+    def relation(self) -> str:
+        """'above' or 'below', on which side of `limit` the claim holds."""
+        return "below" if "below" in self.claim.threshold else "above"
+
+    @property
+    def limit(self) -> float:
+        """Limit of the contrast in points, or of the correlation."""
+        return float(next(self.claim.limits[name] for name in ("r", "least", "most") if name in self.claim.limits))
 
 
-def less(place: str, text: str, below: Quantity, above: Quantity, by: str | None = None) -> Claim:
-    """Return the claim that `below` is less than `above`; `by` is as in `Claim`."""
-    return Claim(place, text, ((1, above), (-1, below)), by=by)
+def less(key: str, below: Quantity, above: Quantity, by: str | None = None, **names: str) -> Contrast:
+    """Return the contrast above − below."""
+    return Contrast(key, ((1, above), (-1, below)), by, names=names)
 
 
-def grows(place: str, text: str, above: Quantity, below: Quantity, narrow: int, wide: int) -> Claim:
-    """Return the claim that above − below is larger with `wide` units than with `narrow`."""
+def grows(key: str, above: Quantity, below: Quantity, narrow: int, wide: int, **names: str) -> Contrast:
+    """Return the contrast of above − below with `wide` units and with `narrow` units."""
     terms = [(1, above.at(units=wide)), (-1, below.at(units=wide))]
     terms += [(-1, above.at(units=narrow)), (1, below.at(units=narrow))]
-    return Claim(place, text, tuple(terms))
+    return Contrast(key, tuple(terms), names=names)
 
 
-def correlate(place: str, text: str, one: Quantity, other: Quantity, relation: str, *, within: bool = False) -> Claim:
-    """Return the claim that the correlation of two quantities is 'above' or 'below' (`relation`) 0.5."""
-    return Claim(place, text, ((1, one), (1, other)), correlation=relation, within=within)
+def pair(key: str, one: Quantity, other: Quantity, *, within: bool = False) -> Contrast:
+    """Return the contrast of two quantities whose correlation is tested."""
+    return Contrast(key, ((1, one), (1, other)), within=within)
 
 
 def apart(rows: dict[str, Any], model: str) -> Quantity:
@@ -91,80 +122,62 @@ def best(rows: dict[str, Any], model: str) -> Quantity:
 
 GD, SVM, L2, FRO = (Quantity(GLN, model) for model in ("GD-GLN", "SVM-GLN", "SVM-L2", "SVM-Fro"))
 NET, RC, LC, HL = (Quantity(RELU, model) for model in ("GD-ReLU", "SVM-RC", "SVM-LC", "SVM-HL"))
-
-GLN_CLAIMS: tuple[Claim, ...] = (
-    less("4.1, 2a", "SVM-GLN errs less than GD-GLN", SVM, GD),
-    less("4.1, 2a, 2d", "SVM-GLN errs less than SVM-L2", SVM, L2, "units"),
-    less("4.1, 2a", "SVM-GLN errs less than SVM-L2, simulated with the published faults",
-         Quantity(FAULTY, "SVM-GLN"), Quantity(FAULTY, "SVM-L2")),
-    correlate("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly", L2, GD, "below"),
-    correlate("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly within a training-set size", L2, GD,
-              "below", within=True),
-    correlate("4.1, 2a", "errors of SVM-L2 and GD-GLN correlate only weakly, simulated with the published faults",
-              Quantity(FAULTY, "SVM-L2"), Quantity(FAULTY, "GD-GLN"), "below"),
-    Claim("4.1, 2b", "GD-GLN disagrees with SVM-GLN on more than 10 %", ((1, apart(GLN, "SVM-GLN")),), 10.0),
-    Claim("4.1, 2b", "GD-GLN disagrees with SVM-GLN on more than 10 %, simulated with the published faults",
-          ((1, apart(FAULTY, "SVM-GLN")),), 10.0),
-    less("4.1, 2b", "GD-GLN disagrees with SVM-GLN less than by chance",
-         apart(GLN, "SVM-GLN"), by_chance(GLN, "SVM-GLN")),
-    less("4.1, 2b", "GD-GLN disagrees with SVM-GLN less than with SVM-L2", apart(GLN, "SVM-GLN"), apart(GLN, "SVM-L2")),
-    less("4.1, 2c", "the best SVM-L2 errs less than the best shallow SVM",
-         best(GLN, "SVM-L2"), best(SHALLOW, "SVM-shallow")),
-    less("4.1, 2c", "the best SVM-GLN errs less than the best SVM-L2", best(GLN, "SVM-GLN"), best(GLN, "SVM-L2")),
-    grows("4.1, 2d", "SVM-L2 falls further behind SVM-GLN at 10 units than at 100", L2, SVM, 100, 10),
-    less("C.1, 4a", "GD-GLN errs less with median cutoffs than without", GD, Quantity(RANDOM, "GD-GLN")),
-    less("C.1, 4a", "SVM-GLN errs less with median cutoffs than without", SVM, Quantity(RANDOM, "SVM-GLN")),
-    less("C.1, 4b", "without median cutoffs, GD-GLN disagrees with SVM-GLN less than with SVM-L2",
-         apart(RANDOM, "SVM-GLN"), apart(RANDOM, "SVM-L2")),
-    less("C.1, 4c", "with four contexts and 100 units, SVM-L2 errs less than SVM-GLN",
-         L2.at(units=100, contexts=4), SVM.at(units=100, contexts=4)),
-    less("C.1, 4c", "without median cutoffs, GD-GLN errs less than SVM-GLN",
-         Quantity(RANDOM, "GD-GLN"), Quantity(RANDOM, "SVM-GLN")),
-)  # fmt: skip
-RELU_CLAIMS: tuple[Claim, ...] = (
-    correlate("5.2, 3a", "errors of SVM-RC and GD-ReLU correlate reasonably", RC, NET, "above"),
-    less("5.2, 3b", "GD-ReLU disagrees with SVM-RC less than by chance",
-         apart(RELU, "SVM-RC"), by_chance(RELU, "SVM-RC")),
-    less("5.2, 3a, 3d", "SVM-LC errs less than SVM-RC", LC, RC, "units"),
-    less("5.2, 3b", "GD-ReLU disagrees with SVM-LC less than with SVM-RC",
-         apart(RELU, "SVM-LC"), apart(RELU, "SVM-RC")),
-    less("5.2, 3a", "SVM-HL errs less than SVM-LC", HL, LC),
-    less("5.2, 3b", "GD-ReLU disagrees with SVM-HL less than with SVM-LC",
-         apart(RELU, "SVM-HL"), apart(RELU, "SVM-LC")),
-    less("5.2, 3c", "the best SVM-HL errs less than the best GD-ReLU", best(RELU, "SVM-HL"), best(RELU, "GD-ReLU")),
-    less("5.2, 3c", "the best SVM-LC errs less than the best SVM-GLN of similar size",
-         best(RELU, "SVM-LC"), best(SMALL, "SVM-GLN")),
-    less("5.2, 3c", "the best SVM-RC errs more than the best SVM-GLN of similar size",
-         best(SMALL, "SVM-GLN"), best(RELU, "SVM-RC")),
-    grows("5.2, 3d", "SVM-LC falls further behind GD-ReLU at 100 units than at 50", LC, NET, 50, 100),
-    grows("5.2, 3d", "SVM-LC falls further behind SVM-HL at 100 units than at 50", LC, HL, 50, 100),
-    less("C.2, 5a", "GD-ReLU errs less with momentum 0.9 than without", NET, Quantity(SLOW, "GD-ReLU"), "units"),
-    less("C.2, 5a", "without momentum, SVM-HL errs less than GD-ReLU",
-         Quantity(SLOW, "SVM-HL"), Quantity(SLOW, "GD-ReLU")),
-    less("C.2, 5a", "SVM-LC errs less with momentum 0.9 than without", LC, Quantity(SLOW, "SVM-LC")),
-    less("C.2, 5a", "SVM-HL errs less with momentum 0.9 than without", HL, Quantity(SLOW, "SVM-HL")),
-    *(less("C.2, 5b", f"GD-ReLU disagrees with {model} less with momentum 0.9 than without",
-           apart(RELU, model), apart(SLOW, model)) for model in ("SVM-RC", "SVM-LC", "SVM-HL")),
-)  # fmt: skip
-#: Claims of ours: what the faults do, momentum for GLNs, and the Frobenius norm of ζ as a baseline.
-OUR_CLAIMS: tuple[Claim, ...] = (
-    correlate("ours", "errors of SVM-GLN and GD-GLN correlate strongly", SVM, GD, "above"),
-    less("ours", "GD-GLN errs less with momentum 0.9, further on its way to the limit, than without",
-         Quantity(FAST, "GD-GLN"), GD, "train_size"),
-    less("ours", "SVM-HL errs less than GD-ReLU in the same cells", HL, NET),
-    Claim("ours", "from the best shallow SVM to the best SVM-GLN, the architecture gains more than the norm",
-          ((1, best(SHALLOW, "SVM-shallow")), (-2, best(GLN, "SVM-L2")), (1, best(GLN, "SVM-GLN")))),
-    less("ours", "SVM-GLN errs less than SVM-Fro, the Frobenius norm of ζ", SVM, FRO, "units"),
-    less("ours", "the best SVM-GLN errs less than the best SVM-Fro", best(GLN, "SVM-GLN"), best(GLN, "SVM-Fro")),
-    less("ours", "SVM-Fro errs less than SVM-L2", FRO, L2),
-    less("ours", "GD-GLN disagrees with SVM-GLN less than with SVM-Fro", apart(GLN, "SVM-GLN"), apart(GLN, "SVM-Fro")),
-    less("ours", "GD-GLN disagrees with SVM-GLN less with momentum 0.9 than without",
-         apart(FAST, "SVM-GLN"), apart(GLN, "SVM-GLN"), "train_size"),
-    less("ours", "GD-GLN disagrees with SVM-GLN less than in the simulation with the published faults",
-         apart(GLN, "SVM-GLN"), apart(FAULTY, "SVM-GLN")),
-    less("ours", "without median cutoffs, SVM-GLN errs less than SVM-L2",
-         Quantity(RANDOM, "SVM-GLN"), Quantity(RANDOM, "SVM-L2")),
-    less("ours", "GD-shallow disagrees with SVM-shallow less than by chance",
-         apart(SHALLOW, "SVM-shallow"), by_chance(SHALLOW, "SVM-shallow")),
-)  # fmt: skip
-CLAIMS = (*GLN_CLAIMS, *RELU_CLAIMS, *OUR_CLAIMS)
+CONTRASTS: tuple[Contrast, ...] = (
+    less("gln.better", SVM, GD),
+    less("gln.matches", SVM, GD),
+    less("gln.norm", SVM, L2),
+    less("gln.much", SVM, L2),
+    less("gln.few", SVM.at(units=10), L2.at(units=10)),
+    grows("gln.narrow", L2, SVM, 100, 10),
+    pair("gln.weak", L2, GD),
+    pair("gln.weak-within", L2, GD, within=True),
+    Contrast("gln.inconsistent", ((1, apart(GLN, "SVM-GLN")),)),
+    less("gln.chance", apart(GLN, "SVM-GLN"), by_chance(GLN, "SVM-GLN")),
+    less("gln.nearer", apart(GLN, "SVM-GLN"), apart(GLN, "SVM-L2")),
+    less("gln.shallow", best(GLN, "SVM-L2"), best(SHALLOW, "SVM-shallow")),
+    less("gln.best", best(GLN, "SVM-GLN"), best(GLN, "SVM-L2")),
+    less("gln.median", GD, Quantity(RANDOM, "GD-GLN")),
+    less("gln.median-svm", SVM, Quantity(RANDOM, "SVM-GLN")),
+    less("gln.random-nearer", apart(RANDOM, "SVM-GLN"), apart(RANDOM, "SVM-L2")),
+    less("gln.four", L2.at(units=100, contexts=4), SVM.at(units=100, contexts=4)),
+    less("gln.random", Quantity(RANDOM, "GD-GLN"), Quantity(RANDOM, "SVM-GLN")),
+    less("published.much", Quantity(FAULTY, "SVM-GLN"), Quantity(FAULTY, "SVM-L2")),
+    pair("published.weak", Quantity(FAULTY, "SVM-L2"), Quantity(FAULTY, "GD-GLN")),
+    Contrast("published.inconsistent", ((1, apart(FAULTY, "SVM-GLN")),)),
+    less("published.nearer", apart(FAULTY, "SVM-GLN"), apart(FAULTY, "SVM-L2")),
+    pair("relu.correlated", RC, NET),
+    Contrast("relu.random", ((1, apart(RELU, "SVM-RC")),)),
+    less("relu.chance", apart(RELU, "SVM-RC"), by_chance(RELU, "SVM-RC")),
+    less("relu.learned", LC, RC, "units"),
+    less("relu.learned-nearer", apart(RELU, "SVM-LC"), apart(RELU, "SVM-RC")),
+    less("relu.hidden", HL, LC),
+    less("relu.hidden-nearer", apart(RELU, "SVM-HL"), apart(RELU, "SVM-LC")),
+    less("relu.hidden-best", best(RELU, "SVM-HL"), best(RELU, "GD-ReLU")),
+    *(less("relu.deep", best(RELU, "SVM-LC"), best(SMALL, deep), deep=deep) for deep in ("SVM-GLN", "GD-GLN")),
+    *(less("relu.random-deep", best(SMALL, deep), best(RELU, "SVM-RC"), deep=deep) for deep in ("SVM-GLN", "GD-GLN")),
+    *(grows("relu.wider", LC, other, 50, 100, model=other.model) for other in (NET, HL)),
+    Contrast("relu.different", ((1, apart(RELU, "SVM-LC")),)),
+    Contrast("relu.portion", ((0.5, by_chance(RELU, "SVM-LC")), (-1, apart(RELU, "SVM-LC")))),
+    less("relu.momentum", NET, Quantity(SLOW, "GD-ReLU"), "units", model="GD-ReLU"),
+    *(less("relu.momentum", fast, Quantity(SLOW, fast.model), model=fast.model) for fast in (LC, HL)),
+    less("relu.slow", Quantity(SLOW, "SVM-HL"), Quantity(SLOW, "GD-ReLU")),
+    *(
+        less("relu.momentum-nearer", apart(RELU, model), apart(SLOW, model), model=model)
+        for model in ("SVM-RC", "SVM-LC", "SVM-HL")
+    ),
+    pair("ours.correlated", SVM, GD),
+    less("ours.momentum", Quantity(FAST, "GD-GLN"), GD),
+    less("ours.hidden", HL, NET),
+    Contrast(
+        "ours.architecture",
+        ((1, best(SHALLOW, "SVM-shallow")), (-2, best(GLN, "SVM-L2")), (1, best(GLN, "SVM-GLN"))),
+    ),
+    less("ours.frobenius", SVM, FRO),
+    less("ours.frobenius-best", best(GLN, "SVM-GLN"), best(GLN, "SVM-Fro")),
+    less("ours.frobenius-l2", FRO, L2),
+    less("ours.frobenius-nearer", apart(GLN, "SVM-GLN"), apart(GLN, "SVM-Fro")),
+    less("ours.momentum-nearer", apart(FAST, "SVM-GLN"), apart(GLN, "SVM-GLN")),
+    less("ours.random", Quantity(RANDOM, "SVM-GLN"), Quantity(RANDOM, "SVM-L2")),
+    less("ours.shallow", apart(SHALLOW, "SVM-shallow"), by_chance(SHALLOW, "SVM-shallow")),
+    Contrast("ours.portion", ((0.5, by_chance(RELU, "SVM-RC")), (-1, apart(RELU, "SVM-RC")))),
+)

@@ -6,7 +6,7 @@ from functools import partial
 
 from implicit_bias._utils.checks import InputError
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.studies.paper import plan
+from implicit_bias.studies.paper import claims, plan
 from implicit_bias.studies.paper.figures import comparison_figures, paper_figures
 from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Config, Study
 from implicit_bias.studies.paper.study import COMPARISONS
@@ -30,6 +30,7 @@ COLUMNS = (
     *("train_error", "closed", "error", "inconsistency", "expected_inconsistency", "objective", "gap"),
     *("farkas_residual", "normalised_margin", "iterations", "seconds", "solver"),
 )
+CLAIMS = {f"{part}.{key}": claim for part, own in claims.CLAIMS.items() for key, claim in own.items()}
 COORDINATES = ("study", "train_size", "units", "contexts", "cutoff", "split", "seed")
 data = binary_task
 

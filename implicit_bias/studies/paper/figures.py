@@ -1,5 +1,6 @@
 """Figures of a comparison and of the paper, made from tidy tables without computation of results."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from textwrap import fill
@@ -15,9 +16,8 @@ from implicit_bias._utils.checks import InputError, one_of
 from implicit_bias.studies.paper.claims import GLN, RELU, SHALLOW, SMALL
 from implicit_bias.studies.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
 from implicit_bias.studies.paper.studies import Study
-from implicit_bias.studies.paper.verdicts import examine
+from implicit_bias.studies.paper.verdicts import Tested, claim_tests
 from implicit_bias.studies.runner.drawing import COLOURS, DATASETS, finished, log_ticks, panels, style, styled
-from implicit_bias.studies.runner.mean_test import MeanTest, decided
 from implicit_bias.studies.runner.verdicts import where
 
 #: Columns that identify a cell of a model.
@@ -44,6 +44,8 @@ BEST: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
 }
 #: Colour of each outcome of a claim.
 OUTCOMES = {"yes": COLOURS["blue"], "no": COLOURS["orange"], "undecided": "0.55"}
+#: Subject of each figure of claims.
+PARTS = {"gln": "GLNs", "relu": "ReLU networks", "momentum": "momentum", "ours": "ours"}
 #: Marker of means that leave out seeds.
 HOLLOW: dict[str, Any] = {"marker": "o", "markersize": 4, "markerfacecolor": "white", "color": "0.4"}
 
@@ -63,10 +65,10 @@ def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figu
     for number in numbers:
         layout = FIGURES[number]
         if isinstance(layout, ClaimsFigure):
-            cutoffs = ["median"] if intervals(table) else []
-        else:
-            cutoffs = list(where(table, study=layout.study.name, split="published").cutoff.unique())
-            cutoffs = cutoffs[:1] if isinstance(layout, PaperFigure) else cutoffs
+            drawn |= claims_figures(table, layout.title) if len(numbers) == 1 or intervals(table) else {}
+            continue
+        cutoffs = list(where(table, study=layout.study.name, split="published").cutoff.unique())
+        cutoffs = cutoffs[:1] if isinstance(layout, PaperFigure) else cutoffs
         for cutoff in cutoffs or (["median"] if len(numbers) == 1 else []):
             suffix = "_random" if cutoff == "random" and isinstance(layout, OwnFigure) else ""
             prefix = "figure" if isinstance(layout, PaperFigure) else ""
@@ -77,8 +79,8 @@ def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figu
 def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Figure:
     """Return one of the paper's figures, '2' to '5', with its panels, or one of ours, by its name.
 
-    `table` is that of `reproduce_paper.py`; `cutoff`, 'median' or 'random', selects the cells of our figures. All
-    figures except 'spreads' use the published split. Raises InputError if the figure is unknown or has no cells.
+    `table` is that of `reproduce_paper.py`; `cutoff`, 'median' or 'random', selects the cells of our figures, which are
+    those of the published split. Raises InputError if the figure is unknown or has no cells.
 
     The columns of our figures are training-set sizes, for the corrected version and for the one with the published
     faults, if the table has both. Lines are means over seeds (solid without momentum, dashed with momentum), and bars
@@ -87,9 +89,8 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     against the error of the reference, and the inconsistency by chance.
     """
     layout = FIGURES[one_of(figure, FIGURES, "figure")]
+    assert not isinstance(layout, ClaimsFigure)
     with styled(8, "medium"):
-        if isinstance(layout, ClaimsFigure):
-            return _claims_figure(table, layout.title)
         table = where(table, split="published")
         own = where(table, study=layout.study.name)
         if isinstance(layout, OwnFigure):
@@ -317,39 +318,54 @@ def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
     return figures
 
 
-def intervals(table: pd.DataFrame) -> list[tuple[MeanTest, str]]:
-    """Return the tests of differences against 0 that have a p-value, with their outcomes."""
-    tested = examine(table)
-    told = [(test, verdict.outcome) for test, verdict in zip(tested, decided(tested), strict=True)]
-    return [(test, outcome) for test, outcome in told if np.isfinite(test.p) and not (test.correlation or test.limit)]
+def claims_figures(table: pd.DataFrame, title: str) -> dict[str, Figure]:
+    """Return a figure of the intervals of each part of the claims; raise InputError if there are no intervals."""
+    shown = intervals(table)
+    if not shown:
+        raise InputError("the table holds too few draws for intervals")
+    with styled(9, "medium"):
+        return {f"claims_{part}": _claims_figure(tests, f"{title}: {PARTS[part]}") for part, tests in shown.items()}
 
 
-def _claims_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Return a figure of the mean and interval of every test in `intervals`, coloured by the outcome.
+def intervals(table: pd.DataFrame) -> dict[str, list[Tested]]:
+    """Return the tests of differences against 0 that have an interval, by the part of `claims.toml`.
+
+    Tests for single values of a coordinate are left out, so that a figure has at most twelve rows.
+    """
+    parts: dict[str, list[Tested]] = {}
+    for one in claim_tests(table):
+        whole = not re.search(r"\w=\d+$", one.test.claim) and not one.contrast.correlated and one.contrast.limit == 0
+        if whole and np.isfinite(one.test.p):
+            part = "momentum" if one.contrast.claim.place.startswith("C.2") else one.contrast.part
+            parts.setdefault(part, []).append(one)
+    return parts
+
+
+def _claims_figure(shown: Sequence[Tested], title: str) -> Figure:
+    """Return a figure of mean and interval of each test, coloured by the outcome.
 
     Markers are filled if the split of the data varies with the draw, and hollow for seeds of the published split. The
     axis is logarithmic beyond 1 %.
     """
-    shown = intervals(table)
-    if not shown:
-        raise InputError("the table holds too few draws for intervals")
-    labels = [fill(test.claim, 52, break_on_hyphens=False) for test, _ in shown]
-    drawing = Figure(figsize=(8, 0.3 * len(shown) + 1.3), layout="constrained")
+    labels = [fill(one.test.claim, 46, break_on_hyphens=False) for one in shown]
+    drawing = Figure(figsize=(7.5, 0.42 * len(shown) + 1.3), layout="constrained")
     ax = drawing.subplots()
-    for place, (test, outcome) in enumerate(shown):
-        mean, colour = test.values.mean(), OUTCOMES[outcome]
-        (low, high), face = test.interval, colour if test.split else "white"
-        ax.plot([low, high], [place, place], color=colour, linewidth=1)
-        ax.plot(mean, place, "o", markersize=4, color=colour, markerfacecolor=face)
+    for place, one in enumerate(shown):
+        assert one.verdict is not None
+        mean, colour = one.test.values.mean(), OUTCOMES[one.verdict.outcome]
+        (low, high), face = one.test.interval, colour if one.test.split else "white"
+        ax.plot([low, high], [place, place], color=colour, linewidth=1.5)
+        ax.plot(mean, place, "o", markersize=5, color=colour, markerfacecolor=face)
     ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.set_xscale("symlog", linthresh=1)
     ticks = [-5, -2, -1, 0, 1, 2, 5, 10, 20]
     ax.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
     ax.minorticks_off()
-    ax.set_yticks(range(len(shown)), labels, fontsize=8)
+    ax.set_yticks(range(len(shown)), labels, fontsize=9)
     ax.set_ylim(len(shown) - 0.5, -0.5)
-    ax.set(xlabel="how far above 0 (percentage points, 95 % interval)", title=title)
-    handles = [Line2D([], [], color=colour, marker="o", markersize=4, label=name) for name, colour in OUTCOMES.items()]
-    handles.append(Line2D([], [], label="seeds of the published split only", **HOLLOW))
+    ax.set(xlabel="points above 0, 95 % interval", title=title)
+    handles = [Line2D([], [], color=colour, marker="o", markersize=5, label=name) for name, colour in OUTCOMES.items()]
+    if not all(one.test.split for one in shown):
+        handles.append(Line2D([], [], label="seeds of the published split only", **HOLLOW))
     drawing.legend(handles=handles, loc="outside lower center", ncols=4)
     return drawing

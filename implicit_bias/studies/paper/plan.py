@@ -143,5 +143,5 @@ FIGURES: dict[str, PaperFigure | OwnFigure | ClaimsFigure] = {
     ),
     "relu-widths": OwnFigure("ReLU networks of all widths", (RELU, WIDE_RELU), _BOTH),
     "shallow": OwnFigure("Shallow GLNs", (SHALLOW,), _BOTH, "contexts"),
-    "spreads": ClaimsFigure("The claims over draws of data, gates, weights and batches", SPREADS),
+    "spreads": ClaimsFigure("Claims over draws", SPREADS),
 }

@@ -1,19 +1,20 @@
-"""Verdicts on the paper's claims: paired differences over draws, certificates, and published numbers."""
+"""Verdicts on the paper's claims: tests over draws, counts of cells, certificates, and published numbers."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import InputError
-from implicit_bias.studies.paper.claims import CLAIMS, SHALLOW, Claim, Quantity
-from implicit_bias.studies.runner.mean_test import MeanTest, decided, difference
-from implicit_bias.studies.runner.verdicts import Verdict, where
+from implicit_bias.studies.paper.claims import CONTRASTS, SHALLOW, Contrast, Quantity
+from implicit_bias.studies.runner.mean_test import MeanTest, difference, holm
+from implicit_bias.studies.runner.verdicts import Verdict, span, where
 
 #: Columns that identify a cell of one study and version.
 CELL = ["train_size", "units", "contexts", "cutoff", "momentum", "seed"]
-#: Correlation above which a correlation is "reasonable", and below which it is "weak".
-STRONG = 0.5
+#: Share of misclassified training samples above which the training of a ReLU network failed.
+FAILED = 0.25
 #: Known published numbers and their cells: (study, model, n, H, contexts, seed, quantity, published value).
 PUBLISHED = (
     ("compare_gln", "GD-GLN", 500, 10, 2, 1, "accuracy", 0.83900),
@@ -27,54 +28,134 @@ PUBLISHED = (
 NEAR = {"accuracy": 0.001, "agreement": 0.005}
 
 
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """A contrast, its test, and the verdict, or None before p-values are adjusted."""
+
+    contrast: Contrast
+    test: MeanTest
+    verdict: Verdict | None = None
+
+    def decided(self, adjusted: float) -> "Tested":
+        """Return a copy with the verdict of the p-value adjusted by Holm's method.
+
+        The verdict also shows the number of draws on the claim's side of the limit, and the p-value of Wilcoxon's
+        signed-rank test, which is not adjusted.
+        """
+        test, claim = self.test, self.contrast.claim
+        if test.values.empty:
+            found, holds = "a solution of all models in no cell", None
+        else:
+            inner = test.verdict(adjusted, 1)
+            numbers, _, draws = inner.found.rpartition("; ")
+            count, p = test.ranks
+            found, holds = f"{numbers}; {count} of {draws}", inner.holds
+            found += "" if np.isnan(p) else f", rank p = {p:.3f}"
+        return replace(self, verdict=replace(claim.verdict(found, holds, **self.contrast.names), claim=test.claim))
+
+
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Return every verdict for which the table has cells.
 
-    The value of a claim in a draw is the mean over the cells that have all quantities of the claim. Draws are those
-    with separate splits of the data, if the table has such cells, otherwise the seeds of the published split. A claim
-    is decided if Student's test of the mean over draws is significant, adjusted for all tests by Holm's method.
+    The value of a claim in a draw is the mean over the cells that have all quantities of the claim; cells of ReLU
+    networks whose training failed are left out. Draws are those with separate splits of the data, if the table has such
+    cells, otherwise the seeds of the published split. A claim is decided if Student's test of the mean over draws is
+    significant at 5 %, adjusted by Holm's method for all claims of the paper, or for all of ours. Claims on the
+    simulation with the published faults are counted in its cells.
 
     >>> cell = dict(study="compare_gln", train_size=9, units=2, contexts=2, cutoff="median", momentum=0.0)
-    >>> cell |= dict(version="corrected", split="own", status="OPTIMAL", gap=1e-8, closed=0)
+    >>> cell |= dict(version="corrected", split="own", status="OPTIMAL", gap=1e-8, closed=0, train_error=0.0)
     >>> cell |= dict(inconsistency=0.0, expected_inconsistency=0.0)
     >>> rows = [cell | dict(model=m, error=e + s**2 / 1000 * (m == "SVM-L2"), seed=s)
     ...         for m, e in (("SVM-L2", 0.12), ("SVM-GLN", 0.10)) for s in (1, 2, 3)]
     >>> verdict = verdicts(pd.DataFrame(rows))[0]
     >>> verdict.claim, verdict.found
-    ('4.1, 2a, 2d: SVM-GLN errs less than SVM-L2', '12.47 − 10.00 = 2.47 [1.46, 3.47] %; 3 draws')
+    ('4.1, 2a: SVM-GLN has a lower error than SVM-L2', '12.47 − 10.00 = 2.47 [1.46, 3.47] %; 3 of 3 draws')
     """
-    if not {"study", "version", "model", "split", *CELL} <= set(table.columns):
+    if not {"study", "version", "model", "split", "train_error", *CELL} <= set(table.columns):
         raise InputError("verdicts are made from the table of reproduce_paper.py")
-    return [*decided(examine(table)), *_best_depth(table), *_certificates(table), *_published(table)]
+    found = [one.verdict for one in claim_tests(table) if one.verdict] + list(_counted(table))
+    return [*found, *_trainings(table), *_best_depth(table), *_certificates(table), *_published(table)]
 
 
-def examine(table: pd.DataFrame) -> list[MeanTest]:
-    """Return the tests of all claims for which the table has cells, before any adjustment."""
+def claim_tests(table: pd.DataFrame) -> list[Tested]:
+    """Return the tests of all claims on draws for which the table has cells, with their verdicts."""
+    table = table[~_failed(table)]
     parts = {split: where(table, split=split) for split in ("own", "published")}
-    return [test for claim in CLAIMS for test in _tests(parts, claim)]
+    drawn = [contrast for contrast in CONTRASTS if contrast.part != "published"]
+    found = [Tested(contrast, test) for contrast in drawn for test in _tests(parts, contrast)]
+    families = [[one for one in found if (one.contrast.part == "ours") == ours] for ours in (False, True)]
+    adjusted = [holm([one.test.p for one in family]) for family in families]
+    pairs = (zip(family, p, strict=True) for family, p in zip(families, adjusted, strict=True))
+    return [one.decided(p) for family in pairs for one, p in family]
 
 
-def _tests(parts: dict[str, pd.DataFrame], claim: Claim) -> Iterator[MeanTest]:
-    """Yield the test of a claim and those of each value of `claim.by`, on the first split in `parts` with cells."""
-    pairs = {
-        split: pd.concat([weight * _values(part, quantity) for weight, quantity in claim.terms], axis=1).dropna()
-        for split, part in parts.items()
-    }
+def _failed(table: pd.DataFrame) -> pd.Series:
+    """Return, for each row, True if it belongs to a ReLU network whose training failed."""
+    cell = [table[name] for name in ("study", "version", "split", *CELL)]
+    return (table.train_error.where(table.model == "GD-ReLU") > FAILED).groupby(cell).transform("any")
+
+
+def _about(contrast: Contrast) -> str:
+    return f"{contrast.claim.place}: {contrast.claim.claim.format(**contrast.names)}"
+
+
+def _cells(table: pd.DataFrame, contrast: Contrast) -> pd.DataFrame:
+    """Return the weighted quantities of a contrast, a column each, for the cells that have all of them."""
+    return pd.concat([weight * _values(table, quantity) for weight, quantity in contrast.terms], axis=1).dropna()
+
+
+def _tests(parts: dict[str, pd.DataFrame], contrast: Contrast) -> Iterator[MeanTest]:
+    """Yield the test of a claim and those of each value of `by`, on the first split in `parts` with cells."""
+    pairs = {split: _cells(part, contrast) for split, part in parts.items()}
     split = next((split for split, cells in pairs.items() if len(cells)), "")
     if not split:
         return
-    cells, about, own = pairs[split], f"{claim.place}: {claim.text}", split == "own"
-    if claim.correlation:
-        if claim.within:
+    cells, about, own = pairs[split], _about(contrast), split == "own"
+    if contrast.correlated:
+        if contrast.within:
             cells = cells - cells.groupby(level=["train_size", "seed"]).transform("mean")
         if len(found := _correlations(cells)):
-            limit = float(np.arctanh(STRONG))
-            yield MeanTest(about, claim.correlation, limit, found, "r = ", own, correlation=True)
+            limit = float(np.arctanh(contrast.limit))
+            yield MeanTest(about, contrast.relation, limit, found, "r = ", own, correlation=True)
         return
-    groups = list(cells.groupby(level=claim.by)) if claim.by else []
-    named = {f"{about}, {claim.by}={value}": group for value, group in groups} if len(groups) > 1 else {}
-    for name, group in ({about: cells} | named).items():
-        yield difference(name, group.groupby(level="seed").mean(), split=own, limit=claim.limit)
+    groups = {about: cells}
+    if contrast.by:
+        rows = where(parts[split], model=contrast.terms[0][1].model, **contrast.terms[0][1].rows)
+        values = sorted(rows[contrast.by].unique()) if rows[contrast.by].nunique() > 1 else []
+        level = cells.index.get_level_values(contrast.by)
+        groups |= {f"{about}, {contrast.by}={value}": cells[level == value] for value in values}
+    for name, group in groups.items():
+        test = difference(name, group.groupby(level="seed").mean(), split=own, limit=contrast.limit)
+        yield replace(test, relation=contrast.relation)
+
+
+def _counted(table: pd.DataFrame) -> Iterator[Verdict]:
+    """Yield the verdicts on the simulation with the published faults, a table that is counted and not a sample."""
+    for contrast in (contrast for contrast in CONTRASTS if contrast.part == "published"):
+        cells, claim = _cells(where(table, split="published"), contrast), contrast.claim
+        if contrast.correlated:
+            r = float(np.corrcoef(cells.T)[0, 1]) if len(cells) > 2 else np.nan
+            found, holds = f"r = {r:.3f} over {len(cells)} cells", bool(r < contrast.limit)
+        else:
+            values = cells.sum(axis=1)
+            count = int((values > contrast.limit).sum())
+            found = f"{count} of {len(values)} cells, {span(values, '.2f')}, mean {values.mean():.2f}"
+            holds = count >= claim.limits["share"] * len(values)
+        if len(cells) > 2:
+            yield replace(claim.verdict(found.replace("-", "−"), holds), claim=_about(contrast))
+
+
+def _trainings(table: pd.DataFrame) -> Iterator[Verdict]:
+    """Yield the verdict on how many ReLU networks learned their training samples, by units and momentum."""
+    networks = where(table, model="GD-ReLU", version="corrected")
+    failed = networks[networks.train_error > FAILED]
+    if len(networks):
+        cells = failed[["units", "momentum"]].value_counts(sort=False).reset_index().itertuples(index=False)
+        listed = [f"{count} with {units} units and momentum {speed:g}" for units, speed, count in cells]
+        found = f"{len(failed)} of {len(networks)} failed" + (f": {', '.join(listed)}" if listed else "")
+        claim = "every GD-ReLU learns its training samples; the cells of the others are left out above"
+        yield Verdict(claim, found, f"training error at most {FAILED:.0%}", failed.empty)
 
 
 def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
@@ -107,7 +188,7 @@ def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
     means = whole.groupby(level="contexts").mean()
     best = means.idxmin()
     yield Verdict(
-        "SVM-shallow errs least between the fewest and the most contexts",
+        "SVM-shallow's error is least between the fewest and the most contexts",
         f"{means.min():.2f} % at contexts={best}; {means.iloc[0]:.2f} % at {means.index[0]}, "
         f"{means.iloc[-1]:.2f} % at {means.index[-1]}",
         "least at neither end",
@@ -135,7 +216,7 @@ def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
     if len(inseparable):
         closed = int((inseparable.closed > 0).sum())
         yield Verdict(
-            "problems that are not separable hold samples whose every gate is closed",
+            "every problem that is not separable has samples whose gates are all closed",
             f"{closed} of {len(inseparable)}",
             "all",
             closed == len(inseparable),

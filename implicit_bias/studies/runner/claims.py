@@ -63,7 +63,9 @@ class Claim:
 @cache
 def _read(study: str) -> dict[str, dict[str, Claim]]:
     content = tomllib.loads((Path(__file__).parents[1] / study / "claims.toml").read_text("utf-8"))
-    return {figure: {key: Claim(**fields) for key, fields in part.items()} for figure, part in content.items()}
+    # Fields that a claim lacks are those of [common].
+    common = content.pop("common", {})
+    return {figure: {key: Claim(**common | fields) for key, fields in part.items()} for figure, part in content.items()}
 
 
 def claims(study: str, figure: str) -> dict[str, Claim]:

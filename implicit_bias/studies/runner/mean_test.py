@@ -68,6 +68,16 @@ class MeanTest:
         """Two-sided p-value of the null hypothesis that the mean equals the limit; NaN for a single draw."""
         return student_p(self.values, self.limit)
 
+    @property
+    def ranks(self) -> tuple[int, float]:
+        """Number of draws on the claim's side of the limit, and p-value of Wilcoxon's signed-rank test.
+
+        The p-value is two-sided; it is NaN for fewer than five draws, which no rank test decides.
+        """
+        distance = (self.values - self.limit) * (1 if self.relation == "above" else -1)
+        p = float(stats.wilcoxon(distance).pvalue) if len(distance) > 4 and distance.any() else np.nan
+        return int((distance > 0).sum()), p
+
     def verdict(self, adjusted: float, count: int) -> Verdict:
         """Return the verdict, decided by the mean if the p-value `adjusted` for `count` tests is below 1 − `LEVEL`."""
         shown = (lambda z: f"{np.tanh(z):.3f}") if self.correlation else (lambda z: f"{z:.2f}")

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias.studies.limit.findings import REACHED
-from implicit_bias.studies.runner.mean_test import MeanTest, difference
-from implicit_bias.studies.runner.verdicts import Verdict, markdown, percent, span, where
+from implicit_bias.studies.runner.drawing import DATASETS
+from implicit_bias.studies.runner.mean_test import LEVEL, MeanTest, difference, holm
+from implicit_bias.studies.runner.verdicts import Verdict, markdown, span, where
 from implicit_bias.studies.scale.config import MODELS
 
 #: A quantity of the table: network, descent and model of its rows, and its column.
@@ -33,13 +34,13 @@ CLAIMS: dict[str, dict[str, tuple[Quantity, ...]]] = {
     },
     "mean": {f"{pair} agree more with time": both for pair, both in APART.items()},
     "largest": {
-        "SVM-GLN errs less than SVM-L2": (L2, GLN),
-        "SVM-GLN errs less than GD-GLN": (GD_GLN, GLN),
-        "GD-ReLU errs less than GD-GLN": (GD_GLN, GD_RELU),
-        "GD-ReLU errs less than GD-FReLU with its gates": (GD_FRELU, GD_RELU),
-        "GD-ReLU errs less than SVM-LC": (LC, GD_RELU),
-        "SVM-HL errs less than GD-ReLU": (GD_RELU, HL),
-        "SVM-LC errs less than SVM-RC": (RC, LC),
+        "SVM-GLN has a lower error than SVM-L2": (L2, GLN),
+        "SVM-GLN has a lower error than GD-GLN": (GD_GLN, GLN),
+        "GD-ReLU has a lower error than GD-GLN": (GD_GLN, GD_RELU),
+        "GD-ReLU has a lower error than GD-FReLU with its gates": (GD_FRELU, GD_RELU),
+        "GD-ReLU has a lower error than SVM-LC": (LC, GD_RELU),
+        "SVM-HL has a lower error than GD-ReLU": (GD_RELU, HL),
+        "SVM-LC has a lower error than SVM-RC": (RC, LC),
     },
 }
 
@@ -144,57 +145,17 @@ def _certified(table: pd.DataFrame) -> Verdict:
     return Verdict(claim, f"{counts}; gaps up to {worst:.0e}", "all", proved)
 
 
-def _columns(networks: tuple[str, ...], problem: str, others: tuple[str, ...]) -> dict[str, tuple[Quantity, ...]]:
-    """Return the quantities of a table's columns by their titles.
-
-    They are the errors of networks and problems, and the inconsistency of each network with `problem`. A network has a
-    pair of each, after training and after the further descent; a problem has one error.
-    """
-    first = networks[0]
-    errors: dict[str, tuple[Quantity, ...]] = {
-        MODELS[one]: tuple((one, when, MODELS[one], "error") for when in ("sgd", "limit")) for one in networks
-    }
-    errors |= {model: ((first, "sgd", model, "error"),) for model in (problem, *others)}
-    return errors | {
-        f"{MODELS[one]}, {problem}": tuple((one, when, problem, "inconsistency") for when in ("sgd", "limit"))
-        for one in networks
-    }
-
-
-#: Tables of a data set by name: the quantities of each column.
-TABLES = {
-    "Gated linear networks": _columns(("gln",), "SVM-GLN", ("SVM-L2", "SVM-Fro")),
-    "ReLU networks": _columns(("learned-relu", "retrained-relu"), "SVM-LC", ("SVM-RC", "SVM-HL")),
-}
-
-
 def tables(table: pd.DataFrame) -> str:
-    """Return Markdown with a table for GLNs and one for ReLU networks on each data set; rows are n and H."""
-    parts = [
-        "### At every size\n\nErrors of models, and how often two of them differ, in percent of the held-out samples: "
-        "means over the splits, with their number where it is not that of all. A network's first number is that after "
-        "training, its second that where descent from there ended, whatever its ratio."
-    ]
-    for dataset, part in table.groupby("dataset", sort=False):
-        for name, columns in TABLES.items():
-            rows = _rows(part, columns, part.seed.nunique())
-            parts += [f"#### {name}, {dataset}\n\n" + markdown([["n, H", *columns], *rows])] if rows else []
-    return "\n\n".join(parts)
+    """Return Markdown with a row for each claim and, for each data set, mean, interval and outcome.
 
-
-def _rows(table: pd.DataFrame, columns: dict[str, tuple[Quantity, ...]], seeds: int) -> list[list[str]]:
-    """Return a row of texts for each n and H: the means of each column's quantities, or – if there are none."""
-    own = table[table.network.isin({network for terms in columns.values() for network, *_ in terms})]
-    found = []
-    for (n, units), part in own.groupby(["train_size", "units"]):
-        means = ([_mean(part, one, seeds) for one in terms] for terms in columns.values())
-        found.append([f"{n}, {units}", *(", ".join(filter(None, both)) or "–" for both in means)])
-    return found
-
-
-def _mean(table: pd.DataFrame, quantity: Quantity, seeds: int) -> str:
-    """Return the mean in percent over seeds, with their number if it is below `seeds`; '' without values."""
-    network, descent, model, column = quantity
-    values = where(table, network=network, descent=descent, model=model)[column].dropna()
-    fewer = f" ({len(values)})" if len(values) < seeds else ""
-    return percent(values) + fewer if len(values) else ""
+    Those in bold are still decided if their p-values are adjusted for the number of all tests by Holm's method.
+    """
+    found, rows = tests(table), dict[str, dict[str, str]]()
+    for test, adjusted in zip(found, holm([one.p for one in found]), strict=True):
+        claim, dataset, *_ = test.claim.split(", ")
+        (low, high), mean = test.interval, test.values.mean()
+        text = f"{mean:.2f} [{low:.2f}, {high:.2f}] {test.verdict(test.p, 1).outcome}".replace("-", "−")
+        rows.setdefault(claim, {})[dataset] = f"**{text}**" if adjusted < 1 - LEVEL else text
+    names = list(table.dataset.unique())
+    head = ["claim", *(DATASETS[name] for name in names)]
+    return markdown([head, *([claim, *(own.get(name, "–") for name in names)] for claim, own in rows.items())])
