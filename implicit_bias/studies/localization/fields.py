@@ -61,7 +61,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
     Rows are 1 and 40 units, columns are the NLGP at g = 0.01, 3 and 100 and its Gaussian clone at 100.
     """
-    axes = panels(TITLE, columns=len(PANELS), rows=2, size=(2.6, 2.6))
+    axes = panels(TITLE, columns=len(PANELS), rows=2, size=(2.3, 2.4))
     for row, base in zip(axes, (ONE, MANY), strict=True):
         for ax, (process, gain) in zip(row, PANELS, strict=True):
             part = where(table, units=base["units"], process=process, gain=gain)
