@@ -64,7 +64,7 @@ def draw(table: pd.DataFrame) -> Figure:
         axes[-1].axhline(own.flow.iloc[-1], linewidth=0.6, **style(name) | {"label": "_"})
     axes[-1].set(xlabel="units $k$", ylabel="rate of decay a step")
     axes[-1].plot([], [], color=COLOURS["theory"], linewidth=0.6, label="flow")
-    axes[0].legend(*axes[-1].get_legend_handles_labels(), loc="lower left", fontsize="small")
+    axes[0].legend(*axes[-1].get_legend_handles_labels(), loc="lower left")
     return axes[0].figure
 
 
