@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from implicit_bias import GLNClassifier
+from implicit_bias import GLNClassifier, MultipleKernelClassifier
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import load_digits, load_images
 
@@ -34,15 +34,26 @@ def gated(contexts: int, C: float) -> Callable[[], Any]:
     return lambda: GLNClassifier(100, contexts, C, cutoff="median", fit_intercept=False, tol=1e-3, random_state=1)
 
 
+def local(side: int, stride: int, C: float) -> Callable[[], Any]:
+    """Return a function that makes a classifier with the kernel of all half-spaces of the patches of an image."""
+    kernel = ("half-spaces", {"side": side, "stride": stride})
+    return lambda: MultipleKernelClassifier([kernel], C, tol=1e-3, random_state=1)
+
+
 MODELS: dict[str, dict[str, Callable[[], Any]]] = {
     "digits": {"GLN, 20 units": lambda: GLNClassifier(20, random_state=1), "SVC": SVC, "LinearSVC": LinearSVC},
-    "mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 1.0) for contexts in (2, 4)} | SKLEARN,
-    "fashion-mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 0.1) for contexts in (2, 4)} | SKLEARN,
+    "mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 1.0) for contexts in (2, 4)}
+    | {"half-spaces of 7 × 7 patches": local(7, 2, 0.4)}
+    | SKLEARN,
+    "fashion-mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 0.1) for contexts in (2, 4)}
+    | {"half-spaces of 9 × 9 patches": local(9, 3, 0.1)}
+    | SKLEARN,
 }
 #: Data sets, and how many of their samples train.
 ROWS = {
     "digits": ("digits", DIGITS),
     "mnist-5000": ("mnist", 5000),
+    "mnist-6000": ("mnist", 6000),
     "mnist-20000": ("mnist", 20_000),
     "mnist": ("mnist", 60_000),
     "fashion-mnist": ("fashion-mnist", 60_000),

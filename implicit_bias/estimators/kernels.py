@@ -6,6 +6,7 @@ import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,26 +14,32 @@ import scipy.linalg
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import Array, InputError, as_floats, one_of, shown
+from implicit_bias._utils.checks import Array, InputError, as_floats, check_range, one_of, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.validation import validated
-from implicit_bias.estimators.base import FitData, MarginClassifier
+from implicit_bias.estimators.base import COST_SCALE, FitData, MarginClassifier
 from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import UnkeptFeatures
+from implicit_bias.features.expansion import ExpansionFeatures
 from implicit_bias.gates import KernelExpansions
-from implicit_bias.gates.expansions import evaluated, function_of
+from implicit_bias.gates.expansions import diagonal_of, evaluated, function_of
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Solution
+from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import certify
+from implicit_bias.solvers.one_kernel import Expansion, solve_one_kernel
 
 #: γ p Var X of the default Gaussian kernels.
 WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 #: Kernels are too narrow if those of most samples with the nearest other one, relative to k(x, x), are below this.
 NARROW = 0.01
+#: Largest number of samples at which one kernel is checked, drawn at random.
+SAMPLED = 500
+#: Reason of a gap that only the rounding of the certificate leaves.
+ROUNDED = "the rounding of the kernel's values, multiplied by weights as large as these, exceeds the gap"
 #: Share of the norm up to which the weights of a kernel count as zero.
 NEGLIGIBLE = 1e-6
 #: Relative thresholds, tried in order, up to which λ_i is set to zero; the first that keeps the gap is taken.
@@ -57,14 +64,17 @@ class MultipleKernelClassifier(MarginClassifier):
         use `PrecomputedKernel`. The default is the linear kernel and Gaussian kernels with γ p Var X = 1/16, …, 16.
         "half-spaces" is the kernel of infinitely many gated units, ((1 − θ/π)^b − (1 − l) 2⁻ᵇ) ⟨x, z⟩ for the angle θ
         of x and z, with the parameters b = `hyperplanes` (1) and l = `linear` (1): the limit of SVM-Fro for l = 1, and
-        of SVM-L2 for l = 0. With `fit_intercept=True` the hyperplanes have offsets.
+        of SVM-L2 for l = 0. With `fit_intercept=True` the hyperplanes have offsets. For local units it is the sum over
+        patches of square images, `side` × `side` at distances `stride` (1), or over `sets` of columns.
     normalise : bool
         If True, s_m is the (weighted) mean of k_m(x, x) over the training samples; otherwise s_m = 1, and the norm
         penalises kernels with small values more.
     fit_intercept : bool
         Append the constant input 1, for kernels that depend on it.
     C, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
-        As for `GLNClassifier`. The kernels are computed in any case, also where this takes longer than `max_seconds`.
+        As for `GLNClassifier`. Several kernels are computed in any case, also if this takes longer than `max_seconds`,
+        and their matrices must fit in memory. For one kernel, with NATIVE on the CPU, only rows of support vectors and
+        candidates are computed, and `n_jobs` has no effect: all classes are solved together.
 
     Attributes
     ----------
@@ -108,6 +118,15 @@ class MultipleKernelClassifier(MarginClassifier):
         if not isinstance(self.normalise, bool | np.bool_):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
         kernels = _listed(self.kernels, X, weight)
+        if len(kernels) == 1:
+            diagonal = diagonal_of(kernels[0], X)
+            mean = float(np.average(diagonal, weights=weight))
+            some = X[np.random.default_rng(seed).permutation(len(X))[:SAMPLED]]
+            values = evaluated(kernels[0], 0, some, some)[None]
+            # This checks that the kernel is symmetric and positive semidefinite.
+            KernelFeatures.from_kernels(values)
+            _warn_if_narrow(values)
+            return _OneKernel(X, kernels, np.array([mean if self.normalise and mean > 0 else 1.0]), diagonal)
         need = 24.0 * len(kernels) * len(X) ** 2
         check_memory(need, f"{len(kernels)} kernels of {len(X)} samples", "use fewer kernels or samples")
         values = np.stack([evaluated(kernel, m, X, X) for m, kernel in enumerate(kernels)])
@@ -116,13 +135,7 @@ class MultipleKernelClassifier(MarginClassifier):
             means = np.average(values.diagonal(axis1=1, axis2=2), axis=1, weights=weight)
             scales = np.where(means > 0, means, 1.0)
         found = KernelFeatures.from_kernels(values)
-        if np.median(_nearest(values)) < NARROW:
-            warnings.warn(
-                "most samples have nearly zero kernel values with all others, so that nothing is learned about new "
-                "inputs; standardise the inputs, or use a wider kernel (a smaller gamma)",
-                UserWarning,
-                stacklevel=4,
-            )
+        _warn_if_narrow(values)
         return _FittedKernels(found.factors / np.sqrt(scales)[:, None], X, kernels, scales)
 
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
@@ -137,6 +150,20 @@ class MultipleKernelClassifier(MarginClassifier):
         expansion.
         """
         whole = list(data.problems)
+        if isinstance(whole[0].features, _OneKernel) and self.solver in (None, "NATIVE") and str(self.device) == "cpu":
+            yield from self._solve_one_kernel(whole, data, costs, earlier, deadline)
+        else:
+            yield from self._solve_factored(whole, data, costs, earlier, deadline)
+
+    def _solve_factored(
+        self,
+        whole: list[MarginProblem],
+        data: FitData,
+        costs: Sequence[Any],
+        earlier: list[Solution | None],
+        deadline: Deadline,
+    ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+        """Yield problems and solutions as `_solve`, with the factors of all kernel matrices."""
         for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier, deadline):
             each = [
                 _expansion(problem.replace(features=known.features), solution, self.tol, deadline)
@@ -150,6 +177,45 @@ class MultipleKernelClassifier(MarginClassifier):
                 ],
                 [solution for _, solution in each],
             )
+
+    def _solve_one_kernel(
+        self,
+        whole: list[MarginProblem],
+        data: FitData,
+        costs: Sequence[Any],
+        earlier: list[Solution | None],
+        deadline: Deadline,
+    ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
+        """Yield problems and solutions as `_solve`, with all classes at once and no whole kernel matrix."""
+        first = whole[0]
+        features, intercept = first.features, bool(first.intercept)
+        assert isinstance(features, _OneKernel)
+        signs = np.stack([problem.y for problem in whole], axis=1)
+        known = [solution.dual for solution in earlier if solution is not None]
+        scale = COST_SCALE / (float(length(first.sample_weight * features.row_norms())) or 1.0)
+        unkept = UnkeptFeatures((features.n, 1, 1), products=False)
+        for number, C in enumerate(scale if cost == "scale" else float(cost) for cost in costs):
+            problems = [problem.replace(C=C) for problem in whole]
+            problems[0].check_upper_bounds()
+            upper = np.repeat(problems[0].upper_bounds[:, None], len(whole), axis=1)
+            start = np.stack(known, axis=1) if len(known) == len(whole) else None
+            with Deadline(deadline.left(1 / (len(costs) - number))) as limit:
+                found = solve_one_kernel(
+                    features.values, signs, upper, intercept, self.tol / 2, limit, start, self.verbose
+                )
+            if limit.interrupted:
+                raise KeyboardInterrupt  # A search over many fits must end, too.
+            solutions = [
+                _certified(problem, features, found, c, self.tol, limit.seconds) for c, problem in enumerate(problems)
+            ]
+            if max(solution.gap for solution in solutions) == np.inf and found.reason != "max_seconds":
+                # The factors decide whether the samples are separable.
+                yield from self._solve_factored(whole, data, [C], earlier, deadline)
+                continue
+            known = [solution.dual for solution in solutions]
+            # The certificate contains the best multiple of the weights.
+            each = [(features, solution.weights * a) for solution, a in zip(solutions, found.directions, strict=True)]
+            yield [p.replace(features=unkept, gates=one) for p, one in zip(problems, each, strict=True)], solutions
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]
@@ -226,6 +292,85 @@ class _FittedKernels(KernelFeatures):
     samples: Array
     kernels: list[Any]
     scales: Array
+
+
+class _OneKernel(KernelFeatures):
+    """One kernel k/s, of which values are computed when needed, and all of them only for the factor.
+
+    Parameters
+    ----------
+    samples : array, shape (n, p)
+    kernels : list of the kernel
+    scales : array, shape (1,)
+        s.
+    diagonal : array, shape (n,)
+        k(x, x) of the samples.
+    """
+
+    verified = True
+    samples: Array
+    kernels: list[Any]
+    scales: Array
+    diagonal: Array
+
+    def __init__(self, samples: Array, kernels: list[Any], scales: Array, diagonal: Array) -> None:
+        check_range(np.sqrt(np.abs(diagonal)), "the kernel")
+        vars(self).update(samples=samples, kernels=kernels, scales=scales, diagonal=np.maximum(diagonal, 0.0))
+
+    def values(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return k(x_i, x_j)/s for indices i and j of samples."""
+        return evaluated(self.kernels[0], 0, self.samples[rows], self.samples[columns]) / self.scales[0]
+
+    @cached_property
+    def factors(self) -> Array:
+        n = len(self.samples)
+        check_memory(24.0 * n**2, f"the factor of a kernel of {n} samples", "use fewer samples")
+        every = np.arange(n)
+        return KernelFeatures.from_kernels(self.values(every, every)[None]).factors
+
+    @property
+    def n(self) -> int:
+        return len(self.samples)
+
+    @property
+    def k(self) -> int:
+        return 1
+
+    def row_norms(self, units: Any = 1.0) -> Array:
+        return np.sqrt(self.diagonal / self.scales[0]) if np.ndim(units) == 0 else super().row_norms(units)
+
+    def closed(self) -> np.ndarray:
+        return self.diagonal == 0
+
+
+def _certified(
+    problem: MarginProblem, features: _OneKernel, found: Expansion, c: int, tol: float, seconds: float
+) -> Solution:
+    """Return the certified solution of class number c, whose weights are ‖w‖ along the direction of w."""
+    a, b = found.coefficients[:, c], float(found.intercepts[c])
+    along = ExpansionFeatures(a, found.outputs[:, c], features.row_norms())
+    bounds = certify(problem.replace(features=along), [[along.size]], np.abs(a), b)
+    status = Status.TIME_LIMIT if found.reason == "max_seconds" else Status.INACCURATE
+    return Solution(
+        **vars(bounds),
+        status=Status.OPTIMAL if bounds.gap <= tol else status,
+        iterations=found.rounds,
+        seconds=seconds,
+        solver="NATIVE",
+        tol=tol,
+        reason=(found.reason or ROUNDED) if bounds.gap > tol and status is Status.INACCURATE else "",
+    )
+
+
+def _warn_if_narrow(values: Array) -> None:
+    """Warn if kernels (k, n, n) are nearly zero between most samples and all others."""
+    if np.median(_nearest(values)) < NARROW:
+        warnings.warn(
+            "most samples have nearly zero kernel values with all others, so that nothing is learned about new "
+            "inputs; standardise the inputs, or use a wider kernel (a smaller gamma)",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _nearest(values: Array) -> Array:

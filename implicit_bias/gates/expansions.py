@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
@@ -16,6 +18,8 @@ from implicit_bias.gates.base import Gates
 
 #: Rounding error of a Gaussian kernel above which the differences of inputs are formed one by one, which is slower.
 MAX_CANCELLATION = 1e-12
+#: Rows and columns of a tile of a half-space kernel, which is computed at once.
+TILE = 256
 #: 1 − |cos θ| below which the angle θ of two inputs is computed from the difference of their directions.
 NEARLY_PARALLEL = 1e-6
 
@@ -136,35 +140,140 @@ def gaussian(X: Array, Z: Array, gamma: float | None = None, **options: Any) -> 
     return np.asarray(pairwise_kernels(X, Z, metric="rbf", gamma=gamma, **options))
 
 
-def half_spaces(X: Array, Z: Array, hyperplanes: int = 1, linear: float = 1.0) -> Array:
+def half_spaces(
+    X: Array,
+    Z: Array,
+    hyperplanes: int = 1,
+    linear: float = 1.0,
+    side: int | None = None,
+    stride: int = 1,
+    sets: Sequence[Sequence[int]] | None = None,
+) -> Array:
     """Return the kernel of infinitely many gated linear units with random contexts.
 
-        k(x, z) = ((1 − θ/π)^b − (1 − l) 2⁻ᵇ) ⟨x, z⟩,   θ the angle of x and z
+        k(x, z) = Σ_p ((1 − θ_p/π)^b − (1 − l) 2⁻ᵇ) ⟨x_p, z_p⟩,   θ_p the angle of x_p and z_p
 
-    The contexts of a unit are the 2ᵇ sides of b = `hyperplanes` hyperplanes ⟨v, x⟩ = 0 with independent v ~ N(0, I).
-    1 − θ/π, the arc-cosine kernel of order 0, is the probability that x and z are on the same side of a hyperplane, and
-    2⁻ᵇ the mean share of a context. For H → ∞ units, l = `linear` = 1 is the limit of SVM-Fro (of its kernel divided by
-    H), and l = 0 that of SVM-L2, up to a factor. Both statements are ours.
+    The contexts of a unit are the 2ᵇ sides of b = `hyperplanes` hyperplanes ⟨v, x_p⟩ = 0 with independent v ~ N(0, I).
+    1 − θ/π, the arc-cosine kernel of order 0, is the probability that x_p and z_p are on the same side of a hyperplane,
+    and 2⁻ᵇ the mean share of a context. For H → ∞ units, l = `linear` = 1 is the limit of SVM-Fro (of its kernel
+    divided by H), and l = 0 that of SVM-L2, up to a factor. Both statements are ours.
+
+    x_p are the receptive fields of the units, the features being ⊕_p g(x_p) ⊗ x_p. By default there is one field, all
+    of x. `side` and `stride` give the patches of square images, `sets` any sets of columns.
 
     >>> half_spaces(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])).round(12).tolist()
     [[1.0, 0.75]]
+    >>> half_spaces(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]), sets=[[0], [1]]).round(12).tolist()
+    [[1.0, 1.0]]
     """
     if int(hyperplanes) != hyperplanes or hyperplanes < 1 or not 0 <= linear <= 1:
         raise InputError(
             f"hyperplanes must be a positive integer and linear between 0 and 1, not {hyperplanes} and {linear}"
         )
-    sizes = np.asarray(length(X, axis=1)), np.asarray(length(Z, axis=1))
-    U, V = (A / np.where(size > 0, size, 1.0)[:, None] for A, size in zip((X, Z), sizes, strict=True))
-    cosines = U @ V.T
-    products = sizes[0][:, None] * cosines * sizes[1]
-    near = np.nonzero(np.abs(cosines) > 1 - NEARLY_PARALLEL)
-    signs = np.sign(cosines[near])
-    # arccos loses half of the digits for nearly parallel directions.
-    angles = np.arccos(np.clip(cosines, -1, 1, out=cosines), out=cosines)
-    small = 2 * np.arcsin(np.asarray(length(U[near[0]] - signs[:, None] * V[near[1]], axis=1)) / 2)
-    angles[near] = np.where(signs > 0, small, np.pi - small)
-    shares = (1 - angles / np.pi) ** hyperplanes - (1 - linear) / 2.0**hyperplanes
-    return np.asarray(np.multiply(shares, products, out=shares))
+    values = np.zeros((len(X), len(Z)))
+    for columns in receptive_fields(X.shape[1], side, stride, sets):
+        left, right = (_directions(A[:, columns]) for A in (X, Z))
+        # Tiles stay in the cache.
+        for rows, others in itertools.product(row_blocks(len(X), TILE), row_blocks(len(Z), TILE)):
+            (U, sizes, keys), (V, other_sizes, other_keys) = (
+                [part[tile] for part in given] for given, tile in ((left, rows), (right, others))
+            )
+            found = U @ V.T
+            products = found * other_sizes
+            products *= sizes[:, None]
+            shares = _angles(found, U, V, keys[:, None] == other_keys)
+            shares *= -1 / np.pi
+            shares += 1.0
+            if hyperplanes > 1:
+                shares **= hyperplanes
+            if linear < 1:
+                shares -= (1 - linear) / 2.0**hyperplanes
+            shares *= products
+            values[rows, others] += shares
+    return values
+
+
+def receptive_fields(
+    inputs: int, side: int | None = None, stride: int = 1, sets: Sequence[Sequence[int]] | None = None
+) -> list[Any]:
+    """Return the columns of each receptive field of `inputs` columns: patches of square images, `sets`, or all columns.
+
+    Raises
+    ------
+    InputError
+        If patches do not fit the inputs, or a set is empty, has columns that do not exist, or has one twice.
+
+    >>> [field.tolist() for field in receptive_fields(9, side=2, stride=1)]
+    [[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]]
+    """
+    if side is not None and sets is not None:
+        raise InputError("side gives patches and sets gives columns; leave one of them out")
+    if sets is not None:
+        fields = [np.asarray(one) for one in sets]
+        whole = [field.ndim == 1 and field.size and np.issubdtype(field.dtype, np.integer) for field in fields]
+        if (
+            not fields
+            or not all(whole)
+            or any(field.min() < 0 or field.max() >= inputs or len(np.unique(field)) < len(field) for field in fields)
+        ):
+            raise InputError(f"sets must be lists of different column numbers from 0 to {inputs - 1}, none empty")
+        return fields
+    if side is None:
+        return [slice(None)]
+    width = math.isqrt(inputs)
+    if width**2 != inputs or not 1 <= side <= width or stride < 1 or int(side) != side or int(stride) != stride:
+        raise InputError(
+            f"side={side} and stride={stride} must be whole numbers that fit square images, but there are {inputs} "
+            "columns; leave fit_intercept=False, or give sets of columns"
+        )
+    image, corners = np.arange(inputs).reshape(width, width), range(0, width - int(side) + 1, int(stride))
+    return [image[i : i + int(side), j : j + int(side)].ravel() for i in corners for j in corners]
+
+
+def _directions(A: Array) -> tuple[Array, Array, Array]:
+    """Return directions (n, d) and lengths (n,) of the rows, and a number (n,) that is equal for equal directions.
+
+    Directions that differ by more than about 1e-13 have other numbers, except by chance.
+    """
+    sizes = np.asarray(length(A, axis=1))
+    U = A / np.where(sizes > 0, sizes, 1.0)[:, None]
+    weights = np.random.default_rng(0).uniform(-1, 1, U.shape[1])
+    # BLAS is avoided because it may sum equal rows in different orders.
+    return U, sizes, np.round(np.einsum("ij,j->i", U, weights), 13)
+
+
+def _angles(cosines: Array, U: Array, V: Array, equal: np.ndarray) -> Array:
+    """Return the angles of directions U and V, in the place of their cosines; where `equal`, parallel ones have 0."""
+    equal &= cosines > 1 - NEARLY_PARALLEL
+    np.copyto(cosines, 0.0, where=equal)
+    near: tuple[np.ndarray, ...] = ()
+    if max(cosines.max(), -cosines.min()) > 1 - NEARLY_PARALLEL:
+        near = np.nonzero(np.abs(cosines) > 1 - NEARLY_PARALLEL)
+        signs = np.sign(cosines[near])
+        np.clip(cosines, -1, 1, out=cosines)
+    angles = np.arccos(cosines, out=cosines)
+    if near:
+        # arccos loses half of the digits for nearly parallel directions.
+        small = 2 * np.arcsin(np.asarray(length(U[near[0]] - signs[:, None] * V[near[1]], axis=1)) / 2)
+        angles[near] = np.where(signs > 0, small, np.pi - small)
+    np.copyto(angles, 0.0, where=equal)
+    return angles
+
+
+def diagonal_of(kernel: Any, X: Array) -> Array:
+    """Return k(x, x) for all rows x of X (n, d), without the other values of the kernel.
+
+    >>> diagonal_of(("half-spaces", {"sets": [[0], [0, 1]]}), np.array([[1.0, 2.0]])).tolist()
+    [6.0]
+    """
+    if callable(kernel) or kernel[0] != "half-spaces":
+        parts = [evaluated(kernel, 0, X[rows], X[rows]).diagonal() for rows in row_blocks(len(X), 100)]
+        return np.concatenate(parts)
+    evaluated(kernel, 0, X[:1], X[:1])
+    own = {"hyperplanes": 1, "linear": 1.0, **kernel[1]}
+    fields = receptive_fields(X.shape[1], **{name: own[name] for name in ("side", "stride", "sets") if name in own})
+    total = np.sum([(X[:, columns] ** 2).sum(axis=1) for columns in fields], axis=0)
+    return np.asarray(total * (1 - (1 - own["linear"]) / 2.0 ** own["hyperplanes"]))
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:

@@ -11,6 +11,7 @@ from implicit_bias._utils.checks import InputError, as_signs, one_of, shown
 from implicit_bias.gates import ContextGates, Gates, HiddenActivations
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2, TwoLayerNorm
+from implicit_bias.norms.two_layers import INPUT_LAYERS, OUTPUT_LAYERS
 
 #: Norms of the input layer and of the output layer in which optimisers descend.
 OPTIMISERS = {
@@ -169,6 +170,21 @@ def svm_shallow(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProble
     return _build(X, y, gates, Frobenius(), C, "SVM-shallow")
 
 
+def layers_of(optimiser: str | tuple[str, str]) -> tuple[str, str]:
+    """Return the names of the norms of the input layer and of the output layer in which an optimiser descends.
+
+    `optimiser` is a name in `OPTIMISERS`, or these two names themselves.
+
+    >>> layers_of("muon"), layers_of(("rows", "l2"))
+    (('spectral', 'l2'), ('rows', 'l2'))
+    """
+    if isinstance(optimiser, str):
+        return OPTIMISERS[one_of(optimiser, OPTIMISERS, "optimiser")]
+    if isinstance(optimiser, tuple) and len(optimiser) == 2:
+        return one_of(optimiser[0], INPUT_LAYERS, "input_layer"), one_of(optimiser[1], OUTPUT_LAYERS, "output_layer")
+    raise InputError(f"optimiser must be a name or the norms of two layers, not {shown(optimiser)}")
+
+
 def svm_of_optimiser(
     X: Any, y: Any, gates: Gates, optimiser: str | tuple[str, str], C: float = np.inf, *, multiplicities: Any = 1
 ) -> MarginProblem:
@@ -221,12 +237,7 @@ def svm_of_optimiser(
     >>> solve(problem).status.name
     'OPTIMAL'
     """
-    if isinstance(optimiser, str):
-        layers = OPTIMISERS[one_of(optimiser, OPTIMISERS, "optimiser")]
-    elif isinstance(optimiser, tuple) and len(optimiser) == 2:
-        layers = optimiser
-    else:
-        raise InputError(f"optimiser must be a name or the norms of two layers, not {shown(optimiser)}")
+    layers = layers_of(optimiser)
     gates = fitted_gates(X, gates, grouped=True)
     name = f"SVM of {optimiser if isinstance(optimiser, str) else ' and '.join(map(str, layers))}"
     return _build(X, y, gates, TwoLayerNorm(gates.groups, *layers, multiplicities), C, name)

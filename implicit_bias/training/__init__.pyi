@@ -10,3 +10,5 @@ from .result import TrainingResult as TrainingResult
 from .sgd import train as train
 from .stationarity import Stationarity as Stationarity
 from .stationarity import stationarity as stationarity
+from .steepest import ProjectedDescent as ProjectedDescent
+from .steepest import SteepestDescent as SteepestDescent

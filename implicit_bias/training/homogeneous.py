@@ -96,10 +96,10 @@ class MarginFunction(Objective):
 
         q_i = y_i f_w(x_i) for signs y;    q_ic = f_{y_i}(x_i) − f_c(x_i), c ≠ y_i, in one row for classes y
 
-    The network is converted to float64, and its readout biases are set to 0.
+    The network is converted to float64, and its readout biases are set to 0. Inputs are rotated if `rotated`.
     """
 
-    def __init__(self, network: GatedNetwork, X: Array, y: Array) -> None:
+    def __init__(self, network: GatedNetwork, X: Array, y: Array, *, rotated: bool = True) -> None:
         network.cpu().double()
         for bias in readout_biases(network):
             bias.data.zero_()
@@ -113,7 +113,7 @@ class MarginFunction(Objective):
         self.pairs = (self.y[:, None] != torch.arange(self.outputs)).flatten().nonzero()[:, 0]
         self.count = len(y) * max(self.outputs - 1, 1)
         self.twin = copy.deepcopy(network)
-        self.rotation, self.rest = self._rotate(X)
+        self.rotation, self.rest = self._rotate(X) if rotated else (torch.empty(0), [])
         self.parameters = homogeneous_parameters(self.twin)
         self.start = torch.cat([p.detach().flatten() for p in self.parameters])
         if not float(self.start.norm()) > 0:
@@ -190,7 +190,9 @@ class MarginFunction(Objective):
         for target, source in zip(homogeneous_parameters(self.network), self.parameters, strict=True):
             if source.shape == target.shape:
                 target.copy_(source)
-        for target, source, rest in zip(self.network.input_layers(), self.twin.input_layers(), self.rest, strict=True):
+        # `rest` is empty if no inputs are rotated.
+        layers = zip(self.network.input_layers(), self.twin.input_layers(), self.rest, strict=False)
+        for target, source, rest in layers:
             target[0].copy_(source[0] @ self.rotation.T + rest)
 
     def state(self, w: Tensor) -> dict[str, float]:

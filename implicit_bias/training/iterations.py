@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,13 +21,20 @@ ARMIJO = 0.4
 KINK = 1e-4
 
 
-class Iteration(Protocol):
+class Iteration(ABC):
     """The state of a descent: its weights, and a step, which returns True once the descent has converged."""
 
-    @property
-    def weights(self) -> Tensor: ...
+    weights: Tensor
+    #: True if the last row of the table shows that the descent has converged.
+    converged = False
 
-    def step(self) -> bool: ...
+    @abstractmethod
+    def step(self) -> bool:
+        """Make a step; return True if the descent has converged."""
+
+    def state(self) -> dict[str, float]:
+        """Return the columns of a row of the table that replace those of `MarginFunction.state`, or are added."""
+        return {}
 
 
 class Descent(ABC):
@@ -35,6 +42,8 @@ class Descent(ABC):
 
     max_steps: int
     max_seconds: float
+    #: True if rotating the inputs does not change the path of the descent.
+    rotation_invariant = True
 
     @abstractmethod
     def stepper(self, function: MarginFunction) -> Iteration:
@@ -148,7 +157,7 @@ class PlainDescent(Descent):
         return PlainIteration(function, self)
 
 
-class ScaledIteration:
+class ScaledIteration(Iteration):
     """The iteration of `LossScaled`."""
 
     def __init__(self, function: Objective, config: LossScaled) -> None:
@@ -161,7 +170,7 @@ class ScaledIteration:
         self.still = float(np.hypot.reduce([0.0, *(float(part.norm()) for part in function.rest)]))
 
     @property
-    def weights(self) -> Tensor:
+    def weights(self) -> Tensor:  # type: ignore[override]
         """w = Ru."""
         return self.function.flat(self.radius * self.u)
 
@@ -237,7 +246,7 @@ class ScaledIteration:
         return float(margins.min()) >= self.config.margin * norm**self.function.degree
 
 
-class PlainIteration:
+class PlainIteration(Iteration):
     """The iteration of `PlainDescent`."""
 
     def __init__(self, function: MarginFunction, config: PlainDescent) -> None:

@@ -55,6 +55,9 @@ def descend_to_limit(
     y : array, shape (n,)
         Labels −1 and +1; for a network of q > 1 outputs, classes 0 … q−1.
     config : LossScaled, the default, or PlainDescent for contrast
+        For the limits of other optimisers, `ProjectedDescent` or `SteepestDescent` with the name of one. Inputs are
+        rotated only if its norm allows it. In the table `norm` is then N(θ) and `residual` that of the KKT conditions.
+        Three columns are added: `ratio`, an upper bound of N(θ)²/(margin × optimum), `smoothing`, and `dead` units.
     measure : callable(network) → dict of numbers, optional
         Called for every row of the table, to which its numbers are added.
     progress : callable(step, seconds), optional
@@ -90,8 +93,8 @@ def descend_to_limit(
     config = LossScaled() if config is None else config
     if not isinstance(network, GatedNetwork) or not isinstance(config, Descent):
         raise InputError(
-            "descend_to_limit takes a GatedNetwork such as TorchNetwork(module, inputs), and LossScaled(…) or "
-            "PlainDescent(…) as its config"
+            "descend_to_limit takes a GatedNetwork such as TorchNetwork(module, inputs), and LossScaled(…), "
+            "ProjectedDescent(…), SteepestDescent(…) or PlainDescent(…) as its config"
         )
     check_callable(measure, "measure")
     check_callable(progress, "progress")
@@ -101,7 +104,7 @@ def descend_to_limit(
     deadline = Deadline(config.max_seconds)
     rows: list[dict[str, float]] = []
     with deadline, one_thread():
-        function = MarginFunction(network, X, aims)
+        function = MarginFunction(network, X, aims, rotated=config.rotation_invariant)
         stepper = config.stepper(function)
 
         def steps() -> Iterator[bool]:
@@ -110,10 +113,11 @@ def descend_to_limit(
                 if progress is not None and step % 50 == 0:
                     progress(step, deadline.seconds)
 
-        def record(step: int) -> None:
-            row = {"step": step, "seconds": deadline.seconds} | function.state(stepper.weights)
+        def record(step: int) -> bool:
+            row = {"step": step, "seconds": deadline.seconds} | function.state(stepper.weights) | stepper.state()
             function.write(stepper.weights)
             rows.append(row | (measure(network) if measure else {}))
+            return stepper.converged
 
         due = lambda step, recorded: step > SPACING * recorded  # noqa: E731
         end = drive(steps(), record, due, deadline)

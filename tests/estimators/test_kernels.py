@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.preprocessing import StandardScaler
@@ -21,7 +22,7 @@ from implicit_bias import (
     load_model,
     save_model,
 )
-from implicit_bias.gates.expansions import half_spaces
+from implicit_bias.gates.expansions import diagonal_of, half_spaces, receptive_fields
 
 KERNELS = ["linear", ("rbf", {"gamma": 0.05}), ("poly", {"degree": 2})]
 
@@ -207,3 +208,69 @@ def test_half_spaces_in_a_classifier_that_is_saved(cancer, tmp_path):
     assert model.status_.name == "OPTIMAL"
     again = load_model(save_model(model, tmp_path / "model.npz"))
     np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("fields", [{"side": 2, "stride": 1}, {"sets": [[0, 1, 2], [3], [2, 3, 4]]}])
+def test_receptive_fields_are_the_limit_of_many_units(fields):
+    """Random half-spaces of each field times its inputs have the kernel, up to 1/√H."""
+    rng, units = np.random.default_rng(0), 20_000
+    X = rng.standard_normal((6, 9))
+    expected = np.zeros((6, 6))
+    for columns in receptive_fields(9, **fields):
+        part = X[:, columns]
+        open_ = (part @ rng.standard_normal((len(columns), units)) > 0) * np.sqrt(2 / units)
+        expected += (open_ @ open_.T) * (part @ part.T)
+    found = half_spaces(X, X, **fields)
+    np.testing.assert_allclose(found, expected, atol=4 * np.abs(found).max() / units**0.5)
+    np.testing.assert_allclose(diagonal_of(("half-spaces", fields), X), found.diagonal(), rtol=1e-12)
+
+
+def test_bad_receptive_fields(cancer):
+    for fields, words in (
+        ({"side": 3}, "fit square images, but there are 30 columns"),
+        ({"sets": [[0, 0]]}, "different column numbers from 0 to 29"),
+        ({"sets": [[0], []]}, "none empty"),
+        ({"side": 2, "sets": [[0]]}, "leave one of them out"),
+        ({"sides": 2}, "kernel 0 cannot be called"),
+    ):
+        with pytest.raises(InputError, match=words):
+            MultipleKernelClassifier([("half-spaces", fields)]).fit(*cancer)
+
+
+@pytest.mark.parametrize(("C", "free"), [("scale", True), (0.3, False), (np.inf, True), (np.inf, False)])
+def test_one_kernel_by_rows_and_by_factors(cancer, C, free):
+    """Both methods certify the same optimum; that of factors runs if the solver is not NATIVE, here by another name."""
+    X, y = cancer
+    kernel = [("rbf", {"gamma": 0.1})]
+    rows = MultipleKernelClassifier(kernel, C, free_intercept=free).fit(X, y)
+    factors = MultipleKernelClassifier(kernel, C, free_intercept=free, solver="CLARABEL").fit(X, y)
+    assert rows.status_.name == "OPTIMAL"
+    assert pytest.approx(factors.C_) == rows.C_
+    assert rows.certificate_.objective == pytest.approx(factors.certificate_.objective, rel=1e-5)
+    np.testing.assert_allclose(rows.decision_function(X), factors.decision_function(X), atol=2e-3)
+    margins = np.where(y, 1, -1) * rows.decision_function(X)
+    np.testing.assert_allclose(margins, rows.certificate_.margins, atol=1e-9)
+
+
+def test_one_kernel_of_several_classes_is_saved_and_continued(tmp_path):
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    model = MultipleKernelClassifier([("half-spaces", {"hyperplanes": 2})], fit_intercept=True, warm_start=True)
+    model.fit(X, y)
+    assert [c.gap < 1e-6 for c in model.certificate_] == [True] * 3
+    assert model.dual_coef_.shape[:2] == (3, 1)
+    again = load_model(save_model(model, tmp_path / "model.npz"))
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-12)
+    scores, rounds = model.decision_function(X), sum(c.iterations for c in model.certificate_)
+    model.fit(X, y)
+    assert sum(c.iterations for c in model.certificate_) < rounds
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-4)
+
+
+def test_one_kernel_ends_at_its_time_limit(cancer):
+    X, y = cancer
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model = MultipleKernelClassifier(["linear"], C=1.0, max_seconds=1e-9).fit(X, y)
+    certificate = model.certificate_
+    assert model.status_.name == "TIME_LIMIT"
+    assert 0 <= certificate.lower_bound < certificate.objective < np.inf

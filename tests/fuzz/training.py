@@ -13,7 +13,7 @@ from implicit_bias import SGD, Adam, LossScaled, PlainDescent
 from implicit_bias.extensions import gated_flow
 from implicit_bias.extensions.gated_flow import train_online
 from implicit_bias.networks import ReadoutNetwork, TorchNetwork
-from implicit_bias.training import TorchOptimiser
+from implicit_bias.training import ProjectedDescent, SteepestDescent, TorchOptimiser
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
 from tests.fuzz.networks import DTYPES, GATED, LAYERED, Own, network
@@ -36,6 +36,21 @@ row(ib.Adam, steps=STEPS, loss=choice(*TOGETHER, also=callable), **CONFIGURED)
 row(TorchOptimiser, make=MADE, steps=STEPS, loss=choice(*LOSSES, also=callable), **CONFIGURED)
 row(LossScaled, max_seconds=SECONDS, tolerance=ARGUMENTS["lr"], **SCALED, **CONFIGURED)
 row(PlainDescent, max_seconds=SECONDS, **CONFIGURED)
+GEOMETRY: dict[str, Any] = {
+    "optimiser": choice("gd", "sign", "adam", "muon", "muon-sign"),
+    "tolerance": ARGUMENTS["lr"],
+}
+row(ProjectedDescent, max_seconds=SECONDS, **GEOMETRY, **CONFIGURED)
+row(
+    SteepestDescent,
+    max_seconds=SECONDS,
+    step=ARGUMENTS["lr"],
+    decay=number(0, 1.0, also=equals(0)),
+    momentum=MOMENTUM,
+    second_momentum=MOMENTUM,
+    **GEOMETRY,
+    **CONFIGURED,
+)
 
 
 def _not_signs(c: Any) -> bool:

@@ -10,7 +10,17 @@ from scipy.linalg import null_space
 from docs.errata.batch_order import AGREEMENTS, LOSSES, agreement, losses
 from docs.errata.published_l2 import osqp_weights, weights
 from docs.errata.random_contexts import PUBLISHED, accuracies
-from implicit_bias import GatedLinearNetwork, HyperplaneGates, PredictorL2, certify, load_binary, solve, train
+from implicit_bias import (
+    SGD,
+    GatedLinearNetwork,
+    HyperplaneGates,
+    PredictorL2,
+    ReLUNetwork,
+    certify,
+    load_binary,
+    solve,
+    train,
+)
 from implicit_bias.metrics import error, inconsistency
 from implicit_bias.studies.paper.experiment import cells, comparison
 from implicit_bias.studies.paper.osqp import osqp_choice
@@ -21,6 +31,7 @@ from implicit_bias.studies.paper.published import (
     published_scores,
     published_svm_gln,
     published_svm_l2,
+    published_training,
 )
 from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Config
 from implicit_bias.studies.runner.cells import cells_of
@@ -193,3 +204,14 @@ def test_the_published_order_of_batches(mnist_root):
     task = load_binary("mnist", 500, seed=1, root=mnist_root)
     assert losses(task) == pytest.approx(LOSSES, abs=2e-5)
     assert agreement(task, 2) == pytest.approx(AGREEMENTS[2], abs=2e-4)
+
+
+@pytest.mark.mnist
+def test_the_published_training(mnist_root):
+    """With the published batches and loss, GD-ReLU has the authors' accuracy to the digit."""
+    task = load_binary("mnist", 500, seed=1, root=mnist_root)
+    network = ReLUNetwork(785, 20, seed=2)
+    sgd, seed = published_training(3200, 2, 0.9)
+    train(network, task.X_train, task.y_train, sgd, seed=seed)
+    assert 1 - error(network.decision_function(task.X_val), task.y_val) == pytest.approx(0.87867, abs=5e-6)
+    assert published_training(3200, 2, 0.9, ()) == (SGD(momentum=0.9), 2)

@@ -19,6 +19,7 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.norms import GroupForm, GroupLasso, Norm
 from implicit_bias.studies.paper.studies import FAULTS
+from implicit_bias.training.optimisers import SGD
 
 #: Size of the least-norm term that makes the published SVM-L2 well posed.
 FLOOR = 1e-3
@@ -133,6 +134,24 @@ def published_half_spaces(
     """
     shared = "one draw" in faults and momentum == 0
     return RandomHalfSpaces(units, 1 if shared else seed, cutoff, always_on="always-on gate" in faults)
+
+
+def published_training(steps: int, seed: int, momentum: float, faults: Collection[str] = FAULTS) -> tuple[SGD, int]:
+    """Return the published training of the network of this seed, and the seed of its batches.
+
+    With the fault "training", all networks see the same batches, those of torch's DataLoader with seed 1, and the loss
+    is the binary cross-entropy of σ(f) in the network's float32. Beyond |f| ≈ 17, σ(f) is 1, and there is no gradient.
+
+    >>> published_training(3200, seed=3, momentum=0.9)[1]
+    1
+    """
+    if "training" not in faults:
+        return SGD(steps, momentum=momentum), seed
+    return SGD(steps, momentum=momentum, loss=_saturating_loss, loader=True), 1
+
+
+def _saturating_loss(outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.binary_cross_entropy(torch.sigmoid(outputs), (y + 1) / 2)
 
 
 def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faults: Collection[str] = FAULTS) -> Array:

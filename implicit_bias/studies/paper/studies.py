@@ -19,7 +19,7 @@ VERSIONS = ("corrected", "published")
 #: Splits of the data: as published, by seed 1, or by the seed of the cell.
 SPLITS = ("published", "own")
 #: Every published fault, by the name that `Config.faults` and the functions of `published` take.
-FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw")
+FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw", "training")
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,10 @@ from implicit_bias.studies.paper.published import (
     published_scores,
     published_svm_gln,
     published_svm_l2,
+    published_training,
 )
 from implicit_bias.studies.runner.experiment import Rows
 from implicit_bias.studies.settings import Settings
-from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 
 
@@ -61,10 +61,12 @@ class Solved(Scored):
     solution: Solution
 
 
-def trained(model: str, network: GatedNetwork, task: BinaryTask, settings: Settings, momentum: float) -> Trained:
-    """Train a network in place as published; its row has the name `model`. Raises KeyboardInterrupt after Ctrl-C."""
-    sgd = SGD(steps=settings["steps"], momentum=momentum)
-    history = train(network, task.X_train, task.y_train, sgd, seed=settings["seed"], every=sgd.steps)
+def trained(
+    model: str, network: GatedNetwork, task: BinaryTask, settings: Settings, momentum: float, version: str = "corrected"
+) -> Trained:
+    """Train a network in place; its row has the name `model`. Raises KeyboardInterrupt after Ctrl-C."""
+    sgd, seed = published_training(settings["steps"], settings["seed"], momentum, _faults(settings, version))
+    history = train(network, task.X_train, task.y_train, sgd, seed=seed, every=sgd.steps)
     if history.interrupted:
         raise KeyboardInterrupt
     last, scores = history.table.iloc[-1], network.decision_function(task.X_val)
@@ -125,6 +127,10 @@ def _faults(settings: Settings, version: str) -> tuple[str, ...]:
     return tuple(settings["faults"]) if version == "published" else ()
 
 
+def _trainings(settings: Settings) -> int:
+    return len(settings["versions"]) * len(settings["momentum"])
+
+
 def _compared(one: Trained, gates: HyperplaneGates, task: BinaryTask, faults: tuple[str, ...]) -> Array | None:
     """Return the scores of the network with the published faults; None if there are no faults."""
     return published_scores(one.network, gates, task.X_val, faults) if faults else None
@@ -138,7 +144,6 @@ def _gln_rows(settings: Settings, task: BinaryTask) -> Rows:
     """Return the rows of GD-GLN, SVM-L2, SVM-GLN and, if corrected, SVM-Fro, for each version and momentum."""
     X, y, gates = task.X_train, task.y_train, _hyperplanes(settings).fit(task.X_pool)
     initial = GatedLinearNetwork(gates)
-    networks = [trained("GD-GLN", copy.deepcopy(initial), task, settings, one) for one in settings["momentum"]]
     found: Rows = []
     for version in settings["versions"]:
         faults = _faults(settings, version)
@@ -148,7 +153,8 @@ def _gln_rows(settings: Settings, task: BinaryTask) -> Rows:
         solutions = [chosen or solved(l2, task, settings), group_lasso]
         if version == "corrected":
             solutions.append(solved(replace(svm_shallow(X, y, gates), name="SVM-Fro"), task, settings))
-        for one in networks:
+        for momentum in settings["momentum"]:
+            one = trained("GD-GLN", copy.deepcopy(initial), task, settings, momentum, version)
             compared = _compared(one, gates, task, faults)
             found += comparison_rows(one, solutions, group_lasso, version=version, compared=compared)
     return found
@@ -178,7 +184,7 @@ def _gln_cost(settings: Settings) -> float:
     n, units, contexts = settings["train_size"], settings["units"], settings["contexts"]
     # Products of a step: with the kernel, or with the 626 inputs of MNIST that are not always 0.
     products = min((contexts - 1) * n, (2 * contexts - 1) * 626)
-    descent = len(settings["momentum"]) * settings["steps"] / 3200 * (0.5 + units * (0.0038 + 1.3e-5 * products))
+    descent = _trainings(settings) * settings["steps"] / 3200 * (0.5 + units * (0.0038 + 1.3e-5 * products))
     gates = units * contexts
     return descent + 2.5 * len(settings["versions"]) * (n / 2000) ** 2 * (1 + gates / 200) + 0.3 + 0.008 * gates
 
@@ -196,18 +202,18 @@ def _draws(settings: Settings) -> dict[tuple[str, float], tuple[int, bool]]:
 
 
 def _relu_rows(settings: Settings, task: BinaryTask) -> Rows:
-    """Return the rows of GD-ReLU, SVM-RC, SVM-LC and SVM-HL for each momentum and version; only SVM-RC has faults."""
+    """Return the rows of GD-ReLU, SVM-RC, SVM-LC and SVM-HL for each version and momentum."""
     X, y, draws = task.X_train, task.y_train, _draws(settings)
     random = {}
     for pair, draw in draws.items():
         if draw not in random:
             random[draw] = solved(svm_rc(X, y, _half_spaces(settings, *pair).fit(task.X_pool)), task, settings)
     found: Rows = []
-    for momentum in settings["momentum"]:
-        network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])
-        one = trained("GD-ReLU", network, task, settings, momentum)
-        learned, hidden = (solved(build(X, y, network), task, settings) for build in (svm_lc, svm_hl))
-        for version in settings["versions"]:
+    for version in settings["versions"]:
+        for momentum in settings["momentum"]:
+            network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])
+            one = trained("GD-ReLU", network, task, settings, momentum, version)
+            learned, hidden = (solved(build(X, y, network), task, settings) for build in (svm_lc, svm_hl))
             solutions = [random[draws[version, momentum]], learned, hidden]
             found += comparison_rows(one, solutions, learned, version=version)
     return found
@@ -217,8 +223,8 @@ def _relu_cost(settings: Settings) -> float:
     n, units = settings["train_size"], settings["units"]
     # Products of a step: with the kernel, or with the 626 inputs of MNIST that are not always 0, twice.
     products = min(n, 2 * 626)
-    descent = len(settings["momentum"]) * settings["steps"] / 3200 * (0.5 + units * (0.0013 + 1.4e-5 * products))
-    problems = len(set(_draws(settings).values())) + 2 * len(settings["momentum"])
+    descent = _trainings(settings) * settings["steps"] / 3200 * (0.5 + units * (0.0013 + 1.4e-5 * products))
+    problems = len(set(_draws(settings).values())) + 2 * _trainings(settings)
     return float(descent + problems * (n / 2000) ** 2 * (1 + 0.012 * units) + 0.3 + 0.012 * units)
 
 
@@ -229,10 +235,10 @@ def _shallow_rows(settings: Settings, task: BinaryTask) -> Rows:
     solution = solved(svm_shallow(task.X_train, task.y_train, regions), task, settings)
     initial = GatedLinearNetwork(gates, readout=False)
     found: Rows = []
-    for momentum in settings["momentum"]:
-        one = trained("GD-shallow", copy.deepcopy(initial), task, settings, momentum)
-        weights = one.network.effective_weights()[regions.occupied_]
-        for version in settings["versions"]:
+    for version in settings["versions"]:
+        for momentum in settings["momentum"]:
+            one = trained("GD-shallow", copy.deepcopy(initial), task, settings, momentum, version)
+            weights = one.network.effective_weights()[regions.occupied_]
             compared = _compared(one, gates, task, _faults(settings, version))
             found += comparison_rows(one, [solution], solution, version=version, weights=weights, compared=compared)
     return found
@@ -240,7 +246,7 @@ def _shallow_rows(settings: Settings, task: BinaryTask) -> Rows:
 
 def _shallow_cost(settings: Settings) -> float:
     n = settings["train_size"] / 2000
-    descent = len(settings["momentum"]) * settings["steps"] / 3200 * (0.1 + 1.3 * n)
+    descent = _trainings(settings) * settings["steps"] / 3200 * (0.1 + 1.3 * n)
     regions = n**2 * (1.2 + 4 * min(1.0, settings["contexts"] / 8192))
     return float(descent + regions + 4 * settings["contexts"] / 32768 + 0.3)
 

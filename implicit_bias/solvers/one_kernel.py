@@ -1,0 +1,393 @@
+"""Support vector machines with one kernel for many samples, whose kernel matrix is not stored as a whole.
+
+The signed dual s = λ∘y solves, for the multiplier μ ≥ 0 at which ‖Σ_i s_i φ(x_i)‖ = √(sᵀKs) = 1,
+
+    minimise   ½ sᵀKs − μ yᵀs   over   0 ≤ y_i s_i ≤ p_i,   and   Σ_i s_i = 0   if the intercept is free,
+
+with p_i = C c_i, and w = Σ_i s_i φ(x_i)/μ. If √(sᵀKs) < 1 for every μ, zero weights are optimal.
+
+A round takes some members: the samples whose optimality conditions are violated most, and all s between their bounds.
+It improves their s by two kinds of steps. Steps of two s at a time, those of the largest gain (Fan, Chen & Lin 2005),
+find the s at a bound. Newton steps find the others and μ. All classes share the rows of K.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.checks import Array
+from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.memory import check_memory, free_memory
+
+#: Samples of each class, drawn at random, that are the members of the first round.
+FIRST = 500
+#: Largest number of new members of a round, as a share of the s ≠ 0.
+GROWTH = 1.0
+#: Number of new members that a round may have in any case.
+LEAST_NEW = 1000
+#: Largest number of members, whose matrix is stored.
+MOST = 6000
+#: Largest number of rounds.
+ROUNDS = 200
+#: Largest number of Newton steps of a round.
+NEWTON_STEPS = 15
+#: Newton steps without other steps in between while they end at a bound.
+BLOCKED = 4
+#: Steps of two s before a Newton step, per member.
+PAIRS = 2
+#: Violation that ends a round, as a share of its first one.
+SHARE = 0.03
+#: Distance from a bound, as a share, up to which a known λ counts as at the bound.
+NEAR_BOUND = 1e-6
+#: Largest factor of μ in a step.
+MOST_FACTOR = 4.0
+#: Rounds without a smaller gap after which rounding is the cause.
+PATIENCE = 20
+#: Added to the diagonal of K in a Newton step, as a share of its mean.
+RIDGE = 1e-13
+#: Share of the free memory for rows of K.
+KEPT_SHARE = 0.4
+#: Rows of K that are computed at a time.
+BLOCK = 250
+
+#: k(x_i, x_j) for the indices i and j of samples.
+Kernel = Callable[[np.ndarray, np.ndarray], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """Result of `solve_one_kernel`.
+
+    Attributes
+    ----------
+    coefficients, outputs : array, shape (n, c)
+        a with w_c = Σ_i a_ic φ(x_i), and Ka.
+    intercepts : array, shape (c,)
+    rounds : int
+    reason : str
+        `Deadline.reason`, or why the rounds ended at a larger gap; empty otherwise.
+    """
+
+    coefficients: Array
+    outputs: Array
+    intercepts: Array
+    rounds: int
+    reason: str
+
+    @property
+    def directions(self) -> Array:
+        """Coefficients of w_c/‖w_c‖, shape (c, n); zeros for zero weights."""
+        sizes = np.sqrt(np.maximum((self.coefficients * self.outputs).sum(axis=0), 0.0))
+        return (self.coefficients / np.where(sizes > 0, sizes, 1.0)).T
+
+
+class KernelRows:
+    """Rows of a kernel matrix, computed when they are first needed, and kept as long as there is memory for them."""
+
+    def __init__(self, kernel: Kernel, n: int) -> None:
+        self.kernel, self.every = kernel, np.arange(n)
+        check_memory(8.0 * n * (BLOCK + 100) + 16.0 * min(n, MOST) ** 2, f"a round of {n} samples", "use fewer samples")
+        most = min(n, int(KEPT_SHARE * free_memory() / (8 * n)))
+        # The memory of a row is not taken before it is written.
+        self.rows, self.place, self.kept = np.empty((most, n)), np.full(n, -1), 0
+
+    def keep(self, samples: np.ndarray, deadline: Deadline) -> None:
+        """Compute and keep the missing rows of `samples`, while there is room and time."""
+        missing = samples[self.place[samples] < 0][: len(self.rows) - self.kept]
+        for part in row_blocks(len(missing), BLOCK):
+            if deadline.passed():
+                return
+            new = missing[part]
+            self.rows[self.kept : self.kept + len(new)] = self.kernel(new, self.every)
+            self.place[new] = np.arange(self.kept, self.kept + len(new))
+            self.kept += len(new)
+
+    def square(self, samples: np.ndarray) -> Array:
+        """Return the matrix of `samples`."""
+        found, place = np.empty((len(samples), len(samples))), self.place[samples]
+        for i in np.flatnonzero(place >= 0):
+            found[i] = self.rows[place[i]][samples]
+        others = np.flatnonzero(place < 0)
+        for part in row_blocks(len(others), BLOCK):
+            found[others[part]] = self.kernel(samples[others[part]], samples)
+        return found
+
+    def products(self, coefficients: Array) -> Array:
+        """Return K @ `coefficients` (n, c) in blocks of the rows with coefficients that are not zero."""
+        found, used = np.zeros_like(coefficients), coefficients.any(axis=1)
+        inside = np.zeros((self.kept, coefficients.shape[1]))
+        known = np.flatnonzero(self.place >= 0)
+        inside[self.place[known]] = coefficients[known]
+        for part in row_blocks(self.kept, BLOCK):
+            if inside[part].any():
+                found += self.rows[part].T @ inside[part]
+        others = np.flatnonzero(used & (self.place < 0))
+        for part in row_blocks(len(others), BLOCK):
+            found += self.kernel(others[part], self.every).T @ coefficients[others[part]]
+        return found
+
+
+@dataclass(eq=False)
+class _Machine:
+    """One class: s (n,) and Ks (n,), μ, signs y (n,), upper bounds p (n,), and True if the intercept is free."""
+
+    y: Array
+    p: Array
+    paired: bool
+    s: Array
+    outputs: Array
+    mu: float
+    gap: float = np.inf
+    #: Violation at which a round ends.
+    aim: float = SHARE
+
+    def __post_init__(self) -> None:
+        self.low, self.high = np.where(self.y > 0, 0.0, -self.p), np.where(self.y > 0, self.p, 0.0)
+        self.hard = bool(np.isinf(self.p).any())
+
+    def begin(self, s: Array, outputs: Array) -> None:
+        """Set s and Ks, and the μ for which the margins of the s between their bounds are closest to 1."""
+        self.s, self.outputs, sizes = s, outputs, np.abs(s)
+        # A known λ reaches its bounds only up to rounding.
+        free = (sizes > NEAR_BOUND * sizes.max()) & (sizes < (1 - NEAR_BOUND) * self.p)
+        if free.any():
+            sides = np.column_stack([self.y, -np.ones(len(s))])[free, : 1 + self.paired]
+            mu = float(np.linalg.lstsq(sides, outputs[free])[0][0])
+            self.mu = mu if mu > 0 else self.mu
+        self.evaluate()
+
+    @property
+    def intercept(self) -> float:
+        """Return the b with the least slack, or the largest margin if it is hard; 0 if it is not free."""
+        if not self.paired:
+            return 0.0
+        ends, positive = self.y - self.outputs / self.mu, self.y > 0
+        if self.hard:
+            return float(ends[positive].max() + ends[~positive].min()) / 2
+        # The slack of a positive sample falls up to b = ends_i; that of a negative one rises from there on.
+        order = np.argsort(ends)
+        first = np.searchsorted(np.cumsum(self.p[order]), self.p[positive].sum())
+        return float(ends[order[min(int(first), len(order) - 1)]])
+
+    def evaluate(self) -> None:
+        """Set the relative gap, without rounding errors."""
+        size, f = max(float(self.s @ self.outputs), 0.0) ** 0.5, self.y * (self.outputs / self.mu + self.intercept)
+        lower = float(np.abs(self.s).sum()) / max(size, float((np.abs(self.s) / self.p).max()), 1e-300)
+        if self.hard:
+            upper = size / self.mu / f.min() if f.min() > 0 else np.inf
+        else:
+            zero = 2 * min(self.p[self.y > 0].sum(), self.p[self.y < 0].sum()) if self.paired else self.p.sum()
+            upper = min(size / self.mu + float(self.p @ np.maximum(1 - f, 0)), float(zero))
+            # A large C multiplies the slack that rounding leaves.
+            upper = min(upper, size / self.mu / f.min()) if f.min() > 0 else upper
+        self.gap = 1 - lower / upper if upper < np.inf else np.inf
+
+    def members(self, random: np.random.Generator) -> np.ndarray:
+        """Return the members of the next round."""
+        if not self.s.any():
+            sides = [np.flatnonzero(self.y == sign) for sign in (-1, 1)]
+            return np.sort(np.concatenate([random.permutation(side)[:FIRST] for side in sides]))
+        rest, new = self.y - self.outputs / self.mu, int(GROWTH * np.count_nonzero(self.s))
+        half = min(max(new, LEAST_NEW), MOST) // 2
+        # At the solution no s that may grow has a larger rest than one that may fall: both are compared with b.
+        rising, falling = np.where(self.s < self.high, rest, -np.inf), np.where(self.s > self.low, rest, np.inf)
+        most, least = (float(rising.max()), float(falling.min())) if self.paired else (0.0, 0.0)
+        up, down = np.argsort(-rising)[:half], np.argsort(falling)[:half]
+        up, down = up[rising[up] > least], down[falling[down] < most]
+        self.aim = SHARE * (most - least if self.paired else max(float(rising.max()), -float(falling.min())))
+        free = np.flatnonzero((self.s > self.low) & (self.s < self.high))
+        free = free[np.argsort(-np.abs(rest[free] - np.median(rest[free])))] if len(free) > MOST else free
+        return np.unique(np.concatenate([up, down, free[: MOST - 2 * half]]))
+
+    def improve(self, members: np.ndarray, K: Array, deadline: Deadline) -> Array:
+        """Improve s of the members, whose matrix is K (m, m), and μ; return by how much s changes (m,).
+
+        `outputs` are those of the earlier s.
+        """
+        y, low, high, h = self.y[members], self.low[members], self.high[members], self.outputs[members]
+        s, q = self.s[members], float(self.s @ self.outputs)
+        for _ in range(NEWTON_STEPS):
+            v, old, before = self.mu * y - h, s.copy(), h
+            violation = _pairs(K, v, s, low, high, self.paired, self.aim * self.mu, PAIRS * len(s)) / self.mu
+            h = self.mu * y - v
+            q += float((s - old) @ (before + h))
+            mu = self.mu
+            for _ in range(BLOCKED):
+                s, h, q, self.mu, whole = _newton(K, y, s, h, q, low, high, self.mu, self.paired)
+                if whole:
+                    break
+            if (violation <= self.aim and abs(mu / self.mu - 1) <= self.aim) or deadline.passed():
+                break
+        change = s - self.s[members]
+        self.s[members] = s
+        return change
+
+
+def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, tol: float, steps: int) -> float:
+    """Take steps of one s, or of two with a constant sum if `paired`, until the violation is at most `tol`; return it.
+
+    s and v = μy − Ks are updated.
+    """
+    diagonal = np.maximum(K.diagonal(), 1e-300)
+    up, down = np.where(s < high, 0.0, -np.inf), np.where(s > low, 0.0, np.inf)
+    worst = 0.0
+    for _ in range(steps):
+        rising = v + up
+        i = int(rising.argmax())
+        if not paired:
+            falling = v + down
+            j = int(falling.argmin())
+            worst = max(rising[i], -falling[j])
+            if worst <= tol:
+                break
+            i = i if rising[i] >= -falling[j] else j
+            new = min(max(s[i] + v[i] / diagonal[i], low[i]), high[i])
+            v -= (new - s[i]) * K[i]
+            s[i], changed = new, [i]
+        else:
+            gains = rising[i] - v - down
+            worst = gains.max()
+            if worst <= tol:
+                break
+            np.maximum(gains, 0.0, out=gains)
+            curvature = np.maximum(diagonal[i] + diagonal - 2 * K[i], 1e-12 * diagonal[i])
+            j = int((gains * gains / curvature).argmax())
+            step = min(gains[j] / curvature[j], high[i] - s[i], s[j] - low[j])
+            # A bound that is reached is reached exactly.
+            s[i] = high[i] if step == high[i] - s[i] else s[i] + step
+            s[j] = low[j] if step == s[j] - low[j] else s[j] - step
+            v -= step * (K[i] - K[j])
+            changed = [i, j]
+        for one in changed:
+            up[one], down[one] = 0.0 if s[one] < high[one] else -np.inf, 0.0 if s[one] > low[one] else np.inf
+    return float(max(worst, 0.0))
+
+
+def _newton(
+    K: Array, y: Array, s: Array, h: Array, q: float, low: Array, high: Array, mu: float, paired: bool
+) -> tuple[Array, Array, float, float, bool]:
+    """Return s, Ks, sᵀKs of all samples and μ after a step to the solution for s between its bounds, all others fixed.
+
+    h is Ks, and q is sᵀKs. The last value is False if the step ended at a bound before that.
+    """
+    F = np.flatnonzero((s > low) & (s < high))
+    usual = mu / np.sqrt(q) if q > 0 else mu
+    if not len(F):
+        return s, h, q, float(np.clip(usual, mu / MOST_FACTOR, MOST_FACTOR * mu)), True
+    free, own, old = K[np.ix_(F, F)], s[F], h[F]
+    with_ridge = free + RIDGE * max(float(free.diagonal().mean()), 1e-300) * np.eye(len(F))
+    try:
+        factor = scipy.linalg.cho_factor(with_ridge, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return s, h, q, mu, True
+    inner = free @ own
+    bounded = old - inner
+    # The solution is μu − w − be; the sum of s stays the same.
+    u, w, e = scipy.linalg.cho_solve(factor, np.column_stack([y[F], bounded, np.ones(len(F))])).T
+    if paired:
+        u, w = u - u.sum() / e.sum() * e, w - (w.sum() + own.sum()) / e.sum() * e
+    # sᵀKs = aμ² + bμ + c shall be 1.
+    Ku, Kw = free @ u, free @ w
+    a, b = float(u @ Ku), float(2 * u @ (bounded - Kw))
+    c = float(w @ (Kw - 2 * bounded)) + q - float(own @ (2 * old - inner))
+    square = b * b - 4 * a * (c - 1)
+    root = (np.sqrt(square) - b) / (2 * a) if a > 0 and square >= 0 else usual
+    mu = float(np.clip(root if root > 0 else usual, mu / MOST_FACTOR, MOST_FACTOR * mu))
+    change = mu * u - w - own
+    room = np.where(change > 0, high[F] - own, low[F] - own)
+    shares = np.divide(room, change, out=np.full(len(F), np.inf), where=change != 0)
+    step = min(1.0, float(shares.min()))
+    new = s.copy()
+    new[F] = np.where(shares <= step, np.where(change > 0, high[F], low[F]), own + step * change)
+    h_new = h + K @ (new - s)
+    return new, h_new, q + float((new - s) @ (h + h_new)), mu, step == 1.0
+
+
+def solve_one_kernel(
+    kernel: Kernel,
+    signs: Array,
+    upper: Array,
+    intercept: bool,
+    tol: float,
+    deadline: Deadline,
+    start: Array | None = None,
+    verbose: bool = False,
+) -> Expansion:
+    """Return expansions for the classes c whose relative gaps are at most `tol`, unless a limit ends the rounds.
+
+    Parameters
+    ----------
+    kernel : function
+        k(x_i, x_j) for arrays of indices i and j.
+    signs, upper : array, shape (n, c)
+        Labels −1 and +1, and upper bounds C c_i of λ, infinite for a hard margin.
+    intercept : bool
+        True if the intercept is free.
+    tol : float
+    deadline : Deadline
+        Its time limit and Ctrl-C end the rounds.
+    start : array, shape (n, c), optional
+        Known λ.
+    verbose : bool
+        Print the largest gap after each round on standard error.
+
+    Returns
+    -------
+    Expansion
+
+    Raises
+    ------
+    TooLargeError
+        If there is no memory for the matrix of a round.
+
+    Examples
+    --------
+    >>> X, y = np.array([[2.0], [1.0], [-1.0]]), np.array([[1.0], [1.0], [-1.0]])
+    >>> found = solve_one_kernel(lambda i, j: X[i] @ X[j].T, y, np.full((3, 1), np.inf), True, 1e-6, Deadline())
+    >>> (found.outputs + found.intercepts).round(6).ravel().tolist()
+    [2.0, 1.0, -1.0]
+    """
+    n, count = signs.shape
+    rows, random = KernelRows(kernel, n), np.random.default_rng(0)
+    some = random.permutation(n)[:FIRST]
+    mu = float(np.sqrt(max(kernel(some, some).diagonal().mean(), 0.0))) or 1.0
+    machines = [_Machine(signs[:, c], upper[:, c], intercept, np.zeros(n), np.zeros(n), mu) for c in range(count)]
+    if start is not None:
+        known = signs * np.minimum(start, upper)
+        for machine, s, outputs in zip(machines, known.T, rows.products(known).T, strict=True):
+            machine.begin(s.copy(), outputs.copy())
+    best, reason, number = [np.inf] * ROUNDS, "", 0
+    while open_ones := [machine for machine in machines if machine.gap > tol]:
+        reason = deadline.reason
+        gaps = sum(min(machine.gap, 1e3) for machine in machines)
+        # Until hard margins separate, their gap is infinite.
+        patience = PATIENCE if np.isfinite([machine.gap for machine in machines]).all() else 5 * PATIENCE
+        if number >= patience and gaps >= best[number - patience]:
+            reason = reason or "the gap has stopped falling"
+        if number >= ROUNDS - 1:
+            reason = reason or "the number of rounds has reached its limit"
+        if reason:
+            break
+        best[number] = min(gaps, best[number - 1])
+        number += 1
+        chosen = [machine.members(random) for machine in open_ones]
+        rows.keep(np.unique(np.concatenate(chosen)), deadline)
+        changes = np.zeros((n, len(open_ones)))
+        for c, (machine, members) in enumerate(zip(open_ones, chosen, strict=True)):
+            if len(members) and not deadline.passed():
+                changes[members, c] = machine.improve(members, rows.square(members), deadline)
+        for machine, outputs in zip(open_ones, rows.products(changes).T, strict=True):
+            machine.outputs = machine.outputs + outputs
+            machine.evaluate()
+        if verbose:
+            gap = max(machine.gap for machine in machines)
+            print(f"round {number}: gap {gap:.1e}, {rows.kept} rows, {deadline.seconds:.1f} s", file=sys.stderr)
+    coefficients = np.stack([machine.s / machine.mu for machine in machines], axis=1)
+    intercepts = np.array([machine.intercept for machine in machines])
+    return Expansion(coefficients, rows.products(coefficients), intercepts, number, reason)

@@ -1,0 +1,27 @@
+"""Features along a kernel expansion: their certificate is that of all features."""
+
+import numpy as np
+import pytest
+
+from implicit_bias import Frobenius, GatedFeatures, MarginProblem, certify
+from implicit_bias.features.expansion import ExpansionFeatures
+
+
+@pytest.mark.parametrize(("C", "other"), [(0.1, 0.0), (np.inf, 0.0), (0.1, 0.05)])
+def test_certificate_is_that_of_the_kernel(C, other):
+    """Bounds hold for any λ: those of coefficients ∝ λ∘y are tight, those of `other` λ are below the exact ones."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 60))
+    y, lam = np.sign(X[:, 0]), rng.uniform(0.1, 1, 40)
+    whole = MarginProblem(GatedFeatures(X), y, Frobenius(), C)
+    a = np.linalg.solve(X @ X.T, y) if np.isinf(C) else lam * y
+    lam = np.maximum(a * y, 0) + other * rng.uniform(size=40)
+    along = ExpansionFeatures(a, X @ X.T @ a, np.linalg.norm(X, axis=1))
+    exact = certify(whole, (a @ X)[None], lam)
+    found = certify(whole.replace(features=along), [[along.size]], lam)
+    assert found.objective == pytest.approx(exact.objective, rel=1e-9)
+    assert found.objective >= exact.objective
+    assert found.lower_bound <= exact.lower_bound
+    np.testing.assert_allclose(found.margins, exact.margins, rtol=1e-9, atol=1e-9)
+    if other == 0 and not np.isinf(C):
+        assert found.lower_bound == pytest.approx(exact.lower_bound, rel=1e-9)

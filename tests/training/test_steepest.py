@@ -1,0 +1,162 @@
+"""Descents in the norms of two layers, and their limits against the certified optima of `svm_of_optimiser`."""
+
+import numpy as np
+import pytest
+import torch
+
+from implicit_bias import (
+    GatedLinearNetwork,
+    HyperplaneGates,
+    InputError,
+    ReLUNetwork,
+    TwoLayerNorm,
+    descend_to_limit,
+    solve,
+    svm_of_optimiser,
+)
+from implicit_bias.margin.formulations import OPTIMISERS
+from implicit_bias.metrics import optimality_ratio
+from implicit_bias.training.homogeneous import MarginFunction
+from implicit_bias.training.steepest import ProjectedDescent, SteepestDescent, TwoLayerMargins
+from tests.training.reference import X, Y, gln
+
+GATES = gln().gates()
+#: Ratios to the certified optimum below which 2000 steps of steepest descent end.
+REACHED = {"gd": 1.1, "sign": 1.33, "adam": 1.36, "muon": 1.22, "muon-sign": 1.15}
+
+
+def optimum(optimiser, **options):
+    return solve(svm_of_optimiser(X, Y, GATES, optimiser, **options), tol=1e-7).lower_bound
+
+
+@pytest.mark.parametrize("optimiser", [*OPTIMISERS, ("rows", "l_inf"), ("l1", "l_inf")])
+def test_gradients_are_those_of_autograd(optimiser):
+    """Σ λ_i ∇q_i and max_i N*(∇q_i) agree with autograd, for units with several contexts."""
+    config = SteepestDescent(optimiser)
+    function = MarginFunction(gln(contexts=4), X, Y, rotated=config.rotation_invariant)
+    margins = TwoLayerMargins(function, config)
+    gates, units, q = margins.evaluate(margins.start)
+    np.testing.assert_allclose(q, function.margins(function.start), rtol=1e-9)
+    rows = torch.func.jacrev(lambda w: margins.evaluate((w[:-4].view(4, -1), w[-4:, None]))[2])(
+        torch.cat([each.flatten() for each in margins.start])
+    )
+    each = [margins.dual((row[:-4].view(4, -1), row[-4:, None])) for row in rows]
+    assert margins.largest_gradient(margins.start, gates, units) == pytest.approx(max(each), rel=1e-6)
+    shares = torch.softmax(-q, 0)
+    found = torch.cat([part.flatten() for part in margins.gradient(shares, margins.start, gates, units)])
+    torch.testing.assert_close(found, shares @ rows)
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_steepest_descent_moves_no_margin_by_more_than_its_step(optimiser):
+    """Margins change by at most s to first order, and the certified ratio falls towards 1 from above."""
+    config = SteepestDescent(optimiser, step=0.3, max_steps=2000)
+    network, seen = gln(), []
+    problem = svm_of_optimiser(X, Y, GATES, optimiser)
+    bound = optimum(optimiser)
+    table = descend_to_limit(network, X, Y, config).table
+    own = 1 / (table.normalised_margin * bound)
+    positive = table.margin > 0
+    assert (own[positive] >= 1 - 1e-6).all()
+    assert (table.ratio >= own * (1 - 1e-6))[positive].all()
+    assert own.iloc[-1] < REACHED[optimiser]
+    assert table.residual.iloc[-1] < 0.1 * table.residual.iloc[0]
+    assert 1 - 1e-6 <= optimality_ratio(problem, network.effective_weights(), bound) <= own.iloc[-1] * (1 + 1e-9)
+    network = gln()
+    limited = SteepestDescent(optimiser, step=0.01, momentum=0.0, max_steps=1)
+    if optimiser != "adam":
+        for _ in range(5):
+            seen.append(Y * network.decision_function(X))
+            descend_to_limit(network, X, Y, limited)
+            seen[-1] = np.abs(Y * network.decision_function(X) - seen[-1]).max()
+        # The bilinear part of a step is of second order; the readout's bias is set to 0 in the first step.
+        assert max(seen[1:]) <= 0.011
+        assert max(seen[1:]) > 0.001
+
+
+@pytest.mark.parametrize("optimiser", [*OPTIMISERS, ("rows", "l_inf"), ("entries", "l2")])
+def test_projected_descent_reaches_the_certified_optimum(optimiser):
+    network = gln()
+    result = descend_to_limit(network, X, Y, ProjectedDescent(optimiser, tolerance=5e-3, max_steps=20_000))
+    own = 1 / (result.table.normalised_margin.iloc[-1] * optimum(optimiser))
+    assert result.end == "converged"
+    assert 1 - 1e-6 <= own <= result.table.ratio.iloc[-1] <= 1.005
+    assert result.table.residual.iloc[-1] < 0.005
+    last = result.table.iloc[-1]
+    assert last.margin == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)
+    assert last["norm"] ** 2 * last.normalised_margin == pytest.approx(last.margin, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "changes"), [("gd", False), ("muon", False), ("sign", True), ("muon-sign", True)]
+)
+def test_duplicated_units_change_what_max_norms_of_the_readout_learn(optimiser, changes):
+    """Four copies of a unit: the limit solves the problem with multiplicities, which GD and Muon do not see."""
+    copies = [0, 1, 2, 3, 3, 3, 3]
+    planes = GATES.directions_[copies], GATES.cutoffs_[copies]
+    network = GatedLinearNetwork(
+        HyperplaneGates(7, 2).restore(n_features_in_=12, directions_=planes[0], cutoffs_=planes[1])
+    )
+    result = descend_to_limit(network, X, Y, ProjectedDescent(optimiser, tolerance=5e-3, max_steps=20_000))
+    each = network.effective_weights().reshape(7, 2, -1)
+    W = np.concatenate([each[np.equal(copies, unit)].sum(0) for unit in range(4)])
+    once, often = (svm_of_optimiser(X, Y, GATES, optimiser, multiplicities=m) for m in (1, [1, 1, 1, 4]))
+    bounds = [solve(problem, tol=1e-7).lower_bound for problem in (once, often)]
+    assert result.end == "converged"
+    assert 1 - 1e-6 <= optimality_ratio(often, W, bounds[1]) <= 1.005
+    assert (optimality_ratio(once, W, bounds[0]) > 1.05) == changes
+
+
+def test_weights_outside_the_span_of_the_inputs_count():
+    """With fewer samples than inputs, the norm is that of all weights."""
+    network = gln()
+    row = descend_to_limit(network, X[:6], Y[:6], SteepestDescent("muon", max_steps=3)).table.iloc[-1]
+    hidden = network.hidden_weights[0].detach().numpy().reshape(4, -1)
+    v = network.readout.weight.detach().numpy()
+    assert row["norm"] == pytest.approx(max(np.linalg.norm(hidden, 2), np.linalg.norm(v)), rel=1e-9)
+    assert isinstance(svm_of_optimiser(X, Y, GATES, "muon").norm, TwoLayerNorm)
+
+
+def test_learned_gates_descend_without_a_theorem():
+    table = descend_to_limit(ReLUNetwork(12, 8), X, Y, SteepestDescent("muon", step=0.3, max_steps=500)).table
+    assert table.margin.iloc[-1] > 0 > table.margin.iloc[0]
+
+
+@pytest.mark.parametrize("config", [SteepestDescent("sign", tolerance=1e-12), ProjectedDescent("muon", 1e-12)])
+def test_ends_early_and_keeps_what_it_has(config):
+    def stop(step, seconds):
+        if step >= 100:
+            raise KeyboardInterrupt
+
+    network = gln()
+    descent = descend_to_limit(network, X, Y, config, progress=stop)
+    assert (descent.end, descent.table.step.iloc[-1]) == ("interrupted", 100)
+    assert descent.table.margin.iloc[-1] == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)
+    limited = type(config)(config.optimiser, tolerance=1e-12, max_seconds=1e-9)
+    assert descend_to_limit(gln(), X, Y, limited).end == "max_seconds"
+
+
+def test_samples_that_cannot_be_separated_do_not_break_it():
+    doubled, labels = np.vstack([X[:30], X[:30]]), np.repeat([1.0, -1.0], 30)
+    for config in (SteepestDescent("sign", max_steps=300), ProjectedDescent("sign", max_steps=300)):
+        table = descend_to_limit(gln(), doubled, labels, config).table
+        assert (table.margin <= 1e-9).all()
+        assert np.isinf(table.ratio).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: SteepestDescent("lion"), "unknown optimiser"),
+        (lambda: SteepestDescent(("l1", "l2")), "not convex"),
+        (lambda: SteepestDescent("sign", decay=-0.25), "above the rate 1/√t"),
+        (lambda: SteepestDescent("sign", momentum=1.0), "momentum"),
+        (lambda: SteepestDescent("sign", step=0), "step"),
+        (lambda: ProjectedDescent("muon", tolerance=0), "tolerance"),
+        (lambda: descend_to_limit(ReLUNetwork(12, 3), X, Y, ProjectedDescent("muon")), "fixed gates"),
+        (lambda: descend_to_limit(ReLUNetwork(12, [3, 3]), X, Y, SteepestDescent("muon")), "one hidden layer"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
