@@ -164,7 +164,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         there = f"{slashed(100 * shape.placed, '.0f')} % of the units in place at an IPR of {slashed(shape.ipr, '.3f')}"
         along = f"cosine with the last field {slashed(shape.cosine, '.2f')} at half its length"
         last = pd.DataFrame([_end(part) for _, part in parts], columns=["ipr", "change", "near"])
-        localized = f"median IPR {slashed(last.ipr, '.3f')} at g = {slashed(parts.groups)}"
+        localized = (
+            f"median IPR {slashed(last.ipr, '.3f')} at g = {slashed(sorted(where(table, units=units).gain.unique()))}"
+        )
         before, time = f"{K} gates settle before fields localize", f"{time}; {start}"
         placed, of_units = 100 * shape.placed.min(), " % of the units"
         found += [
