@@ -65,7 +65,7 @@ GUIDE = [
     *sorted((ROOT / "docs" / "guide").glob("*.md")),
     *(
         ROOT / "docs" / f"{page}.md"
-        for page in ("best", "classes", "deeper", "dynamics", "galu", "gram", "localization")
+        for page in ("best", "classes", "deeper", "dynamics", "galu", "gram_formulas", "localization", "pathways")
     ),
 ]
 FENCES = re.compile(r"^```(python|bash|text)\n(.*?)^```$", flags=re.S | re.M)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,8 @@ SHORTER = {
     "localization theory": {"lr": 0.2, "batch": 50},
 }
 #: The committed tables of the limit.
+#: Studies whose page has a table of claims instead of all verdicts.
+SHORT = ("gram", "localization")
 LIMITS = {"limit deep", "limit one_layer", "limit plain"}
 #: An optimal network may have other units, of a norm within the gap, with other libraries' rounding.
 UNITS = "best_units"
@@ -185,7 +188,8 @@ def test_committed_tables_are_drawn_and_judged_and_their_verdicts_shown(name):
     assert found.verdicts
     # With all cells, a verdict may be undecided by its numbers, but not for lack of them.
     assert found.record["missing"] or all(verdict.found != "nothing to compare" for verdict in found.verdicts)
-    assert as_markdown(found.verdicts) in page_of(name.split()[0]) or name in ("limit plain", "scale")
+    short = name in ("limit plain", "scale") or name.split()[0] in SHORT
+    assert as_markdown(found.verdicts) in page_of(name.split()[0]) or short
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS, ids=lambda collection: collection.name)
@@ -195,11 +199,24 @@ def test_pages_show_all_figures_of_a_collection_and_no_other_verdicts(collection
         found = COMMITTED[f"{collection.name} {name}"]
         assert found.record["missing"] == 0
         picture = f"figures/{collection.name}/{name.replace('-', '_')}.png"
-        assert f"]({picture})" in page
-        assert (ROOT / "docs" / picture).is_file()
+        drawn = f"]({picture})" in page
+        assert drawn or collection.name in SHORT
+        assert (ROOT / "docs" / picture).is_file() == drawn
         shown.update(as_markdown(found.verdicts).splitlines())
     told = [line for line in page.splitlines() if line.endswith((" yes |", " no |", " undecided |"))]
-    assert {line for line in told if line.count(" | ") == 3} <= shown
+    if collection.name in SHORT:
+        assert not wrong_numbers(collection.name, page)
+    else:
+        assert {line for line in told if line.count(" | ") == 3} <= shown
+
+
+def wrong_numbers(study, page):
+    """Return the decimal numbers in the table of claims that no verdict of the row's figure has."""
+    rows = re.findall(r"^\| .+? \| (.+?) \| .+? \| `([\w-]+)` \|$", page, flags=re.M)
+    found = {name: str(COMMITTED[f"{study} {name}"].verdicts) for _, name in rows}
+    return [
+        number for text, name in rows for number in re.findall(r"\d+\.\d+(?:e-\d+)?", text) if number not in found[name]
+    ]
 
 
 def write_expected():

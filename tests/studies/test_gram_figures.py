@@ -22,8 +22,7 @@ from implicit_bias.studies.gram import (
     speed,
     width,
 )
-from implicit_bias.studies.gram.sphere import as_text, least, number, quartiles, style, unit_points
-from tests import ROOT
+from implicit_bias.studies.gram.sphere import least, quartiles, style, unit_points
 from tests.studies.pages import judged, outcomes, told
 
 TASK = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "steps": 20, "n": 10, "units": 16, "seed": 1}
@@ -248,30 +247,3 @@ def test_overflowing_losses_are_none():
 def test_styles_of_activations_differ(module):
     looks = [style(name) for name in module.ACTIVATIONS]
     assert len({(look["color"], look["linestyle"]) for look in looks}) == len(looks)
-
-
-def test_page_shows_committed_values():
-    """The page shows the table of dimensions, the speeds and the growth with depth of the committed data."""
-    page = (ROOT / "docs" / "gram.md").read_text()
-    tables = {name: pd.read_csv(ROOT / "data" / "gram" / f"{name}.csv") for name in ("dimension", "depth")}
-    found = quartiles(tables["dimension"], "d")
-    for name in dimension.ACTIVATIONS:
-        cells = []
-        for d in (2, 3, 5, 20, 100):
-            own = found.loc[(name, d)]
-            spread = "" if np.isnan(own.middle) else f" ({number(own.low)}–{number(own.high)})"
-            cells.append(as_text(own) + spread)
-        assert f"| {name} | {' | '.join(cells)} |" in page
-    speeds = speed.speeds(pd.read_csv(ROOT / "data" / "gram" / "speed.csv")).xs((50, "own"), level=("d", "rate"))
-    of_flow = (speeds.measured / speeds.flow).sort_values()
-    (relu, selu), rest = of_flow.iloc[:2], of_flow.iloc[2:]
-    assert set(of_flow.index[:2]) == {("digits", "random", "relu"), ("digits", "random", "selu")}
-    real = speeds.measured.digits.real / speeds.measured.digits.random
-    for words in (
-        f"networks have {rest.min():.2f} to {rest.max():.2f} times its speed",
-        f"on digits with random labels ({relu:.2f} and {selu:.2f})",
-        f"learnt {real.min():.1f} to {real.max():.1f} times as fast",
-    ):
-        assert words in " ".join(page.split())
-    growth = depth.growth(tables["depth"])
-    assert ", ".join(f"{name} {growth[name]:.2g}" for name in ("relu", "selu", "elu")) in page.replace("\n", " ")

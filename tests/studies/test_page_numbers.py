@@ -13,6 +13,7 @@ from tests import ROOT
 
 #: Words of a page at most.
 BUDGETS = {"limit": 1500, "scale": 900, "best": 1500, "classes": 900, "deeper": 700, "benchmarks": 1800}
+BUDGETS |= {"localization": 2000, "gram": 2000}
 NUMBER = r"\d+\.\d+"
 
 

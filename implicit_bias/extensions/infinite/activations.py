@@ -1,6 +1,6 @@
 """Activations σ with their derivatives and the closed forms of E[σ(z)σ(z')] and E[σ'(z)σ'(z')], if they have any.
 
-docs/gram.md derives the closed forms.
+docs/gram_formulas.md derives the closed forms.
 """
 
 from __future__ import annotations

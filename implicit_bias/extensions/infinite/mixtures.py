@@ -3,7 +3,7 @@
     tanh(z) = E[erf(z/√2k)],    z/(1 + e^{−z}) = E[zΦ(z/2k)],    log(1 + e^z) = E[2k (uΦ(u) + φ(u))],  u = z/2k,
 
 where k has Kolmogorov's distribution (Andrews & Mallows, 1974, "Scale mixtures of normal distributions"). Means over
-the Gaussian pair are double sums over `SCALES`. docs/gram.md bounds the error.
+the Gaussian pair are double sums over `SCALES`. docs/gram_formulas.md bounds the error.
 """
 
 from __future__ import annotations

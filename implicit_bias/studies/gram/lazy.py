@@ -53,7 +53,7 @@ def ratios(table: pd.DataFrame) -> pd.Series:
 
 def draw(table: pd.DataFrame) -> Figure:
     widths = sorted(set(table.units))
-    axes = panels(TITLE, columns=len(widths) + 1, size=(3.1, 2.9))[0]
+    axes = panels(TITLE, columns=len(widths) + 1, size=(2.3, 2.6))[0]
     for ax, units in zip(axes, widths, strict=False):
         speed.curves(ax, table[table.units == units])
         ax.set(title=f"{units} units", xlabel="steps", ylabel="loss / first loss", ylim=(1e-3, 2))
@@ -64,7 +64,7 @@ def draw(table: pd.DataFrame) -> Figure:
         axes[-1].axhline(own.flow.iloc[-1], linewidth=0.6, **style(name) | {"label": "_"})
     axes[-1].set(xlabel="units $k$", ylabel="rate of decay a step")
     axes[-1].plot([], [], color=COLOURS["theory"], linewidth=0.6, label="flow")
-    axes[0].legend(*axes[-1].get_legend_handles_labels(), loc="lower left", fontsize="small")
+    axes[0].legend(*axes[-1].get_legend_handles_labels(), loc="lower left")
     return axes[0].figure
 
 

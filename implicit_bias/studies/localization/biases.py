@@ -7,14 +7,16 @@ The best such unit has w = 0.
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
+from implicit_bias.studies.localization.drawing import NAMES, sinusoid, whiskers
+from implicit_bias.studies.localization.drift import RULE, decide_local, sides
 from implicit_bias.studies.localization.networks import ONE, SATURATING, one_row, seconds, stayed
-from implicit_bias.studies.runner import COLOURS, Settings, Verdict, beside, decide, panels, product, where
+from implicit_bias.studies.runner import COLOURS, Settings, Verdict, beside, panels, product, span, where
 
 TITLE = "With and without biases"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "ReLU units localize without biases; sigmoid and erf units need them."
 REVISION = 2
+CLAIMS = {"local": RULE}
 rows = one_row
 cost = seconds
 #: The output bias has the same learning rate as the weights, and is stable below 2.
@@ -66,19 +68,21 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found, of = [], " in every setting"
+    found = []
     clone = where(table, process="Gaussian").ipr.max()
     for activation, name in NAMES.items():
         ours = where(table, process="NLGP", activation=activation)
-        iprs = {kind: where(ours, biases=b, output_bias=c).ipr for kind, (b, c) in KINDS.items()}
+        runs = {kind: where(ours, biases=b, output_bias=c) for kind, (b, c) in KINDS.items()}
         texts = {
-            kind: f"{(own > LOCAL).sum()} of {len(own)} local, IPR {own.min():.2f} to {own.max():.2f}"
-            for kind, own in iprs.items()
+            kind: f"{(side > 0).sum()} of {len(side)} local, {(side < 0).sum()} not, IPR {span(own.ipr, '.2f')}"
+            for kind, own in runs.items()
+            for side in [sides(own)]
         }
-        without, both = iprs["no biases"], iprs["both"]
+        without, both = runs["no biases"], runs["both"]
         text = f"{texts['both']}; with hidden biases alone {texts['hidden']}; the clone's IPR up to {clone:.2f}"
-        found.append(decide(f"{name} localizes with both biases", text, both.min(), "above", LOCAL, of))
-        does, least = ("localizes", True) if activation == "relu" else ("does not localize", False)
-        value, relation = (without.min(), "above") if least else (without.max(), "at most")
-        found.append(decide(f"{name} {does} without biases", texts["no biases"], value, relation, LOCAL, of))
+        found.append(decide_local(f"{name} localizes with both biases in every setting", text, both))
+        does, relation = ("localizes", "above") if activation == "relu" else ("does not localize", "below")
+        found.append(
+            decide_local(f"{name} {does} without biases in every setting", texts["no biases"], without, relation)
+        )
     return [*found, stayed(table)]

@@ -5,14 +5,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import ipr
-from implicit_bias.studies.localization.drawing import LOCAL, scales
+from implicit_bias.studies.localization.drawing import scales
+from implicit_bias.studies.localization.drift import RULE, decide_local
 from implicit_bias.studies.localization.networks import MANY, ONE, end, seconds, stayed, trained
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, panels, where
 
 TITLE = "Receptive fields of ReLU units"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "Fields are local bumps where the data are nonlinear, and spread over the ring where they are Gaussian."
 REVISION = 2
+CLAIMS = {"local": RULE}
 cost = seconds
 #: Fields per panel.
 SHOWN = 4
@@ -49,7 +51,7 @@ def _shapes(table: pd.DataFrame) -> pd.DataFrame:
     for key, part in table.groupby(names):
         w = part.sort_values("pixel").weight.to_numpy(float)
         held = np.cumsum(np.sort(w**2)[::-1]) / np.sum(w**2)
-        measures = {"ipr": float(ipr(w)), "pixels": int(np.argmax(held >= MOST)) + 1}
+        measures = {"ipr": float(ipr(w)), "pixels": int(np.argmax(held >= MOST)) + 1, "change": part.change.iloc[0]}
         found.append(dict(zip(names, key, strict=True)) | measures)
     return pd.DataFrame(found)
 
@@ -59,7 +61,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
     Rows are 1 and 40 units, columns are the NLGP at g = 0.01, 3 and 100 and its Gaussian clone at 100.
     """
-    axes = panels(TITLE, columns=len(PANELS), rows=2, size=(2.6, 2.6))
+    axes = panels(TITLE, columns=len(PANELS), rows=2, size=(2.3, 2.4))
     for row, base in zip(axes, (ONE, MANY), strict=True):
         for ax, (process, gain) in zip(row, PANELS, strict=True):
             part = where(table, units=base["units"], process=process, gain=gain)
@@ -81,8 +83,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     found, decided, gain = _shapes(table), [], PANELS[-1][1]
     for units in (ONE["units"], MANY["units"]):
         for process, shape, relation in (("NLGP", "local", "above"), ("Gaussian", "spread", "below")):
-            field = where(found, units=units, gain=gain, process=process)[["pixels", "ipr"]].median()
+            field = where(found, units=units, gain=gain, process=process)[["pixels", "ipr", "change"]].median()
             text = f"{field.pixels:g} of {table.n.iloc[0]} pixels hold {100 * MOST:.0f} % of Σw², IPR {field.ipr:.3f}"
             claim = f"K = {units}, {process}, g = {gain:g}: fields are {shape}"
-            decided.append(decide(claim, text, field.ipr, relation, LOCAL))
+            decided.append(decide_local(claim, text, field.to_frame().T, relation))
     return [*decided, stayed(table)]

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.studies.localization.drawing import curve, scales, sinusoid, slashed
+from implicit_bias.studies.localization.drift import RULE, approaches, decide_local
 from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
 
@@ -20,6 +21,7 @@ TITLE = "Gates, place, size and shape in training"
 SOURCE = "sign flips of the gates"
 CLAIM = "Gates stop flipping early in training, before the fields localize: weights mostly grow."
 REVISION = 2
+CLAIMS = {"local": RULE}
 cost = seconds
 #: Held-out samples.
 HELD_OUT = 4000
@@ -102,6 +104,12 @@ def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
     return float(row.time / part.time.iloc[-1]), float(way)
 
 
+def _end(part: pd.DataFrame) -> tuple[float, float, bool]:
+    """Return the last median IPR, `change`, and whether it approaches the threshold."""
+    part = part.sort_values("time")
+    return part.ipr.iloc[-1], part.change.iloc[-1], approaches(part.time, part.ipr)
+
+
 #: Rows of panels: label of the axis, and its columns, the first as a solid and the second as a dashed line.
 SHOWN = {
     "share of gates that flip": ("flips", "recent"),
@@ -155,9 +163,14 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         shape = shape.reindex(columns=["placed", "ipr", "cosine"])
         there = f"{slashed(100 * shape.placed, '.0f')} % of the units in place at an IPR of {slashed(shape.ipr, '.3f')}"
         along = f"cosine with the last field {slashed(shape.cosine, '.2f')} at half its length"
+        last = pd.DataFrame([_end(part) for _, part in parts], columns=["ipr", "change", "near"])
+        localized = (
+            f"median IPR {slashed(last.ipr, '.3f')} at g = {slashed(sorted(where(table, units=units).gain.unique()))}"
+        )
         before, time = f"{K} gates settle before fields localize", f"{time}; {start}"
         placed, of_units = 100 * shape.placed.min(), " % of the units"
         found += [
+            decide_local(f"{K} fields localize", localized, last),
             decide(f"{K} gates settle early", time, settling.time.max(), "at most", most, " % of the time"),
             decide(before, way, settling.way.max(), "at most", most, " % of the IPR's way"),
             decide(f"{K} the place is there before the shape", there, placed, "at least", 100 * PLACED, of_units),

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import ipr, peak_frequency
 from implicit_bias.studies.localization.drawing import LOCAL, curve, sinusoid, slashed
+from implicit_bias.studies.localization.drift import RULE, decide_local
 from implicit_bias.studies.localization.networks import MANY, end, seconds, stayed, trained
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
 
@@ -19,6 +20,7 @@ TITLE = "Which class has the longer correlations"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "Fields localize where ξ₁ > ξ₂, and oscillate where ξ₁ < ξ₂."
 REVISION = 2
+CLAIMS = {"local": RULE}
 cost = seconds
 #: Share of units that counts as few.
 FEW = 0.1
@@ -46,9 +48,10 @@ def rows(settings: Settings) -> Rows:
 
 
 def _summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each order and gain: quartiles of the IPR, median frequency, and share of local units."""
+    """Return a row for each order and gain: quartiles of the IPR, median frequency, local share, change."""
     groups = table.assign(local=table.ipr > LOCAL).groupby(["xi0", "xi1", "gain"])
     found = {"ipr_low": groups.ipr.quantile(0.25), "ipr": groups.ipr.median(), "ipr_high": groups.ipr.quantile(0.75)}
+    found["change"] = groups.change.first()
     return pd.DataFrame(found | {"frequency": groups.frequency.median(), "local": groups.local.mean()}).reset_index()
 
 
@@ -81,7 +84,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     share = 100 * waves.local[gains].max() + 0 * last
     more = f"median peak frequency {there.frequency:g} at g = {last:g}; ξ₁ > ξ₂: {here.frequency:g}"
     return [
-        decide("ξ₁ > ξ₂: fields localize", iprs[0], here.ipr, "above", LOCAL),
+        decide_local("ξ₁ > ξ₂: fields localize", iprs[0], here.to_frame().T),
         decide("ξ₁ < ξ₂: few units are local", few, share, "at most", 100 * FEW, " % of the units"),
         decide("ξ₁ < ξ₂: fields oscillate", more, there.frequency, "above", here.frequency, " waves, as where ξ₁ > ξ₂"),
         stayed(table),
