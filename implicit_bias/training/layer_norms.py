@@ -12,10 +12,6 @@ from math import inf
 import torch
 from torch import Tensor
 
-#: Coefficients of the quintic iteration of Muon (Jordan et al., 2024), which moves singular values near 1, and steps.
-QUINTIC = (3.4445, -4.7750, 2.0315)
-QUINTIC_STEPS = 5
-
 
 class LayerNorm(ABC):
     """Base class of norms of a layer's weights."""
@@ -131,21 +127,6 @@ class Spectral(LayerNorm):
         squares, axes = torch.linalg.eigh(G @ G.mT)
         excess = 1.0 - squares.clamp(min=1.0).rsqrt()
         return G - (axes * excess) @ (axes.mT @ G)
-
-
-class NewtonSchulz(Spectral):
-    """The spectral norm with an approximate polar factor: singular values of a step are between 0.7 and 1.2."""
-
-    def steepest(self, G: Tensor) -> Tensor:
-        if G.shape[-2] > G.shape[-1]:
-            return self.steepest(G.mT).mT
-        a, b, c = QUINTIC
-        length = G.norm()
-        G = G / torch.where(length > 0, length, 1.0)
-        for _ in range(QUINTIC_STEPS):
-            gram = G @ G.mT
-            G = a * G + (b * gram + c * gram @ gram) @ G
-        return G
 
 
 #: The norms that `svm_of_optimiser` and `TwoLayerNorm` name, of the input layer and of the output layer (H, 1).
