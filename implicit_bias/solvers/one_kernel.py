@@ -194,7 +194,7 @@ class _Machine:
             sides = [np.flatnonzero(self.y == sign) for sign in (-1, 1)]
             return np.sort(np.concatenate([random.permutation(side)[:FIRST] for side in sides]))
         rest, new = self.y - self.outputs / self.mu, int(GROWTH * np.count_nonzero(self.s))
-        half = min(max(new, LEAST_NEW), MOST) // 2
+        half = min(max(new, LEAST_NEW), MOST // 2) // 2
         # At the solution no s that may grow has a larger rest than one that may fall: both are compared with b.
         rising, falling = np.where(self.s < self.high, rest, -np.inf), np.where(self.s > self.low, rest, np.inf)
         most, least = (float(rising.max()), float(falling.min())) if self.paired else (0.0, 0.0)
@@ -203,7 +203,7 @@ class _Machine:
         self.aim = SHARE * (most - least if self.paired else max(float(rising.max()), -float(falling.min())))
         free = np.flatnonzero((self.s > self.low) & (self.s < self.high))
         free = free[np.argsort(-np.abs(rest[free] - np.median(rest[free])))] if len(free) > MOST else free
-        return np.unique(np.concatenate([up, down, free[: MOST - 2 * half]]))
+        return np.unique(np.concatenate([up, down, free[: MOST - len(up) - len(down)]]))
 
     def improve(self, members: np.ndarray, K: Array, deadline: Deadline) -> Array:
         """Improve s of the members, whose matrix is K (m, m), and μ; return by how much s changes (m,).
