@@ -33,6 +33,7 @@ COMMANDS = {
     "reproduce deeper": ("how far descent on deep chains ends from the best chains behind their gates", "reproduce"),
     "reproduce best": ("how far networks are from the best two-layer ReLU network, with proof", "reproduce"),
     "reproduce classes": ("ten classes in one margin problem: descent's limit, and classifiers", "reproduce"),
+    "reproduce optimisers": ("which margin problem each optimiser solves: paths, searches and errors", "reproduce"),
     "reproduce scale": ("the paper's comparison on all of the data: error and inconsistency against n", "scale"),
     "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
     "info": ("versions, machine, data files, and what there is to choose from", "info"),

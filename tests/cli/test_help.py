@@ -28,6 +28,7 @@ SCRIPTS = {
     "reproduce classes": "reproduce_classes",
     "reproduce scale": "reproduce_scale",
     "reproduce deeper": "reproduce_deeper",
+    "reproduce optimisers": "reproduce_optimisers",
     "reproduce limit": "limit_of_gradient_descent",
 }
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")

@@ -1,0 +1,125 @@
+"""Optimisers, the margin problems of their norms, and distances of networks to the certified optima."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.gates import Gates
+from implicit_bias.margin.formulations import svm_of_optimiser
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solution import Solution
+from implicit_bias.metrics import error, inconsistency, optimality_ratio
+from implicit_bias.networks import GatedNetwork
+from implicit_bias.solvers import solve
+from implicit_bias.studies.runner import Settings
+from implicit_bias.studies.runner.cells import binary_task
+from implicit_bias.studies.runner.drawing import DATASETS
+from implicit_bias.training.limit import descend_to_limit
+from implicit_bias.training.steepest import LayeredDescent, ProjectedDescent, SteepestDescent
+
+#: Norms of margin problems, with the `optimiser` of `svm_of_optimiser`.
+NORMS: dict[str, Any] = {name: name for name in ("gd", "sign", "muon", "muon-sign")} | {"frobenius": ("rows", "l2")}
+#: Names of norms in columns, figures and verdicts.
+LABELS = {"gd": "GD", "sign": "sign", "muon": "Muon", "muon-sign": "Muon-sign", "frobenius": "Frobenius"}
+#: Options of `SteepestDescent`. Longer steps than those of "muon" leave Muon further from its limit.
+OPTIMISERS: dict[str, dict[str, Any]] = {
+    "GD": {"optimiser": "gd", "step": 0.3, "momentum": 0.0},
+    "sign": {"optimiser": "sign", "step": 0.3, "momentum": 0.0},
+    "Signum": {"optimiser": "sign", "step": 0.3, "momentum": 0.9},
+    "Adam": {"optimiser": "adam", "step": 0.3, "momentum": 0.9},
+    "Muon": {"optimiser": "muon", "step": 0.1, "momentum": 0.9},
+    "Muon-sign": {"optimiser": "muon-sign", "step": 0.1, "momentum": 0.9},
+}
+#: Norm of each optimiser, one of `NORMS`.
+OWN = {name: {"adam": "sign"}.get(own["optimiser"], own["optimiser"]) for name, own in OPTIMISERS.items()}
+#: Certified gap required of the optima.
+TOL = 1e-5
+#: Tolerance of searches.
+SEARCHED = 0.005
+#: Length of a unit's weights, as a share of the longest, above which a unit is active.
+ACTIVE = 1e-3
+#: Inputs of random data with the constant, and number of new samples.
+RANDOM_INPUTS, RANDOM_NEW = 40, 2000
+
+
+def data(settings: Settings, root: str | None) -> BinaryTask:
+    """Return the task of images, or for the data set 'random' Gaussian inputs with random labels."""
+    if settings["dataset"] != "random":
+        return binary_task(settings | {"split": "own"}, root)
+    rng, n = np.random.default_rng(settings["seed"]), settings["train_size"]
+    X = rng.normal(size=(n + RANDOM_NEW, RANDOM_INPUTS - 1))
+    y = np.where(rng.random(len(X)) < 0.5, -1.0, 1.0)
+    return BinaryTask.from_arrays(X[:n], y[:n], X[n:], y[n:], name="random")
+
+
+def optima(X: Array, y: Array, gates: Gates, m: Any = 1) -> dict[str, tuple[MarginProblem, Solution]]:
+    """Return the margin problem and its certified solution for each of `NORMS`; {} if no weights separate."""
+    problems = {name: svm_of_optimiser(X, y, gates, own, multiplicities=m) for name, own in NORMS.items()}
+    found: dict[str, tuple[MarginProblem, Solution]] = {}
+    for name, problem in problems.items():
+        solution = solve(problem, tol=TOL)
+        if solution.status.inseparable:
+            return {}
+        found[name] = problem, solution
+    return found
+
+
+def descent(optimiser: str, max_steps: int) -> SteepestDescent:
+    """Return the path of one of `OPTIMISERS`."""
+    return SteepestDescent(**OPTIMISERS[optimiser], max_steps=max_steps, max_seconds=np.inf)
+
+
+def search(norm: str, max_steps: int) -> ProjectedDescent:
+    """Return the search for a KKT point in one of `NORMS`."""
+    return ProjectedDescent(NORMS[norm], SEARCHED, max_steps, np.inf)
+
+
+def descended(network: GatedNetwork, task: BinaryTask, config: LayeredDescent, optimum: float) -> dict[str, Any]:
+    """Descend; return steps, end, cpu_seconds, and `ratio`, N(θ)² divided by margin and optimum (infinite or ≥ 1)."""
+    begin = time.process_time()
+    result = descend_to_limit(network, task.X_train, task.y_train, config)
+    last, seconds = result.table.iloc[-1], time.process_time() - begin
+    reached = float(last.normalised_margin) * optimum
+    ratio = 1 / reached if reached > 0 else np.inf
+    return {"steps": int(last.step), "end": result.end, "cpu_seconds": seconds, "ratio": ratio}
+
+
+def distances(W: Array, found: dict[str, tuple[MarginProblem, Solution]]) -> dict[str, float]:
+    """Return, for each norm, ‖W‖ divided by the least margin and the certified lower bound: columns 'to_gd', …"""
+    bounds = {name: (problem, solution.lower_bound) for name, (problem, solution) in found.items()}
+    return {f"to_{name}": optimality_ratio(problem, W, bound) for name, (problem, bound) in bounds.items()}
+
+
+def disagreements(scores: Array, task: BinaryTask, others: dict[str, Array]) -> dict[str, float]:
+    """Return the error on the validation samples, and the inconsistency with other scores: columns 'apart_gd', …"""
+    apart = {f"apart_{name}": inconsistency(scores, other) for name, other in others.items()}
+    return {"error": error(scores, task.y_val)} | apart
+
+
+def active(W: Array, units: int) -> int:
+    """Return the number of active units, for the weights W (units · gates per unit, d)."""
+    lengths = np.linalg.norm(W.reshape(units, -1), axis=1)
+    return int((lengths > ACTIVE * lengths.max()).sum())
+
+
+def nearest(table: pd.DataFrame, prefix: str = "to_") -> pd.Series:
+    """Return the norm with the least value in the columns of a prefix, for each row; '' where none is finite."""
+    columns = [column for column in table if column.startswith(prefix)]
+    values = table[columns].replace(np.inf, np.nan)
+    known = values.notna().any(axis=1)
+    return values[known].idxmin(axis=1).str.removeprefix(prefix).reindex(table.index, fill_value="")
+
+
+def place(dataset: str, n: int) -> str:
+    """Return the text that names data of a size: 'MNIST 200'."""
+    return f"{DATASETS.get(dataset, dataset)} {n}"
+
+
+def counted(holds: pd.Series, table: pd.DataFrame) -> str:
+    """Return text such as 'random 60 5 of 5, digits 200 4 of 5', of truth values for rows of a table."""
+    groups = holds.groupby([table.dataset, table.train_size], sort=False)
+    return ", ".join(f"{place(*key)}: {int(own.sum())} of {len(own)}" for key, own in groups)

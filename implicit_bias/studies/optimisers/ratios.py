@@ -1,0 +1,183 @@
+"""Paths of optimisers, and searches in their norms, against the certified optima of every norm.
+
+A gated linear network of H units and two contexts descends from the published start by the losses and step rule of
+`SteepestDescent`, for a fixed number of steps. `ProjectedDescent` searches the same network for the KKT points of each
+norm, from the same start. The ends are compared with the certified optima of five norms, and so is each optimum.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.gates import HyperplaneGates
+from implicit_bias.networks import GatedLinearNetwork
+from implicit_bias.studies.optimisers import common
+from implicit_bias.studies.optimisers.common import LABELS, NORMS, OPTIMISERS, OWN
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, panels, product
+
+TITLE = "Which margin problem does each optimiser solve?"
+SOURCE = "ours"
+CLAIM = "Each optimiser ends at the optimum of its own norm, where its path reaches its limit."
+CLAIMS = claims("optimisers", "ratios")
+COORDINATES = ("dataset", "train_size", "seed")
+#: Norms of searches: those of optimisers.
+SEARCHES = tuple(NORMS)[:4]
+#: Ratio up to which a path is at its limit.
+REACHED = CLAIMS["wins"].limits["reached"]
+#: Ratio at which the colours of the figure end.
+DARK = 2.0
+data = common.data
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Return five draws of random data, digits and MNIST with n = 200, two of MNIST 500, one of MNIST 2000.
+
+    MNIST 2000 has searches only. Quick: random data, one draw, fewer steps.
+    """
+    paths, searched = {"optimisers": ([*OPTIMISERS],)}, {"searches": (10_000,)}
+    small = product(dataset=("random",), train_size=(60,), units=(5,), seed=(1,) if quick else range(11, 16))
+    if quick:
+        return [own | {"optimisers": [*OPTIMISERS], "steps": 1000, "searches": 500} for own in small]
+    five = {"units": (10,), "seed": range(11, 16)}
+    fast = [*small, *product(dataset=("digits", "mnist"), train_size=(200,), **five)]
+    fast = [own | {"optimisers": [*OPTIMISERS], "steps": 20_000, "searches": 10_000} for own in fast]
+    mnist = {"dataset": ("mnist",), "units": (10,)}
+    return [
+        *fast,
+        *product(**mnist, train_size=(500,), seed=(11, 12), **paths, steps=(12_000,), **searched),
+        *product(**mnist, train_size=(2000,), seed=(11,), optimisers=([],), steps=(0,), searches=(4000,)),
+    ]
+
+
+def rows(settings: Settings, task: BinaryTask) -> Rows:
+    """Return rows of the kinds 'path', 'search' and 'optimum', with the columns method, norm (its own), and
+
+    steps, end, cpu_seconds, ratio: as `common.descended` returns them, NaN for an optimum.
+    to_gd … to_frobenius: ‖W‖ / (margin × optimum) in each norm.
+    error, apart_gd … apart_frobenius: error on validation samples, and inconsistency with each optimum.
+    active, evenness: number of active units, and min |v| / max |v| of the readout.
+    gap: largest certified gap of the five optima.
+    """
+    gates = HyperplaneGates(settings["units"], 2, seed=settings["seed"]).fit(task.X_pool)
+    best = common.optima(task.X_train, task.y_train, gates)
+    if not best:
+        return []
+    fresh = gates(task.X_val)
+    scores = {name: fresh @ solution.weights for name, (_, solution) in best.items()}
+    gap = max(solution.gap for _, solution in best.values())
+    tried = [("path", name, OWN[name], common.descent(name, settings["steps"])) for name in settings["optimisers"]]
+    tried += [("search", LABELS[norm], norm, common.search(norm, settings["searches"])) for norm in SEARCHES]
+    found: Rows = []
+    for kind, method, norm, config in tried:
+        network = GatedLinearNetwork(gates)
+        row = common.descended(network, task, config, best[norm][1].lower_bound)
+        W, v = network.effective_weights(), np.abs(network.readout.weight.detach().numpy())
+        row |= common.distances(W, best) | common.disagreements(fresh @ W, task, scores)
+        row |= {"active": common.active(W, settings["units"]), "evenness": float(v.min() / v.max()), "gap": gap}
+        found.append({"kind": kind, "method": method, "norm": norm} | row)
+    for norm, (_, solution) in best.items():
+        row = common.distances(solution.weights, best) | common.disagreements(scores[norm], task, scores)
+        row |= {"active": common.active(solution.weights, settings["units"]), "gap": gap}
+        found.append({"kind": "optimum", "method": LABELS[norm], "norm": norm} | row)
+    return found
+
+
+def cost(settings: Settings) -> float:
+    step = (0.1 + settings["train_size"] * (4e-3 if settings["dataset"] == "mnist" else 2e-3)) * 1e-3
+    solves = 20 * (settings["train_size"] / 2000) ** 2
+    return solves + step * (len(settings["optimisers"]) * settings["steps"] + 4 * settings["searches"] / 2)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Plot a matrix for each data set: a row for each path and search, a column for each norm, medians over draws.
+
+    The own norm is framed; grey numbers are paths that are not at their limit in most draws.
+    """
+    tried = table[table.kind != "optimum"]
+    places = [*tried.groupby(["dataset", "train_size"], sort=False)]
+    lines = [*tried[["kind", "method"]].drop_duplicates().sort_values("kind", kind="stable").itertuples(index=False)]
+    axes = panels(TITLE, columns=len(places), size=(2.5, 0.27 * len(lines) + 0.5), around=(0.9, 0.5), sharey=True)
+    for ax, (where, part) in zip(axes[0], places, strict=True):
+        medians = part.groupby(["kind", "method"])[[f"to_{norm}" for norm in NORMS]].median().reindex(lines)
+        ratio = part.groupby(["kind", "method"]).ratio.median().reindex(lines)
+        own = part.drop_duplicates(["kind", "method"]).set_index(["kind", "method"]).norm.reindex(lines)
+        ax.imshow(medians.clip(upper=DARK), cmap="Blues", norm=LogNorm(1.0, 2 * DARK), aspect="auto")
+        for i, line in enumerate(medians.to_numpy()):
+            late = line[0] == line[0] and ratio.iloc[i] > REACHED
+            for j, value in enumerate(line):
+                if not np.isnan(value):
+                    look = {"color": "0.6" if late else "black", "fontsize": 7, "ha": "center", "va": "center"}
+                    ax.text(j, i, f"{value:.2f}" if value < 100 else "–", **look)
+                    if [*NORMS][j] == own.iloc[i]:
+                        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, linewidth=1.2, edgecolor="black"))
+        ax.set_xticks(range(len(NORMS)), [LABELS[norm] for norm in NORMS], rotation=40, ha="right", fontsize=7)
+        ax.set_yticks(range(len(lines)), [f"{method}, {kind}" for kind, method in lines], fontsize=8)
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        ax.set_title(common.place(*where), fontsize=9)
+    figure: Figure = axes[0, 0].figure
+    return figure
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Decide on each path at its limit, on each search, and on the units that optima and paths keep."""
+    near = CLAIMS["searched"].limits["near"]
+    tried = table.assign(wins=common.nearest(table) == table.norm, agrees=common.nearest(table, "apart_") == table.norm)
+    found = []
+    for name in OPTIMISERS:
+        path = tried[(tried.kind == "path") & (tried.method == name)]
+        if path.empty:
+            continue
+        ended = path[path.ratio <= REACHED]
+        rest = path[path.ratio > REACHED]
+        text = f"{common.counted(ended.wins, ended) or 'no path is at its limit'}"
+        text += f"; not at the limit: {common.counted(rest.ratio > 0, path.loc[rest.index])}" if len(rest) else ""
+        found.append(CLAIMS["wins"].verdict(text, bool(ended.wins.all()) if len(ended) else None, optimiser=name))
+    for norm in SEARCHES:
+        own = tried[(tried.kind == "search") & (tried.norm == norm)]
+        text = f"ratios up to {own.ratio.max():.4f}; nearest to its own: {common.counted(own.wins, own)}"
+        holds = bool((own.wins & (own.ratio <= near)).all())
+        found.append(CLAIMS["searched"].verdict(text, holds, norm=LABELS[norm]))
+    images = tried[tried.dataset != "random"]
+    return [*found, *_predictions(images), *_units(tried, images)]
+
+
+def _predictions(images: pd.DataFrame) -> list[Verdict]:
+    """Decide whether each path agrees best with the optimum of its own norm, by the means over draws."""
+    found = []
+    for name in OPTIMISERS:
+        path = images[(images.kind == "path") & (images.method == name) & (images.ratio <= REACHED)]
+        means = 100 * path.groupby(["dataset", "train_size"], sort=False)[[f"apart_{norm}" for norm in NORMS]].mean()
+        best, own = means.idxmin(axis=1).str.removeprefix("apart_"), OWN[name]
+        text = "; ".join(
+            f"{common.place(*where)}: {line[f'apart_{own}']:.1f} %, least {LABELS[best[where]]} {line.min():.1f} %"
+            for where, line in means.iterrows()
+        )
+        holds = bool((best == own).all()) if len(best) else None
+        found.append(CLAIMS["predicts"].verdict(text or "no path is at its limit", holds, optimiser=name))
+    return found
+
+
+def _units(tried: pd.DataFrame, images: pd.DataFrame) -> list[Verdict]:
+    """Decide on the active units of optima, and on how even the readouts of GD and Muon are."""
+    optimum = tried[tried.kind == "optimum"]
+    kept = optimum[optimum.norm.isin(("sign", "muon", "muon-sign"))]
+    text = f"at least {(kept.active / kept.units).min():.0%} of the units"
+    found = [CLAIMS["keeps"].verdict(text, bool((kept.active == kept.units).all()))]
+    gd = optimum[(optimum.norm == "gd") & (optimum.dataset != "random")]
+    if len(gd):
+        lost = gd.active < gd.units
+        holds = 100 * lost.mean() >= CLAIMS["drops"].limits["share"]
+        found.append(CLAIMS["drops"].verdict(f"in {common.counted(lost, gd)}", bool(holds)))
+    paths = images[images.kind == "path"].pivot_table(
+        index=["dataset", "train_size", "seed"], columns="method", values=["evenness", "ratio"], sort=False
+    )
+    if len(paths):
+        ended = (paths.ratio[["GD", "Muon"]] <= REACHED).all(axis=1)
+        gd_even, muon_even = paths.evenness.GD[ended], paths.evenness.Muon[ended]
+        text = f"means {gd_even.mean():.2f} and {muon_even.mean():.2f} of {len(gd_even)} draws at their limit"
+        found.append(CLAIMS["spread"].verdict(text, bool((gd_even < muon_even).all()) if len(gd_even) else None))
+    return found
