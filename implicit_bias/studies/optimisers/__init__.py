@@ -3,5 +3,5 @@
 from implicit_bias.studies.collection import Collection
 
 SOURCE = "this project: the margin problem of every optimiser"
-NAMES = ("ratios", "errors")
+NAMES = ("ratios", "width", "learned", "errors")
 COLLECTION = Collection("optimisers", SOURCE, NAMES, images=True)
