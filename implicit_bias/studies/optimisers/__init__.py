@@ -3,5 +3,5 @@
 from implicit_bias.studies.collection import Collection
 
 SOURCE = "this project: the margin problem of every optimiser"
-NAMES = ("ratios", "width", "learned", "errors")
+NAMES = ("ratios", "width", "batches", "classes", "learned", "decay", "errors")
 COLLECTION = Collection("optimisers", SOURCE, NAMES, images=True)

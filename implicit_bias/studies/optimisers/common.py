@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets import BinaryTask
@@ -15,7 +18,7 @@ from implicit_bias.margin.solution import Solution
 from implicit_bias.metrics import error, inconsistency, optimality_ratio
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.solvers import solve
-from implicit_bias.studies.runner import Settings
+from implicit_bias.studies.runner import Settings, claims, panels
 from implicit_bias.studies.runner.cells import binary_task
 from implicit_bias.studies.runner.drawing import DATASETS
 from implicit_bias.training.limit import descend_to_limit
@@ -36,6 +39,10 @@ OPTIMISERS: dict[str, dict[str, Any]] = {
 }
 #: Norm of each optimiser, one of `NORMS`.
 OWN = {name: {"adam": "sign"}.get(own["optimiser"], own["optimiser"]) for name, own in OPTIMISERS.items()}
+#: Ratio up to which a path is at its limit.
+REACHED = claims("optimisers", "ratios")["wins"].limits["reached"]
+#: Ratio at which the colours of figures end.
+DARK = 2.0
 #: Certified gap required of the optima.
 TOL = 1e-5
 #: Tolerance of searches.
@@ -123,3 +130,43 @@ def counted(holds: pd.Series, table: pd.DataFrame) -> str:
     """Return text such as 'random 60 5 of 5, digits 200 4 of 5', of truth values for rows of a table."""
     groups = holds.groupby([table.dataset, table.train_size], sort=False)
     return ", ".join(f"{place(*key)}: {int(own.sum())} of {len(own)}" for key, own in groups)
+
+
+def winners(path: pd.DataFrame, reached: float) -> tuple[str, bool | None]:
+    """Return text and truth value of the claim that paths at their limit win; None if no path is at its limit."""
+    ended = path.ratio <= reached
+    text = counted(path.wins[ended], path[ended]) if ended.any() else "no path is at its limit"
+    if not ended.all():
+        text += f"; not at the limit: {counted(~ended, path)}"
+    return text, bool(path.wins[ended].all()) if ended.any() else None
+
+
+def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
+    """Plot the columns 'to_…' of a table: a panel for each data set, a row for each kind and method, medians.
+
+    `norms` are the columns with their labels. The own norm is framed. Numbers are grey where the median of `ratio`
+    exceeds that of a path at its limit.
+    """
+    places = [*table.groupby(["dataset", "train_size"], sort=False)]
+    lines = [*table[["kind", "method"]].drop_duplicates().itertuples(index=False, name=None)]
+    axes = panels(title, columns=len(places), size=(0.5 * len(norms), 0.27 * len(lines) + 0.5), around=(1.2, 0.5))
+    for ax, (where, part) in zip(axes[0], places, strict=True):
+        own = part.groupby(["kind", "method"])
+        medians, ratio = (own[columns].median().reindex(lines) for columns in ([f"to_{n}" for n in norms], "ratio"))
+        names = own.norm.first().reindex(lines)
+        ax.imshow(medians.clip(upper=DARK), cmap="Blues", norm=LogNorm(1.0, 2 * DARK), aspect="auto")
+        for i, line in enumerate(medians.to_numpy()):
+            look = {"color": "black" if ratio.iloc[i] <= REACHED else "0.6", "fontsize": 7, "ha": "center"}
+            for j, value in enumerate(line):
+                ax.text(j, i, f"{value:.2f}" if value < 10 else "–", va="center", **look)
+            frame = ([*norms].index(names.iloc[i]) - 0.5, i - 0.5)
+            ax.add_patch(Rectangle(frame, 1, 1, fill=False, linewidth=1.2, edgecolor="black", clip_on=False))
+        ax.set_xticks(range(len(norms)), norms.values(), rotation=40, ha="right", fontsize=7)
+        ax.set_yticks(range(len(lines)), [], fontsize=8)
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        ax.set_title(place(*where), fontsize=9)
+    kinds = len(set(table.kind)) > 1
+    axes[0, 0].set_yticklabels([f"{method}, {kind}" if kinds else method for kind, method in lines])
+    figure: Figure = axes[0, 0].figure
+    return figure

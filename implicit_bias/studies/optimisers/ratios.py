@@ -7,16 +7,14 @@ norm, from the same start. The ends are compared with the certified optima of fi
 
 import numpy as np
 import pandas as pd
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import GatedLinearNetwork
 from implicit_bias.studies.optimisers import common
-from implicit_bias.studies.optimisers.common import LABELS, NORMS, OPTIMISERS, OWN
-from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, panels, product
+from implicit_bias.studies.optimisers.common import LABELS, NORMS, OPTIMISERS, OWN, REACHED
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
 
 TITLE = "Which margin problem does each optimiser solve?"
 SOURCE = "ours"
@@ -25,10 +23,6 @@ CLAIMS = claims("optimisers", "ratios")
 COORDINATES = ("dataset", "train_size", "seed")
 #: Norms of searches: those of optimisers.
 SEARCHES = tuple(NORMS)[:4]
-#: Ratio up to which a path is at its limit.
-REACHED = CLAIMS["wins"].limits["reached"]
-#: Ratio at which the colours of the figure end.
-DARK = 2.0
 data = common.data
 
 
@@ -89,34 +83,8 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot a matrix for each data set: a row for each path and search, a column for each norm, medians over draws.
-
-    The own norm is framed; grey numbers are paths that are not at their limit in most draws.
-    """
-    tried = table[table.kind != "optimum"]
-    places = [*tried.groupby(["dataset", "train_size"], sort=False)]
-    lines = [*tried[["kind", "method"]].drop_duplicates().sort_values("kind", kind="stable").itertuples(index=False)]
-    axes = panels(TITLE, columns=len(places), size=(2.5, 0.27 * len(lines) + 0.5), around=(0.9, 0.5), sharey=True)
-    for ax, (where, part) in zip(axes[0], places, strict=True):
-        medians = part.groupby(["kind", "method"])[[f"to_{norm}" for norm in NORMS]].median().reindex(lines)
-        ratio = part.groupby(["kind", "method"]).ratio.median().reindex(lines)
-        own = part.drop_duplicates(["kind", "method"]).set_index(["kind", "method"]).norm.reindex(lines)
-        ax.imshow(medians.clip(upper=DARK), cmap="Blues", norm=LogNorm(1.0, 2 * DARK), aspect="auto")
-        for i, line in enumerate(medians.to_numpy()):
-            late = line[0] == line[0] and ratio.iloc[i] > REACHED
-            for j, value in enumerate(line):
-                if not np.isnan(value):
-                    look = {"color": "0.6" if late else "black", "fontsize": 7, "ha": "center", "va": "center"}
-                    ax.text(j, i, f"{value:.2f}" if value < 100 else "–", **look)
-                    if [*NORMS][j] == own.iloc[i]:
-                        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, linewidth=1.2, edgecolor="black"))
-        ax.set_xticks(range(len(NORMS)), [LABELS[norm] for norm in NORMS], rotation=40, ha="right", fontsize=7)
-        ax.set_yticks(range(len(lines)), [f"{method}, {kind}" for kind, method in lines], fontsize=8)
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-        ax.set_title(common.place(*where), fontsize=9)
-    figure: Figure = axes[0, 0].figure
-    return figure
+    """Plot a matrix for each data set: a row for each path and search, a column for each norm, medians over draws."""
+    return common.matrices(table[table.kind != "optimum"], LABELS, TITLE)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -126,13 +94,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for name in OPTIMISERS:
         path = tried[(tried.kind == "path") & (tried.method == name)]
-        if path.empty:
-            continue
-        ended = path[path.ratio <= REACHED]
-        rest = path[path.ratio > REACHED]
-        text = f"{common.counted(ended.wins, ended) or 'no path is at its limit'}"
-        text += f"; not at the limit: {common.counted(rest.ratio > 0, path.loc[rest.index])}" if len(rest) else ""
-        found.append(CLAIMS["wins"].verdict(text, bool(ended.wins.all()) if len(ended) else None, optimiser=name))
+        text, holds = common.winners(path, REACHED)
+        found.append(CLAIMS["wins"].verdict(text, holds, optimiser=name))
     for norm in SEARCHES:
         own = tried[(tried.kind == "search") & (tried.norm == norm)]
         text = f"ratios up to {own.ratio.max():.4f}; nearest to its own: {common.counted(own.wins, own)}"

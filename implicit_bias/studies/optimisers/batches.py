@@ -1,0 +1,159 @@
+"""Minibatches and momentum: which problem do optimisers solve if a step sees a part of the samples?
+
+A gated linear network of five units on random data is trained by `train` with the logistic loss, on all samples or on
+minibatches, at rates that decrease like 1/√t. ε of Adam is 0 in effect. The weights start at a tenth of the published
+size, so that they are soon forgotten. No theorem covers minibatches of networks.
+"""
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.gates import HyperplaneGates
+from implicit_bias.margin.formulations import layers_of
+from implicit_bias.networks import GatedLinearNetwork
+from implicit_bias.studies.optimisers import common
+from implicit_bias.studies.optimisers.common import LABELS, NORMS
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, finished, panels, product
+from implicit_bias.training.layer_norms import BY_NAME
+from implicit_bias.training.optimisers import Adam, Muon, Optimiser, Signum
+from implicit_bias.training.sgd import train
+
+TITLE = "Minibatches and momentum"
+SOURCE = "ours"
+CLAIM = "On minibatches, momentum keeps Signum and Muon near their problems, and Adam leaves its own."
+CLAIMS = claims("optimisers", "batches")
+COORDINATES = ("dataset", "train_size", "seed")
+#: η at t = 1 of signs and of Adam, and of Muon.
+RATE, MUON_RATE = 0.01, 0.1
+#: Initial weights, as a share of the published ones.
+START = 0.1
+#: Optimisers with their norm, momentum, and β₂ of Adam.
+METHODS: dict[str, tuple[str, float, float]] = {
+    "sign": ("sign", 0.0, 0.0),
+    "Signum .9": ("sign", 0.9, 0.0),
+    "Signum .99": ("sign", 0.99, 0.0),
+    "Adam .999": ("sign", 0.9, 0.999),
+    "Adam .95": ("sign", 0.9, 0.95),
+    "Muon": ("muon", 0.0, 0.0),
+    "Muon .95": ("muon", 0.95, 0.0),
+}
+#: Methods that minibatches lead away, and those that momentum keeps, with its value in the verdict.
+ADAMS = ("Adam .999", "Adam .95")
+KEPT = {"Signum .9": "0.9", "Signum .99": "0.99", "Muon .95": "0.95"}
+data = common.data
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Return three draws of random data with n = 60, and batches of 60, 20 and 6; quick: one draw, fewer of all."""
+    fixed = {"dataset": ("random",), "train_size": (60,), "units": (5,), "method": ([*METHODS],)}
+    if quick:
+        return product(**fixed, batch=([60, 20],), steps=(300,), seed=(1,))
+    return product(**fixed, batch=([60, 20, 6],), steps=(12_000,), seed=(11, 12, 13))
+
+
+def rows(settings: Settings, task: BinaryTask) -> Rows:
+    """Return a row for each method and batch size: method, norm, batch, ratio, and to_gd … to_frobenius.
+
+    `ratio` is N(θ)² divided by margin and certified optimum, infinite unless the network separates.
+    """
+    gates = HyperplaneGates(settings["units"], 2, seed=settings["seed"]).fit(task.X_pool)
+    best, features = common.optima(task.X_train, task.y_train, gates), gates(task.X_train)
+    found: Rows = []
+    for method in settings["method"]:
+        norm = METHODS[method][0]
+        for batch in settings["batch"]:
+            network = started(gates)
+            config = _config(method, batch, settings)
+            train(network, task.X_train, task.y_train, config, seed=settings["seed"], every=settings["steps"])
+            W = network.effective_weights()
+            margin = float((task.y_train * (features @ W)).min())
+            ratio = size(network, norm) ** 2 / (margin * best[norm][1].lower_bound) if margin > 0 else np.inf
+            found.append({"method": method, "norm": norm, "batch": batch, "ratio": ratio} | common.distances(W, best))
+    return found
+
+
+def started(gates: HyperplaneGates) -> GatedLinearNetwork:
+    """Return a network in float64 with small weights, whose bias stays 0."""
+    network = GatedLinearNetwork(gates).double()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight *= START
+        network.readout.bias.zero_()
+    network.readout.bias.requires_grad_(False)
+    return network
+
+
+def size(network: GatedLinearNetwork, norm: str) -> float:
+    """Return N(θ) = max(‖v‖, ‖U‖) in one of `NORMS`."""
+    v = network.readout.weight.detach().T
+    layers = network.hidden_weights[0].detach().reshape(len(v), -1), v
+    names = layers_of(NORMS[norm])
+    return max(float(BY_NAME[name].value(layer)) for name, layer in zip(names, layers, strict=True))
+
+
+def _config(method: str, batch: int, settings: Settings) -> Optimiser:
+    """Return the optimiser; the rates of epochs are those of 1/√t for steps t, times √(steps per epoch)."""
+    norm, momentum, second = METHODS[method]
+    rate = (MUON_RATE if norm == "muon" else RATE) * (settings["train_size"] / batch) ** 0.5
+    options = {"steps": settings["steps"], "batch_size": batch, "lr": rate, "lr_decay": 0.5, "momentum": momentum}
+    if second:
+        return Adam(**options, loss="logistic", second_momentum=second, epsilon=1e-30)
+    return (Muon if norm == "muon" else Signum)(**options)
+
+
+def cost(settings: Settings) -> float:
+    return len(settings["method"]) * len(settings["batch"]) * (0.1 + settings["steps"] * 4e-4)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Plot the ratios of the weights to three optima against the batch size, a panel for each method; medians."""
+    axes = panels(TITLE, columns=4, rows=2, size=(2.2, 2.0), sharey=True)
+    looks = {"to_gd": ("blue", "o", "GD"), "to_sign": ("orange", "s", "sign"), "to_muon": ("green", "^", "Muon")}
+    for ax, method in zip(axes.flat, METHODS, strict=False):
+        own = table[table.method == method].replace(np.inf, np.nan)
+        for column, (colour, marker, label) in looks.items():
+            medians = own.groupby("batch")[column].median()
+            ax.plot(medians, color=COLOURS[colour], marker=marker, markersize=4, label=f"to the optimum of {label}")
+        ax.axhline(1.0, color="black", linewidth=0.6)
+        ax.set(xscale="log", title=method, xlabel="batch", ylabel="ratio", ylim=(0.9, 4))
+        ax.set_xticks(sorted(set(table.batch)), sorted(set(table.batch)))
+        ax.minorticks_off()
+    axes[1, 3].set_axis_off()
+    return finished(axes, below=3)
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    """Decide on sign descent and Adam without, and on Signum and Muon with momentum on minibatches."""
+    n = table.train_size.max()
+    tried = table.assign(nearest=common.nearest(table))
+    parts = {method: tried[(tried.method == method) & (tried.batch < n)] for method in METHODS}
+    full = tried[tried.batch == n].groupby("method").ratio.max()
+    found = []
+    for name, claim in (("sign", "sign"), *((name, "Adam") for name in ADAMS)):
+        own = parts[name]
+        left = own.to_gd < own.to_sign if claim == "Adam" else own.nearest != own.norm
+        holds = bool(left.all()) if full[name] <= CLAIMS[claim].limits["reached"] else None
+        found.append(CLAIMS[claim].verdict(_text(own, full[name]), holds, second=f"0{name.split()[-1]}"))
+    for name, momentum in KEPT.items():
+        own, limits = parts[name], CLAIMS["momentum"].limits
+        third = own[own.batch == own.batch.max()]
+        holds = bool(((_own(third) <= limits["near"]) & (third.nearest == third.norm)).all())
+        names = {"momentum": momentum, "optimiser": name.split()[0]}
+        decided = holds if full[name] <= limits["reached"] else None
+        found.append(CLAIMS["momentum"].verdict(_text(third, full[name]), decided, **names))
+    return found
+
+
+def _own(part: pd.DataFrame) -> pd.Series:
+    """Return the ratio of the weights to the optimum of the own norm."""
+    return pd.Series([row[f"to_{row['norm']}"] for _, row in part.iterrows()], part.index)
+
+
+def _text(part: pd.DataFrame, full: float) -> str:
+    """Return the means of the ratios to the own optimum and to GD's for each batch size, and that of full batches."""
+    means = part.assign(own=_own(part)).groupby("batch")[["own", "to_gd"]].mean()
+    texts = [f"batch {batch}: own {own:.2f}, {LABELS['gd']} {gd:.2f}" for batch, own, gd in means.itertuples()]
+    return "; ".join([*texts, f"full batch up to {full:.3f}"])

@@ -1,0 +1,134 @@
+"""Decoupled weight decay: do AdamW and Muon minimise the loss under a bound on the norm of the effective weights?
+
+With decay λ the weights stay in max(‖v‖, ‖U‖) ≤ 1/λ, where ‖W‖ ≤ 1/λ² for the norm of `TwoLayerNorm`. The minimum of
+the mean logistic loss under this bound is a convex problem, solved by CVXPY. For any weights and p_i = σ(−q_i),
+
+    min loss ≥ (1/n) Σ_i h(p_i) − ‖(1/n) Σ_i p_i y_i φ_i‖_* / λ²,     h(p) = −p log p − (1 − p) log(1 − p),
+
+certifies it. Bounds 1/λ² are multiples of the norm that a margin of 1 needs.
+"""
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.special import entr, expit
+
+from implicit_bias._utils.checks import Array
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.gates import HyperplaneGates
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.studies.optimisers import common
+from implicit_bias.studies.optimisers.batches import started
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, finished, panels, product
+from implicit_bias.training.optimisers import Adam, Muon, Optimiser, Signum
+from implicit_bias.training.sgd import train
+
+TITLE = "Decoupled weight decay"
+SOURCE = "ours"
+CLAIM = "Optimisers with decoupled weight decay minimise the loss under a bound on the norm of the weights."
+CLAIMS = claims("optimisers", "decay")
+COORDINATES = ("dataset", "train_size", "seed")
+#: Optimisers with decay, with their norm.
+METHODS = {"AdamW": "sign", "Signum": "sign", "Muon": "muon"}
+#: ηλ in the first step.
+RATE = 0.1
+data = common.data
+
+
+def grid(quick: bool) -> list[Settings]:
+    """Return three draws of random data with n = 60, with three decays each; quick: one draw, one decay, fewer steps.
+
+    `bound` is 1/λ² divided by the optimum of the margin problem.
+    """
+    fixed = {"dataset": ("random",), "train_size": (60,), "units": (5,), "method": ([*METHODS],)}
+    if quick:
+        return product(**fixed, bound=([1.0],), steps=(300,), seed=(1,))
+    return product(**fixed, bound=([0.5, 1.0, 4.0],), steps=(12_000,), seed=(11, 12, 13))
+
+
+def rows(settings: Settings, task: BinaryTask) -> Rows:
+    """Return a row for each method and bound: method, norm, bound, decay (λ), and
+
+    loss, minimum, gap: mean logistic loss of the network, its certified lower bound, and the gap of CVXPY's minimum
+    relative to it.
+    size: norm of the effective weights times λ², at most 1 in the limit.
+    """
+    X, y = task.X_train, task.y_train
+    gates = HyperplaneGates(settings["units"], 2, seed=settings["seed"]).fit(task.X_pool)
+    best = common.optima(X, y, gates)
+    found: Rows = []
+    minima = {
+        (norm, bound): _minimum(best[norm][0], bound * best[norm][1].objective)
+        for norm in dict.fromkeys(METHODS[method] for method in settings["method"])
+        for bound in settings["bound"]
+    }
+    for method in settings["method"]:
+        problem, solution = best[METHODS[method]]
+        for bound in settings["bound"]:
+            decay = (bound * solution.objective) ** -0.5
+            network = started(gates)
+            config = _config(method, decay, settings["steps"], len(X))
+            train(network, X, y, config, seed=settings["seed"], every=settings["steps"])
+            W, (lower, least) = network.effective_weights(), minima[METHODS[method], bound]
+            row = {"loss": _loss(problem, W), "minimum": lower, "gap": least / lower - 1}
+            row |= {"size": problem.norm.value(W) * decay**2}
+            found.append({"method": method, "norm": METHODS[method], "bound": bound, "decay": decay} | row)
+    return found
+
+
+def _config(method: str, decay: float, steps: int, n: int) -> Optimiser:
+    options = {"steps": steps, "batch_size": n, "lr": RATE / decay, "lr_decay": 0.5, "weight_decay": decay}
+    if method == "AdamW":
+        return Adam(**options, loss="logistic", epsilon=1e-30)
+    return (Muon if method == "Muon" else Signum)(**options)
+
+
+def _loss(problem: MarginProblem, W: Array) -> float:
+    """Return the mean logistic loss."""
+    return float(np.logaddexp(0.0, -problem.margins(W)).mean())
+
+
+def _minimum(problem: MarginProblem, bound: float) -> tuple[float, float]:
+    """Return a certified lower bound of the loss for ‖W‖ ≤ bound, and the loss of CVXPY's minimiser."""
+    features, y = problem.features, problem.y
+    W, n = cp.Variable((features.k, features.d)), len(y)
+    rows = np.einsum("ik,id->ikd", features.gate_values * y[:, None], features.X)
+    margins = rows.reshape(n, -1) @ cp.reshape(W, (W.size,), order="C")
+    cp.Problem(cp.Minimize(cp.sum(cp.logistic(-margins)) / n), [problem.norm.expression(W) <= bound]).solve("CLARABEL")
+    weights = W.value * min(1.0, bound / problem.norm.value(W.value))
+    p = expit(-problem.margins(weights))
+    dual = problem.norm.dual(np.einsum("i,ikd->kd", p, rows) / n)
+    return float((entr(p) + entr(1 - p)).mean() - bound * dual), _loss(problem, weights)
+
+
+def cost(settings: Settings) -> float:
+    return len(settings["method"]) * len(settings["bound"]) * (1.0 + settings["steps"] * 4e-4)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Plot the loss divided by its minimum, and ‖W‖λ², against the bound; points are draws."""
+    axes = panels(TITLE, columns=2, size=(3.0, 2.6))
+    looks = {"AdamW": ("orange", "s"), "Signum": ("blue", "o"), "Muon": ("green", "^")}
+    for method, (colour, marker) in looks.items():
+        own = table[table.method == method]
+        look = {"color": COLOURS[colour], "marker": marker, "linestyle": "", "markersize": 4, "label": method}
+        axes[0, 0].plot(own.bound, own.loss / own.minimum, **look)
+        axes[0, 1].plot(own.bound, own["size"], **look)
+    for ax, label in zip(axes[0], ("loss / certified minimum", r"$\Vert W\Vert\,\lambda^2$"), strict=True):
+        ax.axhline(1.0, color="black", linewidth=0.6)
+        ax.set(xscale="log", xlabel=r"$1/\lambda^2$ / norm at margin 1", ylabel=label)
+    return finished(axes)
+
+
+def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    limits, found = CLAIMS["near"].limits, []
+    for name in METHODS:
+        own = table[table.method == name]
+        ratio, size = own.loss / own.minimum, own["size"]
+        means = ratio.groupby(own.bound).max()
+        text = "; ".join(f"bound {bound:g}: losses up to {value:.3f} times" for bound, value in means.items())
+        text += f"; ‖W‖λ² up to {size.max():.4f}"
+        holds = bool(((ratio <= limits["near"]) & (size <= limits["inside"])).all())
+        found.append(CLAIMS["near"].verdict(text, holds, optimiser=name))
+    return found
