@@ -17,6 +17,7 @@ from implicit_bias.studies.galu import COLLECTION as GALU
 from implicit_bias.studies.gram import COLLECTION as GRAM
 from implicit_bias.studies.limit.study import EXPERIMENT as LIMIT
 from implicit_bias.studies.localization import COLLECTION as LOCALIZATION
+from implicit_bias.studies.optimisers import COLLECTION as OPTIMISERS
 from implicit_bias.studies.paper.experiment import EXPERIMENT as PAPER
 from implicit_bias.studies.paper.experiment import STUDIES, comparison
 from implicit_bias.studies.runner.cells import cells_of
@@ -29,7 +30,7 @@ from tests import ROOT
 
 DATA = ROOT / "data"
 EXPECTED = Path(__file__).parent / "expected_rows.json"
-COLLECTIONS = (BEST, CLASSES, DEEPER, GALU, GRAM, LOCALIZATION)
+COLLECTIONS = (BEST, CLASSES, DEEPER, GALU, GRAM, LOCALIZATION, OPTIMISERS)
 EXPERIMENTS = {
     **{f"{collection.name} {one.name}": one for collection in COLLECTIONS for one in collection.chosen("all")},
     **{f"paper {name}": comparison(study) for name, study in STUDIES.items()},
@@ -55,12 +56,19 @@ SHORTER = {
     **{f"galu {name}": {"steps": 50} for name in ("separable", "clusters", "shallow-images", "alternation")},
     "galu filters": {"updates": 20},
     "gram speed": {"steps": 100},
+    "optimisers ratios": {"train_size": 20, "units": 3, "steps": 200, "searches": 200},
+    "optimisers width": {"train_size": 20, "copies": [1, 3], "steps": 100, "searches": 200},
+    "optimisers learned": {"train_size": 20, "units": 4, "steps": 100},
+    "optimisers decay": {"train_size": 20, "units": 3, "steps": 50},
+    "optimisers batches": {"train_size": 20, "units": 3, "steps": 50, "batch": [20, 5]},
+    "optimisers classes": {"train_size": 20, "steps": 50},
+    "optimisers errors": {"train_size": 60, "units": 3},
     **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "flips", "frozen", "pulses")},
     "localization theory": {"lr": 0.2, "batch": 50},
 }
 #: The committed tables of the limit.
 #: Studies whose page has a table of claims instead of all verdicts.
-SHORT = ("gram", "localization")
+SHORT = ("gram", "localization", "optimisers")
 LIMITS = {"limit deep", "limit one_layer", "limit plain"}
 #: An optimal network may have other units, of a norm within the gap, with other libraries' rounding.
 UNITS = "best_units"

@@ -16,7 +16,7 @@ from implicit_bias.margin.formulations import layers_of
 from implicit_bias.networks import GatedLinearNetwork
 from implicit_bias.studies.optimisers import common
 from implicit_bias.studies.optimisers.common import LABELS, NORMS
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, finished, panels, product
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
 from implicit_bias.training.layer_norms import BY_NAME
 from implicit_bias.training.optimisers import Adam, Muon, Optimiser, Signum
 from implicit_bias.training.sgd import train
@@ -95,9 +95,9 @@ def size(network: GatedLinearNetwork, norm: str) -> float:
 
 
 def _config(method: str, batch: int, settings: Settings) -> Optimiser:
-    """Return the optimiser; the rates of epochs are those of 1/√t for steps t, times √(steps per epoch)."""
+    """Return the optimiser, whose rate in the last step of an epoch is that of full batches in this step."""
     norm, momentum, second = METHODS[method]
-    rate = (MUON_RATE if norm == "muon" else RATE) * (settings["train_size"] / batch) ** 0.5
+    rate = (MUON_RATE if norm == "muon" else RATE) * (batch / settings["train_size"]) ** 0.5
     options = {"steps": settings["steps"], "batch_size": batch, "lr": rate, "lr_decay": 0.5, "momentum": momentum}
     if second:
         return Adam(**options, loss="logistic", second_momentum=second, epsilon=1e-30)
@@ -109,20 +109,8 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot the ratios of the weights to three optima against the batch size, a panel for each method; medians."""
-    axes = panels(TITLE, columns=4, rows=2, size=(2.2, 2.0), sharey=True)
-    looks = {"to_gd": ("blue", "o", "GD"), "to_sign": ("orange", "s", "sign"), "to_muon": ("green", "^", "Muon")}
-    for ax, method in zip(axes.flat, METHODS, strict=False):
-        own = table[table.method == method].replace(np.inf, np.nan)
-        for column, (colour, marker, label) in looks.items():
-            medians = own.groupby("batch")[column].median()
-            ax.plot(medians, color=COLOURS[colour], marker=marker, markersize=4, label=f"to the optimum of {label}")
-        ax.axhline(1.0, color="black", linewidth=0.6)
-        ax.set(xscale="log", title=method, xlabel="batch", ylabel="ratio", ylim=(0.9, 4))
-        ax.set_xticks(sorted(set(table.batch)), sorted(set(table.batch)))
-        ax.minorticks_off()
-    axes[1, 3].set_axis_off()
-    return finished(axes, below=3)
+    """Plot a matrix: a row for each method and batch size, a column for each norm, medians over draws."""
+    return common.matrices(table.assign(kind="batch " + table.batch.astype(str)), LABELS, TITLE)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

@@ -18,7 +18,7 @@ from implicit_bias.margin.solution import Solution
 from implicit_bias.metrics import error, inconsistency, optimality_ratio
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.solvers import solve
-from implicit_bias.studies.runner import Settings, claims, panels
+from implicit_bias.studies.runner import COLOURS, Settings, claims, finished, panels
 from implicit_bias.studies.runner.cells import binary_task
 from implicit_bias.studies.runner.drawing import DATASETS
 from implicit_bias.training.limit import descend_to_limit
@@ -41,6 +41,8 @@ OPTIMISERS: dict[str, dict[str, Any]] = {
 OWN = {name: {"adam": "sign"}.get(own["optimiser"], own["optimiser"]) for name, own in OPTIMISERS.items()}
 #: Ratio up to which a path is at its limit.
 REACHED = claims("optimisers", "ratios")["wins"].limits["reached"]
+#: Label of the ratio of a network to an optimum.
+RATIO = r"$N(\theta)^2$ / (margin × certified optimum)"
 #: Ratio at which the colours of figures end.
 DARK = 2.0
 #: Certified gap required of the optima.
@@ -170,3 +172,16 @@ def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
     axes[0, 0].set_yticklabels([f"{method}, {kind}" if kinds else method for kind, method in lines])
     figure: Figure = axes[0, 0].figure
     return figure
+
+
+def strips(table: pd.DataFrame, names: pd.Series, columns: dict[str, str], title: str, label: str) -> Figure:
+    """Plot values as points, a line for each different one of `names`; `columns` have labels, and 1 is marked."""
+    lines = [*dict.fromkeys(names)]
+    axes = panels(title, size=(5.2, 0.22 * len(lines) + 0.8))
+    for (column, text), colour in zip(columns.items(), ("blue", "orange"), strict=False):
+        places = names.map(lines.index)
+        axes[0, 0].plot(table[column], places, "o", markersize=3, color=COLOURS[colour], label=text)
+    axes[0, 0].axvline(1.0, color="black", linewidth=0.6)
+    axes[0, 0].set_yticks(range(len(lines)), lines)
+    axes[0, 0].set(xlabel=label, ylim=(len(lines) - 0.5, -0.5))
+    return finished(axes)

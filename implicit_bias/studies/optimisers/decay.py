@@ -20,7 +20,7 @@ from implicit_bias.gates import HyperplaneGates
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.studies.optimisers import common
 from implicit_bias.studies.optimisers.batches import started
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, finished, panels, product
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
 from implicit_bias.training.optimisers import Adam, Muon, Optimiser, Signum
 from implicit_bias.training.sgd import train
 
@@ -107,18 +107,10 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot the loss divided by its minimum, and ‖W‖λ², against the bound; points are draws."""
-    axes = panels(TITLE, columns=2, size=(3.0, 2.6))
-    looks = {"AdamW": ("orange", "s"), "Signum": ("blue", "o"), "Muon": ("green", "^")}
-    for method, (colour, marker) in looks.items():
-        own = table[table.method == method]
-        look = {"color": COLOURS[colour], "marker": marker, "linestyle": "", "markersize": 4, "label": method}
-        axes[0, 0].plot(own.bound, own.loss / own.minimum, **look)
-        axes[0, 1].plot(own.bound, own["size"], **look)
-    for ax, label in zip(axes[0], ("loss / certified minimum", r"$\Vert W\Vert\,\lambda^2$"), strict=True):
-        ax.axhline(1.0, color="black", linewidth=0.6)
-        ax.set(xscale="log", xlabel=r"$1/\lambda^2$ / norm at margin 1", ylabel=label)
-    return finished(axes)
+    """Plot the loss divided by its minimum, and ‖W‖λ², for each method and bound; points are draws."""
+    columns = {"ratio": "loss / certified minimum", "size": r"$\Vert W\Vert\,\lambda^2$"}
+    names = table.method + ", bound " + table.bound.astype(str)
+    return common.strips(table.assign(ratio=table.loss / table.minimum), names, columns, TITLE, "ratio")
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

@@ -18,7 +18,7 @@ from implicit_bias.networks import ReLUNetwork
 from implicit_bias.solvers.native.cones import solve_in_cones
 from implicit_bias.studies.optimisers import common
 from implicit_bias.studies.optimisers.common import OPTIMISERS, OWN
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, finished, panels, product, span
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product, span
 from implicit_bias.training.limit import descend_to_limit
 
 TITLE = "ReLU networks against the margin problems of their final gates"
@@ -85,16 +85,8 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Plot `ratio` of each optimiser, and for GD the ratio in cones; points are draws that separate."""
-    axes = panels(TITLE, size=(5.2, 2.6))
-    methods = [*dict.fromkeys(table.method)]
-    for column, colour, label in (("ratio", "blue", "final gates"), ("cones", "orange", "with their constraints")):
-        places = table.method.map(methods.index)
-        axes[0, 0].plot(table[column], places, "o", markersize=3, color=COLOURS[colour], label=label)
-    axes[0, 0].axvline(1.0, color="black", linewidth=0.6)
-    axes[0, 0].set_yticks(range(len(methods)), methods)
-    axes[0, 0].set(xlabel=r"$N(\theta)^2$ / (margin × certified optimum)")
-    axes[0, 0].invert_yaxis()
-    return finished(axes)
+    columns = {"ratio": "final gates", "cones": "with their constraints"}
+    return common.strips(table, table.method, columns, TITLE, common.RATIO)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:

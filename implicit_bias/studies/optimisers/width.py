@@ -15,7 +15,7 @@ from implicit_bias.metrics import inconsistency
 from implicit_bias.networks import GatedLinearNetwork
 from implicit_bias.studies.optimisers import common
 from implicit_bias.studies.optimisers.common import LABELS, OWN
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, finished, panels, product
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
 from implicit_bias.training.steepest import LayeredDescent
 
 TITLE = "Copies of units"
@@ -88,19 +88,8 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Plot both ratios of every path and search; points are draws."""
-    axes = panels(TITLE, size=(5.2, 2.8))
-    lines = [*table[["kind", "method"]].drop_duplicates().itertuples(index=False, name=None)]
-    for column, colour, label in (
-        ("ratio", "blue", "norm with multiplicities"),
-        ("unweighted", "orange", "norm without"),
-    ):
-        places = [lines.index(line) for line in zip(table.kind, table.method, strict=True)]
-        axes[0, 0].plot(table[column].clip(upper=5), places, "o", markersize=3, color=COLOURS[colour], label=label)
-    axes[0, 0].axvline(1.0, color="black", linewidth=0.6)
-    axes[0, 0].set_yticks(range(len(lines)), [f"{method}, {kind}" for kind, method in lines])
-    axes[0, 0].set(xlabel=r"$N(\theta)^2$ / (margin × certified optimum)", xscale="log")
-    axes[0, 0].invert_yaxis()
-    return finished(axes)
+    columns = {"ratio": "norm with multiplicities", "unweighted": "norm without"}
+    return common.strips(table, table.method + ", " + table.kind, columns, TITLE, common.RATIO)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
