@@ -51,7 +51,7 @@ def grid(quick: bool) -> list[Settings]:
     fixed = {"dataset": ("random",), "train_size": (60,), "units": (5,), "method": ([*METHODS],)}
     if quick:
         return product(**fixed, batch=([60, 20],), steps=(300,), seed=(1,))
-    return product(**fixed, batch=([60, 20, 6],), steps=(12_000,), seed=(11, 12, 13))
+    return product(**fixed, batch=([60, 20, 6],), steps=(8000,), seed=(11, 12, 13))
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:

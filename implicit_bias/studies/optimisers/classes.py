@@ -46,7 +46,7 @@ data = image_classes
 
 def grid(quick: bool) -> list[Settings]:
     """Return three draws of 100 digits and of 100 MNIST images; quick: one draw of 40 digits, fewer steps."""
-    fixed = {"held_out": (0,), "steps": (300 if quick else 10_000,)}
+    fixed = {"held_out": (0,), "steps": (300 if quick else 6000,)}
     if quick:
         return product(dataset=("digits",), train_size=(40,), **fixed, seed=(1,))
     return product(dataset=("digits", "mnist"), train_size=(100,), **fixed, seed=(11, 12, 13))

@@ -44,7 +44,7 @@ def grid(quick: bool) -> list[Settings]:
     fixed = {"dataset": ("random",), "train_size": (60,), "units": (5,), "method": ([*METHODS],)}
     if quick:
         return product(**fixed, bound=([1.0],), steps=(300,), seed=(1,))
-    return product(**fixed, bound=([0.5, 1.0, 4.0],), steps=(12_000,), seed=(11, 12, 13))
+    return product(**fixed, bound=([0.5, 1.0, 4.0],), steps=(8000,), seed=(11, 12, 13))
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:

@@ -33,7 +33,7 @@ data = common.data
 
 def grid(quick: bool) -> list[Settings]:
     """Return random data with n = 60 and digits with n = 100, three draws; quick: digits, one draw, fewer steps."""
-    fixed: dict[str, Any] = {"units": (8,), "steps": (1000 if quick else 12_000,)}
+    fixed: dict[str, Any] = {"units": (8,), "steps": (1000 if quick else 8000,)}
     if quick:
         return product(dataset=("digits",), train_size=(60,), seed=(1,), **fixed)
     sizes = (("random", 60), ("digits", 100))

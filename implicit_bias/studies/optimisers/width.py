@@ -35,7 +35,7 @@ def grid(quick: bool) -> list[Settings]:
 
     Quick: random data, one draw, fewer steps.
     """
-    fixed = {"copies": (COPIES,), "steps": (1000 if quick else 10_000,), "searches": (1000 if quick else 10_000,)}
+    fixed = {"copies": (COPIES,), "steps": (1000 if quick else 6000,), "searches": (1000 if quick else 10_000,)}
     seeds = (1,) if quick else (11, 12, 13)
     found = product(dataset=("random",), train_size=(60,), seed=seeds, **fixed)
     return found if quick else [*found, *product(dataset=("digits",), train_size=(100,), seed=seeds, **fixed)]
