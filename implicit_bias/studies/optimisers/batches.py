@@ -5,6 +5,8 @@ minibatches, at rates that decrease like 1/√t. ε of Adam is 0 in effect. The 
 size, so that they are soon forgotten. No theorem covers minibatches of networks.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import torch
@@ -80,15 +82,15 @@ def started(gates: HyperplaneGates) -> GatedLinearNetwork:
     network = GatedLinearNetwork(gates).double()
     with torch.no_grad():
         for weight in network.parameters():
-            weight *= START
-        network.readout.bias.zero_()
-    network.readout.bias.requires_grad_(False)
+            weight.mul_(START)
+    for bias in network.readout_biases():
+        torch.nn.init.zeros_(bias.requires_grad_(False))
     return network
 
 
 def size(network: GatedLinearNetwork, norm: str) -> float:
     """Return N(θ) = max(‖v‖, ‖U‖) in one of `NORMS`."""
-    v = network.readout.weight.detach().T
+    v = torch.as_tensor(common.readout(network))[:, None]
     layers = network.hidden_weights[0].detach().reshape(len(v), -1), v
     names = layers_of(NORMS[norm])
     return max(float(BY_NAME[name].value(layer)) for name, layer in zip(names, layers, strict=True))
@@ -98,7 +100,7 @@ def _config(method: str, batch: int, settings: Settings) -> Optimiser:
     """Return the optimiser, whose rate in the last step of an epoch is that of full batches in this step."""
     norm, momentum, second = METHODS[method]
     rate = (MUON_RATE if norm == "muon" else RATE) * (batch / settings["train_size"]) ** 0.5
-    options = {"steps": settings["steps"], "batch_size": batch, "lr": rate, "lr_decay": 0.5, "momentum": momentum}
+    options: Any = {"steps": settings["steps"], "batch_size": batch, "lr": rate, "lr_decay": 0.5, "momentum": momentum}
     if second:
         return Adam(**options, loss="logistic", second_momentum=second, epsilon=1e-30)
     return (Muon if norm == "muon" else Signum)(**options)

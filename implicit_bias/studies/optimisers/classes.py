@@ -4,6 +4,8 @@ A linear model of ten classes, f(x) = W x, descends by `SteepestDescent` on the 
 wrong class, which the softmax loss nears. Norms are those of `svm_classes(norm=…)`.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import torch
@@ -33,7 +35,7 @@ START = 1e-3
 #: Norms of `svm_classes`, with their names.
 NORMS = {"frobenius": "Frobenius", "entries": "entries", "spectral": "spectral", "l1": "l1"}
 #: Options of `SteepestDescent`, with the norm.
-METHODS = {
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "GD": ("frobenius", {"optimiser": "gd", "step": 0.3, "momentum": 0.0}),
     "sign": ("entries", {"optimiser": "sign", "step": 0.3, "momentum": 0.0}),
     "Signum": ("entries", {"optimiser": "sign", "step": 0.3, "momentum": 0.9}),

@@ -1,6 +1,7 @@
 """Optimisers, the margin problems of their norms, and distances of networks to the certified optima."""
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from implicit_bias.margin.formulations import svm_of_optimiser
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution
 from implicit_bias.metrics import error, inconsistency, optimality_ratio
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks import GatedLinearNetwork, GatedNetwork
 from implicit_bias.solvers import solve
 from implicit_bias.studies.runner import COLOURS, Settings, claims, finished, panels
 from implicit_bias.studies.runner.cells import binary_task
@@ -28,6 +29,8 @@ from implicit_bias.training.steepest import LayeredDescent, ProjectedDescent, St
 NORMS: dict[str, Any] = {name: name for name in ("gd", "sign", "muon", "muon-sign")} | {"frobenius": ("rows", "l2")}
 #: Names of norms in columns, figures and verdicts.
 LABELS = {"gd": "GD", "sign": "sign", "muon": "Muon", "muon-sign": "Muon-sign", "frobenius": "Frobenius"}
+#: Norms of searches: those of optimisers.
+SEARCHES = tuple(NORMS)[:4]
 #: Options of `SteepestDescent`. Longer steps than those of "muon" leave Muon further from its limit.
 OPTIMISERS: dict[str, dict[str, Any]] = {
     "GD": {"optimiser": "gd", "step": 0.3, "momentum": 0.0},
@@ -82,9 +85,18 @@ def descent(optimiser: str, max_steps: int) -> SteepestDescent:
     return SteepestDescent(**OPTIMISERS[optimiser], max_steps=max_steps, max_seconds=np.inf)
 
 
-def search(norm: str, max_steps: int) -> ProjectedDescent:
-    """Return the search for a KKT point in one of `NORMS`."""
-    return ProjectedDescent(NORMS[norm], SEARCHED, max_steps, np.inf)
+def tried(optimisers: Iterable[str], settings: Settings) -> list[tuple[str, str, str, LayeredDescent]]:
+    """Return kind, method, norm and config of the paths of optimisers, and of the searches in all norms."""
+    paths = [("path", name, OWN[name], descent(name, settings["steps"])) for name in optimisers]
+    # KKT points in each norm, which are not the ends of an optimiser's path.
+    config = {norm: ProjectedDescent(NORMS[norm], SEARCHED, settings["searches"], np.inf) for norm in SEARCHES}
+    return [*paths, *(("search", LABELS[norm], norm, config[norm]) for norm in SEARCHES)]
+
+
+def readout(network: GatedLinearNetwork) -> Array:
+    """Return the weights v of the readout, shape (H,)."""
+    assert network.readout is not None
+    return np.asarray(network.readout.weight.detach()[0])
 
 
 def descended(network: GatedNetwork, task: BinaryTask, config: LayeredDescent, optimum: float) -> dict[str, Any]:
@@ -117,21 +129,22 @@ def active(W: Array, units: int) -> int:
 
 def nearest(table: pd.DataFrame, prefix: str = "to_") -> pd.Series:
     """Return the norm with the least value in the columns of a prefix, for each row; '' where none is finite."""
-    columns = [column for column in table if column.startswith(prefix)]
+    columns = table.columns[table.columns.str.startswith(prefix)]
     values = table[columns].replace(np.inf, np.nan)
     known = values.notna().any(axis=1)
-    return values[known].idxmin(axis=1).str.removeprefix(prefix).reindex(table.index, fill_value="")
+    return values[known].idxmin(axis=1).str.slice(len(prefix)).reindex(table.index, fill_value="")
 
 
-def place(dataset: str, n: int) -> str:
-    """Return the text that names data of a size: 'MNIST 200'."""
+def place(where: Any) -> str:
+    """Return the text that names a data set of a size: 'MNIST 200'."""
+    dataset, n = where
     return f"{DATASETS.get(dataset, dataset)} {n}"
 
 
 def counted(holds: pd.Series, table: pd.DataFrame) -> str:
     """Return text such as 'random 60 5 of 5, digits 200 4 of 5', of truth values for rows of a table."""
     groups = holds.groupby([table.dataset, table.train_size], sort=False)
-    return ", ".join(f"{place(*key)}: {int(own.sum())} of {len(own)}" for key, own in groups)
+    return ", ".join(f"{place(key)}: {int(own.sum())} of {len(own)}" for key, own in groups)
 
 
 def winners(path: pd.DataFrame, reached: float) -> tuple[str, bool | None]:
@@ -167,7 +180,7 @@ def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
         ax.set_yticks(range(len(lines)), [], fontsize=8)
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        ax.set_title(place(*where), fontsize=9)
+        ax.set_title(place(where), fontsize=9)
     kinds = len(set(table.kind)) > 1
     axes[0, 0].set_yticklabels([f"{method}, {kind}" if kinds else method for kind, method in lines])
     figure: Figure = axes[0, 0].figure

@@ -8,6 +8,8 @@ the mean logistic loss under this bound is a convex problem, solved by CVXPY. Fo
 certifies it. Bounds 1/λ² are multiples of the norm that a margin of 1 needs.
 """
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 import pandas as pd
@@ -78,7 +80,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _config(method: str, decay: float, steps: int, n: int) -> Optimiser:
-    options = {"steps": steps, "batch_size": n, "lr": RATE / decay, "lr_decay": 0.5, "weight_decay": decay}
+    options: Any = {"steps": steps, "batch_size": n, "lr": RATE / decay, "lr_decay": 0.5, "weight_decay": decay}
     if method == "AdamW":
         return Adam(**options, loss="logistic", epsilon=1e-30)
     return (Muon if method == "Muon" else Signum)(**options)
@@ -92,13 +94,14 @@ def _loss(problem: MarginProblem, W: Array) -> float:
 def _minimum(problem: MarginProblem, bound: float) -> tuple[float, float]:
     """Return a certified lower bound of the loss for ‖W‖ ≤ bound, and the loss of CVXPY's minimiser."""
     features, y = problem.features, problem.y
-    W, n = cp.Variable((features.k, features.d)), len(y)
-    rows = np.einsum("ik,id->ikd", features.gate_values * y[:, None], features.X)
-    margins = rows.reshape(n, -1) @ cp.reshape(W, (W.size,), order="C")
-    cp.Problem(cp.Minimize(cp.sum(cp.logistic(-margins)) / n), [problem.norm.expression(W) <= bound]).solve("CLARABEL")
-    weights = W.value * min(1.0, bound / problem.norm.value(W.value))
+    W = cp.Variable((features.k, features.d))
+    margins = (y[:, None] * features.dense().reshape(len(y), -1)) @ cp.reshape(W, (W.size,), order="C")
+    loss = cp.sum(cp.logistic(-margins)) / len(y)
+    cp.Problem(cp.Minimize(loss), [problem.norm.expression(W) <= bound]).solve("CLARABEL")
+    weights = np.asarray(W.value)
+    weights *= min(1.0, bound / problem.norm.value(weights))
     p = expit(-problem.margins(weights))
-    dual = problem.norm.dual(np.einsum("i,ikd->kd", p, rows) / n)
+    dual = problem.norm.dual(features.adjoint(p * y) / len(y))
     return float((entr(p) + entr(1 - p)).mean() - bound * dual), _loss(problem, weights)
 
 

@@ -62,7 +62,7 @@ def draw(table: pd.DataFrame) -> Figure:
             ax.plot([values.mean()], [i], "o", markersize=4, color=COLOURS["blue"])
         ax.axvline(0.0, color="black", linewidth=0.6)
         ax.set_yticks(range(len(others)), [LABELS[name] for name in others])
-        ax.set(xlabel="error − GD's (points)", title=f"{common.place(*where)}: {errors.gd.mean():.1f} %")
+        ax.set(xlabel="error − GD's (points)", title=f"{common.place(where)}: {errors.gd.mean():.1f} %")
     return finished(axes)
 
 
@@ -74,7 +74,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         for name in [name for name in NORMS if name != "gd"]:
             terms = pd.DataFrame({"gd": errors.gd, name: -errors[name]})
             tests.append(difference("", terms, split=True))
-            names.append({"data": common.place(*where), "norm": LABELS[name]})
+            names.append({"data": common.place(where), "norm": LABELS[name]})
     return [
         CLAIMS["lower"].verdict(found.found, found.holds, **own)
         for found, own in zip(decided(tests), names, strict=True)

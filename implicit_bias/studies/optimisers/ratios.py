@@ -13,7 +13,7 @@ from implicit_bias.datasets import BinaryTask
 from implicit_bias.gates import HyperplaneGates
 from implicit_bias.networks import GatedLinearNetwork
 from implicit_bias.studies.optimisers import common
-from implicit_bias.studies.optimisers.common import LABELS, NORMS, OPTIMISERS, OWN, REACHED
+from implicit_bias.studies.optimisers.common import LABELS, NORMS, OPTIMISERS, OWN, REACHED, SEARCHES
 from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
 
 TITLE = "Which margin problem does each optimiser solve?"
@@ -21,8 +21,6 @@ SOURCE = "ours"
 CLAIM = "Each optimiser ends at the optimum of its own norm, where its path reaches its limit."
 CLAIMS = claims("optimisers", "ratios")
 COORDINATES = ("dataset", "train_size", "seed")
-#: Norms of searches: those of optimisers.
-SEARCHES = tuple(NORMS)[:4]
 data = common.data
 
 
@@ -59,13 +57,12 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     fresh = gates(task.X_val)
     scores = {name: fresh @ solution.weights for name, (_, solution) in best.items()}
     gap = max(solution.gap for _, solution in best.values())
-    tried = [("path", name, OWN[name], common.descent(name, settings["steps"])) for name in settings["optimisers"]]
-    tried += [("search", LABELS[norm], norm, common.search(norm, settings["searches"])) for norm in SEARCHES]
+    tried = common.tried(settings["optimisers"], settings)
     found: Rows = []
     for kind, method, norm, config in tried:
         network = GatedLinearNetwork(gates)
         row = common.descended(network, task, config, best[norm][1].lower_bound)
-        W, v = network.effective_weights(), np.abs(network.readout.weight.detach().numpy())
+        W, v = network.effective_weights(), np.abs(common.readout(network))
         row |= common.distances(W, best) | common.disagreements(fresh @ W, task, scores)
         row |= {"active": common.active(W, settings["units"]), "evenness": float(v.min() / v.max()), "gap": gap}
         found.append({"kind": kind, "method": method, "norm": norm} | row)
@@ -113,7 +110,7 @@ def _predictions(images: pd.DataFrame) -> list[Verdict]:
         means = 100 * path.groupby(["dataset", "train_size"], sort=False)[[f"apart_{norm}" for norm in NORMS]].mean()
         best, own = means.idxmin(axis=1).str.removeprefix("apart_"), OWN[name]
         text = "; ".join(
-            f"{common.place(*where)}: {line[f'apart_{own}']:.1f} %, least {LABELS[best[where]]} {line.min():.1f} %"
+            f"{common.place(where)}: {line[f'apart_{own}']:.1f} %, least {LABELS[best[where]]} {line.min():.1f} %"
             for where, line in means.iterrows()
         )
         holds = bool((best == own).all()) if len(best) else None

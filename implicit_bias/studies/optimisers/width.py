@@ -14,8 +14,8 @@ from implicit_bias.gates import ContextGates, FunctionContexts, HyperplaneGates
 from implicit_bias.metrics import inconsistency
 from implicit_bias.networks import GatedLinearNetwork
 from implicit_bias.studies.optimisers import common
-from implicit_bias.studies.optimisers.common import LABELS, OWN
-from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
+from implicit_bias.studies.optimisers.common import LABELS, SEARCHES
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product, span
 from implicit_bias.training.steepest import LayeredDescent
 
 TITLE = "Copies of units"
@@ -24,9 +24,8 @@ CLAIM = "Copies of units change what Adam and Muon-Sign learn, and not what grad
 CLAIMS = claims("optimisers", "width")
 COORDINATES = ("dataset", "train_size", "seed")
 COPIES = [1, 1, 4, 4, 9]
-#: Optimisers whose paths are computed, and norms of searches.
+#: Optimisers whose paths are computed.
 PATHS = ("GD", "Signum", "Adam", "Muon", "Muon-sign")
-SEARCHES = ("gd", "sign", "muon", "muon-sign")
 data = common.data
 
 
@@ -57,10 +56,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     if not weighted:
         return []
     fresh = single(task.X_val)
-    tried = [("path", name, OWN[name], common.descent(name, settings["steps"])) for name in PATHS]
-    tried += [("search", LABELS[norm], norm, common.search(norm, settings["searches"])) for norm in SEARCHES]
     found: Rows = []
-    for kind, method, norm, config in tried:
+    for kind, method, norm, config in common.tried(PATHS, settings):
         bounds = [optima[norm][1].lower_bound for optima in (weighted, plain)]
         row, W = _ended(copied, copies, task, config, bounds[0])
         other, single_W = _ended(single, [1] * len(copies), task, config, bounds[1])
@@ -103,15 +100,14 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         holds = bool((own.ratio <= CLAIMS["weighted"].limits["near"]).all())
         found.append(CLAIMS["weighted"].verdict(text, holds, norm=LABELS[norm]))
     for norm in ("sign", "muon-sign"):
-        own = searches[searches.norm == norm].unweighted
-        holds = bool((own <= CLAIMS["unweighted"].limits["below"]).all())
-        text = f"{own.min():.3f} to {own.max():.3f}"
-        found.append(CLAIMS["unweighted"].verdict(text, holds, norm=LABELS[norm]))
+        ratio = searches[searches.norm == norm].unweighted
+        holds = bool((ratio <= CLAIMS["unweighted"].limits["below"]).all())
+        found.append(CLAIMS["unweighted"].verdict(span(ratio, ".3f"), holds, norm=LABELS[norm]))
     paths = table[(table.kind == "path") & (table.ratio <= reached) & (table.single_ratio <= reached)]
     moved = 100 * paths.groupby("method").moved.mean()
     for name in ("Signum", "Adam", "Muon-sign"):
         every = [moved.get(method, np.nan) for method in (name, "GD", "Muon")]
         text = ", ".join(f"{method} {value:.1f} %" for method, value in zip((name, "GD", "Muon"), every, strict=True))
-        holds = None if np.isnan(every).any() else bool(every[0] >= times * max(every[1:]))
-        found.append(CLAIMS["moves"].verdict(text, holds, norm=name))
+        moves = None if np.isnan(every).any() else bool(every[0] >= times * max(every[1:]))
+        found.append(CLAIMS["moves"].verdict(text, moves, norm=name))
     return found
