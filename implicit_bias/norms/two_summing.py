@@ -28,6 +28,8 @@ SMALLEST = 1e-17
 TOL = 1e-14
 #: Largest number of their iterations, of which they need 10 to 30.
 ITERATIONS = 100
+#: Least start of a row's variable, relative to the largest square of a length: short rows start too near the boundary.
+FLOOR = 1e-4
 #: Share of the way to the boundary that a step takes.
 TO_BOUNDARY = 0.95
 #: Step length below which there is no progress.
@@ -50,7 +52,7 @@ def balancing_squares(W: Array) -> Array:
         return found
     W = W[used]
     C, Q = W @ W.T, np.eye(len(W))
-    s = 1.1 * np.abs(C).sum(axis=1)
+    s = 1.1 * np.abs(C).sum(axis=1) + FLOOR * C.diagonal().max()
     best, mu = s, (s.sum() - np.trace(C)) / (2 * len(C))
     for _ in range(ITERATIONS):
         try:
@@ -100,6 +102,7 @@ def balancing_shares(V: Array) -> Array:
     # Only inner products of the rows matter.
     V = np.asarray(np.linalg.qr(V[used].T, mode="r")).T
     p = np.square(length(V, axis=1))
+    p += FLOOR * p.max()
     p /= p.sum()
     z = None
     for _ in range(ITERATIONS):

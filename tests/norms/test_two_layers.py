@@ -132,7 +132,7 @@ def test_the_two_summing_norm_against_semidefinite_programs(shape, kind):
     W = random(*shape, seed=2)
     W = {
         "normal": W,
-        "sizes": W * 10.0 ** np.linspace(-3, 0, H)[:, None],
+        "sizes": W * 10.0 ** np.linspace(-18, 0, H)[:, None],
         "rank": np.outer(W[:, 0], W[0]),
         "zeros": W * (np.arange(H) % 3 != 1)[:, None],
     }[kind]
