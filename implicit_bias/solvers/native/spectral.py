@@ -194,8 +194,9 @@ class Conditions:
         self.upper = np.triu_indices(H)
         self.sums = omega[self.upper[0]] + omega[self.upper[1]]
         self.fold = np.where(self.upper[0] == self.upper[1], 1.0, np.sqrt(2.0))
-        products += products.transpose(0, 2, 1).copy()
-        self.C = products[:, self.upper[0], self.upper[1]]
+        flat, a, b = products.reshape(rows.n, -1), *self.upper
+        self.C = flat.take(a * H + b, axis=1)
+        self.C += flat.take(b * H + a, axis=1)
         self.C *= self.fold * T * np.sqrt(0.5 / self.sums)
         K *= T
         K -= self.C @ self.C.T
