@@ -384,7 +384,7 @@ class TorchOptimiser(Optimiser):
     Parameters
     ----------
     make : class of torch.optim, or callable(list of parameters) → torch.optim.Optimizer
-        For example `torch.optim.AdamW`, or `functools.partial(torch.optim.AdamW, lr=0.01)`.
+        For example `torch.optim.NAdam`, or `functools.partial(torch.optim.NAdam, lr=0.01)`.
     steps, batch_size, loss, and errors : as for `Adam`
         For labels ±1 and one output, 'exponential' is also a loss.
 
@@ -400,7 +400,7 @@ class TorchOptimiser(Optimiser):
     >>> from implicit_bias import ReLUNetwork, load_binary, train
     >>> from implicit_bias.training import TorchOptimiser
     >>> task = load_binary("digits", train_size=100)
-    >>> config = TorchOptimiser(partial(torch.optim.AdamW, lr=0.01), steps=100, loss="logistic")
+    >>> config = TorchOptimiser(partial(torch.optim.NAdam, lr=0.01), steps=100, loss="logistic")
     >>> history = train(ReLUNetwork(65, 20), task.X_train, task.y_train, config)
     >>> bool(history.table.error.iloc[-1] < 0.05), history.config is config
     (True, True)

@@ -129,6 +129,12 @@ def test_steps_of_a_custom_optimiser_need_no_closure_argument():
     assert all(map(torch.equal, ours.parameters(), other.parameters()))
 
 
+def striped():
+    module = nn.Linear(12, 1, bias=False).double()
+    module.weight.data = torch.ones(1, 24, dtype=torch.float64)[:, ::2]
+    return TorchNetwork(module, 12)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -138,6 +144,7 @@ def test_steps_of_a_custom_optimiser_need_no_closure_argument():
         (lambda: Muon(lr=0.1, weight_decay=20), "weight_decay must be from 0 to 1/lr = 10, not 20"),
         (lambda: Muon(lr_decay=-0.5), "lr_decay must be at least 0"),
         (lambda: Muon(vectors="adam"), "unknown vectors 'adam'; known: l2, l_inf"),
+        (lambda: train(striped(), X, Y, Muon(steps=1)), "contiguous weights"),
         (lambda: Muon(newton_schulz=5), "newton_schulz must be True or False"),
         (lambda: TorchOptimiser(3), "a class of torch.optim, or a function"),
         (lambda: TorchOptimiser(torch.optim.Adam(gln().parameters())), "a class of torch.optim, or a function"),
