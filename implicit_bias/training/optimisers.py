@@ -201,7 +201,8 @@ class Adam(Optimiser):
     epsilon : float
         ε, above 0. Once gradients are below it, steps shrink; 1e-30 amounts to ε = 0.
     weight_decay : float
-        λ, from 0 to 1/lr. It is decoupled from the gradient, not a penalty of the loss.
+        λ, from 0 to 1/lr, decoupled from the gradient. If full-batch AdamW converges, it does so to a KKT point of the
+        loss with entries of at most 1/λ (Xie & Li, arXiv 2404.04454).
     loss : 'squared', 'logistic', 'hinge', or a function as for `SGD`
         'squared' is the mean of (f − y)² over samples and outputs. For one output and labels ±1 the others are
         log(1 + e^{−yf}) and max(0, 1 − yf); for several outputs and classes 0 … q−1 they are the cross entropy and
@@ -321,8 +322,8 @@ class Muon(SteepestSteps):
     A row of W contains all weights of a unit: of all contexts in a GLN with one hidden layer, of all pixels in a
     convolution. With full batches and decreasing rates it tends to KKT points of the largest margin in these norms for
     smooth homogeneous networks (Gronich & Vardi, arXiv 2602.16340), the problems "muon" and "muon-sign" of
-    `svm_of_optimiser`. The results on minibatches and learned gates are as for `Signum`. With weight decay, minimisers
-    have spectral norms up to 1/λ (Chen, Li & Liu, arXiv 2506.15054).
+    `svm_of_optimiser`. The results on minibatches and learned gates are as for `Signum`. With weight decay, Muon solves
+    a problem with spectral norms of at most 1/λ (Chen, Li & Liu, arXiv 2506.15054).
 
     Parameters
     ----------
@@ -383,7 +384,7 @@ class TorchOptimiser(Optimiser):
     Parameters
     ----------
     make : class of torch.optim, or callable(list of parameters) → torch.optim.Optimizer
-        For example `torch.optim.AdamW`, or `functools.partial(torch.optim.AdamW, lr=0.01)`.
+        For example `torch.optim.NAdam`, or `functools.partial(torch.optim.NAdam, lr=0.01)`.
     steps, batch_size, loss, and errors : as for `Adam`
         For labels ±1 and one output, 'exponential' is also a loss.
 
@@ -399,7 +400,7 @@ class TorchOptimiser(Optimiser):
     >>> from implicit_bias import ReLUNetwork, load_binary, train
     >>> from implicit_bias.training import TorchOptimiser
     >>> task = load_binary("digits", train_size=100)
-    >>> config = TorchOptimiser(partial(torch.optim.AdamW, lr=0.01), steps=100, loss="logistic")
+    >>> config = TorchOptimiser(partial(torch.optim.NAdam, lr=0.01), steps=100, loss="logistic")
     >>> history = train(ReLUNetwork(65, 20), task.X_train, task.y_train, config)
     >>> bool(history.table.error.iloc[-1] < 0.05), history.config is config
     (True, True)

@@ -101,7 +101,7 @@ def train(
     if not (each and all(isinstance(one, GatedNetwork) for one in each) and isinstance(config, Optimiser)):
         raise InputError(
             "train takes a GatedNetwork such as ReLUNetwork(…) or TorchNetwork(module, inputs), or a list of networks, "
-            "and SGD(…), Adam(…) or TorchOptimiser(torch.optim.AdamW) as its config"
+            "and SGD(…), Adam(…), Muon(…) or TorchOptimiser(torch.optim.NAdam) as its config"
         )
     bar = -np.inf if target is None else as_positive(target, "target")
     check_callable(progress, "progress")

@@ -50,6 +50,8 @@ class WeightUpdates(MarginStepper):
 
     def _matrices(self) -> list[Tensor]:
         """Return views of the weights as matrices, one row a unit; vectors have one row."""
+        if not all(weight.is_contiguous() for weight in self.weights):
+            raise InputError("Muon takes contiguous weights; call module.to(memory_format=torch.contiguous_format)")
         rows = [weight.detach().view(len(weight) if weight.ndim > 1 else 1, -1) for weight in self.weights]
         layer = self.network.one_layer()
         if layer is not None and rows[0].shape == layer.hidden.shape:

@@ -2,12 +2,13 @@
 
 from functools import partial
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from implicit_bias import SGD, Adam, InputError, ReLUNetwork, train
+from implicit_bias import SGD, Adam, InputError, ReLUNetwork, svm_of_optimiser, train
 from implicit_bias.networks import TorchNetwork
 from implicit_bias.training import Muon, Signum, TorchOptimiser
 from tests.training.reference import X, Y, gln
@@ -72,6 +73,30 @@ def test_full_batch_steps_by_their_formulas(config, hidden, readout):
     np.testing.assert_allclose(network.readout.weight.detach(), v, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("sign", Signum),
+        ("adam", partial(Adam, loss="logistic", epsilon=1e-30, second_momentum=0.9)),
+        ("muon", Muon),
+        ("muon-sign", partial(Muon, vectors="l_inf")),
+    ],
+)
+def test_weight_decay_bounds_the_norm_of_the_effective_weights(name, config):
+    """With full batches, decay λ leads to the least loss of all W with ‖W‖ ≤ 1/λ², a convex problem."""
+    network, decay = gln().double(), 1.0
+    network.readout.bias.requires_grad_(False).zero_()
+    problem = svm_of_optimiser(X, Y, network.gates(), name)
+    W = cp.Variable((problem.features.k, problem.features.d))
+    outputs = problem.features.dense() @ cp.vec(W, order="C")
+    loss = cp.sum(cp.logistic(-cp.multiply(Y, outputs))) / len(Y)
+    best = cp.Problem(cp.Minimize(loss), [problem.norm.expression(W) <= 1 / decay**2]).solve(solver="CLARABEL")
+    options = {"lr": 0.5 / decay, "lr_decay": 0.7, "weight_decay": decay}
+    trained = train(network, X, Y, config(steps=1000, batch_size=len(X), **options), every=1000)
+    assert problem.norm.value(network.effective_weights()) == pytest.approx(1 / decay**2, rel=1e-3)
+    assert best * (1 - 1e-4) <= trained.table.loss.iloc[-1] <= best * 1.002
+
+
 def test_muon_takes_a_convolution_as_a_matrix_and_approximates_polar_factors():
     module = nn.Sequential(nn.Conv1d(1, 3, 4), nn.ReLU(), nn.Flatten(), nn.Linear(27, 1, bias=False)).double()
     network, before = TorchNetwork(module, (1, 12)), module[0].weight.detach().clone()
@@ -104,6 +129,12 @@ def test_steps_of_a_custom_optimiser_need_no_closure_argument():
     assert all(map(torch.equal, ours.parameters(), other.parameters()))
 
 
+def striped():
+    module = nn.Linear(12, 1, bias=False).double()
+    module.weight.data = torch.ones(1, 24, dtype=torch.float64)[:, ::2]
+    return TorchNetwork(module, 12)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -113,6 +144,7 @@ def test_steps_of_a_custom_optimiser_need_no_closure_argument():
         (lambda: Muon(lr=0.1, weight_decay=20), "weight_decay must be from 0 to 1/lr = 10, not 20"),
         (lambda: Muon(lr_decay=-0.5), "lr_decay must be at least 0"),
         (lambda: Muon(vectors="adam"), "unknown vectors 'adam'; known: l2, l_inf"),
+        (lambda: train(striped(), X, Y, Muon(steps=1)), "contiguous weights"),
         (lambda: Muon(newton_schulz=5), "newton_schulz must be True or False"),
         (lambda: TorchOptimiser(3), "a class of torch.optim, or a function"),
         (lambda: TorchOptimiser(torch.optim.Adam(gln().parameters())), "a class of torch.optim, or a function"),

@@ -170,7 +170,7 @@ def test_short_integers_do_not_overflow():
     [
         ([], (X, Y), Adam(), "a list of networks"),
         ([GaLUNetwork(4, 3), None], (X, Y), Adam(), "a list of networks"),
-        ([GaLUNetwork(4, 3)], (X, Y), "adam", r"SGD\(…\), Adam\(…\) or TorchOptimiser"),
+        ([GaLUNetwork(4, 3)], (X, Y), "adam", r"SGD\(…\), Adam\(…\), Muon\(…\) or TorchOptimiser"),
         ([GaLUNetwork(4, 3), ReLUNetwork(4, 3)], (X, Y), Adam(), "one class"),
         ([gln(X), gln(X)], (X, Y), Adam(), "layered ones of one class"),
         ([GaLUNetwork(4, 3), GaLUNetwork(4, [3, 3])], (X, Y), Adam(), "equal inputs, depth"),

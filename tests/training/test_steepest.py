@@ -1,5 +1,7 @@
 """Descents in the norms of two layers, and their limits against the certified optima of `svm_of_optimiser`."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -76,6 +78,19 @@ def test_steepest_descent_moves_no_margin_by_more_than_its_step(optimiser):
         # The bilinear part of a step is of second order; the readout's bias is set to 0 in the first step.
         assert max(seen[1:]) <= 0.011
         assert max(seen[1:]) > 0.001
+
+
+def test_weights_grow_like_the_root_of_time_with_two_layers_and_like_time_with_one():
+    """Steps that move margins by s: N(θ) ∝ t^{1/L}, so that the rate is ∝ t^{−(L−1)/L}."""
+    linear = nn.Linear(12, 3, bias=False).double()
+    linear.weight.data.zero_()[0, 0] = 1e-3
+    classes = np.digitize(X[:, 0], [-0.5, 0.5])
+    for make, y, growth in ((gln, Y, 2.0), (lambda: TorchNetwork(copy.deepcopy(linear), 12), classes, 4.0)):
+        ends = [
+            descend_to_limit(make(), X, y, SteepestDescent("muon", max_steps=steps)).table.norm.iloc[-1]
+            for steps in (500, 2000)
+        ]
+        assert ends[1] / ends[0] == pytest.approx(growth, rel=0.05)
 
 
 @pytest.mark.parametrize("optimiser", [*OPTIMISERS, ("rows", "l_inf"), ("entries", "l2")])
