@@ -398,7 +398,11 @@ class SteepestIteration(Iteration):
         shares = torch.softmax(-q, 0)
         self.shares += shares
         self.count += 1
-        rate = config.step * self.count**-config.decay / margins.largest_gradient(self.layers, *values)
+        largest = margins.largest_gradient(self.layers, *values)
+        if largest == 0:
+            # All units are closed for all samples, and no weight changes a margin.
+            return False
+        rate = config.step * self.count**-config.decay / largest
         gradient = margins.gradient(shares, self.layers, *values)
         self.layers = tuple(each + rate * self._direction(i, gradient[i]) for i, each in enumerate(self.layers))
         return False
@@ -436,8 +440,11 @@ class ProjectedIteration(Iteration):
         q, *values = margins.evaluate(self.layers)
         #: R^L: at the start, outputs are at most 1.
         self.sharpness = 1.0 / max(float(q.abs().max()), float(np.finfo(float).tiny))
+        largest = margins.largest_gradient(self.layers, *values)
+        if largest == 0:
+            raise InputError("all gates are 0 for all samples, so that no weight changes a margin; use other gates")
         # Curvature along a step is at most R^L max_i N*(∇q_i)².
-        self.length = 1.0 / (self.sharpness * margins.largest_gradient(self.layers, *values) ** 2)
+        self.length = 1.0 / (self.sharpness * largest**2)
 
     @property
     def weights(self) -> Tensor:  # type: ignore[override]

@@ -170,6 +170,17 @@ def test_learned_gates_descend_without_a_theorem():
     assert table.margin.iloc[-1] > 0 > table.margin.iloc[0]
 
 
+def test_units_that_are_closed_for_all_samples_stay_where_they_are():
+    network = ReLUNetwork(12, 3)
+    network.layers[0].data = -network.layers[0].data.abs()
+    before = network.effective_weights()
+    table = descend_to_limit(network, abs(X), Y, SteepestDescent("sign", max_steps=5)).table
+    assert table.step.iloc[-1] == 5
+    assert network.effective_weights() == pytest.approx(before)
+    with pytest.raises(InputError, match="all gates are 0"):
+        descend_to_limit(network.freeze(), abs(X), Y, ProjectedDescent("muon"))
+
+
 @pytest.mark.parametrize("config", [SteepestDescent("sign", tolerance=1e-12), ProjectedDescent("muon", 1e-12)])
 def test_ends_early_and_keeps_what_it_has(config):
     def stop(step, seconds):

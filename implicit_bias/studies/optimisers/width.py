@@ -107,7 +107,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     moved = 100 * paths.groupby("method").moved.mean()
     for name in ("Signum", "Adam", "Muon-sign"):
         every = [moved.get(method, np.nan) for method in (name, "GD", "Muon")]
-        text = ", ".join(f"{method} {value:.1f} %" for method, value in zip((name, "GD", "Muon"), every, strict=True))
+        texts = ["not at the limit" if np.isnan(value) else f"{value:.1f} %" for value in every]
+        text = ", ".join(f"{method} {text}" for method, text in zip((name, "GD", "Muon"), texts, strict=True))
         moves = None if np.isnan(every).any() else bool(every[0] >= times * max(every[1:]))
         found.append(CLAIMS["moves"].verdict(text, moves, norm=name))
     return found
