@@ -35,7 +35,7 @@ def grid(quick: bool) -> list[Settings]:
     both = {"optimisers": ([*OPTIMISERS],), "searches": (10_000,)}
     images = both | {"units": (10,), "seed": range(11, 16)}
     return [
-        *product(dataset=("random",), train_size=(60,), units=(5,), seed=range(11, 16), **both, steps=(12_000,)),
+        *product(dataset=("random",), train_size=(60,), units=(5,), seed=range(11, 16), **both, steps=(100_000,)),
         *product(dataset=("digits", "mnist"), train_size=(200,), **images, steps=(12_000,)),
         *product(dataset=("mnist",), train_size=(500,), **images | {"seed": (11,)}, steps=(12_000,)),
     ]
