@@ -169,9 +169,9 @@ def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
         own = part.groupby(["kind", "method"])
         medians, ratio = (own[columns].median().reindex(lines) for columns in ([f"to_{n}" for n in norms], "ratio"))
         names = own.norm.first().reindex(lines)
-        ax.imshow(medians.clip(upper=DARK), cmap="Blues", norm=LogNorm(1.0, 2 * DARK), aspect="auto")
+        ax.imshow(medians.clip(upper=DARK), cmap="Blues", norm=LogNorm(1.0, 6 * DARK), aspect="auto")
         for i, line in enumerate(medians.to_numpy()):
-            look = {"color": "black" if ratio.iloc[i] <= REACHED else "0.6", "fontsize": 7, "ha": "center"}
+            look = {"color": "black" if ratio.iloc[i] <= REACHED else "0.5", "fontsize": 7, "ha": "center"}
             for j, value in enumerate(line):
                 ax.text(j, i, f"{value:.2f}" if value < 10 else "–", va="center", **look)
             frame = ([*norms].index(names.iloc[i]) - 0.5, i - 0.5)
