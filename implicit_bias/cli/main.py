@@ -82,12 +82,16 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
         # A terminal without a character such as − shows another one instead.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    with outlets() as streams:
+    with outlets() as (out, err):
         try:
             code = _parsed_and_run(given, command, as_json)
         except SystemExit as end:  # --help and --version
             code = int(end.code or 0)
-    return code or (UNREAD if any(stream.unread for stream in streams) else 0)
+        out.flush()
+        if out.failure:
+            print(f"error: the output cannot be written ({out.failure}); send it to another place", file=err)
+            code = code or 2
+    return code or (UNREAD if out.unread or err.unread else 0)
 
 
 def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) -> int:

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +115,19 @@ def test_reader_of_output_gone(samples, arguments, unbuffered, code):
     assert "BrokenPipe" not in done.stderr
     if "s.npz" in arguments:
         assert load_model("s-model.npz").status is Status.OPTIMAL
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["--help"], ["info", "--json"], ["solve", "s.npz"]])
+def test_full_disk(samples, arguments):
+    """Output that cannot be written is one sentence and exit code 2; what was computed is saved."""
+    with Path("/dev/full").open("w") as full:
+        done = process(*arguments, stdout=full)
+    assert done.returncode == 2
+    sentence = "error: the output cannot be written (No space left on device); send it to another place"
+    assert done.stderr.splitlines()[-1] == sentence
+    assert "Traceback" not in done.stderr
+    assert "solve" not in arguments or load_model("s-model.npz").status is Status.OPTIMAL
 
 
 @posix
