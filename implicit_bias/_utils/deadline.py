@@ -92,7 +92,6 @@ class Deadline:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the object was made."""
         return time.perf_counter() - self._begin
 
     def left(self, share: float = 1.0) -> float | None:
@@ -132,10 +131,7 @@ class Deadline:
             one.interrupted = True
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
-        """Call a function of the user, which Ctrl-C interrupts at once, and return its result.
-
-        If it raises KeyboardInterrupt, set `interrupted` and return None. The second Ctrl-C is raised.
-        """
+        """Call a function of the user, which Ctrl-C interrupts at once, and return its result."""
         if self._parent is not None:
             return self._parent.call(function, *arguments)
         with Interruptible() as run:

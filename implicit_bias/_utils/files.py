@@ -162,10 +162,7 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
 def write_archive(
     path: str | os.PathLike[str], kind: str, about: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> Path:
-    """Write arrays and a JSON text of `about`, the format `kind` ("problem 1") and the version to an npz file `path`.
-
-    The text is stored as the array named `about`. The file is written atomically, and its path is returned.
-    """
+    """Write arrays, and a JSON text of `about`, the format `kind` ("problem 1") and the version, to an npz file."""
     text = json.dumps({"format": f"implicit_bias {kind}", "implicit_bias": __version__} | about, allow_nan=False)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, about=np.array(text), **arrays)  # type: ignore[arg-type]

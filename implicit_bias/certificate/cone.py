@@ -48,7 +48,6 @@ class Cone:
 
     @classmethod
     def of(cls, A: sp.csr_array, equal: np.ndarray, kept: int = -1) -> Cone:
-        """Return the cone of a matrix of doubles."""
         rows = [
             {int(j): Fraction(float(v)) for j, v in zip(A.indices[a:b], A.data[a:b], strict=True) if v != 0}
             for a, b in pairwise(A.indptr)

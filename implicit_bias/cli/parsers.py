@@ -98,7 +98,6 @@ class Parser(argparse.ArgumentParser):
         self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
 
     def add_shared(self, *options: str) -> None:
-        """Add the named options as defined in `SHARED`."""
         for option in options:
             self.add_argument(option, **SHARED[option])
 

@@ -112,10 +112,7 @@ def _require_space(folder: Path, size: int) -> None:
 
 
 def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
-    """Return images first … first + count − 1 of `distorted_images`, whatever its n, as bytes (count, 784).
-
-    The first len(pixels) are the originals; CHUNK divides `first`, and count ≤ CHUNK.
-    """
+    """Return images first … first + count − 1 of `distorted_images`, whatever its n, as bytes (count, 784)."""
     rng = np.random.default_rng([seed, first])
     angles = rng.uniform(-MAX_ROTATION, MAX_ROTATION, CHUNK)[:count]
     shifts = rng.uniform(-MAX_SHIFT, MAX_SHIFT, (CHUNK, 2))[:count]

@@ -61,10 +61,7 @@ def load_images(name: str, root: str | PathLike[str] | None, train: bool = True)
 
 
 def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training or test images of 'mnist' or 'fashion-mnist' as bytes (N, 784), and the labels (N,).
-
-    The set is downloaded if none of its files exists. InputError is raised if only some exist or one is damaged.
-    """
+    """Return the training or test images of 'mnist' or 'fashion-mnist' as bytes (N, 784), and the labels (N,)."""
     folder, sums = IMAGE_SETS[name]
     top = data_root(root)
     raw = top / folder / "raw"
@@ -111,10 +108,7 @@ def _torchvision(folder: str) -> type:
 
 
 def _download(folder: str, top: Path, files: list[str]) -> None:
-    """Download an image set into a temporary folder in `top`, then move the `files`, by name, to `top/folder/raw`.
-
-    InputError is raised, with the way to do it by hand, if the download or the writing fails.
-    """
+    """Download an image set into a temporary folder in `top`, then move the `files`, by name, to `top/folder/raw`."""
     by_hand = f"put the four uncompressed IDX files into {top / folder / 'raw'} by hand, or give another data root"
     try:
         dataset = _torchvision(folder)
@@ -231,10 +225,7 @@ def load_classes(
 
 
 def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
-    """Return the mean (p,) of pixels (N, p) and the directions U Λ^{−½} (p, components), largest variance first.
-
-    InputError is raised if `components` exceeds p or the number of directions with nonzero variance.
-    """
+    """Return the mean (p,) of pixels (N, p) and the directions U Λ^{−½} (p, components), largest variance first."""
     if components > pixels.shape[1]:
         raise InputError(f"components must be at most {pixels.shape[1]}, the number of pixels, not {components}")
     with torch_is_needed("PCA of images as published"):

@@ -366,7 +366,6 @@ def _labels(texts: pd.Series) -> np.ndarray:
 
 
 def _first(flags: pd.Series) -> int:
-    """Return the number of the first sample that is marked, from 1."""
     return int(np.argmax(flags.to_numpy())) + 1
 
 

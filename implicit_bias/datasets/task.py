@@ -232,7 +232,6 @@ class BinaryTask:
 
 
 def with_constant(X: Array) -> Array:
-    """Return X (n, d − 1) with a column of ones appended, shape (n, d)."""
     return np.hstack([X, np.ones((len(X), 1))])
 
 

@@ -421,7 +421,6 @@ class _Spectrum:
         return _Factor(self.features, self.back, self.form, shift, len(sizes), condition, modulus, inverse, dropped)
 
     def left_vectors(self, chosen: np.ndarray) -> Array:
-        """Return the left singular vectors (n, r) of the `chosen` values."""
         if self.form == "samples":
             return self.directions[:, chosen]
         count = len(self.sizes) - self.left.shape[1]

@@ -71,12 +71,10 @@ class FilterSearch:
 
 
 def filter_gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
-    """Return soft gates of the filters (k, d) with this sharpness, or hard gates if `sharpness` is None."""
     return ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
 
 
 def sharpness_of(gates: ReLUGates | SoftGates) -> float | None:
-    """Return the sharpness of soft gates; None for hard gates."""
     return gates.sharpness if isinstance(gates, SoftGates) else None
 
 

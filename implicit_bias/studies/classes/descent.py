@@ -57,10 +57,6 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return digits with n = 60 (all networks), 150 and 300 (GLNs), and MNIST with n = 500 to 5000 (GLNs); H = 5.
-
-    Digits have three seeds, MNIST two up to n = 1000 and then one; quick: 60 digits, 'ten' and 'own', H = 3, one seed.
-    """
     fixed = {"held_out": (0,), "tolerance": (3e-3,)}
     if quick:
         return product(dataset=("digits",), train_size=(60,), units=(3,), network=(["ten", "own"],), seed=(1,), **fixed)
@@ -172,7 +168,6 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot `ratio` against n, in a panel for each data set; points are seeds, lines are medians."""
     there = [name for name in DATASETS if name in set(table.dataset)]
     axes = panels(TITLE, columns=len(there), size=(3.4, 3.0))
     for ax, name in zip(axes[0], there, strict=True):

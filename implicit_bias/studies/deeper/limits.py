@@ -41,10 +41,6 @@ data = binary_task
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return L = 2, 3 and 4 on 100 digits with two seeds of split, gates and start; quick: one seed, fewer nodes.
-
-    There are 5 units, starts of scales 1 and 0.3, and searches of at most 1000 nodes (quick: 30).
-    """
     fixed = {"dataset": ("digits",), "train_size": (100,), "layers": (2, 3, 4), "units": (5,), "scale": ([1.0, 0.3],)}
     fixed |= {"steps": (1000,), "max_steps": (2500,), "split": ("own",)}
     return product(**fixed, nodes=(30,) if quick else (1000,), seed=(1,) if quick else (1, 2))
@@ -126,10 +122,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot, against L, limits and lower bounds divided by the best objective found, active gates, and errors.
-
-    A dot is a run. Runs that do not separate are only in the table.
-    """
+    """Plot, against L, limits and lower bounds divided by the best objective found, active gates, and errors."""
     axes = panels(TITLE, columns=3, size=(3.0, 2.9))
     held = table.drop_duplicates(["layers", "seed"])
     for scale, colour, shift in ((1.0, "blue", -0.1), (0.3, "orange", 0.1)):

@@ -28,10 +28,6 @@ AT_ONCE = 4
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return both networks at six m from 128 to 1024, d = 32, 5 repeats.
-
-    Quick: m = 32, 64 and 96, d = 8, 3 repeats, fewer steps.
-    """
     m, d, repeats = ((32, 64, 96), 8, 3) if quick else ((128, 256, 384, 512, 768, 1024), 32, 5)
     adam = {"steps": 10_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     return [cell | adam for cell in product(network=NETWORKS, m=m, d=(d,), repeats=(repeats,), seed=(1,))]

@@ -36,7 +36,6 @@ cost = training_cost
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return both networks with m = 512, d = 16, 32, five repeats; quick: m = 128, d = 8, four repeats, fewer steps."""
     m, d, repeats = (128, (8,), 4) if quick else (512, (16, 32), 5)
     adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
     return [cell | adam for cell in product(network=NETWORKS, m=(m,), d=d, repeats=(repeats,), seed=(1,))]

@@ -23,7 +23,6 @@ SHADES = {2: "black", 3: "blue", 4: "orange"}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return degrees 2, 3 and 4 in R^3 and R^5, n = 5, 10, …, 100; quick: degrees 2 and 3 in R^3, n = 2, 4, …, 20."""
     if quick:
         return product(degree=(2, 3), d=(3,), most=(20,), step=(2,), seed=(1,))
     return product(degree=DEGREES, d=(3, 5), most=(100,), step=(5,), seed=(1,))
@@ -52,11 +51,7 @@ def cost(settings: Settings) -> float:
 
 
 def ranks(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table by degree, d and n: rank, kept and cut.
-
-    `rank` is the number of eigenvalues above the error bound, `kept` the least of them, and `cut` the largest absolute
-    value of all others, NaN if there are none.
-    """
+    """Return a table by degree, d and n: rank, kept and cut."""
     above, keys = table.eigenvalue > table.error, ["degree", "d", "n"]
     kept = table[above].groupby(keys).eigenvalue.agg(["size", "min"]).set_axis(["rank", "kept"], axis=1)
     return kept.join(table[~above].assign(cut=table.eigenvalue.abs()).groupby(keys).cut.max())

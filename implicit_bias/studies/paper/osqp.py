@@ -106,7 +106,6 @@ class _Iteration:
         self.rescale(RHO)
 
     def rescale(self, rho: float) -> None:
-        """Set ρ and factor the n × n system again."""
         s = self.scales
         self.rho, self.rho_equal = rho, EQUALITIES * rho
         self.on_t, self.on_zeta = s.equal * s.t, s.equal * s.zeta * self.eigenvalues
@@ -127,7 +126,6 @@ class _Iteration:
         return np.sum([P @ ((self.G * w[:, None]).T @ self.yX) for P, w in parts], axis=0)
 
     def weights(self) -> Array:
-        """Return the unscaled ζ (k, d)."""
         return self.scales.zeta * self.array(self.zeta)
 
     def step(self) -> None:

@@ -71,15 +71,12 @@ class Equation23(Norm):
         return 1e-12
 
     def value(self, W: Array) -> float:
-        """Return ‖AW‖_F for W (k, d)."""
         return float(length(self.root @ W))
 
     def dual(self, V: Array) -> float:
-        """Return the dual norm ‖A⁻¹V‖_F for V (k, d)."""
         return float(length(self.inverse @ V))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """Return ‖AW‖_F as an expression of CVXPY."""
         return cp.norm(cp.vec(self.root @ W, order="C"), 2)
 
     def group_form(self, k: int) -> GroupForm:

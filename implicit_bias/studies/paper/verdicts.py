@@ -37,11 +37,7 @@ class Tested:
     verdict: Verdict | None = None
 
     def decided(self, adjusted: float) -> "Tested":
-        """Return a copy with the verdict of the p-value adjusted by Holm's method.
-
-        The verdict also shows the number of draws on the claim's side of the limit, and the p-value of Wilcoxon's
-        signed-rank test, which is not adjusted.
-        """
+        """Return a copy with the verdict of the p-value adjusted by Holm's method."""
         test, claim = self.test, self.contrast.claim
         if test.values.empty:
             found, holds = "a solution of all models in no cell", None
@@ -175,10 +171,7 @@ def _correlations(cells: pd.DataFrame) -> pd.Series:
 
 
 def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield the verdict that the mean error of SVM-shallow is least at neither end of the numbers of contexts.
-
-    It is undecided for fewer than three numbers; means cover the sizes with the most numbers. None without cells.
-    """
+    """Yield the verdict that the mean error of SVM-shallow is least at neither end of the numbers of contexts."""
     errors = _values(where(table, split="published"), Quantity(SHALLOW, "SVM-shallow"))
     if errors.empty:
         return

@@ -70,10 +70,7 @@ class MeanTest:
 
     @property
     def ranks(self) -> tuple[int, float]:
-        """Number of draws on the claim's side of the limit, and p-value of Wilcoxon's signed-rank test.
-
-        The p-value is two-sided; it is NaN for fewer than five draws, which no rank test decides.
-        """
+        """Number of draws on the claim's side of the limit, and p-value of Wilcoxon's signed-rank test."""
         distance = (self.values - self.limit) * (1 if self.relation == "above" else -1)
         p = float(stats.wilcoxon(distance).pvalue) if len(distance) > 4 and distance.any() else np.nan
         return int((distance > 0).sum()), p

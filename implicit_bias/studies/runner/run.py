@@ -41,7 +41,6 @@ class Run:
 
     @property
     def missing(self) -> int:
-        """Number of cells that are not finished."""
         return len(self.cells) - len(self.results)
 
     @property

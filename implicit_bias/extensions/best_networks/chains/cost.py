@@ -86,10 +86,7 @@ class ChainCost:
             return np.asarray(outer[self.owners] * self.p * s ** (self.p - 1))
 
     def problem(self, features: GatedFeatures, y: Array, slopes: Array) -> tuple[MarginProblem, np.ndarray]:
-        """Return the problem min Σ_b c_b ‖ζ_b‖ with margins ≥ 1, for c = `slopes` (B,), and a mask (k,) of its gates.
-
-        Gates of blocks with infinite c_b are left out.
-        """
+        """Return the problem min Σ_b c_b ‖ζ_b‖ with margins ≥ 1, c = `slopes` (B,), and a mask (k,) of its gates."""
         kept = np.isfinite(slopes)[self.blocks]
         used, groups = np.unique(self.blocks[kept], return_inverse=True)
         part = GatedFeatures(features.X, features.gate_values[:, kept])

@@ -187,7 +187,6 @@ class _DirectedDistance:
 
     @property
     def largest_value(self) -> float:
-        """Largest h(u) among the units."""
         values = np.maximum(self.units @ self.A.T, 0.0).sum(axis=1) - np.maximum(self.units @ self.B.T, 0.0).sum(axis=1)
         return float(values.max(initial=0.0))
 
@@ -201,10 +200,7 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def relax(self, largest: float, draws: int, rng: np.random.Generator, deadline: Deadline) -> None:
-        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation.
-
-        `largest`, the largest known |h(u)| of both classes, is the scale of what may be omitted.
-        """
+        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation."""
         sizes = length(self.A, axis=1)
         order = np.argsort(sizes)
         omitted = order[np.cumsum(sizes[order]) <= OMITTED_SHARE * self.accuracy * largest]
@@ -250,10 +246,7 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 
 def _ascended(units: Array, A: Array, B: Array, deadline: Deadline) -> Array:
-    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes.
-
-    Return distinct ones; units whose subset leaves no residual are dropped.
-    """
+    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes."""
     for _ in range(ASCENT_STEPS):
         if deadline.passed():
             break
