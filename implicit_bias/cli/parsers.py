@@ -21,10 +21,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--engine": {"default": "local", "help": "where cells are computed, one that `implicit-bias info` lists"},
     "--jobs": {"type": int, "default": os.cpu_count(), "help": "local processes that share the cells"},
     "--scheduler": {"help": "address of a running Dask scheduler, for --engine dask"},
-    "--redraw": {
-        "metavar": "FOLDER",
-        "help": "compute nothing: figures and findings from an earlier run's folder",
-    },
+    "--redraw": {"metavar": "FOLDER", "help": "compute nothing: figures and findings from an earlier run's folder"},
     "--header": {
         "action": argparse.BooleanOptionalAction,
         "help": "the first row of a CSV file has, or has not, the names of its columns; else its cells decide",

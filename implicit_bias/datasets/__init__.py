@@ -14,14 +14,7 @@ from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 
-__all__ = [
-    "BinaryTask",
-    "DistortedImages",
-    "dataset_names",
-    "distorted_images",
-    "load_binary",
-    "read_samples",
-]
+__all__ = ["BinaryTask", "DistortedImages", "dataset_names", "distorted_images", "load_binary", "read_samples"]
 
 
 def dataset_names() -> list[str]:

@@ -98,11 +98,7 @@ def test_ctrl_c_while_loading(options):
 @posix
 @pytest.mark.parametrize(
     ("arguments", "unbuffered", "code"),
-    [
-        (["--help"], "", 141),
-        (["solve", "--json"], "1", 2),
-        (["solve", "s.npz", "--json"], "1", 141),
-    ],
+    [(["--help"], "", 141), (["solve", "--json"], "1", 2), (["solve", "s.npz", "--json"], "1", 141)],
 )
 def test_reader_of_output_gone(samples, arguments, unbuffered, code):
     """If the reader of the output is gone, the command ends without a traceback, with 141 or the code of its error."""

@@ -160,8 +160,7 @@ CONTRASTS: tuple[Contrast, ...] = (
     less("ours.momentum", Quantity(FAST, "GD-GLN"), GD),
     less("ours.hidden", HL, NET),
     Contrast(
-        "ours.architecture",
-        ((1, best(SHALLOW, "SVM-shallow")), (-2, best(GLN, "SVM-L2")), (1, best(GLN, "SVM-GLN"))),
+        "ours.architecture", ((1, best(SHALLOW, "SVM-shallow")), (-2, best(GLN, "SVM-L2")), (1, best(GLN, "SVM-GLN")))
     ),
     less("ours.frobenius", SVM, FRO),
     less("ours.frobenius-best", best(GLN, "SVM-GLN"), best(GLN, "SVM-Fro")),

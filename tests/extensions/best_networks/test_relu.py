@@ -7,16 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    GatedFeatures,
-    GroupLasso,
-    InputError,
-    MarginProblem,
-    ReLUNetwork,
-    Status,
-    load_binary,
-    solve,
-)
+from implicit_bias import GatedFeatures, GroupLasso, InputError, MarginProblem, ReLUNetwork, Status, load_binary, solve
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.extensions.best_networks import activation_patterns, best_network, svm_relu
