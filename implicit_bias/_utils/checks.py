@@ -92,10 +92,7 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
-    """Return labels −1.0 and +1.0 as an array (samples,); raise InputError for other labels or another number of them.
-
-    `both` requires samples of both classes.
-    """
+    """Return labels −1.0 and +1.0 (samples,), with `both` of both classes; InputError for others or another number."""
     listed = values
     if isinstance(values, np.ndarray):
         listed = values.ravel().tolist() if values.dtype.kind in "OTU" else []

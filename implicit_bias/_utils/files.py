@@ -92,10 +92,7 @@ def require_writable(folder: str | os.PathLike[str]) -> Path:
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """Arrays of an open npz file, each read on access, without pickle.
-
-    The size of an array in its header is compared with the size of the file before memory is allocated.
-    """
+    """Arrays of an open npz file, without pickle; sizes are compared with the file's before memory is allocated."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self.archive = archive

@@ -219,10 +219,7 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
 
 
 def _without_slack(problem: MarginProblem, t: float, f: Array, error: Array) -> list[float]:
-    """Return, in a soft margin, a multiple above t by the errors of the margins near m_i, else [].
-
-    With margins f (n,) up to `error` (n,), rounding may leave slack at the multiple t, which a large C multiplies.
-    """
+    """Return, in a soft margin, a multiple above t without the slack that errors of margins leave at t, else []."""
     near = (f > 0) & (abs(t * f - problem.required_margin) <= NEAR_MARGIN * problem.required_margin)
     if problem.hard or not near.any():
         return []

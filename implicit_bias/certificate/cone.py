@@ -230,10 +230,7 @@ def _homogenised(constraints: LinearConstraints, intercept: bool) -> Cone:
 
 
 def _short(problem: MarginProblem, W: Array, b: float, near: np.ndarray) -> np.ndarray | None:
-    """Return the samples, except those `near`, whose hard margins may be below m_i by at most a share of MAX_SHORTFALL.
-
-    None if a margin is lower. The weights are those of an exact point, rounded.
-    """
+    """Return the samples, without `near`, with margins up to MAX_SHORTFALL below m_i; None if one is lower."""
     if not problem.hard:
         return near[:0]
     upper, lower, error = problem.features.apply_bounded(W, False)

@@ -23,10 +23,7 @@ T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
-    """Exit code of a command, the document that --json prints, what to do next, and the files that were written.
-
-    The last line of the output names the files and the next step. `then` is None if the output is a script.
-    """
+    """Exit code, document of --json, what to do next (None after a script), and files that were written."""
 
     code: int
     document: dict[str, Any]

@@ -250,10 +250,7 @@ class Line:
 
 
 def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, deadline: Deadline) -> float:
-    """Print and return the C with the least error in cross-validation; the smallest of equally good values.
-
-    Each fold has gates and a scaling of its own, and one path of warm-started solves from the largest C down.
-    """
+    """Print and return the least C of those with the least error in cross-validation, one warm path for each fold."""
     from tqdm import tqdm
 
     from implicit_bias.solvers.path import path_values

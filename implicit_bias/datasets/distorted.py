@@ -124,10 +124,7 @@ def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
 
 
 def _distorted(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Rotate square images (m, p) about their centres by angles (m,), then shift them by pixels (m, 2); return bytes.
-
-    Angles are in radians, clockwise; a shift is (to the right, down). Interpolation is bilinear, with 0 outside.
-    """
+    """Rotate square images (m, p) clockwise by angles (m,), shift them right and down by pixels (m, 2), as bytes."""
     with torch_is_needed("a set of distorted images"):
         import torch
         from torch.nn.functional import affine_grid, grid_sample

@@ -254,10 +254,7 @@ def _names(file: Path, wanted: list[str], label: str | None, header: bool | None
 
 
 def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bool:
-    """True if the first row of a table of texts has names; raise InputError if it may also be a sample.
-
-    `head` contains the first rows, and `place` is the number of the column of the labels, if it is known.
-    """
+    """True if the first row of `head` has names, `place` the column of labels; InputError if it may be a sample."""
     import pandas as pd
 
     first, below = head.iloc[0].tolist(), head.iloc[1:]
@@ -311,10 +308,7 @@ def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFra
 
 
 def _read_csv(file: Path, given: dict[str, str | None], header: bool | None) -> LabelledSamples:
-    """Return the samples of a CSV file; `given` maps "label", "weights" and "margins" to the names of columns or None.
-
-    Without "label", it is the last column without another meaning; without the others, the samples have no such values.
-    """
+    """Return the samples of a CSV file; `given` maps label (None: last column), weights and margins to columns."""
     wanted = [name for name in given.values() if name is not None]
     columns, header = _names(file, wanted, given["label"], header)
     if given["label"] is None:

@@ -15,10 +15,7 @@ from implicit_bias.gates.contexts import ContextGates
 
 
 def _evaluated(function: Any, X: Array, what: str, columns: int | None = None) -> Array:
-    """Return function(X) as a finite array (n, `columns`), or of any number of columns if None.
-
-    Messages call the function that of `what`, "gates" or "contexts".
-    """
+    """Return function(X), of "gates" or "contexts" (`what`), as a finite array (n, `columns`), or (n, any)."""
     if not callable(function):
         raise InputError(f"function must be callable, not {type(function).__name__}")
     values = as_floats(function(X), f"the values of the {what}' function", 2)

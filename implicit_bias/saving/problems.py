@@ -190,10 +190,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
 
 
 def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: Any, outputs: int = 1) -> Gates:
-    """Return the gates that `gate_parts` converted; raise InputError if they do not match `features`.
-
-    The features have the k gates once for each of `outputs` classes.
-    """
+    """Return the gates that `gate_parts` converted; InputError unless `features` have them once for each output."""
     parameters, make = about["parameters"], getattr(all_gates, about["gates"])
     given = {name: arrays[f"gates.{name}"] for name in make.learned}
     # Sizes are checked before arrays of these sizes are allocated.

@@ -280,10 +280,7 @@ class _LeastValue(ABC):
         """Return the minimiser W, shape (q, k, d)."""
 
     def replace(self, unit: int, values: Array) -> bool:
-        """Replace the gate values (n,) of a unit unless that raises the value; return True if they were replaced.
-
-        Values that are 0 for every nonzero sample are rejected, and so are updates that fail numerically.
-        """
+        """Replace the gate values (n,) of a unit, and return True, unless that raises the value, closes it or fails."""
         if not self.X[values != 0].any():
             return False
         try:

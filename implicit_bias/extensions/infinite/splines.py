@@ -29,10 +29,7 @@ MIN_SINE = 1e-150
 
 @dataclass(frozen=True)
 class _Truncated:
-    """Truncated term Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} 1(u > `start`), u = `side` z, b = `factors`.
-
-    A polynomial for all z has its start at −∞. Exponentials have one factor.
-    """
+    """Term Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} 1(u > `start`), u = `side` z; start −∞ means all z."""
 
     start: float
     centre: float

@@ -52,10 +52,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """Return a row for each method and C: method, C, held_out_error, error (test), gap, support and cpu_seconds.
-
-    Errors are shares, `gap` is the largest of all certificates, and `support` is the number of support vectors.
-    """
+    """Return rows of method and C: held-out and test error, largest `gap`, number of support vectors, CPU seconds."""
     X, y = drawn(settings, images)
     found: Rows = []
     for method in settings["method"]:

@@ -111,10 +111,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[GatedNetwork, Gates | None]:
-    """Return the network `kind` of NETWORKS with ten outputs, and the gates of its units without copies.
-
-    Gates are fitted to the inputs `pool`; they are None for `LAYERS`, half-spaces.
-    """
+    """Return the network `kind`, and its gates without copies, fitted to `pool`; None for half-spaces."""
     units, seed = settings["units"], settings["seed"]
     if kind in LAYERS:
         network = ReLUNetwork(X.shape[1], 4 * units, outputs=CLASSES, seed=seed)
@@ -155,10 +152,7 @@ def _held(
 
 
 def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
-    """Return the mean over units of the number of singular values of a unit's weights above a threshold.
-
-    The threshold is `VISIBLE` times the largest singular value of all units.
-    """
+    """Return the mean number, over units, of singular values above `VISIBLE` times the largest of all units."""
     sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
     return float((sizes > VISIBLE * sizes.max()).sum(axis=1).mean())
 

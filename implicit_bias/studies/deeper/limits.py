@@ -84,10 +84,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _descended(
     scale: float, settings: Settings, gates: HyperplaneGates, X: Array, y: Array
 ) -> tuple[dict[str, Any], ChainNetwork]:
-    """Train from initial weights of a scale, then descend to the limit; return scale … residual of `rows`, and network.
-
-    The columns left and tangent are NaN here.
-    """
+    """Train from a scale, then descend to the limit; return columns of `rows` (left, tangent: NaN) and the network."""
     layers = settings["layers"]
     network = ChainNetwork(gates, layers, scale=scale, seed=settings["seed"]).double()
     plain = SGD(steps=settings["steps"], batch_size=len(X), lr=0.1)

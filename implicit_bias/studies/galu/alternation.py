@@ -35,10 +35,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (method, units, repeat, loss, drift) for every repeat of ACS and of Adam, or of SGD (`optimiser`).
-
-    Only ACS has a `drift`.
-    """
+    """Return method, units, repeat, loss and drift (of ACS) for every repeat of ACS and of Adam, or of SGD."""
     units, adam = as_many_parameters(settings), "optimiser" not in settings
     found: Rows = []
     for seed in repeats(settings) if adam else ():

@@ -66,10 +66,7 @@ def fits(
 def image_rows(
     settings: Settings, images: ImageClasses, networks: Sequence[tuple[dict[str, Any], LayeredNetwork]], *parts: str
 ) -> Rows:
-    """Train networks on images; return a row for each: its columns, train_loss (cross entropy), and PART_error.
-
-    `networks` are pairs (columns of the row, network); `parts` are 'train', 'held_out' or 'test'.
-    """
+    """Train pairs (columns, network); return rows of the columns, train_loss (cross entropy) and the parts' errors."""
     losses = train(settings, [network for _, network in networks], images.X_train, images.y_train, "logistic")
     found = []
     for (name, network), loss in zip(networks, losses, strict=True):

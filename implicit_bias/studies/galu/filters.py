@@ -39,10 +39,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (units, repeat, loss) for every width and repeat.
-
-    Rows of GaLU add `improved_loss`, the loss after Algorithm 1, and `accepted`, the number of accepted updates.
-    """
+    """Return units, repeat, loss; for GaLU `improved_loss`, that after Algorithm 1, and its `accepted` steps."""
     units = widths(settings, SHARES)
     if settings["network"] == "ReLU":
         return trained(settings, "ReLU", units)

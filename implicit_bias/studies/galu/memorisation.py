@@ -40,10 +40,7 @@ def _solved(settings: Settings, widths: Sequence[int]) -> Rows:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (units, repeat, loss, closed_form) for every width of the search and every repeat.
-
-    `loss` is that of training, None if the width was only solved in closed form; `closed_form` is None for ReLU.
-    """
+    """Return units, repeat, loss (None if untrained) and closed_form (None for ReLU) for every width of the search."""
     even = -(-settings["m"] // settings["d"])
     most = 4 * even + AT_ONCE
     by_training = partial(trained, settings, settings["network"], target=LEVEL)

@@ -42,10 +42,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (units, repeat, loss after Adam) of one network for every width and repeat.
-
-    Rows of GaLU add `closed_form`, the least loss with the same gates, and `rank`, that of the features.
-    """
+    """Return units, repeat, loss; for GaLU `closed_form`, the least loss with its gates, and the features' `rank`."""
     found = trained(settings, settings["network"], widths(settings, SHARES))
     for row in found if settings["network"] == "GaLU" else ():
         best = closed_form(settings, row["units"], row["repeat"])

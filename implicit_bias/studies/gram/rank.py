@@ -29,10 +29,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (n, index, eigenvalue, error) for every n and every eigenvalue of the first n points.
-
-    Eigenvalues and their error bounds are divided by the largest eigenvalue, which has the index 1.
-    """
+    """Return n, index, eigenvalue, error, relative to the largest, for every eigenvalue of the first n points."""
     X = unit_points(settings["most"], settings["d"], settings["seed"])
     sigma = polynomial([0.0] * settings["degree"] + [1.0])
     found = []

@@ -133,10 +133,7 @@ def cost(settings: Settings) -> float:
 
 
 def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the speeds measured, flow and worst of each data set, d, labels, rate and activation.
-
-    `measured` and `flow` are the mean rates of `decay` for the network and for the gradient flow; `worst` is ηλ_min.
-    """
+    """Return rates of `decay`, measured (network), flow (gradient flow) and worst (ηλ_min), of all activations."""
     runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
     decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
     worst = runs.eta.first() * runs["least"].first()

@@ -29,10 +29,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row for each draw of units: draw, sampled, least and off.
-
-    `sampled` and `least` are λ_min/E[σ'²] of the sampled matrix Ĝ and of its expectation G; `off` is ‖Ĝ − G‖/‖G‖.
-    """
+    """Return for each draw λ_min/E[σ'²] of the sampled Ĝ (`sampled`) and of G (`least`), and `off`, ‖Ĝ − G‖/‖G‖."""
     name, width, unit = settings["activation"], settings["width"], mean_square(settings["activation"])
     X = unit_points(settings["n"], settings["d"], settings["seed"])
     G = gram_matrix(X, name).values

@@ -25,10 +25,7 @@ SLOW = RELU | {"momentum": 0.0}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A column of the rows of `model` whose columns have the values `rows`; a tuple (low, high) is a range of values.
-
-    If `best`, the quantity is the least value over all numbers of units and contexts.
-    """
+    """A column of `model` in rows with the values `rows` ((low, high): a range); if `best`, its least over widths."""
 
     rows: dict[str, Any]
     model: str

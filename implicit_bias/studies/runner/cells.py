@@ -77,10 +77,7 @@ def _task(dataset: str, train_size: int, seed: int, root: str | None) -> BinaryT
 
 
 def binary_task(settings: Settings, root: str | None) -> BinaryTask:
-    """Return the data of an experiment on a binary task: the `data` of most modules.
-
-    The split is the published one, of seed 1; if the setting `split` is "own", the setting `seed` determines the split.
-    """
+    """Return a binary task: the published split, of seed 1, or for the setting `split` "own" that of the `seed`."""
     seed = settings["seed"] if settings.get("split") == "own" else 1
     return _task(settings["dataset"], settings["train_size"], seed, root)
 

@@ -127,10 +127,7 @@ def _unique_settings(cells: Iterable[Settings]) -> dict[str, list[Any]]:
 
 
 def require_replaceable(folder: Path, experiment: Experiment) -> None:
-    """Raise InputError if the record of a folder has values of settings that the grid of `experiment` lacks.
-
-    A run of the experiment would replace their results. The grid may have more values, and other `limits`.
-    """
+    """Raise InputError if the record has values of settings that `experiment` lacks: a run would replace these."""
     earlier = _read_record(folder).get("settings") if (folder / RECORD).exists() else None
     wanted = _unique_settings(cell.settings for cell in cells_of(experiment, experiment.grid(False)))
     lost = {
@@ -149,10 +146,7 @@ def require_replaceable(folder: Path, experiment: Experiment) -> None:
 def write_alone(
     found: ResultTable, folder: Path, page: Callable[[ResultTable, dict[str, bytes]], bytes] | None = None
 ) -> list[Path]:
-    """Write the files of one experiment: NAME.csv, figures, record and `findings.md`; return their paths.
-
-    If `page` is given, also write `report.html`, which `page` returns for the results and the contents of their files.
-    """
+    """Write table, figures, record, `findings.md` and the `page`, if given, of one experiment; return their paths."""
     found = found.recorded()
     contents = found.contents()
     section = found.section([name for name in contents if name.endswith(".png")])

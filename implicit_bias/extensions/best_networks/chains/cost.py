@@ -137,11 +137,7 @@ class Box:
         return steep[self.cost.owners] * each, T**self.cost.e - outer - steep * T
 
     def split(self, s: Array) -> tuple[Box, Box]:
-        """Split the box into a lower and an upper one, in the s_b or T_h with the largest chord gap at lengths s (B,).
-
-        The split point is the geometric mean of this variable at s and of the point where the gap of its chord is
-        largest.
-        """
+        """Split the box in the s_b or T_h with the largest chord gap at s (B,), between there and the gap's peak."""
         by_block, by_unit = self.chord_gaps(s)
         inner = self.cost.e == 1 or (self.cost.p < 1 and by_block.max() > by_unit.max())
         bounds, q = (self.blocks, self.cost.p) if inner else (self.units, self.cost.e)

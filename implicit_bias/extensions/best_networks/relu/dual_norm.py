@@ -96,10 +96,7 @@ class RotatedInputs:
         return cls(T, Q, 1 + defect, residuals * (1 + share(d + 16)))
 
     def bound(self, dual_norm: float, dual: Array) -> float:
-        """Bound the dual norm of λ = `dual` on X by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖, with a bound on T given.
-
-        This holds because |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖.
-        """
+        """Bound |h| on X by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖: |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖."""
         return (dual_norm * self.q_norm + math.fsum((dual * self.residuals).tolist())) * (1 + share(8))
 
 
