@@ -74,11 +74,6 @@ class Deadline:
     ------
     InputError
         If `max_seconds` is not positive.
-
-    >>> with Deadline(60.0) as deadline:
-    ...     signal.raise_signal(signal.SIGINT)
-    >>> deadline.passed(), deadline.reason, 59 < deadline.left() <= 60
-    (True, 'interrupted', True)
     """
 
     def __init__(self, max_seconds: float | None = None) -> None:

@@ -31,11 +31,6 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
     """Write `content` to a temporary file next to `path`, rename it to `path`, and return the path.
 
     If the folder cannot be created or written, InputError is raised and an earlier file at `path` does not change.
-
-    >>> import tempfile, pathlib
-    >>> folder = tempfile.mkdtemp()
-    >>> write_atomically(pathlib.Path(folder, "a.txt"), b"done").read_text()
-    'done'
     """
     with replacing(path) as temporary:
         temporary.write_bytes(content)
@@ -76,11 +71,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def require_writable(folder: str | os.PathLike[str]) -> Path:
-    """Return a folder, created if necessary; raise InputError if it cannot be written.
-
-    >>> require_writable(tempfile.mkdtemp()).is_dir()
-    True
-    """
+    """Return a folder, created if necessary; raise InputError if it cannot be written."""
     path = as_path(folder, "the output folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -171,13 +162,6 @@ def open_archive(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[dict
     """Open an archive of this `kind`; yield `about` and the arrays, each read on access.
 
     InputError is raised if the file is missing, damaged or of another kind, and for every exception of the block.
-
-    >>> import numpy as np, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "example.npz")
-    >>> path = write_archive(path, "example 1", {"colour": "red"}, {"a": np.ones(2)})
-    >>> with open_archive(path, "example 1") as (about, arrays):
-    ...     about["colour"], arrays["a"].tolist()
-    ('red', [1.0, 1.0])
     """
     file, name = as_file(path), kind.split()[0]
     with reading(path, name), open_arrays(file) as arrays:

@@ -48,9 +48,6 @@ def guarded(action: Callable[[], int], on_error: Callable[[str], Any] = lambda s
     """Run `action` and return its exit code; print errors and warnings as one sentence each on standard error.
 
     InputError and MemoryError give the code 2, Ctrl-C gives 130. `on_error` is called with the sentence of an error.
-
-    >>> guarded(lambda: 0)
-    0
     """
     try:
         with warnings.catch_warnings():
@@ -127,9 +124,6 @@ def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
     """Return the path of a result: `out`, or else, in the current folder, the stem of the last input and `ending`.
 
     Raises InputError if the path is a folder or an input, or if its folder cannot be written to.
-
-    >>> place_of(None, "-model.npz", ["somewhere/samples.csv"]).name
-    'samples-model.npz'
     """
     path = Path(out or Path(inputs[-1]).stem + ending)
     if path.is_dir() or path.resolve() in [Path(one).resolve() for one in inputs]:

@@ -69,12 +69,6 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
     """Run `implicit-bias` with `arguments`, by default those of the process, and return the exit code.
 
     If `command` is given, such as 'compare gln', the arguments are those of this command alone.
-
-    >>> main(["solve", "nowhere.csv", "--json"])
-    {
-      "error": "nowhere.csv is not a readable file; check the path"
-    }
-    2
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = any(argument.partition("=")[0] == "--json" for argument in given)

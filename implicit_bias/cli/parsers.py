@@ -55,12 +55,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser whose options are added by the function `declare` when first needed.
-
-    >>> parser = Parser(declare=lambda parser: parser.add_argument("--units", type=int, default=10))
-    >>> parser.parse_args(["--units", "3"]).units
-    3
-    """
+    """Argument parser whose options are added by the function `declare` when first needed."""
 
     def __init__(self, *, declare: Callable[[Parser], Any] | None = None, **settings: Any) -> None:
         # With abbreviations, every new option could change the meaning of old command lines.
@@ -130,11 +125,6 @@ class Parser(argparse.ArgumentParser):
         """Add an option for each setting in `texts`, which maps names to help; `default` returns the default of a name.
 
         The option takes a list of values if its default is a tuple, otherwise one value of the type of the default.
-
-        >>> parser = Parser()
-        >>> parser.add_settings({"max_steps": 3, "seeds": (1,)}.get, {"max_steps": "steps", "seeds": "seeds"})
-        >>> parser.parse_args(["--max-steps", "5"])
-        Namespace(max_steps=5, seeds=(1,))
         """
         for name, text in texts.items():
             value, option = default(name), f"--{name.replace('_', '-')}"

@@ -150,12 +150,7 @@ def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
 
 
 class ImageClasses(NamedTuple):
-    """Inputs X (n, d) with the constant input last, and labels y (n,) from 0 to 9: training, held out and test parts.
-
-    >>> parts = load_classes("digits", components=10, held_out=200)
-    >>> [len(X) for X in parts[::2]]
-    [1148, 200, 449]
-    """
+    """Inputs X (n, d) with the constant input last, labels y (n,) from 0 to 9: training, held out and test parts."""
 
     X_train: Array
     y_train: np.ndarray

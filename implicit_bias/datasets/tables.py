@@ -27,11 +27,7 @@ HEAD_ROWS = 200
 
 
 class Columns(NamedTuple):
-    """Names of a CSV file's columns, or their numbers from 0 if the file has no names.
-
-    >>> Columns(["height"], ["gate_tall"], "animal").label
-    'animal'
-    """
+    """Names of a CSV file's columns, or their numbers from 0 if the file has no names."""
 
     inputs: list[str]
     gates: list[str]
@@ -89,11 +85,7 @@ class LabelledSamples:
 
 
 class NewSamples(NamedTuple):
-    """Samples of a file for a model, with None for what the file lacks; `labels` of a CSV file are strings.
-
-    >>> NewSamples(np.ones((1, 2)), None, None, None).X.shape
-    (1, 2)
-    """
+    """Samples of a file for a model, with None for what the file lacks; `labels` of a CSV file are strings."""
 
     X: Array
     gate_values: Array | None

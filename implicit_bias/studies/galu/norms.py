@@ -98,10 +98,6 @@ def slope_ratios(table: pd.DataFrame, norm: str) -> pd.Series:
     """Return, for each seed, the slope of the gap against a norm at the largest noise levels over that at the smallest.
 
     Each slope is a least-squares one over a third of the levels, rounded up. The ratio is 1 for a line.
-
-    >>> levels = pd.DataFrame({"sigma_y": range(6), "seed": 1, "train_loss": 0.0, "l2": range(6)})
-    >>> slope_ratios(levels.assign(test_loss=levels.l2**2), "l2").round(6).to_dict()
-    {1: 9.0}
     """
     found = {}
     for seed, own in table.sort_values("sigma_y").groupby("seed"):

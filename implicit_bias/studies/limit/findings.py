@@ -61,13 +61,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     descent ends farther from it. If there are several seeds, contrasts of which the table has both sides follow. The
     value of a seed is the mean difference over all sizes and momenta that all seeds have. Student's t tests are
     adjusted for their number by Holm's method.
-
-    >>> place = {"train_size": 9, "units": 3, "momentum": 0.0, "network": "gln", "ratio": float("nan"), "draw": 0}
-    >>> ends = [dict(place, seed=s, descent=d, error=e + s * t / 1e4, end="finished")
-    ...         for s in range(5) for d, e, t in (("sgd", 0.12, 2), ("loss-scaled", 0.10, 1))]
-    >>> found = verdicts(pd.DataFrame(ends).assign(normalised_margin=0.1))
-    >>> print([one for one in found if "GD-GLN" in one.claim][0].found)
-    12.04 − 10.02 = 2.02 [2.00, 2.04] %; 5 seeds of one split
     """
     last = ends(table)
     reached = [one for network, part in last.groupby("network", sort=False) for one in _reached(str(network), part)]

@@ -172,13 +172,6 @@ def osqp_choice(problem: MarginProblem) -> Choice:
 
     The result equals OSQP's own answer if the inputs are in [−1, 1] and the last one is 1, as in the published
     experiments. For other inputs, the iteration is the same but the scaling differs. The problem must be separable.
-
-    >>> from implicit_bias import HyperplaneGates, load_binary
-    >>> from implicit_bias.studies.paper.published import published_svm_l2
-    >>> task = load_binary("digits", train_size=60)
-    >>> choice = osqp_choice(published_svm_l2(task.X_train, task.y_train, HyperplaneGates(3, 2)))
-    >>> choice.finished, choice.weights.shape
-    (True, (6, 65))
     """
     iteration = _Iteration(problem)
     for count in range(1, ITERATIONS + 1):

@@ -17,11 +17,6 @@ class Cell:
     """One grid point of an experiment: its settings as plain JSON, and the folder of image files.
 
     The folder `data_root` is not in the key, because the rows do not depend on it.
-
-    >>> from implicit_bias.studies.galu import COLLECTION
-    >>> (norms,) = COLLECTION.chosen("norms")
-    >>> sorted(cells_of(norms, norms.grid(True))[0].key())
-    ['experiment', 'revision', 'settings']
     """
 
     experiment: Experiment

@@ -30,11 +30,7 @@ def student_interval(values: pd.Series, level: float = LEVEL) -> tuple[float, fl
 
 
 def student_p(values: pd.Series, limit: float = 0.0) -> float:
-    """Return the two-sided p-value of Student's test that the mean equals a limit; NaN for a single value.
-
-    >>> round(student_p(pd.Series([1.0, 2.0, 3.0])), 4)
-    0.0742
-    """
+    """Return the two-sided p-value of Student's test that the mean equals a limit; NaN for a single value."""
     distance, error = values.mean() - limit, standard_error(values)
     if error == 0:
         return float(distance == 0)
@@ -111,11 +107,7 @@ def decided(tests: Sequence[MeanTest]) -> list[Verdict]:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for their number by Holm's method; NaN values are not counted and stay.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
+    """Return p-values adjusted for their number by Holm's method; NaN values are not counted and stay."""
     order = np.argsort(values)
     tested = int(np.isfinite(values).sum())
     adjusted = np.array(values, dtype=float)
