@@ -27,18 +27,9 @@ MAX_SHORTFALL = 0.01
 
 @dataclass(frozen=True)
 class Cone:
-    """Cone of the x (N,) with Ax ≤ 0, some rows with equality.
+    """Cone of the x (N,) with Ax ≤ 0, with equality in the rows `equal` (m,); A is rounded, `rows` are exact.
 
-    Attributes
-    ----------
-    A : sparse array, shape (m, N)
-        Its entries, rounded if they have more digits than a double.
-    rows : list of dict
-        The exact rows of A.
-    equal : array of bool, shape (m,)
-        True for equalities.
-    kept : int
-        Column of an entry of x that is computed from others only if an equality has no other column; −1 for none.
+    The entry of x in the column `kept` (−1: none) is computed from others only if an equality has no other column.
     """
 
     A: sp.csr_array

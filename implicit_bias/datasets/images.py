@@ -168,30 +168,9 @@ def load_classes(
     The components are whitened: x = Λ^{−½} Uᵀ(pixels − mean). The mean and the largest eigenvalues Λ and eigenvectors U
     of the covariance are those of the training part. A random part of the training images is held out for the choice of
     settings. The test part is the 10 000 test images of MNIST and Fashion-MNIST, or a random quarter of the digits.
+    Without `components` the pixels are kept, in [−1, 1]. The random parts are drawn by NumPy's PCG64. Names, `root` and
+    errors are those of `load_binary`; `components` and `held_out` that are too large are errors, too.
 
-    Parameters
-    ----------
-    name : 'digits', 'mnist' or 'fashion-mnist'
-    components : int or None
-        Number d − 1 of principal components, all with nonzero variance. None keeps the pixels, in [−1, 1].
-    held_out : int
-        Number of held-out images; may be 0.
-    root : path, optional
-        As for `load_binary`.
-    seed : int
-        Seed of the random parts, for NumPy's PCG64.
-
-    Returns
-    -------
-    ImageClasses
-
-    Raises
-    ------
-    InputError
-        As for `load_binary`, and if `components` or `held_out` is too large.
-
-    Examples
-    --------
     >>> parts = load_classes("digits", components=10, held_out=200)
     >>> parts.X_train.shape, parts.X_train.std(axis=0).round(4).tolist()[::5]
     ((1148, 11), [1.0, 1.0, 0.0])

@@ -98,14 +98,8 @@ class Box:
     """Box of the lengths s_b and the sums T_h, with the chords of F over it.
 
     On [l, u] the concave t^q is at least its chord, and elsewhere at most. Therefore F ≥ α + Σ_b c_b s_b in the box.
-    Everywhere, F exceeds the right-hand side by at most the sum of the chords' largest gaps in the box.
-
-    Attributes
-    ----------
-    blocks : array, shape (2, B)
-        Lower and upper bounds of s_b.
-    units : array, shape (2, H)
-        Lower and upper bounds of T_h.
+    Everywhere, F exceeds the right-hand side by at most the sum of the chords' largest gaps in the box. `blocks` (2, B)
+    are lower and upper bounds of s_b, and `units` (2, H) those of T_h.
     """
 
     cost: ChainCost

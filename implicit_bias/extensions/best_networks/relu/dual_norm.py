@@ -51,16 +51,9 @@ RULE_SHARE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class DualNormBound:
-    """Upper bound of the dual norm max |h(u)| over ‖u‖ ≤ 1, and units with a large |h(u)|.
+    """Upper `bound` of |h(u)| over ‖u‖ ≤ 1, rounding included, and `units` (m, d) of length 1 with large |`values`|.
 
-    Attributes
-    ----------
-    bound : float
-        At least |h(u)| for all ‖u‖ ≤ 1, including rounding errors.
-    units : array, shape (m, d); values : array, shape (m,)
-        Directions u of length 1, and h(u).
-    complete : bool
-        True if every subset was evaluated or pruned, so that `bound` is attained up to the requested accuracy.
+    It is `complete` if every subset was evaluated or pruned, and then attained up to the requested accuracy.
     """
 
     bound: float
