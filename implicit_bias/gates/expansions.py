@@ -236,10 +236,7 @@ def receptive_fields(
 
 
 def _directions(A: Array) -> tuple[Array, Array, Array]:
-    """Return directions (n, d) and lengths (n,) of the rows, and a number (n,) that is equal for equal directions.
-
-    Directions that differ by more than about 1e-13 have other numbers, except by chance.
-    """
+    """Return directions (n, d) and lengths (n,) of the rows, and a number (n,) of each direction, up to about 1e-13."""
     sizes = np.asarray(length(A, axis=1))
     U = A / np.where(sizes > 0, sizes, 1.0)[:, None]
     weights = np.random.default_rng(0).uniform(-1, 1, U.shape[1])
