@@ -100,13 +100,13 @@ def readout(network: GatedLinearNetwork) -> Array:
 
 
 def descended(network: GatedNetwork, task: BinaryTask, config: LayeredDescent, optimum: float) -> dict[str, Any]:
-    """Descend; return steps, end, cpu_seconds, and `ratio`, N(θ)² divided by margin and optimum (infinite or ≥ 1)."""
+    """Descend; return steps made, end, cpu_seconds, and `ratio`, N(θ)² divided by margin and optimum."""
     begin = time.process_time()
     result = descend_to_limit(network, task.X_train, task.y_train, config)
     last, seconds = result.table.iloc[-1], time.process_time() - begin
     reached = float(last.normalised_margin) * optimum
     ratio = 1 / reached if reached > 0 else np.inf
-    return {"steps": int(last.step), "end": result.end, "cpu_seconds": seconds, "ratio": ratio}
+    return {"made": int(last.step), "end": result.end, "cpu_seconds": seconds, "ratio": ratio}
 
 
 def distances(W: Array, found: dict[str, tuple[MarginProblem, Solution]]) -> dict[str, float]:
@@ -152,7 +152,8 @@ def winners(path: pd.DataFrame, reached: float) -> tuple[str, bool | None]:
     ended = path.ratio <= reached
     text = counted(path.wins[ended], path[ended]) if ended.any() else "no path is at its limit"
     if not ended.all():
-        text += f"; not at the limit: {counted(~ended, path)}"
+        some = (~ended).groupby([path.dataset, path.train_size]).transform("any")
+        text += f"; not at the limit: {counted(~ended[some], path[some])}"
     return text, bool(path.wins[ended].all()) if ended.any() else None
 
 

@@ -43,7 +43,7 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings, task: BinaryTask) -> Rows:
     """Return a row for each path and search: kind, method, norm, and
 
-    steps, end, cpu_seconds, ratio: of the network with copies, to the optimum of the norm with multiplicities.
+    made (steps), end, cpu_seconds, ratio: of the network with copies, to the optimum of the norm with multiplicities.
     unweighted: N(θ)² divided by margin and optimum of the norm without multiplicities.
     single_ratio: `ratio` of the network without copies.
     moved, optima_moved: inconsistency of the networks with and without copies, and of the two certified optima.
