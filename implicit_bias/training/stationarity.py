@@ -1,5 +1,7 @@
 """Stationarity of the limit of gradient descent, as Theorem 3.1 states it."""
 
+from __future__ import annotations
+
 import copy
 from dataclasses import dataclass, field
 from typing import Any

@@ -88,8 +88,8 @@ class BestNetwork:
         Why the search ended. 'certified': the gap is within `tol`. 'no pattern': no pattern was found that improves the
         objective. 'not separated': no network separates up to the lower bound, which is beyond any reasonable norm.
     table : DataFrame
-        A row for each round: round, seconds, patterns, objective, lower_bound, and pull, the largest dual correlation
-        of a unit found for its λ.
+        A row for each round: round, seconds, patterns, objective, lower_bound, and dual_correlation, the largest
+        |Σ_i λ_i y_i (⟨u, x_i⟩)_+| of the units with ‖u‖ = 1 found for its λ.
 
     >>> from implicit_bias.extensions.best_networks import best_network
     >>> best = best_network([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
@@ -232,7 +232,7 @@ class _Search:
         #: True if the convex problem is left to `solve`, which has several solvers.
         self.careful = False
         #: Bounds after the last round, and the rounds since they improved.
-        self.reached, self.idle = (np.inf, 0.0), 0
+        self.reached, self.stalled = (np.inf, 0.0), 0
         #: Factor of the inputs in the convex problem.
         self.input_factor = 1.0
         self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
@@ -256,7 +256,7 @@ class _Search:
             ended = self._round()
             self.end = ended or self.end
             bounds = {"objective": self.upper / self.scale, "lower_bound": self.lower / self.scale}
-            yield {"patterns": len(self.patterns)} | bounds | {"pull": self.largest_value}
+            yield {"patterns": len(self.patterns)} | bounds | {"dual_correlation": self.largest_value}
             if ended:
                 return
 
@@ -285,10 +285,10 @@ class _Search:
         self._drop_inactive(W)
         # Where rounding dominates, the same patterns may be added and dropped in turn.
         improved = (self.upper, self.lower) != self.reached
-        self.reached, self.idle = (self.upper, self.lower), 0 if improved else self.idle + 1
-        if added and self.idle < PATIENCE:
+        self.reached, self.stalled = (self.upper, self.lower), 0 if improved else self.stalled + 1
+        if added and self.stalled < PATIENCE:
             return None
-        self.idle = 0
+        self.stalled = 0
         return self._without_pattern(float(dual.max()))
 
     def _solve_convex(self) -> tuple[Array, Array]:
