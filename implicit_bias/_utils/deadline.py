@@ -32,6 +32,8 @@ class Interruptible:
     carried : tuple
         The arguments of that KeyboardInterrupt, such as partial results; empty without one.
 
+    Examples
+    --------
     >>> with Interruptible() as run:
     ...     raise KeyboardInterrupt("half")
     >>> run.interrupted, run.carried
@@ -75,6 +77,8 @@ class Deadline:
     InputError
         If `max_seconds` is not positive.
 
+    Examples
+    --------
     >>> with Deadline(60.0) as deadline:
     ...     signal.raise_signal(signal.SIGINT)
     >>> deadline.passed(), deadline.reason, 59 < deadline.left() <= 60

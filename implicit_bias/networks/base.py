@@ -67,9 +67,9 @@ class GatedNetwork(nn.Module, ABC):
     Parameters
     ----------
     inputs : int
-        d.
+        The number d of inputs.
     outputs : int
-        q.
+        The number q of outputs.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class GatedNetwork(nn.Module, ABC):
     @property
     @abstractmethod
     def degree(self) -> int:
-        """L: scaling all trainable weights except `readout_biases` by c > 0 scales the output by c^L."""
+        """Degree L; scaling all trainable weights except `readout_biases` by c > 0 scales the output by c^L."""
 
     def config(self) -> dict[str, Any]:
         """Return plain arguments from which `from_config` builds a network of this shape."""

@@ -91,7 +91,7 @@ class SGD(Optimiser):
         Number of steps; 3200 as published, that is 200·2000/n epochs at n = 500, 1000, 2000. Training stops after the
         last whole epoch that fits, and makes at least one.
     batch_size : int
-        |B|; the last batch of an epoch is smaller where n is not a multiple.
+        Size of B; the last batch of an epoch is smaller where n is not a multiple.
     lr, lr_factor : float
         η is `lr` in the first half of the epochs and `lr · lr_factor` in the second.
     momentum : float

@@ -72,7 +72,7 @@ class SteepestDescent(LayeredDescent):
     optimiser : str or pair of str
         As for `svm_of_optimiser`: "gd", "sign", "adam", "muon", "muon-sign", or the norms of U and v.
     step : float
-        s.
+        The factor s of η.
     decay : float
         Exponent of t, at least 0.
     momentum : float

@@ -29,6 +29,8 @@ class Verdict:
     holds : bool or None
         True if the numbers satisfy the limit; None if undecided, for example because cells are missing.
 
+    Examples
+    --------
     >>> print(Verdict("gap and norm are proportional", "correlation 0.98", "above 0.9", True))
     Yes: gap and norm are proportional; found: correlation 0.98; threshold: above 0.9.
     """

@@ -57,7 +57,8 @@ class DualNormBound:
     ----------
     bound : float
         At least |h(u)| for all ‖u‖ ≤ 1, including rounding errors.
-    units : array, shape (m, d); values : array, shape (m,)
+    units : array, shape (m, d)
+    values : array, shape (m,)
         Directions u of length 1, and h(u).
     complete : bool
         True if every subset was evaluated or pruned, so that `bound` is attained up to the requested accuracy.
