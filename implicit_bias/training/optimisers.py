@@ -61,7 +61,7 @@ class Optimiser(ABC):
         return -(-self.count(n) // self.batches_per_epoch(n))
 
     def rates(self, epochs: int) -> Iterator[float]:
-        """Return the learning rate of each epoch."""
+        """Return the learning rate of each epoch, `lr` in all."""
         return repeat(self.lr, epochs)
 
     def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:

@@ -346,7 +346,10 @@ class ProjectedIteration(Iteration):
         return self.margins.flat(self.layers, self.sharpness**0.5)
 
     def step(self) -> bool:
-        """Make a step, and let R grow; return False, because rows of the table test for convergence."""
+        """Make an accelerated step for the current norm R, then raise R if the step is near stationary.
+
+        Return False: the rows of the table test for convergence.
+        """
         margins, momentum = self.margins, self.run / (self.run + 3)
         now, before = self.layers, self.before
         v = tuple(a + momentum * (a - b) for a, b in zip(now, before, strict=True))
