@@ -84,7 +84,7 @@ class TwoLayerUpdates(MarginStepper):
         return self.X @ self.parts
 
     def _hidden(self) -> Tensor:
-        """Return the hidden weights w (M, d, H) in the rotated coordinates of the inputs, without those left out."""
+        """Return the hidden weights w (M, d, H), turned as `OneLayer` does, without the inputs that are left out."""
         return self.parts
 
     def _square(self) -> float:

@@ -9,7 +9,7 @@ worker process with a time limit and ends in one of these ways, of which only th
     raised       any other exception
     hung, died   no answer within the time limit; the process ended
 
-    python tests/fuzz/reliability.py --cases 12000 --audit 10000 --seed 1 --jobs 2 --out docs/reliability.md
+    python tests/fuzz/reliability.py --cases 12000 --audit 12000 --seed 1 --jobs 2 --out docs/reliability.md
     python tests/fuzz/reliability.py --seed 1 --audit-case 7    # a problem of the audit as Python, and its answer
     python tests/fuzz/reliability.py --seed 1 --case 1234       # what that case does, and its traceback
 """
@@ -219,7 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (default: %(default)s)")
     parser.add_argument("--case", type=int, help="run this one alone and say what it does")
     parser.add_argument("--entry", help="only cases whose entry's name starts so")
-    parser.add_argument("--audit", type=int, default=10_000, help="margin problems to audit (default: %(default)s)")
+    parser.add_argument("--audit", type=int, default=12_000, help="margin problems to audit (default: %(default)s)")
     parser.add_argument("--audit-case", type=int, help="solve this one alone and print it as Python")
     parser.add_argument("--out", type=Path, help="write the report to this file")
     options = parser.parse_args(arguments)
