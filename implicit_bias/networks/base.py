@@ -59,8 +59,8 @@ class OneLayer(NamedTuple):
 class GatedNetwork(nn.Module, ABC):
     """A network f: R^d → R^q whose outputs are linear in the inputs once its gates are fixed; mostly q = 1.
 
-    The last input is the constant 1. A subclass defines `forward` and `degree`; it can then be trained, driven to its
-    limit and judged. `gates` and `effective_weights` add its margin problem, `config` and `from_config` its file.
+    The last input is the constant 1. A subclass defines `forward` and `degree`; it can then be trained and driven to
+    its limit. `gates` and `effective_weights` add its margin problem, `config` and `from_config` its file.
     `contexts(X)` returns the values or contexts of fixed gates, so that a training loop computes them only once; None
     if training changes the gates. `TorchNetwork` wraps a torch module instead.
 
