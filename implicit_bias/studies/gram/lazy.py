@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.studies.gram import speed
 from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, ordered, style
-from implicit_bias.studies.runner import COLOURS, Settings, Verdict, decide, panels
+from implicit_bias.studies.runner import COLOURS, Settings, Verdict, decide, over_seeds, panels, seeded
 
 TITLE = "Training speed against width"
 SOURCE = "abstract, on slow training"
@@ -25,8 +25,9 @@ def grid(quick: bool) -> list[Settings]:
     Quick: ReLU and swish, 128 and 512 units, 100 steps.
     """
     widths, names, steps = ((128, 512), ACTIVATIONS[::2], 100) if quick else ((256, 2048, 16_384), ACTIVATIONS, 5000)
-    task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps, "seed": 1}
-    return [task | {"activation": name, "units": units} for units in widths for name in names]
+    task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps}
+    cells = [task | {"activation": name, "units": units} for units in widths for name in names]
+    return seeded(cells, quick)
 
 
 rows = speed.rows
@@ -69,6 +70,10 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     times = ratios(table)
     names = (f"k = {name}" if name != "flow" else name for name in times.index)
     listed = ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, times, strict=True))

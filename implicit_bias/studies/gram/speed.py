@@ -22,7 +22,7 @@ from implicit_bias.extensions.gated_flow import gradient_flow
 from implicit_bias.extensions.infinite import Activation, activation, gram_matrix, mean_square
 from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, ordered, style, unit_points
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, over_seeds, panels, seeded
 
 TITLE = "Training two-layer networks with different activations"
 SOURCE = "abstract, on slow training"
@@ -55,12 +55,13 @@ def grid(quick: bool) -> list[Settings]:
     """
     size, names = ({"n": 20, "units": 256}, ACTIVATIONS[::2]) if quick else ({"n": 50, "units": 2048}, ACTIVATIONS)
     tasks = [(rate, *task) for rate in ("own", "common") for task in TASKS if rate == "own" or task[0] == "sphere"]
-    return [
+    cells = [
         {"data": data, "d": d, "labels": labels, "rate": rate, "steps": 1000 if quick or d > FEW else 5000}
-        | {"activation": name, **size, "seed": 1}
+        | {"activation": name, **size}
         for rate, data, d, labels in tasks
         for name in names
     ]
+    return seeded(cells, quick)
 
 
 def samples(settings: Settings) -> tuple[Array, Array]:
@@ -202,6 +203,10 @@ def _scatter(ax: Axes, found: pd.DataFrame) -> None:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = speeds(table).dropna()
     tasks = [task for _, task in found.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
     ranks = pd.Series([task.measured.corr(task.worst, method="spearman") for task in tasks], dtype=float)

@@ -8,7 +8,7 @@ from implicit_bias.extensions.gated_flow import ipr
 from implicit_bias.studies.localization.drawing import scales
 from implicit_bias.studies.localization.drift import RULE, decide_local
 from implicit_bias.studies.localization.networks import MANY, ONE, end, seconds, stayed, trained
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, panels, where
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, over_seeds, panels, seeded, where
 
 TITLE = "Receptive fields of ReLU units"
 SOURCE = "nonlinear Gaussian process"
@@ -27,11 +27,12 @@ PANELS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 def grid(quick: bool) -> list[Settings]:
     """Return NLGP at g = 0.01, 3, 100 and the clone at 100, for 1 and 40 units; quick: a sixteenth of the steps."""
     part = 16 if quick else 1
-    return [
-        base | {"process": process, "gain": gain, "steps": base["steps"] // part, "repeats": repeats, "seed": 1}
+    cells = [
+        base | {"process": process, "gain": gain, "steps": base["steps"] // part, "repeats": repeats}
         for base, repeats in ((ONE, SHOWN), (MANY, 1))
         for process, gain in PANELS
     ]
+    return seeded(cells, quick)
 
 
 def rows(settings: Settings) -> Rows:
@@ -80,6 +81,10 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found, decided, gain = _shapes(table), [], PANELS[-1][1]
     for units in (ONE["units"], MANY["units"]):
         for process, shape, relation in (("NLGP", "local", "above"), ("Gaussian", "spread", "below")):

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from implicit_bias.studies.localization.drawing import NAMES, STYLES, curve, sinusoid, slashed
 from implicit_bias.studies.localization.drift import RULE, decide_local
 from implicit_bias.studies.localization.networks import ONE, PROCESSES, SATURATING, one_row, seconds, stayed
-from implicit_bias.studies.runner import Settings, Verdict, decide, panels, product, where
+from implicit_bias.studies.runner import Settings, Verdict, decide, over_seeds, panels, product, seeded, where
 
 TITLE = "How local fields become, against the gain"
 SOURCE = "nonlinear Gaussian process"
@@ -34,8 +34,8 @@ def grid(quick: bool) -> list[Settings]:
             base = ONE | SATURATING[cell["activation"]] | {"units": 40, "biases": True, "label": -1.0, "batch": 300}
             repeats, few = 8, 2
         own = {"steps": 1000, "repeats": few} if quick else {"repeats": repeats}
-        cells.append(base | cell | own | {"seed": 1})
-    return cells
+        cells.append(base | cell | own)
+    return seeded(cells, quick)
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -64,6 +64,10 @@ def _fall(part: pd.DataFrame) -> tuple[float, str]:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for activation, name in NAMES.items():
         ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)
