@@ -7,7 +7,7 @@ The best such unit has w = 0.
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.localization.drawing import NAMES, sinusoid, whiskers
+from implicit_bias.studies.localization.drawing import NAMES, over_seeds_of, sinusoid, whiskers
 from implicit_bias.studies.localization.drift import RULE, decide_local, sides
 from implicit_bias.studies.localization.networks import ONE, SATURATING, one_row, seconds, stayed
 from implicit_bias.studies.runner import (
@@ -62,6 +62,7 @@ def grid(quick: bool) -> list[Settings]:
 def draw(table: pd.DataFrame) -> Figure:
     settings = [(activation, label) for activation in NAMES for label in LABELS]
     widths = sorted(table.units.unique())
+    table = over_seeds_of(table, "units", "process", "biases", "output_bias", "activation", "label")
     axes = panels(TITLE, columns=len(widths), size=(3.8, 3.2))
     for ax, units in zip(axes[0], widths, strict=True):
         for place, ((process, kind), (colour, marker)) in enumerate(STYLES.items()):

@@ -118,8 +118,9 @@ def cost(settings: Settings) -> float:
 def draw(table: pd.DataFrame) -> Figure:
     """Plot the final IPR (above) and the distance from the network's weights (below) against the time of freezing.
 
-    Columns are pairs of K and g.
+    Columns are pairs of K and g, of the first seed.
     """
+    table = where(table, seed=table.seed.min())
     found = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
     axes = panels(TITLE, columns=len(found), rows=2, size=(3.0, 2.5))
     for column, (units, gain) in zip(axes.T, found.itertuples(index=False), strict=True):

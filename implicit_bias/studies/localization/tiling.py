@@ -214,7 +214,7 @@ def draw(table: pd.DataFrame) -> Figure:
         colour, text = FAMILIES[str(family)]
         style = {"color": COLOURS[colour], "marker": MARKERS[str(kind)], "linewidth": 1.2, "markersize": 4}
         line = "--" if kind == "tiling" else "-"
-        ax.plot(part.units, part.fresh, line, label=f"{text}, {kind}", **style)
+        ax.plot(part.groupby("units").fresh.median(), line, label=f"{text}, {kind}", **style)
     log_ticks(ax, table.units)
     ax.set(xlabel="gates K", ylabel="⟨(y − ŷ)²⟩, fresh samples", ylim=(0, None))
     return beside(axes)
