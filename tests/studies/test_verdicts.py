@@ -17,7 +17,7 @@ from implicit_bias.studies.runner import decide, over_seeds
         (
             [2.0, 2.0, 2.0, 2.0, None],
             "no",
-            "no in 4, undecided in 1 of 5 seeds; −0.1 at K = 2, loss 2; or too few cells",
+            "no in 4, undecided in 1 of 5 seeds; −0.1 at K = 2, loss 2; or nothing",
         ),
         ([0.1], "yes", "−0.1 at K = 2, loss 0.1"),
     ],
