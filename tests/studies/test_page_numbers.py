@@ -143,7 +143,22 @@ def scale_numbers():
     assert hidden.status.str.startswith("NOT_SEPARABLE").all()
 
 
-NUMBERS = {"best": best, "classes": classes, "deeper": deeper, "limit": limit, "scale": scale_numbers}
+def localization():
+    found = table("localization/gain").query("process == 'NLGP' and activation == 'erf'")
+    erf = found.pivot(index="gain", columns="seed", values="ipr")
+    falls, rises = (erf.loc[10] < erf.loc[3]).sum(), (erf.loc[100] > erf.loc[10]).sum()
+    words = {4: "four", 5: "five"}
+    yield f"falls from gain 3 to 10 in {words[falls]} seeds and rises again to 100 in {words[rises]}"
+
+
+NUMBERS = {
+    "localization": localization,
+    "best": best,
+    "classes": classes,
+    "deeper": deeper,
+    "limit": limit,
+    "scale": scale_numbers,
+}
 
 
 @pytest.mark.parametrize("name", NUMBERS)

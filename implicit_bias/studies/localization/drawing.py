@@ -39,11 +39,6 @@ def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
     ax.fill_between(ends.index, ends.ipr_low, ends.ipr_high, color=style["color"], alpha=0.2, linewidth=0)
 
 
-def over_seeds_of(table: pd.DataFrame, *names: str) -> pd.DataFrame:
-    """Return a row for each combination of the columns `names`, with medians over seeds of the quartiles of the IPR."""
-    return table.groupby([*names], sort=False)[["ipr_low", "ipr", "ipr_high"]].median().reset_index()
-
-
 def sinusoid(ax: Axes, *, upright: bool = False) -> None:
     """Draw the IPR of a sinusoid as a horizontal line, or as a vertical one if `upright`."""
     line = ax.axvline if upright else ax.axhline

@@ -59,7 +59,7 @@ def draw(table: pd.DataFrame) -> Figure:
         ax.set(title=f"{NAMES[activation]}, K = {part.units.iloc[0]}", xlabel="gain g", ylim=(0, 0.65))
         log_ticks(ax, (0.01, 0.1, 1.0, 10.0, 100.0), form="{:g}".format)
     axes[0, 0].set_ylabel("IPR, median and quartiles")
-    axes[0, 0].legend(loc="upper left")
+    axes[0, -1].legend(loc="upper left")
     return axes[0, 0].figure
 
 

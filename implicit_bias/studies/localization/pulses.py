@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import SinglePulse
-from implicit_bias.studies.localization.drawing import LOCAL, NAMES, over_seeds_of, sinusoid, whiskers
+from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
 from implicit_bias.studies.localization.drift import RULE, decide_local, sides
 from implicit_bias.studies.localization.networks import ONE, SATURATING, N, one_row, seconds, stayed
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, beside, over_seeds, panels, product, seeded
@@ -54,7 +54,9 @@ def _name_of(row: pd.Series) -> str:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    table = over_seeds_of(table.assign(name=table.apply(_name_of, axis=1)), "name", "label")
+    """Plot medians over seeds of the median and the quartiles of the IPR."""
+    cells = table.assign(name=table.apply(_name_of, axis=1)).groupby(["name", "label"], sort=False)
+    table = cells[["ipr_low", "ipr", "ipr_high"]].median().reset_index()
     names = list(dict.fromkeys(table.name))
     axes = panels(TITLE, size=(6.2, 3.4))
     ax = axes[0, 0]
