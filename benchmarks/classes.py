@@ -43,10 +43,10 @@ def local(side: int, stride: int, C: float) -> Callable[[], Any]:
 MODELS: dict[str, dict[str, Callable[[], Any]]] = {
     "digits": {"GLN, 20 units": lambda: GLNClassifier(20, random_state=1), "SVC": SVC, "LinearSVC": LinearSVC},
     "mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 1.0) for contexts in (2, 4)}
-    | {"half-spaces of 7 × 7 patches": local(7, 2, 0.4)}
+    | {"half-spaces of 8 × 8 patches": local(8, 4, 0.4)}
     | SKLEARN,
     "fashion-mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 0.1) for contexts in (2, 4)}
-    | {"half-spaces of 9 × 9 patches": local(9, 3, 0.1)}
+    | {"half-spaces of 8 × 8 patches": local(8, 4, 0.1)}
     | SKLEARN,
 }
 #: Data sets, and how many of their samples train.

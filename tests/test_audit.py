@@ -12,6 +12,7 @@ import implicit_bias as ib
 from implicit_bias import Status
 from tests.fuzz import audit, reliability
 from tests.fuzz.exact import Exact, faults, fractions, root, separable
+from tests.fuzz.exact_layers import LARGEST, SPECTRAL, SQUARES, SUMS, Layers, semidefinite
 
 N = 2_000_000
 
@@ -167,6 +168,30 @@ def test_norm_of_predictors_is_its_definition():
     V = (K * np.eye(H * K) + 1 - same_unit) @ W
     assert problem.dual(fractions(V).ravel()) == problem.value(fractions(W).ravel())
     assert problem.dual(fractions(np.eye(H * K)[0])) is None
+
+
+@pytest.mark.parametrize("layers", [*SUMS, *SQUARES, *LARGEST, *SPECTRAL])
+def test_norms_of_layers_are_closely_above_their_definitions(layers):
+    """Σ, squares and maxima by NumPy; spectral norms by CVXPY. Bounds of the dual norm meet ⟨V, W⟩ at the best W."""
+    rng, m = np.random.default_rng(0), np.array([1.0, 2.0, 3.0])
+    V, groups = rng.normal(size=(3, 2)), np.arange(3)
+    judge = Layers(layers, [[0, 1], [2, 3], [4, 5]], list(fractions(m)))
+    W = cp.Variable((3, 2))
+    norm = ib.TwoLayerNorm(groups, *layers, m).expression(W)
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(V, W))), [norm <= 1])
+    # Clarabel's optimum is exact to 1e-8.
+    assert float(judge.dual(fractions(V).ravel())) == pytest.approx(problem.solve(solver="CLARABEL"), rel=1e-6)
+    assert float(judge.value(fractions(W.value).ravel())) == pytest.approx(1.0, rel=1e-6)
+    assert judge.dual(fractions(0 * V).ravel()) == judge.value(fractions(0 * V).ravel()) == 0
+    large = fractions(1e200 * V).ravel()
+    assert float(judge.value(large)) == pytest.approx(1e200 * float(judge.value(fractions(V).ravel())), rel=1e-12)
+
+
+def test_semidefinite_matrices_are_recognised_exactly():
+    rank_one = np.outer(fractions([1, 3, 7]), fractions([1, 3, 7]))
+    assert semidefinite(rank_one)
+    assert not semidefinite(rank_one - np.diag(fractions([0, 0, 1e-300])))
+    assert not semidefinite(fractions([[0, 1], [1, 1]]))
 
 
 @pytest.mark.parametrize("number", range(40))

@@ -47,10 +47,7 @@ def _plain(values: Any) -> np.ndarray:
 
 
 def as_reals(values: Any) -> Array:
-    """Return a float64 array of any shape, with NaN and infinity allowed.
-
-    One of `CONVERSION_ERRORS` is raised for masked, complex, text or ragged values.
-    """
+    """Return a float64 array of any shape, with NaN and infinity allowed."""
     raw = _plain(values)
     if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
         raise TypeError(raw.dtype)
@@ -67,10 +64,7 @@ def dimensions(values: Any) -> int:
 
 
 def as_floats(values: Any, name: str, ndim: int) -> Array:
-    """Return `values` as a non-empty float64 array of finite numbers with `ndim` dimensions, C-contiguous and writable.
-
-    The array may share its memory with `values`. InputError is raised if they cannot be such an array.
-    """
+    """Return a non-empty float64 array of finite numbers with `ndim` dimensions, C-contiguous and writable."""
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
@@ -98,10 +92,7 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
-    """Return labels −1.0 and +1.0 as an array (samples,); raise InputError for other labels or another number of them.
-
-    `both` requires samples of both classes.
-    """
+    """Return labels −1.0 and +1.0 (samples,), with `both` of both classes; InputError for others or another number."""
     listed = values
     if isinstance(values, np.ndarray):
         listed = values.ravel().tolist() if values.dtype.kind in "OTU" else []
@@ -146,10 +137,7 @@ def finite(kernel: Array) -> Array:
 
 
 def as_rows(rows: Any, samples: int) -> np.ndarray:
-    """Return the indices (m,) of the samples that a mask, indices or a slice select, in this order.
-
-    InputError is raised if there are none, or `rows` is anything else.
-    """
+    """Return the indices (m,) of the samples that a mask, indices or a slice select, in this order."""
     try:
         chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
     except (IndexError, TypeError, ValueError):
@@ -176,10 +164,7 @@ def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = 
 
 
 def as_positives(values: Any, count: int, name: str, instead: str) -> float | Array:
-    """Return a positive finite number, or an array (count,) of them; raise InputError for anything else.
-
-    `instead` is the remedy in the message for numbers that are not positive.
-    """
+    """Return a positive finite number, or an array (count,) of them; raise InputError for anything else."""
     if isinstance(values, numbers.Real) or not hasattr(values, "__len__"):
         return as_positive(values, name)
     array = as_floats(values, name, 1)
@@ -191,10 +176,7 @@ def as_positives(values: Any, count: int, name: str, instead: str) -> float | Ar
 
 
 def as_path(value: Any, name: str) -> Path:
-    """Return a path from a string or path object; '' is the current folder.
-
-    InputError is raised for other types, for NUL or characters that cannot be encoded, and from 4096 bytes on.
-    """
+    """Return a path from a string or path object; '' is the current folder."""
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(f"{name} must be a path, not {shown(value)}")
     path = Path(os.fsdecode(value))
@@ -208,7 +190,6 @@ def as_path(value: Any, name: str) -> Path:
 
 
 def as_file(value: Any) -> Path:
-    """Return the path of a file; raise InputError if there is no such file."""
     path = as_path(value, "the file")
     try:
         found = path.is_file()
@@ -220,7 +201,6 @@ def as_file(value: Any) -> Path:
 
 
 def as_seed(seed: Any) -> int:
-    """Return a seed, an integer from 0 to 2⁶³ − 1."""
     return as_count(seed, "seed", least=0, most=2**63 - 1, limit="2^63 − 1")
 
 
@@ -286,13 +266,11 @@ def context_bits(contexts: Any) -> int:
 
 
 def check_callable(value: Any, name: str) -> None:
-    """Raise InputError unless a value is None or callable."""
     if value is not None and not callable(value):
         raise InputError(f"{name} must be a function, not {shown(value)}")
 
 
 def as_fraction(value: Any, name: str) -> float:
-    """Return a number from 0 to 1."""
     number = as_real(value)
     if not 0 <= number <= 1:
         raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
@@ -309,14 +287,12 @@ def as_probability(value: Any, name: str = "delta") -> float:
 
 
 def as_text(value: Any, name: str) -> str:
-    """Return a text as a plain string."""
     if not isinstance(value, str):
         raise InputError(f"{name} must be a text, not {shown(value)}; use str(…)")
     return str(value)
 
 
 def one_of(value: Any, known: Iterable[str], what: str) -> str:
-    """Return `value`; raise InputError unless it is one of the `known` names."""
     names = list(known)
     if not isinstance(value, str) or value not in names:
         raise InputError(f"unknown {what} {value!r}; known: {', '.join(names)}")

@@ -74,11 +74,6 @@ class Deadline:
     ------
     InputError
         If `max_seconds` is not positive.
-
-    >>> with Deadline(60.0) as deadline:
-    ...     signal.raise_signal(signal.SIGINT)
-    >>> deadline.passed(), deadline.reason, 59 < deadline.left() <= 60
-    (True, 'interrupted', True)
     """
 
     def __init__(self, max_seconds: float | None = None) -> None:
@@ -92,14 +87,10 @@ class Deadline:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the object was made."""
         return time.perf_counter() - self._begin
 
     def left(self, share: float = 1.0) -> float | None:
-        """Return `share` times the seconds left, to pass on as `max_seconds`; None without a limit.
-
-        The result is positive even if the time is up, because 0 is not valid there.
-        """
+        """Return `share` of the seconds left, None if unlimited; more than 0, which is no `max_seconds`."""
         return None if self._seconds == math.inf else max(share * (self._seconds - self.seconds), 1e-9)
 
     def passed(self, ahead: float = 0.0) -> bool:
@@ -112,19 +103,13 @@ class Deadline:
         return "interrupted" if self._is_interrupted() else "max_seconds" if self.passed() else ""
 
     def part(self, share: float) -> Deadline:
-        """Return a deadline that has `share` of the time left from now on, for a step of the computation.
-
-        It needs no block of its own: Ctrl-C ends both if it comes in the block of this one.
-        """
+        """Return a deadline, without a block, that has `share` of the time left from now on; Ctrl-C here ends both."""
         part = Deadline(self.left(share))
         part._parent = self
         return part
 
     def interrupt(self) -> None:
-        """Set `interrupted` here and in the deadlines of the blocks around this one, as Ctrl-C does.
-
-        For solvers that catch Ctrl-C themselves. A part passes the call on to the deadline that it is a part of.
-        """
+        """Set `interrupted` here and in the blocks around; a part passes it on. For solvers that catch Ctrl-C."""
         if self._parent is not None:
             self._parent.interrupt()
             return
@@ -132,10 +117,7 @@ class Deadline:
             one.interrupted = True
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
-        """Call a function of the user, which Ctrl-C interrupts at once, and return its result.
-
-        If it raises KeyboardInterrupt, set `interrupted` and return None. The second Ctrl-C is raised.
-        """
+        """Call a function of the user, which Ctrl-C interrupts at once, and return its result."""
         if self._parent is not None:
             return self._parent.call(function, *arguments)
         with Interruptible() as run:
@@ -181,10 +163,7 @@ def reclaim_signal() -> None:
 
 
 def _set_interrupted(number: int, frame: Any) -> None:
-    """Handle SIGINT: interrupt the innermost block, or raise KeyboardInterrupt if a block was interrupted before.
-
-    KeyboardInterrupt is also raised without a block, and in a function that `call` runs.
-    """
+    """Interrupt the innermost block; raise KeyboardInterrupt the second time, without a block, and in a `call`."""
     if any(one.interrupted for one in _blocks):
         raise _SecondInterrupt
     if not _blocks or _blocks[-1]._outside:

@@ -31,11 +31,6 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
     """Write `content` to a temporary file next to `path`, rename it to `path`, and return the path.
 
     If the folder cannot be created or written, InputError is raised and an earlier file at `path` does not change.
-
-    >>> import tempfile, pathlib
-    >>> folder = tempfile.mkdtemp()
-    >>> write_atomically(pathlib.Path(folder, "a.txt"), b"done").read_text()
-    'done'
     """
     with replacing(path) as temporary:
         temporary.write_bytes(content)
@@ -76,11 +71,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def require_writable(folder: str | os.PathLike[str]) -> Path:
-    """Return a folder, created if necessary; raise InputError if it cannot be written.
-
-    >>> require_writable(tempfile.mkdtemp()).is_dir()
-    True
-    """
+    """Return a folder, created if necessary; raise InputError if it cannot be written."""
     path = as_path(folder, "the output folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -92,10 +83,7 @@ def require_writable(folder: str | os.PathLike[str]) -> Path:
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """Arrays of an open npz file, each read on access, without pickle.
-
-    The size of an array in its header is compared with the size of the file before memory is allocated.
-    """
+    """Arrays of an open npz file, without pickle; sizes are compared with the file's before memory is allocated."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self.archive = archive
@@ -162,10 +150,7 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
 def write_archive(
     path: str | os.PathLike[str], kind: str, about: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> Path:
-    """Write arrays and a JSON text of `about`, the format `kind` ("problem 1") and the version to an npz file `path`.
-
-    The text is stored as the array named `about`. The file is written atomically, and its path is returned.
-    """
+    """Write arrays, and a JSON text of `about`, the format `kind` ("problem 1") and the version, to an npz file."""
     text = json.dumps({"format": f"implicit_bias {kind}", "implicit_bias": __version__} | about, allow_nan=False)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, about=np.array(text), **arrays)  # type: ignore[arg-type]
@@ -177,13 +162,6 @@ def open_archive(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[dict
     """Open an archive of this `kind`; yield `about` and the arrays, each read on access.
 
     InputError is raised if the file is missing, damaged or of another kind, and for every exception of the block.
-
-    >>> import numpy as np, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "example.npz")
-    >>> path = write_archive(path, "example 1", {"colour": "red"}, {"a": np.ones(2)})
-    >>> with open_archive(path, "example 1") as (about, arrays):
-    ...     about["colour"], arrays["a"].tolist()
-    ('red', [1.0, 1.0])
     """
     file, name = as_file(path), kind.split()[0]
     with reading(path, name), open_arrays(file) as arrays:

@@ -16,11 +16,7 @@ class TooLargeError(InputError):
 
 
 def free_memory() -> float:
-    """Return the free memory in bytes; infinity if it is unknown.
-
-    >>> free_memory() > 0
-    True
-    """
+    """Return the free memory in bytes; infinity if it is unknown."""
     return min(_system(), _container())
 
 

@@ -1,4 +1,4 @@
-"""Standard output and error that ignore a closed pipe."""
+"""Standard output and error that ignore a closed pipe, and remember a full disk."""
 
 import os
 import sys
@@ -9,25 +9,29 @@ from typing import IO, Any, TextIO, cast
 
 
 class Outlet:
-    """Text stream that discards its output once its pipe is closed (`unread`), so that the computation continues."""
+    """Text stream that discards its output once it cannot be written, so that the computation continues.
+
+    Then either `unread` is True, because its pipe is closed, or `failure` is the reason, such as a full disk.
+    """
 
     def __init__(self, stream: TextIO) -> None:
-        self.stream, self.unread = stream, False
+        self.stream, self.unread, self.failure = stream, False, ""
 
     def write(self, text: str) -> int:
-        """Write a text, or discard it if the pipe is closed."""
-        self._without_pipe_errors(self.stream.write, text)
+        self._or_discard(self.stream.write, text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream."""
-        self._without_pipe_errors(self.stream.flush)
+        self._or_discard(self.stream.flush)
 
-    def _without_pipe_errors(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def _or_discard(self, action: Callable[..., Any], *arguments: Any) -> None:
         try:
             action(*arguments)
-        except BrokenPipeError:
-            self.unread = True
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                self.unread = True
+            else:
+                self.failure = error.strerror or str(error)
             # The stream's buffer is flushed to the null device, now or when Python ends.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.stream.fileno())

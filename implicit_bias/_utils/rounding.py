@@ -20,11 +20,7 @@ BELOW_ALL = 5000
 
 
 def share(terms: float) -> float:
-    """Return γ_m = mu/(1 − mu), m = `terms`: the error of m additions is at most γ_m times the sum of the terms' sizes.
-
-    >>> share(1) == UNIT / (1 - UNIT)
-    True
-    """
+    """Return γ_m = mu/(1 − mu), m = `terms`: m additions err by at most γ_m times the sum of the terms' sizes."""
     return terms * UNIT / (1 - terms * UNIT)
 
 
@@ -115,10 +111,7 @@ def _exponents(A: Array, axis: int) -> np.ndarray:
 
 
 def _slices(A: Array, bits: int) -> list[Array]:
-    """Split A, |a| ≤ 1, into slices s = 1, 2, …: multiples of 2^(−bits·s) with sum A up to 2^(−bits·MAX_SLICES).
-
-    There are as many slices as A needs, at least 1 and at most MAX_SLICES.
-    """
+    """Split A, |a| ≤ 1, into as many slices s = 1 … MAX_SLICES as it needs: multiples of 2^(−bits·s) with sum A."""
     found: list[Array] = []
     while len(found) < MAX_SLICES and (A.any() or not found):
         anchor = 1.5 * 2.0 ** (52 - bits * (len(found) + 1))

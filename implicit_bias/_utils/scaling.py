@@ -28,7 +28,6 @@ def nearest_powers_of_two(sizes: Array) -> Array:
 
 
 def nearest_power_of_two(size: float) -> float:
-    """Return the power of two nearest to one size."""
     return float(nearest_powers_of_two(np.asarray(size)))
 
 

@@ -53,10 +53,7 @@ class TorchStream:
         return (self.words(count) & np.uint32(2**24 - 1)).astype(f32) * f32(2.0**-24)
 
     def permutation(self, count: int) -> NDArray[np.int64]:
-        """Return the permutation of 0 … count − 1 that `torch.randperm` and `random_split` draw.
-
-        From count = 2³²/20 on, torch uses another algorithm; this is not checked.
-        """
+        """Return the permutation of 0 … count − 1, count < 2³²/20, that `torch.randperm` and `random_split` draw."""
         order = np.arange(count)
         for i, word in enumerate(self.words(max(count - 1, 0)).tolist()):
             j = i + word % (count - i)
@@ -88,10 +85,7 @@ class TorchStream:
 
 
 def _box_muller(u: Floats) -> Floats:
-    """Return 16 normal numbers for each block of 16 uniform ones, 8 numbers u followed by 8 numbers v.
-
-    With r = √(−2 ln(1 − u)), they are the 8 numbers r cos 2πv, followed by the 8 numbers r sin 2πv.
-    """
+    """Return r cos 2πv and r sin 2πv, r = √(−2 ln(1 − u)), for each 16 uniform numbers: 8 u, followed by 8 v."""
     first, second = u.reshape(-1, 2, BLOCK // 2).transpose(1, 0, 2)
     radius, (sin, cos) = np.sqrt(f32(-2) * _log(f32(1) - first)), _sin_cos(f32(2 * np.pi) * second)
     return np.stack([radius * cos, radius * sin], axis=1).ravel()

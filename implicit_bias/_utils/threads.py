@@ -1,10 +1,11 @@
-"""Single-threaded linear algebra, for small tasks and forked processes."""
+"""Threads: linear algebra in one of them, for small tasks and forked processes, and functions in several."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -34,6 +35,20 @@ def one_thread() -> Iterator[None]:
             limits.restore_original_limits()
             if torch:
                 torch.set_num_threads(before)
+
+
+def in_threads(function: Callable[[Any], None], items: Iterable[Any]) -> None:
+    """Call a function for all items, in as many threads as BLAS has; each call has one thread of BLAS.
+
+    >>> found = []
+    >>> in_threads(found.append, range(3))
+    >>> sorted(found)
+    [0, 1, 2]
+    """
+    count = max((library["num_threads"] for library in _blas().info()), default=1)
+    with one_thread(), ThreadPoolExecutor(count) as pool:
+        for _ in pool.map(function, items):
+            pass
 
 
 @cache

@@ -129,7 +129,6 @@ def _gap(objective: float, lower: float) -> float:
 
 
 def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
-    """Return numbers of this shape, with NaN and infinity replaced by 0."""
     array = as_numbers(values, shape, name)
     return np.where(np.isfinite(array), array, 0.0)
 
@@ -141,10 +140,7 @@ def _normalised(values: Array, companion: Any) -> tuple[Array, Any]:
 
 
 def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[Array, Array]:
-    """Return λ (n,) and μ (m,), both divided by a power of two near their largest entry; m = 0 without constraints.
-
-    μ is 0 by default; negative entries for inequalities become 0. `lam` is not negative.
-    """
+    """Return λ (n,) and μ (m,), both divided by a power of two near their largest entry; m = 0 without constraints."""
     constraints = problem.constraints
     if constraints is None:
         if multipliers is not None and np.size(multipliers):
@@ -197,7 +193,6 @@ class _Upper:
     optimistic: float
 
     def imprecise(self, gap: float) -> bool:
-        """True if the rounding error is large compared with the gap."""
         if not self.bound < np.inf:
             return self.optimistic < np.inf
         return self.bound - self.optimistic > max(ACCEPTED_SHARE_OF_GAP * gap, ACCEPTED_ERROR) * self.optimistic
@@ -224,10 +219,7 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
 
 
 def _without_slack(problem: MarginProblem, t: float, f: Array, error: Array) -> list[float]:
-    """Return, in a soft margin, a multiple above t by the errors of the margins near m_i, else [].
-
-    With margins f (n,) up to `error` (n,), rounding may leave slack at the multiple t, which a large C multiplies.
-    """
+    """Return, in a soft margin, a multiple above t without the slack that errors of margins leave at t, else []."""
     near = (f > 0) & (abs(t * f - problem.required_margin) <= NEAR_MARGIN * problem.required_margin)
     if problem.hard or not near.any():
         return []
@@ -268,11 +260,7 @@ def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple
 
 
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:
-    """Return the objective, rounded up, of weights with norm `value` and margins f (n,): ‖W‖ + Σ C c_i (m_i − f_i)₊.
-
-    For a hard margin, this is the objective of their smallest feasible multiple; infinity if there is none. If a linear
-    constraint has a right-hand side, weights of a hard margin are feasible.
-    """
+    """Return the objective, rounded up, of weights with norm `value` and margins f (n,): ‖W‖ + Σ C c_i (m_i − f_i)₊."""
     if problem.hard and problem.affine:
         return value
     if problem.hard:
@@ -316,7 +304,6 @@ class _Lower:
     optimistic: float
 
     def imprecise(self, gap: float) -> bool:
-        """True if the rounding error is large compared with the gap."""
         accepted = max(ACCEPTED_SHARE_OF_GAP * gap if gap < np.inf else 0.0, ACCEPTED_ERROR)
         return self.optimistic - self.bound > accepted * self.optimistic
 
@@ -348,10 +335,7 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
 
 
 def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:
-    """Return λ, μ and V with bounds of the dual objective Σ m_iλ_i − hᵀμ of the largest feasible multiple of λ and μ.
-
-    The rows of V = Φᵀ(λ∘y) − Eᵀμ have errors of at most `error` (k,) in length. λ, μ and V are unchanged.
-    """
+    """Return λ, μ and V with bounds of the dual objective Σ m_iλ_i − hᵀμ of their largest feasible multiple."""
     size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
     relative = float((lam / problem.upper_bounds).max())
     size = max(size, 1 / LARGEST**1.05)
@@ -375,10 +359,7 @@ def _dual_objective(problem: MarginProblem, lam: Array, mu: Array) -> float:
 
 
 def _correlation(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -> tuple[Array, Array]:
-    """Return V = Φᵀ(λ∘y) − Eᵀμ (k, d), and bounds (k,) of the errors of its rows in Euclidean length.
-
-    `precise` is that of `Features.adjoint_bounded`.
-    """
+    """Return V = Φᵀ(λ∘y) − Eᵀμ (k, d), and bounds (k,) of the errors of its rows in Euclidean length."""
     constraints = problem.constraints
     upper, lower, error = problem.features.adjoint_bounded(problem.y * lam, precise)
     if constraints is not None:

@@ -27,18 +27,9 @@ MAX_SHORTFALL = 0.01
 
 @dataclass(frozen=True)
 class Cone:
-    """Cone of the x (N,) with Ax ≤ 0, some rows with equality.
+    """Cone of the x (N,) with Ax ≤ 0, with equality in the rows `equal` (m,); A is rounded, `rows` are exact.
 
-    Attributes
-    ----------
-    A : sparse array, shape (m, N)
-        Its entries, rounded if they have more digits than a double.
-    rows : list of dict
-        The exact rows of A.
-    equal : array of bool, shape (m,)
-        True for equalities.
-    kept : int
-        Column of an entry of x that is computed from others only if an equality has no other column; −1 for none.
+    The entry of x in the column `kept` (−1: none) is computed from others only if an equality has no other column.
     """
 
     A: sp.csr_array
@@ -48,7 +39,6 @@ class Cone:
 
     @classmethod
     def of(cls, A: sp.csr_array, equal: np.ndarray, kept: int = -1) -> Cone:
-        """Return the cone of a matrix of doubles."""
         rows = [
             {int(j): Fraction(float(v)) for j, v in zip(A.indices[a:b], A.data[a:b], strict=True) if v != 0}
             for a, b in pairwise(A.indptr)
@@ -231,10 +221,7 @@ def _homogenised(constraints: LinearConstraints, intercept: bool) -> Cone:
 
 
 def _short(problem: MarginProblem, W: Array, b: float, near: np.ndarray) -> np.ndarray | None:
-    """Return the samples, except those `near`, whose hard margins may be below m_i by at most a share of MAX_SHORTFALL.
-
-    None if a margin is lower. The weights are those of an exact point, rounded.
-    """
+    """Return the samples, without `near`, with margins up to MAX_SHORTFALL below m_i; None if one is lower."""
     if not problem.hard:
         return near[:0]
     upper, lower, error = problem.features.apply_bounded(W, False)

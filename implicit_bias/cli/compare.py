@@ -21,7 +21,6 @@ UNCERTIFIED = "the point where the published solver stops, which nothing certifi
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of `command`, such as 'compare gln'; the defaults are those of its study."""
     study = STUDIES[command.replace(" ", "_").replace("-", "_")]
     parser.explain(
         f"{study.title}.\n\nOptions that list their values take several (--seeds 1 2 3), and every combination runs. "
@@ -63,7 +62,6 @@ def _cutoff(text: str) -> Any:
 
 
 def compare(options: Namespace) -> Outcome:
-    """Run the comparison, print and write its results; the exit code is 130 if cells are missing."""
     from implicit_bias.cli.sweeps import computed, following
     from implicit_bias.studies.paper.experiment import comparison
     from implicit_bias.studies.paper.summary import summarise

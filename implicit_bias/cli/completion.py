@@ -17,7 +17,6 @@ FOLDERS = ("data_root", "redraw", "out")
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of `completion`."""
     parser.explain(
         "Print a script that completes commands, options and their values in your shell. Write it again after an "
         "update.",
@@ -33,7 +32,6 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def completion(options: Namespace) -> Outcome:
-    """Print the script that completes commands, options and values in `options.shell`."""
     import shtab
 
     from implicit_bias.cli.main import whole_parser
@@ -56,7 +54,6 @@ def completion(options: Namespace) -> Outcome:
 
 
 def _actions(parser: Parser) -> Iterator[Action]:
-    """Yield the actions of a parser, then those of all of its subcommands, recursively."""
     for action in parser.declared()._actions:
         yield action
         if isinstance(action, _SubParsersAction):

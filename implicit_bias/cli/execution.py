@@ -23,10 +23,7 @@ T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
-    """Exit code of a command, the document that --json prints, what to do next, and the files that were written.
-
-    The last line of the output names the files and the next step. `then` is None if the output is a script.
-    """
+    """Exit code, document of --json, what to do next (None after a script), and files that were written."""
 
     code: int
     document: dict[str, Any]
@@ -51,9 +48,6 @@ def guarded(action: Callable[[], int], on_error: Callable[[str], Any] = lambda s
     """Run `action` and return its exit code; print errors and warnings as one sentence each on standard error.
 
     InputError and MemoryError give the code 2, Ctrl-C gives 130. `on_error` is called with the sentence of an error.
-
-    >>> guarded(lambda: 0)
-    0
     """
     try:
         with warnings.catch_warnings():
@@ -130,9 +124,6 @@ def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
     """Return the path of a result: `out`, or else, in the current folder, the stem of the last input and `ending`.
 
     Raises InputError if the path is a folder or an input, or if its folder cannot be written to.
-
-    >>> place_of(None, "-model.npz", ["somewhere/samples.csv"]).name
-    'samples-model.npz'
     """
     path = Path(out or Path(inputs[-1]).stem + ending)
     if path.is_dir() or path.resolve() in [Path(one).resolve() for one in inputs]:

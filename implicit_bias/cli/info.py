@@ -17,7 +17,6 @@ from implicit_bias.datasets.images import IMAGE_SETS, data_root, image_files
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of `info`."""
     parser.explain(
         "Say which versions run on which machine, where data files are found, and what there is to choose from.\n"
         "Nothing is downloaded.",
@@ -29,7 +28,6 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def info(options: Namespace) -> Outcome:
-    """Print versions, machine, data files and available choices; return the same as the document."""
     from implicit_bias.saving import models, problems, solutions
     from implicit_bias.solvers import SOLVERS
     from implicit_bias.studies.runner.engines import installed_engines, machine_kind
@@ -60,10 +58,6 @@ def info(options: Namespace) -> Outcome:
 
 
 def _versions() -> dict[str, str | None]:
-    """Return the versions of Python, this package and its requirements, without those of extras.
-
-    The version of a package that is not installed is None.
-    """
     found: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
     for requirement in requires("implicit-bias") or ():
         if "extra ==" not in requirement:

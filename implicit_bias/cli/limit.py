@@ -32,7 +32,6 @@ NUMBERS = {
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of the limit study; their defaults are those of `LimitConfig`."""
     parser.explain(
         "Drive networks to the limit of gradient descent and hold it against the certified max-margin solution.\n"
         "Options that list their values take several (--seeds 1 2 3), and every combination runs. Finished ones are\n"
@@ -60,7 +59,6 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def limit(options: Namespace) -> Outcome:
-    """Run the study, or load stored results (--stored, --redraw); print and write findings, table and figures."""
     from implicit_bias._utils.threads import one_thread
     from implicit_bias.cli.sweeps import computed, ended, folder_of, known
     from implicit_bias.studies.limit.study import EXPERIMENT, configured, lines, titled

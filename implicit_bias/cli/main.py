@@ -69,12 +69,6 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
     """Run `implicit-bias` with `arguments`, by default those of the process, and return the exit code.
 
     If `command` is given, such as 'compare gln', the arguments are those of this command alone.
-
-    >>> main(["solve", "nowhere.csv", "--json"])
-    {
-      "error": "nowhere.csv is not a readable file; check the path"
-    }
-    2
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = any(argument.partition("=")[0] == "--json" for argument in given)
@@ -82,12 +76,16 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
         # A terminal without a character such as − shows another one instead.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    with outlets() as streams:
+    with outlets() as (out, err):
         try:
             code = _parsed_and_run(given, command, as_json)
         except SystemExit as end:  # --help and --version
             code = int(end.code or 0)
-    return code or (UNREAD if any(stream.unread for stream in streams) else 0)
+        out.flush()
+        if out.failure:
+            print(f"error: the output cannot be written ({out.failure}); send it to another place", file=err)
+            code = code or 2
+    return code or (UNREAD if out.unread or err.unread else 0)
 
 
 def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) -> int:

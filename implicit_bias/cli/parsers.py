@@ -21,10 +21,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--engine": {"default": "local", "help": "where cells are computed, one that `implicit-bias info` lists"},
     "--jobs": {"type": int, "default": os.cpu_count(), "help": "local processes that share the cells"},
     "--scheduler": {"help": "address of a running Dask scheduler, for --engine dask"},
-    "--redraw": {
-        "metavar": "FOLDER",
-        "help": "compute nothing: figures and findings from an earlier run's folder",
-    },
+    "--redraw": {"metavar": "FOLDER", "help": "compute nothing: figures and findings from an earlier run's folder"},
     "--header": {
         "action": argparse.BooleanOptionalAction,
         "help": "the first row of a CSV file has, or has not, the names of its columns; else its cells decide",
@@ -58,12 +55,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser whose options are added by the function `declare` when first needed.
-
-    >>> parser = Parser(declare=lambda parser: parser.add_argument("--units", type=int, default=10))
-    >>> parser.parse_args(["--units", "3"]).units
-    3
-    """
+    """Argument parser whose options are added by the function `declare` when first needed."""
 
     def __init__(self, *, declare: Callable[[Parser], Any] | None = None, **settings: Any) -> None:
         # With abbreviations, every new option could change the meaning of old command lines.
@@ -98,7 +90,6 @@ class Parser(argparse.ArgumentParser):
         self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
 
     def add_shared(self, *options: str) -> None:
-        """Add the named options as defined in `SHARED`."""
         for option in options:
             self.add_argument(option, **SHARED[option])
 
@@ -134,11 +125,6 @@ class Parser(argparse.ArgumentParser):
         """Add an option for each setting in `texts`, which maps names to help; `default` returns the default of a name.
 
         The option takes a list of values if its default is a tuple, otherwise one value of the type of the default.
-
-        >>> parser = Parser()
-        >>> parser.add_settings({"max_steps": 3, "seeds": (1,)}.get, {"max_steps": "steps", "seeds": "seeds"})
-        >>> parser.parse_args(["--max-steps", "5"])
-        Namespace(max_steps=5, seeds=(1,))
         """
         for name, text in texts.items():
             value, option = default(name), f"--{name.replace('_', '-')}"

@@ -32,7 +32,6 @@ of outliers, these are -1 and the rest 1. Of a regression, the table has the pre
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of `predict`."""
     parser.explain(
         TEXT,
         [

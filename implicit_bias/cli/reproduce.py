@@ -31,7 +31,6 @@ def _collection(name: str) -> Collection:
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of 'reproduce paper', or of the collection that `command` names."""
     name = command.rpartition(" ")[2]
     folder, paper = f"results/{name}", name == "paper"
     if paper:

@@ -33,7 +33,6 @@ TEXTS = {
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of 'reproduce scale'; the defaults are the values of `GRID`."""
     parser.explain(
         "The paper's comparison on up to 48 000 images: networks after the published training, and driven on towards\n"
         "their limit, against their margin problems. The whole takes days, and --list says what each size costs.\n"

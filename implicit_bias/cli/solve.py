@@ -49,7 +49,6 @@ CONFIDENCE = 0.95
 
 
 def declare(parser: Parser, command: str) -> None:
-    """Declare the options of `solve`."""
     parser.explain(
         TEXT,
         [
@@ -97,7 +96,6 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def _cost(text: str) -> Any:
-    """Parse the value of --C: 'auto' or a float."""
     try:
         return text if text == "auto" else float(text)
     except ValueError:
@@ -134,7 +132,6 @@ def solve(options: Namespace) -> Outcome:
 
 
 def _code(status: core.Status) -> int:
-    """Return the exit code of the worst of some solutions, none of which is inseparable."""
     if status is core.Status.INTERRUPTED:
         return 130
     return 0 if status is core.Status.OPTIMAL else 1
@@ -200,10 +197,7 @@ def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_standardised(samples: LabelledSamples, asked: bool | None) -> bool:
-    """Return --standardise; by default print and return True if inputs are `out_of_scale`.
-
-    Inputs of zeros are ignored.
-    """
+    """Return --standardise; by default print and return True if inputs are `out_of_scale`."""
     if asked is not None:
         return asked
     apart = out_of_scale(samples.X)
@@ -256,10 +250,7 @@ class Line:
 
 
 def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, deadline: Deadline) -> float:
-    """Print and return the C with the least error in cross-validation; the smallest of equally good values.
-
-    Each fold has gates and a scaling of its own, and one path of warm-started solves from the largest C down.
-    """
+    """Print and return the least C of those with the least error in cross-validation, one warm path for each fold."""
     from tqdm import tqdm
 
     from implicit_bias.solvers.path import path_values
@@ -301,7 +292,6 @@ def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, dea
 
 
 def _describe_samples(samples: LabelledSamples, problem: core.MarginProblem) -> None:
-    """Print the sizes of the problem, and the classes."""
     features, classes = problem.features, samples.classes
     sizes = [counted(features.n, "sample"), counted(features.d, "input"), counted(features.k, "gate")]
     print(", ".join([*sizes, repr(problem.norm)]))
@@ -314,10 +304,7 @@ def _describe_samples(samples: LabelledSamples, problem: core.MarginProblem) -> 
 def _solutions(
     problems: dict[Any, core.MarginProblem], starts: dict[Any, core.Solution], deadline: Deadline, options: Namespace
 ) -> list[core.Solution]:
-    """Solve and print the problems in order; return the solutions, fewer if interrupted.
-
-    A problem gets an equal share of the time that is left for it and the problems after it.
-    """
+    """Solve and print the problems in order; return the solutions, fewer if interrupted."""
     found = list[core.Solution]()
     watched = sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE")
     limits = {"tol": options.tol, "max_iterations": options.max_iterations, "verbose": options.verbose}
@@ -341,7 +328,6 @@ def _model(
     solutions: Sequence[core.Solution],
     options: Namespace,
 ) -> core.MarginModel:
-    """Return the model of the problems that `_problems` returned for the same samples."""
     return core.MarginModel(
         list(problems.values()),
         list(solutions),
@@ -354,16 +340,11 @@ def _model(
 
 
 def _positives(samples: LabelledSamples) -> tuple[Any, ...]:
-    """Return the classes that are +1 in one problem each."""
     return samples.classes[1:] if len(samples.classes) == 2 else samples.classes
 
 
 def _problems(samples: LabelledSamples, scaled: bool, options: Namespace, C: float) -> dict[Any, core.MarginProblem]:
-    """Return the problem of --formulation at C for each class that is +1.
-
-    The inputs are standardised if `scaled` and have a constant unless --no-constant. Gates, sample weights and required
-    margins are those of the samples, if they have any. Sample weights with a hard margin are a warning.
-    """
+    """Return the problem of --formulation at C for each class that is +1."""
     X = Scaling.standard(samples.X)(samples.X) if scaled else samples.X
     X = X if options.no_constant else with_constant(X)
     own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
@@ -399,10 +380,7 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
 
 
 def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: LabelledSamples | None) -> dict[str, Any]:
-    """Print training error and held-out error with its interval, warn of a constant model; return the document.
-
-    It is empty if solutions are missing, because the model then has no predictions.
-    """
+    """Print training error and held-out error with its interval, warn of a constant model; return the document."""
     if len(model.solutions) < len(model.problems):
         return {}
     columns = [problem.y * one.margins for problem, one in zip(model.problems, model.solutions, strict=True)]

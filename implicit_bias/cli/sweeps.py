@@ -69,10 +69,7 @@ def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable
 
 
 def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn: str | None = None) -> Path:
-    """Return the folder of the results: --out, else `default`, or with --redraw `redrawn` or `default`-redrawn.
-
-    `computing` is true if an option of a computation is given. Raises InputError if it is given together with --redraw.
-    """
+    """Return the folder of the results: --out, else `default`, or with --redraw `redrawn` or `default`-redrawn."""
     if not options.redraw:
         return Path(options.out or default)
     if computing:

@@ -14,14 +14,7 @@ from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
 from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 
-__all__ = [
-    "BinaryTask",
-    "DistortedImages",
-    "dataset_names",
-    "distorted_images",
-    "load_binary",
-    "read_samples",
-]
+__all__ = ["BinaryTask", "DistortedImages", "dataset_names", "distorted_images", "load_binary", "read_samples"]
 
 
 def dataset_names() -> list[str]:
@@ -109,10 +102,7 @@ def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> Binary
 
 
 def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
-    """Return the sorted labels of the classes +1 and −1; `negative` None means all of 0 … 9 that are not positive.
-
-    InputError is raised if a class is empty, the classes overlap, or a label is not one of 0 … 9.
-    """
+    """Return the sorted labels of the classes +1 and −1; `negative` None means all of 0 … 9 that are not positive."""
     try:
         plus = sorted({operator.index(label) for label in positive})
         minus = sorted(set(range(10)) - set(plus) if negative is None else {operator.index(n) for n in negative})
@@ -127,10 +117,7 @@ def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
 
 
 def _split(total: int, train_size: int, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the training and validation samples of `total`; `name` is the data set in errors.
-
-    They are the first `train_size` and the last total // 5 of torch's permutation of this seed, and must not overlap.
-    """
+    """Return the indices of the training and validation samples of `total`; `name` is the data set in errors."""
     validation = total // 5
     if train_size > total - validation:
         raise InputError(

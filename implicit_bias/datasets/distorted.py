@@ -112,10 +112,7 @@ def _require_space(folder: Path, size: int) -> None:
 
 
 def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
-    """Return images first … first + count − 1 of `distorted_images`, whatever its n, as bytes (count, 784).
-
-    The first len(pixels) are the originals; CHUNK divides `first`, and count ≤ CHUNK.
-    """
+    """Return images first … first + count − 1 of `distorted_images`, whatever its n, as bytes (count, 784)."""
     rng = np.random.default_rng([seed, first])
     angles = rng.uniform(-MAX_ROTATION, MAX_ROTATION, CHUNK)[:count]
     shifts = rng.uniform(-MAX_SHIFT, MAX_SHIFT, (CHUNK, 2))[:count]
@@ -127,10 +124,7 @@ def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
 
 
 def _distorted(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Rotate square images (m, p) about their centres by angles (m,), then shift them by pixels (m, 2); return bytes.
-
-    Angles are in radians, clockwise; a shift is (to the right, down). Interpolation is bilinear, with 0 outside.
-    """
+    """Rotate square images (m, p) clockwise by angles (m,), shift them right and down by pixels (m, 2), as bytes."""
     with torch_is_needed("a set of distorted images"):
         import torch
         from torch.nn.functional import affine_grid, grid_sample

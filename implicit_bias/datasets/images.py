@@ -61,10 +61,7 @@ def load_images(name: str, root: str | PathLike[str] | None, train: bool = True)
 
 
 def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training or test images of 'mnist' or 'fashion-mnist' as bytes (N, 784), and the labels (N,).
-
-    The set is downloaded if none of its files exists. InputError is raised if only some exist or one is damaged.
-    """
+    """Return the training or test images of 'mnist' or 'fashion-mnist' as bytes (N, 784), and the labels (N,)."""
     folder, sums = IMAGE_SETS[name]
     top = data_root(root)
     raw = top / folder / "raw"
@@ -111,10 +108,7 @@ def _torchvision(folder: str) -> type:
 
 
 def _download(folder: str, top: Path, files: list[str]) -> None:
-    """Download an image set into a temporary folder in `top`, then move the `files`, by name, to `top/folder/raw`.
-
-    InputError is raised, with the way to do it by hand, if the download or the writing fails.
-    """
+    """Download an image set into a temporary folder in `top`, then move the `files`, by name, to `top/folder/raw`."""
     by_hand = f"put the four uncompressed IDX files into {top / folder / 'raw'} by hand, or give another data root"
     try:
         dataset = _torchvision(folder)
@@ -156,12 +150,7 @@ def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
 
 
 class ImageClasses(NamedTuple):
-    """Inputs X (n, d) with the constant input last, and labels y (n,) from 0 to 9: training, held out and test parts.
-
-    >>> parts = load_classes("digits", components=10, held_out=200)
-    >>> [len(X) for X in parts[::2]]
-    [1148, 200, 449]
-    """
+    """Inputs X (n, d) with the constant input last, labels y (n,) from 0 to 9: training, held out and test parts."""
 
     X_train: Array
     y_train: np.ndarray
@@ -179,30 +168,9 @@ def load_classes(
     The components are whitened: x = Λ^{−½} Uᵀ(pixels − mean). The mean and the largest eigenvalues Λ and eigenvectors U
     of the covariance are those of the training part. A random part of the training images is held out for the choice of
     settings. The test part is the 10 000 test images of MNIST and Fashion-MNIST, or a random quarter of the digits.
+    Without `components` the pixels are kept, in [−1, 1]. The random parts are drawn by NumPy's PCG64. Names, `root` and
+    errors are those of `load_binary`; `components` and `held_out` that are too large are errors, too.
 
-    Parameters
-    ----------
-    name : 'digits', 'mnist' or 'fashion-mnist'
-    components : int or None
-        Number d − 1 of principal components, all with nonzero variance. None keeps the pixels, in [−1, 1].
-    held_out : int
-        Number of held-out images; may be 0.
-    root : path, optional
-        As for `load_binary`.
-    seed : int
-        Seed of the random parts, for NumPy's PCG64.
-
-    Returns
-    -------
-    ImageClasses
-
-    Raises
-    ------
-    InputError
-        As for `load_binary`, and if `components` or `held_out` is too large.
-
-    Examples
-    --------
     >>> parts = load_classes("digits", components=10, held_out=200)
     >>> parts.X_train.shape, parts.X_train.std(axis=0).round(4).tolist()[::5]
     ((1148, 11), [1.0, 1.0, 0.0])
@@ -231,10 +199,7 @@ def load_classes(
 
 
 def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
-    """Return the mean (p,) of pixels (N, p) and the directions U Λ^{−½} (p, components), largest variance first.
-
-    InputError is raised if `components` exceeds p or the number of directions with nonzero variance.
-    """
+    """Return the mean (p,) of pixels (N, p) and the directions U Λ^{−½} (p, components), largest variance first."""
     if components > pixels.shape[1]:
         raise InputError(f"components must be at most {pixels.shape[1]}, the number of pixels, not {components}")
     with torch_is_needed("PCA of images as published"):

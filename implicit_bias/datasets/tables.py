@@ -27,11 +27,7 @@ HEAD_ROWS = 200
 
 
 class Columns(NamedTuple):
-    """Names of a CSV file's columns, or their numbers from 0 if the file has no names.
-
-    >>> Columns(["height"], ["gate_tall"], "animal").label
-    'animal'
-    """
+    """Names of a CSV file's columns, or their numbers from 0 if the file has no names."""
 
     inputs: list[str]
     gates: list[str]
@@ -89,11 +85,7 @@ class LabelledSamples:
 
 
 class NewSamples(NamedTuple):
-    """Samples of a file for a model, with None for what the file lacks; `labels` of a CSV file are strings.
-
-    >>> NewSamples(np.ones((1, 2)), None, None, None).X.shape
-    (1, 2)
-    """
+    """Samples of a file for a model, with None for what the file lacks; `labels` of a CSV file are strings."""
 
     X: Array
     gate_values: Array | None
@@ -254,10 +246,7 @@ def _names(file: Path, wanted: list[str], label: str | None, header: bool | None
 
 
 def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bool:
-    """True if the first row of a table of texts has names; raise InputError if it may also be a sample.
-
-    `head` contains the first rows, and `place` is the number of the column of the labels, if it is known.
-    """
+    """True if the first row of `head` has names, `place` the column of labels; InputError if it may be a sample."""
     import pandas as pd
 
     first, below = head.iloc[0].tolist(), head.iloc[1:]
@@ -311,10 +300,7 @@ def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFra
 
 
 def _read_csv(file: Path, given: dict[str, str | None], header: bool | None) -> LabelledSamples:
-    """Return the samples of a CSV file; `given` maps "label", "weights" and "margins" to the names of columns or None.
-
-    Without "label", it is the last column without another meaning; without the others, the samples have no such values.
-    """
+    """Return the samples of a CSV file; `given` maps label (None: last column), weights and margins to columns."""
     wanted = [name for name in given.values() if name is not None]
     columns, header = _names(file, wanted, given["label"], header)
     if given["label"] is None:
@@ -366,7 +352,6 @@ def _labels(texts: pd.Series) -> np.ndarray:
 
 
 def _first(flags: pd.Series) -> int:
-    """Return the number of the first sample that is marked, from 1."""
     return int(np.argmax(flags.to_numpy())) + 1
 
 

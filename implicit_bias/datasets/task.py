@@ -177,13 +177,7 @@ class BinaryTask:
 
     @classmethod
     def from_dataset(
-        cls,
-        dataset: Any,
-        validation: Any = 0.2,
-        *,
-        positive: Any = None,
-        constant: bool = True,
-        seed: int = 1,
+        cls, dataset: Any, validation: Any = 0.2, *, positive: Any = None, constant: bool = True, seed: int = 1
     ) -> BinaryTask:
         """Return a task of a data set of torch or torchvision, such as `torchvision.datasets.MNIST(root)`.
 
@@ -232,7 +226,6 @@ class BinaryTask:
 
 
 def with_constant(X: Array) -> Array:
-    """Return X (n, d − 1) with a column of ones appended, shape (n, d)."""
     return np.hstack([X, np.ones((len(X), 1))])
 
 

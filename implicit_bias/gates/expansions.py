@@ -13,6 +13,7 @@ import numpy as np
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import SMALLEST, Array, InputError, as_floats
 from implicit_bias._utils.scaling import length
+from implicit_bias._utils.threads import in_threads
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import Gates
 
@@ -171,12 +172,14 @@ def half_spaces(
             f"hyperplanes must be a positive integer and linear between 0 and 1, not {hyperplanes} and {linear}"
         )
     values = np.zeros((len(X), len(Z)))
+    # Tiles stay in the cache.
+    tiles = list(itertools.product(row_blocks(len(X), TILE), row_blocks(len(Z), TILE)))
     for columns in receptive_fields(X.shape[1], side, stride, sets):
         left, right = (_directions(A[:, columns]) for A in (X, Z))
-        # Tiles stay in the cache.
-        for rows, others in itertools.product(row_blocks(len(X), TILE), row_blocks(len(Z), TILE)):
+
+        def add(tile: tuple[slice, slice], left: Any = left, right: Any = right) -> None:
             (U, sizes, keys), (V, other_sizes, other_keys) = (
-                [part[tile] for part in given] for given, tile in ((left, rows), (right, others))
+                [part[rows] for part in given] for given, rows in zip((left, right), tile, strict=True)
             )
             found = U @ V.T
             products = found * other_sizes
@@ -189,7 +192,9 @@ def half_spaces(
             if linear < 1:
                 shares -= (1 - linear) / 2.0**hyperplanes
             shares *= products
-            values[rows, others] += shares
+            values[tile] += shares
+
+        in_threads(add, tiles)
     return values
 
 
@@ -231,10 +236,7 @@ def receptive_fields(
 
 
 def _directions(A: Array) -> tuple[Array, Array, Array]:
-    """Return directions (n, d) and lengths (n,) of the rows, and a number (n,) that is equal for equal directions.
-
-    Directions that differ by more than about 1e-13 have other numbers, except by chance.
-    """
+    """Return directions (n, d) and lengths (n,) of the rows, and a number (n,) of each direction, up to about 1e-13."""
     sizes = np.asarray(length(A, axis=1))
     U = A / np.where(sizes > 0, sizes, 1.0)[:, None]
     weights = np.random.default_rng(0).uniform(-1, 1, U.shape[1])

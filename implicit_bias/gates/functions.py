@@ -14,13 +14,18 @@ from implicit_bias.gates.base import ConstantGate, Gates
 from implicit_bias.gates.contexts import ContextGates
 
 
-def _evaluated(function: Any, X: Array, what: str) -> Array:
-    """Return function(X) as a finite array (n, ·); messages call the function that of `what`, "gates" or "contexts"."""
+def _evaluated(function: Any, X: Array, what: str, columns: int | None = None) -> Array:
+    """Return function(X), of "gates" or "contexts" (`what`), as a finite array (n, `columns`), or (n, any)."""
     if not callable(function):
         raise InputError(f"function must be callable, not {type(function).__name__}")
     values = as_floats(function(X), f"the values of the {what}' function", 2)
     if len(values) != len(X):
         raise InputError(f"the {what}' function gave {len(values)} rows for {len(X)} inputs; give one per sample")
+    if values.shape[1] != (columns or values.shape[1]):
+        raise InputError(
+            f"the {what}' function returned {columns} columns in fit, but now returns {values.shape[1]}; "
+            "return as many for all X"
+        )
     return values
 
 
@@ -66,13 +71,7 @@ class FunctionGates(Gates):
         return self
 
     def transform(self, X: Any) -> Array:
-        values = _evaluated(self.function, self._fitted_inputs(X), "gates")
-        if values.shape[1] != self.k_:
-            raise InputError(
-                f"the function returned {self.k_} gates in fit, but now returns {values.shape[1]}; "
-                "return as many for all X"
-            )
-        return values
+        return _evaluated(self.function, self._fitted_inputs(X), "gates", self.k_)
 
 
 class FunctionContexts(ContextGates):
@@ -119,16 +118,10 @@ class FunctionContexts(ContextGates):
         return self
 
     def contexts_of(self, X: Any) -> np.ndarray:
-        values = self._values(self._fitted_inputs(X))
-        if values.shape[1] != self.units:
-            raise InputError(
-                f"the function returned {self.units} units in fit, but now returns {values.shape[1]}; "
-                "return as many for all X"
-            )
-        return values
+        return self._values(self._fitted_inputs(X), self.units)
 
-    def _values(self, X: Array) -> np.ndarray:
-        values = _evaluated(self.function, X, "contexts")
+    def _values(self, X: Array, units: int | None = None) -> np.ndarray:
+        values = _evaluated(self.function, X, "contexts", units)
         wrong = values[(values % 1 != 0) | (values < 0) | (values >= self.contexts)]
         if wrong.size:
             raise InputError(f"contexts must be integers from 0 to {self.contexts - 1}, not {shown(float(wrong[0]))}")

@@ -100,11 +100,7 @@ class ThresholdGates(Gates):
         return projections
 
     def _fit_cutoffs(self, X: Any, random: Array, spread: float, weight: Array | None) -> Array:
-        """Return the cutoffs (p,) on X (n, d) for the parameter `cutoff`, with sample weights (n,) or None.
-
-        For 'random' they are `random` (p,), which was drawn from N(0, spread²); for a number, this number; otherwise
-        the `_quantiles` of the projections, with the levels random/spread.
-        """
+        """Return the cutoffs (p,) on X (n, d) for the parameter `cutoff`, with sample weights (n,) or None."""
         cutoff = self.cutoff
         if cutoff == "random":
             return random
@@ -336,10 +332,7 @@ class RandomHalfSpaces(ThresholdGates):
 
 
 def _orthogonal(drawn: Array) -> Array:
-    """Return a matrix (m, d) with orthonormal rows if m < d, else orthonormal columns, from normal numbers (m, d).
-
-    It is Q of the QR factorisation with R_jj > 0 of these numbers or, if m < d, Qᵀ of that of their transpose.
-    """
+    """Return a matrix (m, d) with orthonormal rows if m < d, else orthonormal columns, from normal numbers (m, d)."""
     wide = drawn.shape[0] < drawn.shape[1]
     Q, R = np.linalg.qr(drawn.T if wide else drawn)
     Q = Q * np.sign(np.diag(R))

@@ -22,10 +22,14 @@ from implicit_bias.norms.nuclear import singular_bounds
 
 #: Length of a row, as a share of the largest entry, up to which it counts as zero: its square would underflow.
 NEGLIGIBLE = 1e-140
+#: Singular value, relative to the largest one, up to which it counts as zero.
+SMALLEST = 1e-17
 #: Relative gap at which the interior-point methods end.
 TOL = 1e-14
 #: Largest number of their iterations, of which they need 10 to 30.
 ITERATIONS = 100
+#: Least start of a row's variable, relative to the largest square of a length: short rows start too near the boundary.
+FLOOR = 1e-4
 #: Share of the way to the boundary that a step takes.
 TO_BOUNDARY = 0.95
 #: Step length below which there is no progress.
@@ -48,7 +52,7 @@ def balancing_squares(W: Array) -> Array:
         return found
     W = W[used]
     C, Q = W @ W.T, np.eye(len(W))
-    s = 1.1 * np.abs(C).sum(axis=1)
+    s = 1.1 * np.abs(C).sum(axis=1) + FLOOR * C.diagonal().max()
     best, mu = s, (s.sum() - np.trace(C)) / (2 * len(C))
     for _ in range(ITERATIONS):
         try:
@@ -98,6 +102,7 @@ def balancing_shares(V: Array) -> Array:
     # Only inner products of the rows matter.
     V = np.asarray(np.linalg.qr(V[used].T, mode="r")).T
     p = np.square(length(V, axis=1))
+    p += FLOOR * p.max()
     p /= p.sum()
     z = None
     for _ in range(ITERATIONS):
@@ -145,7 +150,7 @@ def dual_bound(V: Array) -> float:
     """Return an upper bound of ρ*(V), close to it, for V with largest entry about 1; rounding errors are included.
 
     For any R and Z, ρ*(V) ≤ max_h ‖Re_h‖ · ‖Z‖_F + ‖V − RᵀZ‖_F, because ‖RW‖_F² = ⟨RᵀR, WWᵀ⟩ ≤ max_h ‖Re_h‖² ρ(W)².
-    With the singular value decomposition diag(√p) V = U diag(σ) Tᵀ, they are R = diag(√σ) Uᵀ diag(p)^−½ and
+    With the singular value decomposition diag(√p) V = U diag(σ) Tᵀ, they are R = diag(1/√σ) (VT)ᵀ and
     Z = diag(√σ) Tᵀ. At the optimal p, no ‖Re_h‖ exceeds √Σσ. Any excess is moved to the last term.
 
     >>> 5.0 < dual_bound(np.array([[3.0, 0.0], [0.0, 4.0]])) < 5.0 + 1e-12
@@ -155,8 +160,9 @@ def dual_bound(V: Array) -> float:
     used, roots = p > 0, np.sqrt(p[p > 0])[:, None]
     rest = float(length(V[~used]))
     if used.any():
-        U, values, T = np.linalg.svd(roots * V[used], full_matrices=False)
-        R, Z = U * np.sqrt(values) / roots, np.sqrt(values)[:, None] * T
+        values, T = np.linalg.svd(roots * V[used], full_matrices=False)[1:]
+        values, T = values[values > SMALLEST * values[0]], T[values > SMALLEST * values[0]]
+        R, Z = V[used] @ T.T / np.sqrt(values), np.sqrt(values)[:, None] * T
         sizes, most = length(R, axis=1), float(np.sqrt(values.sum()))
         R *= np.minimum(1.0, most / np.where(sizes > 0, sizes, 1.0))[:, None]
         long, size = float(length(R, axis=1).max()), float(length(Z))

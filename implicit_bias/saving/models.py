@@ -58,8 +58,6 @@ class Model(Protocol):
 
 
 class Fitted(Protocol):
-    """Fitted estimator of this package."""
-
     def as_model(self) -> MarginModel | Model:
         """Return a model with the predictions of the estimator."""
 

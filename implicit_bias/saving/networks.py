@@ -62,13 +62,11 @@ def _content(network: Any) -> dict[str, Any]:
 
 
 def network_parts(network: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return a network as a JSON dictionary and arrays."""
     about = _content(network)
     return about, {name: value.cpu().numpy() for name, value in network.state_dict().items()}
 
 
 def network_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> GatedNetwork:
-    """Return the network that `network_parts` converted."""
     state = {name: torch.as_tensor(values) for name, values in arrays.items()}
     return _restored({"format": FORMAT, **about, "state": state})
 

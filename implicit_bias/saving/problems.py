@@ -63,11 +63,7 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
 
 
 def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return a problem, with or without its samples, as a JSON dictionary and arrays.
-
-    Labels, required margins and sample weights are always included. Features that are not kept count as without
-    samples. InputError is raised for a user-defined norm or gates, and for user-defined features of samples.
-    """
+    """Return a problem, with or without its samples, as a JSON dictionary and arrays."""
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not features.kept:
@@ -154,10 +150,7 @@ def load_problem(path: str | os.PathLike[str]) -> MarginProblem:
 
 
 def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> MarginProblem:
-    """Return the problem that `problem_parts` converted; raise any exception for invalid content.
-
-    Without samples, the features are `UnkeptFeatures`.
-    """
+    """Return the problem that `problem_parts` converted; raise any exception for invalid content."""
     kinds: list[Any] = [getattr(all_features, name) for name in all_features.__all__]
     saved = [kind for kind in kinds if issubclass(kind, all_features.Features) and kind.made_of is not None]
     features: all_features.Features
@@ -197,10 +190,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
 
 
 def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: Any, outputs: int = 1) -> Gates:
-    """Return the gates that `gate_parts` converted; raise InputError if they do not match `features`.
-
-    The features have the k gates once for each of `outputs` classes.
-    """
+    """Return the gates that `gate_parts` converted; InputError unless `features` have them once for each output."""
     parameters, make = about["parameters"], getattr(all_gates, about["gates"])
     given = {name: arrays[f"gates.{name}"] for name in make.learned}
     # Sizes are checked before arrays of these sizes are allocated.

@@ -51,7 +51,6 @@ def save_solution(solution: Solution, path: str | os.PathLike[str]) -> Path:
 
 
 def solution_parts(solution: Solution) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return a solution as a JSON dictionary and arrays."""
     if not isinstance(solution, Solution):
         raise InputError(f"solution must be a Solution (from solve), not {shown(solution)}")
     about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
@@ -84,7 +83,6 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
 
 
 def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solution:
-    """Return the solution that `solution_parts` converted; raise any exception for invalid content."""
     fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
     fields |= {name: arrays[name].item() for name in _FLOATS}
     fields |= {name: about[name] for name in ("solver", "iterations", "reason")}

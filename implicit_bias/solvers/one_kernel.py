@@ -6,9 +6,10 @@ The signed dual s = λ∘y solves, for the multiplier μ ≥ 0 at which ‖Σ_i 
 
 with p_i = C c_i, and w = Σ_i s_i φ(x_i)/μ. If √(sᵀKs) < 1 for every μ, zero weights are optimal.
 
-A round takes some members: the samples whose optimality conditions are violated most, and all s between their bounds.
-It improves their s by two kinds of steps. Steps of two s at a time, those of the largest gain (Fan, Chen & Lin 2005),
-find the s at a bound. Newton steps find the others and μ. All classes share the rows of K.
+A round takes some members: the samples whose optimality conditions are violated most, of a random pool that grows to
+all samples, and all s between their bounds. It improves their s by two kinds of steps. Steps of two s at a time, those
+of the largest gain (Fan, Chen & Lin 2005), find the s at a bound. Newton steps find the others and μ. All classes share
+the rows of K.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory, free_memory
 
-#: Samples of each class, drawn at random, that are the members of the first round.
-FIRST = 500
+#: Size of the first pool, and the samples of each sign of each class that it has if there are as many.
+FIRST, FIRST_OF_SIGN = 1000, 100
+#: Factor by which the pool grows, and the largest violation of a margin in it up to which it does.
+POOL_GROWTH, POOL_VIOLATION = 4, 1.0
 #: Largest number of new members of a round, as a share of the s ≠ 0.
 GROWTH = 1.0
 #: Number of new members that a round may have in any case.
@@ -52,9 +55,9 @@ PATIENCE = 20
 #: Added to the diagonal of K in a Newton step, as a share of its mean.
 RIDGE = 1e-13
 #: Share of the free memory for rows of K.
-KEPT_SHARE = 0.4
+KEPT_SHARE = 0.5
 #: Rows of K that are computed at a time.
-BLOCK = 250
+BLOCK = 1000
 
 #: k(x_i, x_j) for the indices i and j of samples.
 Kernel = Callable[[np.ndarray, np.ndarray], Array]
@@ -95,18 +98,23 @@ class KernelRows:
         check_memory(8.0 * n * (BLOCK + 100) + 16.0 * min(n, MOST) ** 2, f"a round of {n} samples", "use fewer samples")
         most = min(n, int(KEPT_SHARE * free_memory() / (8 * n)))
         # The memory of a row is not taken before it is written.
-        self.rows, self.place, self.kept = np.empty((most, n)), np.full(n, -1), 0
+        self.rows, self.place, self.kept = np.zeros((most, n)), np.full(n, -1), 0
 
-    def keep(self, samples: np.ndarray, deadline: Deadline) -> None:
-        """Compute and keep the missing rows of `samples`, while there is room and time."""
-        missing = samples[self.place[samples] < 0][: len(self.rows) - self.kept]
-        for part in row_blocks(len(missing), BLOCK):
+    def keep(self, samples: np.ndarray, used: np.ndarray, deadline: Deadline) -> None:
+        """Compute and keep the missing rows of `samples`, while there is time and room, which rows not `used` make."""
+        missing = samples[self.place[samples] < 0]
+        # Rows that a deadline leaves out are zeros or those of other samples, and their coefficients are zero.
+        places = np.arange(self.kept, min(self.kept + len(missing), len(self.rows)))
+        self.kept += len(places)
+        if len(places) < len(missing):
+            unused = np.setdiff1d(np.flatnonzero((self.place >= 0) & ~used), samples)[: len(missing) - len(places)]
+            places = np.concatenate([places, self.place[unused]])
+            self.place[unused] = -1
+        for part in row_blocks(min(len(missing), len(places)), BLOCK):
             if deadline.passed():
                 return
-            new = missing[part]
-            self.rows[self.kept : self.kept + len(new)] = self.kernel(new, self.every)
-            self.place[new] = np.arange(self.kept, self.kept + len(new))
-            self.kept += len(new)
+            self.rows[places[part]] = self.kernel(missing[part], self.every)
+            self.place[missing[part]] = places[part]
 
     def square(self, samples: np.ndarray) -> Array:
         """Return the matrix of `samples`."""
@@ -188,21 +196,29 @@ class _Machine:
             upper = min(upper, size / self.mu / f.min()) if f.min() > 0 else upper
         self.gap = 1 - lower / upper if upper < np.inf else np.inf
 
-    def members(self, random: np.random.Generator) -> np.ndarray:
+    def violations(self, pool: np.ndarray) -> tuple[Array, Array, float]:
+        """Return y − Ks/μ of the pool's s that may rise, and of those that may fall, and their largest violation.
+
+        At the solution no s that may rise has a larger rest than one that may fall: both are compared with b.
+        """
+        rest = self.y - self.outputs / self.mu
+        rising = np.where(pool & (self.s < self.high), rest, -np.inf)
+        falling = np.where(pool & (self.s > self.low), rest, np.inf)
+        most, least = float(rising.max()), float(falling.min())
+        return rising, falling, max(most - least if self.paired else max(most, -least), 0.0)
+
+    def members(self, pool: np.ndarray) -> np.ndarray:
         """Return the members of the next round."""
-        if not self.s.any():
-            sides = [np.flatnonzero(self.y == sign) for sign in (-1, 1)]
-            return np.sort(np.concatenate([random.permutation(side)[:FIRST] for side in sides]))
-        rest, new = self.y - self.outputs / self.mu, int(GROWTH * np.count_nonzero(self.s))
+        new = int(GROWTH * np.count_nonzero(self.s))
         half = min(max(new, LEAST_NEW), MOST // 2) // 2
-        # At the solution no s that may grow has a larger rest than one that may fall: both are compared with b.
-        rising, falling = np.where(self.s < self.high, rest, -np.inf), np.where(self.s > self.low, rest, np.inf)
+        rising, falling, violation = self.violations(pool)
         most, least = (float(rising.max()), float(falling.min())) if self.paired else (0.0, 0.0)
         up, down = np.argsort(-rising)[:half], np.argsort(falling)[:half]
         up, down = up[rising[up] > least], down[falling[down] < most]
-        self.aim = SHARE * (most - least if self.paired else max(float(rising.max()), -float(falling.min())))
+        self.aim = SHARE * violation
         free = np.flatnonzero((self.s > self.low) & (self.s < self.high))
-        free = free[np.argsort(-np.abs(rest[free] - np.median(rest[free])))] if len(free) > MOST else free
+        rest = (self.y - self.outputs / self.mu)[free]
+        free = free[np.argsort(-np.abs(rest - np.median(rest)))] if len(free) > MOST else free
         return np.unique(np.concatenate([up, down, free[: MOST - len(up) - len(down)]]))
 
     def improve(self, members: np.ndarray, K: Array, deadline: Deadline) -> Array:
@@ -354,8 +370,11 @@ def solve_one_kernel(
     [2.0, 1.0, -1.0]
     """
     n, count = signs.shape
-    rows, random = KernelRows(kernel, n), np.random.default_rng(0)
-    some = random.permutation(n)[:FIRST]
+    rows, order = KernelRows(kernel, n), np.random.default_rng(0).permutation(n)
+    sides = [order[column[order] == sign][:FIRST_OF_SIGN] for column in signs.T for sign in (-1, 1)]
+    pool, size = np.zeros(n, dtype=bool), FIRST
+    pool[np.concatenate([*sides, order[:size]])] = True
+    some = order[:FIRST_OF_SIGN]
     mu = float(np.sqrt(max(kernel(some, some).diagonal().mean(), 0.0))) or 1.0
     machines = [_Machine(signs[:, c], upper[:, c], intercept, np.zeros(n), np.zeros(n), mu) for c in range(count)]
     if start is not None:
@@ -376,8 +395,12 @@ def solve_one_kernel(
             break
         best[number] = min(gaps, best[number - 1])
         number += 1
-        chosen = [machine.members(random) for machine in open_ones]
-        rows.keep(np.unique(np.concatenate(chosen)), deadline)
+        while not pool.all() and max(machine.violations(pool)[2] for machine in open_ones) <= POOL_VIOLATION:
+            size *= POOL_GROWTH
+            pool[order[:size]] = True
+        chosen = [machine.members(pool) for machine in open_ones]
+        used = np.any([machine.s != 0 for machine in machines], axis=0)
+        rows.keep(np.unique(np.concatenate(chosen)), used, deadline)
         changes = np.zeros((n, len(open_ones)))
         for c, (machine, members) in enumerate(zip(open_ones, chosen, strict=True)):
             if len(members) and not deadline.passed():

@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Collection:
-    """The experiments of one source, which `implicit-bias reproduce NAME` runs and plots.
-
-    >>> from implicit_bias.studies.galu import COLLECTION
-    >>> COLLECTION.command, [experiment.name for experiment in COLLECTION.chosen("norms")]
-    ('reproduce galu', ['norms'])
-    """
+    """The experiments of one source, which `implicit-bias reproduce NAME` runs and plots."""
 
     #: Name of its folder here.
     name: str

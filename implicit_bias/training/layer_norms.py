@@ -12,6 +12,10 @@ from math import inf
 import torch
 from torch import Tensor
 
+#: Coefficients of the quintic iteration of Muon (Jordan et al., 2024), which moves singular values near 1, and steps.
+QUINTIC = (3.4445, -4.7750, 2.0315)
+QUINTIC_STEPS = 5
+
 
 class LayerNorm(ABC):
     """Base class of norms of a layer's weights."""
@@ -118,8 +122,8 @@ class Spectral(LayerNorm):
 
     def steepest(self, G: Tensor) -> Tensor:
         left, sizes, right = torch.linalg.svd(G, full_matrices=False)
-        left = left * (sizes > torch.finfo(G.dtype).eps * max(G.shape) * sizes.max())
-        return left @ right
+        least = torch.finfo(G.dtype).eps * max(G.shape[-2:]) * sizes.amax(-1, keepdim=True)
+        return left * (sizes > least)[..., None, :] @ right
 
     def nearest(self, G: Tensor) -> Tensor:
         if G.shape[-2] > G.shape[-1]:
@@ -127,6 +131,20 @@ class Spectral(LayerNorm):
         squares, axes = torch.linalg.eigh(G @ G.mT)
         excess = 1.0 - squares.clamp(min=1.0).rsqrt()
         return G - (axes * excess) @ (axes.mT @ G)
+
+
+class NewtonSchulz(Spectral):
+    """The spectral norm with an approximate polar factor: most singular values of a step are between 0.7 and 1.2."""
+
+    def steepest(self, G: Tensor) -> Tensor:
+        if G.shape[-2] > G.shape[-1]:
+            return self.steepest(G.mT).mT
+        a, b, c = QUINTIC
+        G = Frobenius().steepest(G)
+        for _ in range(QUINTIC_STEPS):
+            gram = G @ G.mT
+            G = a * G + (b * gram + c * gram @ gram) @ G
+        return G
 
 
 #: The norms that `svm_of_optimiser` and `TwoLayerNorm` name, of the input layer and of the output layer (H, 1).

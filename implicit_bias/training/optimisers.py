@@ -1,22 +1,24 @@
-"""Optimisers of `train`: minibatch descent with one drop of the learning rate, Adam, and those of torch."""
+"""Optimisers of `train`: minibatch descent with one drop of the rate, Adam, Signum, Muon, and those of torch."""
 
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from implicit_bias._utils.checks import InputError, as_count, as_positive, as_real, shown
+from implicit_bias._utils.checks import InputError, as_count, as_positive, as_real, one_of, shown
+from implicit_bias.training.layer_norms import Entries, Frobenius, LayerNorm, NewtonSchulz, Spectral
 from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES, CustomLoss, check_loss
 
 #: Losses of classes, and the squared one of any targets.
 LOSSES = ("squared", *CLASS_LOSSES)
+#: Norms of vectors in `Muon`, by name.
+VECTORS = {"l2": Frobenius(), "l_inf": Entries()}
 
 
 #: Applies one step to the weights, in place, from the gradient of each tensor of weights and a rate.
@@ -30,11 +32,14 @@ class Optimiser(ABC):
     batch_size: int
     #: Learning rate; NaN if the optimiser has its own.
     lr: float
+    #: Exponent of the learning rates of epochs t = 1, 2, …: η = lr · t^{−lr_decay}.
+    lr_decay: float = 0.0
     #: Name of a loss, or a function from outputs and targets to losses.
     loss: str | CustomLoss
 
     #: True if a step treats every weight alike: networks that train together then pass all their layers as one row.
-    #: Otherwise weights are matrices, with a leading axis of networks if several train together.
+    #: Otherwise weights are matrices with a row for each unit, with a leading axis of networks if several train
+    #: together; vectors have one row.
     entrywise: ClassVar[bool] = True
     #: True if several networks may train together, with a leading axis of their weights.
     stacks: ClassVar[bool] = True
@@ -62,7 +67,7 @@ class Optimiser(ABC):
 
     def rates(self, epochs: int) -> Iterator[float]:
         """Return the learning rate of each epoch."""
-        return repeat(self.lr, epochs)
+        return (self.lr * epoch**-self.lr_decay for epoch in range(1, epochs + 1))
 
     def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:
         """Minibatches of one epoch, as indices of n samples."""
@@ -175,13 +180,29 @@ class SGD(Optimiser):
 
 @dataclass(frozen=True)
 class Adam(Optimiser):
-    """Minibatch training by Adam (Kingma & Ba, 2015) with its usual moments, 0.9 and 0.999, and ε = 1e-8.
+    """Minibatch training by Adam (Kingma & Ba, 2015), or AdamW with weight decay (Loshchilov & Hutter, 2019).
+
+        m ← β₁ m + (1 − β₁) ∇,   s ← β₂ s + (1 − β₂) ∇²,   w ← (1 − ηλ) w − η m̂ / (√ŝ + ε)
+
+    Full-batch Adam with ε = 0 and decreasing rates tends to KKT points of the largest l_inf margin of smooth
+    homogeneous networks (Gronich & Vardi, arXiv 2602.16340). No theorem covers learned gates, nor minibatches of
+    networks: for linear models, one sample per step may lead to other margins (Baek, Song & Yun, arXiv 2510.26303).
 
     Parameters
     ----------
     steps : int
         Number of steps, all of which are made.
-    batch_size, lr, and errors : as for `SGD`
+    batch_size, and errors : as for `SGD`
+    lr, lr_decay : float
+        η = lr · t^{−lr_decay} in epoch t. With full batches and `lr_decay` = 1/2, margins of two layers change by a
+        bounded amount in every step.
+    momentum, second_momentum : float
+        β₁ and β₂, from 0 to below 1.
+    epsilon : float
+        ε, above 0. Once gradients are below it, steps shrink; 1e-30 amounts to ε = 0.
+    weight_decay : float
+        λ, from 0 to 1/lr, decoupled from the gradient. If full-batch AdamW converges, it does so to a KKT point of the
+        loss with entries of at most 1/λ (Xie & Li, arXiv 2404.04454).
     loss : 'squared', 'logistic', 'hinge', or a function as for `SGD`
         'squared' is the mean of (f − y)² over samples and outputs. For one output and labels ±1 the others are
         log(1 + e^{−yf}) and max(0, 1 − yf); for several outputs and classes 0 … q−1 they are the cross entropy and
@@ -198,12 +219,15 @@ class Adam(Optimiser):
     batch_size: int = 128
     lr: float = 1e-3
     loss: str | CustomLoss = "squared"
+    lr_decay: float = 0.0
+    momentum: float = 0.9
+    second_momentum: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        as_count(self.steps, "steps", least=0)
-        as_count(self.batch_size, "batch_size")
-        as_positive(self.lr, "lr")
-        check_loss(self.loss, LOSSES)
+        _check_normalised(self, LOSSES, "momentum", "second_momentum")
+        as_positive(self.epsilon, "epsilon")
 
     def update(self, weights: Sequence[Tensor]) -> Update:
         weights = list(weights)
@@ -216,10 +240,141 @@ class Adam(Optimiser):
         def step(gradients: Sequence[Tensor], rate: float) -> None:
             adam(
                 weights, list(gradients), first, second, [], made, fused=fused, amsgrad=False,
-                beta1=0.9, beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
+                beta1=self.momentum, beta2=self.second_momentum, lr=rate, weight_decay=self.weight_decay,
+                decoupled_weight_decay=True, eps=self.epsilon, maximize=False,
             )  # fmt: skip
 
         return step
+
+
+@dataclass(frozen=True)
+class SteepestSteps(Optimiser):
+    """Base class of minibatch steepest descent, with one norm for each layer and decoupled weight decay."""
+
+    steps: int = 3200
+    batch_size: int = 128
+    lr: float = 1e-3
+    loss: str | CustomLoss = "logistic"
+    lr_decay: float = 0.0
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_normalised(self, MARGIN_LOSSES, "momentum")
+
+    @abstractmethod
+    def norm_of(self, weight: Tensor) -> LayerNorm:
+        """Return the norm of a layer's weights."""
+
+    def update(self, weights: Sequence[Tensor]) -> Update:
+        norms = [self.norm_of(weight) for weight in weights]
+        means = [torch.zeros_like(weight) for weight in weights]
+
+        @torch.no_grad()
+        def step(gradients: Sequence[Tensor], rate: float) -> None:
+            for weight, mean, gradient, norm in zip(weights, means, gradients, norms, strict=True):
+                mean.lerp_(gradient, 1 - self.momentum)
+                weight.mul_(1 - rate * self.weight_decay).sub_(norm.steepest(mean), alpha=rate)
+
+        return step
+
+
+@dataclass(frozen=True)
+class Signum(SteepestSteps):
+    """Minibatch descent along signs of the mean gradient: Signum, and sign descent for momentum 0.
+
+        m ← μ m + (1 − μ) ∇,   w ← (1 − ηλ) w − η sign(m)
+
+    With full batches and decreasing rates it tends to KKT points of the largest l_inf margin of smooth homogeneous
+    networks (Gronich & Vardi, arXiv 2602.16340), the problem "sign" of `svm_of_optimiser`. With minibatches, momentum
+    leads to approximately the largest margin in multi-class classification (Li, Tang & Zou, arXiv 2602.11557). No
+    theorem covers minibatches of networks, or learned gates.
+
+    Parameters
+    ----------
+    steps : int
+        Number of steps, all of which are made.
+    batch_size, loss, and errors : as for `SGD`
+    lr, lr_decay, weight_decay : as for `Adam`
+    momentum : float
+        μ, from 0 to below 1.
+
+    Examples
+    --------
+    >>> from implicit_bias import ReLUNetwork, load_binary, train
+    >>> from implicit_bias.training import Signum
+    >>> task = load_binary("digits", train_size=100)
+    >>> history = train(ReLUNetwork(65, 20), task.X_train, task.y_train, Signum(steps=100, lr=0.01))
+    >>> bool(history.table.error.iloc[-1] < 0.05)
+    True
+    """
+
+    def norm_of(self, weight: Tensor) -> LayerNorm:
+        return Entries()
+
+
+@dataclass(frozen=True)
+class Muon(SteepestSteps):
+    """Minibatch descent along polar factors of the mean gradient of each layer (Jordan et al., 2024).
+
+        M ← μ M + (1 − μ) ∇,   W ← (1 − ηλ) W − η P,   M = P (MᵀM)^{1/2}
+
+    A row of W contains all weights of a unit: of all contexts in a GLN with one hidden layer, of all pixels in a
+    convolution. With full batches and decreasing rates it tends to KKT points of the largest margin in these norms for
+    smooth homogeneous networks (Gronich & Vardi, arXiv 2602.16340), the problems "muon" and "muon-sign" of
+    `svm_of_optimiser`. The results on minibatches and learned gates are as for `Signum`. With weight decay, Muon solves
+    a problem with spectral norms of at most 1/λ (Chen, Li & Liu, arXiv 2506.15054).
+
+    Parameters
+    ----------
+    steps, batch_size, loss, lr, lr_decay, momentum, weight_decay, and errors : as for `Signum`
+    vectors : 'l2' or 'l_inf'
+        Steps of vectors, such as biases and the weights of one output. 'l2' are normalised gradients, the polar factors
+        of a single row, as in "muon"; 'l_inf' are signs, as in "muon-sign". The usual practice is Adam for vectors,
+        whose limit is that of signs.
+    newton_schulz : bool
+        Approximate polar factors by five steps of the usual iteration, with singular values between about 0.7 and 1.2.
+        It is faster for large matrices on a GPU; no theorem covers it.
+
+    Examples
+    --------
+    >>> from implicit_bias import ReLUNetwork, load_binary, train
+    >>> from implicit_bias.training import Muon
+    >>> task = load_binary("digits", train_size=100)
+    >>> history = train(ReLUNetwork(65, 20), task.X_train, task.y_train, Muon(steps=100, lr=0.01))
+    >>> bool(history.table.error.iloc[-1] < 0.05)
+    True
+    """
+
+    vectors: str = "l2"
+    newton_schulz: bool = False
+
+    entrywise = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of(self.vectors, VECTORS, "vectors")
+        if not isinstance(self.newton_schulz, bool):
+            raise InputError(f"newton_schulz must be True or False, not {shown(self.newton_schulz)}")
+
+    def norm_of(self, weight: Tensor) -> LayerNorm:
+        if weight.shape[-2] == 1:
+            return VECTORS[self.vectors]
+        return NewtonSchulz() if self.newton_schulz else Spectral()
+
+
+def _check_normalised(config: Adam | SteepestSteps, losses: Collection[str], *momenta: str) -> None:
+    as_count(config.steps, "steps", least=0)
+    as_count(config.batch_size, "batch_size")
+    as_positive(config.lr, "lr")
+    check_loss(config.loss, losses)
+    for name in momenta:
+        if not 0 <= as_real(getattr(config, name)) < 1:
+            raise InputError(f"{name} must be a number from 0 to below 1, not {shown(getattr(config, name))}")
+    if not as_real(config.lr_decay) >= 0:
+        raise InputError(f"lr_decay must be at least 0, not {shown(config.lr_decay)}")
+    if not 0 <= as_real(config.weight_decay) * config.lr <= 1:
+        raise InputError(f"weight_decay must be from 0 to 1/lr = {1 / config.lr:g}, not {shown(config.weight_decay)}")
 
 
 @dataclass(frozen=True)
@@ -229,7 +384,7 @@ class TorchOptimiser(Optimiser):
     Parameters
     ----------
     make : class of torch.optim, or callable(list of parameters) → torch.optim.Optimizer
-        For example `torch.optim.AdamW`, or `functools.partial(torch.optim.AdamW, lr=0.01)`.
+        For example `torch.optim.NAdam`, or `functools.partial(torch.optim.NAdam, lr=0.01)`.
     steps, batch_size, loss, and errors : as for `Adam`
         For labels ±1 and one output, 'exponential' is also a loss.
 
@@ -245,7 +400,7 @@ class TorchOptimiser(Optimiser):
     >>> from implicit_bias import ReLUNetwork, load_binary, train
     >>> from implicit_bias.training import TorchOptimiser
     >>> task = load_binary("digits", train_size=100)
-    >>> config = TorchOptimiser(partial(torch.optim.AdamW, lr=0.01), steps=100, loss="logistic")
+    >>> config = TorchOptimiser(partial(torch.optim.NAdam, lr=0.01), steps=100, loss="logistic")
     >>> history = train(ReLUNetwork(65, 20), task.X_train, task.y_train, config)
     >>> bool(history.table.error.iloc[-1] < 0.05), history.config is config
     (True, True)
@@ -256,7 +411,6 @@ class TorchOptimiser(Optimiser):
     batch_size: int = 128
     loss: str | CustomLoss = "logistic"
 
-    entrywise = False
     stacks = False
     lr = math.nan
 

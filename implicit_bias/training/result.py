@@ -22,7 +22,7 @@ class TrainingResult:
     table : DataFrame
         Measurements, the first before training: the columns `step` and `loss` (`log_loss` of `descend_to_limit`), and
         those that the function describes. Several networks have a row each, numbered in the column `network`.
-    config : SGD, Adam, TorchOptimiser, a descent of `descend_to_limit`, or the options of an extension
+    config : an optimiser of `train`, a descent of `descend_to_limit`, or the options of an extension
     end : 'max_steps', 'converged', 'max_seconds' or 'interrupted'
         'converged' if the tolerance or target was reached, 'interrupted' by Ctrl-C.
     seconds : float

@@ -45,7 +45,7 @@ def train(
     y : array, shape (n,), or (n, q); along with X also (R, n) or (R, n, q)
         Labels −1 and +1; for the squared loss any real targets, (n, q) with q outputs; for the other losses and q > 1
         outputs, classes 0 … q−1, shape (n,). A custom loss takes targets or classes.
-    config : SGD, default SGD(); Adam; or TorchOptimiser
+    config : SGD, default SGD(); Adam, Signum or Muon; or TorchOptimiser
         SGD makes whole epochs, the others exactly their `steps`. With them, with a custom loss, and for targets
         other than ±1, a network takes its steps by autograd in its own dtype.
     seed : int
@@ -101,7 +101,7 @@ def train(
     if not (each and all(isinstance(one, GatedNetwork) for one in each) and isinstance(config, Optimiser)):
         raise InputError(
             "train takes a GatedNetwork such as ReLUNetwork(…) or TorchNetwork(module, inputs), or a list of networks, "
-            "and SGD(…), Adam(…) or TorchOptimiser(torch.optim.AdamW) as its config"
+            "and SGD(…), Adam(…), Muon(…) or TorchOptimiser(torch.optim.NAdam) as its config"
         )
     bar = -np.inf if target is None else as_positive(target, "target")
     check_callable(progress, "progress")

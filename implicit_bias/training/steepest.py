@@ -1,12 +1,15 @@
-"""Descents in the norms of two layers: the steepest one, whose limit is an optimiser's, and a search for its limits.
+"""Descents in the norms of layers: the steepest one, whose limit is an optimiser's, and a search for its limits.
 
 A network with one hidden layer, f(x) = Σ_h v_h ⟨u_h, φ_h(x)⟩, has the norm N(θ) = max(‖v‖, ‖U‖). Row h of U contains
-the weights of all contexts of unit h, and φ_h(x) (M·d,) the gated inputs of the unit.
+the weights of all contexts of unit h, and φ_h(x) (M·d,) the gated inputs of the unit. A linear model of K classes,
+f(x) = U x, has the norm N(U) = ‖U‖. L, 2 or 1, is the number of layers.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from math import inf, log
 
 import numpy as np
 import torch
@@ -18,27 +21,27 @@ from implicit_bias.margin.formulations import layers_of
 from implicit_bias.norms.two_layers import TwoLayerNorm
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import Descent, Iteration
-from implicit_bias.training.layer_norms import BY_NAME
+from implicit_bias.training.layer_norms import BY_NAME, LayerNorm
 
-#: The sharpness R² may grow while N(θ)N*(g) − ⟨g, θ⟩ is below this share of 2 (Σ_i p_i q_i − min_i q_i).
+#: The sharpness R^L may grow while N(θ)N*(g) − ⟨g, θ⟩ is below this share of L (Σ_i p_i q_i − min_i q_i).
 SLACK = 0.25
-#: Factor of R² when it grows.
+#: Factor of R^L when it grows.
 GROWTH = 1.05
-#: R² stops growing once the smoothing log(n)/(R² min_i q_i) is below this share of the tolerance.
+#: R^L stops growing once the smoothing log(n)/(R^L min_i q_i) is below this share of the tolerance.
 SHARPEST = 1e-3
 #: Factor by which the length of a step grows, and by which it shrinks until the step is short enough.
 LONGER, SHORTER = 1.05, 0.5
 #: Relative rounding error of the loss and of margins.
 ROUNDING = 1e-14
-#: Length of ‖ζ_h‖₂, as a share of the largest one, up to which a unit counts as dead.
+#: Length of a row of effective weights, as a share of the largest one, up to which a unit counts as dead.
 DEAD = 1e-3
 
-#: Weights U (H, M·d) and v (H, 1).
+#: Weights U (H, M·d) and v (H, 1), or U (K, d).
 Layers = tuple[Tensor, ...]
 
 
 class LayeredDescent(Descent):
-    """Base class of descents in the norms of two layers."""
+    """Base class of descents in the norms of layers."""
 
     optimiser: str | tuple[str, str]
 
@@ -60,12 +63,16 @@ class SteepestDescent(LayeredDescent):
 
     Δ are signs for "sign", the polar factor of U's gradient for "muon", and normalised gradients of each layer for
     "gd". To first order, no margin changes by more than s in a step. The weights then grow like √t, and η decreases
-    like 1/√t, the fastest rate for two layers at which a margin changes by a bounded amount. Larger steps are refused.
-    "adam" divides m by √(second moment), bias-corrected and with ε = 0; entries of Δ then may exceed 1.
+    like 1/√t, the fastest rate for two layers at which a margin changes by a bounded amount; for one layer η is
+    constant. Larger steps are refused. "adam" divides m by √(second moment), bias-corrected and with ε = 0; entries of
+    Δ then may exceed 1.
 
     In direction, gradient flows of this kind converge to KKT points of min N(θ) subject to q_i ≥ 1, for which
     `svm_of_optimiser` names the theorems. These are about smooth networks: for learned gates there is none. With a
     constant s the direction stays within a distance of the limit that grows with s: `ProjectedDescent` comes closer.
+
+    A network of K > 1 outputs must be linear, f(x) = U x, such as `TorchNetwork(nn.Linear(d, K, bias=False), d)`. Its
+    limit is the optimum of `svm_classes` with the norm of U. It has fixed gates if its inputs are gated features Φ(x).
 
     Parameters
     ----------
@@ -120,23 +127,24 @@ class SteepestDescent(LayeredDescent):
 
     def stepper(self, function: MarginFunction) -> SteepestIteration:
         """Return the iteration from the network's present weights."""
-        return SteepestIteration(TwoLayerMargins(function, self), self)
+        return SteepestIteration(margins_of(function, self), self)
 
 
 @dataclass(frozen=True)
 class ProjectedDescent(LayeredDescent):
     """Accelerated search for the limits of an optimiser: the KKT points of min N(θ) subject to q_i ≥ 1.
 
-        F_R(θ) = R^{−2} log Σ_i exp(−R² q_i(θ)),      ϑ = θ_k + m/(m+3) (θ_k − θ_{k−1}),
+        F_R(θ) = R^{−L} log Σ_i exp(−R^L q_i(θ)),      ϑ = θ_k + m/(m+3) (θ_k − θ_{k−1}),
         θ_{k+1} = Π(ϑ − a ∇F_R(ϑ)),      Π the projection onto {N(θ) ≤ 1}
 
     This is not the path of an optimiser. The ball is that of the optimiser's norm, but steps are Euclidean, with
     Nesterov's momentum and restarts. The fixed points are stationary points of F_R in the ball. As R grows, these tend
     to the same KKT points that steepest descent in N tends to; which one is found may differ, unless it is unique.
-    With fixed gates every KKT point without dead units has an optimal W.
+    With fixed gates every KKT point without dead units has an optimal W. L is 2, or 1 for a linear network of K > 1
+    outputs as in `SteepestDescent`, which has a convex problem.
 
-    The length a grows by 5 % a step and is halved until F_R is below its quadratic model. R² grows by 5 % in a step
-    whose residual N*(∇F_R) − ⟨−∇F_R, θ⟩ is at most 2 `SLACK` (Σ_i p_i q_i − min_i q_i), p = softmax(−R² q).
+    The length a grows by 5 % a step and is halved until F_R is below its quadratic model. R^L grows by 5 % in a step
+    whose residual N*(∇F_R) − ⟨−∇F_R, θ⟩ is at most L `SLACK` (Σ_i p_i q_i − min_i q_i), p = softmax(−R^L q).
 
     Parameters
     ----------
@@ -177,7 +185,7 @@ class ProjectedDescent(LayeredDescent):
 
     def stepper(self, function: MarginFunction) -> ProjectedIteration:
         """Return the iteration from the direction of each layer's present weights."""
-        return ProjectedIteration(TwoLayerMargins(function, self), self)
+        return ProjectedIteration(margins_of(function, self), self)
 
 
 def _check_limits(config: SteepestDescent | ProjectedDescent) -> None:
@@ -186,28 +194,98 @@ def _check_limits(config: SteepestDescent | ProjectedDescent) -> None:
     as_positive(config.max_seconds, "max_seconds", infinite=True)
 
 
-class TwoLayerMargins:
-    """Margins q (n,) of f(x) = Σ_h v_h ⟨u_h, φ_h(x)⟩ as a function of the layers (U, v), and their gradients.
+class LayerMargins(ABC):
+    """Margins q (n,) as a function of layers, and their gradients.
 
-    Inputs are divided by their largest entry c and weights multiplied by √c, so that no product overflows.
+    Inputs are divided by their largest entry c and weights multiplied by c^{1/L}, so that no product overflows.
     """
 
+    #: Number of layers L.
+    degree: int
+    #: True if the gates are learned.
+    has_kinks: bool
+    #: Norm of the effective weights, and that of each layer.
+    norm: TwoLayerNorm
+    norms: tuple[LayerNorm, ...]
+    start: Layers
+
+    def __init__(self, function: MarginFunction) -> None:
+        self.function, self.y, self.count = function, function.y, function.count
+        largest = max(float(function.inputs.abs().max()), float(np.finfo(float).tiny))
+        self.X, self.scale = function.inputs / largest, largest
+        self.root = largest ** (1 / self.degree)
+
+    @abstractmethod
+    def evaluate(self, layers: Layers) -> tuple[Tensor, ...]:
+        """Return q, and `values` that the gradients take."""
+
+    @abstractmethod
+    def gradient(self, shares: Tensor, layers: Layers, *values: Tensor) -> Layers:
+        """Return Σ_i λ_i ∇q_i for `shares` λ."""
+
+    @abstractmethod
+    def largest_gradient(self, layers: Layers, *values: Tensor) -> float:
+        """Return max_i N*(∇q_i)."""
+
+    @abstractmethod
+    def effective(self, layers: Layers) -> Tensor:
+        """Return effective weights, one row a unit."""
+
+    @abstractmethod
+    def correlation(self, shares: Tensor, *values: Tensor) -> Tensor:
+        """Return the gradient of Σ_i λ_i q_i by the effective weights, one row a gate."""
+
+    def dual(self, layers: Layers) -> float:
+        """Return N* of layers."""
+        return sum(float(norm.dual(each)) for norm, each in zip(self.norms, layers, strict=True))
+
+    def flat(self, layers: Layers, size: float = 1.0) -> Tensor:
+        """Return all weights of the network as one tensor, multiplied by `size`."""
+        return torch.cat([each.flatten() for each in layers]) * (size / self.root)
+
+    def state(self, layers: Layers, size: float, shares: Tensor) -> dict[str, float]:
+        """Return the columns of the table for the layers times `size` and multipliers λ = `shares`, Σ_i λ_i = 1.
+
+        `norm` N(θ), with the parts of the weights that no output depends on; `normalised_margin` = margin/N(θ)^L;
+        `residual` 1 − L min_i q_i/(N(θ) N*(Σ_i λ_i ∇q_i)), which is 0 at KKT points only; `ratio`, an upper bound of
+        N(θ)^L/(margin × optimum) by weak duality with λ; `smoothing` log(n)/margin; and the number of `dead` units.
+        """
+        q, *values = self.evaluate(layers)
+        dual, L, margin = self.dual(self.gradient(shares, layers, *values)), self.degree, float(q.min())
+        U = layers[0]
+        if self.function.rest:
+            each = U.view(-1, self.X.shape[1]) @ self.function.rotation.T
+            U = (each + self.function.rest[0] * (self.root / size)).view(len(U), -1)
+        N = max(float(norm.value(each)) for norm, each in zip(self.norms, (U, *layers[1:]), strict=True))
+        lengths = torch.linalg.vector_norm(self.effective(layers), dim=1)
+        return {
+            "norm": N * size / self.root,
+            "normalised_margin": margin / N**L * self.scale,
+            "residual": 1 - L * margin / (N * dual) if N * dual > 0 else 1.0,
+            "ratio": self.norm.dual(self.correlation(shares, *values).numpy()) * N**L / margin if margin > 0 else inf,
+            "smoothing": log(self.count) / (margin * size**L) if margin > 0 else inf,
+            "dead": int((lengths <= DEAD * lengths.max()).sum()),
+        }
+
+
+class TwoLayerMargins(LayerMargins):
+    """Margins of f(x) = Σ_h v_h ⟨u_h, φ_h(x)⟩ as a function of (U, v)."""
+
+    degree = 2
+
     def __init__(self, function: MarginFunction, config: LayeredDescent) -> None:
+        super().__init__(function)
         layer = function.network.one_layer()
-        fits = layer is not None and layer.has_formulas and len(function.parameters) == 2 and function.outputs == 1
-        if not fits:
+        if layer is None or not layer.has_formulas or len(function.parameters) != 2 or function.outputs > 1:
             raise InputError(
                 f"{type(config).__name__} takes networks with one hidden layer and a readout, both trained, one "
-                "output and at most 16 contexts per unit; use LossScaled for others"
+                "output and at most 16 contexts per unit, or linear ones with several outputs; use LossScaled for "
+                "others"
             )
-        assert layer is not None
-        self.function, self.y = function, function.y
-        self.scale = max(float(function.inputs.abs().max()), float(np.finfo(float).tiny))
-        self.X = function.inputs / self.scale
         hidden, readout = function.start.split([p.numel() for p in function.parameters])
         self.units, self.gates_per_unit = len(readout), layer.parts
-        root = self.scale**0.5
-        self.start: Layers = hidden.view(self.units, -1) * root, readout[:, None] * root
+        self.start = hidden.view(self.units, -1) * self.root, readout[:, None] * self.root
+        self.has_kinks = function.has_kinks
         #: Gates (H, M, n); None if they are learned.
         self.gates: Tensor | None = None
         if function.contexts is not None:
@@ -218,65 +296,85 @@ class TwoLayerMargins:
         self.norms = BY_NAME[self.norm.input_layer], BY_NAME[self.norm.output_layer]
         self.lengths = torch.linalg.vector_norm(self.X, self.norms[0].inputs, dim=1)
 
-    def evaluate(self, layers: Layers) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gates (H, M, n), the units ⟨u_h, φ_h(x_i)⟩ (H, n), and q (n,)."""
+    def evaluate(self, layers: Layers) -> tuple[Tensor, ...]:
+        """Return q (n,), the gates (H, M, n), and the units ⟨u_h, φ_h(x_i)⟩ (H, n)."""
         U, v = layers
         values = (U.view(-1, self.X.shape[1]) @ self.X.T).view(self.units, self.gates_per_unit, -1)
         gates = (values > 0).double() if self.gates is None else self.gates
         units = (gates * values).sum(1)
-        return gates, units, self.y * (v[:, 0] @ units)
+        return self.y * (v[:, 0] @ units), gates, units
 
-    def gradient(self, shares: Tensor, layers: Layers, gates: Tensor, units: Tensor) -> Layers:
-        """Return Σ_i λ_i ∇q_i for `shares` λ (n,), given `gates` and `units` of `evaluate`."""
+    def gradient(self, shares: Tensor, layers: Layers, *values: Tensor) -> Layers:
+        gates, units = values
         slopes = shares * self.y
         of_values = gates * (layers[1] * slopes)[:, None]
         return (of_values.view(-1, len(slopes)) @ self.X).view(self.units, -1), (units @ slopes)[:, None]
 
-    def largest_gradient(self, layers: Layers, gates: Tensor, units: Tensor) -> float:
+    def largest_gradient(self, layers: Layers, *values: Tensor) -> float:
         """Return max_i N*(∇q_i), by ∂q_i/∂U = (v_h g_mh(x_i))_hm ⊗ y_i x_i."""
+        gates, units = values
         of_input = self.norms[0].dual((layers[1][:, :, None] * gates).permute(2, 0, 1)) * self.lengths
         return float((of_input + self.norms[1].dual(units.T[:, :, None])).max())
 
-    def dual(self, layers: Layers) -> float:
-        """Return N*(U, v)."""
-        return sum(float(norm.dual(each)) for norm, each in zip(self.norms, layers, strict=True))
+    def effective(self, layers: Layers) -> Tensor:
+        return layers[1] * layers[0]
 
-    def flat(self, layers: Layers, size: float = 1.0) -> Tensor:
-        """Return all weights of the network as one tensor, multiplied by `size`."""
-        return torch.cat([each.flatten() for each in layers]) * (size / self.scale**0.5)
+    def correlation(self, shares: Tensor, *values: Tensor) -> Tensor:
+        return (values[0] * (shares * self.y)).view(-1, len(shares)) @ self.X
 
-    def state(self, layers: Layers, size: float, shares: Tensor) -> dict[str, float]:
-        """Return the columns of the table for the layers times `size` and multipliers λ = `shares`, Σ_i λ_i = 1.
 
-        `norm` N(θ), with the parts of the weights that no output depends on; `normalised_margin` = margin/N(θ)²;
-        `residual` 1 − 2 min_i q_i/(N(θ) N*(Σ_i λ_i ∇q_i)), which is 0 at KKT points only; `ratio`, an upper bound of
-        N(θ)²/(margin × optimum) by weak duality with λ; `smoothing` log(n)/margin; and the number of `dead` units.
-        """
-        gates, units, q = self.evaluate(layers)
-        g = self.gradient(shares, layers, gates, units)
-        U, v = layers
-        if self.function.rest:
-            each = U.view(-1, self.X.shape[1]) @ self.function.rotation.T
-            U = (each + self.function.rest[0] * (self.scale**0.5 / size)).view(self.units, -1)
-        N = max(float(norm.value(each)) for norm, each in zip(self.norms, (U, v), strict=True))
-        V = ((gates * (shares * self.y)).view(-1, len(q)) @ self.X).numpy()
-        margin = float(q.min())
-        lengths = torch.linalg.vector_norm(v * layers[0], dim=1)
-        return {
-            "norm": N * size / self.scale**0.5,
-            "normalised_margin": margin / N**2 * self.scale,
-            "residual": 1 - 2 * margin / (N * self.dual(g)) if N * self.dual(g) > 0 else 1.0,
-            "ratio": self.norm.dual(V) * N**2 / margin if margin > 0 else np.inf,
-            "smoothing": float(np.log(len(q)) / (margin * size**2)) if margin > 0 else np.inf,
-            "dead": int((lengths <= DEAD * lengths.max()).sum()),
-        }
+class ClassMargins(LayerMargins):
+    """Margins q_ic = ⟨u_{y_i} − u_c, x_i⟩, c ≠ y_i, in one row, as a function of (U,), U (K, d)."""
+
+    degree = 1
+    has_kinks = False
+
+    def __init__(self, function: MarginFunction, config: LayeredDescent) -> None:
+        super().__init__(function)
+        K, d = function.outputs, self.X.shape[1]
+        self.start = (function.start.view(-1, d) * self.root,)
+        self.norm = TwoLayerNorm(np.arange(K), layers_of(config.optimiser)[0], "l_inf")
+        self.norms = (BY_NAME[self.norm.input_layer],)
+        # ∂q_ic/∂U = (e_{y_i} − e_c) ⊗ x_i.
+        of_classes = self.norms[0].dual(torch.tensor([[1.0], [-1.0]], dtype=torch.float64))
+        self.largest = float(of_classes * torch.linalg.vector_norm(self.X, self.norms[0].inputs, dim=1).max())
+
+    def evaluate(self, layers: Layers) -> tuple[Tensor, ...]:
+        outputs = self.X @ layers[0].T
+        return ((outputs.gather(1, self.y[:, None]) - outputs).flatten()[self.function.pairs],)
+
+    def gradient(self, shares: Tensor, layers: Layers, *values: Tensor) -> Layers:
+        return (self.correlation(shares),)
+
+    def largest_gradient(self, layers: Layers, *values: Tensor) -> float:
+        return self.largest
+
+    def effective(self, layers: Layers) -> Tensor:
+        return layers[0]
+
+    def correlation(self, shares: Tensor, *values: Tensor) -> Tensor:
+        slopes = torch.zeros(len(self.y) * self.function.outputs, dtype=shares.dtype)
+        slopes[self.function.pairs] = -shares
+        slopes = slopes.view(len(self.y), -1)
+        slopes.scatter_(1, self.y[:, None], -slopes.sum(1, keepdim=True))
+        return slopes.T @ self.X
+
+
+def margins_of(function: MarginFunction, config: LayeredDescent) -> LayerMargins:
+    """Return the margins as a function of the network's layers; raise InputError for other networks."""
+    X, K = function.inputs, function.outputs
+    if K > 1 and [p.shape for p in function.parameters] == [(K, X.shape[-1])]:
+        outputs = X @ function.start.view(K, -1).T
+        if torch.allclose(function.network.outputs_of(X, function.contexts), outputs):
+            return ClassMargins(function, config)
+    return TwoLayerMargins(function, config)
 
 
 @dataclass
 class SteepestIteration(Iteration):
     """The iteration of `SteepestDescent`."""
 
-    margins: TwoLayerMargins
+    margins: LayerMargins
     config: SteepestDescent
     count: int = 0
     converged: bool = False
@@ -287,7 +385,7 @@ class SteepestIteration(Iteration):
         self.first = [torch.zeros_like(each) for each in self.layers]
         self.second = [torch.zeros_like(each) for each in self.layers]
         #: Sum of p over the steps since the last row of the table: its mean fluctuates less than p.
-        self.shares = torch.zeros_like(self.margins.y)
+        self.shares = torch.zeros(self.margins.count, dtype=torch.float64)
 
     @property
     def weights(self) -> Tensor:  # type: ignore[override]
@@ -296,12 +394,12 @@ class SteepestIteration(Iteration):
     def step(self) -> bool:
         """Make a step; return False, because rows of the table test for convergence."""
         config, margins = self.config, self.margins
-        gates, units, q = margins.evaluate(self.layers)
+        q, *values = margins.evaluate(self.layers)
         shares = torch.softmax(-q, 0)
         self.shares += shares
         self.count += 1
-        rate = config.step * self.count**-config.decay / margins.largest_gradient(self.layers, gates, units)
-        gradient = margins.gradient(shares, self.layers, gates, units)
+        rate = config.step * self.count**-config.decay / margins.largest_gradient(self.layers, *values)
+        gradient = margins.gradient(shares, self.layers, *values)
         self.layers = tuple(each + rate * self._direction(i, gradient[i]) for i, each in enumerate(self.layers))
         return False
 
@@ -316,7 +414,7 @@ class SteepestIteration(Iteration):
 
     def state(self) -> dict[str, float]:
         if not self.shares.any():
-            self.shares = torch.softmax(-self.margins.evaluate(self.layers)[2], 0)
+            self.shares = torch.softmax(-self.margins.evaluate(self.layers)[0], 0)
         row = self.margins.state(self.layers, 1.0, self.shares / self.shares.sum())
         self.shares = torch.zeros_like(self.shares)
         self.converged = row["ratio"] <= 1 + self.config.tolerance
@@ -326,35 +424,40 @@ class SteepestIteration(Iteration):
 class ProjectedIteration(Iteration):
     """The iteration of `ProjectedDescent`."""
 
-    def __init__(self, margins: TwoLayerMargins, config: ProjectedDescent) -> None:
+    def __init__(self, margins: LayerMargins, config: ProjectedDescent) -> None:
         self.margins, self.config, self.run = margins, config, 0
-        if margins.function.has_kinks:
+        if margins.has_kinks:
             raise InputError("ProjectedDescent takes networks with fixed gates; use SteepestDescent for learned gates")
         sizes = [float(norm.value(each)) for norm, each in zip(margins.norms, margins.start, strict=True)]
         if not min(sizes) > 0:
             raise InputError("a layer's weights are all zero and have no direction to start from; initialise them")
         self.layers: Layers = tuple(each / size for each, size in zip(margins.start, sizes, strict=True))
-        self.before, self.shares = self.layers, torch.zeros_like(margins.y)
-        gates, units, q = margins.evaluate(self.layers)
-        #: R²: at the start, outputs are at most 1.
+        self.before, self.shares = self.layers, torch.zeros(margins.count, dtype=torch.float64)
+        q, *values = margins.evaluate(self.layers)
+        #: R^L: at the start, outputs are at most 1.
         self.sharpness = 1.0 / max(float(q.abs().max()), float(np.finfo(float).tiny))
-        # Curvature along a step is at most R² max_i N*(∇q_i)².
-        self.length = 1.0 / (self.sharpness * margins.largest_gradient(self.layers, gates, units) ** 2)
+        # Curvature along a step is at most R^L max_i N*(∇q_i)².
+        self.length = 1.0 / (self.sharpness * margins.largest_gradient(self.layers, *values) ** 2)
 
     @property
     def weights(self) -> Tensor:  # type: ignore[override]
-        return self.margins.flat(self.layers, self.sharpness**0.5)
+        return self.margins.flat(self.layers, self.size)
+
+    @property
+    def size(self) -> float:
+        """R."""
+        return self.sharpness ** (1 / self.margins.degree)
 
     def step(self) -> bool:
         """Make a step, and let R grow; return False, because rows of the table test for convergence."""
         margins, momentum = self.margins, self.run / (self.run + 3)
         now, before = self.layers, self.before
         v = tuple(a + momentum * (a - b) for a, b in zip(now, before, strict=True))
-        gates, units, q = margins.evaluate(v)
+        q, *values = margins.evaluate(v)
         loss, shares = self._softmin(q)
         self.shares += shares
         # The ascent direction −∇F_R.
-        g = margins.gradient(shares, v, gates, units)
+        g = margins.gradient(shares, v, *values)
         new, q = self._search(v, loss, g)
         uphill = _dot(_minus(v, new), _minus(new, now)) > 0
         self.run = 0 if uphill else self.run + 1
@@ -362,12 +465,13 @@ class ProjectedIteration(Iteration):
         smallest = float(q.min())
         gap = margins.dual(g) - _dot(g, new)
         least = max(SHARPEST * self.config.tolerance * smallest, ROUNDING * float(q.abs().max()))
-        if gap <= 2 * SLACK * (float(shares @ q) - smallest) and np.log(len(q)) > least * self.sharpness:
+        slack = margins.degree * SLACK * (float(shares @ q) - smallest)
+        if gap <= slack and log(margins.count) > least * self.sharpness:
             self.sharpness *= GROWTH
         return False
 
     def _softmin(self, q: Tensor) -> tuple[float, Tensor]:
-        """Return F_R and softmax(−R² q) for margins q."""
+        """Return F_R and softmax(−R^L q) for margins q."""
         least = q.min()
         shares = torch.exp(-self.sharpness * (q - least))
         total = shares.sum()
@@ -379,7 +483,7 @@ class ProjectedIteration(Iteration):
             new = tuple(
                 norm.nearest(each + self.length * own) for norm, each, own in zip(self.margins.norms, v, g, strict=True)
             )
-            q = self.margins.evaluate(new)[2]
+            q = self.margins.evaluate(new)[0]
             change = _minus(new, v)
             model = loss - _dot(g, change) + _dot(change, change) / (2 * self.length)
             tiny = self.length * self.sharpness * self.margins.dual(g) <= np.finfo(float).tiny
@@ -390,8 +494,8 @@ class ProjectedIteration(Iteration):
 
     def state(self) -> dict[str, float]:
         if not self.shares.any():
-            self.shares = self._softmin(self.margins.evaluate(self.layers)[2])[1]
-        row = self.margins.state(self.layers, self.sharpness**0.5, self.shares / self.shares.sum())
+            self.shares = self._softmin(self.margins.evaluate(self.layers)[0])[1]
+        row = self.margins.state(self.layers, self.size, self.shares / self.shares.sum())
         self.shares = torch.zeros_like(self.shares)
         self.converged = row["ratio"] <= 1 + self.config.tolerance
         return row
@@ -402,4 +506,4 @@ def _dot(a: Layers, b: Layers) -> float:
 
 
 def _minus(a: Layers, b: Layers) -> Layers:
-    return a[0] - b[0], a[1] - b[1]
+    return tuple(one - other for one, other in zip(a, b, strict=True))

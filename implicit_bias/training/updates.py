@@ -32,7 +32,9 @@ class WeightUpdates(MarginStepper):
         self.weights = [weight for weight in network.parameters() if weight.requires_grad]
         if not self.weights:
             raise InputError("the network has no trainable parameters; give it some, with requires_grad=True")
-        self.update = config.update(self.weights)
+        #: What the optimiser steps on.
+        self.rows = self.weights if config.entrywise else self._matrices()
+        self.update = config.update(self.rows)
 
     def step(self, batch: Tensor, rate: float) -> None:
         """Make a step of the optimiser on ∇ (1/|B|) Σ_{i ∈ B} ℓ(f(x_i), y_i), B the samples of indices `batch`."""
@@ -44,7 +46,17 @@ class WeightUpdates(MarginStepper):
         else:
             mean = self.mean_loss(outputs, self.y[batch])
             gradients = torch.autograd.grad(mean, self.weights, materialize_grads=True)
-        self.update(gradients, rate)
+        self.update([g.reshape(row.shape) for g, row in zip(gradients, self.rows, strict=True)], rate)
+
+    def _matrices(self) -> list[Tensor]:
+        """Return views of the weights as matrices, one row a unit; vectors have one row."""
+        if not all(weight.is_contiguous() for weight in self.weights):
+            raise InputError("Muon takes contiguous weights; call module.to(memory_format=torch.contiguous_format)")
+        rows = [weight.detach().view(len(weight) if weight.ndim > 1 else 1, -1) for weight in self.weights]
+        layer = self.network.one_layer()
+        if layer is not None and rows[0].shape == layer.hidden.shape:
+            rows[0] = rows[0].view(-1, layer.parts * layer.hidden.shape[1])
+        return rows
 
     @torch.no_grad()
     def outputs(self) -> Tensor:

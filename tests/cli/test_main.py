@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,9 +37,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or 
         (["compare", "gln", "--dataset", "cifar"], "unknown data set 'cifar'"),
         (["compare", "gcn"], "invalid choice: 'gcn'"),
         (["compare"], "WHICH"),
-        (["reproduce", "paper", "--figure", "7"], "unknown figure '7'"),
         (["reproduce", "paper", "--figure", "3", "7"], "unknown figure '7'"),
-        (["reproduce", "limit", "--network", "gln", "gln"], "twice"),
         (["reproduce", "limit", "--network", "gln,gnl"], "unknown network 'gnl'"),
         (["reproduce", "limit", "--contexts", "3"], "power of two"),
         (["reproduce", "limit", "--seeds", "1", "-1"], "seed must be"),
@@ -97,11 +96,7 @@ def test_ctrl_c_while_loading(options):
 @posix
 @pytest.mark.parametrize(
     ("arguments", "unbuffered", "code"),
-    [
-        (["--help"], "", 141),
-        (["solve", "--json"], "1", 2),
-        (["solve", "s.npz", "--json"], "1", 141),
-    ],
+    [(["--help"], "", 141), (["solve", "--json"], "1", 2), (["solve", "s.npz", "--json"], "1", 141)],
 )
 def test_reader_of_output_gone(samples, arguments, unbuffered, code):
     """If the reader of the output is gone, the command ends without a traceback, with 141 or the code of its error."""
@@ -114,6 +109,19 @@ def test_reader_of_output_gone(samples, arguments, unbuffered, code):
     assert "BrokenPipe" not in done.stderr
     if "s.npz" in arguments:
         assert load_model("s-model.npz").status is Status.OPTIMAL
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["--help"], ["info", "--json"], ["solve", "s.npz"]])
+def test_full_disk(samples, arguments):
+    """Output that cannot be written is one sentence and exit code 2; what was computed is saved."""
+    with Path("/dev/full").open("w") as full:
+        done = process(*arguments, stdout=full)
+    assert done.returncode == 2
+    sentence = "error: the output cannot be written (No space left on device); send it to another place"
+    assert done.stderr.splitlines()[-1] == sentence
+    assert "Traceback" not in done.stderr
+    assert "solve" not in arguments or load_model("s-model.npz").status is Status.OPTIMAL
 
 
 @posix

@@ -14,11 +14,15 @@ import numpy as np
 
 from implicit_bias import InputError, Status
 from tests.fuzz.exact import Exact, faults
+from tests.fuzz.exact_layers import LARGEST, SPECTRAL, SQUARES, SUMS
 from tests.fuzz.judge import Raw
 from tests.fuzz.problems import KINDS, tiny
 from tests.fuzz.values import Array
 
 INACCURATE = Status.INACCURATE.name
+#: Every so many problems, one has a norm of two layers, or several classes and one layer.
+LAYERED = 6
+OF_LAYERS = "norms of layers"
 #: What is said of problems whose solver `solve` chooses.
 UNNAMED = "no solver named"
 CODE = """\
@@ -33,6 +37,12 @@ problem = ib.MarginProblem(
     {norm},
     {options},
 )
+solution = ib.solve(problem, {how})
+"""
+CODE_OF_CLASSES = """\
+import implicit_bias as ib
+
+problem = ib.svm_classes({X}, {labels}, ib.ConstantGate(), {C}, norm={norm!r})
 solution = ib.solve(problem, {how})
 """
 
@@ -54,10 +64,13 @@ def draw(seed: int, number: int) -> Case:
     rng = np.random.default_rng(Random(f"audit/{seed}/{number}").getrandbits(64))
     kind = list(KINDS)[number % len(KINDS)]
     X, y = KINDS[kind](rng, int(rng.integers(2, 31 if rng.random() < 0.15 else 11)), int(rng.integers(1, 6)))
+    layered = number % LAYERED == LAYERED - 1
+    if layered and rng.random() < 0.25 and len(set(y)) == 2:
+        return _classes(rng, X, y, kind)
     features, raw, units = _features(rng, X, y)
     n, k, d = raw.blocks.shape
-    norm, about, units = _norm(rng, k, d, units)
-    options, tags = {"C": 'float("inf")'}, [kind, norm.split("(")[0].removeprefix("ib.")]
+    norm, about, units = _layers(rng, k, units) if layered else _norm(rng, k, d, units)
+    options, tags = {"C": 'float("inf")'}, [kind, norm.split("(")[0].removeprefix("ib.")] + [OF_LAYERS] * layered
     tags += ["KernelFeatures"] * ("Kernel" in features) + ["gates"] * ("], [" in features and k > 1)
     for name in ("required_margin", "sample_weight"):
         if rng.random() < 0.15:
@@ -78,7 +91,7 @@ def draw(seed: int, number: int) -> Case:
         options["constraints"] = f"lambda W: [{', '.join(texts)}]"
         about |= dict(zip(("E", "equal", "h"), map(np.concatenate, parts), strict=True))
         tags.append("right-hand sides" if about["h"].any() else "constraints")
-    how, more = _how(rng, hard and norm.startswith(("ib.Frobenius", "ib.PredictorL2")))
+    how, more = _how(rng, hard and norm.startswith(("ib.Frobenius", "ib.PredictorL2")), '"spectral"' in norm)
     code = CODE.format(features=features, y=y.tolist(), norm=norm, options=_texts(options), how=_texts(how))
     return Case(code, replace(raw, **about).exact, float(how["tol"]), tags + more)
 
@@ -126,6 +139,43 @@ def _norm(rng: Any, k: int, d: int, units: Any) -> tuple[str, dict[str, Any], tu
     return "ib.Frobenius()", {}, None
 
 
+def _layers(rng: Any, k: int, units: Any) -> tuple[str, dict[str, Any], None]:
+    """Return a norm of two layers as Python and as `Raw` takes it; contexts of a unit are one row."""
+    names = list(SUMS | SQUARES | LARGEST) + 4 * list(SPECTRAL)
+    layers = names[rng.integers(len(names))]
+    groups = rng.integers(0, k, k)
+    if layers in SPECTRAL:
+        groups = np.arange(k)
+        if k % 2 == 0 and rng.random() < 0.3:
+            groups = rng.permutation(groups // 2)
+    if units is not None:
+        groups = np.repeat(np.arange(units[0]), units[1])
+    m = rng.integers(1, 6, len(np.unique(groups))) if rng.random() < 0.5 else np.ones(len(np.unique(groups)), dtype=int)
+    text = f'ib.TwoLayerNorm({groups.tolist()}, "{layers[0]}", "{layers[1]}", {m.tolist()})'
+    return text, {"norm": "layers", "groups": groups, "layers": (layers, m.tolist())}, None
+
+
+def _classes(rng: Any, X: Array, y: Array, kind: str) -> Case:
+    """Return a problem of two or three classes and one layer, whose samples are pairs of a sample and a class."""
+    labels, norm = (y > 0).astype(int), str(rng.choice(["spectral", "entries", "frobenius", "l1"]))
+    if rng.random() < 0.5:
+        labels[rng.random(len(y)) < 0.3] = 2
+    labels = np.unique(labels, return_inverse=True)[1]
+    K, C = int(labels.max()) + 1, float(10.0 ** rng.uniform(-6, 12)) if rng.random() < 0.4 else float("inf")
+    hard = np.isinf(C)
+    if K < 2:
+        labels[0], K = 1, 2
+    signs = [np.eye(K)[own] - np.eye(K)[other] for own in labels for other in range(K) if other != own]
+    blocks = np.array(signs)[:, :, None] * np.repeat(X, K - 1, axis=0)[:, None]
+    about: dict[str, Any] = {"groups": np.arange(K), "layers": ((norm, "l_inf"), [1] * K), "C": C}
+    how, more = _how(rng, False, norm == "spectral")
+    code = CODE_OF_CLASSES.format(
+        X=X.tolist(), labels=labels.tolist(), C="float('inf')" if hard else C, norm=norm, how=_texts(how)
+    )
+    tags = [kind, "classes", OF_LAYERS, "hard margin" if hard else "soft margin", *more]
+    return Case(code, Raw(blocks, np.ones(len(blocks)), "layers", **about).exact, float(how["tol"]), tags)
+
+
 def _constraint(rng: Any, k: int, d: int) -> tuple[str, Array, Array, Array]:
     """Return a constraint as Python, its rows of E, a mask of the equalities, and its h."""
     unit, kind, (a, b) = np.eye(k * d), int(rng.integers(7)), rng.integers(0, k * d, 2).tolist()
@@ -159,11 +209,11 @@ def _constraint(rng: Any, k: int, d: int) -> tuple[str, Array, Array, Array]:
     return text, rows, np.full(len(rows), sense == "=="), np.full(len(rows), sign * right)
 
 
-def _how(rng: Any, quadratic: bool) -> tuple[dict[str, str], list[str]]:
+def _how(rng: Any, quadratic: bool, semidefinite: bool) -> tuple[dict[str, str], list[str]]:
     """Return the options of `solve` as Python, and their tags."""
     how, tags = {"tol": repr(float(rng.choice([1e-3, 1e-6, 1e-8])))}, [UNNAMED]
     solver = str(rng.choice(["default", "CLARABEL", "ECOS", "SCS", "OSQP"], p=[0.87, 0.08, 0.015, 0.015, 0.02]))
-    if solver != "default" and (quadratic or solver != "OSQP"):
+    if solver != "default" and (quadratic or solver != "OSQP") and not (semidefinite and solver == "ECOS"):
         how, tags = {"solver": repr(solver)} | how, [solver]
     if solver in ("SCS", "OSQP"):
         how["tol"] = "0.001"
@@ -234,8 +284,8 @@ def told(seed: int, number: int) -> int:
 
 INTRODUCTION = """\
 Random problems of at most 30 samples: nearly parallel, in conflict, badly scaled, with C from 1e-6 to 1e12, intercepts
-and linear constraints. Answers are judged in rational arithmetic (`tests/fuzz/exact.py`).
-`--audit-case NUMBER` prints a problem and its answer."""
+and linear constraints; every sixth has a norm of layers. Answers are judged in rational arithmetic
+(`tests/fuzz/exact.py`). `--audit-case NUMBER` prints a problem."""
 FOUND = "Sizes: the share by which a bound is off, or the gap. Neither INACCURATE nor missing weights are faults."
 BY_KIND = "Outcomes by kind (`else`: limits, exceptions); share of INACCURATE by tolerance."
 STATUSES = ("OPTIMAL", "NOT_SEPARABLE", "INFEASIBLE", INACCURATE)
@@ -255,7 +305,7 @@ def report(results: list[Result]) -> list[Any]:
         FOUND,
         [_row(kind, found) for counts in kinds for kind, _ in counts.most_common()],
         BY_KIND,
-        [_tag_row(tag, [r for r in results if tag in ("all", *r.tags)]) for tag in ("all", *KINDS, UNNAMED)],
+        [_tag_row(tag, [r for r in results if tag in ("all", *r.tags)]) for tag in ("all", *KINDS, OF_LAYERS, UNNAMED)],
     ]
 
 

@@ -76,7 +76,7 @@ class Exact:
     """A margin problem in Fractions, weights as vectors of k·d numbers.
 
     The norm is Σ c ‖w_members‖ over `groups` (c, members), that of a GLN's predictors for `units` = (H, K), or the sum
-    of the singular values of a matrix of shape `nuclear`, in floats.
+    of the singular values of a matrix of shape `nuclear`, in floats; or that of `layers`, with its own value and dual.
     """
 
     rows: Any
@@ -90,9 +90,13 @@ class Exact:
     equal: Any
     h: Any
     nuclear: tuple[int, int] | None = None
+    layers: Any = None
 
     def value(self, w: Any) -> Fraction:
         """Return ‖w‖ exactly, or rounded up by roots."""
+        if self.layers is not None:
+            size: Fraction = self.layers.value(w)
+            return size
         if self.nuclear is not None:
             return Fraction(float(np.linalg.norm(w.astype(float).reshape(self.nuclear), "nuc")))
         if self.units is None:
@@ -103,6 +107,9 @@ class Exact:
 
     def dual(self, v: Any) -> Fraction | None:
         """Return ‖v‖_*, or None if it is infinite."""
+        if self.layers is not None:
+            size: Fraction = self.layers.dual(v)
+            return size
         if self.nuclear is not None:
             return Fraction(float(np.linalg.norm(v.astype(float).reshape(self.nuclear), 2)))
         if self.units is None:

@@ -13,6 +13,7 @@ import numpy as np
 from implicit_bias import Solution, Status
 from tests.fuzz.draw import Wrong, expect
 from tests.fuzz.exact import ROOM, Exact, faults, fractions, lower_faults, positive, root
+from tests.fuzz.exact_layers import Layers
 from tests.fuzz.values import Array
 
 #: Relative room for the float64 rounding of an answer's own numbers.
@@ -27,6 +28,7 @@ DECIDED_UP_TO = 60
 class Raw:
     """A margin problem in raw numbers: blocks φ_j(x_i) (n, k, d), labels, the norm's name and parameters, C c_i, E.
 
+    `layers` are the names of the layers' norms, and the multiplicities of units, for the norm "layers" and `groups`.
     `factors` are the inputs and gate values of gated features, of which the blocks are rounded products.
     """
 
@@ -36,6 +38,7 @@ class Raw:
     groups: Any = None
     weights: Any = None
     shape: tuple[int, int] = (1, 1)
+    layers: Any = None
     C: float = np.inf
     required: Any = 1.0
     sample_weight: Any = 1.0
@@ -76,7 +79,14 @@ class Raw:
             equal=np.asarray(self.equal, dtype=bool),
             h=fractions(np.broadcast_to(self.h, len(self.equal))),
             nuclear=(k, d) if self.norm == "nuclear" else None,
+            layers=None if self.layers is None else self._layers(),
         )
+
+    def _layers(self) -> Layers:
+        k, d = self.blocks.shape[1:]
+        entries, groups = np.arange(k * d).reshape(k, d), np.asarray(self.groups)
+        members = [entries[groups == h].ravel().tolist() for h in np.unique(groups)]
+        return Layers(self.layers[0], members, [Fraction(m) for m in self.layers[1]])
 
 
 def judge(raw: Raw, found: Solution, tol: float = 1e-6, limited: bool = False) -> str:

@@ -9,7 +9,7 @@ worker process with a time limit and ends in one of these ways, of which only th
     raised       any other exception
     hung, died   no answer within the time limit; the process ended
 
-    python tests/fuzz/reliability.py --cases 12000 --audit 10000 --seed 1 --jobs 2 --out docs/reliability.md
+    python tests/fuzz/reliability.py --cases 12000 --audit 12000 --seed 1 --jobs 2 --out docs/reliability.md
     python tests/fuzz/reliability.py --seed 1 --audit-case 7    # a problem of the audit as Python, and its answer
     python tests/fuzz/reliability.py --seed 1 --case 1234       # what that case does, and its traceback
 """
@@ -56,11 +56,11 @@ WELL = ("correct", "refused")
 INTRODUCTION = """\
 **How sure.** *Correct* is an answer that independent code has judged: those of solvers in rational arithmetic,
 others by what must hold. *Refused* is one of our own errors where the input deserves it. A case is *wrong* if an
-answer is, an input was changed, Python warned, bad input was accepted or good input refused; it has *raised* if any
-other exception came out. Not covered: whole image files, downloads, GPUs, the command line."""
+answer is, an input was changed, Python warned, bad input was accepted or good input refused; it has *raised* on any
+other exception. Not covered: whole image files, downloads, GPUs, the command line."""
 CASES = """\
-Inputs are numbers in disguise (float16, pandas, tensors …), damaged (NaN, masks, ragged lists …), from 1e-300 to 1e300,
-degenerate, or files with flipped bits or code inside. `--case NUMBER` runs one."""
+Inputs: numbers in disguise (float16, pandas, tensors …), damaged (NaN, masks, ragged lists …), from 1e-300 to 1e300,
+degenerate; files with flipped bits or code inside. `--case NUMBER` runs one."""
 ANSWERS = "Answers of solvers; INACCURATE ones have true bounds with a wider gap than asked."
 ENDINGS = (*WELL, "wrong", "raised", "hung", "died")
 
@@ -218,7 +218,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (default: %(default)s)")
     parser.add_argument("--case", type=int, help="run this one alone and say what it does")
     parser.add_argument("--entry", help="only cases whose entry's name starts so")
-    parser.add_argument("--audit", type=int, default=10_000, help="margin problems to audit (default: %(default)s)")
+    parser.add_argument("--audit", type=int, default=12_000, help="margin problems to audit (default: %(default)s)")
     parser.add_argument("--audit-case", type=int, help="solve this one alone and print it as Python")
     parser.add_argument("--out", type=Path, help="write the report to this file")
     options = parser.parse_args(arguments)

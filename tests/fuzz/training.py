@@ -13,7 +13,7 @@ from implicit_bias import SGD, Adam, LossScaled, PlainDescent
 from implicit_bias.extensions import gated_flow
 from implicit_bias.extensions.gated_flow import train_online
 from implicit_bias.networks import ReadoutNetwork, TorchNetwork
-from implicit_bias.training import ProjectedDescent, SteepestDescent, TorchOptimiser
+from implicit_bias.training import Muon, ProjectedDescent, Signum, SteepestDescent, TorchOptimiser
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
 from tests.fuzz.networks import DTYPES, GATED, LAYERED, Own, network
@@ -32,7 +32,27 @@ row(SGD, lr_factor=ARGUMENTS["lr"], momentum=MOMENTUM, loss=choice(*LOSSES, also
 TORCH = (torch.optim.AdamW, partial(torch.optim.SGD, lr=0.1), torch.optim.LBFGS)
 STEPS = count(0, 1, 10**9, least=0, vast=ENDLESS)
 MADE = choice(*TORCH, also=callable)
-row(ib.Adam, steps=STEPS, loss=choice(*TOGETHER, also=callable), **CONFIGURED)
+ZERO = number(0, 1.0, also=equals(0))
+DECAYS: dict[str, Any] = {"momentum": MOMENTUM, "lr_decay": ZERO, "weight_decay": ZERO}
+row(
+    ib.Adam,
+    steps=STEPS,
+    loss=choice(*TOGETHER, also=callable),
+    second_momentum=MOMENTUM,
+    epsilon=ARGUMENTS["lr"],
+    **DECAYS,
+    **CONFIGURED,
+)
+row(Signum, steps=STEPS, loss=choice(*LOSSES, also=callable), **DECAYS, **CONFIGURED)
+row(
+    Muon,
+    steps=STEPS,
+    loss=choice(*LOSSES, also=callable),
+    vectors=choice("l2", "l_inf"),
+    newton_schulz=choice(True, False),
+    **DECAYS,
+    **CONFIGURED,
+)
 row(TorchOptimiser, make=MADE, steps=STEPS, loss=choice(*LOSSES, also=callable), **CONFIGURED)
 row(LossScaled, max_seconds=SECONDS, tolerance=ARGUMENTS["lr"], **SCALED, **CONFIGURED)
 row(PlainDescent, max_seconds=SECONDS, **CONFIGURED)
@@ -45,7 +65,7 @@ row(
     SteepestDescent,
     max_seconds=SECONDS,
     step=ARGUMENTS["lr"],
-    decay=number(0, 1.0, also=equals(0)),
+    decay=ZERO,
     momentum=MOMENTUM,
     second_momentum=MOMENTUM,
     **GEOMETRY,

@@ -203,7 +203,7 @@ def test_gates_work_in_pipelines():
         (lambda: FunctionContexts(lambda X: 0 * X + 0.5, 2).fit(inputs()), "integers from 0 to 1, not 0.5"),
         (lambda: FunctionContexts(lambda X: X[:, :2] > 0, 1).fit(inputs()), "from 0 to 0, not 1"),
         (lambda: FunctionContexts(lambda X: 0 * X - 1, 3).fit(inputs()), "from 0 to 2, not -1"),
-        (lambda: FunctionContexts(lambda X: 0 * X[:, : len(X)], 2).fit(inputs()).transform(inputs(5)), "units in fit"),
+        (lambda: FunctionContexts(lambda X: 0 * X[:, : len(X)], 2).fit(inputs()).transform(inputs(5)), "in fit, but"),
         (lambda: FunctionContexts(lambda X: X > 0, 2).transform(inputs()), "not fitted"),
         (lambda: HyperplaneGates(2, 2).set_params(contexts=5).fit(inputs()), "power of two"),
     ],

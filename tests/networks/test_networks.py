@@ -28,7 +28,7 @@ from implicit_bias.extensions.best_networks import ChainNetwork
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
 from implicit_bias.gates import FunctionContexts
 from implicit_bias.metrics import optimality_ratio
-from implicit_bias.networks import GatedNetwork, LinearNetwork, TorchNetwork
+from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork, TorchNetwork
 from tests.cases import inputs
 
 X = inputs(n=60)
@@ -79,7 +79,8 @@ NETWORKS = {
     "chains of two": lambda: chains(2),
     "chains, one layer gated": lambda: chains(4, gated=1),
     "chains, all layers gated": lambda: chains(3, gated=3),
-    "linear": lambda: LinearNetwork(12, 7, seed=2),
+    "linear": lambda: LinearNetwork(12, (7, 3), seed=2),
+    "readout": lambda: ReadoutNetwork(12, 7, seed=2),
 }
 ONE_LAYER = [name for name in NETWORKS if not name.startswith("deep")]
 
@@ -96,9 +97,12 @@ def test_effective_weights(name):
 @pytest.mark.parametrize(("place", "name"), [*enumerate(name for name in NETWORKS if "3 contexts" not in name)])
 def test_saved_and_loaded_networks_predict_the_same(place, name, tmp_path):
     network = NETWORKS[name]().to([torch.float32, torch.float64][place % 2])
-    train(network, X, Y, FEW)
+    filters = [u.clone() for u in network.filters()] if hasattr(network, "filters") else []
+    history = train(network, X, Y, FEW)
+    assert history.table.loss.iloc[-1] < history.table.loss.iloc[0]
     again = load_network(save_network(network, tmp_path / "network.pt"))
-    assert type(again) is type(network)
+    assert (type(again), again.config()) == (type(network), network.config())
+    assert all(map(torch.equal, filters, network.filters() if filters else []))
     np.testing.assert_array_equal(again.decision_function(X), network.decision_function(X))
     fresh = inputs(seed=77)
     np.testing.assert_array_equal(again.decision_function(fresh), network.decision_function(fresh))

@@ -67,6 +67,35 @@ def test_multiplicities_are_copies_of_units(inner, outer):
     assert solve(many).objective == pytest.approx(solve(few).objective, rel=3e-6)
 
 
+@pytest.mark.parametrize(("inner", "outer", "power"), [("entries", "l_inf", 1), ("spectral", "l_inf", 2)])
+def test_units_that_are_allotted_freely(inner, outer, power):
+    """Over shares π of M units, the least ‖W‖ is Σ‖ζ_h‖_∞/M for signs, and ρ(W)/√M for Muon with signs of v."""
+    W, M = random(3, 3), 50
+    free = np.abs(W).max(axis=1).sum() if inner == "entries" else TwoLayerNorm(range(3), "spectral", "l2").value(W)
+    shares = [(a, b, M - a - b) for a in range(1, M - 1) for b in range(1, M - a)]
+    best = min(TwoLayerNorm(range(3), inner, outer, m).value(W) for m in shares)
+    assert free <= M ** (1 / power) * best <= free * 1.05
+
+
+def test_depth_does_not_change_norms_of_the_largest_entry_or_singular_value():
+    """Of A_L … A_1 = W, max ‖A_l‖_op^L is at least ‖W‖_op at every depth L, and equal for Σ^{1/L}; also for chains."""
+    rng = np.random.default_rng(0)
+    for L in (2, 3, 5):
+        layers = [rng.normal(size=(4, 4)) for _ in range(L)]
+        W = np.linalg.multi_dot(layers)
+        U, sizes, V = np.linalg.svd(W)
+        own = np.linalg.norm(W, 2)
+        assert own <= max(np.linalg.norm(A, 2) for A in layers) ** L
+        roots = [U * sizes ** (1 / L), *[np.diag(sizes ** (1 / L))] * (L - 2), sizes[:, None] ** (1 / L) * V]
+        np.testing.assert_allclose(np.linalg.multi_dot(roots), W, atol=1e-12)
+        assert max(np.linalg.norm(A, 2) for A in roots) ** L == pytest.approx(own)
+        # Coordinates of a diagonal network: a chain of L scalars each, in the largest size and in the sum of squares.
+        chains = rng.normal(size=(L, 6))
+        w = chains.prod(axis=0)
+        assert np.abs(w).max() <= np.abs(chains).max() ** L
+        assert (chains**2).sum() >= L * (np.abs(w) ** (2 / L)).sum() * (1 - 1e-12)
+
+
 @pytest.mark.parametrize(
     ("inner", "outer"), [("frobenius", "l1"), ("spectral", "l1"), ("l1", "l2"), ("l1", "l1"), ("spektral", "l2")]
 )
@@ -103,7 +132,7 @@ def test_the_two_summing_norm_against_semidefinite_programs(shape, kind):
     W = random(*shape, seed=2)
     W = {
         "normal": W,
-        "sizes": W * 10.0 ** np.linspace(-3, 0, H)[:, None],
+        "sizes": W * 10.0 ** np.linspace(-18, 0, H)[:, None],
         "rank": np.outer(W[:, 0], W[0]),
         "zeros": W * (np.arange(H) % 3 != 1)[:, None],
     }[kind]

@@ -12,9 +12,10 @@ from implicit_bias.solvers import one_kernel
 
 @pytest.fixture(scope="module")
 def samples():
+    """More samples than the first pool has."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 4))
-    y = np.sign(X[:, :1] * X[:, 1:2] + 0.3 * rng.standard_normal((300, 1)))
+    X = rng.standard_normal((1500, 4))
+    y = np.sign(X[:, :1] * X[:, 1:2] + 0.3 * rng.standard_normal((1500, 1)))
     return rbf_kernel(X), np.hstack([y, np.where(X[:, 2:3] > 0, 1.0, -1.0)])
 
 
@@ -39,14 +40,14 @@ def test_classes_are_those_of_svc(samples, C):
 def test_rows_that_are_not_kept(samples, monkeypatch):
     K, signs = samples
     expected = solved(K, signs, 0.3, Deadline())
-    monkeypatch.setattr(one_kernel, "free_memory", lambda: 2e5)
+    monkeypatch.setattr(one_kernel, "free_memory", lambda: 1e6)
     found = solved(K, signs, 0.3, Deadline())
     np.testing.assert_allclose(found.coefficients, expected.coefficients, atol=1e-6)
 
 
 def test_no_memory_for_a_round(samples, monkeypatch):
     monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e6)
-    with pytest.raises(TooLargeError, match="a round of 300 samples"):
+    with pytest.raises(TooLargeError, match="a round of 1500 samples"):
         solved(*samples, 0.3, Deadline())
 
 

@@ -11,6 +11,7 @@ import torch
 from implicit_bias import SGD, Adam, InputError, ReLUNetwork, train
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.networks import LinearNetwork, ReadoutNetwork
+from implicit_bias.training import Muon, Signum
 from implicit_bias.training.optimisers import LOSSES
 from implicit_bias.training.stack import Stack, WrittenStack, stack_of
 from tests.training.reference import gln, torch_training
@@ -72,6 +73,16 @@ def test_written_gradients_are_those_of_autograd(name, outputs):
         given = networks, inputs, targets_of(loss, q, inputs.shape[:-1]), Adam(loss=loss)
         assert isinstance(stack_of(*given), WrittenStack)
         torch.testing.assert_close(WrittenStack(*given, kept=kept).gradient(batch), Stack(*given).gradient(batch))
+
+
+@pytest.mark.parametrize("config", [Signum(steps=9, batch_size=16), Muon(steps=9, batch_size=16, vectors="l_inf")])
+def test_networks_of_several_widths_descend_in_norms_as_each_would_alone(config):
+    many, single = ([ReLUNetwork(4, units, seed=units) for units in (6, 3)] for _ in range(2))
+    train(many, X, Y, config)
+    for network, twin in zip(many, single, strict=True):
+        train(twin, X, Y, config)
+        for a, b in zip(network.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
 def test_gradients_of_unknown_networks_are_autograds():
@@ -159,7 +170,7 @@ def test_short_integers_do_not_overflow():
     [
         ([], (X, Y), Adam(), "a list of networks"),
         ([GaLUNetwork(4, 3), None], (X, Y), Adam(), "a list of networks"),
-        ([GaLUNetwork(4, 3)], (X, Y), "adam", r"SGD\(…\), Adam\(…\) or TorchOptimiser"),
+        ([GaLUNetwork(4, 3)], (X, Y), "adam", r"SGD\(…\), Adam\(…\), Muon\(…\) or TorchOptimiser"),
         ([GaLUNetwork(4, 3), ReLUNetwork(4, 3)], (X, Y), Adam(), "one class"),
         ([gln(X), gln(X)], (X, Y), Adam(), "layered ones of one class"),
         ([GaLUNetwork(4, 3), GaLUNetwork(4, [3, 3])], (X, Y), Adam(), "equal inputs, depth"),

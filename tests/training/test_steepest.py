@@ -1,10 +1,14 @@
 """Descents in the norms of two layers, and their limits against the certified optima of `svm_of_optimiser`."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from implicit_bias import (
+    ConstantGate,
     GatedLinearNetwork,
     HyperplaneGates,
     InputError,
@@ -12,10 +16,12 @@ from implicit_bias import (
     TwoLayerNorm,
     descend_to_limit,
     solve,
+    svm_classes,
     svm_of_optimiser,
 )
 from implicit_bias.margin.formulations import OPTIMISERS
 from implicit_bias.metrics import optimality_ratio
+from implicit_bias.networks import TorchNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.steepest import ProjectedDescent, SteepestDescent, TwoLayerMargins
 from tests.training.reference import X, Y, gln
@@ -35,15 +41,15 @@ def test_gradients_are_those_of_autograd(optimiser):
     config = SteepestDescent(optimiser)
     function = MarginFunction(gln(contexts=4), X, Y, rotated=config.rotation_invariant)
     margins = TwoLayerMargins(function, config)
-    gates, units, q = margins.evaluate(margins.start)
+    q, *values = margins.evaluate(margins.start)
     np.testing.assert_allclose(q, function.margins(function.start), rtol=1e-9)
-    rows = torch.func.jacrev(lambda w: margins.evaluate((w[:-4].view(4, -1), w[-4:, None]))[2])(
+    rows = torch.func.jacrev(lambda w: margins.evaluate((w[:-4].view(4, -1), w[-4:, None]))[0])(
         torch.cat([each.flatten() for each in margins.start])
     )
     each = [margins.dual((row[:-4].view(4, -1), row[-4:, None])) for row in rows]
-    assert margins.largest_gradient(margins.start, gates, units) == pytest.approx(max(each), rel=1e-6)
+    assert margins.largest_gradient(margins.start, *values) == pytest.approx(max(each), rel=1e-6)
     shares = torch.softmax(-q, 0)
-    found = torch.cat([part.flatten() for part in margins.gradient(shares, margins.start, gates, units)])
+    found = torch.cat([part.flatten() for part in margins.gradient(shares, margins.start, *values)])
     torch.testing.assert_close(found, shares @ rows)
 
 
@@ -74,6 +80,19 @@ def test_steepest_descent_moves_no_margin_by_more_than_its_step(optimiser):
         assert max(seen[1:]) > 0.001
 
 
+def test_weights_grow_like_the_root_of_time_with_two_layers_and_like_time_with_one():
+    """Steps that move margins by s: N(θ) ∝ t^{1/L}, so that the rate is ∝ t^{−(L−1)/L}."""
+    linear = nn.Linear(12, 3, bias=False).double()
+    linear.weight.data.zero_()[0, 0] = 1e-3
+    classes = np.digitize(X[:, 0], [-0.5, 0.5])
+    for make, y, growth in ((gln, Y, 2.0), (lambda: TorchNetwork(copy.deepcopy(linear), 12), classes, 4.0)):
+        ends = [
+            descend_to_limit(make(), X, y, SteepestDescent("muon", max_steps=steps)).table.norm.iloc[-1]
+            for steps in (500, 2000)
+        ]
+        assert ends[1] / ends[0] == pytest.approx(growth, rel=0.05)
+
+
 @pytest.mark.parametrize("optimiser", [*OPTIMISERS, ("rows", "l_inf"), ("entries", "l2")])
 def test_projected_descent_reaches_the_certified_optimum(optimiser):
     network = gln()
@@ -85,6 +104,35 @@ def test_projected_descent_reaches_the_certified_optimum(optimiser):
     last = result.table.iloc[-1]
     assert last.margin == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)
     assert last["norm"] ** 2 * last.normalised_margin == pytest.approx(last.margin, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "norm"),
+    [("gd", "frobenius"), ("sign", "entries"), ("muon", "spectral"), (("l1", "l_inf"), "l1")],
+)
+def test_linear_networks_of_several_classes_reach_the_certified_optimum(optimiser, norm):
+    """No margin moves by more than s, and both descents approach the optimum in the norm of W, for large inputs."""
+    inputs, classes = 1e3 * X, np.digitize(X[:, 0], [-0.5, 0.5])
+    bound = solve(svm_classes(inputs, classes, ConstantGate(), norm=norm), tol=1e-7).lower_bound
+    module = nn.Linear(12, 3, bias=False).double()
+    module.weight.data = torch.as_tensor(1e-4 * np.random.default_rng(0).normal(size=(3, 12)))
+    network = TorchNetwork(module, 12)
+    before = network.decision_function(inputs)
+    descend_to_limit(network, inputs, classes, SteepestDescent(optimiser, step=0.3, momentum=0.0, max_steps=1))
+    moved = network.decision_function(inputs) - before
+    changes = np.abs(moved[np.arange(60), classes][:, None] - moved)
+    assert 0.03 < changes.max() <= 0.3 * (1 + 1e-9)
+    for config, most in (
+        (SteepestDescent(optimiser, step=0.3, max_steps=4000), 1.2),
+        (ProjectedDescent(optimiser, 5e-3), 1.005),
+    ):
+        table = descend_to_limit(network, inputs, classes, config).table
+        own = 1 / (table.normalised_margin.iloc[-1] * bound)
+        assert 1 - 1e-6 <= own <= table.ratio.iloc[-1] * (1 + 1e-9)
+        assert own <= most
+    scores = network.decision_function(inputs)
+    least = np.partition(scores[np.arange(60), classes][:, None] - scores, 1, axis=1)[:, 1].min()
+    assert table.margin.iloc[-1] == pytest.approx(least, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +203,7 @@ def test_samples_that_cannot_be_separated_do_not_break_it():
         (lambda: ProjectedDescent("muon", tolerance=0), "tolerance"),
         (lambda: descend_to_limit(ReLUNetwork(12, 3), X, Y, ProjectedDescent("muon")), "fixed gates"),
         (lambda: descend_to_limit(ReLUNetwork(12, [3, 3]), X, Y, SteepestDescent("muon")), "one hidden layer"),
+        (lambda: descend_to_limit(ReLUNetwork(12, 3, outputs=3), X, Y > 0, SteepestDescent("muon")), "or linear ones"),
     ],
 )
 def test_bad_input(call, words):

@@ -145,10 +145,7 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
-    """Return the gates of all paths above the first layer (n, paths, contexts), and those of the first layer (n, H, K).
-
-    A path takes one unit per layer; its gates are products of their gates. Without further layers they are ones.
-    """
+    """Return the gates of all paths above the first layer (n, paths, contexts), products or ones, and of that layer."""
     found = network.layer_gates(X) if hasattr(network, "layer_gates") else None
     if found is None:
         raise InputError(f"network must be a GLN or a ReLU network with one output, not {type(network).__name__}")

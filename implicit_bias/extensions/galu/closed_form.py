@@ -374,10 +374,7 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
 
 @dataclass(frozen=True, eq=False)
 class _Spectrum:
-    """Singular values σ of Φ in no order, with right singular vectors, or left ones if the form is 'samples'.
-
-    `left` (n, h) are the left singular vectors of the last h values.
-    """
+    """Singular values σ of Φ, with right singular vectors, or left ones ('samples'); `left` (n, h) of the last h."""
 
     features: Features
     back: Array
@@ -421,7 +418,6 @@ class _Spectrum:
         return _Factor(self.features, self.back, self.form, shift, len(sizes), condition, modulus, inverse, dropped)
 
     def left_vectors(self, chosen: np.ndarray) -> Array:
-        """Return the left singular vectors (n, r) of the `chosen` values."""
         if self.form == "samples":
             return self.directions[:, chosen]
         count = len(self.sizes) - self.left.shape[1]

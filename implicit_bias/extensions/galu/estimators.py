@@ -89,10 +89,7 @@ class _GatedInputs(BaseEstimator):
     random_state: Any = field(default=None, kw_only=True)
 
     def _layer(self, X: Array, weight: Array | None) -> _Layer:
-        """Return gates and inputs of X (n, p) with sample weights (n,), None if all are equal.
-
-        With `fit_intercept`, the inputs include the constant, and the centre is the weighted mean; otherwise it is 0.
-        """
+        """Return gates and inputs of X (n, p) with sample weights (n,), None if all are equal."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
         # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.
@@ -189,8 +186,6 @@ class GaLUFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _GatedInpu
 
 @dataclass(eq=False, repr=False)
 class _GatedLeastSquares(_GatedInputs):
-    """Shared base: predictions of a solved layer."""
-
     def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
         """Fit targets Y (n,) or (n, q) of inputs X (n, p) with sample weights c (n,), some of which may be 0."""
         # The sum of larger targets could overflow.
@@ -269,8 +264,6 @@ def _weighted(layer: _Layer, Y: Array, weight: Array | None) -> tuple[GatedFeatu
 
 @dataclass(eq=False, repr=False)
 class _OneRidge(_GatedLeastSquares):
-    """Shared base: one ridge, and Algorithm 1."""
-
     ridge: float = 1.0
     steps: int = field(default=0, kw_only=True)
 

@@ -71,12 +71,10 @@ class FilterSearch:
 
 
 def filter_gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
-    """Return soft gates of the filters (k, d) with this sharpness, or hard gates if `sharpness` is None."""
     return ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
 
 
 def sharpness_of(gates: ReLUGates | SoftGates) -> float | None:
-    """Return the sharpness of soft gates; None for hard gates."""
     return gates.sharpness if isinstance(gates, SoftGates) else None
 
 
@@ -282,10 +280,7 @@ class _LeastValue(ABC):
         """Return the minimiser W, shape (q, k, d)."""
 
     def replace(self, unit: int, values: Array) -> bool:
-        """Replace the gate values (n,) of a unit unless that raises the value; return True if they were replaced.
-
-        Values that are 0 for every nonzero sample are rejected, and so are updates that fail numerically.
-        """
+        """Replace the gate values (n,) of a unit, and return True, unless that raises the value, closes it or fails."""
         if not self.X[values != 0].any():
             return False
         try:

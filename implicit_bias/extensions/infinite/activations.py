@@ -435,7 +435,6 @@ _swish_pair, _swish_dual, _softplus_dual = mixture(_gelu_pair), mixture(_gelu_du
 
 
 def _halved(p: GaussianPairs) -> GaussianPairs:
-    """Return the pairs (z/2, z'/2)."""
     return GaussianPairs(p.r / 2, p.s / 2, p.cosine, p.angle)
 
 

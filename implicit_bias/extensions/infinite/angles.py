@@ -52,12 +52,10 @@ class GaussianPairs:
 
     @property
     def pi(self) -> Number:
-        """π in the arithmetic of the pairs."""
         return pi(self.angle)
 
     @cached_property
     def sine(self) -> Numbers:
-        """sin θ."""
         return sin(self.angle)
 
 
@@ -71,11 +69,7 @@ class Points:
 
     @classmethod
     def of(cls, X: ArrayLike, digits: int | None = None, normalise: bool = False, name: str = "X") -> Points:
-        """Check points X (n, d), and compute their directions and lengths; if `normalise`, replace X by directions.
-
-        With `digits`, X is taken as exact, and lengths and directions are computed to that many digits. Raises
-        InputError if X is invalid, a row is zero, or a length is not between 1e-60 and 1e60.
-        """
+        """Check points X (n, d), and compute their directions and lengths; if `normalise`, replace X by directions."""
         rows = as_floats(X, name, 2)
         directions, norms = unit_samples(rows, True, name), length(rows, axis=1)
         check_range(norms, "the points", 1e-60, 1e60)
@@ -93,11 +87,7 @@ class Points:
     def blocks(
         self, others: Points | None = None, progress: PairsDone | None = None
     ) -> Iterator[tuple[slice, slice, GaussianPairs]]:
-        """Yield all pairs with `others` in blocks, as row slice, column slice and pairs.
-
-        Without `others`, the blocks cover all pairs i ≤ j and start on the diagonal, where the angle is exactly 0.
-        `progress` is called after each block.
-        """
+        """Yield all pairs with `others` in blocks, as row slice, column slice and pairs."""
         second = self if others is None else others
         check_callable(progress, "progress")
         for chunk in row_blocks(len(self), ROWS_PER_CHUNK):
@@ -184,10 +174,7 @@ def symmetric(
 
 
 def mirror(values: Numbers, rows: slice, columns: slice, block: Numbers) -> None:
-    """Write `block`, whose first columns are those of its rows, and its transpose into the symmetric matrix `values`.
-
-    Of the square at its start, only the upper triangle is used; `block` is changed.
-    """
+    """Write `block`, whose first columns are those of its rows, and its transpose into the matrix `values`."""
     corner = np.tril_indices(len(block))
     block[corner] = block.T[corner]
     values[rows, columns] = block

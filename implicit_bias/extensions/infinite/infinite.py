@@ -206,10 +206,7 @@ class InfiniteNetwork:
     def _through(
         self, pairs: GaussianPairs, errors: PairErrors, depths: _Depths, same: NDArray[np.bool_]
     ) -> list[tuple[Array, Array]]:
-        """Return (K, bounds of its errors) and (Θ, bounds) of the outputs for a block of pairs, as arrays like `same`.
-
-        `pairs` are those of z^1, with `errors`; `same` marks pairs of equal points.
-        """
+        """Return (K, bounds of its errors) and (Θ, bounds) for a block of pairs of z^1, as arrays like `same`."""
         weight, bias = self.weight_variance, self.bias_variance
         first = pairs.r, pairs.s
         kernel = pairs.r * pairs.s * pairs.cosine

@@ -57,11 +57,7 @@ class Layer:
 
     @classmethod
     def of(cls, activation: Activation, norms: Array, tolerance: float) -> Layer:
-        """Return the layer for points of lengths `norms` (p,), ascending and distinct.
-
-        `tolerance` is that of `hermite_series`, which replaces missing closed forms. Raises InputError if
-        the mean squares overflow or vanish.
-        """
+        """Return the layer for points of lengths `norms` (p,), ascending and distinct."""
         stretch, slope_stretch = _stretches(activation, norms)
         if activation.pair is None or activation.dual is None or activation.needs_series(norms, tolerance):
             series = hermite_series(activation, norms, 1.0, tolerance)

@@ -141,10 +141,7 @@ def _noise_of(noise: Number, terms: int) -> Number:
 
 
 def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
-    """Bound the relative rounding error of a series with coefficients `found` (p, K + 1) and `mean_squares` `squares`.
-
-    It includes Horner's rule, the coefficients, and the cosines, which are sums of `inputs` products.
-    """
+    """Bound the relative rounding error of a series: Horner's rule, coefficients, and cosines of `inputs` products."""
     weights = (inputs + 8) * np.arange(found.shape[1]) + 8
     return unit_of(norms) * ((found**2 * weights).sum(axis=1) / squares).max()
 
@@ -152,10 +149,7 @@ def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numb
 def _integrate(
     activation: Activation, norms: Numbers, terms: int, tolerance: Number
 ) -> tuple[Numbers, Numbers, Number]:
-    """Return a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of the coefficients over √E[σ'(rz)²].
-
-    If σ' has no strip, InputError is raised unless the error of the series is at most `tolerance`.
-    """
+    """Return a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error: without strip, at most `tolerance`."""
     if activation.strip is not None:
         rule = _strip_rule(activation.strip, norms, terms, tolerance)
         found, squares, rounding = _coefficients(activation, norms, rule, terms)

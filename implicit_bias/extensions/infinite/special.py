@@ -57,7 +57,6 @@ def _for_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[...
 
 
 def pi(values: Numbers) -> Number:
-    """Return π in the arithmetic of the values."""
     context = context_of(values)
     return math.pi if context is None else +context.pi
 
@@ -161,6 +160,5 @@ def sigmoid(z: Numbers) -> Numbers:
 
 
 def sigmoid_slope(z: Numbers) -> Numbers:
-    """Return the derivative of `sigmoid`."""
     decay = exp(-abs(z))
     return decay / (1 + decay) ** 2

@@ -29,10 +29,7 @@ MIN_SINE = 1e-150
 
 @dataclass(frozen=True)
 class _Truncated:
-    """Truncated term Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} 1(u > `start`), u = `side` z, b = `factors`.
-
-    A polynomial for all z has its start at −∞. Exponentials have one factor.
-    """
+    """Term Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} 1(u > `start`), u = `side` z; start −∞ means all z."""
 
     start: float
     centre: float
@@ -59,11 +56,9 @@ class _NormalPairs(NamedTuple):
         return cls(p.r, p.s, p.cosine, np.maximum(np.sin(p.angle), MIN_SINE), 2 * half**2)
 
     def signed(self, sign: int) -> _NormalPairs:
-        """Return the pairs (u, ±u')."""
         return self._replace(rho=sign * self.rho)
 
     def swapped(self) -> _NormalPairs:
-        """Return the pairs (u', u)."""
         return self._replace(r=self.s, s=self.r)
 
     def offset(self, t: float, other: float) -> Array:
@@ -122,10 +117,7 @@ def _scaled_cdf(x: Array, top: Array, edge: Array) -> Array:
 
 
 def _conditional(p: _NormalPairs, one: _Truncated, other: _Truncated, powers: int) -> list[Array]:
-    """Return the density of u at t times E[(u' − o')^k e^{−λ'(u' − t')} 1(u' > t') | u = t] for k < `powers`.
-
-    It is 0 for t = −∞.
-    """
+    """Return the density of u at t times E[(u' − o')^k e^{−λ'(u' − t')} 1(u' > t') | u = t] for k < `powers`."""
     t = one.start
     if math.isinf(t):
         return [0.0 * p.rho] * powers
@@ -362,10 +354,7 @@ def _interval(t: Array, piece: int) -> tuple[float, float]:
 
 
 def _as_exponentials(t: Array, given: Any) -> tuple[_Exponential, ...]:
-    """Convert the terms a e^{κz} of every piece from lists of pairs (a, κ), one list per piece; None gives ().
-
-    Raises InputError if the form is another, or a term grows without bound on its piece.
-    """
+    """Convert the terms a e^{κz} of every piece from lists of pairs (a, κ), one list per piece; None gives ()."""
     if given is None:
         return ()
     if not isinstance(given, list | tuple) or len(given) != len(t) + 1:

@@ -35,7 +35,7 @@ class BallProgram(ABC):
 
     @abstractmethod
     def linearised(self, at: Any) -> Linearised:
-        """Return the optimality conditions at an iterate, or raise ArithmeticError."""
+        """Return the optimality conditions at an iterate, or raise LinAlgError."""
 
     @abstractmethod
     def solution(self, at: Any) -> tuple[Array, float]:

@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+import numpy as np
+
 
 class Linearised(Protocol):
     """The optimality conditions, linearised at an iterate."""
@@ -26,7 +28,7 @@ class Descent(Protocol):
         """Evaluate an iterate, and return True if it is the last."""
 
     def linearised(self, at: Any) -> Linearised:
-        """Return the conditions at an iterate, or raise ArithmeticError."""
+        """Return the conditions at an iterate, or raise ArithmeticError or LinAlgError."""
 
 
 def descend_from(at: Any, problem: Descent, centring: float, predicts: bool = True) -> None:
@@ -41,7 +43,7 @@ def descend_from(at: Any, problem: Descent, centring: float, predicts: bool = Tr
     while at is not None and not problem.finished(at):
         try:
             at = _advanced(problem.linearised(at), centring, predicts)
-        except ArithmeticError:
+        except (ArithmeticError, np.linalg.LinAlgError):
             return
 
 

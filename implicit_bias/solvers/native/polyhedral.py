@@ -215,10 +215,7 @@ class Conditions:
         self.sign = -1.0 if program.sums else 1.0
         K += self.sign * (self.P / self.delta) @ self.P.T
         K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
-        try:
-            self.factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-        except scipy.linalg.LinAlgError as error:
-            raise ArithmeticError from error
+        self.factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
         V, f = rows.adjoint(at.lam), rows.times(at.W) + rows.y * at.b
         slack = at.x[0] if program.hard else at.x[0] - at.x[1]
         #: Residuals of the rows, of the columns, of the groups, and of Σ y_iλ_i = 0, Σ m_iλ_i = 1, Σ c_hτ_h = 1.

@@ -131,7 +131,10 @@ class SpectralProgram(BallProgram):
         """Return √Σσ ‖diag(Bσ)^−½ W‖ and √(tr(Q⁻¹VVᵀ) max_j (Bᵀ diag Q)_j), which are upper bounds for any σ and Q."""
         lengths, M = np.sqrt(self.B @ at.sigma), self.rows.matrix(V)
         value = np.sqrt(at.sigma.sum()) * np.linalg.norm(self.rows.matrix(W) / lengths[:, None], 2)
-        square = max(float(np.sum(M * np.linalg.solve(at.Q, M))), 0.0)
+        try:
+            square = max(float(np.sum(M * np.linalg.solve(at.Q, M))), 0.0)
+        except np.linalg.LinAlgError:
+            square = np.inf
         return float(value), float(np.sqrt(square * (self.B.T @ np.diag(at.Q)).max()))
 
     def start(self) -> Iterate:
@@ -182,26 +185,24 @@ class Conditions:
         self.S = program.slack(at)
         self.count = rows.n + H + (0 if program.hard else rows.n + 1)
         self.mu = program.products(at) / self.count
-        try:
-            L = np.linalg.cholesky(at.Q)
-            omega, vectors = np.linalg.eigh(L.T @ (T * at.W @ at.W.T + self.S / 2) @ L)
-            self.J, self.inverse = L @ vectors, vectors.T @ np.linalg.inv(L)
-            self.Y = self.J.T @ at.W
-            K, products = rows.kernel_and_products(self.inverse, self.Y)
-            #: Places of the entries a ≤ b of a symmetric matrix, ω_a + ω_b, and √2 for those that count twice.
-            self.upper = np.triu_indices(H)
-            self.sums = omega[self.upper[0]] + omega[self.upper[1]]
-            self.fold = np.where(self.upper[0] == self.upper[1], 1.0, np.sqrt(2.0))
-            products += products.transpose(0, 2, 1).copy()
-            self.C = products[:, self.upper[0], self.upper[1]]
-            self.C *= self.fold * T * np.sqrt(0.5 / self.sums)
-            K *= T
-            K -= self.C @ self.C.T
-            self.diagonal = at.u / at.lam + (at.xi / at.z if len(at.z) else 0.0)
-            K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
-            self.factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError as error:
-            raise ArithmeticError from error
+        L = np.linalg.cholesky(at.Q)
+        omega, vectors = np.linalg.eigh(L.T @ (T * at.W @ at.W.T + self.S / 2) @ L)
+        self.J, self.inverse = L @ vectors, vectors.T @ np.linalg.inv(L)
+        self.Y = self.J.T @ at.W
+        K, products = rows.kernel_and_products(self.inverse, self.Y)
+        #: Places of the entries a ≤ b of a symmetric matrix, ω_a + ω_b, and √2 for those that count twice.
+        self.upper = np.triu_indices(H)
+        self.sums = omega[self.upper[0]] + omega[self.upper[1]]
+        self.fold = np.where(self.upper[0] == self.upper[1], 1.0, np.sqrt(2.0))
+        flat, a, b = products.reshape(rows.n, -1), *self.upper
+        self.C = flat.take(a * H + b, axis=1)
+        self.C += flat.take(b * H + a, axis=1)
+        self.C *= self.fold * T * np.sqrt(0.5 / self.sums)
+        K *= T
+        K -= self.C @ self.C.T
+        self.diagonal = at.u / at.lam + (at.xi / at.z if len(at.z) else 0.0)
+        K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
+        self.factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
         self.missing_V = rows.adjoint(at.lam) - at.Q @ at.W
         f = rows.times(at.W)
         slack = at.u - at.xi if len(at.z) else at.u

@@ -23,10 +23,6 @@ data = binary_task
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return 20, 40, 60 and 100 samples of digits and of MNIST with three seeds; quick: 20 digits, one seed.
-
-    Networks have 64 units. A quick run has fewer steps.
-    """
     fixed = {"split": ("own",), "units": ([64],), "steps": (1000,), "max_steps": (10_000,)}
     if quick:
         few = fixed | {"max_steps": (1000,), "rounds": (60,), "nodes": (100,), "train_size": (20,)}
@@ -36,7 +32,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
-    """Return the rows of `methods.beside` for the best network of the task."""
     X, y = task.X_train, task.y_train
     best = best_network(X, y, tol=methods.TOLERANCE, max_rounds=settings["rounds"], nodes=settings["nodes"])
     return methods.beside(best, settings, X, y, (task.X_val, task.y_val))
@@ -47,7 +42,6 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot, against n and with a row for each data set: ratios to the best network's norm, its units, and errors."""
     found = methods.ratios(table)
     there = [name for name in DATASETS if name in set(table.dataset)]
     axes = panels(TITLE, columns=3, rows=len(there), size=(2.9, 2.6))

@@ -101,11 +101,7 @@ def ratios(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
-    """Plot ratios against the width, in a panel for each data set: points are seeds, lines medians; 1 is the best.
-
-    `names` maps data sets to titles. A dotted line is the median of 'no cones', if the table has it. The trained
-    network GD, whose ratio may be hundreds or infinite, is not plotted.
-    """
+    """Plot ratios against the width, in a panel for each data set: points are seeds, lines medians; 1 is the best."""
     found = ratios(table)
     there = [name for name in names if name in set(found.data)]
     columns = min(len(there), 3 if len(there) % 2 else 2)
@@ -132,10 +128,7 @@ def certified(table: pd.DataFrame) -> Verdict:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Decide for the widest networks whether all limits, and all best networks in their cones, are within 2 %.
-
-    A third verdict is whether SVM-LC of any width falls below the best network by more than its certified gap.
-    """
+    """Decide for the widest networks whether all limits, and all best networks in their cones, are within 2 %."""
     found = ratios(table)
     limits, inside, learned = (found[found.method == method] for method in ("limit", "LC in cones", "LC"))
     limits, inside = (part[part.units == part.units.max()] for part in (limits, inside))

@@ -22,10 +22,6 @@ REVISION = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return four pairs of digits with n = 100, three seeds of split and start, 16 and 64 units.
-
-    Quick: 3 and 5, n = 30, 16 units, one seed, fewer steps.
-    """
     fixed = {"steps": (1000,), "max_steps": (10000,)}
     if quick:
         return product(data=("3-5",), n=(30,), units=([16],), **fixed | {"max_steps": (1000,)}, seed=(1,))
@@ -40,7 +36,6 @@ def _task(pair: str, n: int, seed: int) -> BinaryTask:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return the rows of `methods.beside` for the best network of the pair."""
     task = _task(settings["data"], settings["n"], settings["seed"])
     X, y, fresh = task.X_train, task.y_train, (task.X_val, task.y_val)
     return methods.beside(best_network(X, y, tol=methods.TOLERANCE), settings, X, y, fresh)

@@ -34,7 +34,6 @@ FRESH = 2000
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return three data sets of 30 points, three seeds, 16 and 64 units; quick: one seed, 20 points, fewer steps."""
     if quick:
         return product(data=DATA, n=(20,), units=([16, 64],), steps=(500,), max_steps=(500,), seed=(1,))
     return product(data=DATA, n=(30,), units=([16, 64],), steps=(1000,), max_steps=(3000,), seed=(1, 2, 3))

@@ -37,10 +37,6 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return 300 digits (seeds 1–3; shared units: seed 1) and MNIST with 1000 and 5000 (seed 1, no shared units).
-
-    Quick: 200 digits, 5 units, two values of C, seed 1, no shared units.
-    """
     if quick:
         fixed = {"dataset": ("digits",), "held_out": (200,), "units": (5,), "C": ([0.03, 0.3],), "seed": (1,)}
         return product(**fixed, train_size=(200,), method=(["ovr", "joint"],))
@@ -56,10 +52,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """Return a row for each method and C: method, C, held_out_error, error (test), gap, support and cpu_seconds.
-
-    Errors are shares, `gap` is the largest of all certificates, and `support` is the number of support vectors.
-    """
+    """Return rows of method and C: held-out and test error, largest `gap`, number of support vectors, CPU seconds."""
     X, y = drawn(settings, images)
     found: Rows = []
     for method in settings["method"]:
@@ -102,7 +95,6 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot the mean test error over seeds against C, in a panel for each data set and training-set size."""
     there = [(name, n) for name in DATASETS for n in sorted(set(table[table.dataset == name].train_size))]
     axes = panels(TITLE, columns=len(there), size=(2.9, 2.8))
     for ax, (name, n) in zip(axes[0], there, strict=True):
@@ -115,10 +107,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Decide on 'joint' against 'ovr': errors at the `chosen` C, CPU seconds over all C; and on the gaps of all rows.
-
-    Numbers are means over seeds, and the worst data set and size decides.
-    """
+    """Decide on 'joint' against 'ovr': errors at the `chosen` C, CPU seconds over all C; and on all gaps."""
     best = chosen(table).pivot_table(index=["dataset", "train_size"], columns="method", values=["error", "cpu_seconds"])
     more, slower = 100 * (best.error.joint - best.error.ovr), best.cpu_seconds.joint / best.cpu_seconds.ovr
     places = [f"{DATASETS[name]} {n}" for name, n in best.index]

@@ -57,10 +57,6 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return digits with n = 60 (all networks), 150 and 300 (GLNs), and MNIST with n = 500 to 5000 (GLNs); H = 5.
-
-    Digits have three seeds, MNIST two up to n = 1000 and then one; quick: 60 digits, 'ten' and 'own', H = 3, one seed.
-    """
     fixed = {"held_out": (0,), "tolerance": (3e-3,)}
     if quick:
         return product(dataset=("digits",), train_size=(60,), units=(3,), network=(["ten", "own"],), seed=(1,), **fixed)
@@ -115,10 +111,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[GatedNetwork, Gates | None]:
-    """Return the network `kind` of NETWORKS with ten outputs, and the gates of its units without copies.
-
-    Gates are fitted to the inputs `pool`; they are None for `LAYERS`, half-spaces.
-    """
+    """Return the network `kind`, and its gates without copies, fitted to `pool`; None for half-spaces."""
     units, seed = settings["units"], settings["seed"]
     if kind in LAYERS:
         network = ReLUNetwork(X.shape[1], 4 * units, outputs=CLASSES, seed=seed)
@@ -159,10 +152,7 @@ def _held(
 
 
 def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
-    """Return the mean over units of the number of singular values of a unit's weights above a threshold.
-
-    The threshold is `VISIBLE` times the largest singular value of all units.
-    """
+    """Return the mean number, over units, of singular values above `VISIBLE` times the largest of all units."""
     sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
     return float((sizes > VISIBLE * sizes.max()).sum(axis=1).mean())
 
@@ -172,7 +162,6 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot `ratio` against n, in a panel for each data set; points are seeds, lines are medians."""
     there = [name for name in DATASETS if name in set(table.dataset)]
     axes = panels(TITLE, columns=len(there), size=(3.4, 3.0))
     for ax, name in zip(axes[0], there, strict=True):

@@ -41,10 +41,6 @@ data = binary_task
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return L = 2, 3 and 4 on 100 digits with two seeds of split, gates and start; quick: one seed, fewer nodes.
-
-    There are 5 units, starts of scales 1 and 0.3, and searches of at most 1000 nodes (quick: 30).
-    """
     fixed = {"dataset": ("digits",), "train_size": (100,), "layers": (2, 3, 4), "units": (5,), "scale": ([1.0, 0.3],)}
     fixed |= {"steps": (1000,), "max_steps": (2500,), "split": ("own",)}
     return product(**fixed, nodes=(30,) if quick else (1000,), seed=(1,) if quick else (1, 2))
@@ -88,10 +84,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _descended(
     scale: float, settings: Settings, gates: HyperplaneGates, X: Array, y: Array
 ) -> tuple[dict[str, Any], ChainNetwork]:
-    """Train from initial weights of a scale, then descend to the limit; return scale … residual of `rows`, and network.
-
-    The columns left and tangent are NaN here.
-    """
+    """Train from a scale, then descend to the limit; return columns of `rows` (left, tangent: NaN) and the network."""
     layers = settings["layers"]
     network = ChainNetwork(gates, layers, scale=scale, seed=settings["seed"]).double()
     plain = SGD(steps=settings["steps"], batch_size=len(X), lr=0.1)
@@ -126,10 +119,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot, against L, limits and lower bounds divided by the best objective found, active gates, and errors.
-
-    A dot is a run. Runs that do not separate are only in the table.
-    """
+    """Plot, against L, limits and lower bounds divided by the best objective found, active gates, and errors."""
     axes = panels(TITLE, columns=3, size=(3.0, 2.9))
     held = table.drop_duplicates(["layers", "seed"])
     for scale, colour, shift in ((1.0, "blue", -0.1), (0.3, "orange", 0.1)):

@@ -27,10 +27,6 @@ METHODS = {"ACS": "sky", "Adam": "GaLU", "SGD at 0.1": "purple", "SGD at 0.5": "
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return m = 32, 64, 96, d = 32, d′ = 8, 8 repeats, for ACS with Adam, and for SGD at the rates 0.1 and 0.5.
-
-    Quick: m = 16 to 64, d = 4, d′ = 3, 2 repeats, fewer steps.
-    """
     sizes, d, q, few = ((16, 32, 64), 4, 3, 2) if quick else ((32, 64, 96), 32, 8, 8)
     adam = {"steps": 4000, "batch": 16, "lr": 3e-3} if quick else ADAM
     how: list[Settings] = [adam | {"rounds": 30 if quick else 8000}]
@@ -39,10 +35,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (method, units, repeat, loss, drift) for every repeat of ACS and of Adam, or of SGD (`optimiser`).
-
-    Only ACS has a `drift`.
-    """
+    """Return method, units, repeat, loss and drift (of ACS) for every repeat of ACS and of Adam, or of SGD."""
     units, adam = as_many_parameters(settings), "optimiser" not in settings
     found: Rows = []
     for seed in repeats(settings) if adam else ():

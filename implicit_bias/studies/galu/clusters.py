@@ -44,10 +44,6 @@ PANELS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return both tasks and networks, with Adam and 100 000 steps; in regression fewer steps and SGD, too.
-
-    Every cell has five noise levels and four repeats; quick: three levels, two repeats, at most 8000 steps.
-    """
     fixed = {"clusters": 30, "d": 30, "units": 30, "m": 1000, "fresh": 9000, "sigma_x": 0.1, "batch_size": 128}
     fixed |= {"lr": 2e-3 if quick else 1e-3, "levels": 3 if quick else 5}
     early, steps = ((500,), 8000) if quick else ((1000, 4000, 16_000), 100_000)
@@ -64,7 +60,6 @@ def sample(settings: Settings, noise: float, seed: int) -> Clusters:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return noise, repeat, train_loss, train_error, test_loss, test_error (errors: NaN in regression) of each fit."""
     squared = settings["task"] == "regression"
     pairs = runs(settings, np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist())
     samples, seeds = [sample(settings, *pair) for pair in pairs], [seed for _, seed in pairs]
@@ -83,7 +78,6 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot the `PANELS` of the longest training by Adam against the noise, and the best expected values."""
     table, axes = _latest(table), panels(TITLE, columns=len(PANELS))
     for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
         part = table[table.task == task]
@@ -126,7 +120,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _latest(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of Adam with the most steps."""
     table = trained_by("Adam", table)
     return table[table.steps == table.steps.max()]
 

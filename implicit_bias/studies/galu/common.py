@@ -53,11 +53,7 @@ def train(
 def fits(
     settings: Settings, seeds: Sequence[int], samples: Sequence[Any], loss: str, kind: str
 ) -> Iterator[tuple[LayeredNetwork, float, tuple[Array, Array], tuple[Array, Array]]]:
-    """Train a network of `kind` for each seed; yield the network, its training loss, and two pairs (scores, labels).
-
-    The network of each seed has separate samples (X, y). The first m are for training and give the first pair; the
-    others are for testing and give the second.
-    """
+    """Train a network of `kind` for each seed; yield the network, its training loss, and two pairs (scores, labels)."""
     m = settings["m"]
     networks = [NETWORKS[kind](settings["d"], settings["units"], seed=seed) for seed in seeds]
     inputs, labels = (np.stack([sample[part][:m] for sample in samples]) for part in (0, 1))
@@ -70,10 +66,7 @@ def fits(
 def image_rows(
     settings: Settings, images: ImageClasses, networks: Sequence[tuple[dict[str, Any], LayeredNetwork]], *parts: str
 ) -> Rows:
-    """Train networks on images; return a row for each: its columns, train_loss (cross entropy), and PART_error.
-
-    `networks` are pairs (columns of the row, network); `parts` are 'train', 'held_out' or 'test'.
-    """
+    """Train pairs (columns, network); return rows of the columns, train_loss (cross entropy) and the parts' errors."""
     losses = train(settings, [network for _, network in networks], images.X_train, images.y_train, "logistic")
     found = []
     for (name, network), loss in zip(networks, losses, strict=True):

@@ -31,10 +31,6 @@ CLAIMS = claims("galu", "filters")
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return m = 1024, d = 16, 32: ReLU with 5 repeats, GaLU with 16 seeds and 512 updates.
-
-    Quick: m = 128, d = 8, four repeats and seeds, 128 updates, fewer steps.
-    """
     lists = {"m": (128,), "d": (8,)} if quick else {"m": (1024,), "d": (16, 32)}
     adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
     found = [cell | adam for cell in product(network=("ReLU",), **lists, seed=(1,), repeats=(4 if quick else 5,))]
@@ -43,10 +39,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (units, repeat, loss) for every width and repeat.
-
-    Rows of GaLU add `improved_loss`, the loss after Algorithm 1, and `accepted`, the number of accepted updates.
-    """
+    """Return units, repeat, loss; for GaLU `improved_loss`, that after Algorithm 1, and its `accepted` steps."""
     units = widths(settings, SHARES)
     if settings["network"] == "ReLU":
         return trained(settings, "ReLU", units)

@@ -97,10 +97,7 @@ def doubled(losses: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 
 def draw_losses(title: str, fits: pd.DataFrame, styles: dict[str, dict[str, Any]], width: float) -> Figure:
-    """Return a figure of losses against kd/m, a panel for each (d, m), with the lines 1 − kd/m and 1 − 2kd/m.
-
-    `fits` is a table of `by_kind`; `styles` maps the kinds to show to their styles; panels are `width` inches wide.
-    """
+    """Return a figure of losses against kd/m, a panel for each (d, m), with the lines 1 − kd/m and 1 − 2kd/m."""
     sizes = list(fits.groupby(["d", "m"]))
     axes = panels(title, columns=len(sizes), size=(width, 3.4))
     for ax, ((d, m), part) in zip(axes[0], sizes, strict=True):

@@ -52,10 +52,6 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return all networks on MNIST and Fashion-MNIST, six widths up to 96, two repeats, 10 000 steps.
-
-    Hard gates have every second width. Quick: digits, three widths up to 48, 2000 steps.
-    """
     fixed: Settings = {"steps": 2000 if quick else 10_000, "batch_size": 128, "layers": 2}
     fixed |= {"components": 10 if quick else 64, "held_out": 200 if quick else 5000}
     fixed |= {"widest": 48 if quick else 96, "widths": 3 if quick else 6, "repeats": 2, "seed": 1}
@@ -65,7 +61,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """Return units, repeat, train_loss (cross entropy), held_out_error and test_error for every width and repeat."""
     widths = np.linspace(0, settings["widest"], settings["widths"] + 1)[1:].astype(int).tolist()
     networks = [
         ({"units": units, "repeat": seed}, _network(settings, images.X_train.shape[1], units, seed))
@@ -85,10 +80,7 @@ def cost(settings: Settings) -> float:
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each data set, network and width, the rows of the lr and sharpness with the least held-out error.
-
-    Gates of GaLU0 are soft.
-    """
+    """Return, for each data set, network and width, the rows of the lr and sharpness with the least held-out error."""
     place, setting = ["dataset", "network", "units"], ["lr", "sharpness"]
     table = table[(table.network != "GaLU0") | (table.sharpness > 0)]
     means = table.groupby(place + setting, as_index=False).held_out_error.mean()

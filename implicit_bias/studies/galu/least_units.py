@@ -70,10 +70,7 @@ def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
 def draw_least_units(
     title: str, found: pd.DataFrame, level: float, theory: tuple[Array, Array, str], axis: dict[str, Any]
 ) -> Figure:
-    """Return a figure of `found`, a result of `least_units` at `level`, with the line `theory` (places, values, label).
-
-    `axis` are further arguments of `Axes.set`.
-    """
+    """Return a figure of a result of `least_units` at `level`, with the line `theory` (places, values, label)."""
     (places, values, label), axes = theory, panels(title, size=(5.4, 3.6))
     ax = axes[0, 0]
     ax.plot(places, values, ":", color=COLOURS["theory"], linewidth=0.8, label=label)

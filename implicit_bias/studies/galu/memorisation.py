@@ -28,10 +28,6 @@ AT_ONCE = 4
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return both networks at six m from 128 to 1024, d = 32, 5 repeats.
-
-    Quick: m = 32, 64 and 96, d = 8, 3 repeats, fewer steps.
-    """
     m, d, repeats = ((32, 64, 96), 8, 3) if quick else ((128, 256, 384, 512, 768, 1024), 32, 5)
     adam = {"steps": 10_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     return [cell | adam for cell in product(network=NETWORKS, m=m, d=(d,), repeats=(repeats,), seed=(1,))]
@@ -44,10 +40,7 @@ def _solved(settings: Settings, widths: Sequence[int]) -> Rows:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (units, repeat, loss, closed_form) for every width of the search and every repeat.
-
-    `loss` is that of training, None if the width was only solved in closed form; `closed_form` is None for ReLU.
-    """
+    """Return units, repeat, loss (None if untrained) and closed_form (None for ReLU) for every width of the search."""
     even = -(-settings["m"] // settings["d"])
     most = 4 * even + AT_ONCE
     by_training = partial(trained, settings, settings["network"], target=LEVEL)

@@ -36,10 +36,6 @@ NORMS = {"l2": ("$\\|w\\|_2^2$", "‖w‖₂²"), "l1": ("$\\|w\\|_1^2$", "‖w�
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return least squares at 11 noise levels with 8 seeds each, and both layers by Adam and by SGD of two rates.
-
-    Each optimiser trains 6 repeats of all levels in 20 000 steps. Quick: 5 levels, 3 seeds, 2 repeats, 5000 steps.
-    """
     sizes: Settings = {"clusters": 30, "units": 30, "d": 30, "m": 1000, "sigma_x": 0.1}
     levels = (0.0, 0.25, 0.5, 0.75, 1.0) if quick else tuple(step / 10 for step in range(11))
     few, many, steps, lr = (2, 3, 5000, 2e-3) if quick else (6, 8, 20_000, 1e-3)
@@ -102,10 +98,6 @@ def slope_ratios(table: pd.DataFrame, norm: str) -> pd.Series:
     """Return, for each seed, the slope of the gap against a norm at the largest noise levels over that at the smallest.
 
     Each slope is a least-squares one over a third of the levels, rounded up. The ratio is 1 for a line.
-
-    >>> levels = pd.DataFrame({"sigma_y": range(6), "seed": 1, "train_loss": 0.0, "l2": range(6)})
-    >>> slope_ratios(levels.assign(test_loss=levels.l2**2), "l2").round(6).to_dict()
-    {1: 9.0}
     """
     found = {}
     for seed, own in table.sort_values("sigma_y").groupby("seed"):

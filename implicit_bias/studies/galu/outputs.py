@@ -36,10 +36,6 @@ CLAIMS = claims("galu", "outputs")
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return ReLU and GaLU with 1 to 128 outputs, alternation with 1 and 8, m = 1024, d = 32, two repeats.
-
-    Quick: 1, 4 and 8 outputs, alternation with 1 and 4, m = 128, d = 8, fewer steps.
-    """
     m, d, outputs, few = (128, 8, (1, 4, 8), (1, 4)) if quick else (1024, 32, (1, 8, 16, 32, 64, 96, 128), (1, 8))
     adam = {"steps": 5_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     common = {"m": (m,), "d": (d,), "repeats": (2,), "seed": (1,)}
@@ -48,7 +44,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (units, repeat, loss) for every width of the search and every repeat."""
     guess = as_many_parameters(settings)
     step = max(1, guess // 25)
     if settings["method"] == "alternation":

@@ -22,10 +22,6 @@ TASKS = {"separable": "linearly separable", "parity": "parity"}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return both tasks and networks, 8 to 512 units, d = 100, m = 50 000, 100 000 steps, 3 repeats.
-
-    Quick: 8, 32 and 128 units, d = 30, m = 4000, 4000 steps.
-    """
     d, m, fresh, steps = (30, 4000, 2000, 4000) if quick else (100, 50_000, 10_000, 100_000)
     fixed = {"d": d, "m": m, "fresh": fresh, "margin": 0.01, "bits": d, "steps": steps}
     fixed |= {"batch_size": 128, "lr": 1e-3, "repeats": 3, "seed": 1}
@@ -40,7 +36,6 @@ def sample(settings: Settings, seed: int) -> tuple[Array, Array]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (repeat, train_loss, train_error, test_error) for every repeat, with the hinge loss."""
     seeds = repeats(settings)
     found = fits(settings, seeds, [sample(settings, seed) for seed in seeds], "hinge", settings["network"])
     return [

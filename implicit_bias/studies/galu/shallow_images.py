@@ -22,17 +22,12 @@ data = image_classes
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return both networks, 16, 32, 64 and 128 units, MNIST and Fashion-MNIST, 3 repeats, 100 000 steps.
-
-    Quick: digits, 8, 16 and 32 units, 2000 steps.
-    """
     fixed: Settings = {"steps": 2000 if quick else 100_000, "batch_size": 128, "lr": 1e-3, "repeats": 3, "seed": 1}
     units, datasets = ((8, 16, 32), ("digits",)) if quick else ((16, 32, 64, 128), ("mnist", "fashion-mnist"))
     return [cell | fixed for cell in product(dataset=datasets, network=NETWORKS, units=units)]
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
-    """Return a row (repeat, train_loss, train_error, test_error) for every repeat, with cross entropy as loss."""
     build, shape = NETWORKS[settings["network"]], (images.X_train.shape[1], settings["units"])
     networks = [({"repeat": seed}, build(*shape, outputs=CLASSES, seed=seed)) for seed in repeats(settings)]
     return image_rows(settings, images, networks, "train", "test")

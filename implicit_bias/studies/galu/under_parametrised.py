@@ -36,17 +36,13 @@ cost = training_cost
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return both networks with m = 512, d = 16, 32, five repeats; quick: m = 128, d = 8, four repeats, fewer steps."""
     m, d, repeats = (128, (8,), 4) if quick else (512, (16, 32), 5)
     adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
     return [cell | adam for cell in product(network=NETWORKS, m=(m,), d=d, repeats=(repeats,), seed=(1,))]
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (units, repeat, loss after Adam) of one network for every width and repeat.
-
-    Rows of GaLU add `closed_form`, the least loss with the same gates, and `rank`, that of the features.
-    """
+    """Return units, repeat, loss; for GaLU `closed_form`, the least loss with its gates, and the features' `rank`."""
     found = trained(settings, settings["network"], widths(settings, SHARES))
     for row in found if settings["network"] == "GaLU" else ():
         best = closed_form(settings, row["units"], row["repeat"])

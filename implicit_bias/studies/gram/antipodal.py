@@ -20,13 +20,11 @@ PARITY = ("tanh", "sigmoid", "erf", "square", "cube")
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return all activations with 50 points in R^10 and nine draws; quick: 30 points and three draws."""
     n, repeats = (30, 3) if quick else (50, 9)
     return [{"n": n, "d": 10, "activation": a, "draws": repeats, "seed": 2} for a in ALL]
 
 
 def rows(settings: Settings) -> Rows:
-    """Return two rows for each draw, `pair` False and True: draw, pair, and least and error of `scaled`."""
     name = settings["activation"]
     alone = each_draw(settings, lambda X: {"pair": False} | least(X, name))
     paired = each_draw(settings, lambda X: {"pair": True} | least(np.vstack([X[:-1], -X[:1]]), name))
@@ -47,7 +45,6 @@ def _medians(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot a line for each activation from the median without a pair to that with one, or to its error bound."""
     found = _medians(table)
     places, ax = np.arange(len(found))[::-1], panels(TITLE, size=(5.2, 3.6))[0, 0]
     ax.hlines(places, found.paired.fillna(found.error), found.alone, color="#BBBBBB", linewidth=1)

@@ -23,14 +23,12 @@ cost = depth.cost
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return nine activations, 100 points, L = 1 to 300, 9 draws (L > 30: 3); quick: three activations, 30 points."""
     n, names, depths = (30, depth.ACTIVATIONS[::3], LAYERS[::2]) if quick else (100, depth.ACTIVATIONS, LAYERS)
     cells = product(n=(n,), d=(3,), activation=names, layers=depths)
     return [cell | {"draws": 3 if quick or cell["layers"] > 30 else 9, "seed": 1} for cell in cells]
 
 
 def rows(settings: Settings) -> Rows:
-    """Return the rows of `depth.rows` for centred layers."""
     return depth.rows(settings, centred=True)
 
 

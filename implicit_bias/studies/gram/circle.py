@@ -30,7 +30,6 @@ STEEPER = 3
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return five activations at n = 5 to 161, swish and tanh at n = 5 to 41; quick: n up to 41, swish at n = 5."""
     closed, series = (
         ((5, 11, 21, 41), (5,)) if quick else ((5, 7, 11, 15, 21, 29, 41, 57, 81, 113, 161), (5, 11, 21, 41))
     )
@@ -39,7 +38,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return one row with least and error of `scaled`; nothing is random."""
     name = settings["activation"]
     return [scaled(circle_eigenvalue(settings["n"], name, settings["digits"]), name)]
 

@@ -22,13 +22,11 @@ REVISION = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return nine activations, 100 points in R^3, L = 1 to 30, 15 draws; quick: 30 points, L = 1, 4, 16, 3 draws."""
     n, repeats, depths = (30, 3, LAYERS[::2]) if quick else (100, 15, LAYERS)
     return product(n=(n,), d=(3,), activation=ACTIVATIONS, layers=depths, draws=(repeats,), seed=(1,))
 
 
 def rows(settings: Settings, centred: bool = False) -> Rows:
-    """Return a row for each draw: draw, and least and error of `scaled` for the Gram matrix of the last layer."""
     name, layers = settings["activation"], settings["layers"]
     deep = {"layers": layers, "centred": centred}
     return each_draw(settings, lambda X: scaled(smallest_eigenvalue(deep_gram(X, name, **deep)), name))

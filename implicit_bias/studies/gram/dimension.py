@@ -28,7 +28,6 @@ NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return nine activations, 100 points, d = 2 to 100, 9 or 25 draws; quick: 30 points, d = 2, 10, 100, 3 draws."""
     n, repeats, dimensions = (30, 3, DIMENSIONS[::3]) if quick else (100, 25, DIMENSIONS)
     cells = []
     for cell in product(n=(n,), d=dimensions, activation=ACTIVATIONS):
@@ -38,7 +37,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row for each draw: draw, and least and error of `scaled`."""
     return each_draw(settings, lambda X: least(X, settings["activation"], settings["digits"]))
 
 

@@ -30,10 +30,6 @@ SLOWER = 2
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return ReLU, SELU, swish, tanh with 256, 2048, 16 384 units and 5000 steps, 50 points of the sphere in R^3.
-
-    Quick: ReLU and swish, 128 and 512 units, 100 steps.
-    """
     widths, names, steps = ((128, 512), ACTIVATIONS[::2], 100) if quick else ((256, 2048, 16_384), ACTIVATIONS, 5000)
     task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps}
     cells = [task | {"activation": name, "units": units} for units in widths for name in names]
@@ -50,10 +46,7 @@ def _speeds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(table: pd.DataFrame) -> pd.Series:
-    """Return the ratio of the median speed of activations whose σ' jumps to that of smooth ones.
-
-    The index contains the widths as text, increasing, and 'flow' for infinite width.
-    """
+    """Return the ratio of the median speed of activations whose σ' jumps to that of smooth ones."""
     found = _speeds(table)
     names, units = (found.index.get_level_values(level) for level in ("activation", "units"))
     jumping, smooth = (found[names.isin(chosen)].groupby("units").median() for chosen in (JUMP, SMOOTH))

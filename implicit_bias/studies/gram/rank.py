@@ -23,17 +23,13 @@ SHADES = {2: "black", 3: "blue", 4: "orange"}
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return degrees 2, 3 and 4 in R^3 and R^5, n = 5, 10, …, 100; quick: degrees 2 and 3 in R^3, n = 2, 4, …, 20."""
     if quick:
         return product(degree=(2, 3), d=(3,), most=(20,), step=(2,), seed=(1,))
     return product(degree=DEGREES, d=(3, 5), most=(100,), step=(5,), seed=(1,))
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row (n, index, eigenvalue, error) for every n and every eigenvalue of the first n points.
-
-    Eigenvalues and their error bounds are divided by the largest eigenvalue, which has the index 1.
-    """
+    """Return n, index, eigenvalue, error, relative to the largest, for every eigenvalue of the first n points."""
     X = unit_points(settings["most"], settings["d"], settings["seed"])
     sigma = polynomial([0.0] * settings["degree"] + [1.0])
     found = []
@@ -52,11 +48,7 @@ def cost(settings: Settings) -> float:
 
 
 def ranks(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table by degree, d and n: rank, kept and cut.
-
-    `rank` is the number of eigenvalues above the error bound, `kept` the least of them, and `cut` the largest absolute
-    value of all others, NaN if there are none.
-    """
+    """Return a table by degree, d and n: rank, kept and cut."""
     above, keys = table.eigenvalue > table.error, ["degree", "d", "n"]
     kept = table[above].groupby(keys).eigenvalue.agg(["size", "min"]).set_axis(["rank", "kept"], axis=1)
     return kept.join(table[~above].assign(cut=table.eigenvalue.abs()).groupby(keys).cut.max())

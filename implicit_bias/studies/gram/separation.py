@@ -27,13 +27,11 @@ NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return five activations with 50, 100, 200 and 400 points, 15 draws; quick: 25 and 50 points, three draws."""
     sizes, repeats = ((25, 50), 3) if quick else ((50, 100, 200, 400), 15)
     return [{"n": n, "d": 3, "activation": name, "draws": repeats, "seed": 1} for name in ACTIVATIONS for n in sizes]
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row for each draw: draw, apart (the least distance δ), and least and error of `scaled`."""
     return each_draw(settings, lambda X: {"apart": float(pdist(X).min())} | least(X, settings["activation"]))
 
 

@@ -46,10 +46,7 @@ def scaled(found: Any, activation: str) -> dict[str, float]:
 
 
 def least(X: Array, activation: str, digits: int | None = None) -> dict[str, float]:
-    """Return `scaled` for the smallest eigenvalue of the Gram matrix of points X (n, d).
-
-    With `digits`, computation is in multiprecision, to this number of digits.
-    """
+    """Return `scaled` for the smallest eigenvalue of the Gram matrix of points X (n, d)."""
     return scaled(smallest_eigenvalue(gram_matrix(X, activation, normalise=True, digits=digits)), activation)
 
 
@@ -60,7 +57,6 @@ def style(activation: str) -> dict[str, Any]:
 
 
 def ordered(activations: Iterable[str]) -> list[str]:
-    """Return the different activations in the order of all figures."""
     return sorted(set(activations), key=ALL.index)
 
 
@@ -101,10 +97,7 @@ def listed(values: pd.Series, form: str = "") -> str:
 
 
 def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str = LEAST) -> Figure:
-    """Return a figure of the `quartiles` of λ_min of every activation against the column `over`, on logarithmic axes.
-
-    Triangles are upper bounds, if only these are known.
-    """
+    """Return a figure of the `quartiles` of λ_min against the column `over`; triangles are upper bounds."""
     found = quartiles(table, over)
     ax = panels(title, size=(5.6, 4.0))[0, 0]
     for activation in ordered(table.activation):

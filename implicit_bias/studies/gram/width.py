@@ -23,17 +23,13 @@ NEAR = 0.1
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return five activations, seven widths up to 100 000, 15 draws; quick: ReLU, tanh, up to 10 000, three draws."""
     widths, draws = ((100, 1000, 10_000), 3) if quick else ((100, 316, 1000, 3162, 10_000, 31_623, 100_000), 15)
     names = ACTIVATIONS[::4] if quick else ACTIVATIONS
     return product(n=(50,), d=(10,), activation=names, width=widths, draws=(draws,), seed=(1,))
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row for each draw of units: draw, sampled, least and off.
-
-    `sampled` and `least` are λ_min/E[σ'²] of the sampled matrix Ĝ and of its expectation G; `off` is ‖Ĝ − G‖/‖G‖.
-    """
+    """Return for each draw λ_min/E[σ'²] of the sampled Ĝ (`sampled`) and of G (`least`), and `off`, ‖Ĝ − G‖/‖G‖."""
     name, width, unit = settings["activation"], settings["width"], mean_square(settings["activation"])
     X = unit_points(settings["n"], settings["d"], settings["seed"])
     G = gram_matrix(X, name).values
@@ -51,11 +47,7 @@ def cost(settings: Settings) -> float:
 
 
 def _exponents(table: pd.DataFrame) -> pd.DataFrame:
-    """Return exponents of k for each activation: off, of the mean ‖Ĝ − G‖/‖G‖, and spread, of the deviation of λ_min.
-
-    Exponents are fitted by least squares on logarithms. The deviation is the standard deviation over draws. An exponent
-    is NaN with fewer than two widths, and `spread` with fewer than two draws.
-    """
+    """Return exponents of k for each activation: off, of the mean ‖Ĝ − G‖/‖G‖; spread, of the deviation of λ_min."""
     parts = table.groupby(["activation", "width"])
     sizes = pd.DataFrame({"off": parts.off.mean(), "spread": parts.sampled.std()})
     return pd.DataFrame({name: own.droplevel(0).agg(power) for name, own in sizes.groupby("activation")}).T

@@ -30,9 +30,6 @@ class LimitConfig:
 
     `start` is 'trained' (descents begin after the published training) or 'initial' (at the initial weights). `draws` is
     the number of initial weights of a deep network with the same gates. Raises InputError if a value is out of range.
-
-    >>> LimitConfig(network=("gln",)).train_size
-    (100,)
     """
 
     dataset: str = "digits"

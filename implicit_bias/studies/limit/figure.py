@@ -43,10 +43,7 @@ OFFSETS = (-0.3, -0.1, 0.1, 0.3, -0.2, 0.0, 0.2)
 
 
 def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
-    """Return a dictionary of figures: 'limit', the paths of all descents at the first size, and perhaps 'limit_ends'.
-
-    If there are several cells, 'limit_ends' shows the last rows of descents at every size.
-    """
+    """Return the figures 'limit', the paths of all descents at the first size, and for several cells 'limit_ends'."""
     first = table.iloc[0]
     one = where(table, **first[CELL])
     size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
@@ -56,7 +53,6 @@ def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -
 
 
 def _path_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Return a figure of the quantities in PANELS against steps: a row for each network, a line for each descent."""
     table = table.assign(excess=table.ratio - 1, inconsistency=100 * table.inconsistency, error=100 * table.error)
     networks = list(table.network.unique())
     with styled(titles="medium"):
@@ -78,10 +74,7 @@ def _line(descent: str) -> dict[str, Any]:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
-    """Plot a column against steps > 0, a line for each descent, seed and draw of a network.
-
-    Quantities outside LINEAR have a logarithmic axis, which omits values of at most 0.
-    """
+    """Plot a column against steps > 0, a line for each descent, seed and draw of a network."""
     rows = rows[(rows.step > 0) & np.isfinite(rows[quantity])]
     linear = quantity in LINEAR
     if not linear:
@@ -106,10 +99,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
 
 
 def _end_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Return a figure of validation errors (above) and inconsistencies (below), a column for each network.
-
-    Points are the `ENDS`, means with standard errors over seeds, draws and momenta, at every (n, H).
-    """
+    """Return a figure of validation errors (above) and inconsistencies (below), a column for each network."""
     last = ends(table)
     last = last[last.descent.isin(STYLES)]
     networks = list(last.network.unique())

@@ -61,13 +61,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     descent ends farther from it. If there are several seeds, contrasts of which the table has both sides follow. The
     value of a seed is the mean difference over all sizes and momenta that all seeds have. Student's t tests are
     adjusted for their number by Holm's method.
-
-    >>> place = {"train_size": 9, "units": 3, "momentum": 0.0, "network": "gln", "ratio": float("nan"), "draw": 0}
-    >>> ends = [dict(place, seed=s, descent=d, error=e + s * t / 1e4, end="finished")
-    ...         for s in range(5) for d, e, t in (("sgd", 0.12, 2), ("loss-scaled", 0.10, 1))]
-    >>> found = verdicts(pd.DataFrame(ends).assign(normalised_margin=0.1))
-    >>> print([one for one in found if "GD-GLN" in one.claim][0].found)
-    12.04 − 10.02 = 2.02 [2.00, 2.04] %; 5 seeds of one split
     """
     last = ends(table)
     reached = [one for network, part in last.groupby("network", sort=False) for one in _reached(str(network), part)]
@@ -75,11 +68,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the ratios to the optimum at the ends of a network's descents; none without ratios.
-
-    They are whether loss-scaled descent ends at a ratio of at most REACHED in all cells, and plain descent at a larger
-    one than loss-scaled in all cells that have both. Deep networks have the verdict of `_bounded` instead.
-    """
+    """Return the verdicts on the ratios to the optimum at the ends of a network's descents; none without ratios."""
     scaled, plain = (part[part.descent == name] for name in ("loss-scaled", "plain"))
     known = scaled[scaled.ratio.notna()]
     if known.empty:
@@ -102,10 +91,7 @@ def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
 
 
 def _bounded(network: str, known: pd.DataFrame) -> Verdict:
-    """Return the verdict whether the best start of a deep network has a ratio of at most HALF in every cell of `known`.
-
-    It is undecided otherwise, because the bound need not be attained.
-    """
+    """Return the verdict whether the best start of a deep network has a ratio of at most HALF in every cell."""
     best = known.groupby([*CELL, "seed"]).ratio.min()
     return Verdict(
         f"the best start of {network} has at least half of the largest margin that its gates allow",
@@ -117,7 +103,6 @@ def _bounded(network: str, known: pd.DataFrame) -> Verdict:
 
 
 def _about(part: pd.DataFrame) -> str:
-    """Return the largest ratio and inconsistency of some rows as text."""
     if part.ratio.isna().all():
         return "no ratio is known"
     apart = part.inconsistency.max()
@@ -138,7 +123,6 @@ def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd.Series:
-    """Return a column of a side in percent, without NaN, indexed by `CELL` and seed."""
     part = where(last, network=network, descent=descent).set_index([*CELL, "seed"])
     return 100 * part.reindex(columns=[column])[column].dropna()
 

@@ -45,7 +45,6 @@ class Reference:
 
 
 def is_deep(network: GatedNetwork) -> bool:
-    """True if the network has several gated layers."""
     return len(network.layer_shapes()) > 1
 
 
@@ -126,10 +125,7 @@ class Measurer:
         self.asked = False
 
     def __call__(self, network: GatedNetwork, last: bool = False) -> dict[str, float]:
-        """Return the columns `MEASURES` and `FROBENIUS` of a row; all except `error` are NaN without a reference.
-
-        `last` marks the last row of a descent, the only one in which many or deep learned gates have a reference.
-        """
+        """Return the columns `MEASURES` and `FROBENIUS` of a row; all except `error` are NaN without a reference."""
         task, row = self.task, dict.fromkeys((*MEASURES, *FROBENIUS), float("nan"))
         scores = self.scores(network)
         row["error"] = error(scores, task.y_val)
@@ -156,7 +152,6 @@ class Measurer:
         return 1 / (network.degree * (1 + tolerance) * found.optimum * (1 - found.gap))
 
     def inseparable(self, network: GatedNetwork) -> bool:
-        """True if the gates are fixed and cannot separate the samples."""
         return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:

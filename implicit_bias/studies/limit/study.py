@@ -58,7 +58,6 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
     measure, steps, limit = Measurer(task), settings["max_steps"], settings["max_seconds"]
 
     def keep(label: str, table: Rows, end: str, network: GatedNetwork) -> None:
-        """Add the measurements of `network` to the last row of a descent, and append its rows to `found`."""
         table[-1] |= measure(network, last=True)
         # A readout bias, which training leaves and descent sets to 0, has no part in the theorem.
         if label != "sgd" and (y * network.decision_function(X)).min() > 0:
@@ -90,10 +89,7 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
 
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:
-    """Train in place as published; return the rows of epochs 0, 1, 2, 4, … and the end, 'finished' or 'interrupted'.
-
-    Networks of FROZEN_AFTERWARDS have only the last row; without `measure` there are no rows.
-    """
+    """Train in place as published; return the rows of epochs 0, 1, 2, 4, … and the end, 'finished' or 'interrupted'."""
     config, table, start = SGD(momentum=settings["momentum"]), Rows(), time.perf_counter()
     each, epochs = config.batches_per_epoch(len(task.y_train)), config.epochs(len(task.y_train))
     # The path of learned gates is that of `learned-relu`.
@@ -101,7 +97,6 @@ def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure:
     every = [each * 2**k for k in range(epochs.bit_length())] if way else []
 
     def record(step: int, steps: int) -> None:
-        """Append the row of a recorded step."""
         if measure is None or not (way or step == steps):
             return
         margin, norm = float((task.y_train * network.decision_function(task.X_train)).min()), network.norm()
@@ -119,11 +114,7 @@ def cost(settings: Settings) -> float:
 
 
 def lines(table: pd.DataFrame) -> str:
-    """Return text with a line for each network, descent, and those of training size, units and momentum that vary.
-
-    A line has the means of the last rows over seeds and draws. Samples that cannot be separated get a line that says
-    so.
-    """
+    """Return text with a line for each network, descent, and those of training size, units and momentum that vary."""
     texts = []
     last = ends(table)
     names = ["network", *(name for name in ("train_size", "units", "momentum") if last[name].nunique() > 1), "descent"]

@@ -25,10 +25,7 @@ SLOW = RELU | {"momentum": 0.0}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A column of the rows of `model` whose columns have the values `rows`; a tuple (low, high) is a range of values.
-
-    If `best`, the quantity is the least value over all numbers of units and contexts.
-    """
+    """A column of `model` in rows with the values `rows` ((low, high): a range); if `best`, its least over widths."""
 
     rows: dict[str, Any]
     model: str
@@ -64,44 +61,36 @@ class Contrast:
 
     @property
     def part(self) -> str:
-        """Part of `claims.toml` that contains the claim."""
         return self.key.partition(".")[0]
 
     @property
     def claim(self) -> Claim:
-        """Claim of `claims.toml`, with its threshold."""
         return CLAIMS[self.part][self.key.partition(".")[2]]
 
     @property
     def correlated(self) -> bool:
-        """True if the claim is on a correlation."""
         return "r" in self.claim.limits
 
     @property
     def relation(self) -> str:
-        """'above' or 'below', on which side of `limit` the claim holds."""
         return "below" if "below" in self.claim.threshold else "above"
 
     @property
     def limit(self) -> float:
-        """Limit of the contrast in points, or of the correlation."""
         return float(next(self.claim.limits[name] for name in ("r", "least", "most") if name in self.claim.limits))
 
 
 def less(key: str, below: Quantity, above: Quantity, by: str | None = None, **names: str) -> Contrast:
-    """Return the contrast above − below."""
     return Contrast(key, ((1, above), (-1, below)), by, names=names)
 
 
 def grows(key: str, above: Quantity, below: Quantity, narrow: int, wide: int, **names: str) -> Contrast:
-    """Return the contrast of above − below with `wide` units and with `narrow` units."""
     terms = [(1, above.at(units=wide)), (-1, below.at(units=wide))]
     terms += [(-1, above.at(units=narrow)), (1, below.at(units=narrow))]
     return Contrast(key, tuple(terms), names=names)
 
 
 def pair(key: str, one: Quantity, other: Quantity, *, within: bool = False) -> Contrast:
-    """Return the contrast of two quantities whose correlation is tested."""
     return Contrast(key, ((1, one), (1, other)), within=within)
 
 
@@ -116,7 +105,6 @@ def by_chance(rows: dict[str, Any], model: str) -> Quantity:
 
 
 def best(rows: dict[str, Any], model: str) -> Quantity:
-    """Return a model's least error over units and contexts, for each training-set size and seed, as a quantity."""
     return Quantity(rows, model, best=True)
 
 
@@ -169,8 +157,7 @@ CONTRASTS: tuple[Contrast, ...] = (
     less("ours.momentum", Quantity(FAST, "GD-GLN"), GD),
     less("ours.hidden", HL, NET),
     Contrast(
-        "ours.architecture",
-        ((1, best(SHALLOW, "SVM-shallow")), (-2, best(GLN, "SVM-L2")), (1, best(GLN, "SVM-GLN"))),
+        "ours.architecture", ((1, best(SHALLOW, "SVM-shallow")), (-2, best(GLN, "SVM-L2")), (1, best(GLN, "SVM-GLN")))
     ),
     less("ours.frobenius", SVM, FRO),
     less("ours.frobenius-best", best(GLN, "SVM-GLN"), best(GLN, "SVM-Fro")),

@@ -50,9 +50,6 @@ def cells(study: Study, config: Config) -> list[Settings]:
     """Return a cell for each combination of train_size, units, contexts and seed in `config`; seeds change fastest.
 
     Raises InputError if the study fixes an option that `config` changes, or if gates cannot have these values.
-
-    >>> [cell["units"] for cell in cells(STUDIES["compare_gln"], Config(units=(3, 5), seeds=(1,)))]
-    [3, 5]
     """
     for name, reason in study.fixed.items():
         if getattr(config, name) != study.default(name):

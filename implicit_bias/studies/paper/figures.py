@@ -56,11 +56,7 @@ def names(table: pd.DataFrame) -> str:
 
 
 def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:
-    """Return figures by the names of their files, without suffix.
-
-    The paper's are 'figure2' to 'figure5'. Ours have their own names; those of random cutoffs end in '_random'. Figures
-    without cells in the table are omitted; InputError is raised if `numbers` contains only one figure and it has none.
-    """
+    """Return figures by the names of their files, without suffix."""
     drawn: dict[str, Figure] = {}
     for number in numbers:
         layout = FIGURES[number]
@@ -157,10 +153,7 @@ def _guide(ax: Axes, column: str, ends: tuple[float, float], **line: Any) -> Non
 
 
 def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool = False) -> None:
-    """Plot means and standard deviations in percent of grouped `values` at the places `x`, in the style of a model.
-
-    Markers of groups with NaN are hollow. `dash` is the style of the line, and `thin` makes bars and edges thinner.
-    """
+    """Plot means and standard deviations in percent of grouped `values` at the places `x`, in the style of a model."""
     bar, edge, size = (0.6, 0.8, 11) if thin else (None, None, 9)
     mean, spread = 100 * values.mean(), 100 * values.std().fillna(0.0)
     colour, marker = style(model)["color"], style(model)["marker"]
@@ -170,7 +163,6 @@ def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool =
 
 
 def _widths(ax: Axes, table: pd.DataFrame, models: Iterable[str]) -> None:
-    """Plot errors against hidden units, as means and standard deviations over seeds."""
     for model in models:
         for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
             errors = where(table, model=model, train_size=size).groupby("units")["error"]
@@ -180,10 +172,7 @@ def _widths(ax: Axes, table: pd.DataFrame, models: Iterable[str]) -> None:
 
 
 def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, str, dict[str, Any]]]) -> None:
-    """Plot the least error over units and contexts: a point for each column, a line for each training-set size.
-
-    Points are means over seeds, with bars for standard deviations. A column is (label, model, conditions on the rows).
-    """
+    """Plot the least error over units and contexts: a point for each column, a line for each training-set size."""
     for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
         means = []
         for place, (_, model, rows) in enumerate(columns):
@@ -198,7 +187,6 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
 
 
 def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
-    """Yield the lines of the legend: models, training-set sizes, and hollow markers if any problem is inseparable."""
     for model in (layout.study.reference, *layout.models):
         yield Line2D([], [], linestyle="none", markersize=4, **style(model))
     for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
@@ -238,10 +226,7 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
-    """Plot means over seeds of the column `quantity` against the width, with a line for each model and momentum.
-
-    Errors of other models than the reference are shown without momentum only, inconsistencies without the reference.
-    """
+    """Plot means over seeds of the column `quantity` against the width, with a line for each model and momentum."""
     widths = sorted(table[layout.width].unique())
     for level, model in enumerate(table.model.unique()):
         if quantity == "inconsistency" and model == layout.study.reference:
@@ -279,7 +264,6 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
 
 
 def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
-    """Plot the inconsistency of models with the reference against the error of the latter, with that by chance."""
     _scatter(ax, table, reference, "inconsistency", 5)
     own = table[table.model == reference].error
     ends = (0.0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0))
@@ -288,12 +272,7 @@ def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
 
 
 def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
-    """Return the figure 'comparison' of a study's table; if there are two versions, also 'comparison_published'.
-
-    The three panels show errors of models against the reference's error, inconsistency against the reference's error,
-    and mean error against units, with bars of one standard deviation over cells. The last panel has contexts in place
-    of units if the table has more values of contexts.
-    """
+    """Return the figure 'comparison' of a study's table; if there are two versions, also 'comparison_published'."""
     width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
     figures = {}
     for number, (version, part) in enumerate(table.groupby("version", sort=False)):
@@ -328,10 +307,7 @@ def claims_figures(table: pd.DataFrame, title: str) -> dict[str, Figure]:
 
 
 def intervals(table: pd.DataFrame) -> dict[str, list[Tested]]:
-    """Return the tests of differences against 0 that have an interval, by the part of `claims.toml`.
-
-    Tests for single values of a coordinate are left out, so that a figure has at most twelve rows.
-    """
+    """Return the tests of differences against 0 that have an interval, by the part of `claims.toml`."""
     parts: dict[str, list[Tested]] = {}
     for one in claim_tests(table):
         whole = not re.search(r"\w=\d+$", one.test.claim) and not one.contrast.correlated and one.contrast.limit == 0
@@ -342,11 +318,7 @@ def intervals(table: pd.DataFrame) -> dict[str, list[Tested]]:
 
 
 def _claims_figure(shown: Sequence[Tested], title: str) -> Figure:
-    """Return a figure of mean and interval of each test, coloured by the outcome.
-
-    Markers are filled if the split of the data varies with the draw, and hollow for seeds of the published split. The
-    axis is logarithmic beyond 1 %.
-    """
+    """Return a figure of mean and interval of each test, coloured by the outcome."""
     labels = [fill(one.test.claim, 46, break_on_hyphens=False) for one in shown]
     drawing = Figure(figsize=(7.5, 0.42 * len(shown) + 1.3), layout="constrained")
     ax = drawing.subplots()

@@ -106,7 +106,6 @@ class _Iteration:
         self.rescale(RHO)
 
     def rescale(self, rho: float) -> None:
-        """Set ρ and factor the n × n system again."""
         s = self.scales
         self.rho, self.rho_equal = rho, EQUALITIES * rho
         self.on_t, self.on_zeta = s.equal * s.t, s.equal * s.zeta * self.eigenvalues
@@ -127,7 +126,6 @@ class _Iteration:
         return np.sum([P @ ((self.G * w[:, None]).T @ self.yX) for P, w in parts], axis=0)
 
     def weights(self) -> Array:
-        """Return the unscaled ζ (k, d)."""
         return self.scales.zeta * self.array(self.zeta)
 
     def step(self) -> None:
@@ -174,13 +172,6 @@ def osqp_choice(problem: MarginProblem) -> Choice:
 
     The result equals OSQP's own answer if the inputs are in [−1, 1] and the last one is 1, as in the published
     experiments. For other inputs, the iteration is the same but the scaling differs. The problem must be separable.
-
-    >>> from implicit_bias import HyperplaneGates, load_binary
-    >>> from implicit_bias.studies.paper.published import published_svm_l2
-    >>> task = load_binary("digits", train_size=60)
-    >>> choice = osqp_choice(published_svm_l2(task.X_train, task.y_train, HyperplaneGates(3, 2)))
-    >>> choice.finished, choice.weights.shape
-    (True, (6, 65))
     """
     iteration = _Iteration(problem)
     for count in range(1, ITERATIONS + 1):

@@ -86,9 +86,7 @@ _UNITS, _FEW = (_CONTEXTS | {"units": units} for units in ((10, 20, 50, 100), (1
 GLN = Part(_GLN, _UNITS | {"contexts": (2, 4)}, _FEW)
 RELU = Part(_RELU, _UNITS, _FEW, ("median",), (0.0, 0.9))
 SHALLOW = Part(
-    _SHALLOW,
-    {"units": (1,), "contexts": tuple(2**b for b in range(16))},
-    {"units": (1,), "contexts": (1, 4, 16, 256)},
+    _SHALLOW, {"units": (1,), "contexts": tuple(2**b for b in range(16))}, {"units": (1,), "contexts": (1, 4, 16, 256)}
 )
 #: Widths that the authors trained, but that no figure or sentence of the paper mentions.
 WIDE_GLN = Part(_GLN, {"units": (500, 1000), "contexts": (2, 4)}, {"units": ()})
@@ -137,9 +135,7 @@ FIGURES: dict[str, PaperFigure | OwnFigure | ClaimsFigure] = {
         (("momentum 0", {"momentum": 0.0}), ("momentum 0.9", {"momentum": 0.9})),
     ),
     "gln-widths": OwnFigure(
-        "GLNs of all widths",
-        (GLN, WIDE_GLN),
-        ((2, "error"), (4, "error"), (2, "inconsistency"), (4, "inconsistency")),
+        "GLNs of all widths", (GLN, WIDE_GLN), ((2, "error"), (4, "error"), (2, "inconsistency"), (4, "inconsistency"))
     ),
     "relu-widths": OwnFigure("ReLU networks of all widths", (RELU, WIDE_RELU), _BOTH),
     "shallow": OwnFigure("Shallow GLNs", (SHALLOW,), _BOTH, "contexts"),

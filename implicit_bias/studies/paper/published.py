@@ -26,11 +26,7 @@ FLOOR = 1e-3
 
 
 def mixed_groups(units: int, contexts: int) -> np.ndarray:
-    """Return the groups of a column-major reshape, shape (H·K,): gate j is in group j mod H, so that units mix.
-
-    >>> mixed_groups(3, 2).tolist()
-    [0, 1, 2, 0, 1, 2]
-    """
+    """Return the groups of a column-major reshape, shape (H·K,): gate j is in group j mod H, so that units mix."""
     return np.tile(np.arange(units), contexts)
 
 
@@ -42,12 +38,6 @@ class Equation23(Norm):
     change no margin. With column-major groups they do change margins, so that the published problem has many solutions,
     and a solver's arbitrary choice determines the validation error. Here the constants have the cost `FLOOR`, which
     selects the solution of least norm. It is a variant; the published solution is that of `osqp_choice`.
-
-    >>> norm = Equation23([0, 0, 1, 1])
-    >>> zeta = np.array([[1.0], [2.0], [4.0], [8.0]])
-    >>> A = np.full((4, 4), 0.25) - np.kron(np.eye(2), np.ones((2, 2))) + 2 * np.eye(4)
-    >>> bool(np.isclose(norm.value(zeta), np.linalg.norm(A @ zeta), rtol=1e-4))
-    True
     """
 
     # A check takes CVXPY's gradient, whose matrices have k²d entries.
@@ -71,15 +61,12 @@ class Equation23(Norm):
         return 1e-12
 
     def value(self, W: Array) -> float:
-        """Return ‖AW‖_F for W (k, d)."""
         return float(length(self.root @ W))
 
     def dual(self, V: Array) -> float:
-        """Return the dual norm ‖A⁻¹V‖_F for V (k, d)."""
         return float(length(self.inverse @ V))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        """Return ‖AW‖_F as an expression of CVXPY."""
         return cp.norm(cp.vec(self.root @ W, order="C"), 2)
 
     def group_form(self, k: int) -> GroupForm:
@@ -128,9 +115,6 @@ def published_half_spaces(
 
     One gate is always open. The half-spaces are drawn with seed 1 for all networks without momentum, and with `seed`
     for networks with momentum. Each of the two faults applies only if it is in `faults`.
-
-    >>> published_half_spaces(10, 3, "median").seed, published_half_spaces(10, 3, "median", momentum=0.9).seed
-    (1, 3)
     """
     shared = "one draw" in faults and momentum == 0
     return RandomHalfSpaces(units, 1 if shared else seed, cutoff, always_on="always-on gate" in faults)

@@ -29,9 +29,6 @@ class Config:
     `versions` contains 'corrected', 'published' or both; the published version has the `faults` (a part of `FAULTS`).
     The seed of a cell determines gates, initial weights and batches. If `split` is 'own', the seed also determines the
     split of the data; otherwise the split is the published one. Raises InputError if a value is out of range.
-
-    >>> Config(units=[10, 20]).units
-    (10, 20)
     """
 
     dataset: str = "digits"
@@ -81,11 +78,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Study:
-    """A comparison of the model that gradient descent trains with margin problems: name, defaults and limits.
-
-    >>> STUDIES["compare_gln"].default("units"), STUDIES["compare_gln"].config(seeds=[4]).seeds
-    ((5, 10), (4,))
-    """
+    """A comparison of the model that gradient descent trains with margin problems: name, defaults and limits."""
 
     #: Words of the command, joined by underscores.
     name: str

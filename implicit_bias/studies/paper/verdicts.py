@@ -37,11 +37,7 @@ class Tested:
     verdict: Verdict | None = None
 
     def decided(self, adjusted: float) -> "Tested":
-        """Return a copy with the verdict of the p-value adjusted by Holm's method.
-
-        The verdict also shows the number of draws on the claim's side of the limit, and the p-value of Wilcoxon's
-        signed-rank test, which is not adjusted.
-        """
+        """Return a copy with the verdict of the p-value adjusted by Holm's method."""
         test, claim = self.test, self.contrast.claim
         if test.values.empty:
             found, holds = "a solution of all models in no cell", None
@@ -62,15 +58,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     cells, otherwise the seeds of the published split. A claim is decided if Student's test of the mean over draws is
     significant at 5 %, adjusted by Holm's method for all claims of the paper, or for all of ours. Claims on the
     simulation with the published faults are counted in its cells.
-
-    >>> cell = dict(study="compare_gln", train_size=9, units=2, contexts=2, cutoff="median", momentum=0.0)
-    >>> cell |= dict(version="corrected", split="own", status="OPTIMAL", gap=1e-8, closed=0, train_error=0.0)
-    >>> cell |= dict(inconsistency=0.0, expected_inconsistency=0.0)
-    >>> rows = [cell | dict(model=m, error=e + s**2 / 1000 * (m == "SVM-L2"), seed=s)
-    ...         for m, e in (("SVM-L2", 0.12), ("SVM-GLN", 0.10)) for s in (1, 2, 3)]
-    >>> verdict = verdicts(pd.DataFrame(rows))[0]
-    >>> verdict.claim, verdict.found
-    ('4.1, 2a: SVM-GLN has a lower error than SVM-L2', '12.47 − 10.00 = 2.47 [1.46, 3.47] %; 3 of 3 draws')
     """
     if not {"study", "version", "model", "split", "train_error", *CELL} <= set(table.columns):
         raise InputError("verdicts are made from the table of reproduce_paper.py")
@@ -175,10 +162,7 @@ def _correlations(cells: pd.DataFrame) -> pd.Series:
 
 
 def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield the verdict that the mean error of SVM-shallow is least at neither end of the numbers of contexts.
-
-    It is undecided for fewer than three numbers; means cover the sizes with the most numbers. None without cells.
-    """
+    """Yield the verdict that the mean error of SVM-shallow is least at neither end of the numbers of contexts."""
     errors = _values(where(table, split="published"), Quantity(SHALLOW, "SVM-shallow"))
     if errors.empty:
         return

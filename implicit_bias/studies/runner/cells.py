@@ -17,11 +17,6 @@ class Cell:
     """One grid point of an experiment: its settings as plain JSON, and the folder of image files.
 
     The folder `data_root` is not in the key, because the rows do not depend on it.
-
-    >>> from implicit_bias.studies.galu import COLLECTION
-    >>> (norms,) = COLLECTION.chosen("norms")
-    >>> sorted(cells_of(norms, norms.grid(True))[0].key())
-    ['experiment', 'revision', 'settings']
     """
 
     experiment: Experiment
@@ -77,10 +72,7 @@ def _task(dataset: str, train_size: int, seed: int, root: str | None) -> BinaryT
 
 
 def binary_task(settings: Settings, root: str | None) -> BinaryTask:
-    """Return the data of an experiment on a binary task: the `data` of most modules.
-
-    The split is the published one, of seed 1; if the setting `split` is "own", the setting `seed` determines the split.
-    """
+    """Return a binary task: the published split, of seed 1, or for the setting `split` "own" that of the `seed`."""
     seed = settings["seed"] if settings.get("split") == "own" else 1
     return _task(settings["dataset"], settings["train_size"], seed, root)
 

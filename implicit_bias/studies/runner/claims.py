@@ -50,7 +50,6 @@ class Claim:
         return Verdict(self.claim.format(**names), found, threshold, holds)
 
     def undecided(self, needs: str, **names: str) -> Verdict:
-        """Return an undecided verdict; `needs` names the missing cells."""
         return Verdict.undecided(self.claim.format(**names), needs)
 
     @property

@@ -53,11 +53,7 @@ def panels(
     around: tuple[float, float] = (0.0, 0.4),
     **shared: Any,
 ) -> Any:
-    """Return the axes, an array of shape (rows, columns), of a new figure with a title.
-
-    `size` is width and height of a panel in inches, and `around` is added to the total size. `shared` are the options
-    sharex and sharey of Matplotlib's `subplots`.
-    """
+    """Return the axes, an array of shape (rows, columns), of a new figure with a title."""
     inches = (size[0] * columns + around[0], size[1] * rows + around[1])
     figure = Figure(figsize=inches, layout="constrained")
     figure.suptitle(title)

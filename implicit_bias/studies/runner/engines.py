@@ -202,10 +202,7 @@ def _next(client: Any, finished: queue.Queue[Any], patience: int) -> Any:
 
 
 def _outcome(distributed: Any, future: Any, cell: Cell) -> Result:
-    """Return the result of a future, or raise the exception of its cell.
-
-    Raise InputError if worker or scheduler is lost, or the worker lacks a package.
-    """
+    """Return the result of a future, or raise the exception of its cell; InputError if worker or scheduler is lost."""
     try:
         result: Result = future.result()
     except distributed.KilledWorker:

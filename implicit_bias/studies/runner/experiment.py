@@ -32,10 +32,6 @@ class Experiment:
     `revision` are the same. `draw` and `verdicts` must accept a table of any cells of the grid, even of one, because
     runs may be interrupted. The table is read from a file: values other than numbers and truth values are text, and
     missing values are NaN.
-
-    >>> experiment = Experiment.of("implicit_bias.studies.galu.norms")
-    >>> experiment.name, experiment.grid(True)[0]["sigma_y"]
-    ('norms', 0.0)
     """
 
     #: Value of --figure, and name of the files.

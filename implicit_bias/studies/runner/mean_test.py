@@ -30,11 +30,7 @@ def student_interval(values: pd.Series, level: float = LEVEL) -> tuple[float, fl
 
 
 def student_p(values: pd.Series, limit: float = 0.0) -> float:
-    """Return the two-sided p-value of Student's test that the mean equals a limit; NaN for a single value.
-
-    >>> round(student_p(pd.Series([1.0, 2.0, 3.0])), 4)
-    0.0742
-    """
+    """Return the two-sided p-value of Student's test that the mean equals a limit; NaN for a single value."""
     distance, error = values.mean() - limit, standard_error(values)
     if error == 0:
         return float(distance == 0)
@@ -70,10 +66,7 @@ class MeanTest:
 
     @property
     def ranks(self) -> tuple[int, float]:
-        """Number of draws on the claim's side of the limit, and p-value of Wilcoxon's signed-rank test.
-
-        The p-value is two-sided; it is NaN for fewer than five draws, which no rank test decides.
-        """
+        """Number of draws on the claim's side of the limit, and p-value of Wilcoxon's signed-rank test."""
         distance = (self.values - self.limit) * (1 if self.relation == "above" else -1)
         p = float(stats.wilcoxon(distance).pvalue) if len(distance) > 4 and distance.any() else np.nan
         return int((distance > 0).sum()), p
@@ -114,11 +107,7 @@ def decided(tests: Sequence[MeanTest]) -> list[Verdict]:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for their number by Holm's method; NaN values are not counted and stay.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
+    """Return p-values adjusted for their number by Holm's method; NaN values are not counted and stay."""
     order = np.argsort(values)
     tested = int(np.isfinite(values).sum())
     adjusted = np.array(values, dtype=float)

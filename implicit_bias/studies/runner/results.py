@@ -46,7 +46,6 @@ class ResultTable:
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """Verdicts on the claim, computed once."""
         return self.experiment.verdicts(self.table)
 
     def outcome(self) -> str:
@@ -58,36 +57,27 @@ class ResultTable:
         return outcome(self.verdicts) + (f" ({', '.join(notes)})" if notes else "")
 
     def findings(self) -> dict[str, Any]:
-        """Return a dictionary of the outcome and the rows of all verdicts, as plain JSON."""
         return {"outcome": self.outcome(), "verdicts": [verdict.row() for verdict in self.verdicts]}
 
     def lines(self) -> str:
-        """Return text with a line for the claim, one for the outcome and one for each verdict."""
         about = self.experiment
         verdicts = (f"    {verdict}" for verdict in self.verdicts)
         return "\n".join([f"{about.name}: {about.claim}", f"    {self.outcome().capitalize()}", *verdicts])
 
     def recorded(self) -> ResultTable:
-        """Return a copy whose record contains the checksum `sha256` of the table, and the digests of its claims.
-
-        Digests that the record already contains are those of the run, and stay.
-        """
+        """Return a copy whose record contains the checksum `sha256` of the table, and the digests of its claims."""
         digests = {key: claim.digest for key, claim in self.experiment.claims.items()}
         own = {"claims": digests} | self.record if digests else self.record
         return replace(self, record=own | {"sha256": _sha256(self.csv)})
 
     def contents(self) -> dict[str, bytes]:
-        """Return a dictionary from file names to the contents of table and figures."""
         contents = {f"{self.experiment.name}.csv": self.csv}
         for name, figure in self.experiment.figures(self.table).items():
             contents |= pictures(figure, name)
         return contents
 
     def section(self, pictures: Iterable[str]) -> str:
-        """Return a Markdown section: claim, outcome, verdicts, the pictures with these file names, and `tables`.
-
-        If the claims have words of a paper, the section quotes them, and lists the settings of the cells.
-        """
+        """Return a Markdown section: claim, outcome, verdicts, the pictures with these file names, and `tables`."""
         about = self.experiment
         parts = [
             f"## {about.title}",
@@ -137,10 +127,7 @@ def _unique_settings(cells: Iterable[Settings]) -> dict[str, list[Any]]:
 
 
 def require_replaceable(folder: Path, experiment: Experiment) -> None:
-    """Raise InputError if the record of a folder has values of settings that the grid of `experiment` lacks.
-
-    A run of the experiment would replace their results. The grid may have more values, and other `limits`.
-    """
+    """Raise InputError if the record has values of settings that `experiment` lacks: a run would replace these."""
     earlier = _read_record(folder).get("settings") if (folder / RECORD).exists() else None
     wanted = _unique_settings(cell.settings for cell in cells_of(experiment, experiment.grid(False)))
     lost = {
@@ -159,10 +146,7 @@ def require_replaceable(folder: Path, experiment: Experiment) -> None:
 def write_alone(
     found: ResultTable, folder: Path, page: Callable[[ResultTable, dict[str, bytes]], bytes] | None = None
 ) -> list[Path]:
-    """Write the files of one experiment: NAME.csv, figures, record and `findings.md`; return their paths.
-
-    If `page` is given, also write `report.html`, which `page` returns for the results and the contents of their files.
-    """
+    """Write table, figures, record, `findings.md` and the `page`, if given, of one experiment; return their paths."""
     found = found.recorded()
     contents = found.contents()
     section = found.section([name for name in contents if name.endswith(".png")])
@@ -212,10 +196,7 @@ def load_alone(experiment: Experiment, folder: Path, command: str) -> ResultTabl
 
 
 def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[ResultTable]:
-    """Load the results that `write` wrote into a folder, by default of all experiments there.
-
-    Raises InputError if the folder has no results, one of `names` is missing, or a table is damaged.
-    """
+    """Load the results that `write` wrote into a folder, by default of all experiments there."""
     records, command = _records(collection, folder), collection.command
     if not records:
         raise InputError(f"{folder} holds damaged results or none of {command}; run it again")
@@ -241,12 +222,7 @@ def _loaded(experiment: Experiment, folder: Path, record: dict[str, Any], refusa
 
 
 def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]:
-    """Return a dictionary of the results of those `cells` that have rows in a table.
-
-    Numbers have the nine digits of the table, and the seconds of each result are the mean over all cells. Raises
-    InputError if revision, or a setting without a column, differs from the record, if the table has rows of other
-    cells, or if the record is damaged.
-    """
+    """Return a dictionary of the results of those `cells` that have rows in a table."""
     try:
         revision, settings = found.record["revision"], dict(found.record["settings"])
         seconds = found.record["seconds_of_all_cells"] / max(found.record["cells"], 1)

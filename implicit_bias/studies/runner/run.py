@@ -41,7 +41,6 @@ class Run:
 
     @property
     def missing(self) -> int:
-        """Number of cells that are not finished."""
         return len(self.cells) - len(self.results)
 
     @property
@@ -91,12 +90,6 @@ def run(
     `progress` is called with each cell and True if it was stored, False if it was computed.
     Raises InputError before any computation if data are missing; later if, for example, the store cannot be written or
     the scheduler is lost, after every finished cell is stored.
-
-    >>> from implicit_bias.studies.galu import COLLECTION
-    >>> from implicit_bias.studies.runner.cells import cells_of
-    >>> (norms,) = COLLECTION.chosen("norms")
-    >>> len(run(cells_of(norms, norms.grid(True)[:1])).table())
-    1
     """
     start, show = time.perf_counter(), progress or (lambda cell, stored: None)
     if store is not None:

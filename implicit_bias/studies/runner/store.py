@@ -15,15 +15,6 @@ class Store:
     """Folder of results with one JSON file for each cell: {"key", "rows", "seconds", "machine", "digest"}.
 
     A damaged file is renamed to `….damaged`, with a warning.
-
-    >>> import tempfile
-    >>> from implicit_bias.studies.galu import COLLECTION
-    >>> from implicit_bias.studies.runner.cells import Result, cells_of
-    >>> (norms,) = COLLECTION.chosen("norms")
-    >>> store, (cell, *_) = Store(tempfile.mkdtemp()), cells_of(norms, norms.grid(True))
-    >>> store.put(cell, Result([{"train_loss": 0.1}], 2.0, "here"))
-    >>> store.get(cell).rows
-    [{'train_loss': 0.1}]
     """
 
     def __init__(self, folder: str | Path) -> None:

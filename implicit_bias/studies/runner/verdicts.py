@@ -44,7 +44,6 @@ class Verdict:
 
     @property
     def outcome(self) -> str:
-        """'yes', 'no' or 'undecided', from `holds`."""
         return "undecided" if self.holds is None else "yes" if self.holds else "no"
 
     def __str__(self) -> str:
@@ -155,7 +154,6 @@ def outcome(verdicts: Sequence[Verdict]) -> str:
 
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
-    """Return a Markdown table with a row for each verdict."""
     return markdown([["claim", "found", "threshold", "outcome"], *(list(one.row().values()) for one in verdicts)])
 
 

@@ -52,10 +52,7 @@ TITLES = {"scale_gln": "GLNs against n", "scale_relu": "ReLU networks against n"
 
 
 def figures(table: pd.DataFrame) -> dict[str, Figure]:
-    """Return figures for GLNs, 'scale_gln', and for ReLU networks, 'scale_relu'.
-
-    Columns of panels are values of H, rows are data sets and quantities. Points are seeds, and lines are means.
-    """
+    """Return figures for GLNs, 'scale_gln', and for ReLU networks, 'scale_relu'."""
     drawn = {}
     for name, rows in FIGURES.items():
         networks = {network for lines in rows.values() for network, *_ in lines.values()}
@@ -76,7 +73,6 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
 
 
 def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
-    """Plot the lines of a quantity, in percent, against n."""
     for label, (network, descent, model, shown) in lines.items():
         rows = where(table, network=network, descent=descent, model=model)
         trend(ax, 100 * rows.set_index("train_size")[quantity].dropna(), "mean", **style(shown, label))

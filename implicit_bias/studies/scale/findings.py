@@ -87,10 +87,7 @@ def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
 
 
 def _tests(table: pd.DataFrame, kind: str, claim: str, terms: tuple[Quantity, ...]) -> Iterator[MeanTest]:
-    """Yield the test of a claim of `CLAIMS` on one data set; none if the table lacks its cells.
-
-    `kind` and `terms`, a quantity or two to subtract, are those of `CLAIMS`.
-    """
+    """Yield the test of a claim of `CLAIMS` on one data set; none if the table lacks its cells."""
     first, *others = (quantity(table, rows) for rows in terms)
     values = (first - others[0] if others else first).dropna(axis=1, how="all").dropna()
     sizes = values.index.to_frame(index=False)
@@ -146,10 +143,7 @@ def _certified(table: pd.DataFrame) -> Verdict:
 
 
 def tables(table: pd.DataFrame) -> str:
-    """Return Markdown with a row for each claim and, for each data set, mean, interval and outcome.
-
-    Those in bold are still decided if their p-values are adjusted for the number of all tests by Holm's method.
-    """
+    """Return Markdown with a row for each claim and, for each data set, mean, interval and outcome."""
     found, rows = tests(table), dict[str, dict[str, str]]()
     for test, adjusted in zip(found, holm([one.p for one in found]), strict=True):
         claim, dataset, *_ = test.claim.split(", ")

@@ -60,7 +60,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     one.row["end"] = "finished"
 
     def certified() -> Solved:
-        """Return the margin problem of the network's current gates, solved."""
         return _timed(lambda: solved(margin_problem(network, task.X_train, task.y_train), task, settings))
 
     reference = None if isinstance(network, ReLUNetwork) else certified()
@@ -77,7 +76,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _timed(call: Callable[[], Timed]) -> Timed:
-    """Return the result of `call`, with its CPU seconds as `seconds` in the row."""
     start = time.process_time()
     found = call()
     found.row["seconds"] = time.process_time() - start

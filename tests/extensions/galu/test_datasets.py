@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from implicit_bias.extensions.galu import (
-    linear_clusters,
-)
+from implicit_bias.extensions.galu import linear_clusters
 from tests.cases import FEW
 
 

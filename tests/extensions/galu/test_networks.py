@@ -4,20 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias import (
-    SGD,
-    Adam,
-    InputError,
-    ReLUGates,
-    ReLUNetwork,
-    SoftGates,
-    load_network,
-    save_network,
-    solve,
-    stationarity,
-    svm_lc,
-    train,
-)
+from implicit_bias import SGD, Adam, InputError, ReLUGates, ReLUNetwork, SoftGates, solve, stationarity, svm_lc, train
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.gates import ProductGates
 from implicit_bias.networks import LinearNetwork, ReadoutNetwork
@@ -63,21 +50,6 @@ def test_galu_written_out():
     assert isinstance(GaLUNetwork(4, 6, sharpness=1.0).gates(), SoftGates)
     with pytest.raises(InputError, match="2 gated layers"):
         network.gates()
-
-
-@pytest.mark.parametrize("name", ["soft galu", "galu0", "frozen", "readout"])
-def test_filters_are_never_trained_and_survive_a_file(name, tmp_path):
-    network = NETWORKS[name](seed=2)
-    before = [u.clone() for u in network.filters()]
-    weights = [w.detach().clone() for w in network.parameters()]
-    history = train(network, X, Y, SGD(steps=30, batch_size=10))
-    assert history.table.loss.iloc[-1] < history.table.loss.iloc[0]
-    for old, new in zip(before, network.filters(), strict=True):
-        assert torch.equal(old, new)
-    assert not all(torch.equal(a, b) for a, b in zip(weights, network.parameters(), strict=True))
-    loaded = load_network(save_network(network, tmp_path / "network.pt"))
-    np.testing.assert_array_equal(loaded.decision_function(X), network.decision_function(X))
-    assert loaded.config() == network.config()
 
 
 def test_the_tools_of_margins_take_galu_networks():

@@ -90,11 +90,7 @@ def test_long_nearly_parallel_points_of_a_series_are_refused():
 
 @pytest.mark.parametrize(
     ("function", "name"),
-    [
-        (torch.nn.functional.gelu, "gelu"),
-        (torch.nn.functional.silu, "swish"),
-        (lambda z: z**3, "cube"),
-    ],
+    [(torch.nn.functional.gelu, "gelu"), (torch.nn.functional.silu, "swish"), (lambda z: z**3, "cube")],
 )
 def test_functions_of_torch_have_the_gram_matrices_of_their_namesakes(function, name):
     X = np.random.default_rng(4).normal(size=(5, 3))
@@ -113,8 +109,7 @@ def test_functions_that_bend_at_zero_agree_where_points_are_not_nearly_parallel(
 
 
 @pytest.mark.parametrize(
-    ("r", "apart", "name"),
-    [(1e4, 1e-4, "gelu"), (1e6, 1e-6, "erf"), (1e6, 1e-6, "cube"), (1e4, 1e-4, "relu")],
+    ("r", "apart", "name"), [(1e4, 1e-4, "gelu"), (1e6, 1e-6, "erf"), (1e6, 1e-6, "cube"), (1e4, 1e-4, "relu")]
 )
 def test_long_points_that_are_nearly_parallel_or_opposite_are_within_the_error(r, apart, name):
     x = r * np.array([1.0, 0.3])

@@ -1,9 +1,11 @@
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from implicit_bias import GatedFeatures, MarginProblem, Status, TwoLayerNorm, solve
+from implicit_bias.solvers.native.mehrotra import descend_from
 from implicit_bias.solvers.native.spectral import Conditions, SpectralProgram
 from tests.cases import assert_farkas
 from tests.solvers.native.shapes import teacher
@@ -43,6 +45,18 @@ def test_singular_metrics(norm, shape):
     case = MarginProblem(GatedFeatures(features.X, values), y, TwoLayerNorm(range(shape[1]), *layers))
     found = solve(case, "NATIVE")
     assert found.status is Status.OPTIMAL
+
+
+@every_norm
+def test_a_metric_that_is_singular_in_double_precision_proves_nothing_and_ends_the_descent(norm):
+    features, y = teacher(12, 6, 4, 3)
+    program = SpectralProgram(MarginProblem(features, y, NORMS[norm]), NORMS[norm].spectral_form())
+    at = dataclasses.replace(program.start(), Q=np.ones((3, 3)))
+    assert program.sizes(at, np.ones((6, 4)), np.ones((6, 4)))[1] == np.inf
+    seen = []
+    descent = SimpleNamespace(finished=seen.append, linearised=program.linearised)
+    descend_from(at, descent, 0.05)
+    assert seen == [at]
 
 
 @every_norm

@@ -86,10 +86,7 @@ class ChainCost:
             return np.asarray(outer[self.owners] * self.p * s ** (self.p - 1))
 
     def problem(self, features: GatedFeatures, y: Array, slopes: Array) -> tuple[MarginProblem, np.ndarray]:
-        """Return the problem min Σ_b c_b ‖ζ_b‖ with margins ≥ 1, for c = `slopes` (B,), and a mask (k,) of its gates.
-
-        Gates of blocks with infinite c_b are left out.
-        """
+        """Return the problem min Σ_b c_b ‖ζ_b‖ with margins ≥ 1, c = `slopes` (B,), and a mask (k,) of its gates."""
         kept = np.isfinite(slopes)[self.blocks]
         used, groups = np.unique(self.blocks[kept], return_inverse=True)
         part = GatedFeatures(features.X, features.gate_values[:, kept])
@@ -101,14 +98,8 @@ class Box:
     """Box of the lengths s_b and the sums T_h, with the chords of F over it.
 
     On [l, u] the concave t^q is at least its chord, and elsewhere at most. Therefore F ≥ α + Σ_b c_b s_b in the box.
-    Everywhere, F exceeds the right-hand side by at most the sum of the chords' largest gaps in the box.
-
-    Attributes
-    ----------
-    blocks : array, shape (2, B)
-        Lower and upper bounds of s_b.
-    units : array, shape (2, H)
-        Lower and upper bounds of T_h.
+    Everywhere, F exceeds the right-hand side by at most the sum of the chords' largest gaps in the box. `blocks` (2, B)
+    are lower and upper bounds of s_b, and `units` (2, H) those of T_h.
     """
 
     cost: ChainCost
@@ -140,11 +131,7 @@ class Box:
         return steep[self.cost.owners] * each, T**self.cost.e - outer - steep * T
 
     def split(self, s: Array) -> tuple[Box, Box]:
-        """Split the box into a lower and an upper one, in the s_b or T_h with the largest chord gap at lengths s (B,).
-
-        The split point is the geometric mean of this variable at s and of the point where the gap of its chord is
-        largest.
-        """
+        """Split the box in the s_b or T_h with the largest chord gap at s (B,), between there and the gap's peak."""
         by_block, by_unit = self.chord_gaps(s)
         inner = self.cost.e == 1 or (self.cost.p < 1 and by_block.max() > by_unit.max())
         bounds, q = (self.blocks, self.cost.p) if inner else (self.units, self.cost.e)

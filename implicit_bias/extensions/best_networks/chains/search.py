@@ -183,10 +183,7 @@ def best_chains(
 
 
 def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
-    """Return the weights ζ of `start`, or None if that is None or has no network.
-
-    Raise InputError if they are 0 or of another shape.
-    """
+    """Return the weights ζ of `start`, or None if that is None or has no network."""
     from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
     from implicit_bias.networks import GatedNetwork
 
@@ -258,10 +255,7 @@ class _Search:
             last, slopes = value, self.cost.tangent(self.cost.lengths(W))
 
     def _branch(self, nodes: int) -> Iterator[dict[str, float]]:
-        """Solve at most `nodes` boxes, smallest bound first, and split those whose bound does not suffice.
-
-        Each new best solution is reweighted.
-        """
+        """Solve at most `nodes` boxes, smallest bound first, and split those whose bound does not suffice."""
         self.boxes, self.closed = [(self.convex, 0, Box.below(self.cost, self.upper))], np.inf
         ties = itertools.count(1)
         for _ in range(nodes):
@@ -315,7 +309,6 @@ class _Search:
         return value
 
     def _smallest_margin(self, W: Array) -> float:
-        """Return the smallest margin, rounded down."""
         upper, lower, error = self.features.apply_bounded(W)
         return float((self.y * (upper + lower) - (1 + share(4)) * error - share(4) * np.abs(upper)).min())
 

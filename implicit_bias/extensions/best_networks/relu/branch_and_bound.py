@@ -135,10 +135,7 @@ def fit_affine_rule(
 
 
 def _minimise_relaxation(A: Array, B: Array, squares: Array, late: Callable[[], bool]) -> Array:
-    """Return t' and P, stacked (1 + m, k), of a rule t_j = t'_j + Σ_i s_i P_ij whose root relaxation is nearly minimal.
-
-    `squares` (k,) are ‖b_j‖² > 0.
-    """
+    """Return t' and P, stacked (1 + m, k), of a rule t'_j + Σ_i s_i P_ij whose root relaxation is nearly minimal."""
     sizes = length(A, axis=1)
     rule = before = ahead = np.vstack([np.zeros(len(B)), np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)])
     curvature, momentum = float(np.linalg.norm(B / np.sqrt(squares)[:, None], 2)) ** 2, 1.0
@@ -198,10 +195,7 @@ def coordinate_descent(
     tolerance: float = 0.0,
     late: Callable[[], bool] = bool,
 ) -> Array:
-    """Decrease ‖c − Σ_j t_j b_j‖ over 0 ≤ t ≤ `upper` (k,) for each row c of `sums`; return t (N, k).
-
-    Stop after `sweeps`, if no t_j changes by more than `tolerance` in a sweep, or once it is `late()`.
-    """
+    """Decrease ‖c − Σ_j t_j b_j‖ over 0 ≤ t ≤ `upper` (k,) for each row c of `sums`; return t (N, k)."""
     t, squares = start.copy(), (B**2).sum(axis=1)
     residuals = sums - t @ B
     squares[squares == 0] = 1.0

@@ -51,16 +51,9 @@ RULE_SHARE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class DualNormBound:
-    """Upper bound of the dual norm max |h(u)| over ‖u‖ ≤ 1, and units with a large |h(u)|.
+    """Upper `bound` of |h(u)| over ‖u‖ ≤ 1, rounding included, and `units` (m, d) of length 1 with large |`values`|.
 
-    Attributes
-    ----------
-    bound : float
-        At least |h(u)| for all ‖u‖ ≤ 1, including rounding errors.
-    units : array, shape (m, d); values : array, shape (m,)
-        Directions u of length 1, and h(u).
-    complete : bool
-        True if every subset was evaluated or pruned, so that `bound` is attained up to the requested accuracy.
+    It is `complete` if every subset was evaluated or pruned, and then attained up to the requested accuracy.
     """
 
     bound: float
@@ -96,10 +89,7 @@ class RotatedInputs:
         return cls(T, Q, 1 + defect, residuals * (1 + share(d + 16)))
 
     def bound(self, dual_norm: float, dual: Array) -> float:
-        """Bound the dual norm of λ = `dual` on X by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖, with a bound on T given.
-
-        This holds because |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖.
-        """
+        """Bound |h| on X by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖: |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖."""
         return (dual_norm * self.q_norm + math.fsum((dual * self.residuals).tolist())) * (1 + share(8))
 
 
@@ -187,7 +177,6 @@ class _DirectedDistance:
 
     @property
     def largest_value(self) -> float:
-        """Largest h(u) among the units."""
         values = np.maximum(self.units @ self.A.T, 0.0).sum(axis=1) - np.maximum(self.units @ self.B.T, 0.0).sum(axis=1)
         return float(values.max(initial=0.0))
 
@@ -201,10 +190,7 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def relax(self, largest: float, draws: int, rng: np.random.Generator, deadline: Deadline) -> None:
-        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation.
-
-        `largest`, the largest known |h(u)| of both classes, is the scale of what may be omitted.
-        """
+        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation."""
         sizes = length(self.A, axis=1)
         order = np.argsort(sizes)
         omitted = order[np.cumsum(sizes[order]) <= OMITTED_SHARE * self.accuracy * largest]
@@ -250,10 +236,7 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 
 def _ascended(units: Array, A: Array, B: Array, deadline: Deadline) -> Array:
-    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes.
-
-    Return distinct ones; units whose subset leaves no residual are dropped.
-    """
+    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes."""
     for _ in range(ASCENT_STEPS):
         if deadline.passed():
             break

@@ -23,10 +23,7 @@ NONBASIC = 1e-6
 
 
 def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
-    """Return the network of units w_h (k, d): a_h = ±√‖w_h‖, + where `positive`, hidden weights w_h/√‖w_h‖.
-
-    Units of at most INACTIVE times the largest length are left out; InputError is raised if all are zero.
-    """
+    """Return the network of units w_h (k, d): a_h = ±√‖w_h‖, + where `positive`, hidden weights w_h/√‖w_h‖."""
     with torch_is_needed("a ReLU network"):
         import torch
 

@@ -251,7 +251,6 @@ class _Search:
             self._add_patterns(self.inputs.T[:1], np.ones(1))
 
     def steps(self, max_rounds: int) -> Iterator[dict[str, float]]:
-        """Run rounds until one ends the search; yield a row of the table after each."""
         for _ in range(max_rounds):
             ended = self._round()
             self.end = ended or self.end
@@ -302,10 +301,7 @@ class _Search:
         return np.nan_to_num(solution.weights), solution.dual
 
     def _without_pattern(self, largest: float) -> str | None:
-        """Choose the next convex problem if no pattern improves it; return why the search ends if there is none.
-
-        `largest` is the largest λ_i.
-        """
+        """Choose the next convex problem if no pattern improves it; return why the search ends if there is none."""
         if np.inf == self.C > self.current_C:
             # Once these patterns separate, the convex problem needs no slack.
             self.current_C = self.C if self.network is not None else C_FACTOR * self.current_C
@@ -349,10 +345,7 @@ class _Search:
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
     def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
-        """Return units with large |h(u)| for λ = `dual` and, if `with_bound`, a bound p of |h| over all units.
-
-        The lower bound Σλ_i/p replaces the current one if it is larger.
-        """
+        """Return units with large |h(u)| for λ = `dual` and, if `with_bound`, a bound p of |h| over all units."""
         self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
         limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}

@@ -173,10 +173,7 @@ class FirstGradientNorm:
         return 1 - self._tail(square) if square < self.mean_square else 0.0
 
     def _tail(self, square: float) -> float:
-        """Return Hoeffding's bound exp(−2k(ε² − `mean_square`)²/`largest`⁴) for ε² = `square`.
-
-        The squared norm is a mean of k independent terms from 0 to `largest`².
-        """
+        """Return Hoeffding's exp(−2k(ε² − `mean_square`)²/`largest`⁴), a mean of k independent terms up to largest²."""
         deviation = (square - self.mean_square) / self.largest**2
         return math.exp(-2 * self.k * deviation * deviation)
 
