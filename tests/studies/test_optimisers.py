@@ -56,7 +56,7 @@ def test_rates_do_not_depend_on_the_batch():
 
 def test_copies_share_the_gates_and_their_weights_add_up():
     task = common.data({"dataset": "digits", "train_size": 20, "seed": 3}, None)
-    settings = {"copies": [1, 3], "steps": 20, "searches": 2000, "seed": 3}
+    settings = {"copies": "1 3", "steps": 20, "searches": 2000, "seed": 3}
     found = pd.DataFrame(width.rows(settings, task)).query("kind == 'search'").set_index("norm")
     assert found.ratio.max() <= 1.006
     # Four neurons halve the norm that two neurons need, or more.

@@ -33,9 +33,8 @@ def grid(quick: bool) -> list[Settings]:
     Quick: random data, one draw, fewer steps.
     """
     if quick:
-        steps = {"optimisers": ([*OPTIMISERS],), "steps": (1000,), "searches": (500,)}
-        return product(dataset=("random",), train_size=(60,), units=(5,), seed=(1,), **steps)
-    both = {"optimisers": ([*OPTIMISERS],), "searches": (10_000,)}
+        return product(dataset=("random",), train_size=(60,), units=(5,), seed=(1,), steps=(1000,), searches=(500,))
+    both = {"searches": (10_000,)}
     images = both | {"units": (10,), "seed": range(11, 16)}
     return [
         *product(dataset=("random",), train_size=(60,), units=(5,), seed=range(11, 16), **both, steps=(12_000,)),
@@ -61,7 +60,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     fresh = gates(task.X_val)
     scores = {name: fresh @ solution.weights for name, (_, solution) in best.items()}
     gap = max(solution.gap for _, solution in best.values())
-    tried = common.tried(settings["optimisers"], settings)
+    tried = common.tried(OPTIMISERS, settings)
     found: Rows = []
     for kind, method, norm, config in tried:
         network = GatedLinearNetwork(gates)
@@ -80,7 +79,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def cost(settings: Settings) -> float:
     step = (0.1 + settings["train_size"] * (4e-3 if settings["dataset"] == "mnist" else 2e-3)) * 1e-3
     solves = 20 * (settings["train_size"] / 2000) ** 2
-    return solves + step * (len(settings["optimisers"]) * settings["steps"] + 4 * settings["searches"] / 2)
+    return solves + step * (len(OPTIMISERS) * settings["steps"] + 4 * settings["searches"] / 2)
 
 
 def draw(table: pd.DataFrame) -> Figure:

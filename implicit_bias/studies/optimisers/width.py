@@ -23,7 +23,7 @@ SOURCE = "ours"
 CLAIM = "Copies of units change what Adam and Muon-Sign learn, and not what gradient descent and Muon learn."
 CLAIMS = claims("optimisers", "width")
 COORDINATES = ("dataset", "train_size", "seed")
-COPIES = [1, 1, 4, 4, 9]
+COPIES = "1 1 4 4 9"
 #: Optimisers whose paths are computed.
 PATHS = ("GD", "Signum", "Adam", "Muon", "Muon-sign")
 data = common.data
@@ -48,7 +48,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     single_ratio: `ratio` of the network without copies.
     moved, optima_moved: inconsistency of the networks with and without copies, and of the two certified optima.
     """
-    copies = settings["copies"]
+    copies = [int(count) for count in settings["copies"].split()]
     single = HyperplaneGates(len(copies), 2, seed=settings["seed"]).fit(task.X_pool)
     copied = FunctionContexts(lambda X: np.repeat(single.contexts_of(X), copies, axis=1), 2).fit(task.X_pool)
     weighted = common.optima(task.X_train, task.y_train, single, copies)
