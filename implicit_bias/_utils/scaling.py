@@ -9,8 +9,6 @@ from implicit_bias._utils.checks import Array, InputError, as_floats
 
 #: Smallest normal float; it replaces zeros where these are not allowed.
 TINY = np.finfo(float).tiny
-#: Sums of squares within these limits have lost nothing to underflow or overflow.
-SAFE_SQUARES = 1e-200, 1e200
 #: Largest deviation from 1 of the length of a unit sample.
 UNIT_TOLERANCE = 1e-8
 
@@ -35,12 +33,6 @@ def nearest_power_of_two(size: float) -> float:
 
 def length(values: Array, axis: int | None = None) -> Any:
     """Return the Euclidean length of all values, or along an axis, without overflow or underflow."""
-    if np.asarray(values).dtype == np.float64:
-        with np.errstate(over="ignore"):
-            sums = np.sum(np.square(values), axis=axis)
-        # Squares that underflow are negligible in such sums, and none has overflowed.
-        if np.all((sums > SAFE_SQUARES[0]) & (sums < SAFE_SQUARES[1])):
-            return np.sqrt(sums)
     largest = np.max(np.abs(values), axis=axis, keepdims=True, initial=0.0)
     safe = np.where(largest > 0, largest, 1.0)
     return np.squeeze(safe * np.sqrt(np.sum((values / safe) ** 2, axis=axis, keepdims=True)), axis=axis)
