@@ -37,9 +37,16 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+# Methods that scikit-learn adds to every estimator: metadata routing and output containers.
+METHODS = ("fit", "score", "predict", "decision_function", "transform")
+autodoc_default_options = {
+    "exclude-members": ",".join(
+        ["get_metadata_routing", "set_output", *(f"set_{method}_request" for method in METHODS)]
+    )
+}
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False
 
 sphinx_gallery_conf = {

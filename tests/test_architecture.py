@@ -134,6 +134,15 @@ def test_public_methods_have_docstrings(path, name):
     assert not [of for of, method in methods.items() if not inspect.getdoc(getattr(value, of))]
 
 
+@pytest.mark.parametrize(("path", "name"), PUBLIC)
+def test_signatures_name_types_as_the_source_does(path, name):
+    """`help` prints ArrayLike, not the union of private classes of NumPy that it stands for."""
+    value = getattr(importlib.import_module(path), name)
+    own = vars(value).values() if inspect.isclass(value) else (value,)
+    functions = (inspect.unwrap(getattr(of, "__func__", of)) for of in own)
+    assert not [of for of in functions if inspect.isfunction(of) and "numpy._" in str(inspect.signature(of))]
+
+
 def test_no_two_public_names_are_the_same():
     assert len({name for _, name in PUBLIC}) == len(PUBLIC)
 

@@ -1,15 +1,17 @@
-"""The API reference: every public name, grouped by the module that defines it, with docstrings made fit for Sphinx."""
+"""The API reference: every public name, grouped by the module that defines it.
+
+Docstrings are valid numpydoc and reach Sphinx as they are, except for displayed formulas. These are indented lines of
+Unicode, which `help` can show; reStructuredText only has a directive for LaTeX, which `help` would show as source.
+Sphinx also links every word of a parameter's type that is the name of some attribute, and has no option against it.
+"""
 
 from __future__ import annotations
 
 import re
-from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import sphinx.ext.autosummary
-from docutils import nodes
 from sphinx.addnodes import pending_xref
 from typeset import latex
 
@@ -49,9 +51,6 @@ GROUPS = (
 #: Names that stand apart from the module that defines them.
 SAVING = ("Saving", "Files, and what is read back from them.", re.compile("save_|load_(?!binary)"))
 REST = ("Further names", "Not yet in a group of their own.")
-
-#: Where a summary does not end.
-ABBREVIATIONS = ("eq.", "eqs.", "sec.", "Sec.", "Thm.", "Prop.", "fig.", "Fig.")
 
 HEAD = """\
 API reference
@@ -118,61 +117,13 @@ def typeset_formulas(lines: list[str]) -> None:
     lines[:] = result
 
 
-#: Names of several attributes, their type, and what is said of them.
-ENTRY = re.compile(r"^(\w+(?:, \w+)+)( : .*)?((?:\n    .*)*)", re.M)
-
-
-def one_attribute_each(lines: list[str]) -> None:
-    """Split entries of several attributes into one each, in place, as napoleon does for parameters only."""
-    before, title, after = "\n".join(lines).partition("\nAttributes\n----------\n")
-    lines[:] = (before + title + ENTRY.sub(_each, after)).split("\n")
-
-
-def _each(entry: re.Match[str]) -> str:
-    return "\n".join(name + (entry[2] or "") + entry[3] for name in entry[1].split(", "))
-
-
-#: A bar; a lone star; an underscore that ends a word or stands alone.
-MARKUP = re.compile(r"(?<!\\)\||(?<!\*)\*(?!\*)|(?<=\w)_(?=\W|$)|(?<=\W)_(?=[*\s])")
-
-
-def escape(line: str) -> str:
-    """Return a line of prose in which bars, stars and trailing underscores are escaped."""
-    parts = re.split(r"(``.*?``|`.*?`)", line)
-    parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
-    return re.sub(r"^(\s*)(\w[.)])(\s|$)", r"\1\\\2\3", "".join(parts))
-
-
-def mend(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Make a docstring written for readers of the source fit for reStructuredText."""
+def typeset(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Connect `typeset_formulas` to the docstrings that autodoc reads."""
     typeset_formulas(lines)
-    one_attribute_each(lines)
-    literal = prompt = False
-    for i, line in enumerate(lines):
-        if line == ".. math::":
-            literal = True
-        elif literal and line.strip() and not line.startswith(" "):
-            literal = False
-        prompt = line.lstrip().startswith((">>>", "...")) or (prompt and bool(line.strip()))
-        if not literal and not prompt:
-            lines[i] = escape(line)
-    if isinstance(obj, type) and issubclass(obj, Enum):
-        lines += ["", *(f"* ``{member.name}``: {escape(str(member.value))}" for member in obj)]
-
-
-def whole_summary(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Join the summary of a property, in place, which napoleon splits at its colon to use half of it as a type."""
-    kinds = [line for line in lines if line.startswith(":type: ")]
-    if what == "property" and kinds:
-        lines.remove(kinds[0])
-        lines[0] = f"{kinds[0].removeprefix(':type: ')}: {lines[0]}"
 
 
 def plain_types(app: Any, doctree: Any) -> None:
     """Turn words of parameters' types that are no public names into text: n is not `GatedFeatures.n`."""
-    for field in doctree.findall(nodes.field_name):
-        if field.astext() == "Variables":
-            field.children = [nodes.Text("Attributes")]
     for node in list(doctree.findall(pending_xref)):
         if node.get("reftarget") == "r2_score":
             # A section of scikit-learn's guide, which inherited docstrings point to.
@@ -183,17 +134,9 @@ def plain_types(app: Any, doctree: Any) -> None:
                 node.replace_self(node.children)
 
 
-def skip(app: Any, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
-    """Return True for members that scikit-learn adds to every estimator: metadata routing and output containers."""
-    return True if re.fullmatch("set_.*_request|get_metadata_routing|set_output", name) else None
-
-
 def setup(app: Any) -> dict[str, bool]:
     """Connect to Sphinx; before napoleon, whose priority is the default one."""
-    app.connect("autodoc-process-docstring", mend, priority=100)
-    app.connect("autodoc-process-docstring", whole_summary, priority=900)
-    app.connect("autodoc-skip-member", skip)
-    sphinx.ext.autosummary.WELL_KNOWN_ABBREVIATIONS += ABBREVIATIONS
+    app.connect("autodoc-process-docstring", typeset, priority=100)
     app.connect("doctree-read", plain_types)
     write_index(Path(app.srcdir) / "api" / "index.rst")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

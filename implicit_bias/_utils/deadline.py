@@ -32,6 +32,8 @@ class Interruptible:
     carried : tuple
         The arguments of that KeyboardInterrupt, such as partial results; empty without one.
 
+    Examples
+    --------
     >>> with Interruptible() as run:
     ...     raise KeyboardInterrupt("half")
     >>> run.interrupted, run.carried

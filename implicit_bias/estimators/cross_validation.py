@@ -66,7 +66,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     gaps_ : array, shape (folds, m)
         Largest certified gap over the solutions of all classes, for each fold and C.
     estimator_ : MarginClassifier
-        The classifier fitted to all samples at C_, with its certificates.
+        The classifier fitted to all samples at `C_`, with its certificates.
     classes_, n_features_in_, feature_names_in_
         As for `GLNClassifier`.
 

@@ -125,12 +125,12 @@ class Features(ABC):
             return (a @ self.dense()).reshape(self.k, self.d)
 
     def magnitudes(self, W: Any) -> Array:
-        """Return Σ_j ⟨|w_j|, |φ_j(x_i)|⟩ (n,) for W (k, d); rounding errors of (ΦW)_i are relative to it."""
+        """Return ``Σ_j ⟨|w_j|, |φ_j(x_i)|⟩`` (n,) for W (k, d); rounding errors of (ΦW)_i are relative to it."""
         w = np.abs(as_numbers(W, (self.k, self.d), "weights")).ravel()
         return np.concatenate([np.abs(rows) @ w for rows in np.array_split(self.dense(), max(1, self.n // ROWS))])
 
     def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        """Return upper, lower and error, each (n,), with |ΦW − (upper + lower)| ≤ error.
+        """Return upper, lower and error, each (n,), with ``|ΦW − (upper + lower)| ≤ error``.
 
         By default lower is 0, and the errors are relative to `magnitudes`. `precise` uses error-free products, with
         errors far below that of one rounding.
@@ -222,7 +222,7 @@ class Features(ABC):
         return self
 
     def largest(self) -> Array:
-        """Return max_i |φ_jl(x_i)|, or upper bounds of it, shape (k, d)."""
+        """Return ``max_i |φ_jl(x_i)|``, or upper bounds of it, shape (k, d)."""
         return np.asarray(np.abs(self._blocks()).max(axis=0))
 
     def closed(self) -> np.ndarray:

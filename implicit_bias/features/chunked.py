@@ -65,7 +65,7 @@ class ChunkedInputs:
     Attributes
     ----------
     largest : array, shape (d,)
-        max_i |x_il|.
+        ``max_i |x_il|``.
 
     Raises
     ------

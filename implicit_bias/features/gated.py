@@ -139,7 +139,7 @@ class GatedFeatures(Features):
 
     @cached_property
     def _largest(self) -> tuple[Array, Array]:
-        """Largest sizes of each gate, max_i |g_j(x_i)| (k,), and of each input, max_i |x_il| (d,)."""
+        """Largest sizes of each gate, ``max_i |g_j(x_i)|`` (k,), and of each input, ``max_i |x_il|`` (d,)."""
         return largest_entries(self.gate_values.T), largest_entries(self.X.T)
 
     @cached_property
@@ -176,7 +176,7 @@ class GatedFeatures(Features):
         return np.asarray(length(self.gate_values, axis=1) * lengths)
 
     def units(self) -> Array:
-        """Return the power of two nearest to max_i |x_il| for each input l, 1 for zero inputs; shape (d,)."""
+        """Return the power of two nearest to ``max_i |x_il|`` for each input l, 1 for zero inputs; shape (d,)."""
         return nearest_powers_of_two(self._largest[1])
 
     def in_units(self, units: Array) -> GatedFeatures:

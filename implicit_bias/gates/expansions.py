@@ -208,6 +208,8 @@ def receptive_fields(
     InputError
         If patches do not fit the inputs, or a set is empty, has columns that do not exist, or has one twice.
 
+    Examples
+    --------
     >>> [field.tolist() for field in receptive_fields(9, side=2, stride=1)]
     [[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]]
     """

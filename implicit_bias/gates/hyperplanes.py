@@ -58,7 +58,7 @@ class ThresholdGates(Gates):
     learned = ("n_features_in_", "directions_", "cutoffs_")
 
     def restore(self, **learned: Any) -> Self:
-        """Set the results of `fit`; raise InputError unless every cutoff has a direction (n_features_in_,)."""
+        """Set the results of `fit`; raise InputError unless every cutoff has a direction (d,)."""
         planes, inputs = np.size(learned["cutoffs_"]), int(learned["n_features_in_"])
         as_numbers(learned["cutoffs_"], (planes,), "the gates' cutoffs")
         as_numbers(learned["directions_"], (planes, inputs), "the gates' directions")

@@ -95,7 +95,7 @@ def svm_l2(X: Any, y: Any, gates: ContextGates, C: float = np.inf) -> MarginProb
 
 
 def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
-    """SVM-RC: minimise Σ_h ‖ζ_h‖₂ (eq. 22) with random contexts, usually `RandomHalfSpaces`.
+    """SVM-RC: minimise Σ_h ‖ζ_h‖₂ with random contexts, usually `RandomHalfSpaces`.
 
     Parameters and errors are those of `svm_gln`.
 
@@ -110,7 +110,7 @@ def svm_rc(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
 
 
 def svm_lc(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
-    """SVM-LC: minimise Σ_h ‖ζ_h‖₂ (eq. 22) with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
+    """SVM-LC: minimise Σ_h ‖ζ_h‖₂ with the learned contexts 1(⟨w_h, x⟩ ≥ 0) of a trained ReLU network.
 
     `network` has one output, and either a method `gates()`, like `ReLUNetwork`, or it is a torch module with one hidden
     layer, such as Sequential(Linear, ReLU, Linear). The gates of leaky ReLU units are 1 and their slope. Biases of the

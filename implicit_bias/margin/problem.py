@@ -177,12 +177,12 @@ class MarginProblem:
 
     @property
     def hard(self) -> bool:
-        """True for a hard margin: C = ∞."""
+        """True for a hard margin, C = ∞."""
         return bool(np.isinf(self.C))
 
     @property
     def affine(self) -> bool:
-        """True if a linear constraint has a right-hand side other than 0: multiples of feasible W may be infeasible."""
+        """True if a linear constraint has a right-hand side other than 0; multiples of feasible W may violate it."""
         return self.constraints is not None and not self.constraints.homogeneous
 
     @property

@@ -26,16 +26,24 @@ class Status(Enum):
     stopped at the iteration limit; increase max_iterations
     """
 
+    #: The certified gap is at most `tol`.
     OPTIMAL = "certified to the tolerance; nothing to do"
+    #: The solver stopped with a larger gap.
     INACCURATE = "the gap exceeds tol; bring the inputs to one scale, loosen tol, or choose another solver"
+    #: Proved in rational arithmetic.
     NOT_SEPARABLE = "no weights separate these samples; use more units or contexts, or a soft margin (finite C)"
+    #: Proved by the lower bound.
     NOT_SEPARABLE_BELOW = (
         "no weights of a norm below the lower bound separate these samples; "
         "use more units or contexts, or a soft margin (finite C)"
     )
+    #: Proved in rational arithmetic.
     INFEASIBLE = "no weights satisfy the linear constraints; loosen them, or leave some out"
+    #: The best bounds so far.
     ITERATION_LIMIT = "stopped at the iteration limit; increase max_iterations"
+    #: The best bounds so far.
     TIME_LIMIT = "stopped at the time limit; increase max_seconds"
+    #: The best bounds so far.
     INTERRUPTED = "interrupted with the best answer so far; pass this solution as start= to continue"
 
     @property
@@ -79,7 +87,7 @@ class Certificate:
     farkas_residual : float
         ‖Φᵀ(λ∘y) − Eᵀμ‖_F / Σ_i λ_i ‖φ(x_i)‖, with every input divided by its size. For W of length 1 in these units,
         the smallest margin is at most this multiple of the mean of ‖φ(x_i)‖ weighted by λ. If h ≠ 0, the denominator
-        also has Σ_j |μ_j| ‖E_j‖ and is multiplied by (Σ m_iλ_i − hᵀμ) / (Σ m_iλ_i + Σ_j |h_jμ_j|).
+        also has ``Σ_j |μ_j| ‖E_j‖`` and is multiplied by ``(Σ m_iλ_i − hᵀμ) / (Σ m_iλ_i + Σ_j |h_jμ_j|)``.
     intercept : float
         b, scaled with W; 0 unless it is free.
     multipliers : array, shape (m,)
@@ -111,12 +119,12 @@ class Certificate:
 
     @property
     def support(self) -> np.ndarray:
-        """Indices of the support vectors: λ_i > 1e-5 max_j λ_j."""
+        """Indices of the support vectors, those with λ_i > 1e-5 max_j λ_j."""
         return np.flatnonzero(self.dual > INACTIVE * self.dual.max(initial=0.0))
 
     @property
     def active(self) -> np.ndarray:
-        """Mask (k,) of the active gates: ‖w_h‖₂ > 1e-5 max_j ‖w_j‖₂ for the rows of W."""
+        """Mask (k,) of the active gates, those with ‖w_h‖₂ > 1e-5 max_j ‖w_j‖₂ for the rows of W."""
         lengths = np.linalg.norm(self.weights, axis=1)
         return np.asarray(lengths > INACTIVE * lengths.max(initial=0.0))
 

@@ -59,17 +59,17 @@ class OneLayer(NamedTuple):
 class GatedNetwork(nn.Module, ABC):
     """A network f: R^d → R^q whose outputs are linear in the inputs once its gates are fixed; mostly q = 1.
 
-    The last input is the constant 1. A subclass defines `forward` and `degree`; it can then be trained, driven to its
-    limit and judged. `gates` and `effective_weights` add its margin problem, `config` and `from_config` its file.
+    The last input is the constant 1. A subclass defines `forward` and `degree`; it can then be trained and driven to
+    its limit. `gates` and `effective_weights` add its margin problem, `config` and `from_config` its file.
     `contexts(X)` returns the values or contexts of fixed gates, so that a training loop computes them only once; None
     if training changes the gates. `TorchNetwork` wraps a torch module instead.
 
     Parameters
     ----------
     inputs : int
-        d.
+        The number d of inputs.
     outputs : int
-        q.
+        The number q of outputs.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class GatedNetwork(nn.Module, ABC):
     @property
     @abstractmethod
     def degree(self) -> int:
-        """L: scaling all trainable weights except `readout_biases` by c > 0 scales the output by c^L."""
+        """Degree L; scaling all trainable weights except `readout_biases` by c > 0 scales the output by c^L."""
 
     def config(self) -> dict[str, Any]:
         """Return plain arguments from which `from_config` builds a network of this shape."""

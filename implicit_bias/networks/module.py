@@ -26,7 +26,7 @@ DEVIATION = 1e-6
 
 
 class TorchNetwork(GatedNetwork):
-    """A torch module as a network, which can be trained, driven to its limit and judged: f_{cw} = c^L f_w for c > 0.
+    """A torch module as a network, which can be trained and driven to its limit: f_{cw} = c^L f_w for c > 0.
 
     w are all trainable parameters. The limit of gradient descent is known for such homogeneous networks only (Lippl,
     Abbott & Chung, Theorem 3.1; Lyu & Li, 2020). Therefore biases count as follows, for relu, leaky relu and all other

@@ -32,7 +32,7 @@ class GroupForm:
     Attributes
     ----------
     expand : sparse array, shape (k, k̂)
-        T.
+        The matrix T.
     groups : array, shape (k̂,)
         The group of each row of Ŵ.
 
@@ -62,9 +62,9 @@ class PolyhedralForm:
     groups : array of int, shape (k,)
         The group of each gate, from 0.
     factors : array, shape (k,)
-        a.
+        The factors a_j.
     costs : array, shape (H,)
-        c.
+        The factors c_h.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class SpectralForm:
     order : array of int, shape (k,)
         The gates sorted by unit: row h of the matrix stacks the weights of k/H gates.
     bounds : array, shape (H, J)
-        B.
+        The matrix B.
 
     Examples
     --------
@@ -266,9 +266,9 @@ class Norm(ABC):
     def entries(self, name: str, shape: tuple[int, int]) -> Array:
         """Norms max(‖E_jl‖, ‖−E_jl‖), by `value` or `dual`, of the matrices E_jl of `shape` (k, d) with one entry 1.
 
-        They bound the norm of any V: ‖V‖ ≤ Σ_jl |V_jl| ‖±E_jl‖. The result is (k, d), or (k, 1) for rotation-invariant
-        norms. It is infinite if more than `MAX_ENTRIES_READ` entries would be read. Results are cached, so that a norm
-        must not change after its construction.
+        They bound the norm of any V: ``‖V‖ ≤ Σ_jl |V_jl| ‖±E_jl‖``. The result is (k, d), or (k, 1) for a
+        rotation-invariant norm. It is infinite if more than `MAX_ENTRIES_READ` entries would be read. Results are
+        cached, so that a norm must not change after its construction.
         """
         cache = cache_of(self)
         columns = 1 if self.rotation_invariant else shape[1]

@@ -104,7 +104,7 @@ def weights_of_predictors(predictors: ArrayLike, units: int) -> Array:
     predictors : array, shape ((K − 1)H + 1, d)
         β in the order of `free_contexts`.
     units : int
-        H.
+        The number H of units.
 
     Returns
     -------

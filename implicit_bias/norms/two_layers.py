@@ -112,7 +112,7 @@ class TwoLayerNorm(Norm):
         return self._form.value(self.of_gates(W))
 
     def dual(self, V: Array) -> float:
-        """Dual norm max { ‖diag(v)V‖_* : ‖v‖ ≤ 1 }, with the dual norm of the input layer."""
+        """Dual norm of V (k, d): the largest dual norm, of the input layer, of diag(v)V over readouts with ‖v‖ ≤ 1."""
         return self._form.dual(self.of_gates(V))
 
     def _value_within(self, W: Array) -> float:

@@ -172,7 +172,9 @@ def dual_bound(V: Array) -> float:
 
 
 def rescaled(bound: Callable[[Array], float], M: Array) -> float:
-    """Return `bound` of any M; `bound` is homogeneous and only valid for matrices with largest entry about 1.
+    """Return `bound` of M of any size: that of M divided by a power of two near its largest entry, times this power.
+
+    `bound` is homogeneous, but over- or underflows unless the largest entry is about 1. The result is 0 for M = 0.
 
     >>> round(rescaled(value_bound, np.array([[3e200, 4e200]])) / 1e200, 9)
     5.0

@@ -134,7 +134,7 @@ class Answer:
     Attributes
     ----------
     weights : array, shape (k, d)
-        W.
+        The weights W.
     dual : array, shape (n,)
         λ; zeros if the solver computes none.
     iterations : int

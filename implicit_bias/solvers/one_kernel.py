@@ -160,7 +160,10 @@ class _Machine:
         self.hard = bool(np.isinf(self.p).any())
 
     def begin(self, s: Array, outputs: Array) -> None:
-        """Set s and Ks, and the μ for which the margins of the s between their bounds are closest to 1."""
+        """Set s and the outputs Ks, and μ by least squares over the samples strictly between their bounds.
+
+        Their margins y_i((Ks)_i/μ + b) are then closest to 1. Without such samples, or if μ ≤ 0, μ is unchanged.
+        """
         self.s, self.outputs, sizes = s, outputs, np.abs(s)
         # A known λ reaches its bounds only up to rounding.
         free = (sizes > NEAR_BOUND * sizes.max()) & (sizes < (1 - NEAR_BOUND) * self.p)

@@ -9,6 +9,8 @@ from implicit_bias._utils.checks import one_of
 #: Settings of a cell: names and plain JSON values (numbers, texts, true, false or null), including the seed. A list is
 #: a loop within one cell, which costs less than a cell for each value; every row then contains its value.
 Settings = dict[str, Any]
+#: Seeds of data and starts. They lie apart, because cells add small numbers to them for further samples.
+SEEDS = (1, 21, 41, 61, 81)
 
 
 def product(**lists: Iterable[Any]) -> list[Settings]:
@@ -18,6 +20,15 @@ def product(**lists: Iterable[Any]) -> list[Settings]:
     [{'units': 4, 'seed': 1}, {'units': 8, 'seed': 1}]
     """
     return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+
+
+def seeded(cells: Iterable[Settings], quick: bool, count: int = len(SEEDS)) -> list[Settings]:
+    """Return every cell with the first `count` of `SEEDS`, or with the first one alone if `quick`.
+
+    >>> [cell["seed"] for cell in seeded([{"units": 4}], quick=False)]
+    [1, 21, 41, 61, 81]
+    """
+    return [cell | {"seed": seed} for cell in cells for seed in SEEDS[: 1 if quick else count]]
 
 
 def chosen(figures: Iterable[str], wanted: Iterable[str]) -> tuple[str, ...]:

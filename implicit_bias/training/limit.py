@@ -4,6 +4,8 @@ For a network homogeneous of degree L, f_{Ru} = R^L f_u. In the limit only the d
 matters. Their norm R determines how much the loss depends on the smallest margin alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 
 import pandas as pd

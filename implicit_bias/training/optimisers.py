@@ -66,7 +66,7 @@ class Optimiser(ABC):
         return -(-self.count(n) // self.batches_per_epoch(n))
 
     def rates(self, epochs: int) -> Iterator[float]:
-        """Return the learning rate of each epoch."""
+        """Return the learning rate of each epoch e = 1, 2, …: lr e^{−lr_decay}."""
         return (self.lr * epoch**-self.lr_decay for epoch in range(1, epochs + 1))
 
     def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:
@@ -96,7 +96,7 @@ class SGD(Optimiser):
         Number of steps; 3200 as published, that is 200·2000/n epochs at n = 500, 1000, 2000. Training stops after the
         last whole epoch that fits, and makes at least one.
     batch_size : int
-        |B|; the last batch of an epoch is smaller where n is not a multiple.
+        Size of B; the last batch of an epoch is smaller where n is not a multiple.
     lr, lr_factor : float
         η is `lr` in the first half of the epochs and `lr · lr_factor` in the second.
     momentum : float

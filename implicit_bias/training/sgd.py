@@ -1,5 +1,7 @@
 """Training with minibatches: one network, or many of one shape together."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Stationarity of the limit of gradient descent, as Theorem 3.1 states it."""
 
+from __future__ import annotations
+
 import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,7 +88,8 @@ def stationarity(
     network : torch module, homogeneous in its trainable parameters; the degree may depend on the sample
         Any module with outputs (n,) for inputs (n, d), not only networks of this package. It does not change; the
         computation is in float64. The readout bias of a GLN is not part of w and must be 0.
-    X : array, shape (n, d); y : array of −1 and +1, shape (n,)
+    X : array, shape (n, d)
+    y : array of −1 and +1, shape (n,)
     tolerance : float
         S contains the samples whose margin exceeds the least one by at most this share.
     support : 'tight', 'lowest' or array of whole numbers, shape (n,)

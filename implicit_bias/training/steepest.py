@@ -79,7 +79,7 @@ class SteepestDescent(LayeredDescent):
     optimiser : str or pair of str
         As for `svm_of_optimiser`: "gd", "sign", "adam", "muon", "muon-sign", or the norms of U and v.
     step : float
-        s.
+        The factor s of η.
     decay : float
         Exponent of t, at least 0.
     momentum : float
@@ -449,7 +449,10 @@ class ProjectedIteration(Iteration):
         return self.sharpness ** (1 / self.margins.degree)
 
     def step(self) -> bool:
-        """Make a step, and let R grow; return False, because rows of the table test for convergence."""
+        """Make an accelerated step for the current norm R, then raise R if the step is near stationary.
+
+        Return False: the rows of the table test for convergence.
+        """
         margins, momentum = self.margins, self.run / (self.run + 3)
         now, before = self.layers, self.before
         v = tuple(a + momentum * (a - b) for a, b in zip(now, before, strict=True))

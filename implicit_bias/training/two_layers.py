@@ -84,7 +84,7 @@ class TwoLayerUpdates(MarginStepper):
         return self.X @ self.parts
 
     def _hidden(self) -> Tensor:
-        """Return the turned weights w (M, d, H) of the inputs that are not left out."""
+        """Return the hidden weights w (M, d, H), turned as `OneLayer` does, without the inputs that are left out."""
         return self.parts
 
     def _square(self) -> float:

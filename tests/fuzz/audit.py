@@ -283,14 +283,11 @@ def told(seed: int, number: int) -> int:
 
 
 INTRODUCTION = """\
-Random problems of at most 30 samples: nearly parallel, separable or in conflict, badly scaled, with C from 1e-6 to
-1e12, intercepts and linear constraints; every sixth with a norm of two layers, or of one layer of several classes.
-Every answer of `solve` is judged in rational arithmetic (`tests/fuzz/exact.py`) from its stated numbers.
-`--audit-case NUMBER` prints a problem as Python, and its answer."""
-FOUND = (
-    "How large: by which share a bound is off, or the gap. INACCURATE is no fault, nor are weights that were not found."
-)
-BY_KIND = "By kind of problem: outcomes (`else`: limits, exceptions), and the share of INACCURATE at each tolerance."
+Random problems of at most 30 samples: nearly parallel, in conflict, badly scaled, with C from 1e-6 to 1e12, intercepts
+and linear constraints; every sixth has a norm of layers. Answers are judged in rational arithmetic
+(`tests/fuzz/exact.py`). `--audit-case NUMBER` prints a problem."""
+FOUND = "Sizes: the share by which a bound is off, or the gap. Neither INACCURATE nor missing weights are faults."
+BY_KIND = "Outcomes by kind (`else`: limits, exceptions); share of INACCURATE by tolerance."
 STATUSES = ("OPTIMAL", "NOT_SEPARABLE", "INFEASIBLE", INACCURATE)
 
 

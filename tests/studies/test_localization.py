@@ -103,7 +103,7 @@ def test_gates_frozen_late_lead_nearer_to_network():
 
 
 #: A training whose fields stay, which the last verdict of all figures that train says.
-STAYS = {"steps": 8000, "made": 1000, "change": 0.001}
+STAYS = {"steps": 8000, "made": 1000, "change": 0.001, "seed": 1}
 
 
 def test_fields_stay_if_all_trainings_do():
@@ -130,8 +130,6 @@ def test_verdict_within_drift_is_undecided(ipr, change, near, relation, expected
     table = pd.DataFrame({"ipr": ipr, "change": change, "near": near})
     found = [drift.decide_local("local", "x", table, relation, some=some) for some in (False, True)]
     assert tuple(verdict.outcome for verdict in found) == expected
-    for verdict in found:
-        assert ("drift" in verdict.found) == (verdict.outcome == "undecided")
 
 
 def test_steady_approach_to_the_threshold_is_seen():
@@ -224,7 +222,14 @@ def shaped(**weights):
 
 def tiled(tile, others):
     """Return a table of `tiling` with two gates and these losses on new samples."""
-    cells = {"units": 2, "kind": ["tiling", "overlapping"], "fresh": [tile, others], "sets": 7, "gates": "0 1"}
+    cells = {
+        "seed": 1,
+        "units": 2,
+        "kind": ["tiling", "overlapping"],
+        "fresh": [tile, others],
+        "sets": 7,
+        "gates": "0 1",
+    }
     return pd.concat([pd.DataFrame(cells | {"family": family}) for family in tiling.FAMILIES], ignore_index=True)
 
 

@@ -448,8 +448,11 @@ def fields(ours):
         chance, own = map(float, re.findall(r"[\d.]+(?= − | = )", tests[key][0].verdict.found))
         return {"chance": f"{2 * chance:.2f}", "apart": f"{own:.2f}"}
 
+    paper = [one.verdict.outcome for one in claim_tests(ours) if one.contrast.part != "ours" and one.verdict]
     return {
-        **{name: mean(f"gln.{name}") for name in ("better", "norm", "shallow", "inconsistent")},
+        **{name: mean(f"gln.{name}") for name in ("better", "norm", "shallow", "inconsistent", "median", "median-svm")},
+        **{name: mean(f"relu.{name}") for name in ("hidden", "random", "different")},
+        **{"tests": len(paper)} | {name: paper.count(name) for name in ("yes", "no", "undecided")},
         "weak": f"{np.tanh(tests['gln.weak'][0].test.values.mean()):.2f}",
         "learned": mean("relu.learned"),
         "random-deep": mean("relu.random-deep", 1),
@@ -470,11 +473,16 @@ def fields(ours):
 PHRASES = (
     "an error {better} points lower",
     "by {norm} points, and more so",
-    "shallow GLNs by {shallow} points",
-    "SVM-GLN ({inconsistent} %)",
-    "random ones by {learned} points",
-    "(r = {weak})",
+    "shallow GLNs | by {shallow} points",
+    "{inconsistent} % with SVM-GLN",
+    "by {median} and {median-svm} points",
+    "random ones | by {learned} points",
+    "r = {weak}",
+    "{hidden} points better",
+    "{random} %, {different} %",
     "{random-deep} points better",
+    "SVM-LC: {portion-apart} of {portion-chance} %",
+    "Of {tests} tests of its claims, {yes} say yes, {no} no, and {undecided} are undecided",
     "{portion-apart} of {portion-chance} %",
     "({ours-apart} of {ours-chance} %)",
     "end at SVM-LC: {frozen} cells",

@@ -49,7 +49,7 @@ for column, (gain, flow) in enumerate(flows.items()):
         field = flow.weights(times[step])[0]
         axes[1, column].plot(field, color=COLOURS[gain], alpha=shade, label=label)
     axes[1, column].axhline(0, color="0.7", linewidth=0.6, zorder=0)
-    axes[1, column].legend(frameon=False, fontsize=8)
+    axes[1, column].legend(frameon=False, fontsize=9, handlelength=1.2)
     axes[1, column].set(xlabel="pixel")
     axes[2, 0].semilogx(times, ipr(flow.weights()[:, 0]), color=COLOURS[gain], label=f"g = {gain:g}")
     share = (flow.losses - flow.moments.best_loss) / (flow.losses[0] - flow.moments.best_loss)
@@ -61,7 +61,7 @@ axes[1, 0].set_ylabel("weights of the open gate")
 axes[2, 0].set(xlabel="time", ylabel="IPR", title="locality")
 axes[2, 1].set(xlabel="time", ylabel="share of it", title="loss still to lose")
 axes[2, 2].set(xlabel="rank", ylabel="λ", title="eigenvalues of A")
-axes[2, 0].legend(frameon=False, fontsize=8)
+axes[2, 0].legend(frameon=False, fontsize=9, handlelength=1.2)
 for ax in axes.flat:
     ax.spines[["top", "right"]].set_visible(False)
 plt.show()

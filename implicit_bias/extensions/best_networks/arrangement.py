@@ -33,6 +33,8 @@ class Arrangement:
         True for samples that suffice to define the closed cell as the intersection of their half-spaces
         ±⟨u, x_i⟩ ≥ 0: at most one for each hyperplane. A few may be redundant in rank 5 and above.
 
+    Examples
+    --------
     >>> from implicit_bias.extensions.best_networks import activation_patterns
     >>> activation_patterns([[1.0, 0.0], [0.0, 1.0]]).walls.all()
     np.True_

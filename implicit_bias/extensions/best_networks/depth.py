@@ -35,8 +35,10 @@ class MarginBound:
     weights : array, shape (paths, outer contexts, contexts, d)
         ζ_p of each path p in the relaxed problem.
     degree : int
-        L.
+        The degree L.
 
+    Examples
+    --------
     >>> from implicit_bias.extensions.best_networks.depth import MarginBound
     >>> MarginBound(1.0, 1.1, np.ones(1), np.ones((1, 1, 1, 2)), 3).degree
     3
@@ -100,7 +102,8 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
     network : GatedLinearNetwork, FrozenReLUNetwork or ReLUNetwork
         Only its gates are used. For a ReLU network they are the current ones, and the bound holds for weights with the
         same activation patterns.
-    X : array, shape (n, d); y : array of −1 and +1, shape (n,)
+    X : array, shape (n, d)
+    y : array of −1 and +1, shape (n,)
     tol : float
         Relative gap between bound and objective at which the solver stops.
 

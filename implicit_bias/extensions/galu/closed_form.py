@@ -63,7 +63,7 @@ class LeastSquares:
     Attributes
     ----------
     weights : array, shape (k, d), or (q, k, d) for targets (n, q)
-        W. Without ridge, the least-norm solution Φ⁺Y.
+        The weights W. Without ridge, the least-norm solution Φ⁺Y.
     loss : float
         (1/n)‖ΦW − Y‖², computed from the residual; summed over targets.
     norm : float
@@ -81,7 +81,7 @@ class LeastSquares:
         yields a lower bound that is wrong with a probability of at most 1e-12, over eight random vectors. The gap is
         computed in doubles, whose rounding is about 1e-31 times (1/n)‖Y‖² and the square of `condition`.
     ridge : float
-        ρ.
+        The ridge ρ.
     form : 'samples' or 'weights'
         Gram matrix that was factorised: ΦΦᵀ (n × n) or ΦᵀΦ (kd × kd).
     seconds : float
@@ -129,7 +129,7 @@ class RidgePath:
     solutions : list of LeastSquares
         One for each ridge, each with its own `gap`.
     leave_one_out : array, shape (m, n), or (m, n, q) for targets (n, q)
-        e.
+        The leave-one-out errors e.
     gcv : array, shape (m,)
         Summed over targets.
 

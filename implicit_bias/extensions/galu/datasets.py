@@ -163,7 +163,7 @@ def linear_clusters(
 
 
 def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Array, Array]:
-    """Draw m samples x ~ N(0, I) given |⟨w*, x⟩| ≥ margin, and labels y = sign⟨w*, x⟩; return X (m, d) and y (m,).
+    """Draw m samples x ~ N(0, I) given ``|⟨w*, x⟩| ≥ margin``, and labels y = sign⟨w*, x⟩; return X (m, d) and y (m,).
 
     w* is uniform on the unit sphere. ⟨w*, x⟩ is drawn from the truncated normal distribution, which is equivalent to
     rejecting samples within the margin, a number from 0 to 35. `seed` is that of NumPy's PCG64.

@@ -337,7 +337,7 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _OneRidge):
     gates_ : Gates, fitted
         Gates of the inputs as given.
     n_features_in_ : int
-        p.
+        The number p of inputs.
     feature_names_in_ : array
         As in scikit-learn.
 

@@ -146,7 +146,7 @@ class GaLULinear(_GatedLayer, nn.Linear):
         U; N(0, 1/r) with r = `in_features` by default. With another r the gates read another input, and the layer is
         called as `layer(x, layer.gates(read))`.
     offsets : tensor, shape (out_features,), optional
-        c. By default drawn like the bias of `nn.Linear` if the filters are drawn, else 0.
+        The offsets c. By default drawn like the bias of `nn.Linear` if the filters are drawn, else 0.
     generator : torch.Generator, optional
         Draws weights (as `nn.Linear` does), filters and offsets, in this order; torch's global generator by default.
 

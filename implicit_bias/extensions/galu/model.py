@@ -27,7 +27,7 @@ class LeastSquaresModel(Labelled):
     solution : LeastSquares
         Holds the weights W, shape (k, d), or (q, k, d) for q targets.
     intercept : float, or array, shape (q,)
-        b.
+        The intercept b.
     classes, constant, columns, dtype, scaling, ranges : optional, keyword only
         As for `MarginModel`. One target has two classes; q > 1 targets have one class each. Without classes, the
         model predicts f(x).

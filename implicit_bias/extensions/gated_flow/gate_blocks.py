@@ -49,7 +49,7 @@ class MomentSums:
         self.samples, self.power = 0, 0.0
 
     def add(self, features: GatedFeatures, y: ArrayLike) -> None:
-        """Add samples with targets (n,)."""
+        """Add the moments of n samples with targets y (n,), and split or join blocks of gates if they require it."""
         targets = self._checked(features, y)
         self.members, parents, G = split_classes(self.members, features.gate_values)
         opened = (G != 0).astype(np.float32)

@@ -90,7 +90,7 @@ class OnlineTraining:
 
     @property
     def fields(self) -> Array:
-        """Receptive fields: the weights at the end or at the interruption, shape (R, K, n)."""
+        """Receptive fields, the weights at the end or at the interruption, shape (R, K, n)."""
         return np.asarray(self.weights[-1])
 
     def gates(self, X: ArrayLike) -> np.ndarray:
@@ -140,7 +140,7 @@ def train_online(
     data : Ring, or X (m, n) and y (m,)
         A process, from which each step draws `batch_size` samples; or samples, all of which are used in each step.
     units : int
-        K.
+        The number K of units.
     activation : str or Activation
         σ, a name for `infinite.activation`, or an `Activation` of the extension `infinite`.
     steps : int
@@ -149,7 +149,7 @@ def train_online(
         IPR of a unit's w_k has changed by at most `stay` on average since half that time.
     lr : float
     loss : {"squared", "cross-entropy"}
-        L. Cross-entropy requires targets from 0 to 1.
+        The loss L. Cross-entropy requires targets from 0 to 1.
     batch_size : int
         For a process.
     scale : float

@@ -130,7 +130,7 @@ class OrbitMoments:
 
     @property
     def best_weights(self) -> Array:
-        """A⁺b, shape (n, n): the same receptive field for every gate."""
+        """A⁺b, shape (n, n), the same receptive field for every gate."""
         values, vectors = self.spectra
         best = vectors[0] @ solve_diagonal((vectors[0].conj().T @ self.b).real, values[0])
         return np.asarray(np.tile(best.real, (self.k, 1)))

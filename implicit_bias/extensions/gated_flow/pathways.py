@@ -159,7 +159,7 @@ class Pathways:
 
     @cached_property
     def basis(self) -> tuple[Array, Array]:
-        """Q (o, r) and P (d, r), r = min(o, d): singular vectors of a linear combination of all B_p, largest first.
+        """Q (o, r) and P (d, r), r = min(o, d), singular vectors of a linear combination of all B_p, largest first.
 
         The combination has fixed irregular weights, which separate modes that are degenerate on two pathways but differ
         on a third one.
@@ -177,7 +177,7 @@ class Pathways:
 
     @cached_property
     def coupling(self) -> float:
-        """Error of the reduction: the largest ‖A_pqP − P diag(a_pq)‖/‖A‖ or ‖B_p − Q diag(b_p)Pᵀ‖/‖B‖; 0 if exact."""
+        """Error of the reduction, the largest ‖A_pqP − P diag(a_pq)‖/‖A‖ or ‖B_p − Q diag(b_p)Pᵀ‖/‖B‖; 0 if exact."""
         (Q, P), (a, b) = self.basis, self.modes
         residuals = self.A @ P - P * a[:, :, None, :], self.B - np.einsum("om,pm,dm->pod", Q, b, P)
         ratios = [

@@ -94,9 +94,9 @@ class Activation:
         Rounding errors of `pair` and `dual` for points of lengths (p,), in units of 2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]) and
         2⁻⁵² √(E[σ(z)²] E[σ(z')²]).
     bend : callable
-        Bound of |∂E/∂θ| of `pair` for points of at most a given length, over √(E[σ'(z)²] E[σ'(z')²]).
+        Bound of ``|∂E/∂θ|`` of `pair` for points of at most a given length, over √(E[σ'(z)²] E[σ'(z')²]).
     slope_stretch : callable or None
-        Bound of |∂E/∂log r| of `pair` for points of lengths (p,), over the same root; given if σ' jumps away from 0.
+        Bound of ``|∂E/∂log r|`` of `pair` for points of lengths (p,), over this root; given if σ' jumps away from 0.
     strip : Strip or None
         Strip that certifies the quadrature of the series for short points. Without `pair`, its error is estimated.
     parity : str or None

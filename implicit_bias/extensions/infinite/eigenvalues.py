@@ -42,7 +42,7 @@ class SmallestEigenvalue:
     value : float or mpmath number
         Approximation of λ_min.
     error : float or mpmath number
-        Bound of |value − λ_min|, including rounding and the error of the matrix.
+        Bound of ``|value − λ_min|``, including rounding and the error of the matrix.
 
     Examples
     --------

@@ -209,7 +209,7 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
     X, activation
         As for `gram_matrix`.
     width : int
-        k.
+        The number k of units.
     seed : int
         Seed of NumPy's PCG64. A wider layer starts with the same w_j.
 

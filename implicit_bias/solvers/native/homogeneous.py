@@ -209,7 +209,7 @@ class DualProgram:
         return out
 
     def normal(self, scaling: Scaling) -> Any:
-        """Return GᵀD⁻²G for the scaling D, as a new array (N, N)."""
+        """Return GᵀD⁻²G (N, N) as a new array, for the constraint matrix G and the Nesterov–Todd scaling D."""
         factors, count = 1 / scaling.size**2, len(self.signed)
         a = np.stack([self.A[:, h] @ scaling.w[h, 1:] for h in range(len(factors))], axis=1)
         M = np.tensordot(factors, self.stack, axes=(0, 0)) + (2 * factors * a) @ a.T

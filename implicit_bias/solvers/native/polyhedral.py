@@ -253,7 +253,10 @@ class Conditions:
         return x.reshape(right.shape)
 
     def direction(self, target: float, guess: Iterate | None) -> Iterate:
-        """Return the direction to products of `target`, with the second-order terms of `guess`, if it is given."""
+        """Return the Newton direction to complementarity products x z equal to `target`.
+
+        The products dx dz of `guess`, if it is given, correct the direction to second order.
+        """
         program, at = self.program, self.at
         rows, e, groups = program.rows, program.factors, program.groups
         products = [target - x * z for x, z in zip(at.x, at.z, strict=True)]

@@ -234,7 +234,7 @@ class Conditions:
             self.small[:known, -1], self.small[-1, :known] = -1.0, 1.0
 
     def folded(self, R: Array) -> Array:
-        """Return the entries a ≤ b of a symmetric R, divided by √(2(ω_a + ω_b)) and weighted."""
+        """Return R_ab `fold`_ab / √(2(ω_a + ω_b)) of all a ≤ b, as a vector, for a symmetric R."""
         return R[self.upper] * self.fold / np.sqrt(2 * self.sums)
 
     def over_metric(self, M: Array) -> Array:
@@ -242,7 +242,10 @@ class Conditions:
         return self.inverse.T @ (self.inverse @ M)
 
     def direction(self, target: float, guess: Iterate | None) -> Iterate:
-        """Return the direction to products of `target`, with the second-order terms of `guess`, if it is given."""
+        """Return the Newton direction to complementarity products equal to `target`.
+
+        The products of the changes in `guess`, if it is given, correct the direction to second order.
+        """
         program, at = self.program, self.at
         rows, B, H = program.rows, program.B, program.rows.H
         c_u, c_z = target - at.lam * at.u, target - at.z * at.xi

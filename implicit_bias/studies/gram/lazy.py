@@ -9,7 +9,17 @@ from matplotlib.figure import Figure
 
 from implicit_bias.studies.gram import speed
 from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, ordered, style
-from implicit_bias.studies.runner import COLOURS, Settings, Verdict, decide, panels
+from implicit_bias.studies.runner import (
+    COLOURS,
+    Settings,
+    Verdict,
+    decide,
+    log_ticks,
+    over_seeds,
+    panels,
+    seeded,
+    where,
+)
 
 TITLE = "Training speed against width"
 SOURCE = "abstract, on slow training"
@@ -21,8 +31,9 @@ SLOWER = 2
 
 def grid(quick: bool) -> list[Settings]:
     widths, names, steps = ((128, 512), ACTIVATIONS[::2], 100) if quick else ((256, 2048, 16_384), ACTIVATIONS, 5000)
-    task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps, "seed": 1}
-    return [task | {"activation": name, "units": units} for units in widths for name in names]
+    task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps}
+    cells = [task | {"activation": name, "units": units} for units in widths for name in names]
+    return seeded(cells, quick, 4)
 
 
 rows = speed.rows
@@ -45,23 +56,32 @@ def ratios(table: pd.DataFrame) -> pd.Series:
 
 
 def draw(table: pd.DataFrame) -> Figure:
+    """Plot the losses of the first seed at each width, and the median speeds over seeds, with a dot for each."""
     widths = sorted(set(table.units))
-    axes = panels(TITLE, columns=len(widths) + 1, size=(2.3, 2.6))[0]
+    axes = panels(TITLE, columns=2, rows=-(-(len(widths) + 1) // 2), size=(3.3, 2.4)).ravel()
     for ax, units in zip(axes, widths, strict=False):
-        speed.curves(ax, table[table.units == units])
+        speed.curves(ax, where(table, units=units, seed=table.seed.min()))
         ax.set(title=f"{units} units", xlabel="steps", ylabel="loss / first loss", ylim=(1e-3, 2))
-    found = _speeds(table)
+    found, last = pd.concat([_speeds(part) for _, part in table.groupby("seed")]), axes[len(widths)]
     for name in ordered(table.activation):
-        own = found.xs(name, level="activation").droplevel([1, 2, 3, 4])
-        axes[-1].loglog(own.index, own.measured, marker="o", markersize=3, **style(name))
-        axes[-1].axhline(own.flow.iloc[-1], linewidth=0.6, **style(name) | {"label": "_"})
-    axes[-1].set(xlabel="units $k$", ylabel="rate of decay a step")
-    axes[-1].plot([], [], color=COLOURS["theory"], linewidth=0.6, label="flow")
-    axes[0].legend(*axes[-1].get_legend_handles_labels(), loc="lower left")
+        own, look = found.xs(name, level="activation").droplevel([1, 2, 3, 4]), style(name)
+        last.plot(own.measured, "o", color=look["color"], markersize=3, alpha=0.4)
+        last.plot(own.measured.groupby(level=0).median(), linewidth=1.4, **look)
+        last.axhline(own.flow.median(), linewidth=0.6, **look | {"label": "_"})
+    last.set(xlabel="units $k$", ylabel="rate of decay a step", yscale="log")
+    log_ticks(last, widths)
+    last.plot([], [], color=COLOURS["theory"], linewidth=0.6, label="flow")
+    axes[0].legend(*last.get_legend_handles_labels(), loc="lower left")
+    for ax in axes[len(widths) + 1 :]:
+        ax.set_visible(False)
     return axes[0].figure
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     times = ratios(table)
     names = (f"k = {name}" if name != "flow" else name for name in times.index)
     listed = ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, times, strict=True))

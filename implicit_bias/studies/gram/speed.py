@@ -115,7 +115,10 @@ def rows(settings: Settings) -> Rows:
 
 
 def trained(settings: Settings, X: Array, y: Array, sigma: Activation, eta: float) -> list[float | None]:
-    """Return the losses at the recorded steps, divided by the first loss; None from the first overflow on."""
+    """Train the hidden weights by gradient descent with rate η; return ‖f(X) − y‖²/‖y‖² at the recorded steps.
+
+    A loss that is not finite is None.
+    """
     (W, a), kept, losses = start(settings), set(_recorded(settings["steps"])), []
     with np.errstate(over="ignore", invalid="ignore"):
         for step in range(settings["steps"] + 1):

@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from implicit_bias.studies.localization.networks import N
-from implicit_bias.studies.runner import COLOURS, ribbon
+from implicit_bias.studies.runner import COLOURS
+from implicit_bias.studies.runner.drawing import trend
 
 #: An IPR from which on a field counts as localized: twice 3/n, that of white noise.
 LOCAL = 6 / N
@@ -29,9 +30,13 @@ def slashed(values: Iterable[float], form: str = "g") -> str:
 
 
 def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
-    """Plot the median IPR against the column `x` as a line, with a band between the quartiles (see `spread`)."""
-    part = part.sort_values(x).set_index(x)
-    ribbon(ax, part.ipr, part.ipr_low, part.ipr_high, **style)
+    """Plot the median IPR against the column `x`, with a band between the quartiles (see `spread`).
+
+    Lines and bands are medians over seeds; a faint dot is one seed.
+    """
+    trend(ax, part.set_index(x).ipr, **style)
+    ends = part.groupby(x)[["ipr_low", "ipr_high"]].median()
+    ax.fill_between(ends.index, ends.ipr_low, ends.ipr_high, color=style["color"], alpha=0.2, linewidth=0)
 
 
 def sinusoid(ax: Axes, *, upright: bool = False) -> None:

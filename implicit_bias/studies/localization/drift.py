@@ -31,8 +31,7 @@ def approaches(steps: pd.Series, iprs: pd.Series) -> bool:
 def decide_local(claim: str, found: str, part: pd.DataFrame, relation: str = "above", *, some: bool = False) -> Verdict:
     """Return the verdict that the IPRs of all rows of `part`, or of `some`, are 'above' or 'below' `LOCAL`.
 
-    It is undecided if rows without a side (see `sides`) could change it; `found` then names the largest of their
-    changes. Without rows it is undecided.
+    It is undecided if rows without a side (see `sides`) could change it. Without rows it is undecided.
     """
     threshold = f"{relation} {LOCAL:g} {RULE.verdict('', None).threshold}"
     part = part.dropna(subset="ipr")
@@ -41,7 +40,5 @@ def decide_local(claim: str, found: str, part: pd.DataFrame, relation: str = "ab
     hits = sides(part) * (1 if relation == "above" else -1)
     best, worst = (hits.max(), hits.min())
     side = best if some else worst
-    if side == 0:
-        drift = part.change[hits == 0].max()
-        return Verdict(claim, f"{found}; drift {drift:.3f}", threshold, None)
-    return Verdict(claim, found, threshold, bool(side > 0))
+    found = f"{found}; drift up to {part.change.max():.3f}"
+    return Verdict(claim, found, threshold, None if side == 0 else bool(side > 0))

@@ -8,7 +8,7 @@ from implicit_bias.extensions.gated_flow import ipr
 from implicit_bias.studies.localization.drawing import scales
 from implicit_bias.studies.localization.drift import RULE, decide_local
 from implicit_bias.studies.localization.networks import MANY, ONE, end, seconds, stayed, trained
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, panels, where
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, over_seeds, panels, seeded, where
 
 TITLE = "Receptive fields of ReLU units"
 SOURCE = "nonlinear Gaussian process"
@@ -16,22 +16,23 @@ CLAIM = "Fields are local bumps where the data are nonlinear, and spread over th
 REVISION = 2
 CLAIMS = {"local": RULE}
 cost = seconds
-#: Fields per panel.
+#: Fields per cell in the table.
 SHOWN = 4
 #: Share of Σw² that the counted pixels of a field hold.
 MOST = 0.9
-LINES = ("blue", "red", "green", "purple")
+LINES = ("blue", "red", "green", "purple", "orange")
 PANELS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 
 
 def grid(quick: bool) -> list[Settings]:
     """Return NLGP at g = 0.01, 3, 100 and the clone at 100, for 1 and 40 units; quick: a sixteenth of the steps."""
     part = 16 if quick else 1
-    return [
-        base | {"process": process, "gain": gain, "steps": base["steps"] // part, "repeats": repeats, "seed": 1}
+    cells = [
+        base | {"process": process, "gain": gain, "steps": base["steps"] // part, "repeats": repeats}
         for base, repeats in ((ONE, SHOWN), (MANY, 1))
         for process, gain in PANELS
     ]
+    return seeded(cells, quick)
 
 
 def rows(settings: Settings) -> Rows:
@@ -57,20 +58,20 @@ def _shapes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot four fields in each panel, below one another.
+    """Plot five fields in each panel, below one another, as far as possible of different seeds.
 
     Rows are 1 and 40 units, columns are the NLGP at g = 0.01, 3 and 100 and its Gaussian clone at 100.
     """
-    axes = panels(TITLE, columns=len(PANELS), rows=2, size=(2.3, 2.4))
+    axes = panels(TITLE, columns=len(PANELS), rows=2, size=(1.95, 2.2))
     for row, base in zip(axes, (ONE, MANY), strict=True):
         for ax, (process, gain) in zip(row, PANELS, strict=True):
             part = where(table, units=base["units"], process=process, gain=gain)
-            for unit, field in part.groupby("unit"):
-                height = -2.2 * int(str(unit))
-                ax.axhline(height, color="0.8", linewidth=0.6)
+            shown = (field for _, field in part.groupby(["unit", "seed"]))
+            for place, (field, colour) in enumerate(zip(shown, LINES, strict=False)):
+                ax.axhline(-2.2 * place, color="0.8", linewidth=0.6)
                 w = field.weight / field.weight.abs().max()
-                ax.plot(field.pixel, height + w, color=COLOURS[LINES[int(str(unit)) % SHOWN]], linewidth=1.2)
-            name = "NLGP" if process == "NLGP" else "Gaussian clone of"
+                ax.plot(field.pixel, w - 2.2 * place, color=COLOURS[colour], linewidth=1.2)
+            name = "NLGP," if process == "NLGP" else "clone,"
             ax.set(title=f"{name} g = {gain:g}", yticks=[], xlim=(0, base["n"] - 1))
             ax.spines["left"].set_visible(False)
         row[0].set_ylabel(f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}")
@@ -80,6 +81,10 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found, decided, gain = _shapes(table), [], PANELS[-1][1]
     for units in (ONE["units"], MANY["units"]):
         for process, shape, relation in (("NLGP", "local", "above"), ("Gaussian", "spread", "below")):

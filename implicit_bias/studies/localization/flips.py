@@ -15,7 +15,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.studies.localization.drawing import curve, scales, sinusoid, slashed
 from implicit_bias.studies.localization.drift import RULE, approaches, decide_local
 from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, where
+from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, over_seeds, panels, seeded, where
 
 TITLE = "Gates, place, size and shape in training"
 SOURCE = "sign flips of the gates"
@@ -44,8 +44,8 @@ def grid(quick: bool) -> list[Settings]:
     for base in (ONE, MANY):
         repeats = 8 if base["units"] == 1 else 1
         own = {"repeats": repeats, "steps": base["steps"] // 16} if quick else {"repeats": 2 * repeats}
-        cells += [base | own | {"process": "NLGP", "gain": g, "seed": 1} for g in ((3.0,) if quick else GAINS)]
-    return cells
+        cells += [base | own | {"process": "NLGP", "gain": g} for g in ((3.0,) if quick else GAINS)]
+    return seeded(cells, quick)
 
 
 def rows(settings: Settings) -> Rows:
@@ -121,7 +121,11 @@ SHOWN = {
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot flips, place and direction, IPR, length and loss against time; columns are 1 and 40 units."""
+    """Plot flips, place and direction, IPR, length and loss against time, for the first seed.
+
+    Columns are 1 and 40 units.
+    """
+    table = where(table, seed=table.seed.min())
     bases = [base for base in (ONE, MANY) if base["units"] in set(table.units)]
     axes = panels(TITLE, columns=len(bases), rows=5, size=(4.2, 1.9))
     looks: list[dict[str, Any]] = [{"linewidth": 1.2}, {"linewidth": 0.9, "linestyle": "--"}]
@@ -150,6 +154,10 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found, most = [], 100 * EARLY
     start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):

@@ -10,7 +10,17 @@ from matplotlib.figure import Figure
 from implicit_bias.studies.localization.drawing import NAMES, STYLES, curve, sinusoid, slashed
 from implicit_bias.studies.localization.drift import RULE, decide_local
 from implicit_bias.studies.localization.networks import ONE, PROCESSES, SATURATING, one_row, seconds, stayed
-from implicit_bias.studies.runner import Settings, Verdict, decide, panels, product, where
+from implicit_bias.studies.runner import (
+    Settings,
+    Verdict,
+    decide,
+    log_ticks,
+    over_seeds,
+    panels,
+    product,
+    seeded,
+    where,
+)
 
 TITLE = "How local fields become, against the gain"
 SOURCE = "nonlinear Gaussian process"
@@ -34,21 +44,22 @@ def grid(quick: bool) -> list[Settings]:
             base = ONE | SATURATING[cell["activation"]] | {"units": 40, "biases": True, "label": -1.0, "batch": 300}
             repeats, few = 8, 2
         own = {"steps": 1000, "repeats": few} if quick else {"repeats": repeats}
-        cells.append(base | cell | own | {"seed": 1})
-    return cells
+        cells.append(base | cell | own)
+    return seeded(cells, quick)
 
 
 def draw(table: pd.DataFrame) -> Figure:
     there = [activation for activation in NAMES if activation in set(table.activation)]
-    axes = panels(TITLE, columns=len(there), size=(3.0, 2.9))
+    axes = panels(TITLE, columns=len(there), size=(2.5, 2.6))
     for ax, activation in zip(axes[0], there, strict=True):
         part = where(table, activation=activation)
         for process in PROCESSES:
             curve(ax, where(part, process=process), "gain", **STYLES[process])
         sinusoid(ax)
-        ax.set(title=f"{NAMES[activation]}, K = {part.units.iloc[0]}", xlabel="gain g", xscale="log", ylim=(0, 0.65))
+        ax.set(title=f"{NAMES[activation]}, K = {part.units.iloc[0]}", xlabel="gain g", ylim=(0, 0.65))
+        log_ticks(ax, (0.01, 0.1, 1.0, 10.0, 100.0), form="{:g}".format)
     axes[0, 0].set_ylabel("IPR, median and quartiles")
-    axes[0, 0].legend(loc="upper left")
+    axes[0, -1].legend(loc="upper left")
     return axes[0, 0].figure
 
 
@@ -64,6 +75,10 @@ def _fall(part: pd.DataFrame) -> tuple[float, str]:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for activation, name in NAMES.items():
         ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)

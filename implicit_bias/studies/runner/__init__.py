@@ -20,8 +20,8 @@ The modules of most figures need only what this package exports.
 from implicit_bias.studies.runner.claims import claims
 from implicit_bias.studies.runner.drawing import COLOURS, band, beside, finished, log_ticks, panels, ribbon
 from implicit_bias.studies.runner.experiment import Rows
-from implicit_bias.studies.runner.verdicts import Verdict, decide, named, span, where
-from implicit_bias.studies.settings import Settings, product
+from implicit_bias.studies.runner.verdicts import Verdict, decide, named, over_seeds, span, where
+from implicit_bias.studies.settings import Settings, product, seeded
 
 __all__ = ["COLOURS", "Rows", "Settings", "Verdict", "band", "beside", "claims", "decide"]
-__all__ += ["finished", "log_ticks", "named", "panels", "product", "ribbon", "span", "where"]
+__all__ += ["finished", "log_ticks", "named", "over_seeds", "panels", "product", "ribbon", "seeded", "span", "where"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ import pandas as pd
 
 #: Relations between a number and its threshold.
 RELATIONS = {"above": operator.gt, "below": operator.lt, "at least": operator.ge, "at most": operator.le}
+#: Least share of the seeds that decides a claim.
+AGREED = 0.8
+NUMBER = re.compile(r"(?<![\w.])[−-]?\d+(?:\.\d+)?(?:e[-+]\d+)?")
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Verdict:
     holds : bool or None
         True if the numbers satisfy the limit; None if undecided, for example because cells are missing.
 
+    Examples
+    --------
     >>> print(Verdict("gap and norm are proportional", "correlation 0.98", "above 0.9", True))
     Yes: gap and norm are proportional; found: correlation 0.98; threshold: above 0.9.
     """
@@ -69,6 +75,45 @@ def decide(claim: str, found: str, value: float, relation: str, limit: float, un
     if math.isnan(value) or math.isnan(limit):
         return Verdict(claim, "too few cells", threshold, None)
     return Verdict(claim, found, threshold, bool(RELATIONS[relation](value, limit)))
+
+
+def over_seeds(table: pd.DataFrame, verdicts: Callable[[pd.DataFrame], list[Verdict]]) -> list[Verdict]:
+    """Return the verdicts of a function on a table, judged for each value of its column `seed` and then counted.
+
+    A claim holds or fails if it does in at least `AGREED` of the seeds, and is undecided otherwise. Numbers that differ
+    between seeds become ranges.
+
+    >>> table = pd.DataFrame({"seed": [1, 2], "loss": [0.25, 0.4]})
+    >>> print(over_seeds(table, lambda own: [decide("low", f"loss {own.loss.max():g}", own.loss.max(), "below", 1)])[0])
+    Yes: low; found: yes in 2 of 2 seeds; loss 0.25–0.4; threshold: below 1.
+    """
+    each = [verdicts(part) for _, part in table.groupby("seed")]
+    claims = dict.fromkeys(verdict.claim for part in each for verdict in part)
+    grouped = [[verdict for part in each for verdict in part if verdict.claim == claim] for claim in claims]
+    return [_counted(parts) if len(each) > 1 else parts[0] for parts in grouped]
+
+
+def _counted(parts: list[Verdict]) -> Verdict:
+    """Return the verdict of several seeds on one claim."""
+    counts = {name: sum(verdict.outcome == name for verdict in parts) for name in ("yes", "no", "undecided")}
+    share = {name: count / len(parts) for name, count in counts.items()}
+    holds = True if share["yes"] >= AGREED else False if share["no"] >= AGREED else None
+    listed = ", ".join(f"{name} in {count}" for name, count in counts.items() if count)
+    found, threshold = (_ranges([getattr(verdict, name) for verdict in parts]) for name in ("found", "threshold"))
+    return Verdict(parts[0].claim, f"{listed} of {len(parts)} seeds; {found}", threshold, holds)
+
+
+def _ranges(texts: Sequence[str]) -> str:
+    """Return texts that differ in numbers as one text with ranges of these; other texts are listed."""
+    same: dict[str, list[list[str]]] = {}
+    for text in texts:
+        same.setdefault(NUMBER.sub("{}", text), []).append(NUMBER.findall(text))
+    merged = []
+    for words, numbers in same.items():
+        columns = zip(*numbers, strict=True)
+        ends = [sorted(set(column), key=lambda number: float(number.replace("−", "-"))) for column in columns]
+        merged.append(words.format(*(own[0] if len(own) == 1 else f"{own[0]}–{own[-1]}" for own in ends)))
+    return "; or ".join(merged)
 
 
 def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:

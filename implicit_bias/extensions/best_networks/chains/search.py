@@ -63,6 +63,8 @@ class BestChains:
         with the argument `start` last, and is −1 in branch and bound. `objective` is that of this problem's solution,
         inf if it does not separate; `best` is the smallest so far.
 
+    Examples
+    --------
     >>> from implicit_bias import ConstantGate
     >>> from implicit_bias.extensions.best_networks import best_chains
     >>> best = best_chains([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate(), layers=4)
@@ -118,7 +120,8 @@ def best_chains(
 
     Parameters
     ----------
-    X : array, shape (n, d); y : array of −1 and +1, shape (n,)
+    X : array, shape (n, d)
+    y : array of −1 and +1, shape (n,)
     gates : Gates
         Fitted, or to be fitted on X. For several gated layers, they must meet the conditions of `ChainNetwork`.
     layers, gated : int

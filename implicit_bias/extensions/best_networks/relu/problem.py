@@ -60,7 +60,7 @@ def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMar
     same optimum as min ½ Σ_j (a_j² + ‖w_j‖²) subject to y_i Σ_j a_j (⟨w_j, x_i⟩)_+ ≥ 1 over networks of any width. The
     page "The best two-layer ReLU network" has the proof.
 
-    **Dual.** Maximise Σ_i λ_i subject to λ ≥ 0 and |Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ ‖u‖ for all u. Equivalently,
+    **Dual.** Maximise Σ_i λ_i subject to λ ≥ 0 and ``|Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ ‖u‖`` for all u. Equivalently,
     ‖P_h(±Xᵀ D_h(λ ∘ y))‖ ≤ 1 for every h and both signs, with the projection P_h onto the cone.
 
     **Bounds.** The solution for any patterns is a network, and hence an upper bound of the optimum over all; more
@@ -72,7 +72,8 @@ def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMar
 
     Parameters
     ----------
-    X : array, shape (n, d); y : array of −1 and +1, shape (n,)
+    X : array, shape (n, d)
+    y : array of −1 and +1, shape (n,)
     patterns : Arrangement, or array of 0 and 1, shape (P, n), optional
         Diagonals of the D_h as rows; all patterns by default (`activation_patterns`).
     C : float

@@ -72,8 +72,8 @@ class BestNetwork:
         Best network found, in float64, for a hard margin with margins of at least 1 up to rounding. None if no network
         was found that separates, or if the best one for a soft margin has no units.
     objective : float
-        Upper bound of the optimum: for a hard margin, Σ_j |a_j|‖w_j‖ of `network` divided by its smallest margin; for a
-        soft margin, Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+. Rounded up.
+        Upper bound of the optimum: for a hard margin, ``Σ_j |a_j|‖w_j‖`` of `network` over its smallest margin; for a
+        soft margin, ``Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+``. Rounded up.
     lower_bound : float
         Lower bound of the optimum over networks of any width: Σ_i λ_i over a bound of the dual norm. Rounded down.
     gap : float
@@ -88,9 +88,11 @@ class BestNetwork:
         Why the search ended. 'certified': the gap is within `tol`. 'no pattern': no pattern was found that improves the
         objective. 'not separated': no network separates up to the lower bound, which is beyond any reasonable norm.
     table : DataFrame
-        A row for each round: round, seconds, patterns, objective, lower_bound, and pull, the largest dual correlation
-        of a unit found for its λ.
+        A row for each round: round, seconds, patterns, objective, lower_bound, and dual_correlation, the largest
+        ``|Σ_i λ_i y_i (⟨u, x_i⟩)_+|`` of the units with ‖u‖ = 1 found for its λ.
 
+    Examples
+    --------
     >>> from implicit_bias.extensions.best_networks import best_network
     >>> best = best_network([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1])
     >>> best.end, round(best.objective, 4), best.gap < 1e-6
@@ -130,12 +132,13 @@ def best_network(
         minimise Σ_j |a_j|‖w_j‖   subject to   y_i Σ_j a_j (⟨w_j, x_i⟩)_+ ≥ 1
 
     The optimum is also the least ½ Σ_j (a_j² + ‖w_j‖²). A finite C allows slack: the objective is then
-    Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+.
+    ``Σ_j |a_j|‖w_j‖ + C Σ_i (1 − y_i f(x_i))_+``.
 
     Column generation alternates two problems. The convex problem of `svm_relu` over a few patterns gives a network, and
     thereby an **upper bound**, and a dual λ. The pricing problem bounds the dual norm of λ: it finds p with
-    |Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ p‖u‖ for all units u. This proves the **lower bound** Σλ_i/p, for a finite C Σλ_i over
-    the larger of p and max_i λ_i/C. Patterns of units with a dual correlation above 1 are added until the bounds meet.
+    ``|Σ_i λ_i y_i (⟨u, x_i⟩)_+| ≤ p‖u‖`` for all units u. This proves the **lower bound** Σλ_i/p, for a finite C Σλ_i
+    over the larger of p and max_i λ_i/C. Patterns of units with a dual correlation above 1 are added until both bounds
+    meet.
 
     The dual norm is a distance between two zonotopes, a maximum over the subsets of a class. For samples of rank up to
     4 the subsets are enumerated. Otherwise branch and bound with a semidefinite relaxation searches them; its bound
@@ -153,7 +156,8 @@ def best_network(
         Upper bound of each λ_i, the weight of the slack; inf for the hard margin.
     tol : float
         Relative gap at which the search ends.
-    max_rounds : int; max_seconds : float, optional
+    max_rounds : int
+    max_seconds : float, optional
         Limits of the search. Two thirds of the time are for the rounds, the rest for the lower bound of the last dual.
     nodes : int
         Nodes per level of the branch and bound; with 1, its bound is close to that of the root relaxation.
@@ -232,7 +236,7 @@ class _Search:
         #: True if the convex problem is left to `solve`, which has several solvers.
         self.careful = False
         #: Bounds after the last round, and the rounds since they improved.
-        self.reached, self.idle = (np.inf, 0.0), 0
+        self.reached, self.stalled = (np.inf, 0.0), 0
         #: Factor of the inputs in the convex problem.
         self.input_factor = 1.0
         self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
@@ -255,7 +259,7 @@ class _Search:
             ended = self._round()
             self.end = ended or self.end
             bounds = {"objective": self.upper / self.scale, "lower_bound": self.lower / self.scale}
-            yield {"patterns": len(self.patterns)} | bounds | {"pull": self.largest_value}
+            yield {"patterns": len(self.patterns)} | bounds | {"dual_correlation": self.largest_value}
             if ended:
                 return
 
@@ -284,10 +288,10 @@ class _Search:
         self._drop_inactive(W)
         # Where rounding dominates, the same patterns may be added and dropped in turn.
         improved = (self.upper, self.lower) != self.reached
-        self.reached, self.idle = (self.upper, self.lower), 0 if improved else self.idle + 1
-        if added and self.idle < PATIENCE:
+        self.reached, self.stalled = (self.upper, self.lower), 0 if improved else self.stalled + 1
+        if added and self.stalled < PATIENCE:
             return None
-        self.idle = 0
+        self.stalled = 0
         return self._without_pattern(float(dual.max()))
 
     def _solve_convex(self) -> tuple[Array, Array]:

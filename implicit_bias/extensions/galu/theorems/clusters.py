@@ -124,7 +124,7 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
 
 
 def slab_probability(d: int, r: float) -> float:
-    """Return P(|⟨u, x⟩| ≤ r) for u uniform on the sphere in R^d, d ≥ 2, and ‖x‖ = 1, from ⟨u, x⟩² ~ Beta(½, (d − 1)/2).
+    """Return ``P(|⟨u, x⟩| ≤ r)`` for u uniform on the sphere in R^d, d ≥ 2, and ‖x‖ = 1: ⟨u, x⟩² ~ Beta(½, (d − 1)/2).
 
     Lemma 5 of Fiat et al. (2019) bounds this probability by r√d, for r > 0.
 

@@ -35,7 +35,7 @@ class GeneralisationBound:
 
     `training_loss` is (1/m)‖Φw − y‖², and `complexity` is twice the Rademacher complexity of the losses. `output` is
     M = √k ‖w‖, which bounds |f(x)| for ‖x‖ ≤ 1. `radius` is M̂ = 2ⁱB, the smallest of B, 2B, 4B, … that is at least M.
-    `label_bound` is B ≥ |y|. `width` is the number of gates k: the given or a sufficient one. The bound holds with
+    `label_bound` is ``B ≥ |y|``. `width` is the number of gates k: the given or a sufficient one. The bound holds with
     probability at least 1 − `delta`. `generalisation_bound_a_priori` divides δ_i by 2(j + 1)(j + 2) for k = 2ʲ gates.
     """
 
@@ -80,7 +80,7 @@ def generalisation_bound(
     weights : array, shape (k, d)
         w, for example `least_squares(features, y).weights`.
     label_bound : float
-        B ≥ |y|: an assumption on the distribution, which is checked on the samples.
+        ``B ≥ |y|``, an assumption on the distribution, which is checked on the samples.
     delta : float
         δ, strictly between 0 and 1.
 

@@ -192,8 +192,8 @@ def first_gradient_norm(X: ArrayLike, y: ArrayLike, k: int) -> FirstGradientNorm
         ∂L_S/∂w_j = ∂L_S/∂u_j = −(α_j/(m√k)) Σ_i y_i 1(⟨u_j, x_i⟩ ≥ 0) x_i
 
     The samples X (m, d) have positive length, and the labels y (m,) are −1 and +1. Fiat et al. (2019), Theorem 4,
-    assume |N| ≤ 1 on the unit ball; their proof only uses y_i N(x_i) < 1 on the samples. The mean and the tail bounds
-    are ours.
+    assume ``|N| ≤ 1`` on the unit ball; their proof only uses y_i N(x_i) < 1 on the samples. The mean and the tail
+    bounds are ours.
 
     Examples
     --------
