@@ -137,7 +137,7 @@ class Settings:
     #: Gap that ends a screening if few samples are at their bound.
     unbounded_gap: float = 0.3
     #: Largest number of epochs.
-    epochs: int = 40
+    epochs: int = 20
     #: Largest number of epochs if so many samples remain that steps use partial factors.
     epochs_partial: int = 100
     #: Epochs from one evaluation of all samples to the next.
