@@ -32,7 +32,6 @@ from implicit_bias.solvers.native.arrays import (
     add_to_diagonal_,
     all_finite,
     as_numpy,
-    filled,
     library,
     lu_factor,
     lu_solve,
@@ -42,6 +41,8 @@ from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
 from implicit_bias.solvers.native.mehrotra import descend_from
 from implicit_bias.solvers.native.separability_lp import inseparability_proof
 
+#: The complementary pairs: each of their products tends to zero.
+PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
 #: Largest number of refinements of a solution.
 REFINEMENTS = 2
 #: Residual of a solution, as a share of the right-hand side, that rounding alone leaves.
@@ -50,83 +51,48 @@ EXACT = 1e-11
 SHIFT = 1e-14
 
 
-@dataclass(frozen=True)
+@dataclass
 class Point:
-    """An iterate, or a direction: λ, z (n,), η, s (H,), w, u (n,) or empty if nothing bounds λ, ν (e,) and ρ.
+    """An iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty if nothing bounds λ, ν (e,) and ρ."""
 
-    The rows of `pairs` are (λ, η, w) and (z, s, u): the products of its columns tend to zero. `rest` is (ν, ρ). Few
-    long arrays need fewer operations than many short ones, which matters with few samples.
-    """
-
-    pairs: Tensor
-    rest: Tensor
-    n: int
-    H: int
-
-    @classmethod
-    def of(cls, first: list[Tensor], second: list[Tensor], rest: list[Tensor]) -> Point:
-        """Return the point with λ, η and w in `first`, z, s and u in `second`, and ν and ρ in `rest`."""
-        xp = library(first[0])
-        pairs = xp.stack([xp.concatenate(first), xp.concatenate(second)])
-        return cls(pairs, xp.hstack(rest), len(first[0]), len(first[1]))
-
-    @property
-    def lam(self) -> Tensor:
-        return self.pairs[0, : self.n]
-
-    @property
-    def z(self) -> Tensor:
-        return self.pairs[1, : self.n]
-
-    @property
-    def eta(self) -> Tensor:
-        return self.pairs[0, self.n : self.n + self.H]
-
-    @property
-    def s(self) -> Tensor:
-        return self.pairs[1, self.n : self.n + self.H]
-
-    @property
-    def w(self) -> Tensor:
-        return self.pairs[0, self.n + self.H :]
-
-    @property
-    def u(self) -> Tensor:
-        return self.pairs[1, self.n + self.H :]
-
-    @property
-    def nu(self) -> Tensor:
-        return self.rest[:-1]
-
-    @property
-    def rho(self) -> Tensor:
-        return self.rest[-1]
+    lam: Tensor
+    z: Tensor
+    eta: Tensor
+    s: Tensor
+    u: Tensor
+    w: Tensor
+    nu: Tensor
+    rho: Tensor
 
     def moved(self, step: float, direction: Point) -> Point:
         """Return the point at `step` times `direction` from this one."""
-        return Point(self.pairs + step * direction.pairs, self.rest + step * direction.rest, self.n, self.H)
+        ours, theirs = vars(self), vars(direction)
+        return Point(**{name: ours[name] + step * theirs[name] for name in ours})
 
     def room(self, direction: Point) -> float:
         """Return the longest step along `direction`, at most 1, that keeps ρ and all members of pairs non-negative.
 
         Members whose product is 0 are ignored.
         """
-        xp = library(self.pairs)
+        xp = library(self.lam)
+        names = [name for pair in PAIRS for name in pair]
+        value, change = (xp.hstack([getattr(point, name) for name in names]) for point in (self, direction))
         # A product of 0 is not a pair: a multiplier without an upper bound has no w.
-        falls = xp.where(self.products() != 0, -direction.pairs / self.pairs, 0 * direction.pairs).max()
+        partnered = xp.hstack([product for product in self.products().values() for _ in range(2)]) != 0
+        falls = xp.where(partnered, -change / value, 0 * change).max()
         return float(1 / max(falls, -direction.rho / self.rho, 1.0))
 
-    def products(self) -> Tensor:
-        """Return λz, ηs and wu in one array."""
-        return self.pairs[0] * self.pairs[1]
+    def products(self) -> dict[str, Tensor]:
+        """Return λz, ηs and uw, by the name of the first factor."""
+        return {a: getattr(self, a) * getattr(self, b) for a, b in PAIRS}
 
     def complementarity(self) -> float:
-        """Return μ, the mean of all products λz, ηs and wu."""
-        return float(self.products().mean())
+        """Return μ, the mean of all products λz, ηs and uw."""
+        return float(library(self.lam).hstack(list(self.products().values())).mean())
 
     def finite(self) -> bool:
         """Return True if no number is NaN or infinite."""
-        return all_finite(self.pairs) and all_finite(self.rest)
+        return all(all_finite(value) for value in vars(self).values())
 
 
 @dataclass(frozen=True)
@@ -290,7 +256,7 @@ class Program:
         if self.margin_rhs is not None:
             # The margin of a homogeneous row may be negative: a residual, until it vanishes.
             z = library(f).maximum(z, 0.1 * abs(f).mean())
-        return Point.of([lam, eta, w], [z, (rho - q / rho) / 2, u], [nu, b, rho])
+        return Point(lam, z, eta, (rho - q / rho) / 2, u, w, library(f).hstack([nu, b]), rho)
 
     def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
         """Return the residuals of the iterate, with q_h = λᵀK_hλ and f = K(η)λ/ρ."""
@@ -365,7 +331,7 @@ class NewtonSystem:
             c, corner = c + at.u * box / at.w, corner + at.u @ (box**2 / at.w)
         xp = library(P)
         self.columns = xp.hstack([P, E, -c[:, None]])
-        self.corner = filled(P, (self.columns.shape[1],) * 2, 0.0)
+        self.corner = xp.zeros_like(self.columns.T @ self.columns)
         add_to_diagonal_(self.corner[:H, :H], -at.s / at.eta)
         self.corner[:H, -1] -= (q / at.rho**2 + 1) / 2
         self.corner[-1, :H] -= (q / at.rho**2 + 1) / 2
@@ -402,11 +368,11 @@ class NewtonSystem:
         products = self.at.products()
         if guess is None:
             return self.solution(self.residual, products)
-        centred = products - target * (products != 0)
-        change = vars(self.program.second_order(self.at, guess, self.q, self.P))
+        centred = {name: product - target * (product != 0) for name, product in products.items()}
+        second, change = guess.products(), vars(self.program.second_order(self.at, guess, self.q, self.P))
         step = self.solution(
             Residual(**{name: value + change[name] for name, value in vars(self.residual).items()}),
-            centred + guess.products(),
+            {name: centred[name] + second[name] for name in products},
         )
 
         def left(direction: Point) -> float:
@@ -431,21 +397,23 @@ class NewtonSystem:
         short = not length > self.kernels.settings.shortest_step
         return None if short or not direction.finite() else self.at.moved(length, direction)
 
-    def solution(self, residual: Residual, products: Tensor) -> Point:
-        """Return the step that, to first order, removes `residual` and subtracts `products` from those of the pairs.
+    def solution(self, residual: Residual, products: dict[str, Tensor]) -> Point:
+        """Return the step that, to first order, removes `residual` and subtracts `products` from λz, ηs and uw.
 
-        `products` has the order of `Point.products`.
+        The keys of `products` are those of `Point.products`.
         """
-        at, box, H, n = self.at, self.program.box, self.at.H, self.at.n
-        shares = products / at.pairs[0]
-        a, d = -residual.lam - shares[:n], -residual.rho
+        at, box, H = self.at, self.program.box, len(residual.eta)
+        a, d = -residual.lam - products["lam"] / at.lam, -residual.rho
         if box is not None:
-            a, d = a + shares[n + H :], d - box @ shares[n + H :]
-        b = shares[n : n + H] - residual.eta
+            a, d = a + products["u"] / at.w, d - box @ (products["u"] / at.w)
+        b = products["eta"] / at.eta - residual.eta
         lam, small = self._refined(a, library(a).hstack([b, -residual.nu, d]))
-        first = library(a).concatenate([lam, small[:H], at.w if box is None else box * small[-1] - lam])
-        second = -(shares + at.pairs[1] * first / at.pairs[0])
-        return Point(library(a).stack([first, second]), small[H:], n, H)
+        eta, nu, rho = small[:H], small[H:-1], small[-1]
+        z = -(products["lam"] + at.z * lam) / at.lam
+        s = -(products["eta"] + at.s * eta) / at.eta
+        w = at.w if box is None else box * rho - lam
+        u = -(products["u"] + at.u * w) / at.w
+        return Point(lam, z, eta, s, u, w, nu, rho)
 
     def _once(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """Return Δλ and (Δη, Δν, Δρ) for the right-hand sides `a` and `right`, as accurately as the factor allows."""

@@ -129,19 +129,24 @@ def test_the_newton_step_solves_the_linearised_conditions(C, single_from, interc
     case = dataclasses.replace(case, intercept=intercept, required_margin=margins)
     program = whole(case, "cpu:0", single_from=single_from)
     kernels, at = program.kernels, program.start()
+    names = list(vars(at))
 
-    def conditions(pairs, rest):
-        p = Point(pairs, rest, at.n, at.H)
+    def conditions(*values):
+        p = Point(*values)
         q, P = kernels.sweep(p.lam)
-        return *vars(program.residual(p, q, P @ p.eta / p.rho)).values(), p.products()
+        return *vars(program.residual(p, q, P @ p.eta / p.rho)).values(), *p.products().values()
 
+    point = tuple(getattr(at, name) for name in names)
     q, P = kernels.sweep(at.lam)
     step = NewtonSystem(program, at, q, P, P @ at.eta).direction(0.0, None)
-    point, along = (at.pairs, at.rest), (step.pairs, step.rest)
-    value, change = torch.func.jvp(conditions, point, along)
+    value, change = torch.func.jvp(conditions, point, tuple(getattr(step, name) for name in names))
     assert all(float((a + b).abs().max()) < 1e-9 for a, b in zip(value, change, strict=True) if a.numel())
     half = program.second_order(at, step, q, P / at.rho)
-    _, second = torch.func.jvp(lambda *values: torch.func.jvp(conditions, values, along)[1], point, along)
+    _, second = torch.func.jvp(
+        lambda *values: torch.func.jvp(conditions, values, tuple(getattr(step, name) for name in names))[1],
+        point,
+        tuple(getattr(step, name) for name in names),
+    )
     assert all(float((a - b / 2).abs().max()) < 1e-9 for a, b in zip(vars(half).values(), second, strict=False))
 
 
