@@ -165,8 +165,11 @@ def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
     """
     places = [*table.groupby(["dataset", "train_size"], sort=False)]
     lines = [*table[["kind", "method"]].drop_duplicates().itertuples(index=False, name=None)]
-    axes = panels(title, columns=len(places), size=(0.5 * len(norms), 0.27 * len(lines) + 0.5), around=(1.2, 0.5))
-    for ax, (where, part) in zip(axes[0], places, strict=True):
+    shape = {"rows": -(-len(places) // 2), "columns": min(len(places), 2)}
+    axes = panels(title, **shape, size=(0.5 * len(norms), 0.27 * len(lines) + 0.5), around=(1.2, 0.5), sharex=True)
+    for ax in axes.flat[len(places) :]:
+        ax.set_visible(False)
+    for ax, (where, part) in zip(axes.flat, places, strict=False):
         own = part.groupby(["kind", "method"])
         medians, ratio = (own[columns].median().reindex(lines) for columns in ([f"to_{n}" for n in norms], "ratio"))
         names = own.norm.first().reindex(lines)
@@ -183,7 +186,8 @@ def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
         ax.spines[:].set_visible(False)
         ax.set_title(place(where), fontsize=9)
     kinds = len(set(table.kind)) > 1
-    axes[0, 0].set_yticklabels([f"{method}, {kind}" if kinds else method for kind, method in lines])
+    for ax in axes[:, 0]:
+        ax.set_yticklabels([f"{method}, {kind}" if kinds else method for kind, method in lines])
     figure: Figure = axes[0, 0].figure
     return figure
 
