@@ -79,7 +79,7 @@ def limit():
         ("SVM-Fro has a higher error than SVM-GLN", "SVM-Fro has {} points less error"),
     ):
         yield text.format(re.findall(NUMBER, mean[claim])[2])
-    yield f"({(limits.end == 'max_steps').sum()} of {len(limits)} descents)"
+    yield f"{(limits.end == 'max_steps').sum()} of {len(limits)} descents end at 20 000 steps"
     (lost,) = set(found[found.descent == "none"].groupby("network").size())
     yield f"({lost} cells each, H = 10 with momentum 0.9)"
     yield f"one gradient, {span(learned.stationarity, '.2f')} for"

@@ -27,7 +27,7 @@ TITLE = "Minibatches and momentum"
 SOURCE = "ours"
 CLAIM = "On minibatches, momentum keeps Signum and Muon near their problems, and Adam leaves its own."
 CLAIMS = claims("optimisers", "batches")
-COORDINATES = ("dataset", "train_size", "seed")
+COORDINATES = ("dataset", "train_size", "steps", "seed")
 #: η at t = 1 of signs and of Adam, and of Muon.
 RATE, MUON_RATE = 0.01, 0.1
 #: Initial weights, as a share of the published ones.
@@ -49,11 +49,14 @@ data = common.data
 
 
 def grid(quick: bool) -> list[Settings]:
-    """Return three draws of random data with n = 60, and batches of 60, 20 and 6; quick: one draw, fewer of all."""
+    """Return three draws of random data with n = 60, batches of 60, 20 and 6, and two numbers of steps.
+
+    Quick: one draw, fewer of all.
+    """
     fixed = {"dataset": ("random",), "train_size": (60,), "units": (5,), "method": ([*METHODS],)}
     if quick:
         return product(**fixed, batch=([60, 20],), steps=(300,), seed=(1,))
-    return product(**fixed, batch=([60, 20, 6],), steps=(8000,), seed=(11, 12, 13))
+    return product(**fixed, batch=([60, 20, 6],), steps=(8000, 30_000), seed=(11, 12, 13))
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
@@ -110,15 +113,22 @@ def cost(settings: Settings) -> float:
     return len(settings["method"]) * len(settings["batch"]) * (0.1 + settings["steps"] * 4e-4)
 
 
+def settled(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of each method after the steps that bring full batches nearest to their limit in all draws."""
+    full = table[table.batch == table.train_size].groupby(["method", "steps"]).ratio.max()
+    steps = {method: full[method].idxmin() for method in METHODS}
+    return table[table.steps == table.method.map(steps)]
+
+
 def draw(table: pd.DataFrame) -> Figure:
     """Plot a matrix: a row for each method and batch size, a column for each norm, medians over draws."""
-    return common.matrices(table.assign(kind="batch " + table.batch.astype(str)), LABELS, TITLE)
+    return common.matrices(settled(table).assign(kind="batch " + table.batch.astype(str)), LABELS, TITLE)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Decide on sign descent and Adam without, and on Signum and Muon with momentum on minibatches."""
-    n = table.train_size.max()
-    tried = table.assign(nearest=common.nearest(table))
+    n, tried = table.train_size.max(), settled(table)
+    tried = tried.assign(nearest=common.nearest(tried))
     parts = {method: tried[(tried.method == method) & (tried.batch < n)] for method in METHODS}
     full = tried[tried.batch == n].groupby("method").ratio.max()
     found = []
