@@ -194,8 +194,8 @@ def svm_of_optimiser(
 
         minimise max(‖v‖, ‖U‖)   subject to   y_i f(x_i) ≥ 1.
 
-    `TwoLayerNorm` states the problem for the effective weights ζ_h = v_h u_h. A KKT point solves it if no v_h is 0 and
-    the output layer has the norm l2 or l_inf; that statement is ours.
+    `TwoLayerNorm` states the problem for the effective weights ζ_h = v_h u_h. A KKT point solves it if no v_h is 0,
+    the output layer has the norm l2 or l_inf, and the input layer any but l1; that statement is ours.
 
     ===========  ===========  ======  =================================================================================
     Optimiser    ‖U‖          ‖v‖     Convergence to KKT points
@@ -207,6 +207,7 @@ def svm_of_optimiser(
     "muon-sign"  spectral     l_inf   Gronich & Vardi, as above; v with the signs of its gradient, or with Adam
     ===========  ===========  ======  =================================================================================
 
+    Gradient flow is steepest in (‖v‖² + ‖U‖²)^½, which induces the same norm of ζ.
     A network with fixed gates is smooth in its weights. No theorem covers minibatches, or gates that are learned.
 
     Parameters

@@ -199,7 +199,7 @@ class Adam(Optimiser):
     momentum, second_momentum : float
         β₁ and β₂, from 0 to below 1.
     epsilon : float
-        ε, above 0. Once gradients are below it, steps shrink; 1e-30 amounts to ε = 0.
+        ε, above 0. Once gradients are below it, steps shrink: with the logistic loss and 1e-30, once margins exceed 70.
     weight_decay : float
         λ, from 0 to 1/lr, decoupled from the gradient. If full-batch AdamW converges, it does so to a KKT point of the
         loss with entries of at most 1/λ (Xie & Li, arXiv 2404.04454).
@@ -322,7 +322,8 @@ class Muon(SteepestSteps):
     A row of W contains all weights of a unit: of all contexts in a GLN with one hidden layer, of all pixels in a
     convolution. With full batches and decreasing rates it tends to KKT points of the largest margin in these norms for
     smooth homogeneous networks (Gronich & Vardi, arXiv 2602.16340), the problems "muon" and "muon-sign" of
-    `svm_of_optimiser`. The results on minibatches and learned gates are as for `Signum`. With weight decay, Muon solves
+    `svm_of_optimiser`. As for `Signum`, no theorem covers minibatches of
+    networks, or learned gates. With weight decay, Muon solves
     a problem with spectral norms of at most 1/λ (Chen, Li & Liu, arXiv 2506.15054).
 
     Parameters

@@ -1,7 +1,7 @@
 """Minibatches and momentum: which problem do optimisers solve if a step sees a part of the samples?
 
 A gated linear network of five units on random data is trained by `train` with the logistic loss, on all samples or on
-minibatches, at rates that decrease like 1/√t. ε of Adam is 0 in effect. The weights start at a tenth of the published
+minibatches, at rates that decrease like 1/√t. ε of Adam is 1e-30. The weights start at a tenth of the published
 size, so that they are soon forgotten. No theorem covers minibatches of networks.
 """
 
