@@ -68,7 +68,10 @@ class MarginBound:
         return size / margin / self.lower_bound if margin > 0 else np.inf
 
     def decision_function(self, network: GatedNetwork, X: Any) -> Array:
-        """Return Σ_p ⟨ζ_p, 1_p(x) xᵀ⟩ (n,) for the relaxed problem's weights; `network` gives the gates 1_p alone."""
+        """Return Σ_p ⟨ζ_p, 1_p(x) xᵀ⟩ (n,) for the relaxed problem's `weights` ζ_p.
+
+        Of `network`, only the gates 1_p of all paths are used.
+        """
         X = as_floats(X, "X", 2)
         outer, first = _gates(network, X)
         outputs = np.zeros(len(X))
@@ -116,6 +119,8 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
     ------
     InputError
         If arrays are invalid or the network is of another kind.
+    KeyboardInterrupt
+        After Ctrl-C.
 
     Examples
     --------
@@ -148,7 +153,11 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
-    """Return the gates of all paths above the first layer (n, paths, contexts), products or ones, and of that layer."""
+    """Return the gate values of the layers above the first (n, J, E), and those of the first layer (n, H, C).
+
+    Each of the J combinations of one unit per upper layer has E combinations of contexts, whose values are products of
+    gate values. Without upper layers, they are ones of shape (n, 1, 1). InputError for a network without such gates.
+    """
     found = network.layer_gates(X) if hasattr(network, "layer_gates") else None
     if found is None:
         raise InputError(f"network must be a GLN or a ReLU network with one output, not {type(network).__name__}")

@@ -51,9 +51,10 @@ RULE_SHARE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class DualNormBound:
-    """Upper `bound` of |h(u)| over ‖u‖ ≤ 1, rounding included, and `units` (m, d) of length 1 with large |`values`|.
+    """Upper `bound` of |h(u)| over ‖u‖ ≤ 1, rounding included, and `units` (m, d) of length 1 for which |h| is large.
 
-    It is `complete` if every subset was evaluated or pruned, and then attained up to the requested accuracy.
+    `values` (m,) are h(u) of the units, with signs. `complete` is True if every subset was evaluated or pruned; the
+    bound is then attained up to the requested accuracy.
     """
 
     bound: float
@@ -99,6 +100,7 @@ def can_enumerate(X: Array, y: Array) -> bool:
 
 
 def _has_few_cells(A: Array, limit: int) -> bool:
+    """True if A (m, d) has rank up to 4, and its arrangement at most `limit` cells in general position."""
     rank = int(np.linalg.matrix_rank(A))
     return rank <= 4 and 2 * sum(math.comb(len(A) - 1, k) for k in range(rank)) <= limit
 
@@ -173,10 +175,12 @@ class _DirectedDistance:
 
     @property
     def bound(self) -> float:
+        """Upper bound of the distance over all subsets."""
         return max(self.evaluated, self.pruned) + self.omitted
 
     @property
     def largest_value(self) -> float:
+        """Largest Σ_i (⟨u, a_i⟩)_+ − Σ_j (⟨u, b_j⟩)_+ of the units, a lower bound of the distance; at least 0."""
         values = np.maximum(self.units @ self.A.T, 0.0).sum(axis=1) - np.maximum(self.units @ self.B.T, 0.0).sum(axis=1)
         return float(values.max(initial=0.0))
 
@@ -190,7 +194,11 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def relax(self, largest: float, draws: int, rng: np.random.Generator, deadline: Deadline) -> None:
-        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation."""
+        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation.
+
+        `largest` is the largest known dual correlation. Sets `omitted`, the indices `long` of the other samples and
+        their `rule` P, all of which `branch` needs.
+        """
         sizes = length(self.A, axis=1)
         order = np.argsort(sizes)
         omitted = order[np.cumsum(sizes[order]) <= OMITTED_SHARE * self.accuracy * largest]
@@ -199,7 +207,10 @@ class _DirectedDistance:
         self._evaluate(_ascended(starts, self.A, self.B, deadline) @ self.A.T > 0, deadline)
 
     def branch(self, largest: float, nodes: int, deadline: Deadline) -> None:
-        """Evaluate the subsets that branch and bound cannot prune at `largest`, and bound all others."""
+        """Evaluate the subsets whose bound exceeds `largest` by more than the accuracy; `pruned` bounds all others.
+
+        The subsets come from branch and bound with `nodes` nodes per level, after `relax`.
+        """
         target = largest * (1 + (1 - OMITTED_SHARE) * self.accuracy)
         A, late = self.A[self.long], deadline.passed
         candidates, self.pruned = branch_and_bound(A, self.B, self.rule, target, nodes, late)
@@ -210,7 +221,10 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def _evaluate(self, subsets: np.ndarray, deadline: Deadline) -> None:
-        """Bound min_t ‖…‖ from above for masks (N, m) of subsets, the largest exactly; update the attributes."""
+        """Bound min_t ‖…‖ from above for masks (N, m) of subsets, and compute the largest of them exactly.
+
+        Updates `lower` and `evaluated`, and appends to `units`.
+        """
         sums = subsets.astype(float) @ self.A
         t = _approximate_t(sums, self.B, deadline)
         distances = length(sums - t @ self.B, axis=1)
@@ -227,7 +241,7 @@ class _DirectedDistance:
 
 
 def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
-    """Return the activation patterns of A (m, d), or None if there are more than about `limit`."""
+    """Return the activation patterns (P, m) of A (m, d), or None if there are more than about `limit`."""
     try:
         return activation_patterns(A).patterns if _has_few_cells(A, limit) else None
     except InputError:
@@ -236,7 +250,10 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 
 def _ascended(units: Array, A: Array, B: Array, deadline: Deadline) -> Array:
-    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes."""
+    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes.
+
+    Return the distinct ones, shape (M, d), after at most ASCENT_STEPS steps.
+    """
     for _ in range(ASCENT_STEPS):
         if deadline.passed():
             break

@@ -255,6 +255,7 @@ class _Search:
             self._add_patterns(self.inputs.T[:1], np.ones(1))
 
     def steps(self, max_rounds: int) -> Iterator[dict[str, float]]:
+        """Yield a row of the table after each round, until `_round` returns why the search ends, kept in `end`."""
         for _ in range(max_rounds):
             ended = self._round()
             self.end = ended or self.end
@@ -324,6 +325,7 @@ class _Search:
 
     @property
     def gap(self) -> float:
+        """Relative gap (upper − lower)/upper; inf without an upper bound."""
         return (self.upper - self.lower) / self.upper if self.upper < np.inf else np.inf
 
     @property
@@ -349,7 +351,11 @@ class _Search:
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
     def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
-        """Return units with large |h(u)| for λ = `dual` and, if `with_bound`, a bound p of |h| over all units."""
+        """Return units with large |h(u)| for λ = `dual` and, if `with_bound`, a bound p of |h| over all units.
+
+        The lower bound, its λ and `complete` change if Σλ/p is larger than before. Without a bound, p is infinite
+        unless the subsets were enumerated.
+        """
         self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
         limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}
@@ -378,7 +384,7 @@ class _Search:
                 self.network, self.upper, self.margins = network, upper, found
 
     def _add_patterns(self, units: Array, signs: Array) -> int:
-        """Add the new patterns of the units, the first MAX_NEW_PATTERNS of them; return their number."""
+        """Add the new patterns of units (N, r) with signs (N,), at most MAX_NEW_PATTERNS; return their number."""
         known = {(row.tobytes(), sign) for row, sign in zip(self.patterns, self.signs, strict=True)}
         new: dict[tuple[bytes, float], np.ndarray] = {}
         for pattern, sign in zip(units @ self.inputs.T.T >= 0, signs, strict=True):
@@ -390,7 +396,7 @@ class _Search:
         return len(new)
 
     def _drop_inactive(self, W: Array) -> None:
-        """Drop the patterns whose units W (k, d) vanish; patterns after the first k are new and stay."""
+        """Drop the patterns whose units W (k, r) vanish; patterns after the first k are new and stay."""
         lengths = length(W, axis=1)
         kept = np.append(lengths >= INACTIVE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
         self.patterns, self.signs = self.patterns[kept], self.signs[kept]
