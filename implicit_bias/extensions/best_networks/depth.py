@@ -85,9 +85,9 @@ class MarginBound:
 def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> MarginBound | None:
     """Bound from below the norm of all weights with margins of 1, for a network of any depth L with fixed gates.
 
-    If the direction of the weights converges, Theorem 3.1 of Lippl, Abbott & Chung (section 3.2) places it at a
-    stationary point of min ‖w‖² subject to y_i f_w(x_i) ≥ 1. For L > 2 this problem is not convex in w. This bound on
-    its global optimum is ours; the page "The limit" derives it.
+    If the loss vanishes and the direction of the weights converges, the limit is by Theorem 3.1 of Lippl, Abbott &
+    Chung (section 3.2) a stationary point of min ‖w‖² subject to y_i f_w(x_i) ≥ 1. For L > 2 this problem is not convex
+    in w. This bound on its global optimum is ours; the page "The limit" derives it.
 
     For fixed gates, f_w sums over paths p with one unit per gated layer. ζ_p is the outer product of the weights along
     a path over their contexts, a matrix of rank one: outer contexts by first contexts and inputs. For all λ ≥ 0,
