@@ -94,7 +94,7 @@ class _GatedInputs(BaseEstimator):
     def _layer(self, X: Array, weight: Array | None) -> _Layer:
         """Fit the gates to X (n, p) with sample weights (n,), None if all are equal, and centre X by its weighted mean.
 
-        Check the parameters, and warn of inputs whose scales differ too much.
+        Check the parameters of this class, and warn of inputs whose scales differ too much.
         """
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")

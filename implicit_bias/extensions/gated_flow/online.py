@@ -198,6 +198,7 @@ def train_online(
     change = None
 
     def record_and_compare(step: int) -> bool:
+        """Record the networks; return True if `stay` ends the training here. InputError if it has diverged."""
         nonlocal change
         # Saturated or inactive units have finite losses even if their weights diverge.
         if not (np.isfinite(descent.losses).all() and descent.largest() <= limit):
@@ -211,6 +212,7 @@ def train_online(
         return change <= stay
 
     def show(step: int) -> None:
+        """Call `progress` with the step and the mean loss of the networks."""
         if progress is not None:
             progress(step, float(descent.losses.mean()))
 
@@ -251,7 +253,10 @@ class _Descent:
             self.errors, self.losses = self.loss(outputs, y[:, None])
 
     def steps(self) -> Iterator[None]:
-        """Make one step before each remaining batch; Ctrl-C while a batch is drawn leaves the networks unchanged."""
+        """For each remaining batch, make a step on the samples before it, evaluate the batch, and yield.
+
+        Ctrl-C while a batch is drawn leaves the networks unchanged.
+        """
         for batch in self.batches:
             with np.errstate(over="ignore", invalid="ignore"):
                 slope = self.activation.derivative(self.a) * np.repeat(self.errors, self.units, axis=1)

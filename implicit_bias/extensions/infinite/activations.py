@@ -384,6 +384,7 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
         raise InputError(f"the activation must be a function with a name, not {shown(function)} and {shown(name)}")
 
     def at(z: Any) -> tuple[Tensor, Tensor]:
+        """Return z as a float64 tensor that requires a gradient, and σ(z); InputError if σ is no such map."""
         tensor = torch.as_tensor(np.asarray(z, dtype=np.float64)).clone().requires_grad_()
         value = function(tensor)
         if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or not value.requires_grad:
@@ -435,6 +436,7 @@ _swish_pair, _swish_dual, _softplus_dual = mixture(_gelu_pair), mixture(_gelu_du
 
 
 def _halved(p: GaussianPairs) -> GaussianPairs:
+    """Return the pairs (z/2, z'/2)."""
     return GaussianPairs(p.r / 2, p.s / 2, p.cosine, p.angle)
 
 

@@ -176,11 +176,12 @@ def _norm_bound(values: Numbers) -> Number:
 
 
 def _quotient(values: Numbers, vector: Numbers) -> Number:
+    """Return the Rayleigh quotient vᵀGv/vᵀv of a matrix (n, n) and a vector (n,)."""
     return vector @ (values @ vector) / (vector @ vector)
 
 
 def _multiprecision_eigenpair(values: Numbers) -> tuple[Number, Numbers]:
-    """Return the smallest eigenvalue and its vector, by inverse iteration with shifts just below the eigenvalue."""
+    """Return the smallest eigenvalue and its vector (n,), nearly exact, by inverse iteration with shifts just below."""
     n, context, one = len(values), context_of(values), np.eye(len(values), dtype=np.int64)
     # The smallest shift for which a singular matrix can be factored.
     shift = least = n * context.eps * _norm_bound(values)

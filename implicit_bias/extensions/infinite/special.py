@@ -61,6 +61,7 @@ def _for_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[...
 
 
 def pi(values: Numbers) -> Number:
+    """Return π in the arithmetic of the values."""
     context = context_of(values)
     return math.pi if context is None else +context.pi
 
@@ -164,5 +165,6 @@ def sigmoid(z: Numbers) -> Numbers:
 
 
 def sigmoid_slope(z: Numbers) -> Numbers:
+    """Return e^{−z}/(1 + e^{−z})², the derivative of the sigmoid, without overflow."""
     decay = exp(-abs(z))
     return decay / (1 + decay) ** 2

@@ -207,9 +207,9 @@ class _DirectedDistance:
         self._evaluate(_ascended(starts, self.A, self.B, deadline) @ self.A.T > 0, deadline)
 
     def branch(self, largest: float, nodes: int, deadline: Deadline) -> None:
-        """Evaluate the subsets whose bound exceeds `largest` by more than the accuracy; `pruned` bounds all others.
+        """Evaluate the subsets that branch and bound cannot prune at `largest`; `pruned` bounds all others.
 
-        The subsets come from branch and bound with `nodes` nodes per level, after `relax`.
+        It keeps `nodes` nodes per level and needs the attributes that `relax` sets.
         """
         target = largest * (1 + (1 - OMITTED_SHARE) * self.accuracy)
         A, late = self.A[self.long], deadline.passed
