@@ -31,8 +31,7 @@ class Arrangement:
         1(⟨u, x_i⟩ ≥ 0) for u inside cell p, one row per cell, in no particular order.
     walls : array of bool, shape (P, n)
         True for samples that suffice to define the closed cell as the intersection of their half-spaces
-        ±⟨u, x_i⟩ ≥ 0: at most one for each hyperplane, and no sample of zeros. A few may be redundant in rank 5 and
-        above.
+        ±⟨u, x_i⟩ ≥ 0: at most one for each hyperplane. A few may be redundant in rank 5 and above.
 
     Examples
     --------
@@ -130,10 +129,7 @@ def _floats(lines: list[Any]) -> Array:
 
 
 def _independent(lines: list[Any]) -> Iterator[int]:
-    """Yield, in ascending order, the indices of columns that form a basis of the column space of the rows `lines`.
-
-    Computed exactly, in fractions.
-    """
+    """Yield the first columns, in ascending order, that are a basis of the column space of the rows `lines`; exact."""
     rows = [[Fraction(value) for value in line] for line in lines]
     for column in range(len(rows[0])):
         pivot = next((row for row in rows if row[column]), None)

@@ -68,10 +68,7 @@ class MarginBound:
         return size / margin / self.lower_bound if margin > 0 else np.inf
 
     def decision_function(self, network: GatedNetwork, X: Any) -> Array:
-        """Return Σ_p ⟨ζ_p, 1_p(x) xᵀ⟩ (n,) for the relaxed problem's `weights` ζ_p.
-
-        Of `network`, only the gates 1_p of all paths are used.
-        """
+        """Return Σ_p ⟨ζ_p, 1_p(x) xᵀ⟩ (n,) for the relaxed problem's weights ζ_p and the gates 1_p of `network`."""
         X = as_floats(X, "X", 2)
         outer, first = _gates(network, X)
         outputs = np.zeros(len(X))

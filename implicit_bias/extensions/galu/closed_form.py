@@ -263,10 +263,7 @@ def check_open(features: Features) -> None:
 
 
 def shift_of(ridge: float, samples: int, scale: float) -> float:
-    """Return nρ/scale², the ridge term nρ for features divided by `scale`; InputError if it exceeds MAX_SHIFT.
-
-    A positive ridge that underflows becomes the least normal number.
-    """
+    """Return nρ/scale², a positive one that underflows as the least normal number; InputError above MAX_SHIFT."""
     shift = ridge / scale / scale * samples
     if not shift < MAX_SHIFT:
         raise InputError(f"ridge = {ridge:g} far exceeds the squares of the features; take a smaller one")
@@ -380,11 +377,10 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
 
 @dataclass(frozen=True, eq=False)
 class _Spectrum:
-    """Singular value decomposition of Φ: the s = min(n, kd) singular values σ are `sizes` (s,), in no sorted order.
+    """Singular value decomposition of Φ: `sizes` (s,) are the s = min(n, kd) singular values, in no sorted order.
 
-    `directions` has the singular vectors as columns: left ones (n, s) if `form` is 'samples', right ones (kd, s) if it
-    is 'weights'. `left` (n, h) are the left ones of the last h values, which were recomputed. `back` is as for
-    `_Factor`.
+    `directions` are left singular vectors (n, s) if `form` is 'samples', right ones (kd, s) if it is 'weights'. `left`
+    (n, h) are the left ones of the last h values, which were recomputed from Φ.
     """
 
     features: Features

@@ -70,10 +70,7 @@ def _moved(weights: Array, by: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """Fitted gates of the inputs as given, their `values` (n, k), and the centred `inputs` (n, d).
-
-    `inputs` are the inputs minus the `centre` (p,), with the constant 1 appended; as given without an intercept.
-    """
+    """Fitted gates, their `values` (n, k), and the `inputs` (n, d): X minus `centre` (p,), with a constant appended."""
 
     gates: Gates
     values: Array
@@ -92,10 +89,7 @@ class _GatedInputs(BaseEstimator):
     random_state: Any = field(default=None, kw_only=True)
 
     def _layer(self, X: Array, weight: Array | None) -> _Layer:
-        """Fit the gates to X (n, p) with sample weights (n,), None if all are equal, and centre X by its weighted mean.
-
-        Check the parameters of this class, and warn of inputs whose scales differ too much.
-        """
+        """Fit gates to X (n, p) with sample weights (n,) or None, and centre X; warn of inputs of unequal scale."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
         # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.
@@ -196,10 +190,7 @@ class _GatedLeastSquares(_GatedInputs):
     """Shared base: fit, predict and conversions; subclasses choose the ridge and the gates in `_solved`."""
 
     def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
-        """Fit checked targets Y (n,) or (n, q) of inputs X (n, p) with sample weights c (n,), some of which may be 0.
-
-        With `classes`, the targets are ±1, and `predict` returns classes.
-        """
+        """Fit targets (n,) or (n, q), ±1 with `classes`, of X (n, p) with sample weights (n,), which may be 0."""
         # The sum of larger targets could overflow.
         check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
         used = weight > 0
@@ -217,10 +208,7 @@ class _GatedLeastSquares(_GatedInputs):
 
     @abstractmethod
     def _solved(self, layer: _Layer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
-        """Return the gates, and W for the centred inputs and targets Y (n,) or (n, q) minus their mean.
-
-        `weight` (n,) are the sample weights, None if all are equal.
-        """
+        """Return gates and W for centred inputs and targets (n,) or (n, q); `weight` (n,) is None for equal ones."""
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target or the class of each row of X (n, p).

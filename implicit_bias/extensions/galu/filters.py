@@ -198,7 +198,7 @@ def _initial_filters(X: Array, units: int, directions: Any, rng: np.random.Gener
 
 @dataclass(frozen=True, eq=False)
 class GateSearch:
-    """Result of `search_gates` from r random starts.
+    """Result of `search_gates` from r random starts; after Ctrl-C, r counts the starts so far.
 
     `first` (r,) contains the least loss min_W (1/n)‖ΦW − y‖² for the initial gates of each start, `losses` (r,) for its
     final gates. `best` is the search with the lowest final loss.
@@ -259,11 +259,7 @@ def search_gates(
 
 
 class _LeastValue(ABC):
-    """The minimum `value` = min_W ‖ΦW − Y‖² + s‖W‖² for changing gates G (n, k) and fixed targets Y (n, q).
-
-    X (n, d) are the inputs and s is `shift`. Subclasses keep an `inverse`, which `replace` updates. `accepted` counts
-    the replaced gates.
-    """
+    """The `value` min_W ‖ΦW − Y‖² + s‖W‖² for Y (n, q) and gates G (n, k), updated with the `inverse` by `replace`."""
 
     value: float
     inverse: Array
@@ -290,10 +286,7 @@ class _LeastValue(ABC):
         """Return the minimiser W, shape (q, k, d)."""
 
     def replace(self, unit: int, values: Array) -> bool:
-        """Replace the gate values (n,) of a unit and return True, unless the value would rise or an update fails.
-
-        A unit that would be closed for all samples with nonzero inputs is not replaced either.
-        """
+        """Replace the gate values (n,) of a unit; return False if this fails, closes the unit or raises the value."""
         if not self.X[values != 0].any():
             return False
         try:
@@ -318,10 +311,9 @@ class _LeastValue(ABC):
 
 
 def _least_value(X: Array, Y: Array, G: Array, shift: float) -> _LeastValue:
-    """Return the form for inputs X (n, d), targets Y (n, q) and gates G (n, k) with the smaller of ΦΦᵀ and ΦᵀΦ.
+    """Return the form with the smaller of ΦΦᵀ and ΦᵀΦ for inputs X (n, d), targets Y (n, q) and gates G (n, k).
 
     Its s is `shift` plus SHIFT times the mean diagonal entry of that matrix, or for ΦᵀΦ an upper bound of the mean.
-    InputError if all features are 0.
     """
     if not (G.any(axis=1) & X.any(axis=1)).any():
         raise InputError("every filter is closed for every sample; use more units or other directions")
@@ -332,10 +324,7 @@ def _least_value(X: Array, Y: Array, G: Array, shift: float) -> _LeastValue:
 
 
 class _SampleForm(_LeastValue):
-    """Form with the inverse A = (ΦΦᵀ + sI)⁻¹ (n × n) and the value s·tr YᵀAY.
-
-    Woodbury's formula replaces the term Φ_jΦ_jᵀ of unit j by that of its new gate values.
-    """
+    """A = (ΦΦᵀ + sI)⁻¹ (n × n) as `inverse`; the value is s·tr YᵀAY. Woodbury's formula exchanges Φ_jΦ_jᵀ of unit j."""
 
     def _invert(self) -> None:
         self.inverse = _inverse(self.features.gram(), self.shift)
@@ -368,10 +357,7 @@ class _SampleForm(_LeastValue):
 
 
 class _WeightForm(_LeastValue):
-    """Form with the inverse A = (ΦᵀΦ + sI)⁻¹ (kd × kd) and the value tr(YᵀY − CᵀAC), where C = ΦᵀY (kd, q).
-
-    An update replaces the d rows and columns of one unit.
-    """
+    """A = (ΦᵀΦ + sI)⁻¹ (kd × kd) as `inverse`; the value is tr(YᵀY − CᵀAC), C = ΦᵀY. An update replaces one block."""
 
     def _invert(self) -> None:
         self.inverse = _inverse(self.features.weight_gram(), self.shift)

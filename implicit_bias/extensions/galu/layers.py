@@ -54,7 +54,7 @@ class _GatedLayer(nn.Module, ABC):
 
     @abstractmethod
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Apply a linear map with weights of this layer's shape."""
+        """Apply the layer's linear map or convolution with another weight and bias, those of the outputs or gates."""
 
     @abstractmethod
     def _check(self, input: Tensor, inputs: int) -> None:

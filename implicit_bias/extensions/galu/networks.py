@@ -178,7 +178,7 @@ class GaLU0Network(GaLUNetwork, kind="gated"):
     reads_input = True
 
     def gates(self) -> Gates:
-        """Return the gates of the hidden layer, or of all paths through several layers."""
+        """Return gates of the hidden layer, or one per path through several, in the order of `effective_weights`."""
         layers = [self._gates_of(filters) for filters in self.filters()]
         return layers[0] if len(layers) == 1 else ProductGates(layers)
 

@@ -31,7 +31,7 @@ from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
 from implicit_bias.training.result import drive
 
-#: Growth of pre-activations or b₂, relative to the initial ones, 1 and K · targets, that counts as divergence.
+#: Pre-activations or b₂ above this multiple of the largest of the initial ones, 1 and K · targets have diverged.
 DIVERGENCE = 1e8
 #: With `stay`, the receptive fields are compared after these fractions 1/16, 1/8, … of the steps.
 DIVISORS = (16, 8, 4, 2, 1)
@@ -253,10 +253,7 @@ class _Descent:
             self.errors, self.losses = self.loss(outputs, y[:, None])
 
     def steps(self) -> Iterator[None]:
-        """For each remaining batch, make a step on the samples before it, evaluate the batch, and yield.
-
-        Ctrl-C while a batch is drawn leaves the networks unchanged.
-        """
+        """Take a step before each remaining batch, then evaluate it; Ctrl-C while it is drawn changes nothing."""
         for batch in self.batches:
             with np.errstate(over="ignore", invalid="ignore"):
                 slope = self.activation.derivative(self.a) * np.repeat(self.errors, self.units, axis=1)

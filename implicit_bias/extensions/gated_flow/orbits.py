@@ -103,7 +103,7 @@ class OrbitMoments:
 
     @cached_property
     def spectra(self) -> tuple[Array, Array]:
-        """Eigenvalues (n, n) of every Â_f, set to 0 where they are 0 up to rounding, and eigenvectors (n, n, n).
+        """Eigenvalues (n, n) of every Â_f, exactly 0 where they are so up to rounding, and eigenvectors (n, n, n).
 
         The threshold is the larger of two: a fraction of the largest eigenvalue of this frequency, and the error of the
         transform, which is relative to the largest eigenvalue of all frequencies.
@@ -141,10 +141,7 @@ class OrbitMoments:
         return max(0.0, self.power - float(self.k * self.b @ self.best_weights[0]))
 
     def _coordinates(self, W: Array) -> tuple[Array, Array]:
-        """Return the coordinates of weights (n, n) and of b in the eigenvectors of Â_f, each (n, n), frequency first.
-
-        Those of b are set to 0 where the eigenvalue is 0.
-        """
+        """Return weights and b in the eigenvectors of every Â_f, both (n, n) by f; b is 0 where the eigenvalue is."""
         values, vectors = self.spectra
         transformed = np.fft.fft(W, axis=0)
         forcing = np.zeros_like(transformed)

@@ -173,9 +173,10 @@ def _elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
 
 
 def _elu_bend(r: float, alpha: float) -> float:
-    """Return (α + |1 − α|)²/2π over the least E[σ'(z)²], a bound of |∂E/∂θ| = rr' sin θ |E[σ''(z)σ''(z')]|.
+    """Return the `Activation.bend` of the ELU, (α + |1 − α|)²/2π over the least E[σ'(z)²] of lengths up to r.
 
-    σ'' is α e^z for z < 0 plus (1 − α)δ(z), and the density of the pair is at most 1/(2πrr' sin θ).
+    The numerator bounds rr' sin θ |E[σ''(z)σ''(z')]|, because σ'' is α e^z for z < 0 plus (1 − α)δ(z), and the density
+    of the pair is at most 1/(2πrr' sin θ).
     """
     return (alpha + abs(1 - alpha)) ** 2 / (math.pi * (1 + alpha**2 * scipy.special.erfcx(math.sqrt(2) * r)))
 
@@ -446,7 +447,7 @@ def _sigmoid_dual(p: GaussianPairs) -> Numbers:
 
 
 def _tanh_bend(r: float) -> float:
-    """Return 2/π over E[σ'(rz)²]: σ' has the variation 2, and the density of the pair is at most 1/(2πrr' sin θ)."""
+    """Return the bend of tanh, 2/π over E[σ'(rz)²]: σ' has the variation 2, the pair a density ≤ 1/(2πrr' sin θ)."""
     return 2 / math.pi / float(_tanh_pair(GaussianPairs(*np.array([r, r, 1.0, 0.0]))))
 
 

@@ -63,10 +63,7 @@ class GaussianPairs:
 
 @dataclass(frozen=True)
 class Points:
-    """Nonzero points `rows` (n, d), their unit `directions` (n, d) and lengths `norms` (n,).
-
-    All are float64, or mpmath numbers in object arrays.
-    """
+    """Nonzero points (n, d), directions (n, d) and lengths (n,), in float64 or as mpmath numbers (object arrays)."""
 
     rows: Numbers
     directions: Numbers
@@ -74,10 +71,7 @@ class Points:
 
     @classmethod
     def of(cls, X: ArrayLike, digits: int | None = None, normalise: bool = False, name: str = "X") -> Points:
-        """Check points X (n, d), and compute their directions and lengths, with `digits` decimal digits if given.
-
-        If `normalise`, the rows are the directions and the lengths are 1. Errors name the points `name`.
-        """
+        """Check X (n, d), called `name` in errors, and compute directions and lengths; `normalise` makes lengths 1."""
         rows = as_floats(X, name, 2)
         directions, norms = unit_samples(rows, True, name), length(rows, axis=1)
         check_range(norms, "the points", 1e-60, 1e60)

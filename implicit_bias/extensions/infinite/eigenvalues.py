@@ -136,7 +136,7 @@ def _as_symmetric(values: ArrayLike) -> Array:
 
 
 def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
-    """Raise InputError unless the error is at most ½ 10^{−digits} |value|; its remedy depends on the type of `gram`."""
+    """Raise InputError unless the error is at most ½ 10^{−digits} |value|; `gram` decides which remedy is named."""
     if found.error * 2 * 10**digits > abs(found.value):
         remedy = (
             "leave out digits, or compute the matrix with them: gram_matrix(X, …, digits=…)"

@@ -206,10 +206,7 @@ class InfiniteNetwork:
     def _through(
         self, pairs: GaussianPairs, errors: PairErrors, depths: _Depths, same: NDArray[np.bool_]
     ) -> list[tuple[Array, Array]]:
-        """Return (K, error bounds) and (Θ, error bounds) for a block of pairs of z^1, as arrays like `same`.
-
-        The mask `same` marks pairs of equal points, and `errors` are those of the pairs.
-        """
+        """Return (K, error bounds) and (Θ, error bounds) of a block of pairs of z^1; `same` marks equal points."""
         weight, bias = self.weight_variance, self.bias_variance
         first = pairs.r, pairs.s
         kernel = pairs.r * pairs.s * pairs.cosine
@@ -456,10 +453,7 @@ def _shifted(progress: PairsDone | None, before: int, total: int) -> PairsDone |
 
 
 def _decomposed(kernel: Gram, ridge: float, singular: bool) -> tuple[Array, Array]:
-    """Return ascending eigenvalues (n,) and eigenvectors (n, n) of Θ + λI, with λ = `ridge`.
-
-    Raise InputError if the matrix is singular up to rounding, unless `singular` allows it.
-    """
+    """Return eigenvalues (n,) and eigenvectors of Θ + λI; InputError if it may be singular, unless `singular`."""
     values, vectors = scipy.linalg.eigh(kernel.values, check_finite=False)
     values = values + ridge
     rounding = len(values) * np.finfo(float).eps * max(values[-1], -values[0]) + kernel.error

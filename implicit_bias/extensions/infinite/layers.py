@@ -57,7 +57,7 @@ class Layer:
 
     @classmethod
     def of(cls, activation: Activation, norms: Array, tolerance: float) -> Layer:
-        """Return the layer for points of lengths `norms` (p,), ascending and distinct."""
+        """Return the layer for distinct ascending lengths `norms` (p,); InputError if means leave floating point."""
         stretch, slope_stretch = _stretches(activation, norms)
         if activation.pair is None or activation.dual is None or activation.needs_series(norms, tolerance):
             series = hermite_series(activation, norms, 1.0, tolerance)

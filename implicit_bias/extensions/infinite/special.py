@@ -114,9 +114,9 @@ def _less_one_double(q: Array) -> Array:
 
 
 def _wedge_multiprecision(context: Any) -> Callable[[Number, Number], Number]:
-    """Return F(β, ψ) as a function of numbers of a context: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π for β ≤ MAX_SERIES.
+    """Return F(β, ψ) as a function of numbers of a context: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π.
 
-    The factors are c_0 = 1, c_1 = √(π/2) and c_k = c_{k−2}/(k − 1).
+    The factors are c_0 = 1, c_1 = √(π/2) and c_k = c_{k−2}/(k − 1). The function raises InputError for β > MAX_SERIES.
     """
 
     def integral(beta: Number, psi: Number) -> Number:

@@ -38,9 +38,8 @@ class ChainCost:
 
     #: Unit h of each gate, numbered from 0, shape (k,).
     units: np.ndarray
-    #: Number L of layers.
+    #: Numbers L of layers and G of gated layers.
     layers: int
-    #: Number G of gated layers.
     gated: int
 
     @property
@@ -88,10 +87,7 @@ class ChainCost:
             return np.asarray(outer[self.owners] * self.p * s ** (self.p - 1))
 
     def problem(self, features: GatedFeatures, y: Array, slopes: Array) -> tuple[MarginProblem, np.ndarray]:
-        """Return the problem min Σ_b c_b ‖ζ_b‖ with margins ≥ 1, c = `slopes` (B,), and a mask (k,) of its gates.
-
-        Blocks with infinite c_b are left out: the weights of the problem are the rows of ζ that the mask marks.
-        """
+        """Return the problem min Σ_b c_b ‖ζ_b‖, c = `slopes` (B,), and a mask (k,) of its gates, with finite c_b."""
         kept = np.isfinite(slopes)[self.blocks]
         used, groups = np.unique(self.blocks[kept], return_inverse=True)
         part = GatedFeatures(features.X, features.gate_values[:, kept])
@@ -136,10 +132,7 @@ class Box:
         return steep[self.cost.owners] * each, T**self.cost.e - outer - steep * T
 
     def split(self, s: Array) -> tuple[Box, Box]:
-        """Split the interval of the s_b or T_h with the largest chord gap at s (B,); return the lower and upper half.
-
-        The split is at the geometric mean of the value at s and the point at which the gap of the chord is largest.
-        """
+        """Split the s_b or T_h with the largest chord gap at s (B,), between there and the peak; return both boxes."""
         by_block, by_unit = self.chord_gaps(s)
         inner = self.cost.e == 1 or (self.cost.p < 1 and by_block.max() > by_unit.max())
         bounds, q = (self.blocks, self.cost.p) if inner else (self.units, self.cost.e)

@@ -186,10 +186,7 @@ def best_chains(
 
 
 def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
-    """Return the weights ζ of `start`, of the given shape (k, d); None if `start` is None or has no network.
-
-    InputError for another kind or shape, or if all weights are 0.
-    """
+    """Return the weights ζ of `start`, None if it is None or has no network; InputError for another kind or shape."""
     from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
     from implicit_bias.networks import GatedNetwork
 
@@ -250,10 +247,7 @@ class _Search:
         yield from self._branch(nodes)
 
     def _reweight(self, slopes: Array) -> Iterator[dict[str, float]]:
-        """Solve group lassos while F decreases, the first with weights `slopes` (B,), the next ones with ∂F/∂s_b.
-
-        Yield a row of the table after each. The very first one, with equal weights, sets the convex lower bound.
-        """
+        """Solve group lassos with weights `slopes` (B,), then ∂F/∂s_b, while F decreases; yield a row after each."""
         last = np.inf
         for _ in range(MAX_REWEIGHTINGS):
             lower, _, W = self._solve(slopes)
@@ -266,10 +260,7 @@ class _Search:
             last, slopes = value, self.cost.tangent(self.cost.lengths(W))
 
     def _branch(self, nodes: int) -> Iterator[dict[str, float]]:
-        """Solve at most `nodes` boxes, smallest bound first, and split those whose bound leaves a gap above `tol`.
-
-        Yield a row of the table after each, and reweight from each solution that is a new best one.
-        """
+        """Solve up to `nodes` boxes, least bound first; split those with a gap above `tol`; yield a row after each."""
         self.boxes, self.closed = [(self.convex, 0, Box.below(self.cost, self.upper))], np.inf
         ties = itertools.count(1)
         for _ in range(nodes):
@@ -310,7 +301,7 @@ class _Search:
         return solution.lower_bound, self.cost.lengths(W), without_inactive(W, self.cost)
 
     def _update_upper(self, W: Array) -> float:
-        """Return F(W)/(smallest margin)^{2/L}, rounded up; inf unless W separates. Keep W, rescaled, if it is best."""
+        """Return F(W)/(smallest margin)^{2/L}, rounded up; inf unless W separates. Keep the best W, rescaled."""
         least = self._smallest_margin(W)
         if not least > 0:
             return np.inf

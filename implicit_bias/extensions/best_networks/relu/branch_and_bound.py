@@ -135,10 +135,7 @@ def fit_affine_rule(
 
 
 def _minimise_relaxation(A: Array, B: Array, squares: Array, late: Callable[[], bool]) -> Array:
-    """Return t' and P, stacked (1 + m, k), of a rule t'_j + Σ_i s_i P_ij whose root relaxation is nearly minimal.
-
-    `squares` (k,) are ‖b_j‖² > 0. Once `late()` is True, the rule is the last accepted one.
-    """
+    """Return t' and P, stacked (1 + m, k), of a rule with a nearly least root relaxation; `squares` (k,) are ‖b_j‖²."""
     sizes = length(A, axis=1)
     rule = before = ahead = np.vstack([np.zeros(len(B)), np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)])
     curvature, momentum = float(np.linalg.norm(B / np.sqrt(squares)[:, None], 2)) ** 2, 1.0

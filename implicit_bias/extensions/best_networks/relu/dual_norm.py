@@ -90,7 +90,7 @@ class RotatedInputs:
         return cls(T, Q, 1 + defect, residuals * (1 + share(d + 16)))
 
     def bound(self, dual_norm: float, dual: Array) -> float:
-        """Bound |h| on X by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖: |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖."""
+        """Bound max |h| on X, from a bound `dual_norm` of it on T, by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖."""
         return (dual_norm * self.q_norm + math.fsum((dual * self.residuals).tolist())) * (1 + share(8))
 
 
@@ -158,7 +158,10 @@ def bound_dual_norm(
 
 
 class _DirectedDistance:
-    """max_S min_t ‖Σ_S a_i − Σ t_j b_j‖ for one class's weighted samples A (m, d) and the other's B (k, d)."""
+    """Bounds of max_S min_t ‖Σ_S a_i − Σ_j t_j b_j‖ over subsets S of the rows of A (m, d), and t ∈ [0, 1]^k.
+
+    A are the samples λ_i x_i of one class, and B (k, d) those of the other.
+    """
 
     def __init__(self, A: Array, B: Array, accuracy: float) -> None:
         self.A, self.B, self.accuracy = A, B, accuracy
@@ -207,10 +210,7 @@ class _DirectedDistance:
         self._evaluate(_ascended(starts, self.A, self.B, deadline) @ self.A.T > 0, deadline)
 
     def branch(self, largest: float, nodes: int, deadline: Deadline) -> None:
-        """Evaluate the subsets that branch and bound cannot prune at `largest`; `pruned` bounds all others.
-
-        It keeps `nodes` nodes per level and needs the attributes that `relax` sets.
-        """
+        """Evaluate the subsets that branch and bound cannot prune at `largest`; `pruned` then bounds all others."""
         target = largest * (1 + (1 - OMITTED_SHARE) * self.accuracy)
         A, late = self.A[self.long], deadline.passed
         candidates, self.pruned = branch_and_bound(A, self.B, self.rule, target, nodes, late)
@@ -221,10 +221,7 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def _evaluate(self, subsets: np.ndarray, deadline: Deadline) -> None:
-        """Bound min_t ‖…‖ from above for masks (N, m) of subsets, and compute the largest of them exactly.
-
-        Updates `lower` and `evaluated`, and appends to `units`.
-        """
+        """Bound min_t ‖…‖ for masks (N, m) of subsets, the largest exactly; update `lower`, `evaluated` and `units`."""
         sums = subsets.astype(float) @ self.A
         t = _approximate_t(sums, self.B, deadline)
         distances = length(sums - t @ self.B, axis=1)
@@ -250,10 +247,7 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 
 def _ascended(units: Array, A: Array, B: Array, deadline: Deadline) -> Array:
-    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes.
-
-    Return the distinct ones, shape (M, d), after at most ASCENT_STEPS steps.
-    """
+    """Replace units (N, d) by the best unit vectors for their active subsets of A until none changes; drop repeats."""
     for _ in range(ASCENT_STEPS):
         if deadline.passed():
             break

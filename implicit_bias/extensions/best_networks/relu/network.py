@@ -23,11 +23,7 @@ NONBASIC = 1e-6
 
 
 def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
-    """Return the network f(x) = Σ_h ±(⟨w_h, x⟩)_+ of units W (k, d), with + where `positive` (k,), in float64.
-
-    Readout and hidden weights are a_h = ±√‖w_h‖ and w_h/√‖w_h‖. Units of at most INACTIVE times the largest length are
-    left out; InputError if all are zero.
-    """
+    """Return the network of units w_h (k, d), but vanishing ones: a_h = ±√‖w_h‖, + where `positive`, and w_h/√‖w_h‖."""
     with torch_is_needed("a ReLU network"):
         import torch
 

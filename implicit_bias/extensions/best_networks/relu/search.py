@@ -240,7 +240,9 @@ class _Search:
         #: Factor of the inputs in the convex problem.
         self.input_factor = 1.0
         self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
-        self.lower, self.dual, self.complete, self.largest_value = 0.0, np.zeros(len(X)), False, np.nan
+        self.lower, self.dual, self.complete = 0.0, np.zeros(len(X)), False
+        #: Largest |h(u)| of the units found for the last λ.
+        self.largest_value = np.nan
         #: True if the lower bound of the last dual was computed.
         self.bounded = False
         #: If the subsets can be enumerated, a bound costs no more than local ascent.
@@ -351,11 +353,7 @@ class _Search:
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
     def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
-        """Return units with large |h(u)| for λ = `dual` and, if `with_bound`, a bound p of |h| over all units.
-
-        The lower bound, its λ and `complete` change if Σλ/p is larger than before. Without a bound, p is infinite
-        unless the subsets were enumerated.
-        """
+        """Return units with large |h(u)| for λ = `dual`, and a bound of |h| if `with_bound`; update the lower bound."""
         self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
         limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}

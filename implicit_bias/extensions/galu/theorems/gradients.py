@@ -173,10 +173,7 @@ class FirstGradientNorm:
         return 1 - self._tail(square) if square < self.mean_square else 0.0
 
     def _tail(self, square: float) -> float:
-        """Return Hoeffding's bound exp(−2k(ε² − `mean_square`)²/`largest`⁴) on either tail, for `square` = ε².
-
-        ‖∂L_S/∂W‖² is the mean of k independent terms between 0 and `largest`².
-        """
+        """Return Hoeffding's bound exp(−2k(ε² − `mean_square`)²/`largest`⁴) of a tail of ‖∂L_S/∂W‖², `square` = ε²."""
         deviation = (square - self.mean_square) / self.largest**2
         return math.exp(-2 * self.k * deviation * deviation)
 
