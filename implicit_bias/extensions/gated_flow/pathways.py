@@ -43,7 +43,7 @@ class Race:
     second : array, shape (T, S, r)
         u_jm, the strength of mode m in second layer j.
     losses : array, shape (T,)
-        ⟨‖y − ŷ‖²⟩ of the modes, including what lies outside them.
+        ⟨‖y − ŷ‖²⟩ for ŷ of the modes; the part of y outside the modes counts in full.
     edges : tuple of pairs
         (i, j) of every pathway.
 

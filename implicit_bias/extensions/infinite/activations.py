@@ -96,7 +96,8 @@ class Activation:
     bend : callable
         Bound of ``|∂E/∂θ|`` of `pair` for points of at most a given length, over √(E[σ'(z)²] E[σ'(z')²]).
     slope_stretch : callable or None
-        Bound of ``|∂E/∂log r|`` of `pair` for points of lengths (p,), over this root; given if σ' jumps away from 0.
+        Bound of ``|∂E/∂log r|`` of `pair` for points of lengths (p,), over the same root as for `bend`; given if σ' has
+        a jump at a point other than 0.
     strip : Strip or None
         Strip that certifies the quadrature of the series for short points. Without `pair`, its error is estimated.
     parity : str or None

@@ -29,8 +29,9 @@ MIN_SINE = 1e-150
 
 @dataclass(frozen=True)
 class _Truncated:
-    """Term Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} 1(u > `start`), u = `side` z; start −∞ means all z."""
+    """Term Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} 1(u > `start`), u = `side` z; b are the `factors`."""
 
+    #: −∞ for a term that is not truncated.
     start: float
     centre: float
     factors: tuple[float, ...]

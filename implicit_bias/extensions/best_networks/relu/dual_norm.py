@@ -158,9 +158,9 @@ def bound_dual_norm(
 
 
 class _DirectedDistance:
-    """Bounds of max_S min_t ‖Σ_S a_i − Σ_j t_j b_j‖ over subsets S of the rows of A (m, d), and t ∈ [0, 1]^k.
+    """Bounds of max_S min_t ‖Σ_S a_i − Σ_j t_j b_j‖ over subsets S of the rows a_i of A (m, d), and t ∈ [0, 1]^k.
 
-    A are the samples λ_i x_i of one class, and B (k, d) those of the other.
+    The rows are the weighted samples λ_i x_i: those of one class in A, those of the other in B (k, d).
     """
 
     def __init__(self, A: Array, B: Array, accuracy: float) -> None:

@@ -103,7 +103,7 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
 
 @dataclass(frozen=True)
 class GaLUExcess:
-    """Bounds on L(best GaLU network on the gates U) − L(ReLU network U*, α), for an L-Lipschitz loss.
+    """Bounds on L_D(best GaLU network on gates U) − L_D(ReLU network U*, α) of `galu_excess`, for an L-Lipschitz loss.
 
     `epsilon` is max_j ‖u*_j − u_j‖, and `flips` is the share of gates, over samples and units, that changed.
     `on_samples` = L (1/m) Σ_i |N^G_{U*,U,α}(x_i) − N^R_{U*,α}(x_i)| holds for these samples with certainty.
