@@ -263,7 +263,7 @@ def check_open(features: Features) -> None:
 
 
 def shift_of(ridge: float, samples: int, scale: float) -> float:
-    """Return nρ/scale², a positive one that underflows as the least normal number; InputError above MAX_SHIFT."""
+    """Return nρ/scale², for ρ > 0 at least the smallest normal number; InputError unless it is below MAX_SHIFT."""
     shift = ridge / scale / scale * samples
     if not shift < MAX_SHIFT:
         raise InputError(f"ridge = {ridge:g} far exceeds the squares of the features; take a smaller one")

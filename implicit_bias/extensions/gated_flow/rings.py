@@ -249,7 +249,7 @@ def nonlinear_gaussian_process(
 
 
 def _as_pair(values: Any, name: str, kind: str, valid: Callable[[Array], bool]) -> Array:
-    """Return two numbers as an array (2,); raise InputError for others, or if they are not `valid`, that is, `kind`."""
+    """Return two numbers as an array (2,); raise InputError unless `valid(pair)`, which the message calls `kind`."""
     pair = as_floats(values, name, 1) if dimensions(values) == 1 else np.empty(0)
     if len(pair) != 2 or not valid(pair):
         raise InputError(f"{name} must be two {kind} numbers, one per class, not {shown(values)}")

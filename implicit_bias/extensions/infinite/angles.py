@@ -180,10 +180,7 @@ def symmetric(
 
 
 def mirror(values: Numbers, rows: slice, columns: slice, block: Numbers) -> None:
-    """Write `block` and its transpose into the symmetric matrix `values`; `columns` begin where `rows` do.
-
-    The square of the first columns of `block` is made symmetric in place, from its upper triangle.
-    """
+    """Write `block`, made symmetric in place, and its transpose into `values`; `columns` begin where `rows` do."""
     corner = np.tril_indices(len(block))
     block[corner] = block.T[corner]
     values[rows, columns] = block

@@ -151,9 +151,8 @@ def pair_mean(
 ) -> tuple[Entries, Number, int]:
     """Return E[σ'(z)σ'(z')] as a function of pairs, a bound of its relative error, and the number of its terms.
 
-    The error is relative to √(E[σ'(z)²] E[σ'(z')²]). The points have lengths `norms` (p,) and d = `inputs` columns. A
-    series, see `hermite_series`, has at most the error `tolerance` for |cos θ| ≤ `cosine`; closed forms and mixtures
-    depend on neither and have 0 terms.
+    The error is relative to √(E[σ'(z)²] E[σ'(z')²]) for points of lengths `norms` (p,) and d = `inputs`. A series has
+    at most the error `tolerance` for |cos θ| ≤ `cosine`; closed forms and mixtures ignore both and have 0 terms.
     """
     if activation.pair is not None and not activation.needs_series(norms, tolerance):
         # A cosine is a sum of `inputs` products, and angles are computed from cosines and directions.

@@ -207,7 +207,7 @@ class _Search:
     def __init__(self, features: GatedFeatures, y: Array, cost: ChainCost, tol: float, deadline: Deadline) -> None:
         self.features, self.y, self.cost, self.tol, self.deadline = features, y, cost, tol, deadline
         self.weights, self.upper = np.full((features.k, features.d), np.nan), np.inf
-        #: Convex lower bound, and the smallest bound of the closed boxes, those that are not split.
+        #: Convex lower bound, set by the first group lasso, and the smallest bound of boxes that are closed, not split.
         self.convex, self.closed = 0.0, 0.0
         #: Open boxes with their lower bounds, in ascending order; the second entry breaks ties.
         self.boxes: list[tuple[float, int, Box]] = []

@@ -51,12 +51,14 @@ class _Descent:
         self.Q, self.accuracy, self.late, self.count = Q, accuracy, late, 0
 
     def finished(self, at: tuple[Array, Array]) -> bool:
+        """Keep the iterate; True once its gap is small enough, after MAX_STEPS, or if `late()`."""
         (d, X), self.at = at, at
         self.Z = np.diag(d) - self.Q
         self.gap, self.count = float((self.Z * X).sum()), self.count + 1
         return self.gap <= self.accuracy * d.sum() or self.count > MAX_STEPS or self.late()
 
     def linearised(self, at: tuple[Array, Array]) -> "_Conditions":
+        """Return the conditions linearised at the iterate that `finished` was given last."""
         return _Conditions(self.Z, *at, self.gap / max(len(self.Z), 1))
 
 
@@ -67,6 +69,7 @@ class _Conditions:
         self.Z, self.d, self.X, self.mu, self.inverse = Z, d, X, mu, _inverse(Z)
 
     def direction(self, target: float, guess: None) -> tuple[Array, Array]:
+        """Return the Newton step (Δd, ΔX) towards XZ = `target` · I; ArithmeticError if the system is singular."""
         step, failed = lapack.dposv(self.inverse * self.X, target * self.inverse.diagonal() - 1)[1:]
         if failed:
             raise ArithmeticError("the linearised conditions are singular")
@@ -74,9 +77,11 @@ class _Conditions:
         return step, (change + change.T) / 2
 
     def ahead(self, guess: None) -> float:
+        """Raise NotImplementedError: `descend_from` must not predict here."""
         raise NotImplementedError("this problem predicts no direction; call descend_from with predicts=False")
 
     def moved(self, direction: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Return (d, X) after steps along the direction that keep Z and X positive definite."""
         step, change = direction
         X = self.X + _step_length(self.X, change) * change
         return self.d + _step_length(self.Z, np.diag(step)) * step, X

@@ -308,7 +308,7 @@ class _Search:
         return np.nan_to_num(solution.weights), solution.dual
 
     def _without_pattern(self, largest: float) -> str | None:
-        """Choose the next convex problem if no pattern improves it; return why the search ends if there is none."""
+        """If no pattern is new, change C, the inputs' factor or the solver; return why the search ends, or None."""
         if np.inf == self.C > self.current_C:
             # Once these patterns separate, the convex problem needs no slack.
             self.current_C = self.C if self.network is not None else C_FACTOR * self.current_C

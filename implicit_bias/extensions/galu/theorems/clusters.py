@@ -111,9 +111,8 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
 
         d ≥ (2/(1 − log 2)) n log(n/δ)
 
-    The result is the least such integer; μ is that of `cluster_width`. This bound is ours. Lemma 3 of Fiat et al.
-    (2019) has d ≥ (n²/2) log(2n²/δ), which is too small for example at n = 2 and δ = 1e-4, and at least as large as
-    ours for n ≥ 14.
+    This bound is ours; μ is that of `cluster_width`. Lemma 3 of Fiat et al. (2019) has d ≥ (n²/2) log(2n²/δ), which is
+    too small for example at n = 2 and δ = 1e-4, and at least as large as ours for n ≥ 14.
 
     Examples
     --------
