@@ -62,6 +62,7 @@ def _cutoff(text: str) -> Any:
 
 
 def compare(options: Namespace) -> Outcome:
+    """Compute the comparison, print its means, and write the results. Code 130: cells are missing."""
     from implicit_bias.cli.sweeps import computed, following
     from implicit_bias.studies.paper.experiment import comparison
     from implicit_bias.studies.paper.summary import summarise
@@ -80,7 +81,7 @@ def compare(options: Namespace) -> Outcome:
 
 
 def readable(table: pd.DataFrame) -> str:
-    """Return means and standard deviations over seeds as text, with a note on each status that is not OPTIMAL."""
+    """Return a text table of means and standard deviations over seeds, with a note on each status but OPTIMAL."""
     import pandas as pd
 
     from implicit_bias.margin.solution import Status

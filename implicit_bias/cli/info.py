@@ -58,6 +58,7 @@ def info(options: Namespace) -> Outcome:
 
 
 def _versions() -> dict[str, str | None]:
+    """Return the versions of Python, this package and its requirements by name; None for those not installed."""
     found: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
     for requirement in requires("implicit-bias") or ():
         if "extra ==" not in requirement:

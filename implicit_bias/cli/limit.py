@@ -59,6 +59,7 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def limit(options: Namespace) -> Outcome:
+    """Compute the descents, or load them (--stored, --redraw); write the results. Code 130: interrupted."""
     from implicit_bias._utils.threads import one_thread
     from implicit_bias.cli.sweeps import computed, ended, folder_of, known
     from implicit_bias.studies.limit.study import EXPERIMENT, configured, lines, titled

@@ -112,6 +112,7 @@ def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) ->
 
 
 def _refuse(error: Exception, options: Namespace) -> NoReturn:
+    """Raise `error`; takes the place of the `run` of a command whose imports failed."""
     raise error
 
 

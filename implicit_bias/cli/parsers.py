@@ -90,6 +90,7 @@ class Parser(argparse.ArgumentParser):
         self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
 
     def add_shared(self, *options: str) -> None:
+        """Add these options of `SHARED`."""
         for option in options:
             self.add_argument(option, **SHARED[option])
 

@@ -132,6 +132,7 @@ def solve(options: Namespace) -> Outcome:
 
 
 def _code(status: core.Status) -> int:
+    """Return the exit code of a status that is not inseparable: 0 if optimal, 130 if interrupted, else 1."""
     if status is core.Status.INTERRUPTED:
         return 130
     return 0 if status is core.Status.OPTIMAL else 1
@@ -164,7 +165,7 @@ def _share(validate: str | None) -> float | None:
 
 
 def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSamples, LabelledSamples | None]:
-    """Return the samples for the fit and those of --validate: None, of a file, or a share of each class."""
+    """Return the samples for the fit, and those of --validate: of a file, a random share of each class, or None."""
     share = _share(options.validate)
     if share is not None:
         place, size = _places(samples.labels, options.seed)
@@ -214,7 +215,7 @@ def _is_standardised(samples: LabelledSamples, asked: bool | None) -> bool:
 
 
 def _starts(samples: LabelledSamples, options: Namespace) -> dict[Any, core.Solution]:
-    """Return the solutions of --start by the class that is +1; raise InputError if its samples are others."""
+    """Return the solutions of --start, by the class that is +1; raise InputError if samples or classes differ."""
     path = options.start
     model = core.load_model(path)
     if not isinstance(model, core.MarginModel):
@@ -235,13 +236,13 @@ def _starts(samples: LabelledSamples, options: Namespace) -> dict[Any, core.Solu
 
 
 class Line:
-    """Line with the native solver's progress, rewritten at every call, after the solve has taken `PATIENCE`."""
+    """Callback that shows the native solver's progress in one line, once the solve has taken `PATIENCE` seconds."""
 
     #: True after the line was printed.
     shown = False
 
     def __call__(self, progress: Any) -> None:
-        """Print the progress of a solve that has taken `PATIENCE` seconds."""
+        """Print the progress in place of the last line, if the solve has taken `PATIENCE` seconds."""
         from implicit_bias.solvers.base import print_line
 
         if progress.seconds >= PATIENCE:
@@ -250,7 +251,10 @@ class Line:
 
 
 def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, deadline: Deadline) -> float:
-    """Print and return the least C of those with the least error in cross-validation, one warm path for each fold."""
+    """Print and return the C with the least error in cross-validation, the smallest of equally good ones.
+
+    Each fold solves for all values of C, each warm-started from the last. KeyboardInterrupt is raised after Ctrl-C.
+    """
     from tqdm import tqdm
 
     from implicit_bias.solvers.path import path_values
@@ -340,11 +344,12 @@ def _model(
 
 
 def _positives(samples: LabelledSamples) -> tuple[Any, ...]:
+    """Return the class that is +1 in each problem: the second of two classes, or each of several."""
     return samples.classes[1:] if len(samples.classes) == 2 else samples.classes
 
 
 def _problems(samples: LabelledSamples, scaled: bool, options: Namespace, C: float) -> dict[Any, core.MarginProblem]:
-    """Return the problem of --formulation at C for each class that is +1."""
+    """Return a dict from each class that is +1 to its problem of --formulation, at C."""
     X = Scaling.standard(samples.X)(samples.X) if scaled else samples.X
     X = X if options.no_constant else with_constant(X)
     own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
@@ -380,7 +385,10 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
 
 
 def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: LabelledSamples | None) -> dict[str, Any]:
-    """Print training error and held-out error with its interval, warn of a constant model; return the document."""
+    """Print and return the training error, and the held-out error with its interval; warn of a constant model.
+
+    The dict is a part of the document of --json; it is empty if the solves were interrupted.
+    """
     if len(model.solutions) < len(model.problems):
         return {}
     columns = [problem.y * one.margins for problem, one in zip(model.problems, model.solutions, strict=True)]
@@ -409,7 +417,7 @@ def _shown(counts: dict[str, Any]) -> str:
 
 
 def _interval(wrong: int, samples: int) -> tuple[float, float]:
-    """Return Clopper and Pearson's interval of the error; it has at least the probability CONFIDENCE.
+    """Return the Clopper–Pearson interval of the error, whose coverage is at least CONFIDENCE.
 
     >>> [round(bound, 4) for bound in _interval(0, 20)]
     [0.0, 0.1684]
@@ -422,7 +430,7 @@ def _interval(wrong: int, samples: int) -> tuple[float, float]:
 
 
 def _warn_of_constant(model: core.MarginModel, label: Any) -> None:
-    """Warn that a model predicts one class, with the C up to which its weights are zero."""
+    """Warn that a model predicts `label` for all samples, and state the C up to which its weights are zero."""
     from implicit_bias.solvers.path import zero_weights_up_to
 
     C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
