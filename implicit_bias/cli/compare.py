@@ -24,7 +24,7 @@ def declare(parser: Parser, command: str) -> None:
     study = STUDIES[command.replace(" ", "_").replace("-", "_")]
     parser.explain(
         f"{study.title}.\n\nOptions that list their values take several (--seeds 1 2 3), and every combination runs. "
-        "Finished cells\nare stored: the same command goes on where an interrupted one ended.",
+        "Finished cells\nare stored: the same command resumes an interrupted run.",
         [("", "the embedded digits"), (study.example, "several settings"), ("--json", "rows and summary as JSON")],
     )
     parser.add_shared("--dataset", "--data-root")
@@ -42,7 +42,7 @@ def declare(parser: Parser, command: str) -> None:
     add_versions(parser, study.default("versions"))
     parser.add_shared("--solver")
     parser.add_settings(
-        study.default, {"tol": "relative gap asked of the solver", "steps": "steps of gradient descent"}
+        study.default, {"tol": "relative gap at which the solver stops", "steps": "steps of gradient descent"}
     )
     parser.add_shared(*ENGINE)
     parser.add_argument("--out", default=f"results/{study.name}", help="folder for the cells, the table and the figure")

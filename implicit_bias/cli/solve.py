@@ -55,25 +55,25 @@ def declare(parser: Parser, command: str) -> None:
             ("samples.csv", "SVM-GLN with ten units of two contexts"),
             ("samples.csv --C auto --validate .25", "soft margin, and its error on a quarter of the samples"),
             ("samples.csv --formulation linear --C 1", "the linear SVM with soft margin"),
-            ("samples.csv --C 1 --weights importance", "slack of some samples costs more"),
-            ("samples.npz --max-seconds 60 --json", "the best answer of a minute, as JSON"),
+            ("samples.csv --C 1 --weights importance", "sample weights from a column"),
+            ("samples.npz --max-seconds 60 --json", "the best solution after a minute, as JSON"),
             ("samples.csv --C 2 --start samples-model.npz", "from the solution for another C"),
         ],
         {
             0: "OPTIMAL",
-            1: "an answer worse than asked, saved with its certified gap",
+            1: "the gap exceeds --tol; the model is saved with its certified gap",
             2: EXIT_CODES[2],
             3: "NOT_SEPARABLE (at all, or below a norm), which is proved; no model is written",
-            130: "interrupted; the best answer so far is saved",
+            130: "interrupted; the best solution so far is saved",
         },
     )
     add = parser.add_argument
     add("file", metavar="FILE", help="the samples, .csv or .npz")
     add("--label", metavar="COLUMN", help="the label's column of a CSV file")
     add("--weights", metavar="COLUMN", help="a CSV file's column of sample weights c_i, which multiply C")
-    add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; else 1 for all")
+    add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; by default all are 1")
     parser.add_shared("--header")
-    text = "scale inputs to mean 0 and deviation 1, also in the model; else if their sizes differ by 100 or more"
+    text = "scale inputs to mean 0 and deviation 1, also in the model; by default if their sizes differ by 100 or more"
     add("--standardise", action=BooleanOptionalAction, help=text)
     text = "more samples, or the share of the samples (0 to 1) that the model is not fitted to: estimate its error"
     add("--validate", metavar="FILE|SHARE", help=text)
@@ -85,11 +85,11 @@ def declare(parser: Parser, command: str) -> None:
     add("--C", type=_cost, default=math.inf, help=text)
     add("--no-constant", action="store_true", help="do not append the constant input 1")
     parser.add_shared("--solver")
-    add("--tol", type=float, default=1e-6, help="relative gap asked for")
-    add("--max-seconds", type=float, help="end with the best answers so far after this time, shared by the classes")
-    add("--max-iterations", type=int, help="end with the best answer so far after as many iterations for a class")
-    add("--start", metavar="MODEL", help="begin from a saved model of the same samples in the same order")
-    add("--keep-samples", action="store_true", help="keep the samples in the model's file, too")
+    add("--tol", type=float, default=1e-6, help="relative gap at which the solver stops")
+    add("--max-seconds", type=float, help="time limit shared by the classes; the best solutions so far are saved")
+    add("--max-iterations", type=int, help="limit of the iterations for each class, like --max-seconds")
+    add("--start", metavar="MODEL", help="start from a saved model of the same samples in the same order")
+    add("--keep-samples", action="store_true", help="save the samples with the model")
     add("--verbose", action="store_true", help="show the solver's log")
     add("--out", metavar="FILE", help="where to save the model (npz); else NAME-model.npz in this folder")
     parser.set_defaults(run=solve, loads=("saving.models", "solvers"))
@@ -197,10 +197,10 @@ def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return place, size
 
 
-def _is_standardised(samples: LabelledSamples, asked: bool | None) -> bool:
+def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
     """Return --standardise; by default print and return True if inputs are `out_of_scale`."""
-    if asked is not None:
-        return asked
+    if option is not None:
+        return option
     apart = out_of_scale(samples.X)
     if apart is None:
         return False
@@ -251,10 +251,7 @@ class Line:
 
 
 def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, deadline: Deadline) -> float:
-    """Print and return the C with the least error in cross-validation, the smallest of equally good ones.
-
-    Each fold solves for all values of C, each warm-started from the last. KeyboardInterrupt is raised after Ctrl-C.
-    """
+    """Print and return the smallest C of least error in cross-validation; raise KeyboardInterrupt after Ctrl-C."""
     from tqdm import tqdm
 
     from implicit_bias.solvers.path import path_values
@@ -385,10 +382,7 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
 
 
 def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: LabelledSamples | None) -> dict[str, Any]:
-    """Print and return the training error, and the held-out error with its interval; warn of a constant model.
-
-    The dict is a part of the document of --json; it is empty if the solves were interrupted.
-    """
+    """Print and return training and held-out error, {} if the solves were interrupted; warn of a constant model."""
     if len(model.solutions) < len(model.problems):
         return {}
     columns = [problem.y * one.margins for problem, one in zip(model.problems, model.solutions, strict=True)]

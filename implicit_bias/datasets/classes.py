@@ -12,7 +12,7 @@ from implicit_bias._utils.checks import Array, InputError, shown, without_torch
 
 
 def positive_signs(labels: Sequence[ArrayLike], positive: Any) -> list[Array]:
-    """Return signs for each array of `labels`: +1.0 for the label or collection of labels `positive`, else −1.0.
+    """Return each array of labels as signs: +1.0 for labels in `positive`, one or several, and −1.0 for others.
 
     InputError is raised if a label in `positive` does not occur.
     """
@@ -48,7 +48,7 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
 
 
 def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
-    """Return labels (n,) as an array, and the sorted classes; raise InputError for fractions, as scikit-learn does."""
+    """Return labels (n,) as an array, and the sorted classes; raise InputError for missing values and fractions."""
     try:
         values = np.asarray(without_torch(labels))
     except (TypeError, ValueError, RuntimeError):

@@ -213,10 +213,7 @@ class BinaryTask:
     def _divided(
         cls, X: Array, labels: np.ndarray, held: Any, positive: Any, constant: bool, seed: int, name: str
     ) -> BinaryTask:
-        """Return the task of samples X (n, p) and their labels.
-
-        `held` are the validation samples (X, labels), or the share of the samples that is drawn for validation.
-        """
+        """Return the task of samples; `held` is the share drawn for validation, or these samples (X, labels)."""
         options: Any = {"positive": positive, "constant": constant, "name": name}
         if isinstance(held, tuple):
             return cls.from_arrays(X, labels, *held, **options)
@@ -243,7 +240,7 @@ def _samples(path: Any, label: str | None) -> LabelledSamples:
 
 
 def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
-    """Return the inputs (n, d) and labels (n,) of a data set of pairs; raise InputError, which calls it `name`."""
+    """Return the inputs (n, d) and labels (n,) of a data set of pairs; `name` is that of the set in errors."""
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or isinstance(dataset, str | dict):
         raise InputError(
             f"{name} must be a sequence of (input, label), such as a data set of torchvision, not {shown(dataset)}"

@@ -133,7 +133,7 @@ class FitData:
 
     @property
     def names(self) -> list[str]:
-        """Name of each problem in messages."""
+        """Name of each problem in messages, such as 'class 3'."""
         if self.joint:
             return ["all classes"]
         return [f"class {label}" for label in (self.classes if len(self.classes) > 2 else self.classes[1:])]
@@ -185,10 +185,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return problem
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
-        """Return gates fitted on X (n, d), for the problems of all classes; None if each problem has its own gates.
-
-        `weight` (n,) are the sample weights, None if they are all equal.
-        """
+        """Return gates fitted on X (n, d) for all problems, `weight` (n,) or None; None if problems have their own."""
         return None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -306,10 +303,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             yield [problem.replace(C=C) for problem, C in zip(problems, each, strict=True)], solutions
 
     def _warm_start(self, data: FitData) -> list[Solution | None]:
-        """Return the solutions of the last fit if NATIVE may start from them, else None for each problem.
-
-        This needs `warm_start`, NATIVE as the last and the current solver, and samples with the same labels.
-        """
+        """Return the last solutions if NATIVE may start from them, on the same labels; else None for each problem."""
         none: list[Solution | None] = [None] * len(data.names)
         if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, data.classes)):
             return none

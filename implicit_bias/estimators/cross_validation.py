@@ -188,7 +188,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self.estimator_.decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score, as defined by `scoring`, on X (n, p) and labels y (n,)."""
+        """Return the `scoring` of `estimator_` on X (n, p) and labels y (n,), accuracy by default."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         with refusals():
             scorer = check_scoring(self, self.scoring)

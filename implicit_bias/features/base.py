@@ -167,7 +167,7 @@ class Features(ABC):
         return upper, lower, np.asarray(length(error, axis=1)) * (1 + share(self.d + 4)) + vanished
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
-        """Return upper, lower and error (k, d), |Σ_i a_i φ(x_i) − (upper + lower)| ≤ error, for a (m,) of m `rows`."""
+        """Return upper, lower and error (k, d) with |Φᵀa − (upper + lower)| ≤ error, Φ and a (m,) of the m `rows`."""
         parts = precise_product(a[None], self.select(rows).dense())
         upper, lower, error = (part.reshape(self.k, self.d) for part in parts)
         return upper, lower, error

@@ -273,7 +273,7 @@ def _angles(cosines: Array, U: Array, V: Array, equal: np.ndarray) -> Array:
 
 
 def diagonal_of(kernel: Any, X: Array) -> Array:
-    """Return k(x, x) for all rows x of X (n, d), without the other values of the kernel.
+    """Return k(x, x), shape (n,), for all rows x of X (n, d), without the matrix of the kernel.
 
     >>> diagonal_of(("half-spaces", {"sets": [[0], [0, 1]]}), np.array([[1.0, 2.0]])).tolist()
     [6.0]

@@ -15,10 +15,7 @@ from implicit_bias.gates.contexts import ContextGates
 
 
 def _evaluated(function: Any, X: Array, what: str, columns: int | None = None) -> Array:
-    """Return function(X) as a finite array with a row per sample and, if given, exactly `columns` columns.
-
-    InputError is raised otherwise; its text calls the values `what`.
-    """
+    """Return function(X), finite (n, `columns`), or (n, any) for None; raise InputError otherwise, about `what`."""
     if not callable(function):
         raise InputError(f"function must be callable, not {type(function).__name__}")
     values = as_floats(function(X), f"the values of the {what}' function", 2)

@@ -102,7 +102,7 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
 
 
 def learned_gates(module: nn.Module, X: Any) -> Gates:
-    """Return the gates of a module's hidden layer as functions of inputs X (n, d).
+    """Return the gates of a module's hidden layer for inputs X (n, d), one direction (d,) per unit.
 
     Biases b_h of the layer are weights of the constant input, the last column of X, whether the module takes this
     column or not. InputError is raised for biases without the constant input, and as for `hidden_layer`.

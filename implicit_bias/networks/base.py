@@ -210,7 +210,7 @@ class GatedNetwork(nn.Module, ABC):
             )
 
     def input_layers(self) -> list[Any]:
-        """Return a list of weights per part, the first of which multiplies the inputs; [] if these may not rotate."""
+        """Return a list of weights for each of `parts`, the first multiplying the inputs; [] if no input may rotate."""
         return []
 
     def one_layer(self) -> OneLayer | None:

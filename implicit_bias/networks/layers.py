@@ -19,7 +19,7 @@ Tensors = Sequence[Tensor]
 
 
 def as_widths(units: Any) -> list[int]:
-    """Return the numbers of units of the hidden layers as a list, given one number or a sequence; check them."""
+    """Return the numbers of units of the hidden layers as a list, given one or several; raise InputError if invalid."""
     several = isinstance(units, Sequence) and not isinstance(units, str | bytes)
     several = several or (isinstance(units, np.ndarray) and units.ndim > 0)
     widths = [as_count(width, "units") for width in (units if several else [units])]
@@ -97,7 +97,7 @@ class LayeredNetwork(GatedNetwork):
         return self._gates_of([*self.filters(), *self.layers][0])
 
     def _gates_of(self, weights: Tensor) -> Gates:
-        """Return the gates of units whose gates have the weights (k, d)."""
+        """Return the gates of the hidden layer, given the weights (k, d) that define them."""
         return ReLUGates(to_array(weights))
 
     def effective_weights(self) -> Array:

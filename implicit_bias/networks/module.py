@@ -158,10 +158,7 @@ def _check_parameters(module: nn.Module) -> None:
 
 @torch.no_grad()
 def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tuple[int, int]:
-    """Return the degree, measured (the lowest of all outputs) or `given`, and the number of outputs of a module.
-
-    InputError is raised as for `TorchNetwork`. The module itself is not changed.
-    """
+    """Return a module's degree, measured or `given`, and number of outputs; raise InputError as for `TorchNetwork`."""
     with _reasons(shape):
         twin = copy.deepcopy(module).double()
         rng = np.random.default_rng(0)
@@ -255,10 +252,7 @@ def _scaled(
 
 
 def _exponents(measured: dict[float, Array]) -> Array:
-    """Return the degree L of each output, given all outputs (m,) at each factor c; those near 0 are left out.
-
-    InputError is raised unless outputs grow as c^L.
-    """
+    """Return L of each output not near 0, given all outputs at each factor c; raise InputError if L varies with c."""
     base = measured[1.0]
     kept = np.abs(base) > 1e-3 * np.abs(base).max()
     ratios = {c: values[kept] / base[kept] for c, values in measured.items()}

@@ -177,7 +177,7 @@ def _limits(columns: int, low: float, high: float) -> list[tuple[str, np.ndarray
 
 
 def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return problems, solutions and offset as a JSON dictionary and arrays with the prefixes of `save_model`."""
+    """Return a model as a JSON dictionary and arrays with the prefixes of `save_model`, with its samples if asked."""
     first, abouts = model.problems[0], []
     arrays: dict[str, np.ndarray] = {}
     for i, problem in enumerate(model.problems):

@@ -191,10 +191,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
 
 
 def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: Any, outputs: int = 1) -> Gates:
-    """Return the gates that `gate_parts` converted; raise InputError if they do not match the features.
-
-    The features must have `outputs` times as many gates, and as many inputs.
-    """
+    """Return the gates that `gate_parts` converted; raise InputError unless features have `outputs` times as many."""
     parameters, make = about["parameters"], getattr(all_gates, about["gates"])
     given = {name: arrays[f"gates.{name}"] for name in make.learned}
     # Sizes are checked before arrays of these sizes are allocated.

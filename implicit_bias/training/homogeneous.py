@@ -67,10 +67,7 @@ class Objective(ABC):
         """Return the loss at `radius` times w, its gradient there times radius^(1−L), and the margins."""
 
     def around(self, u: Any, before: Any, radius: float) -> tuple[Any, Any]:
-        """Return the unit vectors `u` and `before`, of this step and the last, so that the next step is exact near u.
-
-        A subclass may represent them at fewer samples; here they are unchanged.
-        """
+        """Return the unit vectors of this step and the last, in a form that is exact near u; here unchanged."""
         return u, before
 
     def dot(self, a: Any, b: Any) -> float:

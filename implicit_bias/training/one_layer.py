@@ -153,10 +153,7 @@ class LayerFunction(Objective):
         return values if self.gates is not None else np.maximum(values, 0.0)
 
     def _evaluated(self, vector: Array, radius: float) -> tuple[Array, float, Array, Array]:
-        """Return the hidden layer (H, n) at a unit vector, and the loss, softmax(−q) and q (K, n) at radius times it.
-
-        All are over the selected samples; the loss is log Σ exp(−q).
-        """
+        """Return the hidden layer (H, n) at a unit vector, and at R times it log Σ exp(−q), softmax(−q), q (K, n)."""
         values, readout = self._split(vector)
         units = self._units(values)
         margins = radius**2 * margins_of(readout @ units, self.own_y)
@@ -369,10 +366,7 @@ class WeightFunction(LayerFunction):
         return found
 
     def _steered(self, tangent: Array, rho: float, vector: Array, radius: float) -> Array:
-        """Return P M⁻¹ times a tangent [A, W] at the unit vector `vector` and R = `radius`, with ρ = `rho`.
-
-        The readout's moments E_p[V Vᵀ] are updated in every call of number 0, `REFRESH`, 2 `REFRESH` ….
-        """
+        """Return P M⁻¹ times a tangent [A, W], R = `radius`, ρ = `rho`; every `REFRESH` calls, update E_p[V Vᵀ]."""
         if self.directions % REFRESH == 0:
             units, _, softmax, _ = self._evaluated(vector, radius)
             moments = (units * softmax.sum(0)) @ units.T

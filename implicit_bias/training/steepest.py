@@ -488,10 +488,7 @@ class ProjectedIteration(Iteration):
         return float(total.log()) / self.sharpness - float(least), shares / total
 
     def _search(self, v: Layers, loss: float, g: Layers) -> tuple[Layers, Tensor]:
-        """Return the projection of v + a g and its margins, with a so short that F_R is below its quadratic model.
-
-        `loss` is F_R(v), and g = −∇F_R(v). The length a is updated.
-        """
+        """Return Π(v + a g) and its margins, `loss` = F_R(v), g = −∇F_R(v); adapt `length` a to the quadratic model."""
         while True:
             new = tuple(
                 norm.nearest(each + self.length * own) for norm, each, own in zip(self.margins.norms, v, g, strict=True)
