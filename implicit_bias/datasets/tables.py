@@ -224,8 +224,9 @@ def _check_separator(file: Path) -> None:
 def _names(file: Path, wanted: list[str], label: str | None, header: bool | None) -> tuple[list[str], bool]:
     """Return the names of all columns, and True if the first row contains them; else numbers '0', '1', …, and False.
 
-    `header` decides this; if it is None, the cells do. The first row then contains names if all of `wanted`, the names
-    that columns should have, are in it. `label` is the name of the label's column; None is the last column.
+    `header` decides this; if it is None, the cells do: a first row with all of `wanted`, the names that columns should
+    have, contains names. `label` is the label's column, None for the last. InputError is raised for a missing or double
+    name, and for a first row that may be either.
     """
     _check_separator(file)
     head = _parsed(file, header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
@@ -368,6 +369,7 @@ def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str
 
 
 def _require(file: Path, table: pd.DataFrame, name: str) -> None:
+    """Raise InputError unless the table has the column `name`."""
     if name not in table.columns:
         listed = [*table.columns[:20], *(["…"] if len(table.columns) > 20 else [])]
         raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(listed)}")

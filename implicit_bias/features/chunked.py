@@ -337,7 +337,6 @@ class ChunkedFeatures(Features):
         return self.select(slice(None))
 
     def dense(self) -> Array:
-        """Matrix Φ (n, k·d), with columns ordered by gate; only for small problems."""
         check_memory(8 * self.n * self.k * self.d, "Φ as a matrix", "use NATIVE, which does not form it")
         return self._whole().dense()
 

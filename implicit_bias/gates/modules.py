@@ -72,8 +72,7 @@ class HiddenLayer(NamedTuple):
 def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     """Return the single hidden layer of a module on inputs (n, d), d = `inputs`.
 
-    InputError is raised if the module is not of the form of `HiddenLayer`, and torch's RuntimeError if it does not take
-    d inputs. The module itself is not changed.
+    InputError is raised for other forms than that of `HiddenLayer`, torch's RuntimeError for another number of inputs.
     """
     module = copy.deepcopy(module).cpu().double().eval()
     # Values at 0 and at the unit vectors determine affine functions; random inputs test that they are affine.

@@ -82,7 +82,7 @@ class LayeredNetwork(GatedNetwork):
 
     @abstractmethod
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
-        """Return the last hidden layer (…, n, k_L) of inputs (…, n, d); `opened` are known gates (…, n, k_ℓ)."""
+        """Return the last hidden layer (…, n, k_L) of X (…, n, d), given all weights and known gates (…, n, k_ℓ)."""
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         outputs = self._hidden(X, contexts) @ self.layers[-1].T

@@ -12,10 +12,7 @@ EXTENSIONS = "implicit_bias.extensions"
 
 
 def class_name(kind: type, package: ModuleType) -> str | None:
-    """Return the name in files of a class that `package` or an extension exports, such as "GaLUNetwork of galu".
-
-    None is returned for all other classes.
-    """
+    """Return the name in files of a class of `package` or an extension ("GaLUNetwork of galu"), None for others."""
     name = kind.__name__
     if getattr(package, name, None) is kind:
         return name

@@ -74,7 +74,7 @@ class Optimiser(ABC):
         return torch.randperm(n, generator=generator).to(device).split(int(self.batch_size))
 
     def slower(self) -> str:
-        """Return the remedy for divergence in error messages: 'a smaller lr', with the number if there is one."""
+        """Return the remedy for divergence in error messages, such as 'a smaller lr than 0.04'."""
         return "a smaller lr" if math.isnan(self.lr) else f"a smaller lr than {self.lr:g}"
 
     def refuse_rates_beyond(self, dtype: torch.dtype) -> None:
@@ -149,7 +149,7 @@ class SGD(Optimiser):
         return max(1, int(self.steps) // many) * many
 
     def rates(self, epochs: int) -> Iterator[float]:
-        """Return the learning rate of each epoch, lower in the second half.
+        """Return the rate of each epoch: lr in the first ⌊epochs/2⌋, or in the first of one, then lr · lr_factor.
 
         >>> list(SGD(lr=1.0, lr_factor=0.5).rates(5))
         [1.0, 1.0, 0.5, 0.5, 0.5]
