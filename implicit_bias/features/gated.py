@@ -1,4 +1,4 @@
-"""Gated linear features Φ(x) = g(x) ⊗ x: the one data structure of this toolkit, never formed."""
+"""Gated linear features Φ(x) = g(x) ⊗ x, the central data structure, without forming the matrix Φ."""
 
 from __future__ import annotations
 

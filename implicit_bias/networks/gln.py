@@ -17,7 +17,7 @@ from implicit_bias.networks.base import GATHER_FROM, GatedNetwork, OneLayer, to_
 
 
 class FixedGatesNetwork(GatedNetwork):
-    """Base class of networks with fitted gates of each layer, in the list `_gates`; HyperplaneGates can be saved."""
+    """Base class of networks with the fitted gates of each layer in `_gates`; saved only if all are HyperplaneGates."""
 
     #: Not buffers: casting or moving the network must not round the gates. They are saved as extra state.
     _gates: list[Any]

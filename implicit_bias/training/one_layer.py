@@ -400,7 +400,7 @@ def values_at(X: Array, gates: Array | None, parts: Array) -> Array:
 
 
 def margins_of(outputs: Array, y: Array) -> Array:
-    """Return margins q (K, n) of outputs: their products with signs y, or f_y − f_c, with infinity for c = y.
+    """Return q (K, n) of outputs f (K, n): y f for K = 1 and signs y, or f_y − f_c for classes y, infinity for c = y.
 
     >>> margins_of(np.array([[2.0], [0.5], [1.0]]), np.array([0])).ravel().tolist()
     [inf, 1.5, 1.0]

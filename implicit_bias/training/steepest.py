@@ -1,4 +1,4 @@
-"""Descents in the norms of layers: the steepest one, whose limit is an optimiser's, and a search for its limits.
+"""Steepest descent in the norm that an optimiser gives the layers, and a faster search for the limits of this descent.
 
 A network with one hidden layer, f(x) = Σ_h v_h ⟨u_h, φ_h(x)⟩, has the norm N(θ) = max(‖v‖, ‖U‖). Row h of U contains
 the weights of all contexts of unit h, and φ_h(x) (M·d,) the gated inputs of the unit. A linear model of K classes,
@@ -41,7 +41,7 @@ Layers = tuple[Tensor, ...]
 
 
 class LayeredDescent(Descent):
-    """Base class of descents in the norms of layers."""
+    """Base class of descents in N(θ), the largest norm of a layer; `optimiser` names the norms."""
 
     optimiser: str | tuple[str, str]
 
