@@ -43,7 +43,7 @@ def local(hyperplanes: int, C: float) -> Callable[[], Any]:
 MODELS: dict[str, dict[str, Callable[[], Any]]] = {
     "digits": {"GLN, 20 units": lambda: GLNClassifier(20, random_state=1), "SVC": SVC, "LinearSVC": LinearSVC},
     "mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 1.0) for contexts in (2, 4)}
-    | {"half-spaces of 8 × 8 patches": local(1, 0.4)}
+    | {"half-spaces of 8 × 8 patches": local(2, 0.4)}
     | SKLEARN,
     "fashion-mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 0.1) for contexts in (2, 4)}
     | {"half-spaces of 8 × 8 patches": local(3, 1.0)}
