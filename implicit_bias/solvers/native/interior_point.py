@@ -32,6 +32,7 @@ from implicit_bias.solvers.native.arrays import (
     add_to_diagonal_,
     all_finite,
     as_numpy,
+    filled,
     library,
     lu_factor,
     lu_solve,
@@ -351,7 +352,7 @@ class NewtonSystem:
             c, corner = c + at.u * box / at.w, corner + at.u @ (box**2 / at.w)
         xp = library(P)
         self.columns = xp.hstack([P, E, -c[:, None]])
-        self.corner = xp.zeros_like(self.columns.T @ self.columns)
+        self.corner = filled(P, 2 * (self.columns.shape[1],), 0.0)
         add_to_diagonal_(self.corner[:H, :H], -at.s / at.eta)
         self.corner[:H, -1] -= (q / at.rho**2 + 1) / 2
         self.corner[-1, :H] -= (q / at.rho**2 + 1) / 2
