@@ -188,7 +188,10 @@ def half_spaces(
             shares *= -1 / np.pi
             shares += 1.0
             if hyperplanes > 1:
-                shares **= hyperplanes
+                # Faster than a power.
+                one = shares.copy()
+                for _ in range(int(hyperplanes) - 1):
+                    shares *= one
             if linear < 1:
                 shares -= (1 - linear) / 2.0**hyperplanes
             shares *= products
