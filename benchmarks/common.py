@@ -94,7 +94,10 @@ def timed(run: Callable[[], Any], clock: Callable[[], float] = time.process_time
 
 
 def timed_runs(run: Callable[[], Any], repeats: int = 1, begun: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """Return the last result (`found`), median, least and most seconds of the wall, and the increase of peak memory."""
+    """Run `repeats` times; return the last result as `found`, and the increase of peak memory as `memory_mib`.
+
+    The wall-clock seconds are `seconds` (median), `fastest` and `slowest`. `begun` is called before the first run.
+    """
     before = memory_baseline()
     begun()
     times, found = raced({"run": run}, repeats, time.perf_counter)
@@ -106,7 +109,10 @@ def timed_runs(run: Callable[[], Any], repeats: int = 1, begun: Callable[[], Non
 def raced(
     ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.process_time, untimed: int = 0
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """Run the ways in turn, `untimed` + `repeats` times; return the seconds of each timed run, and last results."""
+    """Run all `ways` in turn, `untimed` + `repeats` times; return two dictionaries by name.
+
+    The first has the seconds by `clock` of each timed run, the second the result of the last run.
+    """
     times: dict[str, list[float]] = {name: [] for name in ways}
     found: dict[str, Any] = {}
     for _ in range(untimed + repeats):
@@ -119,13 +125,16 @@ def raced(
 def alternately(
     ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter, untimed: int = 0
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Run the ways in turn as `raced` does; return the median seconds of each, and last results."""
+    """Run all `ways` in turn, `untimed` + `repeats` times; return two dictionaries by name.
+
+    The first has the median seconds by `clock` of the timed runs, the second the result of the last run.
+    """
     times, found = raced(ways, repeats, clock, untimed)
     return {name: statistics.median(values) for name, values in times.items()}, found
 
 
 def installed(peer: str) -> bool:
-    """Return whether a peer is installed; print a sentence if it is not."""
+    """Return whether a package of `PEERS` is installed; print how to install it if it is not."""
     if find_spec(peer) is None:
         print(f"{peer} is not installed and left out: pip install {PEERS[peer]}", file=sys.stderr)
         return False
@@ -133,7 +142,11 @@ def installed(peer: str) -> bool:
 
 
 def run_peer(peer: str, python: str, script: str, **arrays: Any) -> dict[str, Any]:
-    """Run a peer's script by another Python with one thread; return the arrays that it writes, given `arrays`."""
+    """Run a script for the package `peer` by the interpreter `python` with one thread; return the arrays that it saves.
+
+    The script's arguments are the paths of two .npz files: `arrays` to read, and results to write. Raises InputError if
+    the interpreter or the script fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder, "given.npz"), Path(folder, "found.npz")
         np.savez(given, **arrays)
@@ -180,10 +193,10 @@ class Child:
 def in_process(
     work: Callable[..., dict[str, Any]], problem: Path, settings: dict[str, Any], limit: float, threads: int
 ) -> dict[str, Any]:
-    """Run `work(problem, begun, **settings)` in a new process; kill it `limit` seconds after it calls `begun()`.
+    """Run `work(problem, begun, **settings)` in a new process and return its dictionary with `outcome` "ok".
 
-    `problem` is the path of a saved one. The result has the entry `outcome`: "ok", or the reason why there are no
-    others.
+    `problem` is the path of a saved problem. The process is killed `limit` seconds after it calls `begun()`. If it is
+    killed, dies or raises an exception, the dictionary has only `outcome`, the reason.
     """
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     child = Child(_child, work, problem, settings)
@@ -254,6 +267,7 @@ class Store:
         return next((row for row in self.rows if key.items() <= row.items()), None)
 
     def add(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Append a row to `rows` and to the file, and return it."""
         self.rows.append(row)
         with self.file.open("a") as lines:
             lines.write(json.dumps(row, default=float) + "\n")
@@ -265,9 +279,9 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
 
 
 def parsed(doc: str | None, /, **options: Any) -> argparse.Namespace:
-    """Parse the command line; an option is its default and help, or what `add_argument` takes.
+    """Parse the command line; each option is (default, help), (default, help, choices) or options of `add_argument`.
 
-    A default decides the type; a list takes several values, and with a third part only these.
+    The default decides the type: False makes a flag, and a list an option with several values. --data-root is added.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=_Help)
     for name, given in options.items():
@@ -286,9 +300,9 @@ def parsed(doc: str | None, /, **options: Any) -> argparse.Namespace:
 def run(
     doc: str | None, report: Callable[[argparse.Namespace], Iterator[Any]], threads: int | str = 1, /, **options: Any
 ) -> None:
-    """Print the texts and tables that `report` yields, the command and the machine; exit with the code.
+    """Print the texts and tables that `report` yields, then command and machine; exit with a code.
 
-    A number of threads is what the run is limited to; a text says how many there are.
+    If `threads` is a number, linear algebra is limited to it. A text describes the threads and is only printed.
     """
     values, about = parsed(doc, **options), surroundings()
 
@@ -304,7 +318,10 @@ def run(
 
 
 def publish(out: Path, name: str, parts: list[str], record: dict[str, Any], runs: str, table: pd.DataFrame) -> int:
-    """Print a report; write it with table and record (including the table as `runs`); return the exit code."""
+    """Print a report and write it, as NAME.md, NAME.csv (`table`) and NAME.json (`record`, with the table as `runs`).
+
+    Return the exit code: 130 if record["interrupted"], else 0.
+    """
     text = "\n\n".join(parts) + "\n"
     print(text)
     record = record | {runs: json.loads(table.to_json(orient="records", double_precision=15))}
@@ -316,6 +333,7 @@ def publish(out: Path, name: str, parts: list[str], record: dict[str, Any], runs
 
 
 def surroundings_line(about: dict[str, Any], threads: str) -> str:
+    """Return the result of `surroundings`, and a text on threads, as one line of text."""
     machine = about["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     return (

@@ -31,13 +31,13 @@ def hyperplanes(X: Array, gates: int) -> Array:
 
 
 def exclusive(X: Array, gates: int) -> Array:
-    """Return gates (n, gates), of which the one with the largest random projection is open."""
+    """Return gates (n, gates), one of which is open for each sample: that of the largest random projection."""
     chosen = np.argmax(X @ np.random.default_rng(1).normal(size=(X.shape[1], gates)), axis=1)
     return np.asarray(np.eye(gates)[chosen])
 
 
 def copies(X: Array, gates: int) -> Array:
-    """Return `gates`/2 different hyperplane gates, each twice."""
+    """Return gates (n, gates) in pairs of equal columns: `gates`/2 different hyperplane gates."""
     return np.repeat(hyperplanes(X, gates // 2), 2, axis=1)
 
 

@@ -1,8 +1,8 @@
 """Error and time of GaLURegressor against ridge, kernel ridge and MLPRegressor on real tables; see --help.
 
 Inputs and real targets are standardised. Classes are targets of −1 and +1, this class against the rest, and the largest
-prediction wins. Each model's one price is chosen on a quarter of the training part; then one fit of all of it is timed,
-in seconds of the processor with one thread.
+prediction wins. Each model's one parameter is chosen on a quarter of the training part. Then one fit of the whole
+training part is timed, in CPU seconds with one thread.
 """
 
 import argparse
@@ -35,7 +35,7 @@ STEPS = 100
 RIDGES = [0.01, 0.1, 1.0, 10.0]
 #: Above so many numbers in Φ of the few units, Algorithm 1 is left out.
 SEARCHED_UP_TO = 10**6
-#: What a price is chosen on.
+#: Split on which a parameter is chosen.
 CHOICE = ShuffleSplit(1, test_size=0.25, random_state=0)
 Model = tuple[Callable[[int, int], BaseEstimator], dict[str, list[float]]]
 MODELS: dict[str, Model] = {
@@ -59,7 +59,7 @@ MODELS: dict[str, Model] = {
 
 
 def parity(samples: int, root: str | None) -> tuple[Array, Array]:
-    """Return MNIST images, drawn with a fixed seed, and 1 for odd digits, 0 for even ones."""
+    """Return `samples` MNIST images, drawn with a fixed seed, and labels: 1 for odd digits, 0 for even ones."""
     X, y = load_images("mnist", root)
     rows = np.random.default_rng(0).choice(len(X), samples, replace=False)
     return X[rows], y[rows] % 2

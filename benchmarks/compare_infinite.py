@@ -39,7 +39,7 @@ np.savez(sys.argv[2], values=values, seconds=taken)
 
 
 def plain(X: Array) -> Array:
-    """Return the tangent kernel of ReLU by the arc-cosine formulas."""
+    """Return the neural tangent kernel (n, n) of an infinitely wide ReLU network by the arc-cosine formulas."""
     K = X @ X.T * (WEIGHT / X.shape[1]) + BIAS
     tangent = K.copy()
     for _ in range(LAYERS):
@@ -54,11 +54,12 @@ def plain(X: Array) -> Array:
 
 
 def ours(X: Array, name: str) -> NetworkKernels:
+    """Return the kernels of the infinitely wide network with an activation, for inputs X (n, d)."""
     return InfiniteNetwork(name, LAYERS, WEIGHT, BIAS).kernels(X)
 
 
 def largest(X: Array, repeats: int) -> list[dict[str, str]]:
-    """Return the row of the ReLU kernel on all images: plain NumPy and ours, error bound and distance."""
+    """Return one row on the ReLU kernel: CPU seconds of plain NumPy and ours, relative error bound and distance."""
     seconds, found = alternately(
         {"plain": partial(plain, X), "ours": partial(ours, X, "relu")}, repeats, time.process_time
     )
@@ -71,7 +72,10 @@ def largest(X: Array, repeats: int) -> list[dict[str, str]]:
 
 
 def activations(X: Array, repeats: int, python: str | None) -> list[dict[str, str]]:
-    """Return a row per activation, with the peer's time if it has a closed form."""
+    """Return a row for each activation: CPU seconds and relative error bound of the tangent kernel.
+
+    With a `python` that has neural-tangents, the row also has its seconds and distance, "–" without a closed form.
+    """
     rows = []
     for name in ALL:
         seconds, found = alternately({"ours": partial(ours, X, name)}, repeats, time.process_time)

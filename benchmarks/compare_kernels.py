@@ -1,7 +1,7 @@
 """Accuracy and time of MultipleKernelClassifier against MKLpy's EasyMKL and SVC on the mean kernel; see --help.
 
-Every model gets the same kernels of standardised inputs. Its one price is chosen on a third of the training part, then
-one fit is timed, in seconds of the processor and without the kernels themselves. Models take turns on each split.
+Every model gets the same kernels of standardised inputs. Its one parameter is chosen on a third of the training part.
+Then one fit is timed, in CPU seconds and without the kernels themselves. Models take turns on each split.
 """
 
 import argparse
@@ -41,23 +41,25 @@ def kernels_of(X: np.ndarray, parts: list[Any]) -> np.ndarray:
     return np.stack([rbf_kernel(own, gamma=width / own.shape[1]) for own, width in each])
 
 
-def ours(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    model = MultipleKernelClassifier([PrecomputedKernel(one) for one in K], C=price).fit(rows[:, None], y)
+def ours(value: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+    """Fit our classifier to `rows` of kernels K (k, n, n) with C = `value`; see `Fitted`."""
+    model = MultipleKernelClassifier([PrecomputedKernel(one) for one in K], C=value).fit(rows[:, None], y)
     solutions = model.certificate_ if isinstance(model.certificate_, list) else [model.certificate_]
     return lambda new: model.predict(new[:, None]), f"{max(found.gap for found in solutions):.1e}"
 
 
-def mean_kernel(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+def mean_kernel(value: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+    """Fit SVC to `rows` of the mean of kernels K (k, n, n) with C = `value`; see `Fitted`."""
     mean = K.mean(axis=0)
-    model = SVC(kernel="precomputed", C=price).fit(mean[np.ix_(rows, rows)], y)
+    model = SVC(kernel="precomputed", C=value).fit(mean[np.ix_(rows, rows)], y)
     return lambda new: model.predict(mean[np.ix_(new, rows)]), ""
 
 
-def easy_mkl(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    """Fit MKLpy's EasyMKL to `rows` with λ = `price`; return a function from new rows to classes, and no remark."""
+def easy_mkl(value: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+    """Fit MKLpy's EasyMKL to `rows` of kernels K (k, n, n) with λ = `value`; see `Fitted`."""
     from MKLpy.algorithms import EasyMKL
 
-    model = EasyMKL(lam=price).fit([one[np.ix_(rows, rows)] for one in K], y)
+    model = EasyMKL(lam=value).fit([one[np.ix_(rows, rows)] for one in K], y)
     return lambda new: np.asarray(model.predict([one[np.ix_(new, rows)] for one in K])), ""
 
 
@@ -69,7 +71,10 @@ MODELS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 
 
 def cells(sets: list[str], splits: int, models: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each data set, split and model, with its parameter chosen on a third of the training part."""
+    """Yield a row for each data set, split and model: data, model, accuracy in percent, CPU seconds of a fit, and gap.
+
+    The parameter of the model is chosen on a third of the training part.
+    """
     for data in sets:
         load, parts = DATA[data]
         X, y = load(return_X_y=True)
@@ -79,9 +84,9 @@ def cells(sets: list[str], splits: int, models: list[str]) -> Iterator[dict[str,
             fit, test = halved(np.arange(len(y)), stratify=y)
             inner, held = halved(fit, test_size=1 / 3, stratify=y[fit])
             for name in models:
-                fitted, prices = MODELS[name]
-                scores = [np.mean(fitted(price, K, inner, y[inner])[0](held) == y[held]) for price in prices]
-                seconds, (predict, gap) = timed(partial(fitted, prices[int(np.argmax(scores))], K, fit, y[fit]))
+                fitted, values = MODELS[name]
+                scores = [np.mean(fitted(value, K, inner, y[inner])[0](held) == y[held]) for value in values]
+                seconds, (predict, gap) = timed(partial(fitted, values[int(np.argmax(scores))], K, fit, y[fit]))
                 accuracy = 100 * np.mean(predict(test) == y[test])
                 yield {"data": data, "model": name, "accuracy": accuracy, "seconds": seconds, "gap": gap}
 

@@ -22,7 +22,10 @@ from implicit_bias.extensions.galu import GaLURegressor
 
 
 def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> dict[str, Callable[[], np.ndarray]]:
-    """Return functions that compute weights (d,), by package, for the bound C of the textbook's objective."""
+    """Return functions that compute the weights (d,) of a linear machine without intercept, by package and tolerance.
+
+    They minimise ½‖w‖² + C Σ_i max(0, 1 − y_i⟨w, x_i⟩); for ours, `problem` has the equivalent objective with ‖w‖.
+    """
 
     def ours(tol: float) -> np.ndarray:
         return solve(problem, tol=tol).weights[0]
@@ -48,7 +51,7 @@ def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> 
 
 
 def ridges(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, Callable[[], np.ndarray]]:
-    """Return functions that compute predictions of `new`, by package."""
+    """Return functions that fit gated ridge regression to X and y and return predictions of `new`, by package."""
     ours = GaLURegressor(100, ridge=0.01, fit_intercept=False, random_state=1).fit(X, y)
     G, H = ours.gates_.transform(X), ours.gates_.transform(new)
 
@@ -98,6 +101,6 @@ if __name__ == "__main__":
         __doc__,
         report,
         n=(2000, "MNIST images, odd digits against even ones"),
-        C=(0.1, "price of slack of the linear machine"),
+        C=(0.1, "bound C of the multipliers of the linear machine"),
         repeats=(3, "runs of each, of which the median counts"),
     )

@@ -38,24 +38,25 @@ SAMPLES_UP_TO = 5000
 
 
 def layer(m: int, d: int, k: int) -> tuple[GatedFeatures, Array]:
-    """Return Gaussian inputs (m, d) behind k Gaussian filters, and targets, by seed 0 of PCG64."""
+    """Return Gaussian inputs (m, d) with the gates of k Gaussian filters, as features, and Gaussian targets (m,)."""
     rng = np.random.default_rng(0)
     X, U = rng.normal(size=(m, d)), rng.normal(size=(k, d))
     return GatedFeatures(X, ReLUGates(U).transform(X)), rng.normal(size=m)
 
 
 def solved(K: Array, right: Array, shift: float) -> Array:
-    """Return (K + shift)⁻¹ times the right-hand side by a Cholesky factor, which overwrites K."""
+    """Return (K + shift·I)⁻¹ right by a Cholesky factorisation; K is overwritten."""
     K[np.diag_indices(len(K))] += shift
     return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(K, overwrite_a=True), right))
 
 
 def pseudo_inverse(features: GatedFeatures, y: Array) -> Any:
+    """Return the weights (kd,) of least norm, by NumPy's pseudo-inverse of Φ."""
     return np.linalg.pinv(features.dense()) @ y
 
 
 def rivals(features: GatedFeatures, y: Array, ridge: float) -> dict[str, Callable[[], Any]]:
-    """Return ways to the weights (kd,) of which each is defined for these sizes and this ridge."""
+    """Return functions that compute the weights (kd,), by name; only those that apply to these sizes and this ridge."""
     X, G, shift, size = features.X, features.gate_values, features.n * ridge, features.k * features.d
 
     def samples() -> Array:
@@ -85,7 +86,10 @@ def rivals(features: GatedFeatures, y: Array, ridge: float) -> dict[str, Callabl
 
 
 def closed_forms(repeats: int) -> Iterator[dict[str, str]]:
-    """Return rows of the least-norm or ridge solution: ours, rivals, and the distance to the slowest of them."""
+    """Yield a row for each size: milliseconds for the least-norm or ridge solution of ours and of its rivals.
+
+    "ours / best" is relative to the fastest rival, and "apart" is the relative distance of weights to the slowest one.
+    """
     for m, d, k, ridge in SOLVED:
         features, y = layer(m, d, k)
         ways: dict[str, Callable[[], Any]] = {"ours": partial(least_squares, features, y, ridge=ridge)}
@@ -106,7 +110,10 @@ def fitted(model: Any, features: GatedFeatures, y: Array) -> Any:
 
 
 def choices(repeats: int) -> Iterator[dict[str, str]]:
-    """Return rows of leave-one-out errors for ten ridges: ours, and scikit-learn's on Φ."""
+    """Yield a row for each size: seconds for the leave-one-out errors of ten ridges, of ours and of scikit-learn on Φ.
+
+    "apart" is the largest relative difference of the squared errors.
+    """
     for m, d, k in CHOSEN:
         features, y = layer(m, d, k)
         oracle = RidgeCV(m * RIDGES, fit_intercept=False, store_cv_results=True)
@@ -122,7 +129,10 @@ def choices(repeats: int) -> Iterator[dict[str, str]]:
 
 
 def cholesky(features: GatedFeatures, y: Array, ridge: float) -> Array:
-    """Return one solution by a Cholesky factor of the smaller Gram matrix."""
+    """Return the coefficients of a ridge solution by a Cholesky factor of the smaller Gram matrix.
+
+    They are those of the samples (n,) if n ≤ kd, otherwise the weights (kd,). Without ridge, a small one is used.
+    """
     wide = features.n <= features.k * features.d
     K = features.gram() if wide else features.weight_gram()
     right = y if wide else features.adjoint(y).ravel()
@@ -130,7 +140,10 @@ def cholesky(features: GatedFeatures, y: Array, ridge: float) -> Array:
 
 
 def searches(repeats: int) -> Iterator[dict[str, str]]:
-    """Return rows of all steps of Algorithm 1, and of as many new solutions, `repeats` of which are measured."""
+    """Yield a row for each size: seconds of all steps of Algorithm 1, and of a new solution in each step.
+
+    The latter are `STEPS` times the median of `repeats` solutions.
+    """
     for m, d, k, ridge in SEARCHED:
         features, y = layer(m, d, k)
         search = partial(improve_filters, features.X, y, k, steps=STEPS, ridge=ridge)

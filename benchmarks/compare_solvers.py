@@ -97,7 +97,7 @@ COLUMNS = [*KEYS, "repeat", "outcome", "seconds", "gap", "objective", "lower_bou
 
 
 def runs(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the settings of every run: for each repeat, all problems with all of their solvers."""
+    """Return the settings (problem, solver, tol, repeat) of every run; solvers alternate within each repeat."""
     asked = [
         (problem, solver)
         for problem, (_, names) in SECTIONS.items()
@@ -109,7 +109,10 @@ def runs(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def solve_once(problem: MarginProblem, begun: Callable[[], None], solver: str, tol: float) -> dict[str, Any]:
-    """Return the result of one run of a solver, in its own process."""
+    """Solve a problem once, after a small one to load libraries; call `begun` before the clock starts.
+
+    Return seconds, memory, and gap, objective and lower bound of our certificate of the solver's answer.
+    """
     chosen = SOLVERS[solver]
     chosen(common.small_problem(one_group=problem.name == "SVM-L2"), tol=1e-4)
     timed = common.timed_runs(lambda: chosen(problem, tol=tol), begun=begun)
@@ -143,7 +146,10 @@ def measure(options: argparse.Namespace) -> tuple[pd.DataFrame, bool]:
 
 
 def medians(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each problem, solver and tolerance: median time and memory, largest gap, and failures."""
+    """Return a row for each problem, solver and tolerance: runs, median, least and most seconds, and largest gap.
+
+    Objective and memory are medians, `outcome` is that of the last run, and `ratio` the seconds relative to NATIVE.
+    """
     seconds = {"runs": "count", "seconds": "median", "fastest": "min", "slowest": "max"}
     others = {"gap": "max", "objective": "median", "memory_mib": "median", "outcome": "last"}
     columns = {name: ("seconds", of) for name, of in seconds.items()} | {

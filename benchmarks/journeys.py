@@ -17,7 +17,10 @@ PACKAGE = str(Path(implicit_bias.__file__).parent)
 
 
 def entered(use: Callable[[int], Any]) -> tuple[int, int]:
-    """Return how many files and functions of the package `use(2)` enters, after `use(1)` has loaded the modules."""
+    """Return (files, functions): how many of the package the call `use(2)` enters.
+
+    `use(1)` is called first, so that modules are loaded.
+    """
     use(1)
     found: set[tuple[str, str, int]] = set()
 

@@ -82,6 +82,7 @@ def cells(options: argparse.Namespace) -> list[Cell]:
 
 
 def build(cell: Cell, root: str | None) -> MarginProblem:
+    """Return the margin problem of a cell; for SVM-LC and SVM-HL, a ReLU network is trained first."""
     X, y, pool = common.load_samples(cell.dataset, cell.n, root)
     if cell.problem in ("SVM-LC", "SVM-HL"):
         network = _trained(cell.dataset, cell.n, cell.units, cell.seed, root)
@@ -92,6 +93,7 @@ def build(cell: Cell, root: str | None) -> MarginProblem:
 
 @lru_cache
 def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> ib.ReLUNetwork:
+    """Return a ReLU network trained on the n training samples of a cell; cached."""
     X, y, _ = common.load_samples(dataset, n, root)
     network = ib.ReLUNetwork(X.shape[1], units, seed=seed)
     ib.train(network, X, y, ib.SGD(), seed=seed)
@@ -99,7 +101,10 @@ def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> i
 
 
 def solve_repeatedly(problem: MarginProblem, begun: Callable[[], None], tol: float, repeats: int) -> dict[str, Any]:
-    """Solve a problem `repeats` times, in its own process; return medians of the times."""
+    """Solve a problem `repeats` times after a small one; call `begun` before the clock starts.
+
+    Return times and memory of `timed_runs`, and gap, objective, iterations and sizes of the last solution.
+    """
     solve(common.small_problem(), "NATIVE")
     seen: list[Progress] = []
 
@@ -143,7 +148,10 @@ def step_flops(m: int, d: int, units: int, contexts: int) -> float:
 
 
 def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
-    """Return the result with the floor in Gflop and seconds, for SVM-GLN alone, whose products the formula counts."""
+    """Return the result without `steps`; for SVM-GLN, with `floor_gflop` and `floor_seconds`.
+
+    The floor is the work of all steps by `step_flops`, and its time at the measured rate of matrix products.
+    """
     sizes = result.pop("steps", [])
     if cell.problem == "SVM-GLN" and sizes:
         flops = sum(step_flops(m, result["inputs"], cell.units, cell.contexts) for m in sizes)
@@ -153,7 +161,7 @@ def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(options: argparse.Namespace, store: common.Store) -> bool:
-    """Run the cells that are not stored or failed; return True if Ctrl-C ended the run."""
+    """Run the cells without a stored result of outcome "ok", and store each; return True if Ctrl-C ended the run."""
     try:
         for cell in (bar := tqdm(cells(options), unit="cell", desc="scaling")):
             if store.find(asdict(cell) | {"outcome": "ok"}):
@@ -181,6 +189,7 @@ def section_text(name: str, table: pd.DataFrame) -> str:
 
 
 def _summary(table: pd.DataFrame, solved: pd.DataFrame) -> str:
+    """Return a sentence: how many cells reached the tolerance, and how many were proved not separable."""
     reached = int((solved.gap <= solved.tol).sum())
     proved = int(solved.status.str.startswith("NOT_SEPARABLE").sum())
     others = f", {proved} were proved not separable" if proved else ""
@@ -189,6 +198,7 @@ def _summary(table: pd.DataFrame, solved: pd.DataFrame) -> str:
 
 
 def _range(values: pd.Series) -> str:
+    """Return least and largest value as text, '3 – 7', or one number if they are equal."""
     least, most = format(values.min(), ".0f"), format(values.max(), ".0f")
     return least if least == most else f"{least} – {most}"
 

@@ -1,8 +1,8 @@
 """Problems of other shapes than the paper's: few features, wrong labels, weights next to zero, many groups; see --help.
 
-Solvers take turns, one thread each; the figures are medians over the rounds, in seconds of the processor, which
-other work on the machine changes little. LIBLINEAR solves the soft margin with ½‖w‖² in place of ‖w‖: the same
-family of solutions at other prices, so that their times compare and their objectives do not.
+Solvers take turns, one thread each; the figures are medians over the rounds, in CPU seconds, which other
+work on the machine changes little. LIBLINEAR solves the soft margin with ½‖w‖² in place of ‖w‖. It has
+the same solutions at other values of C: times can be compared, objectives cannot.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def linear(n: int, d: int, wrong: float) -> MarginProblem:
 
 
 def many_groups(n: int, H: int, d: int = 50) -> MarginProblem:
-    """Return a problem of H random half-spaces, each a group, with labels that a linear model does not give."""
+    """Return a hard-margin problem with H random half-spaces, a group each; labels are not linear in X (n, d)."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, d))
     G = (X @ rng.normal(size=(d, H)) > 0).astype(float)
@@ -70,7 +70,7 @@ def wrong_labels(n: int) -> MarginProblem:
 
 
 def hard_images(n: int) -> MarginProblem:
-    """Return SVM-GLN with a hard margin behind the gates of two units: 7000 images are separable, 8000 are not."""
+    """Return SVM-GLN with a hard margin and two units on MNIST: 7000 images are separable, 8000 are not."""
     task = load_binary("mnist", n)
     return svm_gln(task.X_train, task.y_train, HyperplaneGates(2, 2, seed=1).fit(task.X_pool))
 
@@ -103,13 +103,14 @@ def solved(problem: MarginProblem, solver: str | None) -> str:
 
 
 def all_solved(problems: list[MarginProblem], solver: str | None) -> str:
-    """Return how many of the problems are solved, and how many have no weights."""
+    """Return text: how many of the problems are certified to their tolerance, and how many have no weights."""
     found = [solve(problem, solver) for problem in problems]
     optimal, none = (sum(test) for test in zip(*((s.gap <= s.tol, s.objective == np.inf) for s in found), strict=True))
     return f"{optimal} of {len(found)} OPTIMAL, {none} without weights"
 
 
 def fitted(model: Any, X: Array, y: Array) -> str:
+    """Fit the model and return an empty text, because it has no certificate."""
     model.fit(X, y)
     return ""
 
@@ -132,7 +133,7 @@ def races() -> Iterator[tuple[str, Callable[[], MarginProblem]]]:
 
 
 def solvers(problem: MarginProblem) -> dict[str, Run]:
-    """Return ours, and for linear problems CLARABEL and LIBLINEAR."""
+    """Return runs by solver: ours, and for linear problems also CLARABEL and LIBLINEAR."""
     runs: dict[str, Run] = {"NATIVE": partial(solved, problem, "NATIVE")}
     if problem.features.k == 1:
         model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
@@ -161,7 +162,7 @@ def by_a_hair() -> Iterator[tuple[str, Callable[[], dict[str, Run]]]]:
 
 
 def report(options: argparse.Namespace) -> Iterator[Any]:
-    """The table: ours and others in turn."""
+    """Yield one table: seconds and answers of ours and the other solvers, which run in turn on each problem."""
     rows = []
     made: list[tuple[str, Callable[[], dict[str, Run]]]] = [
         (title, partial(lambda build: solvers(build()), build)) for title, build in races()

@@ -25,7 +25,7 @@ PIXELS: dict[str, Any] = {"scale": 2 / 255, "offset": -1.0, "constant": True}
 
 
 def measure(connection: Connection, n: int, options: argparse.Namespace) -> None:
-    """Build and solve the problem of n images; send the row of the table."""
+    """Build and solve the problem of n images; send the row of the table, a dictionary of texts, by `connection`."""
     with threadpool_limits(options.threads):
         images, labels = distorted_images(options.dataset, n, options.folder, options.data_root)
         begin = time.process_time()

@@ -46,6 +46,7 @@ SECONDS, TIMED, TIMED_N, MOST_SECONDS = 10.0, "clusters", 15_000, 3.0
 
 
 def splits_of(n: int) -> int:
+    """Return the number of random splits of n training samples."""
     return 10 if n <= 100 else 3 if n <= 1000 else 1
 
 
@@ -100,7 +101,7 @@ def measure(data: str, n: int, kind: str, units: int, split: int) -> dict[str, A
 
 
 def keys_of(names: list[str]) -> list[dict[str, Any]]:
-    """Return the cells of the study; those of `TIMED_N` samples only tell the seconds."""
+    """Return the cells of the study, as keyword arguments of `measure`; `TIMED_N` samples give seconds only."""
     sizes = {name: [n for n in SIZES if n <= 0.7 * len(table(name)[0])] for name in names}
     cells = [(n, name, split) for n in SIZES for name in names if n in sizes[name] for split in range(splits_of(n))]
     cells += [(TIMED_N, name, 0) for name in names if name == TIMED]

@@ -19,7 +19,7 @@ Table = tuple[np.ndarray, np.ndarray]
 
 
 def content(package: str, name: str) -> bytes:
-    """Return a file of an installed package, which is not imported."""
+    """Return the bytes of the file `name` in the folder of an installed package, without importing the package."""
     found = find_spec(package)
     assert found is not None
     assert found.origin is not None
