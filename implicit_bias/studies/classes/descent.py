@@ -126,7 +126,7 @@ def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[Gate
 
 
 def _solved(X: Array, y: np.ndarray, gates: Gates, norm: str, W: Array) -> tuple[ClassMarginProblem, Solution]:
-    """Return a margin problem and its solution; with shared units it starts from W, if W separates."""
+    """Return the problem of `norm` ('own', 'shared' units) and its solution; 'shared' starts from W if W separates."""
     problem = svm_classes(X, y, gates, shared=norm == "shared")
     if norm == "own" or problem.margins(W).min() <= 0:
         return problem, solve(problem, tol=OWN_TOL if norm == "own" else SHARED_TOL)
@@ -158,6 +158,7 @@ def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     return (3.0 + len(settings["network"])) * settings["train_size"] / (30 if settings["dataset"] == "mnist" else 60)
 
 

@@ -64,7 +64,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     best = best_chains(X, y, gates, layers, nodes=nodes, seed=seed)
     if best.network is None:
         return []
-    # Where descent ended lower, what it leads to is the best.
+    # If descent ended lower than the best chains found, the search starts again from its end.
     for found, network in descents:
         if found["limit"] < np.inf:
             again = best_chains(X, y, gates, layers, starts=1, nodes=0, start=network)
@@ -100,7 +100,7 @@ def _descended(
 
 
 def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
-    """Return the ratio of the norm that is tangent to the cost at the network, to the least such norm."""
+    """Return the norm tangent to the cost at the network, at margin 1, divided by its least value; 1 if stationary."""
     cost, features = ChainCost(network.units, network.degree, network.gated), network.gates()(X)
     W = without_inactive(network.effective_weights(), cost)
     problem, kept = cost.problem(features, y, cost.tangent(cost.lengths(W)))
@@ -114,6 +114,7 @@ def _active(network: ChainNetwork) -> int:
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     size = settings["train_size"] / 100
     return 2.0 + settings["nodes"] * 0.015 * size + 2 * settings["max_steps"] * 5e-4 * size
 

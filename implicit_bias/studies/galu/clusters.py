@@ -60,6 +60,7 @@ def sample(settings: Settings, noise: float, seed: int) -> Clusters:
 
 
 def rows(settings: Settings) -> Rows:
+    """Return a row for each noise level and repeat: noise, repeat, and loss and error in training and test."""
     squared = settings["task"] == "regression"
     pairs = runs(settings, np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist())
     samples, seeds = [sample(settings, *pair) for pair in pairs], [seed for _, seed in pairs]
@@ -74,6 +75,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     return settings["steps"] * (3e-4 + 2e-5 * settings["levels"] * settings["repeats"])
 
 
@@ -120,6 +122,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _latest(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows trained by Adam with the largest number of steps."""
     table = trained_by("Adam", table)
     return table[table.steps == table.steps.max()]
 

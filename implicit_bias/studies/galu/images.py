@@ -61,6 +61,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
+    """Return a row for each width and repeat: units, repeat, train_loss, held_out_error and test_error."""
     widths = np.linspace(0, settings["widest"], settings["widths"] + 1)[1:].astype(int).tolist()
     networks = [
         ({"units": units, "repeat": seed}, _network(settings, images.X_train.shape[1], units, seed))
@@ -70,11 +71,13 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredNetwork:
+    """Return an untrained network of the settings, all of whose hidden layers have `units` units."""
     options: dict[str, Any] = {"sharpness": settings["sharpness"]} if settings["sharpness"] else {}
     return BUILD[settings["network"]](inputs, [units] * settings["layers"], outputs=CLASSES, seed=seed, **options)
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     networks = settings["widths"] * settings["repeats"]
     return settings["steps"] * (5e-4 + 2.5e-8 * networks * settings["widest"] ** 2)
 

@@ -81,6 +81,7 @@ def searched(settings: Settings, units: int, seed: int, **options: Any) -> Alter
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     size = as_many_parameters(settings) * settings["d"]
     if settings["method"] == "alternation":
         return 3 * settings["repeats"] * settings["steps"] * 1e-11 * size**3
@@ -122,9 +123,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _units(pairs: pd.DataFrame) -> str:
+    """Return the widths of GaLU and ReLU at each number of outputs d′, as text."""
     return ", ".join(f"{row.GaLU:.0f} : {row.ReLU:.0f} at d′ = {row.Index}" for row in pairs.itertuples())
 
 
 def _by_search(found: pd.DataFrame) -> str:
+    """Return the widths that alternate convex search needs, as text; empty if there are none."""
     searched = [f"{k:.0f} at d′ = {q}" for q, k in found["alternation"].dropna().items()]
     return f"; alternate convex search, ended early, needs {', '.join(searched)}" if searched else ""

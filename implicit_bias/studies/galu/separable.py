@@ -36,6 +36,7 @@ def sample(settings: Settings, seed: int) -> tuple[Array, Array]:
 
 
 def rows(settings: Settings) -> Rows:
+    """Return a row for each repeat: repeat, train_loss, train_error and test_error."""
     seeds = repeats(settings)
     found = fits(settings, seeds, [sample(settings, seed) for seed in seeds], "hinge", settings["network"])
     return [
@@ -45,6 +46,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     return settings["steps"] * (3e-4 + 1e-8 * settings["repeats"] * settings["units"] * settings["d"])
 
 
@@ -72,4 +74,5 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _last(errors: pd.DataFrame) -> str:
+    """Return the errors at the largest width, as text."""
     return f"at k = {errors.index[-1]}: {named(errors.iloc[-1], '.1%')}"

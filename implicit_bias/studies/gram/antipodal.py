@@ -25,6 +25,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
+    """Return two rows for each draw, without and with an antipodal `pair`: draw, pair, and those of `sphere.least`."""
     name = settings["activation"]
     alone = each_draw(settings, lambda X: {"pair": False} | least(X, name))
     paired = each_draw(settings, lambda X: {"pair": True} | least(np.vstack([X[:-1], -X[:1]]), name))
@@ -32,6 +33,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     return 0.03 * settings["draws"]
 
 

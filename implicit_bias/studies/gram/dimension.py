@@ -37,10 +37,12 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
+    """Return a row for each draw: draw, and those of `sphere.least`."""
     return each_draw(settings, lambda X: least(X, settings["activation"], settings["digits"]))
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     return settings["draws"] * (1.5e-5 * settings["n"] ** 3 if settings["digits"] else 2e-6 * settings["n"] ** 2)
 
 

@@ -46,7 +46,10 @@ def _speeds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(table: pd.DataFrame) -> pd.Series:
-    """Return the ratio of the median speed of activations whose σ' jumps to that of smooth ones."""
+    """Return the median speed of activations whose σ' jumps divided by that of smooth ones, by width.
+
+    The index has the widths in increasing order as text, then 'flow', the ratio of the speeds of the gradient flow.
+    """
     found = _speeds(table)
     names, units = (found.index.get_level_values(level) for level in ("activation", "units"))
     jumping, smooth = (found[names.isin(chosen)].groupby("units").median() for chosen in (JUMP, SMOOTH))
@@ -82,6 +85,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame) -> list[Verdict]:
+    """Return the verdicts on the table of one seed."""
     times = ratios(table)
     names = (f"k = {name}" if name != "flow" else name for name in times.index)
     listed = ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, times, strict=True))

@@ -32,10 +32,12 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
+    """Return a row for each draw: draw, apart (the least distance δ), and those of `sphere.least`."""
     return each_draw(settings, lambda X: {"apart": float(pdist(X).min())} | least(X, settings["activation"]))
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     return settings["draws"] * (0.02 + 2e-6 * settings["n"] ** 2)
 
 

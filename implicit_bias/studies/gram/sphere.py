@@ -57,6 +57,7 @@ def style(activation: str) -> dict[str, Any]:
 
 
 def ordered(activations: Iterable[str]) -> list[str]:
+    """Return the different activations in the order of `ALL`."""
     return sorted(set(activations), key=ALL.index)
 
 

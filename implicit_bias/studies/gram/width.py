@@ -43,11 +43,12 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     return settings["draws"] * (0.01 + 2e-7 * settings["n"] * settings["width"])
 
 
 def _exponents(table: pd.DataFrame) -> pd.DataFrame:
-    """Return exponents of k for each activation: off, of the mean ‖Ĝ − G‖/‖G‖; spread, of the deviation of λ_min."""
+    """Return exponents of k, a row per activation: off, of the mean ‖Ĝ − G‖/‖G‖; spread, of λ_min's deviation."""
     parts = table.groupby(["activation", "width"])
     sizes = pd.DataFrame({"off": parts.off.mean(), "spread": parts.sampled.std()})
     return pd.DataFrame({name: own.droplevel(0).agg(power) for name, own in sizes.groupby("activation")}).T

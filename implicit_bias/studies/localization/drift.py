@@ -13,8 +13,8 @@ RULE = claims("localization", "drift")["local"]
 def sides(part: pd.DataFrame) -> Array:
     """Return 1 for every row of `part` whose ipr is above `LOCAL`, −1 if it is below, and 0 if it may yet cross it.
 
-    It may if its distance from `LOCAL` is less than `RULE`'s multiple of `change`, or if the column `near` is given
-    and true (see `approaches`).
+    An IPR may cross it if its distance from `LOCAL` is less than `RULE`'s multiple of `change`, or if the
+    column `near` is given and true (see `approaches`).
     """
     away = part.ipr - LOCAL
     near = (away.abs() < RULE.limits["times"] * part.change) | part.get("near", False)
@@ -29,7 +29,7 @@ def approaches(steps: pd.Series, iprs: pd.Series) -> bool:
 
 
 def decide_local(claim: str, found: str, part: pd.DataFrame, relation: str = "above", *, some: bool = False) -> Verdict:
-    """Return the verdict that the IPRs of all rows of `part`, or of `some`, are 'above' or 'below' `LOCAL`.
+    """Return the verdict that the IPRs of all rows of `part`, or of one if `some`, are 'above' or 'below' `LOCAL`.
 
     It is undecided if rows without a side (see `sides`) could change it. Without rows it is undecided.
     """

@@ -79,7 +79,7 @@ def placed(w: Array, last: Array) -> float:
 
 
 def _shape_and_place(part: pd.DataFrame) -> pd.Series:
-    """Return placed and ipr before the IPR has made a tenth of its change, and cosine at half the final length."""
+    """Return placed and ipr just before the IPR has made a tenth of its change, and cosine at half the length."""
     part = part.sort_values("time")
     gone = (part.ipr - part.ipr.iloc[0]) / (part.ipr.iloc[-1] - part.ipr.iloc[0])
     before = part.iloc[max(int(np.argmax(gone > EARLY)) - 1, 0)]
@@ -88,11 +88,11 @@ def _shape_and_place(part: pd.DataFrame) -> pd.Series:
 
 
 def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
-    """Return the shares of the time, and of the change of the median IPR, when `MOST` of a cell's flips are over.
+    """Return the shares (0 to 1) of time, and of the change of the median IPR, that have passed when gates are settled.
 
-    It is the recorded time from which on at most 1 − MOST of the flips are left: of the gates that differ from the
-    final ones, relative to the start. The share that flips between the last two times is noise, subtracted from both.
-    Return None if the start does not exceed the noise.
+    Gates are settled from the first recorded time on after which at most 1 − MOST of the flips remain: the share of
+    gates that differ from the final ones, divided by the share at the start. The share that flips between the last
+    two times is noise, and is subtracted from both. Return None if the share at the start does not exceed the noise.
     """
     part = part.sort_values("time")
     noise = part.recent.iloc[-1]
@@ -105,7 +105,7 @@ def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
 
 
 def _end(part: pd.DataFrame) -> tuple[float, float, bool]:
-    """Return the last median IPR, `change`, and whether it approaches the threshold."""
+    """Return the last median IPR, its `change`, and True if the IPR still approaches `LOCAL`."""
     part = part.sort_values("time")
     return part.ipr.iloc[-1], part.change.iloc[-1], approaches(part.time, part.ipr)
 
@@ -158,6 +158,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame) -> list[Verdict]:
+    """Return the verdicts on the table of one seed."""
     found, most = [], 100 * EARLY
     start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):

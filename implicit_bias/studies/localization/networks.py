@@ -55,7 +55,7 @@ def spread(fields: Array) -> dict[str, float]:
 
 
 def end(training: OnlineTraining) -> dict[str, float]:
-    """Return the columns made, the number of steps, and change, the mean change of IPRs in their second half."""
+    """Return `made`, the number of steps, and `change`, the mean |change| of IPRs in their second half (0: unknown)."""
     return {"made": int(training.steps[-1]), "change": float(training.change or 0.0)}
 
 

@@ -81,7 +81,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def started(gates: HyperplaneGates) -> GatedLinearNetwork:
-    """Return a network in float64 with small weights, whose bias stays 0."""
+    """Return a network in float64 with `START` times the published initial weights, whose readout bias stays 0."""
     network = GatedLinearNetwork(gates).double()
     with torch.no_grad():
         for weight in network.parameters():
@@ -100,7 +100,7 @@ def size(network: GatedLinearNetwork, norm: str) -> float:
 
 
 def _config(method: str, batch: int, settings: Settings) -> Optimiser:
-    """Return the optimiser, whose rate in the last step of an epoch is that of full batches in this step."""
+    """Return the optimiser; its first rate is η √(batch/n), so that after t steps, at an epoch's end, it is η/√t."""
     norm, momentum, second = METHODS[method]
     rate = (MUON_RATE if norm == "muon" else RATE) * (batch / settings["train_size"]) ** 0.5
     options: Any = {"steps": settings["steps"], "batch_size": batch, "lr": rate, "lr_decay": 0.5, "momentum": momentum}
@@ -110,11 +110,12 @@ def _config(method: str, batch: int, settings: Settings) -> Optimiser:
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     return len(settings["method"]) * len(settings["batch"]) * (0.1 + settings["steps"] * 4e-4)
 
 
 def settled(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each method after the steps that bring full batches nearest to their limit in all draws."""
+    """Return, for each method, the rows of the number of steps whose worst ratio on full batches is least."""
     full = table[table.batch == table.train_size].groupby(["method", "steps"]).ratio.max()
     steps = {method: full[method].idxmin() for method in METHODS}
     return table[table.steps == table.method.map(steps)]
@@ -148,7 +149,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _own(part: pd.DataFrame) -> pd.Series:
-    """Return the ratio of the weights to the optimum of the own norm."""
+    """Return, for each row, the column to_NORM of the optimiser's own norm."""
     return pd.Series([row[f"to_{row['norm']}"] for _, row in part.iterrows()], part.index)
 
 

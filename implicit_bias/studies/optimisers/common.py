@@ -81,7 +81,7 @@ def optima(X: Array, y: Array, gates: Gates, m: Any = 1) -> dict[str, tuple[Marg
 
 
 def descent(optimiser: str, max_steps: int) -> SteepestDescent:
-    """Return the path of one of `OPTIMISERS`."""
+    """Return the configuration of a descent by one of `OPTIMISERS`, without a time limit."""
     return SteepestDescent(**OPTIMISERS[optimiser], max_steps=max_steps, max_seconds=np.inf)
 
 
@@ -100,7 +100,10 @@ def readout(network: GatedLinearNetwork) -> Array:
 
 
 def descended(network: GatedNetwork, task: BinaryTask, config: LayeredDescent, optimum: float) -> dict[str, Any]:
-    """Descend; return steps made, end, cpu_seconds, and `ratio`, N(θ)² divided by margin and optimum."""
+    """Descend with the network, in place; return made (steps), end, cpu_seconds and ratio.
+
+    `ratio` is N(θ)² divided by margin and optimum; infinite if the network does not separate the samples.
+    """
     begin = time.process_time()
     result = descend_to_limit(network, task.X_train, task.y_train, config)
     last, seconds = result.table.iloc[-1], time.process_time() - begin
