@@ -35,7 +35,11 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return method, units, repeat, loss and drift (of ACS) for every repeat of ACS and of Adam, or of SGD."""
+    """Return a row for each repeat of alternate convex search (ACS) and of Adam, or of SGD.
+
+    Columns are method, units, repeat, loss and drift: the share by which the loss of ACS falls in the second half of its
+    rounds, None for other methods.
+    """
     units, adam = as_many_parameters(settings), "optimiser" not in settings
     found: Rows = []
     for seed in repeats(settings) if adam else ():
@@ -73,8 +77,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 def _against(table: pd.DataFrame, claim: Claim, methods: list[str]) -> Verdict:
     """Return the verdict that ACS has a lower loss than the best of `methods` for few samples.
 
-    Of the sizes where ACS has settled, the smallest one decides at which paired differences over repeats are
-    significant, by Holm's method over these sizes.
+    Only sizes m count where the mean drift of ACS is at most the claim's limit `settled`. The smallest m decides at
+    which the paired differences over repeats are significant, by Holm's method over these sizes; undecided if none is.
     """
     methods = [method for method in methods if method in set(table.method)]
     losses = means(table, ["m", "repeat"], "loss", ["ACS", *methods], by="method")

@@ -22,7 +22,7 @@ ADAM = {"steps": 100_000, "batch": 128, "lr": 1e-3}
 
 
 def samples(settings: Settings, seed: int) -> tuple[Array, Array]:
-    """Return X (m, d) and Y (m, q) of the repeat with this seed, drawn by NumPy's PCG64."""
+    """Return standard normal X (m, d) and Y (m, q) of the repeat with this seed."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(settings["m"], settings["d"])), rng.normal(size=(settings["m"], settings.get("outputs", 1)))
 

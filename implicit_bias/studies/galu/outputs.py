@@ -44,6 +44,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
+    """Return a row (units, repeat, loss) for every width of the search, see `least_width`, and every repeat."""
     guess = as_many_parameters(settings)
     step = max(1, guess // 25)
     if settings["method"] == "alternation":

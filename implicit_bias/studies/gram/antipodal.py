@@ -38,7 +38,10 @@ def cost(settings: Settings) -> float:
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:
-    """Return medians of `least` by activation, alone and paired (NaN if hidden by the error), and error (paired)."""
+    """Return a row for each activation: medians over draws of `least` without a pair (alone) and with one (paired), and error.
+
+    A median is NaN if `least` is not above its error in some draw. `error` is the median error with a pair.
+    """
     found = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
     middle = found.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
     middle = middle.set_axis(["alone", "paired"], axis=1)

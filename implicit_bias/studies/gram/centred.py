@@ -29,6 +29,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
+    """Return the rows of `depth.rows` with centred layers."""
     return depth.rows(settings, centred=True)
 
 

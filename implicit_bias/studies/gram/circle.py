@@ -49,7 +49,10 @@ def cost(settings: Settings) -> float:
 
 
 def _powers(table: pd.DataFrame) -> pd.Series:
-    """Return −d log λ_min/d log n of each activation between its two largest n, if there are two."""
+    """Return, for each activation, the exponent p of λ_min ~ n^{−p} between its two largest n.
+
+    Activations with a single n are omitted.
+    """
     logs = table.sort_values("n").set_index("activation")[["n", "least"]].apply(np.log)
     last = logs.groupby(level=0).diff().groupby(level=0).last().dropna()
     return -last["least"] / last.n

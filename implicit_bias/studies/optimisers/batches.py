@@ -92,7 +92,7 @@ def started(gates: HyperplaneGates) -> GatedLinearNetwork:
 
 
 def size(network: GatedLinearNetwork, norm: str) -> float:
-    """Return N(θ) = max(‖v‖, ‖U‖) in one of `NORMS`."""
+    """Return N(θ) = max(‖v‖, ‖U‖), for readout v and hidden weights U, each in its norm by `NORMS`."""
     v = torch.as_tensor(common.readout(network))[:, None]
     layers = network.hidden_weights[0].detach().reshape(len(v), -1), v
     names = layers_of(NORMS[norm])
@@ -154,7 +154,10 @@ def _own(part: pd.DataFrame) -> pd.Series:
 
 
 def _text(part: pd.DataFrame, full: float) -> str:
-    """Return the means of the ratios to the own optimum and to GD's for each batch size, and that of full batches."""
+    """Return text with the mean ratios to the own optimum and to GD's for each batch size.
+
+    `full`, the largest ratio on full batches, follows.
+    """
     means = part.assign(own=_own(part)).groupby("batch")[["own", "to_gd"]].mean()
     texts = [f"batch {batch}: own {own:.2f}, {LABELS['gd']} {gd:.2f}" for batch, own, gd in means.itertuples()]
     return "; ".join([*texts, f"full batch up to {full:.3f}"])

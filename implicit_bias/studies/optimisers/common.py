@@ -86,7 +86,7 @@ def descent(optimiser: str, max_steps: int) -> SteepestDescent:
 
 
 def tried(optimisers: Iterable[str], settings: Settings) -> list[tuple[str, str, str, LayeredDescent]]:
-    """Return kind, method, norm and config of the paths of optimisers, and of the searches in all norms."""
+    """Return tuples (kind, method, norm, configuration): a 'path' for each optimiser, and a 'search' in each norm."""
     paths = [("path", name, OWN[name], descent(name, settings["steps"])) for name in optimisers]
     # KKT points in each norm, which are not the ends of an optimiser's path.
     config = {norm: ProjectedDescent(NORMS[norm], SEARCHED, settings["searches"], np.inf) for norm in SEARCHES}
@@ -125,13 +125,13 @@ def disagreements(scores: Array, task: BinaryTask, others: dict[str, Array]) -> 
 
 
 def active(W: Array, units: int) -> int:
-    """Return the number of active units, for the weights W (units · gates per unit, d)."""
+    """Return the number of units with weights of W (units · gates per unit, d) above `ACTIVE` times the longest."""
     lengths = np.linalg.norm(W.reshape(units, -1), axis=1)
     return int((lengths > ACTIVE * lengths.max()).sum())
 
 
 def nearest(table: pd.DataFrame, prefix: str = "to_") -> pd.Series:
-    """Return the norm with the least value in the columns of a prefix, for each row; '' where none is finite."""
+    """Return, for each row, the norm whose column, prefix and norm, has the least value; '' if none is finite."""
     columns = table.columns[table.columns.str.startswith(prefix)]
     values = table[columns].replace(np.inf, np.nan)
     known = values.notna().any(axis=1)
@@ -145,13 +145,16 @@ def place(where: Any) -> str:
 
 
 def counted(holds: pd.Series, table: pd.DataFrame) -> str:
-    """Return text such as 'random 60 5 of 5, digits 200 4 of 5', of truth values for rows of a table."""
+    """Return how many rows of each data set and size are true, as text: 'random 60: 5 of 5, digits 200: 4 of 5'."""
     groups = holds.groupby([table.dataset, table.train_size], sort=False)
     return ", ".join(f"{place(key)}: {int(own.sum())} of {len(own)}" for key, own in groups)
 
 
 def winners(path: pd.DataFrame, reached: float) -> tuple[str, bool | None]:
-    """Return text and truth value of the claim that paths at their limit win; None if no path is at its limit."""
+    """Return text and truth value of the claim that the columns `wins` of all paths at their limit are true.
+
+    A path is at its limit if its `ratio` is at most `reached`. The value is None if there is no such path.
+    """
     ended = path.ratio <= reached
     text = counted(path.wins[ended], path[ended]) if ended.any() else "no path is at its limit"
     if not ended.all():
@@ -161,10 +164,10 @@ def winners(path: pd.DataFrame, reached: float) -> tuple[str, bool | None]:
 
 
 def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
-    """Plot the columns 'to_…' of a table: a panel for each data set, a row for each kind and method, medians.
+    """Return a figure of the columns 'to_…': a panel for each data set, a row for each kind and method.
 
-    `norms` are the columns with their labels. The own norm is framed. Numbers are grey where the median of `ratio`
-    exceeds that of a path at its limit.
+    Numbers are medians over draws, grey where the median of `ratio` exceeds that of a path at its limit. `norms` are the
+    columns with their labels. The own norm is framed.
     """
     places = [*table.groupby(["dataset", "train_size"], sort=False)]
     lines = [*table[["kind", "method"]].drop_duplicates().itertuples(index=False, name=None)]
@@ -196,7 +199,10 @@ def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
 
 
 def strips(table: pd.DataFrame, names: pd.Series, columns: dict[str, str], title: str, label: str) -> Figure:
-    """Plot values as points, a line for each different one of `names`; `columns` have labels, and 1 is marked."""
+    """Return a figure of values as points, with a row for each different one of `names`, and a line at 1.
+
+    `columns` are the plotted columns of the table with their labels.
+    """
     lines = [*dict.fromkeys(names)]
     axes = panels(title, size=(5.2, 0.22 * len(lines) + 0.8))
     for (column, text), colour in zip(columns.items(), ("blue", "orange"), strict=False):

@@ -93,7 +93,7 @@ def _loss(problem: MarginProblem, W: Array) -> float:
 
 
 def _minimum(problem: MarginProblem, bound: float) -> tuple[float, float]:
-    """Return a certified lower bound of the loss for ‖W‖ ≤ bound, and the loss of CVXPY's minimiser."""
+    """Return two losses for weights with ‖W‖ ≤ bound: a certified lower bound, and the loss of CVXPY's minimiser."""
     features, y = problem.features, problem.y
     W = cp.Variable((features.k, features.d))
     margins = (y[:, None] * features.dense().reshape(len(y), -1)) @ cp.reshape(W, (W.size,), order="C")

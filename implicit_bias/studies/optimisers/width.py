@@ -71,7 +71,10 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _ended(
     gates: ContextGates, copies: list[int], task: BinaryTask, config: LayeredDescent, optimum: float
 ) -> tuple[dict[str, float], Array]:
-    """Descend; return the columns of `common.descended`, and the effective weights with copies added up."""
+    """Descend; return the columns of `common.descended`, and the effective weights with the copies of a unit added up.
+
+    The weights have the shape (units · contexts, d).
+    """
     network = GatedLinearNetwork(gates, seed=1)
     row = common.descended(network, task, config, optimum)
     W = network.effective_weights().reshape(sum(copies), -1)
