@@ -38,7 +38,7 @@ def cost(settings: Settings) -> float:
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each activation: medians over draws of `least` without a pair (alone) and with one (paired), and error.
+    """Return a row for each activation: medians of `least` without a pair (alone) and with one (paired), and `error`.
 
     A median is NaN if `least` is not above its error in some draw. `error` is the median error with a pair.
     """

@@ -166,8 +166,8 @@ def winners(path: pd.DataFrame, reached: float) -> tuple[str, bool | None]:
 def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
     """Return a figure of the columns 'to_…': a panel for each data set, a row for each kind and method.
 
-    Numbers are medians over draws, grey where the median of `ratio` exceeds that of a path at its limit. `norms` are the
-    columns with their labels. The own norm is framed.
+    Numbers are medians over draws, grey where the median of `ratio` exceeds that of a path at its limit. `norms` are
+    the columns with their labels. The own norm is framed.
     """
     places = [*table.groupby(["dataset", "train_size"], sort=False)]
     lines = [*table[["kind", "method"]].drop_duplicates().itertuples(index=False, name=None)]
