@@ -54,6 +54,7 @@ def plain(X: Array) -> Array:
 
 
 def ours(X: Array, name: str) -> NetworkKernels:
+    """Return the NNGP and tangent kernels of the network with an activation."""
     return InfiniteNetwork(name, LAYERS, WEIGHT, BIAS).kernels(X)
 
 

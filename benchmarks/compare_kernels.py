@@ -1,6 +1,6 @@
 """Accuracy and time of MultipleKernelClassifier against MKLpy's EasyMKL and SVC on the mean kernel; see --help.
 
-Every model gets the same kernels of standardised inputs. Its one price is chosen on a third of the training part, then
+Every model gets the same kernels of standardised inputs. Its parameter is chosen on a third of the training part, then
 one fit is timed, in seconds of the processor and without the kernels themselves. Models take turns on each split.
 """
 
@@ -20,11 +20,11 @@ from sklearn.svm import SVC
 
 from implicit_bias import MultipleKernelClassifier, PrecomputedKernel
 
-#: γ of the Gaussian kernels, times the number of inputs that they see.
+#: γ of the Gaussian kernels, times their number of inputs.
 WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
-#: Columns of each property of a cell: its mean, standard error and worst value.
+#: Columns of each property of a cell nucleus: its mean, standard error and worst value.
 PROPERTIES = [list(range(j, 30, 10)) for j in range(10)]
-#: Predictions of some rows by a fitted model, and its worst certified gap as text.
+#: Function from new rows to their predicted classes, and the largest certified gap as text, empty without certificates.
 Fitted = tuple[Callable[..., Any], str]
 DATA: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "cancer-properties": (load_breast_cancer, PROPERTIES),
@@ -41,23 +41,25 @@ def kernels_of(X: np.ndarray, parts: list[Any]) -> np.ndarray:
     return np.stack([rbf_kernel(own, gamma=width / own.shape[1]) for own, width in each])
 
 
-def ours(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    model = MultipleKernelClassifier([PrecomputedKernel(one) for one in K], C=price).fit(rows[:, None], y)
+def ours(parameter: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+    """Fit our classifier to `rows` of kernels K (k, n, n) with C = `parameter`; see `Fitted`."""
+    model = MultipleKernelClassifier([PrecomputedKernel(one) for one in K], C=parameter).fit(rows[:, None], y)
     solutions = model.certificate_ if isinstance(model.certificate_, list) else [model.certificate_]
     return lambda new: model.predict(new[:, None]), f"{max(found.gap for found in solutions):.1e}"
 
 
-def mean_kernel(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+def mean_kernel(parameter: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+    """Fit SVC to `rows` of the mean of K (k, n, n) with C = `parameter`; the gap of `Fitted` is empty."""
     mean = K.mean(axis=0)
-    model = SVC(kernel="precomputed", C=price).fit(mean[np.ix_(rows, rows)], y)
+    model = SVC(kernel="precomputed", C=parameter).fit(mean[np.ix_(rows, rows)], y)
     return lambda new: model.predict(mean[np.ix_(new, rows)]), ""
 
 
-def easy_mkl(price: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    """Fit MKLpy's EasyMKL to `rows` with λ = `price`; return a function from new rows to classes, and no remark."""
+def easy_mkl(parameter: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+    """Fit MKLpy's EasyMKL to `rows` of K (k, n, n) with λ = `parameter`; the gap of `Fitted` is empty."""
     from MKLpy.algorithms import EasyMKL
 
-    model = EasyMKL(lam=price).fit([one[np.ix_(rows, rows)] for one in K], y)
+    model = EasyMKL(lam=parameter).fit([one[np.ix_(rows, rows)] for one in K], y)
     return lambda new: np.asarray(model.predict([one[np.ix_(new, rows)] for one in K])), ""
 
 
@@ -79,9 +81,9 @@ def cells(sets: list[str], splits: int, models: list[str]) -> Iterator[dict[str,
             fit, test = halved(np.arange(len(y)), stratify=y)
             inner, held = halved(fit, test_size=1 / 3, stratify=y[fit])
             for name in models:
-                fitted, prices = MODELS[name]
-                scores = [np.mean(fitted(price, K, inner, y[inner])[0](held) == y[held]) for price in prices]
-                seconds, (predict, gap) = timed(partial(fitted, prices[int(np.argmax(scores))], K, fit, y[fit]))
+                fitted, values = MODELS[name]
+                scores = [np.mean(fitted(value, K, inner, y[inner])[0](held) == y[held]) for value in values]
+                seconds, (predict, gap) = timed(partial(fitted, values[int(np.argmax(scores))], K, fit, y[fit]))
                 accuracy = 100 * np.mean(predict(test) == y[test])
                 yield {"data": data, "model": name, "accuracy": accuracy, "seconds": seconds, "gap": gap}
 

@@ -2,7 +2,7 @@
 
 Solvers take turns, one thread each; the figures are medians over the rounds, in seconds of the processor, which
 other work on the machine changes little. LIBLINEAR solves the soft margin with ½‖w‖² in place of ‖w‖: the same
-family of solutions at other prices, so that their times compare and their objectives do not.
+family of solutions at other values of C, so that their times compare and their objectives do not.
 """
 
 import argparse
@@ -110,6 +110,7 @@ def all_solved(problems: list[MarginProblem], solver: str | None) -> str:
 
 
 def fitted(model: Any, X: Array, y: Array) -> str:
+    """Fit a model whose answer is not compared; return no summary."""
     model.fit(X, y)
     return ""
 
@@ -132,7 +133,7 @@ def races() -> Iterator[tuple[str, Callable[[], MarginProblem]]]:
 
 
 def solvers(problem: MarginProblem) -> dict[str, Run]:
-    """Return ours, and for linear problems CLARABEL and LIBLINEAR."""
+    """Return the runs by solver: NATIVE, and for linear problems also CLARABEL and LIBLINEAR."""
     runs: dict[str, Run] = {"NATIVE": partial(solved, problem, "NATIVE")}
     if problem.features.k == 1:
         model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
@@ -161,7 +162,7 @@ def by_a_hair() -> Iterator[tuple[str, Callable[[], dict[str, Run]]]]:
 
 
 def report(options: argparse.Namespace) -> Iterator[Any]:
-    """The table: ours and others in turn."""
+    """Run all solvers in turn, print each row at once, and yield the table."""
     rows = []
     made: list[tuple[str, Callable[[], dict[str, Run]]]] = [
         (title, partial(lambda build: solvers(build()), build)) for title, build in races()
