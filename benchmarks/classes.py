@@ -1,4 +1,4 @@
-"""Many classes at once: digits, MNIST and Fashion-MNIST, our classifiers beside SVC and LinearSVC; see --help.
+"""Many classes at once: digits, MNIST and Fashion-MNIST, our classifiers next to SVC and LinearSVC; see --help.
 
 MNIST's and Fashion-MNIST's pixels are centred and every image is scaled to length 1, for all models. They take
 turns, one thread each; figures are medians over the rounds, in seconds of the processor. Finished runs are kept in

@@ -76,7 +76,7 @@ def memory_baseline() -> float:
 
 
 def memory_peak() -> float:
-    """Return the peak of the process's resident memory in MiB."""
+    """Return the peak of the process's resident memory in MiB, since the last `memory_baseline` on Linux."""
     # Linux hands the parent's ru_maxrss down to a spawned process, so its own high-water mark is read instead.
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
@@ -234,7 +234,7 @@ def load_average() -> float:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return versions of packages, a description of the machine with its load, and the date."""
+    """Return versions (of packages), machine (with its load) and date, as plain JSON."""
     names = {"model name": platform.processor() or "unknown"}
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -267,7 +267,7 @@ class Store:
         return next((row for row in self.rows if key.items() <= row.items()), None)
 
     def add(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Append a row to `rows` and to the file, and return it."""
+        """Append a row to the list and at once to the file; return the row."""
         self.rows.append(row)
         with self.file.open("a") as lines:
             lines.write(json.dumps(row, default=float) + "\n")
@@ -333,7 +333,7 @@ def publish(out: Path, name: str, parts: list[str], record: dict[str, Any], runs
 
 
 def surroundings_line(about: dict[str, Any], threads: str) -> str:
-    """Return the result of `surroundings`, and a text on threads, as one line of text."""
+    """Return a line of text with the machine, `threads`, load, date and versions of `surroundings`."""
     machine = about["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     return (

@@ -1,4 +1,4 @@
-"""Time the native solver on ReLU units in the cones of given patterns beside CLARABEL, on MNIST; see --help.
+"""Time the native solver on ReLU units in the cones of given patterns against CLARABEL, on MNIST; see --help.
 
 Patterns are those of units drawn at random, each with both signs; the problem is that of `svm_relu`. The norm of an
 answer is that of the network of its units over its least margin; the gap is that of λ to it. Seconds are of the CPU.

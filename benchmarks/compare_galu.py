@@ -1,8 +1,8 @@
 """Error and time of GaLURegressor against ridge, kernel ridge and MLPRegressor on real tables; see --help.
 
 Inputs and real targets are standardised. Classes are targets of −1 and +1, this class against the rest, and the largest
-prediction wins. Each model's one parameter is chosen on a quarter of the training part. Then one fit of the whole
-training part is timed, in CPU seconds with one thread.
+prediction wins. Each model's one hyperparameter is chosen on a quarter of the training part; then a fit of all of it is
+timed, in seconds of the processor with one thread.
 """
 
 import argparse
@@ -35,7 +35,7 @@ STEPS = 100
 RIDGES = [0.01, 0.1, 1.0, 10.0]
 #: Above so many numbers in Φ of the few units, Algorithm 1 is left out.
 SEARCHED_UP_TO = 10**6
-#: Split on which a parameter is chosen.
+#: Split by which a hyperparameter is chosen.
 CHOICE = ShuffleSplit(1, test_size=0.25, random_state=0)
 Model = tuple[Callable[[int, int], BaseEstimator], dict[str, list[float]]]
 MODELS: dict[str, Model] = {

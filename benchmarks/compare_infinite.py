@@ -54,7 +54,7 @@ def plain(X: Array) -> Array:
 
 
 def ours(X: Array, name: str) -> NetworkKernels:
-    """Return the kernels of the infinitely wide network with an activation, for inputs X (n, d)."""
+    """Return the NNGP and tangent kernels of the network with an activation."""
     return InfiniteNetwork(name, LAYERS, WEIGHT, BIAS).kernels(X)
 
 

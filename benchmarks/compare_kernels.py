@@ -1,7 +1,7 @@
 """Accuracy and time of MultipleKernelClassifier against MKLpy's EasyMKL and SVC on the mean kernel; see --help.
 
-Every model gets the same kernels of standardised inputs. Its one parameter is chosen on a third of the training part.
-Then one fit is timed, in CPU seconds and without the kernels themselves. Models take turns on each split.
+Every model gets the same kernels of standardised inputs. Its parameter is chosen on a third of the training part, then
+one fit is timed, in seconds of the processor and without the kernels themselves. Models take turns on each split.
 """
 
 import argparse
@@ -20,11 +20,11 @@ from sklearn.svm import SVC
 
 from implicit_bias import MultipleKernelClassifier, PrecomputedKernel
 
-#: γ of the Gaussian kernels, times the number of inputs that they see.
+#: γ of the Gaussian kernels, times their number of inputs.
 WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
-#: Columns of each property of a cell: its mean, standard error and worst value.
+#: Columns of each property of a cell nucleus: its mean, standard error and worst value.
 PROPERTIES = [list(range(j, 30, 10)) for j in range(10)]
-#: Predictions of some rows by a fitted model, and its worst certified gap as text.
+#: Function from new rows to their predicted classes, and the largest certified gap as text, empty without certificates.
 Fitted = tuple[Callable[..., Any], str]
 DATA: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "cancer-properties": (load_breast_cancer, PROPERTIES),
@@ -41,25 +41,25 @@ def kernels_of(X: np.ndarray, parts: list[Any]) -> np.ndarray:
     return np.stack([rbf_kernel(own, gamma=width / own.shape[1]) for own, width in each])
 
 
-def ours(value: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    """Fit our classifier to `rows` of kernels K (k, n, n) with C = `value`; see `Fitted`."""
-    model = MultipleKernelClassifier([PrecomputedKernel(one) for one in K], C=value).fit(rows[:, None], y)
+def ours(parameter: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+    """Fit our classifier to `rows` of kernels K (k, n, n) with C = `parameter`; see `Fitted`."""
+    model = MultipleKernelClassifier([PrecomputedKernel(one) for one in K], C=parameter).fit(rows[:, None], y)
     solutions = model.certificate_ if isinstance(model.certificate_, list) else [model.certificate_]
     return lambda new: model.predict(new[:, None]), f"{max(found.gap for found in solutions):.1e}"
 
 
-def mean_kernel(value: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    """Fit SVC to `rows` of the mean of kernels K (k, n, n) with C = `value`; see `Fitted`."""
+def mean_kernel(parameter: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+    """Fit SVC to `rows` of the mean of K (k, n, n) with C = `parameter`; the gap of `Fitted` is empty."""
     mean = K.mean(axis=0)
-    model = SVC(kernel="precomputed", C=value).fit(mean[np.ix_(rows, rows)], y)
+    model = SVC(kernel="precomputed", C=parameter).fit(mean[np.ix_(rows, rows)], y)
     return lambda new: model.predict(mean[np.ix_(new, rows)]), ""
 
 
-def easy_mkl(value: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
-    """Fit MKLpy's EasyMKL to `rows` of kernels K (k, n, n) with λ = `value`; see `Fitted`."""
+def easy_mkl(parameter: float, K: np.ndarray, rows: np.ndarray, y: np.ndarray) -> Fitted:
+    """Fit MKLpy's EasyMKL to `rows` of K (k, n, n) with λ = `parameter`; the gap of `Fitted` is empty."""
     from MKLpy.algorithms import EasyMKL
 
-    model = EasyMKL(lam=value).fit([one[np.ix_(rows, rows)] for one in K], y)
+    model = EasyMKL(lam=parameter).fit([one[np.ix_(rows, rows)] for one in K], y)
     return lambda new: np.asarray(model.predict([one[np.ix_(new, rows)] for one in K])), ""
 
 

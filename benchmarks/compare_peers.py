@@ -1,9 +1,9 @@
 """One problem each that this package shares with SVC, LinearSVC, skglm and himalaya: time, and error; see --help.
 
 The linear support vector machine without intercept: min ½‖w‖² + C̃ Σξ has the solution of min ‖w‖ + C Σξ for C̃ = C‖w‖.
-Everybody's weights are scored by this objective, against our certified lower bound. Gated least squares is kernel ridge
-regression with the gates' kernel. Peers that are not installed are left out. Medians, in seconds of the processor; they
-take turns.
+The weights of every package are scored by this objective, against our certified lower bound. Gated least squares is
+kernel ridge regression with the gates' kernel. Packages that are not installed are left out. Packages take turns; times
+are medians of CPU seconds.
 """
 
 import argparse
@@ -101,6 +101,6 @@ if __name__ == "__main__":
         __doc__,
         report,
         n=(2000, "MNIST images, odd digits against even ones"),
-        C=(0.1, "bound C of the multipliers of the linear machine"),
+        C=(0.1, "weight C of the slacks of the linear machine"),
         repeats=(3, "runs of each, of which the median counts"),
     )

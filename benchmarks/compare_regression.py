@@ -51,7 +51,7 @@ def solved(K: Array, right: Array, shift: float) -> Array:
 
 
 def pseudo_inverse(features: GatedFeatures, y: Array) -> Any:
-    """Return the weights (kd,) of least norm, by NumPy's pseudo-inverse of Φ."""
+    """Return the least-norm weights Φ⁺y, by NumPy's pinv."""
     return np.linalg.pinv(features.dense()) @ y
 
 

@@ -1,4 +1,4 @@
-"""Hold the networks of scnn (PyPI: pyscnn), which trains the penalised form, against the best network; see --help.
+"""Compare the networks of scnn (PyPI: pyscnn), which trains the penalised form, with the best network; see --help.
 
 scnn minimises ‖f(X) − y‖²/(2n) + β Σ (‖u_h‖ + ‖v_h‖) over the cones of given gates; of losses it has the squared one.
 Its network over its least margin is one with margins of 1, so that its norm is no less than the best network's, and no

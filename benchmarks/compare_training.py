@@ -26,7 +26,7 @@ WAYS = {"written": WrittenStack, "autograd": Stack}
 
 
 def milliseconds(stack: Stack, config: Adam) -> float:
-    """Return the CPU milliseconds of a step."""
+    """Train the stack in place; return the mean CPU milliseconds of a step, in one thread, without the shuffling."""
     generator, n = torch.Generator().manual_seed(1), stack.X.shape[-2]
     batches = [batch for _ in range(config.epochs(n)) for batch in config.shuffled(n, generator)][: config.count(n)]
 

@@ -82,7 +82,7 @@ def cells(options: argparse.Namespace) -> list[Cell]:
 
 
 def build(cell: Cell, root: str | None) -> MarginProblem:
-    """Return the margin problem of a cell; for SVM-LC and SVM-HL, a ReLU network is trained first."""
+    """Return the margin problem of a cell."""
     X, y, pool = common.load_samples(cell.dataset, cell.n, root)
     if cell.problem in ("SVM-LC", "SVM-HL"):
         network = _trained(cell.dataset, cell.n, cell.units, cell.seed, root)
@@ -93,7 +93,7 @@ def build(cell: Cell, root: str | None) -> MarginProblem:
 
 @lru_cache
 def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> ib.ReLUNetwork:
-    """Return a ReLU network trained on the n training samples of a cell; cached."""
+    """Return the ReLU network that gradient descent trains for SVM-LC and SVM-HL; networks are cached."""
     X, y, _ = common.load_samples(dataset, n, root)
     network = ib.ReLUNetwork(X.shape[1], units, seed=seed)
     ib.train(network, X, y, ib.SGD(), seed=seed)
@@ -189,7 +189,7 @@ def section_text(name: str, table: pd.DataFrame) -> str:
 
 
 def _summary(table: pd.DataFrame, solved: pd.DataFrame) -> str:
-    """Return a sentence: how many cells reached the tolerance, and how many were proved not separable."""
+    """Return a sentence on how many cells reached the tolerance or are proved not separable."""
     reached = int((solved.gap <= solved.tol).sum())
     proved = int(solved.status.str.startswith("NOT_SEPARABLE").sum())
     others = f", {proved} were proved not separable" if proved else ""
@@ -198,7 +198,7 @@ def _summary(table: pd.DataFrame, solved: pd.DataFrame) -> str:
 
 
 def _range(values: pd.Series) -> str:
-    """Return least and largest value as text, '3 – 7', or one number if they are equal."""
+    """Return the range of whole numbers as text: '7' or '7 – 9'."""
     least, most = format(values.min(), ".0f"), format(values.max(), ".0f")
     return least if least == most else f"{least} – {most}"
 

@@ -1,8 +1,8 @@
 """Problems of other shapes than the paper's: few features, wrong labels, weights next to zero, many groups; see --help.
 
-Solvers take turns, one thread each; the figures are medians over the rounds, in CPU seconds, which other
-work on the machine changes little. LIBLINEAR solves the soft margin with ½‖w‖² in place of ‖w‖. It has
-the same solutions at other values of C: times can be compared, objectives cannot.
+Solvers take turns, one thread each; the figures are medians over the rounds, in seconds of the processor, which
+other work on the machine changes little. LIBLINEAR solves the soft margin with ½‖w‖² in place of ‖w‖: the same
+family of solutions at other values of C, so that their times compare and their objectives do not.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def all_solved(problems: list[MarginProblem], solver: str | None) -> str:
 
 
 def fitted(model: Any, X: Array, y: Array) -> str:
-    """Fit the model and return an empty text, because it has no certificate."""
+    """Fit a model whose answer is not compared; return no summary."""
     model.fit(X, y)
     return ""
 
@@ -133,7 +133,7 @@ def races() -> Iterator[tuple[str, Callable[[], MarginProblem]]]:
 
 
 def solvers(problem: MarginProblem) -> dict[str, Run]:
-    """Return runs by solver: ours, and for linear problems also CLARABEL and LIBLINEAR."""
+    """Return the runs by solver: NATIVE, and for linear problems also CLARABEL and LIBLINEAR."""
     runs: dict[str, Run] = {"NATIVE": partial(solved, problem, "NATIVE")}
     if problem.features.k == 1:
         model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
@@ -162,7 +162,7 @@ def by_a_hair() -> Iterator[tuple[str, Callable[[], dict[str, Run]]]]:
 
 
 def report(options: argparse.Namespace) -> Iterator[Any]:
-    """Yield one table: seconds and answers of ours and the other solvers, which run in turn on each problem."""
+    """Run all solvers in turn, print each row at once, and yield the table."""
     rows = []
     made: list[tuple[str, Callable[[], dict[str, Run]]]] = [
         (title, partial(lambda build: solvers(build()), build)) for title, build in races()

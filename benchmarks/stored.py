@@ -25,7 +25,7 @@ PIXELS: dict[str, Any] = {"scale": 2 / 255, "offset": -1.0, "constant": True}
 
 
 def measure(connection: Connection, n: int, options: argparse.Namespace) -> None:
-    """Build and solve the problem of n images; send the row of the table, a dictionary of texts, by `connection`."""
+    """Build and solve the problem of n images; send the row of the table, a dictionary of texts."""
     with threadpool_limits(options.threads):
         images, labels = distorted_images(options.dataset, n, options.folder, options.data_root)
         begin = time.process_time()
@@ -58,7 +58,7 @@ def report(options: argparse.Namespace) -> Iterator[Any]:
     """Yield the table after each size, which is measured in its own process."""
     rows = []
     for n in options.sizes:
-        # Files that are missing are told of here, not by a process that dies.
+        # Missing files raise an error here, and not in the process that measures.
         distorted_images(options.dataset, n, options.folder, options.data_root)
         child = Child(measure, n, options)
         try:

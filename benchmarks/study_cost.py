@@ -46,7 +46,7 @@ SECONDS, TIMED, TIMED_N, MOST_SECONDS = 10.0, "clusters", 15_000, 3.0
 
 
 def splits_of(n: int) -> int:
-    """Return the number of random splits of n training samples."""
+    """Return the number of random splits at n training samples."""
     return 10 if n <= 100 else 3 if n <= 1000 else 1
 
 

@@ -46,7 +46,7 @@ def diamonds() -> Table:
 
 
 def clusters() -> Table:
-    """Return 50 000 samples of 30 inputs, of which ten tell two classes of four clusters each apart."""
+    """Return 50 000 samples of 30 inputs, ten of which distinguish two classes of four clusters each."""
     return make_classification(
         50_000, n_features=30, n_informative=10, n_clusters_per_class=4, flip_y=0.05, random_state=0
     )
