@@ -71,10 +71,7 @@ MODELS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 
 
 def cells(sets: list[str], splits: int, models: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each data set, split and model: data, model, accuracy in percent, CPU seconds of a fit, and gap.
-
-    The parameter of the model is chosen on a third of the training part.
-    """
+    """Yield a row for each data set, split and model, with its parameter chosen on a third of the training part."""
     for data in sets:
         load, parts = DATA[data]
         X, y = load(return_X_y=True)

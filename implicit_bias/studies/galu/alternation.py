@@ -37,8 +37,8 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings) -> Rows:
     """Return a row for each repeat of alternate convex search (ACS) and of Adam, or of SGD.
 
-    Columns are method, units, repeat, loss and drift. The latter is the share by which the loss of ACS falls in the second
-    half of its rounds, None for other methods.
+    Columns are method, units, repeat, loss and drift. The latter is the share by which the loss of ACS falls in the
+    second half of its rounds, None for other methods.
     """
     units, adam = as_many_parameters(settings), "optimiser" not in settings
     found: Rows = []
