@@ -45,7 +45,7 @@ def layer(m: int, d: int, k: int) -> tuple[GatedFeatures, Array]:
 
 
 def solved(K: Array, right: Array, shift: float) -> Array:
-    """Return (K + shift·I)⁻¹ right by a Cholesky factorisation; K is overwritten."""
+    """Return (K + shift · I)⁻¹ `right` by a Cholesky factorisation; K is overwritten."""
     K[np.diag_indices(len(K))] += shift
     return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(K, overwrite_a=True), right))
 
