@@ -152,7 +152,7 @@ def _integrate(
 ) -> tuple[Numbers, Numbers, Number]:
     """Return Hermite coefficients a_0 … a_terms of σ'(rz) (p, terms + 1), E[σ'(rz)²] (p,), and one error.
 
-    The lengths r = `norms` (p,) ascend. The error is that of all a_k, relative to √E[σ'(rz)²]: a bound if the activation
+    The lengths r = `norms` (p,) ascend. The error is that of all a_k, over √E[σ'(rz)²]: a bound if the activation
     has a strip, otherwise an estimate of at most about `tolerance`, or InputError if no refinement reaches it.
     """
     if activation.strip is not None:

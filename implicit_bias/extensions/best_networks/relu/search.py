@@ -353,7 +353,7 @@ class _Search:
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
     def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
-        """Return units u with large |h_λ(u)|, the dual correlation at λ = `dual`, and raise the lower bound if it improves.
+        """Return units u with large |h_λ(u)|, the dual correlation at λ = `dual`; raise the lower bound if it improves.
 
         Without `with_bound` only local ascents run, and the bound of |h_λ| is infinite.
         """
