@@ -53,6 +53,7 @@ def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -
 
 
 def _path_figure(table: pd.DataFrame, title: str) -> Figure:
+    """Return a figure of the paths of all descents: a row for each network, a column for each of `PANELS`."""
     table = table.assign(excess=table.ratio - 1, inconsistency=100 * table.inconsistency, error=100 * table.error)
     networks = list(table.network.unique())
     with styled(titles="medium"):
@@ -69,6 +70,7 @@ def _path_figure(table: pd.DataFrame, title: str) -> Figure:
 
 
 def _line(descent: str) -> dict[str, Any]:
+    """Return colour and line style of a descent."""
     model, line = STYLES[descent]
     return {"color": style(model)["color"], "linestyle": line}
 

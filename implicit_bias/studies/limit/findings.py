@@ -91,7 +91,10 @@ def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
 
 
 def _bounded(network: str, known: pd.DataFrame) -> Verdict:
-    """Return the verdict whether the best start of a deep network has a ratio of at most HALF in every cell."""
+    """Return the verdict that the best start of a deep network has a ratio of at most HALF in every cell.
+
+    It is undecided otherwise, because a larger ratio to a bound proves nothing.
+    """
     best = known.groupby([*CELL, "seed"]).ratio.min()
     return Verdict(
         f"the best start of {network} has at least half of the largest margin that its gates allow",
@@ -103,6 +106,7 @@ def _bounded(network: str, known: pd.DataFrame) -> Verdict:
 
 
 def _about(part: pd.DataFrame) -> str:
+    """Return text with the largest ratio and, if known, inconsistency."""
     if part.ratio.isna().all():
         return "no ratio is known"
     apart = part.inconsistency.max()
@@ -123,12 +127,16 @@ def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd.Series:
+    """Return a column in percent at the ends of a network's descent, indexed by `CELL` and seed, without NaN."""
     part = where(last, network=network, descent=descent).set_index([*CELL, "seed"])
     return 100 * part.reindex(columns=[column])[column].dropna()
 
 
 def _tested(claim: str, pair: pd.DataFrame) -> MeanTest:
-    """Return the test of the mean difference of each seed; cells that differ only in momentum count once."""
+    """Return the test that 'above' − 'below', the mean over cells, is positive over seeds, for a result of `_pairs`.
+
+    Cells that differ only in momentum and have equal values count once.
+    """
     pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
     sides = pd.DataFrame({"above": pair["above"].mean(), "below": -pair["below"].mean()})
     return difference(claim, sides, split=False)

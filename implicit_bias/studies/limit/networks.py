@@ -62,7 +62,7 @@ def driven(
     label: str,
     measure: Callable[[GatedNetwork], dict[str, float]] | None = None,
 ) -> TrainingResult:
-    """Descend to the limit with a network, in place, and return the result of `descend_to_limit`."""
+    """Descend to the limit in place, with a progress bar of seconds; return the result of `descend_to_limit`."""
     with tqdm(total=round(config.max_seconds), desc=label, unit="s", leave=False, disable=None) as bar:
 
         def show(step: int, seconds: float) -> None:

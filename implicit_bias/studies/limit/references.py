@@ -45,6 +45,7 @@ class Reference:
 
 
 def is_deep(network: GatedNetwork) -> bool:
+    """True if the network has more than one gated layer."""
     return len(network.layer_shapes()) > 1
 
 
@@ -73,13 +74,19 @@ def _has_contexts(network: GatedNetwork) -> bool:
 
 @lru_cache(maxsize=1)
 def _behind(weights: bytes, task: BinaryTask) -> Reference | None:
-    """Return the reference of ReLU gates with these weights; the latest is cached, because equal gates follow."""
+    """Return the reference of ReLU gates; `weights` are the bytes of their directions (H, d) in float64.
+
+    The latest result is cached, because equal gates often follow.
+    """
     gates = ReLUGates(np.frombuffer(weights).reshape(-1, task.X_train.shape[1]))
     return _certified(svm_gln(task.X_train, task.y_train, gates), task)
 
 
 def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
-    """Solve a margin problem, and the one with the Frobenius norm and the same gates; None if inseparable."""
+    """Return the reference of a margin problem, which is solved here; None if it is not separable.
+
+    The problem with the Frobenius norm and the same gates is solved for the scores `frobenius`.
+    """
     solution = solve(problem)
     if solution.status.inseparable:
         return None
@@ -96,7 +103,10 @@ def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
 
 
 def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    """Return the reference of several gated layers, the relaxed problem of `margin_bound`; None if inseparable."""
+    """Return the reference of a network with several gated layers; None if its gates cannot separate the samples.
+
+    It comes from the relaxed problem of `margin_bound`.
+    """
     bound = margin_bound(network, task.X_train, task.y_train, BOUND_GAP)
     if bound is None:
         return None
@@ -152,10 +162,14 @@ class Measurer:
         return 1 / (network.degree * (1 + tolerance) * found.optimum * (1 - found.gap))
 
     def inseparable(self, network: GatedNetwork) -> bool:
+        """True if fixed gates cannot separate the training samples; False for gates that are learned."""
         return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
-        """Return the reference, computed once for fixed gates and at each call for learned gates, or None."""
+        """Return the reference, computed once for fixed gates and at each call for learned gates.
+
+        Return None if the gates cannot separate the samples, or if it takes too long before the last row.
+        """
         if isinstance(network, ReLUNetwork) and not last:
             size = len(self.task.y_train) ** 2 * network.units[0]
             if is_deep(network) or size > self.followed_up_to:

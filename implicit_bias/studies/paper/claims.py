@@ -25,7 +25,10 @@ SLOW = RELU | {"momentum": 0.0}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A column of `model` in rows with the values `rows` ((low, high): a range); if `best`, its least over widths."""
+    """Column of the table for a model, in the rows whose columns have the values `rows` ((low, high): a range).
+
+    If `best`, only the least value for each training-set size and seed counts, over units, contexts and the rest.
+    """
 
     rows: dict[str, Any]
     model: str
@@ -44,10 +47,10 @@ CLAIMS: dict[str, dict[str, Claim]] = {part: claims("paper", part) for part in (
 
 @dataclass(frozen=True)
 class Contrast:
-    """Σ weight · quantity, in percentage points, and the claim that its mean is above or below the limit of a claim.
+    """Σ weight · quantity over `terms`, in percentage points; the claim is that its mean is above or below the `limit`.
 
     If the claim has a limit `r`, it is instead on the correlation of two quantities over the cells of a draw. If
-    `within`, the mean over cells of the same training-set size is subtracted from each of the two quantities.
+    `within`, the mean over cells of the same training-set size is first subtracted from each of the two quantities.
     """
 
     #: Part and key of the claim in `claims.toml`, joined by a point.
@@ -61,6 +64,7 @@ class Contrast:
 
     @property
     def part(self) -> str:
+        """Part of `claims.toml`: 'gln', 'published', 'relu' or 'ours'."""
         return self.key.partition(".")[0]
 
     @property
@@ -69,42 +73,49 @@ class Contrast:
 
     @property
     def correlated(self) -> bool:
+        """True if the claim is on a correlation."""
         return "r" in self.claim.limits
 
     @property
     def relation(self) -> str:
+        """Side of the limit on which the claim holds: 'above' or 'below'."""
         return "below" if "below" in self.claim.threshold else "above"
 
     @property
     def limit(self) -> float:
+        """Limit of the claim: a correlation, or percentage points."""
         return float(next(self.claim.limits[name] for name in ("r", "least", "most") if name in self.claim.limits))
 
 
 def less(key: str, below: Quantity, above: Quantity, by: str | None = None, **names: str) -> Contrast:
+    """Return the contrast `above` − `below`, for claims that `below` has the smaller value."""
     return Contrast(key, ((1, above), (-1, below)), by, names=names)
 
 
 def grows(key: str, above: Quantity, below: Quantity, narrow: int, wide: int, **names: str) -> Contrast:
+    """Return the contrast by how much more `above` − `below` is at `wide` units than at `narrow` units."""
     terms = [(1, above.at(units=wide)), (-1, below.at(units=wide))]
     terms += [(-1, above.at(units=narrow)), (1, below.at(units=narrow))]
     return Contrast(key, tuple(terms), names=names)
 
 
 def pair(key: str, one: Quantity, other: Quantity, *, within: bool = False) -> Contrast:
+    """Return the contrast for a claim on the correlation of two quantities."""
     return Contrast(key, ((1, one), (1, other)), within=within)
 
 
 def apart(rows: dict[str, Any], model: str) -> Quantity:
-    """Return the inconsistency of a model with the trained network, as a quantity."""
+    """Return the quantity: inconsistency of a model with the trained network."""
     return Quantity(rows, model, "inconsistency")
 
 
 def by_chance(rows: dict[str, Any], model: str) -> Quantity:
-    """Return p(1 − q) + q(1 − p) as a quantity, for the errors p of a model and q of the trained network."""
+    """Return the quantity p(1 − q) + q(1 − p), for the errors p of a model and q of the trained network."""
     return Quantity(rows, model, "expected_inconsistency")
 
 
 def best(rows: dict[str, Any], model: str) -> Quantity:
+    """Return the quantity: least error of a model for each training-set size and seed."""
     return Quantity(rows, model, best=True)
 
 

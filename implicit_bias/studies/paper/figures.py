@@ -56,7 +56,10 @@ def names(table: pd.DataFrame) -> str:
 
 
 def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:
-    """Return figures by the names of their files, without suffix."""
+    """Return the figures with these `numbers`, by the names of their files without suffix.
+
+    If there are several numbers, those without cells are omitted.
+    """
     drawn: dict[str, Figure] = {}
     for number in numbers:
         layout = FIGURES[number]
@@ -100,11 +103,12 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
 
 
 def _versions(table: pd.DataFrame) -> list[str]:
+    """Return the versions in the table, 'corrected' before 'published'."""
     return [version for version in TITLES if (table.version == version).any()]
 
 
 def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
-    """Plot the paper's panels in a block of rows for each version: corrected above, with the faults below."""
+    """Return a figure with the paper's panels, a block of rows for each version: 'corrected' above 'published'."""
     rows = [(version, label, part) for version in _versions(table) for label, part in layout.rows]
     shape = (len(layout.columns), len(rows), (2.9, 2.4), (0.0, 0.7))
     axes = panels(title, *shape, sharex="col", sharey="col")
@@ -153,7 +157,10 @@ def _guide(ax: Axes, column: str, ends: tuple[float, float], **line: Any) -> Non
 
 
 def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool = False) -> None:
-    """Plot means and standard deviations in percent of grouped `values` at the places `x`, in the style of a model."""
+    """Plot mean ± standard deviation, in percent, of each group of `values` at the places `x`, in the style of a model.
+
+    Markers of groups with missing values are hollow.
+    """
     bar, edge, size = (0.6, 0.8, 11) if thin else (None, None, 9)
     mean, spread = 100 * values.mean(), 100 * values.std().fillna(0.0)
     colour, marker = style(model)["color"], style(model)["marker"]
@@ -163,6 +170,7 @@ def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool =
 
 
 def _widths(ax: Axes, table: pd.DataFrame, models: Iterable[str]) -> None:
+    """Plot the mean errors over seeds against the hidden units, a line for each model and training-set size."""
     for model in models:
         for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
             errors = where(table, model=model, train_size=size).groupby("units")["error"]
@@ -187,6 +195,7 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
 
 
 def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
+    """Yield the entries of the legend: models, training-set sizes, and hollow markers if there are any."""
     for model in (layout.study.reference, *layout.models):
         yield Line2D([], [], linestyle="none", markersize=4, **style(model))
     for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
@@ -264,6 +273,7 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
 
 
 def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
+    """Plot inconsistencies against the error p of the reference, with the curve 2p(1 − p) of chance."""
     _scatter(ax, table, reference, "inconsistency", 5)
     own = table[table.model == reference].error
     ends = (0.0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0))

@@ -78,7 +78,7 @@ class Choice:
 
 
 def _largest(parts: Parts, *, scaled: bool = False) -> float:
-    """Return the largest |entry| of all arrays, each divided by its scale unless `scaled`."""
+    """Return the largest |entry| of all arrays in pairs (array, scale), each divided by its scale unless `scaled`."""
     return max(float(np.abs(values).max()) / (1.0 if scaled else scale) for values, scale in parts)
 
 
@@ -106,6 +106,7 @@ class _Iteration:
         self.rescale(RHO)
 
     def rescale(self, rho: float) -> None:
+        """Set the step sizes, ρ = `rho` and EQUALITIES · ρ, and factorise the n × n system of `step`."""
         s = self.scales
         self.rho, self.rho_equal = rho, EQUALITIES * rho
         self.on_t, self.on_zeta = s.equal * s.t, s.equal * s.zeta * self.eigenvalues
@@ -126,10 +127,11 @@ class _Iteration:
         return np.sum([P @ ((self.G * w[:, None]).T @ self.yX) for P, w in parts], axis=0)
 
     def weights(self) -> Array:
+        """Return the weights ζ (k, d) without scaling."""
         return self.scales.zeta * self.array(self.zeta)
 
     def step(self) -> None:
-        """Make one iteration: linear system, relaxation, projection, and update of the multipliers."""
+        """Make one iteration in place: linear system, relaxation, projection, and update of the multipliers."""
         schur, cross, on_zeta = self.schur[:, None], self.cross[:, None], self.on_zeta[:, None]
         right_t = SIGMA * self.t - self.on_t * self.dual
         free = (SIGMA * self.zeta + on_zeta * self.dual + cross / self.total * right_t) / schur

@@ -34,6 +34,7 @@ def report_page(found: ResultTable, contents: dict[str, bytes]) -> bytes:
 
 
 def _caption(name: str) -> str:
+    """Return the caption of a figure, given its file name without suffix."""
     if name.startswith("figure"):
         return f"Figure {name.removeprefix('figure')} of the paper, corrected above and with the published faults below"
     if name.startswith("claims"):

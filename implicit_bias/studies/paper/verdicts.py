@@ -37,7 +37,7 @@ class Tested:
     verdict: Verdict | None = None
 
     def decided(self, adjusted: float) -> "Tested":
-        """Return a copy with the verdict of the p-value adjusted by Holm's method."""
+        """Return a copy with the verdict, given the test's p-value `adjusted` by Holm's method."""
         test, claim = self.test, self.contrast.claim
         if test.values.empty:
             found, holds = "a solution of all models in no cell", None
@@ -84,6 +84,7 @@ def _failed(table: pd.DataFrame) -> pd.Series:
 
 
 def _about(contrast: Contrast) -> str:
+    """Return the claim's name in verdicts: its place in the paper, and its words."""
     return f"{contrast.claim.place}: {contrast.claim.claim.format(**contrast.names)}"
 
 
@@ -118,7 +119,11 @@ def _tests(parts: dict[str, pd.DataFrame], contrast: Contrast) -> Iterator[MeanT
 
 
 def _counted(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield the verdicts on the simulation with the published faults, a table that is counted and not a sample."""
+    """Yield the verdicts on the simulation with the published faults, by counts of its cells instead of tests.
+
+    A difference must be above the limit in a `share` of the cells, and a correlation below it. Claims on fewer than
+    three cells have no verdict.
+    """
     for contrast in (contrast for contrast in CONTRASTS if contrast.part == "published"):
         cells, claim = _cells(where(table, split="published"), contrast), contrast.claim
         if contrast.correlated:
@@ -134,7 +139,7 @@ def _counted(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _trainings(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield the verdict on how many ReLU networks learned their training samples, by units and momentum."""
+    """Yield the verdict that training failed for no ReLU network; found are the failures by units and momentum."""
     networks = where(table, model="GD-ReLU", version="corrected")
     failed = networks[networks.train_error > FAILED]
     if len(networks):
@@ -146,7 +151,10 @@ def _trainings(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
-    """Return a quantity in percent, indexed by the coordinates that `quantity.rows` does not fix."""
+    """Return a quantity in percent, indexed by the columns of `CELL` that `quantity.rows` does not fix.
+
+    A `best` quantity is indexed by train_size and seed.
+    """
     fixed = {name for name, value in quantity.rows.items() if not isinstance(value, tuple)}
     cells = where(table, model=quantity.model, **quantity.rows)
     if quantity.best:

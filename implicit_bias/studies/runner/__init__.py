@@ -1,7 +1,8 @@
 """One runner for all experiments.
 
-An `Experiment` declares its cells (plain JSON settings), the rows of a cell, and figures and verdicts of their table.
-All other work is shared:
+A cell is one run of an experiment: one combination of its settings (plain JSON), computed as a whole, kept in one file.
+It gives some rows of the experiment's table. An `Experiment` declares the grid of its cells, the function that computes
+the rows of a cell, and the figures and verdicts of the table. All other work is shared:
 
     experiment.py   declaration of an experiment
     cells.py        cells: settings, and the key under which their rows are stored

@@ -14,7 +14,7 @@ from implicit_bias.studies.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One grid point of an experiment: its settings as plain JSON, and the folder of image files.
+    """One run of an experiment: its settings as plain JSON, and the folder of image files (None: the default folder).
 
     The folder `data_root` is not in the key, because the rows do not depend on it.
     """
@@ -33,17 +33,17 @@ class Cell:
         return self.experiment.cost(self.settings)
 
     def key(self) -> dict[str, Any]:
-        """Return the key of the stored rows: experiment, revision, and the settings that are not `limits`."""
+        """Return {experiment, settings without those named in `limits`, revision}, which identifies the stored rows."""
         about = self.experiment
         settings = {name: value for name, value in self.settings.items() if name not in about.limits}
         return {"experiment": about.name, "settings": settings, "revision": about.revision}
 
     def cut_off(self, rows: Rows) -> bool:
-        """True if the `end` of a row is one of the experiment's `limits`: the cell must be computed again."""
+        """True if a limit ended the computation: the `end` of some row is one of the experiment's `limits`."""
         return any(row.get("end") in self.experiment.limits for row in rows)
 
     def data(self) -> list[Any]:
-        """Return the arguments of `rows` after the settings, a list of at most one; InputError if files are missing."""
+        """Return the arguments of `rows` after the settings, [data] or []; raise InputError if files are missing."""
         return [self.experiment.data(self.settings, self.data_root)] if self.experiment.data else []
 
 
@@ -68,20 +68,24 @@ _classes = lru_cache(maxsize=2)(load_classes)
 
 @lru_cache(maxsize=1)
 def _task(dataset: str, train_size: int, seed: int, root: str | None) -> BinaryTask:
+    """Return the binary task whose training samples are drawn by `seed`; the latest one is cached."""
     return divided(dataset, *_signs(dataset, root), train_size, seed)
 
 
 def binary_task(settings: Settings, root: str | None) -> BinaryTask:
-    """Return a binary task: the published split, of seed 1, or for the setting `split` "own" that of the `seed`."""
+    """Return the binary task of the settings, the `data` of many experiments.
+
+    The training samples are drawn by the setting `seed` if the setting `split` is "own", else by 1, as published.
+    """
     seed = settings["seed"] if settings.get("split") == "own" else 1
     return _task(settings["dataset"], settings["train_size"], seed, root)
 
 
 def image_classes(settings: Settings, root: str | None) -> ImageClasses:
-    """Return the data of an experiment on images of all classes, which do not depend on the setting `seed`.
+    """Return the data of an experiment on images of all classes; they do not depend on the setting `seed`.
 
-    Inputs are the pixels in [−1, 1], or as many principal components as the setting `components`, and a constant. The
-    setting `held_out` is the number of training images that are held out.
+    Inputs are the pixels in [−1, 1] and a constant. If the setting `components` is given, as many principal components
+    replace the pixels. The setting `held_out` is the number of training images that are held out, 0 by default.
     """
     held_out = settings.get("held_out", 0)
     return _classes(settings["dataset"], settings.get("components"), held_out, root, seed=0)

@@ -41,26 +41,28 @@ class Claim:
 
     @property
     def is_late(self) -> bool:
-        """True if cells that the threshold judges were known when it was set."""
+        """True if the threshold was set (`set`) when cells that it is compared with were known (`seen`)."""
         return self.set >= self.seen
 
     def verdict(self, found: str, holds: bool | None, **names: str) -> Verdict:
-        """Return the verdict on the claim, whose text may contain `names` in braces."""
+        """Return the verdict on the claim; `found` is the text shown, and `names` fill the braces of the claim."""
         threshold = self.threshold.format(**self.limits) + (f"; {LATE}" if self.is_late else "")
         return Verdict(self.claim.format(**names), found, threshold, holds)
 
     def undecided(self, needs: str, **names: str) -> Verdict:
+        """Return an undecided verdict; `needs` names the missing cells, and `names` fill the braces of the claim."""
         return Verdict.undecided(self.claim.format(**names), needs)
 
     @property
     def digest(self) -> str:
-        """Twelve hexadecimal digits that change with threshold and limits."""
+        """Twelve hexadecimal digits of a checksum of place, threshold, limits and `by`."""
         content = json.dumps([self.place, self.threshold, self.limits, self.by], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
 @cache
 def _read(study: str) -> dict[str, dict[str, Claim]]:
+    """Return all claims of a study, {figure: {key: claim}}; cached."""
     content = tomllib.loads((Path(__file__).parents[1] / study / "claims.toml").read_text("utf-8"))
     # Fields that a claim lacks are those of [common].
     common = content.pop("common", {})
@@ -68,5 +70,5 @@ def _read(study: str) -> dict[str, dict[str, Claim]]:
 
 
 def claims(study: str, figure: str) -> dict[str, Claim]:
-    """Return the claims of one figure of a study by their keys in the study's `claims.toml`."""
+    """Return the claims of one figure of a study, by key in `claims.toml`; the file is read once."""
     return _read(study)[figure]

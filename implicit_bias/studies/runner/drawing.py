@@ -53,7 +53,11 @@ def panels(
     around: tuple[float, float] = (0.0, 0.4),
     **shared: Any,
 ) -> Any:
-    """Return the axes, an array of shape (rows, columns), of a new figure with a title."""
+    """Return the axes, an array of shape (rows, columns), of a new figure with a title.
+
+    `size` is (width, height) of each panel and `around` what all panels together leave free, both in inches.
+    `shared` are options of `Figure.subplots`, such as sharey.
+    """
     inches = (size[0] * columns + around[0], size[1] * rows + around[1])
     figure = Figure(figsize=inches, layout="constrained")
     figure.suptitle(title)
@@ -89,13 +93,13 @@ def ribbon(ax: Axes, middle: pd.Series, low: pd.Series, high: pd.Series, *, alph
 
 
 def trend(ax: Axes, values: pd.Series, middle: str = "median", **look: Any) -> None:
-    """Plot `values` against their index as faint points, with a line through the median or mean at each index."""
+    """Plot `values` against their index as faint points, and their `middle` ('median', 'mean') as a line."""
     ax.plot(values, linestyle="", markersize=3, alpha=0.5, **look | {"label": None})
     ax.plot(values.groupby(level=0).agg(middle), linewidth=1.2, markersize=4, **look)
 
 
 def finished(axes: Any, below: int = 0) -> Figure:
-    """Add a legend to the first panel, or one of all panels in `below` columns under them; return the figure."""
+    """Add a legend to the first panel, or one of all panels in `below` columns under the figure; return the figure."""
     figure: Figure = axes[0, 0].figure
     if below:
         lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
@@ -114,7 +118,7 @@ def beside(axes: Any) -> Figure:
 
 
 def pictures(figure: Figure, name: str) -> dict[str, bytes]:
-    """Return a figure as a dictionary from file names, `name`.png (200 dots per inch) and `name`.pdf, to contents."""
+    """Return the contents of `name`.png (200 dots per inch) and `name`.pdf by file name; its layout stays fixed."""
     contents = {}
     for kind in ("png", "pdf"):
         buffer = io.BytesIO()

@@ -70,7 +70,10 @@ class Experiment:
 
     @classmethod
     def of(cls, module: str) -> Experiment:
-        """Return the experiment declared by the module of a dotted name; NAME defaults to the last part, - for _."""
+        """Import a module by its dotted name and return the experiment that its constants and functions declare.
+
+        NAME defaults to the last part of the dotted name, with "-" in place of "_".
+        """
         declared = vars(import_module(module))
         required = ("TITLE", "SOURCE", "CLAIM", "grid", "rows", "cost", "draw", "verdicts")
         optional = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "CLAIMS", "data", "tables")
@@ -85,5 +88,5 @@ class Experiment:
         return {self.name: drawn} if isinstance(drawn, Figure) else drawn
 
     def place(self, settings: Settings) -> Settings:
-        """Return the settings that distinguish the cell from others of the grid, those in `coordinates`."""
+        """Return the settings that distinguish a cell from others of the grid: those in `coordinates`, or all."""
         return {name: settings[name] for name in self.coordinates or settings}

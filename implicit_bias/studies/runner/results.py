@@ -57,9 +57,11 @@ class ResultTable:
         return outcome(self.verdicts) + (f" ({', '.join(notes)})" if notes else "")
 
     def findings(self) -> dict[str, Any]:
+        """Return the outcome and the verdicts as plain JSON."""
         return {"outcome": self.outcome(), "verdicts": [verdict.row() for verdict in self.verdicts]}
 
     def lines(self) -> str:
+        """Return claim, outcome and verdicts as text to print, a line each."""
         about = self.experiment
         verdicts = (f"    {verdict}" for verdict in self.verdicts)
         return "\n".join([f"{about.name}: {about.claim}", f"    {self.outcome().capitalize()}", *verdicts])
@@ -71,6 +73,7 @@ class ResultTable:
         return replace(self, record=own | {"sha256": _sha256(self.csv)})
 
     def contents(self) -> dict[str, bytes]:
+        """Return the contents of the CSV file and of all figures, as PNG and PDF, by file name."""
         contents = {f"{self.experiment.name}.csv": self.csv}
         for name, figure in self.experiment.figures(self.table).items():
             contents |= pictures(figure, name)
@@ -127,7 +130,7 @@ def _unique_settings(cells: Iterable[Settings]) -> dict[str, list[Any]]:
 
 
 def require_replaceable(folder: Path, experiment: Experiment) -> None:
-    """Raise InputError if the record has values of settings that `experiment` lacks: a run would replace these."""
+    """Raise InputError if the record in `folder` has values of settings that `experiment` lacks: they would be lost."""
     earlier = _read_record(folder).get("settings") if (folder / RECORD).exists() else None
     wanted = _unique_settings(cell.settings for cell in cells_of(experiment, experiment.grid(False)))
     lost = {
@@ -196,7 +199,7 @@ def load_alone(experiment: Experiment, folder: Path, command: str) -> ResultTabl
 
 
 def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[ResultTable]:
-    """Load the results that `write` wrote into a folder, by default of all experiments there."""
+    """Load the results that `write` wrote, by default all in the folder; InputError if they are missing or damaged."""
     records, command = _records(collection, folder), collection.command
     if not records:
         raise InputError(f"{folder} holds damaged results or none of {command}; run it again")
@@ -222,7 +225,11 @@ def _loaded(experiment: Experiment, folder: Path, record: dict[str, Any], refusa
 
 
 def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]:
-    """Return a dictionary of the results of those `cells` that have rows in a table."""
+    """Return the results of those `cells` that have rows in the table of `found`; other cells are omitted.
+
+    The seconds of each result are the mean over the cells of the record. Raises InputError if the record is damaged, if
+    its revision or settings differ from those of the cells, or if the table has rows of further cells.
+    """
     try:
         revision, settings = found.record["revision"], dict(found.record["settings"])
         seconds = found.record["seconds_of_all_cells"] / max(found.record["cells"], 1)

@@ -41,6 +41,7 @@ class Run:
 
     @property
     def missing(self) -> int:
+        """Number of cells that are not finished, including those in `partial`."""
         return len(self.cells) - len(self.results)
 
     @property

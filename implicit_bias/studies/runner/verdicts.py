@@ -46,6 +46,7 @@ class Verdict:
 
     @property
     def outcome(self) -> str:
+        """'yes', 'no' or 'undecided', from `holds`."""
         return "undecided" if self.holds is None else "yes" if self.holds else "no"
 
     def __str__(self) -> str:
@@ -81,7 +82,7 @@ def over_seeds(table: pd.DataFrame, verdicts: Callable[[pd.DataFrame], list[Verd
     """Return the verdicts of a function on a table, judged for each value of its column `seed` and then counted.
 
     A claim holds or fails if it does in at least `AGREED` of the seeds, and is undecided otherwise. Numbers that differ
-    between seeds become ranges.
+    between seeds become ranges. With one seed, its verdicts are returned unchanged.
 
     >>> table = pd.DataFrame({"seed": [1, 2], "loss": [0.25, 0.4]})
     >>> print(over_seeds(table, lambda own: [decide("low", f"loss {own.loss.max():g}", own.loss.max(), "below", 1)])[0])
@@ -94,7 +95,7 @@ def over_seeds(table: pd.DataFrame, verdicts: Callable[[pd.DataFrame], list[Verd
 
 
 def _counted(parts: list[Verdict]) -> Verdict:
-    """Return the verdict of several seeds on one claim."""
+    """Return one verdict on a claim, given those of several seeds; see `over_seeds`."""
     counts = {name: sum(verdict.outcome == name for verdict in parts) for name in ("yes", "no", "undecided")}
     share = {name: count / len(parts) for name, count in counts.items()}
     holds = True if share["yes"] >= AGREED else False if share["no"] >= AGREED else None
@@ -104,7 +105,7 @@ def _counted(parts: list[Verdict]) -> Verdict:
 
 
 def _ranges(texts: Sequence[str]) -> str:
-    """Return texts that differ in numbers as one text with ranges of these; other texts are listed."""
+    """Merge texts that differ only in numbers into one with ranges: '0.1–0.3 %'; join other texts by '; or '."""
     same: dict[str, list[list[str]]] = {}
     for text in texts:
         same.setdefault(NUMBER.sub("{}", text), []).append(NUMBER.findall(text))
@@ -156,6 +157,7 @@ def outcome(verdicts: Sequence[Verdict]) -> str:
 
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
+    """Return a Markdown table of verdicts: claim, found, threshold and outcome."""
     return markdown([["claim", "found", "threshold", "outcome"], *(list(one.row().values()) for one in verdicts)])
 
 

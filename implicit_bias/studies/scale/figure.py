@@ -73,6 +73,7 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
 
 
 def _panel(ax: Axes, table: pd.DataFrame, quantity: str, lines: Lines) -> None:
+    """Plot the means over seeds of the column `quantity` in percent against n, and a faint point for each seed."""
     for label, (network, descent, model, shown) in lines.items():
         rows = where(table, network=network, descent=descent, model=model)
         trend(ax, 100 * rows.set_index("train_size")[quantity].dropna(), "mean", **style(shown, label))

@@ -76,6 +76,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _timed(call: Callable[[], Timed]) -> Timed:
+    """Return the result of `call`, with its CPU seconds added to its row as `seconds`."""
     start = time.process_time()
     found = call()
     found.row["seconds"] = time.process_time() - start
@@ -116,6 +117,7 @@ def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iter
 
 
 def cost(settings: Settings) -> float:
+    """Return the approximate seconds of a cell on one core."""
     n, units, frozen = settings["train_size"], settings["units"], settings["network"] == "retrained-relu"
     steps = settings["max_steps"] if settings["network"] == "learned-relu" else min(STEPS, settings["max_steps"])
     training = (0.7 + 0.05 * units) * (2 if frozen else 1)
