@@ -94,10 +94,7 @@ def timed(run: Callable[[], Any], clock: Callable[[], float] = time.process_time
 
 
 def timed_runs(run: Callable[[], Any], repeats: int = 1, begun: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """Run `repeats` times; return the last result as `found`, and the increase of peak memory as `memory_mib`.
-
-    The wall-clock seconds are `seconds` (median), `fastest` and `slowest`. `begun` is called before the first run.
-    """
+    """Return the last result `found`, wall-clock seconds (median), fastest, slowest, and growth of peak memory_mib."""
     before = memory_baseline()
     begun()
     times, found = raced({"run": run}, repeats, time.perf_counter)
@@ -109,10 +106,7 @@ def timed_runs(run: Callable[[], Any], repeats: int = 1, begun: Callable[[], Non
 def raced(
     ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.process_time, untimed: int = 0
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """Run all `ways` in turn, `untimed` + `repeats` times; return two dictionaries by name.
-
-    The first has the seconds by `clock` of each timed run, the second the result of the last run.
-    """
+    """Run the `ways` in turn, `untimed` + `repeats` times; return by name seconds of timed runs, and last results."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     found: dict[str, Any] = {}
     for _ in range(untimed + repeats):
@@ -125,10 +119,7 @@ def raced(
 def alternately(
     ways: dict[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter, untimed: int = 0
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Run all `ways` in turn, `untimed` + `repeats` times; return two dictionaries by name.
-
-    The first has the median seconds by `clock` of the timed runs, the second the result of the last run.
-    """
+    """Run the `ways` in turn as `raced` does; return by name the median seconds of timed runs, and last results."""
     times, found = raced(ways, repeats, clock, untimed)
     return {name: statistics.median(values) for name, values in times.items()}, found
 
@@ -142,11 +133,7 @@ def installed(peer: str) -> bool:
 
 
 def run_peer(peer: str, python: str, script: str, **arrays: Any) -> dict[str, Any]:
-    """Run a script for the package `peer` by the interpreter `python` with one thread; return the arrays that it saves.
-
-    The script's arguments are the paths of two .npz files: `arrays` to read, and results to write. Raises InputError if
-    the interpreter or the script fails.
-    """
+    """Run a script with .npz paths of `arrays` and results by another Python with one thread; return the results."""
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder, "given.npz"), Path(folder, "found.npz")
         np.savez(given, **arrays)
@@ -193,10 +180,9 @@ class Child:
 def in_process(
     work: Callable[..., dict[str, Any]], problem: Path, settings: dict[str, Any], limit: float, threads: int
 ) -> dict[str, Any]:
-    """Run `work(problem, begun, **settings)` in a new process and return its dictionary with `outcome` "ok".
+    """Run `work(problem, begun, **settings)` in a new process; kill it `limit` seconds after it calls `begun()`.
 
-    `problem` is the path of a saved problem. The process is killed `limit` seconds after it calls `begun()`. If it is
-    killed, dies or raises an exception, the dictionary has only `outcome`, the reason.
+    `problem` is the path of a saved problem. The result has the entry `outcome`: "ok", or alone, the reason of failure.
     """
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     child = Child(_child, work, problem, settings)
@@ -318,10 +304,7 @@ def run(
 
 
 def publish(out: Path, name: str, parts: list[str], record: dict[str, Any], runs: str, table: pd.DataFrame) -> int:
-    """Print a report and write it, as NAME.md, NAME.csv (`table`) and NAME.json (`record`, with the table as `runs`).
-
-    Return the exit code: 130 if record["interrupted"], else 0.
-    """
+    """Print a report; write it, table and record as NAME.md, .csv and .json; return 130 if interrupted, else 0."""
     text = "\n\n".join(parts) + "\n"
     print(text)
     record = record | {runs: json.loads(table.to_json(orient="records", double_precision=15))}

@@ -25,10 +25,7 @@ TOLERANCE = 1e-7
 
 
 def compared(n: int, units: int, limit: int, root: str | None) -> dict[str, str]:
-    """Return the row of n MNIST images with the cones of `units` random patterns: cones, CPU seconds, gap and norms.
-
-    CLARABEL also runs if n is at most `limit`.
-    """
+    """Return the row of n images with the cones of `units` random patterns; CLARABEL runs if n is at most `limit`."""
     task = load_binary("mnist", n, root=root)
     X, y = task.X_train, task.y_train
     drawn = np.random.default_rng(1).normal(size=(units, X.shape[1]))

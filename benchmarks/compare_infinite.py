@@ -72,10 +72,7 @@ def largest(X: Array, repeats: int) -> list[dict[str, str]]:
 
 
 def activations(X: Array, repeats: int, python: str | None) -> list[dict[str, str]]:
-    """Return a row for each activation: CPU seconds and relative error bound of the tangent kernel.
-
-    With a `python` that has neural-tangents, the row also has its seconds and distance, "–" without a closed form.
-    """
+    """Return a row for each activation, with neural-tangents' time if `python` has it, "–" without a closed form."""
     rows = []
     for name in ALL:
         seconds, found = alternately({"ours": partial(ours, X, name)}, repeats, time.process_time)

@@ -22,10 +22,7 @@ from implicit_bias.extensions.galu import GaLURegressor
 
 
 def machines(problem: MarginProblem, X: np.ndarray, y: np.ndarray, C: float) -> dict[str, Callable[[], np.ndarray]]:
-    """Return functions that compute the weights (d,) of a linear machine without intercept, by package and tolerance.
-
-    They minimise ½‖w‖² + C Σ_i max(0, 1 − y_i⟨w, x_i⟩); for ours, `problem` has the equivalent objective with ‖w‖.
-    """
+    """Return functions that compute w (d,) of least ½‖w‖² + C Σ max(0, 1 − y⟨w, x⟩), by package and tolerance."""
 
     def ours(tol: float) -> np.ndarray:
         return solve(problem, tol=tol).weights[0]

@@ -86,10 +86,7 @@ def rivals(features: GatedFeatures, y: Array, ridge: float) -> dict[str, Callabl
 
 
 def closed_forms(repeats: int) -> Iterator[dict[str, str]]:
-    """Yield a row for each size: milliseconds for the least-norm or ridge solution of ours and of its rivals.
-
-    "ours / best" is relative to the fastest rival, and "apart" is the relative distance of weights to the slowest one.
-    """
+    """Yield rows of the least-norm or ridge solution: ours, rivals, and the relative distance to the slowest one."""
     for m, d, k, ridge in SOLVED:
         features, y = layer(m, d, k)
         ways: dict[str, Callable[[], Any]] = {"ours": partial(least_squares, features, y, ridge=ridge)}
@@ -110,10 +107,7 @@ def fitted(model: Any, features: GatedFeatures, y: Array) -> Any:
 
 
 def choices(repeats: int) -> Iterator[dict[str, str]]:
-    """Yield a row for each size: seconds for the leave-one-out errors of ten ridges, of ours and of scikit-learn on Φ.
-
-    "apart" is the largest relative difference of the squared errors.
-    """
+    """Yield rows: seconds for the leave-one-out errors of ten ridges, by ours and by scikit-learn on Φ."""
     for m, d, k in CHOSEN:
         features, y = layer(m, d, k)
         oracle = RidgeCV(m * RIDGES, fit_intercept=False, store_cv_results=True)
@@ -129,10 +123,7 @@ def choices(repeats: int) -> Iterator[dict[str, str]]:
 
 
 def cholesky(features: GatedFeatures, y: Array, ridge: float) -> Array:
-    """Return the coefficients of a ridge solution by a Cholesky factor of the smaller Gram matrix.
-
-    They are those of the samples (n,) if n ≤ kd, otherwise the weights (kd,). Without ridge, a small one is used.
-    """
+    """Return dual coefficients (n,) if n ≤ kd, else weights (kd,), by a Cholesky factor of the smaller Gram matrix."""
     wide = features.n <= features.k * features.d
     K = features.gram() if wide else features.weight_gram()
     right = y if wide else features.adjoint(y).ravel()
@@ -140,10 +131,7 @@ def cholesky(features: GatedFeatures, y: Array, ridge: float) -> Array:
 
 
 def searches(repeats: int) -> Iterator[dict[str, str]]:
-    """Yield a row for each size: seconds of all steps of Algorithm 1, and of a new solution in each step.
-
-    The latter are `STEPS` times the median of `repeats` solutions.
-    """
+    """Yield rows: seconds of all steps of Algorithm 1, and `STEPS` times those of one new solution (medians)."""
     for m, d, k, ridge in SEARCHED:
         features, y = layer(m, d, k)
         search = partial(improve_filters, features.X, y, k, steps=STEPS, ridge=ridge)

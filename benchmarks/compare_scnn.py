@@ -46,11 +46,7 @@ np.savez(sys.argv[2], units=found.parameters[0], outputs=found.parameters[1][0],
 
 
 def compared(name: str, X: Array, y: Array, python: str, penalties: list[float]) -> list[dict[str, str]]:
-    """Return two rows for a data set, with random gates and with the gates of the best network.
-
-    Each has the norm of the best network, and divided by it the norms of our optimum with these gates and of scnn's
-    networks, one for each of `penalties`.
-    """
+    """Return two rows of norms divided by the best network's: with random gates, and with the best network's gates."""
     taken, found = alternately({"best": partial(best_network, X, y)}, 1, time.process_time)
     best: BestNetwork = found["best"]
     assert best.network is not None

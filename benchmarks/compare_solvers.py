@@ -109,10 +109,7 @@ def runs(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def solve_once(problem: MarginProblem, begun: Callable[[], None], solver: str, tol: float) -> dict[str, Any]:
-    """Solve a problem once, after a small one to load libraries; call `begun` before the clock starts.
-
-    Return seconds, memory, and gap, objective and lower bound of our certificate of the solver's answer.
-    """
+    """Solve once, after a small problem that loads libraries; return times and our certificate of the answer."""
     chosen = SOLVERS[solver]
     chosen(common.small_problem(one_group=problem.name == "SVM-L2"), tol=1e-4)
     timed = common.timed_runs(lambda: chosen(problem, tol=tol), begun=begun)
@@ -146,10 +143,7 @@ def measure(options: argparse.Namespace) -> tuple[pd.DataFrame, bool]:
 
 
 def medians(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each problem, solver and tolerance: runs, median, least and most seconds, and largest gap.
-
-    Objective and memory are medians, `outcome` is that of the last run, and `ratio` the seconds relative to NATIVE.
-    """
+    """Return a row for each problem, solver and tolerance: seconds, largest gap, medians, and the last outcome."""
     seconds = {"runs": "count", "seconds": "median", "fastest": "min", "slowest": "max"}
     others = {"gap": "max", "objective": "median", "memory_mib": "median", "outcome": "last"}
     columns = {name: ("seconds", of) for name, of in seconds.items()} | {

@@ -17,10 +17,7 @@ PACKAGE = str(Path(implicit_bias.__file__).parent)
 
 
 def entered(use: Callable[[int], Any]) -> tuple[int, int]:
-    """Return (files, functions): how many of the package the call `use(2)` enters.
-
-    `use(1)` is called first, so that modules are loaded.
-    """
+    """Return the numbers of files and functions of the package that `use(2)` enters, after `use(1)`."""
     use(1)
     found: set[tuple[str, str, int]] = set()
 

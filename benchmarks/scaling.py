@@ -101,10 +101,7 @@ def _trained(dataset: str, n: int, units: int, seed: int, root: str | None) -> i
 
 
 def solve_repeatedly(problem: MarginProblem, begun: Callable[[], None], tol: float, repeats: int) -> dict[str, Any]:
-    """Solve a problem `repeats` times after a small one; call `begun` before the clock starts.
-
-    Return times and memory of `timed_runs`, and gap, objective, iterations and sizes of the last solution.
-    """
+    """Solve a problem `repeats` times, after a small one; return `timed_runs` and values of the last solution."""
     solve(common.small_problem(), "NATIVE")
     seen: list[Progress] = []
 
@@ -148,10 +145,7 @@ def step_flops(m: int, d: int, units: int, contexts: int) -> float:
 
 
 def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
-    """Return the result without `steps`; for SVM-GLN, with `floor_gflop` and `floor_seconds`.
-
-    The floor is the work of all steps by `step_flops`, and its time at the measured rate of matrix products.
-    """
+    """Return the result without `steps`, for SVM-GLN with the Gflop and seconds that its steps take at least."""
     sizes = result.pop("steps", [])
     if cell.problem == "SVM-GLN" and sizes:
         flops = sum(step_flops(m, result["inputs"], cell.units, cell.contexts) for m in sizes)

@@ -35,11 +35,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row for each repeat of alternate convex search (ACS) and of Adam, or of SGD.
-
-    Columns are method, units, repeat, loss and drift. The latter is the share by which the loss of ACS falls in the
-    second half of its rounds, None for other methods.
-    """
+    """Return method, units, repeat, loss, and for ACS drift: share of the loss that the last half of rounds removes."""
     units, adam = as_many_parameters(settings), "optimiser" not in settings
     found: Rows = []
     for seed in repeats(settings) if adam else ():
@@ -77,8 +73,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 def _against(table: pd.DataFrame, claim: Claim, methods: list[str]) -> Verdict:
     """Return the verdict that ACS has a lower loss than the best of `methods` for few samples.
 
-    Only sizes m count where the mean drift of ACS is at most the claim's limit `settled`. The smallest m decides at
-    which the paired differences over repeats are significant, by Holm's method over these sizes; undecided if none is.
+    Of the sizes whose drift is at most the limit `settled`, the smallest one decides at which paired differences over
+    repeats are significant, by Holm's method over these sizes; undecided if there is none.
     """
     methods = [method for method in methods if method in set(table.method)]
     losses = means(table, ["m", "repeat"], "loss", ["ACS", *methods], by="method")

@@ -54,10 +54,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def sample(settings: Settings, noise: float, seed: int) -> Clusters:
-    """Return noisy clusters with m training samples, followed by `fresh` test samples of the same clusters.
-
-    `noise` is the standard deviation of label noise in regression, and the share of flipped labels in classification.
-    """
+    """Return m training and `fresh` test samples; `noise`: deviation of labels, or in classification share flipped."""
     c, kind = settings, {"flip": noise} if settings["task"] == "classification" else {"sigma_y": noise}
     return noisy_clusters(c["m"] + c["fresh"], c["clusters"], c["d"], c["sigma_x"], **kind, seed=seed)
 

@@ -38,10 +38,10 @@ def runs(settings: Settings, values: Iterable[T]) -> list[tuple[T, int]]:
 def train(
     settings: Settings, networks: Sequence[LayeredNetwork], X: Array, Y: Array, loss: str, target: float | None = None
 ) -> Array:
-    """Train networks in place and together; return their final losses, shape (networks,).
+    """Train networks in place and together for `steps` steps; return their final losses, shape (networks,).
 
-    The optimiser is Adam, or SGD with a constant rate if the setting `optimiser` is "SGD". Training ends after `steps`
-    steps. If `target` is given, it ends before as soon as all losses are below it, checked every `LOOK` steps.
+    The optimiser is Adam, or SGD with a constant rate if the setting `optimiser` is "SGD". Training ends early if all
+    losses are below `target`, checked every `LOOK` steps.
     """
     common = {"batch_size": settings.get("batch_size") or settings["batch"], "lr": settings["lr"], "loss": loss}
     plain = settings.get("optimiser") == "SGD"

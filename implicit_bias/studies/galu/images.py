@@ -83,10 +83,7 @@ def cost(settings: Settings) -> float:
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each data set, network and width, the rows of the lr and sharpness with the least held-out error.
-
-    Rows of GaLU0 with hard gates (sharpness 0) are left out.
-    """
+    """Return, for each data set, network and width, the rows of least held-out error; GaLU0 only with soft gates."""
     place, setting = ["dataset", "network", "units"], ["lr", "sharpness"]
     table = table[(table.network != "GaLU0") | (table.sharpness > 0)]
     means = table.groupby(place + setting, as_index=False).held_out_error.mean()
@@ -127,10 +124,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _soft_against_hard(claim: Claim, table: pd.DataFrame, data: str) -> Verdict:
-    """Return the verdict that gates of sharpness 1 have a lower test error than hard gates of the same seed.
-
-    Student's interval of the difference over pairs of seed and width decides.
-    """
+    """Return the verdict that gates of sharpness 1 have a lower test error than hard gates, by pairs of one seed."""
     gated = table[(table.network == "GaLU0") & table.sharpness.isin((0, 1))]
     pairs = gated.pivot_table("test_error", ["units", "repeat"], "sharpness").reindex(columns=[0, 1]).dropna()
     if len(pairs) < 2:

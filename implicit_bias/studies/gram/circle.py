@@ -49,10 +49,7 @@ def cost(settings: Settings) -> float:
 
 
 def _powers(table: pd.DataFrame) -> pd.Series:
-    """Return, for each activation, the exponent p of λ_min ~ n^{−p} between its two largest n.
-
-    Activations with a single n are omitted.
-    """
+    """Return p of λ_min ~ n^−p for each activation, between its two largest n; without those that have one n."""
     logs = table.sort_values("n").set_index("activation")[["n", "least"]].apply(np.log)
     last = logs.groupby(level=0).diff().groupby(level=0).last().dropna()
     return -last["least"] / last.n

@@ -42,10 +42,7 @@ def cost(settings: Settings) -> float:
 
 
 def _powers(table: pd.DataFrame, over: str) -> pd.Series:
-    """Return, for each activation, the exponent p of λ_min ~ x^p for the column x = `over`; NaN if there is only one n.
-
-    It is fitted to the rows whose λ_min is above its error.
-    """
+    """Return p of λ_min ~ x^p for each activation, x = `over`, from rows with λ_min above its error; NaN for one n."""
     fits = {}
     for name, own in table[table.least > table.error].groupby("activation"):
         fits[name] = power(own.set_index(over)["least"]) if len(set(own.n)) > 1 else float("nan")

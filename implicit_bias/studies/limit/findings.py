@@ -133,7 +133,7 @@ def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd
 
 
 def _tested(claim: str, pair: pd.DataFrame) -> MeanTest:
-    """Return the test over seeds that 'above' − 'below' is positive, for means over the cells of a `pair` from `_pairs`.
+    """Return the test that 'above' − 'below', the mean over cells, is positive over seeds, for a result of `_pairs`.
 
     Cells that differ only in momentum and have equal values count once.
     """

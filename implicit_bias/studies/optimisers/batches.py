@@ -154,10 +154,7 @@ def _own(part: pd.DataFrame) -> pd.Series:
 
 
 def _text(part: pd.DataFrame, full: float) -> str:
-    """Return text with the mean ratios to the own optimum and to GD's for each batch size.
-
-    `full`, the largest ratio on full batches, follows.
-    """
+    """Return text: mean ratios to the own optimum and to GD's for each batch size, and the number `full`."""
     means = part.assign(own=_own(part)).groupby("batch")[["own", "to_gd"]].mean()
     texts = [f"batch {batch}: own {own:.2f}, {LABELS['gd']} {gd:.2f}" for batch, own, gd in means.itertuples()]
     return "; ".join([*texts, f"full batch up to {full:.3f}"])

@@ -151,10 +151,7 @@ def counted(holds: pd.Series, table: pd.DataFrame) -> str:
 
 
 def winners(path: pd.DataFrame, reached: float) -> tuple[str, bool | None]:
-    """Return text and truth value of the claim that the columns `wins` of all paths at their limit are true.
-
-    A path is at its limit if its `ratio` is at most `reached`. The value is None if there is no such path.
-    """
+    """Return text and truth value of the claim that all paths with ratio ≤ `reached` have `wins`; None without any."""
     ended = path.ratio <= reached
     text = counted(path.wins[ended], path[ended]) if ended.any() else "no path is at its limit"
     if not ended.all():
@@ -199,10 +196,7 @@ def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
 
 
 def strips(table: pd.DataFrame, names: pd.Series, columns: dict[str, str], title: str, label: str) -> Figure:
-    """Return a figure of values as points, with a row for each different one of `names`, and a line at 1.
-
-    `columns` are the plotted columns of the table with their labels.
-    """
+    """Return a figure of `columns` (with labels) as points, a row for each different name in `names`; 1 is marked."""
     lines = [*dict.fromkeys(names)]
     axes = panels(title, size=(5.2, 0.22 * len(lines) + 0.8))
     for (column, text), colour in zip(columns.items(), ("blue", "orange"), strict=False):

@@ -71,10 +71,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _ended(
     gates: ContextGates, copies: list[int], task: BinaryTask, config: LayeredDescent, optimum: float
 ) -> tuple[dict[str, float], Array]:
-    """Descend; return the columns of `common.descended`, and the effective weights with the copies of a unit added up.
-
-    The weights have the shape (units · contexts, d).
-    """
+    """Descend; return the columns of `common.descended`, and the effective weights summed over the copies of a unit."""
     network = GatedLinearNetwork(gates, seed=1)
     row = common.descended(network, task, config, optimum)
     W = network.effective_weights().reshape(sum(copies), -1)
