@@ -39,7 +39,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return 5.0 + settings["train_size"] ** 2 / 100 + settings["max_steps"] * settings["train_size"] * 2e-5
 
 

@@ -128,11 +128,7 @@ def certified(table: pd.DataFrame) -> Verdict:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    """Return three verdicts on ratios to the best network.
-
-    At the largest width, every limit, and every best network in the cones of its gates, is within 2 %; and SVM-LC,
-    without cones, falls below 1 by more than the certified gap in some runs of any width.
-    """
+    """Return verdicts: limits and networks in cones within 2 % at the largest width; SVM-LC below 1 in some runs."""
     found = ratios(table)
     limits, inside, learned = (found[found.method == method] for method in ("limit", "LC in cones", "LC"))
     limits, inside = (part[part.units == part.units.max()] for part in (limits, inside))

@@ -43,7 +43,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return 12.0 + len(settings["units"]) * (settings["steps"] + settings["max_steps"]) * 1e-4
 
 

@@ -85,7 +85,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return 3.0 + len(settings["units"]) * (settings["steps"] * 2e-4 + settings["max_steps"] * 6e-4)
 
 

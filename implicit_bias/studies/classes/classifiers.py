@@ -76,7 +76,6 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     each = {"ovr": 1.0, "joint": 1.0, "shared": 20.0}
     return len(settings["C"]) * sum(each[m] for m in settings["method"]) * (settings["train_size"] / 1000) ** 1.5 * 4
 

@@ -158,7 +158,6 @@ def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return (3.0 + len(settings["network"])) * settings["train_size"] / (30 if settings["dataset"] == "mnist" else 60)
 
 

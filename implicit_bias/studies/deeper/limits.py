@@ -114,7 +114,6 @@ def _active(network: ChainNetwork) -> int:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     size = settings["train_size"] / 100
     return 2.0 + settings["nodes"] * 0.015 * size + 2 * settings["max_steps"] * 5e-4 * size
 

@@ -49,7 +49,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     size = as_many_parameters(settings) * settings["d"]
     half = 1e-11 * size**3 + 1e-8 * size**2
     rounds = settings.get("rounds", 0)

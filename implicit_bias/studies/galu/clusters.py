@@ -75,7 +75,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return settings["steps"] * (3e-4 + 2e-5 * settings["levels"] * settings["repeats"])
 
 

@@ -54,7 +54,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return training_cost(settings) if "steps" in settings else 4e-8 * settings["updates"] * settings["m"] ** 2
 
 

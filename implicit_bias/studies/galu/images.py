@@ -77,7 +77,6 @@ def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredN
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     networks = settings["widths"] * settings["repeats"]
     return settings["steps"] * (5e-4 + 2.5e-8 * networks * settings["widest"] ** 2)
 

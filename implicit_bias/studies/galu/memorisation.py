@@ -60,7 +60,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return settings["steps"] * (4e-4 + 8e-7 * settings["m"]) + 1e-9 * settings["m"] ** 3 * settings["repeats"]
 
 

@@ -84,7 +84,6 @@ def _squares(weights: Array) -> dict[str, float]:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     if settings["fit"] in TRAINED:
         return settings["steps"] * (3e-4 + 2e-5 * len(settings["sigma_y"]) * settings["repeats"])
     return 1.5e-9 * settings["m"] * (settings["units"] * settings["d"]) ** 2

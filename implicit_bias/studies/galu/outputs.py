@@ -82,7 +82,6 @@ def searched(settings: Settings, units: int, seed: int, **options: Any) -> Alter
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     size = as_many_parameters(settings) * settings["d"]
     if settings["method"] == "alternation":
         return 3 * settings["repeats"] * settings["steps"] * 1e-11 * size**3

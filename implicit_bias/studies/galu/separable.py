@@ -46,7 +46,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return settings["steps"] * (3e-4 + 1e-8 * settings["repeats"] * settings["units"] * settings["d"])
 
 

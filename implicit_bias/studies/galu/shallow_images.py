@@ -35,7 +35,6 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     inputs = 65 if settings["dataset"] == "digits" else 785
     return settings["steps"] * (5e-4 + 1e-8 * inputs * settings["units"] * settings["repeats"])
 

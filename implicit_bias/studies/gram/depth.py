@@ -34,7 +34,6 @@ def rows(settings: Settings, centred: bool = False) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return settings["draws"] * (0.05 + 1e-6 * settings["n"] ** 2 * settings["layers"] / 8)
 
 

@@ -42,7 +42,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return settings["draws"] * (1.5e-5 * settings["n"] ** 3 if settings["digits"] else 2e-6 * settings["n"] ** 2)
 
 

@@ -85,7 +85,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the table of one seed."""
     times = ratios(table)
     names = (f"k = {name}" if name != "flow" else name for name in times.index)
     listed = ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, times, strict=True))

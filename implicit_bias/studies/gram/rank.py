@@ -44,7 +44,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return 1e-8 * settings["most"] ** 4 / settings["step"]
 
 

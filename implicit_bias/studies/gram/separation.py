@@ -37,7 +37,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return settings["draws"] * (0.02 + 2e-6 * settings["n"] ** 2)
 
 

@@ -43,7 +43,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return settings["draws"] * (0.01 + 2e-7 * settings["n"] * settings["width"])
 
 

@@ -91,10 +91,7 @@ def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
 
 
 def _bounded(network: str, known: pd.DataFrame) -> Verdict:
-    """Return the verdict that the best start of a deep network has a ratio of at most HALF in every cell.
-
-    It is undecided otherwise, because a larger ratio to a bound proves nothing.
-    """
+    """Return the verdict that the best start of each cell has a ratio of at most HALF; undecided if one has more."""
     best = known.groupby([*CELL, "seed"]).ratio.min()
     return Verdict(
         f"the best start of {network} has at least half of the largest margin that its gates allow",
@@ -133,10 +130,7 @@ def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd
 
 
 def _tested(claim: str, pair: pd.DataFrame) -> MeanTest:
-    """Return the test that 'above' − 'below', the mean over cells, is positive over seeds, for a result of `_pairs`.
-
-    Cells that differ only in momentum and have equal values count once.
-    """
+    """Return the test that the mean of above − below is positive; cells that differ only in momentum count once."""
     pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
     sides = pd.DataFrame({"above": pair["above"].mean(), "below": -pair["below"].mean()})
     return difference(claim, sides, split=False)

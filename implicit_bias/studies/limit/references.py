@@ -74,19 +74,13 @@ def _has_contexts(network: GatedNetwork) -> bool:
 
 @lru_cache(maxsize=1)
 def _behind(weights: bytes, task: BinaryTask) -> Reference | None:
-    """Return the reference of ReLU gates; `weights` are the bytes of their directions (H, d) in float64.
-
-    The latest result is cached, because equal gates often follow.
-    """
+    """Return the reference of ReLU gates, directions (H, d) given as bytes; the last is cached: equal gates follow."""
     gates = ReLUGates(np.frombuffer(weights).reshape(-1, task.X_train.shape[1]))
     return _certified(svm_gln(task.X_train, task.y_train, gates), task)
 
 
 def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
-    """Return the reference of a margin problem, which is solved here; None if it is not separable.
-
-    The problem with the Frobenius norm and the same gates is solved for the scores `frobenius`.
-    """
+    """Solve a margin problem and, for `frobenius`, its Frobenius form; return the reference, None if not separable."""
     solution = solve(problem)
     if solution.status.inseparable:
         return None
@@ -103,10 +97,7 @@ def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
 
 
 def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    """Return the reference of a network with several gated layers; None if its gates cannot separate the samples.
-
-    It comes from the relaxed problem of `margin_bound`.
-    """
+    """Return the reference of several gated layers, by `margin_bound`; None if gates cannot separate the samples."""
     bound = margin_bound(network, task.X_train, task.y_train, BOUND_GAP)
     if bound is None:
         return None
@@ -166,10 +157,7 @@ class Measurer:
         return not isinstance(network, ReLUNetwork) and self._reference(network, False) is None
 
     def _reference(self, network: GatedNetwork, last: bool) -> Reference | None:
-        """Return the reference, computed once for fixed gates and at each call for learned gates.
-
-        Return None if the gates cannot separate the samples, or if it takes too long before the last row.
-        """
+        """Return the reference, computed once for fixed gates; None if inseparable, or too slow (see the class)."""
         if isinstance(network, ReLUNetwork) and not last:
             size = len(self.task.y_train) ** 2 * network.units[0]
             if is_deep(network) or size > self.followed_up_to:

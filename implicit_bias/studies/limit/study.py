@@ -89,10 +89,7 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
 
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:
-    """Train in place as published; return the rows and the end, 'finished' or 'interrupted'.
-
-    Rows are of epochs 0, 1, 2, 4, … and the last; of the last only for `FROZEN_AFTERWARDS`; none without `measure`.
-    """
+    """Train in place as published; return rows (none without `measure`) and the end, 'finished' or 'interrupted'."""
     config, table, start = SGD(momentum=settings["momentum"]), Rows(), time.perf_counter()
     each, epochs = config.batches_per_epoch(len(task.y_train)), config.epochs(len(task.y_train))
     # The path of learned gates is that of `learned-relu`.
@@ -112,7 +109,6 @@ def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     work = 1e-3 * settings["train_size"] * settings["units"] ** 0.7 * len(settings["descents"]) * settings["draws"]
     return float(min(5.0 + work, 3 * settings["max_seconds"]))
 

@@ -85,7 +85,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the table of one seed."""
     found, decided, gain = _shapes(table), [], PANELS[-1][1]
     for units in (ONE["units"], MANY["units"]):
         for process, shape, relation in (("NLGP", "local", "above"), ("Gaussian", "spread", "below")):

@@ -158,7 +158,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the table of one seed."""
     found, most = [], 100 * EARLY
     start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):

@@ -79,7 +79,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the table of one seed."""
     found = []
     for activation, name in NAMES.items():
         ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)

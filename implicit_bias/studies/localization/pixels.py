@@ -53,7 +53,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return 4e-6 * SAMPLES * settings["n"] / 40
 
 

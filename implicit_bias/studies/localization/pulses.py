@@ -77,7 +77,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the table of one seed."""
     variants = table.sort_values("ipr") if len(table) > 1 else table.assign(ipr=np.nan)
     least, best = variants.iloc[0], variants.iloc[-1]
     texts = [f"median IPR {row.ipr:.3f} ({_name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]

@@ -80,7 +80,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the table of one seed."""
     local, waves = (where(_summary(table), xi0=one, xi1=two).set_index("gain") for one, two in STYLES)
     gains = local.index.intersection(waves.index)
     # Below a gain of 1 the data are all but Gaussian.

@@ -98,7 +98,6 @@ def printed(moments: Moments, start: Array, time: float, case: str) -> Array:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return TIMES[-1] / settings["lr"] * settings["batch"] * 3e-6
 
 

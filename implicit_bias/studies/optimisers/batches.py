@@ -110,7 +110,6 @@ def _config(method: str, batch: int, settings: Settings) -> Optimiser:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return len(settings["method"]) * len(settings["batch"]) * (0.1 + settings["steps"] * 4e-4)
 
 

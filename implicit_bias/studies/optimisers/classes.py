@@ -91,7 +91,6 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     step = 1e-3 if settings["dataset"] == "mnist" else 4e-4
     return 5.0 + len(METHODS) * settings["steps"] * step
 

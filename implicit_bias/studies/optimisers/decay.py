@@ -107,7 +107,6 @@ def _minimum(problem: MarginProblem, bound: float) -> tuple[float, float]:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return len(settings["method"]) * len(settings["bound"]) * (1.0 + settings["steps"] * 4e-4)
 
 

@@ -45,7 +45,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return 0.2 + 20 * (settings["train_size"] / 2000) ** 2 * (0.5 if settings["dataset"] == "digits" else 1.0)
 
 

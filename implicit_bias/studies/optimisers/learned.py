@@ -80,7 +80,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return len(OPTIMISERS) * (0.3 + settings["steps"] * 5e-4)
 
 

@@ -77,7 +77,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     step = (0.1 + settings["train_size"] * (4e-3 if settings["dataset"] == "mnist" else 2e-3)) * 1e-3
     solves = 20 * (settings["train_size"] / 2000) ** 2
     return solves + step * (len(OPTIMISERS) * settings["steps"] + 4 * settings["searches"] / 2)

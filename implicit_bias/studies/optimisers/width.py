@@ -80,7 +80,6 @@ def _ended(
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return 5e-4 * (2 * len(PATHS) * settings["steps"] + 2 * len(SEARCHES) * settings["searches"] / 3)
 
 

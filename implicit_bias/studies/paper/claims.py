@@ -25,10 +25,7 @@ SLOW = RELU | {"momentum": 0.0}
 
 @dataclass(frozen=True)
 class Quantity:
-    """Column of the table for a model, in the rows whose columns have the values `rows` ((low, high): a range).
-
-    If `best`, only the least value for each training-set size and seed counts, over units, contexts and the rest.
-    """
+    """`column` of `model` where columns equal `rows` ((low, high): a range); if `best`, its least per n and seed."""
 
     rows: dict[str, Any]
     model: str

@@ -43,7 +43,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     return COMPARISONS[settings["study"]].cost(settings)
 
 

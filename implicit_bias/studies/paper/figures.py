@@ -56,10 +56,7 @@ def names(table: pd.DataFrame) -> str:
 
 
 def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:
-    """Return the figures with these `numbers`, by the names of their files without suffix.
-
-    If there are several numbers, those without cells are omitted.
-    """
+    """Return the figures `numbers` by file name, without suffix; of several, those without cells are omitted."""
     drawn: dict[str, Figure] = {}
     for number in numbers:
         layout = FIGURES[number]
@@ -157,10 +154,7 @@ def _guide(ax: Axes, column: str, ends: tuple[float, float], **line: Any) -> Non
 
 
 def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool = False) -> None:
-    """Plot mean ± standard deviation, in percent, of each group of `values` at the places `x`, in the style of a model.
-
-    Markers of groups with missing values are hollow.
-    """
+    """Plot mean ± standard deviation of grouped `values` at x, in percent; hollow markers: some values are missing."""
     bar, edge, size = (0.6, 0.8, 11) if thin else (None, None, 9)
     mean, spread = 100 * values.mean(), 100 * values.std().fillna(0.0)
     colour, marker = style(model)["color"], style(model)["marker"]

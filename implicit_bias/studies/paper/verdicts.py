@@ -119,11 +119,7 @@ def _tests(parts: dict[str, pd.DataFrame], contrast: Contrast) -> Iterator[MeanT
 
 
 def _counted(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield the verdicts on the simulation with the published faults, by counts of its cells instead of tests.
-
-    A difference must be above the limit in a `share` of the cells, and a correlation below it. Claims on fewer than
-    three cells have no verdict.
-    """
+    """Yield the verdicts on the simulation with the published faults: shares of cells, or a correlation over them."""
     for contrast in (contrast for contrast in CONTRASTS if contrast.part == "published"):
         cells, claim = _cells(where(table, split="published"), contrast), contrast.claim
         if contrast.correlated:
@@ -151,10 +147,7 @@ def _trainings(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
-    """Return a quantity in percent, indexed by the columns of `CELL` that `quantity.rows` does not fix.
-
-    A `best` quantity is indexed by train_size and seed.
-    """
+    """Return a quantity in percent, by the columns of `CELL` that its `rows` leave free; if `best`, by n and seed."""
     fixed = {name for name, value in quantity.rows.items() if not isinstance(value, tuple)}
     cells = where(table, model=quantity.model, **quantity.rows)
     if quantity.best:

@@ -73,10 +73,7 @@ def _task(dataset: str, train_size: int, seed: int, root: str | None) -> BinaryT
 
 
 def binary_task(settings: Settings, root: str | None) -> BinaryTask:
-    """Return the binary task of the settings, the `data` of many experiments.
-
-    The training samples are drawn by the setting `seed` if the setting `split` is "own", else by 1, as published.
-    """
+    """Return the task of a cell, split by seed 1 as published, or by `seed` if the setting `split` is "own"."""
     seed = settings["seed"] if settings.get("split") == "own" else 1
     return _task(settings["dataset"], settings["train_size"], seed, root)
 

@@ -30,10 +30,7 @@ def student_interval(values: pd.Series, level: float = LEVEL) -> tuple[float, fl
 
 
 def student_p(values: pd.Series, limit: float = 0.0) -> float:
-    """Return the two-sided p-value of Student's test that the mean equals a limit; NaN for a single value.
-
-    If all values are equal, the result is 1 if they equal the limit, else 0.
-    """
+    """Return the two-sided p-value of Student's test that the mean equals a limit; NaN for a single value."""
     distance, error = values.mean() - limit, standard_error(values)
     if error == 0:
         return float(distance == 0)
@@ -69,20 +66,13 @@ class MeanTest:
 
     @property
     def ranks(self) -> tuple[int, float]:
-        """Number of draws on the claim's side of the limit, and two-sided p-value of Wilcoxon's signed-rank test.
-
-        The p-value is NaN for fewer than five draws, or if all of them equal the limit.
-        """
+        """Number of draws on the claim's side of the limit, and Wilcoxon's two-sided p; NaN for under five draws."""
         distance = (self.values - self.limit) * (1 if self.relation == "above" else -1)
         p = float(stats.wilcoxon(distance).pvalue) if len(distance) > 4 and distance.any() else np.nan
         return int((distance > 0).sum()), p
 
     def verdict(self, adjusted: float, count: int) -> Verdict:
-        """Return the verdict, given the p-value `adjusted` for `count` tests.
-
-        If it is below 1 − `LEVEL`, the side of the limit on which the mean lies decides. Otherwise the
-        verdict is undecided.
-        """
+        """Return the verdict by the side of the mean; undecided if `adjusted`, p for `count` tests, is ≥ 0.05."""
         shown = (lambda z: f"{np.tanh(z):.3f}") if self.correlation else (lambda z: f"{z:.2f}")
         low, high = self.interval
         found = f"{self.sides}{shown(self.values.mean())}"

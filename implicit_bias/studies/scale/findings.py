@@ -77,10 +77,7 @@ def tests(table: pd.DataFrame) -> list[MeanTest]:
 
 
 def quantity(table: pd.DataFrame, rows: Quantity) -> pd.DataFrame:
-    """Return a quantity of one data set in percent: rows are (units, train_size), columns are seeds.
-
-    Limits with fixed gates are NaN if the ratio of their network is above `REACHED`.
-    """
+    """Return percent by (units, train_size) and seed; NaN at limits of fixed gates whose ratio is above `REACHED`."""
     network, descent, model, column = rows
     part = where(table, network=network, descent=descent).set_index(["units", "train_size", "seed"])
     own = part[part.model == model][column]

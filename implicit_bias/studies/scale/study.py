@@ -117,7 +117,6 @@ def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iter
 
 
 def cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell on one core."""
     n, units, frozen = settings["train_size"], settings["units"], settings["network"] == "retrained-relu"
     steps = settings["max_steps"] if settings["network"] == "learned-relu" else min(STEPS, settings["max_steps"])
     training = (0.7 + 0.05 * units) * (2 if frozen else 1)
