@@ -56,6 +56,7 @@ ROWS = {
     "mnist-6000": ("mnist", 6000),
     "mnist-20000": ("mnist", 20_000),
     "mnist": ("mnist", 60_000),
+    "fashion-mnist-20000": ("fashion-mnist", 20_000),
     "fashion-mnist": ("fashion-mnist", 60_000),
 }
 
