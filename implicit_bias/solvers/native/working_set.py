@@ -55,7 +55,7 @@ class GrowingSet(ABC):
         """Drop inactive members, add new ones, and choose the tolerance and the start of the next round."""
 
     def grow(self) -> None:
-        """Repeat until no member is violated at the last tolerance, or the rounds have ended."""
+        """Repeat rounds until nothing outside the set is violated in a round at the final tolerance, or `ended`."""
         while not self.ended:
             self.solve()
             new = self.violated()
@@ -288,7 +288,10 @@ def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
 
 @dataclass(frozen=True)
 class Found:
-    """Solution for some groups: `answer` has W (k, d), λ (n,) and intercept; `bounds` ignore all other groups."""
+    """Solution with some groups: `answer` has W (k, d), λ (n,) and b; `bounds` are those with these groups alone.
+
+    Hence the lower bound does not hold for all groups.
+    """
 
     answer: Answer
     bounds: Bounds
@@ -321,7 +324,10 @@ class FeatureSet(GrowingSet):
 
     @abstractmethod
     def _evaluate(self, lam: Array) -> tuple[float, float | None]:
-        """Compute the dual norms of λ; return the largest of all, and that of members (None without any)."""
+        """Compute and keep the dual norms at λ (n,); return the largest over all groups or atoms, and over the members.
+
+        The second number is None without members.
+        """
 
     @property
     def ended(self) -> bool:
@@ -339,7 +345,11 @@ class FeatureSet(GrowingSet):
         self._judge(self.solve_form(self.form, self.start, aim, self.iterations, self.bounds))
 
     def _judge(self, found: Found) -> None:
-        """Update the best weights, λ and bounds; set `allowed`, which dual norms of others must not exceed."""
+        """Update the best weights, λ and bounds with the result of a round, and the counts of iterations and rounds.
+
+        Also set `allowed`, above which the dual norm of a group or atom outside the set is violated, and the λ in
+        `start` of the next round.
+        """
         self.separated, answer = found.bounds.upper < np.inf, found.answer
         self.stopped = answer.stopped is not None or bool(answer.reason)
         self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
@@ -361,7 +371,10 @@ class FeatureSet(GrowingSet):
 
 
 def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[float, float]:
-    """Return the lower bound that λ (n,) proves, given its dual norm, and max_i λ_i/p_i (0 for a hard margin)."""
+    """Return the dual objective of the best multiple of λ (n,), whose dual norm is given, and max_i λ_i/p_i.
+
+    The second number is 0 for a hard margin.
+    """
     reach = 0.0 if problem.hard else float((lam / problem.upper_bounds).max())
     size = max(dual_norm, reach)
     return (float((problem.required_margin * lam).sum()) / size if size > 0 else 0.0), reach
@@ -407,6 +420,7 @@ class GroupSet(FeatureSet):
         return lam
 
     def _dual_norms(self, lam: Array) -> Array:
+        """Return ‖Φ̂_hᵀ(λ∘y)‖ of all groups, shape (H,)."""
         rows = length(self.features.adjoint(self.problem.y * lam), axis=1)
         size = float(rows.max()) or 1.0
         return size * np.sqrt(np.bincount(self.index, (rows / size) ** 2, self.H))
@@ -462,7 +476,9 @@ class AtomSet(FeatureSet):
         self.directions = np.vstack([self.directions, directions])
 
     def _singular_vectors(self, W: Array, share: float) -> tuple[np.ndarray, Array]:
-        """Return groups and left singular vectors of weights, with singular values above `share` of the largest."""
+        """Return groups (A,) and left singular vectors (A, R) of weights W (k, d), as rows: those with singular values
+        above `share` of the largest one of all groups.
+        """
         U, s, _ = np.linalg.svd(self.norm.matrices(W), full_matrices=False)
         own = np.argwhere(s > share * s.max())
         return own[:, 0], U[own[:, 0], :, own[:, 1]]
