@@ -34,19 +34,19 @@ def gated(contexts: int, C: float) -> Callable[[], Any]:
     return lambda: GLNClassifier(100, contexts, C, cutoff="median", fit_intercept=False, tol=1e-3, random_state=1)
 
 
-def local(side: int, stride: int, C: float) -> Callable[[], Any]:
-    """Return a function that makes a classifier with the kernel of all half-spaces of the patches of an image."""
-    kernel = ("half-spaces", {"side": side, "stride": stride})
+def local(hyperplanes: int, C: float) -> Callable[[], Any]:
+    """Return a function that makes a classifier of images with local gates: 8 × 8 patches, all units of 2ᵇ contexts."""
+    kernel = ("half-spaces", {"side": 8, "stride": 4, "hyperplanes": hyperplanes})
     return lambda: MultipleKernelClassifier([kernel], C, tol=1e-3, random_state=1)
 
 
 MODELS: dict[str, dict[str, Callable[[], Any]]] = {
     "digits": {"GLN, 20 units": lambda: GLNClassifier(20, random_state=1), "SVC": SVC, "LinearSVC": LinearSVC},
     "mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 1.0) for contexts in (2, 4)}
-    | {"half-spaces of 8 × 8 patches": local(8, 4, 0.4)}
+    | {"half-spaces of 8 × 8 patches": local(2, 0.4)}
     | SKLEARN,
     "fashion-mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 0.1) for contexts in (2, 4)}
-    | {"half-spaces of 8 × 8 patches": local(8, 4, 0.1)}
+    | {"half-spaces of 8 × 8 patches": local(3, 1.0)}
     | SKLEARN,
 }
 #: Data sets, and how many of their samples train.

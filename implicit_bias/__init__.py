@@ -1,16 +1,16 @@
 """Which max-margin problem does gradient descent on a gated network solve? Train, solve, certify, compare.
 
 The public names of the core are listed in `__init__.pyi`, and each is loaded when it is first used: torch and CVXPY
-take seconds, a light installation has no torch, and the help of the command line must not wait for them. What is built
-on the core is imported from `implicit_bias.extensions`.
+take seconds, a light installation has no torch, and the help of the command line must not wait for them. Extensions of
+the core are imported from `implicit_bias.extensions`.
 """
 
 import os
 
-# Before torch is loaded: its threads must sleep while they wait. Spinning on busy cores made two of them many times
-# slower than one.
+# Set before torch is loaded, so that its threads sleep while they wait. On busy cores, two threads that spin are many
+# times slower than one.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# Before anything forks: its processes keep to one thread.
+# Imported before any fork, so that forked processes use one thread.
 from implicit_bias._utils import threads as _threads  # noqa: F401
 from implicit_bias._utils.lazy import attach
 from implicit_bias._utils.version import __version__ as __version__

@@ -24,7 +24,7 @@ def declare(parser: Parser, command: str) -> None:
     study = STUDIES[command.replace(" ", "_").replace("-", "_")]
     parser.explain(
         f"{study.title}.\n\nOptions that list their values take several (--seeds 1 2 3), and every combination runs. "
-        "Finished cells\nare stored: the same command goes on where an interrupted one ended.",
+        "Finished cells\nare stored: the same command resumes an interrupted run.",
         [("", "the embedded digits"), (study.example, "several settings"), ("--json", "rows and summary as JSON")],
     )
     parser.add_shared("--dataset", "--data-root")
@@ -42,7 +42,7 @@ def declare(parser: Parser, command: str) -> None:
     add_versions(parser, study.default("versions"))
     parser.add_shared("--solver")
     parser.add_settings(
-        study.default, {"tol": "relative gap asked of the solver", "steps": "steps of gradient descent"}
+        study.default, {"tol": "relative gap at which the solver stops", "steps": "steps of gradient descent"}
     )
     parser.add_shared(*ENGINE)
     parser.add_argument("--out", default=f"results/{study.name}", help="folder for the cells, the table and the figure")
@@ -62,6 +62,7 @@ def _cutoff(text: str) -> Any:
 
 
 def compare(options: Namespace) -> Outcome:
+    """Compute the comparison, print its means, and write the results. Code 130: cells are missing."""
     from implicit_bias.cli.sweeps import computed, following
     from implicit_bias.studies.paper.experiment import comparison
     from implicit_bias.studies.paper.summary import summarise
@@ -80,7 +81,7 @@ def compare(options: Namespace) -> Outcome:
 
 
 def readable(table: pd.DataFrame) -> str:
-    """Return means and standard deviations over seeds as text, with a note on each status that is not OPTIMAL."""
+    """Return a text table of means and standard deviations over seeds, with a note on each status but OPTIMAL."""
     import pandas as pd
 
     from implicit_bias.margin.solution import Status

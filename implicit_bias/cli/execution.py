@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
-    """Exit code, document of --json, what to do next (None after a script), and files that were written."""
+    """Exit code, document of --json, what to do next (None to print no last line), and files that were written."""
 
     code: int
     document: dict[str, Any]
@@ -121,9 +121,9 @@ def counted(number: int, thing: str) -> str:
 
 
 def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
-    """Return the path of a result: `out`, or else, in the current folder, the stem of the last input and `ending`.
+    """Return the path of a result: `out` or, in the current folder, the stem of the last input followed by `ending`.
 
-    Raises InputError if the path is a folder or an input, or if its folder cannot be written to.
+    InputError is raised if the path is a folder or an input, or its folder cannot be written to.
     """
     path = Path(out or Path(inputs[-1]).stem + ending)
     if path.is_dir() or path.resolve() in [Path(one).resolve() for one in inputs]:

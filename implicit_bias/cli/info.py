@@ -18,9 +18,8 @@ from implicit_bias.datasets.images import IMAGE_SETS, data_root, image_files
 
 def declare(parser: Parser, command: str) -> None:
     parser.explain(
-        "Say which versions run on which machine, where data files are found, and what there is to choose from.\n"
-        "Nothing is downloaded.",
-        [("", "as text"), ("--json", "to go with the report of a fault")],
+        "Print versions, machine, data files and the available choices of options.\nNothing is downloaded.",
+        [("", "as text"), ("--json", "as JSON, for a bug report")],
         SHORT_CODES,
     )
     parser.add_shared("--data-root")
@@ -54,10 +53,11 @@ def info(options: Namespace) -> Outcome:
     }
     for name, value in document.items():
         print(f"{name.replace('_', ' '):14s} {'; '.join(_texts(name, value))}")
-    return Outcome(0, document, "send these lines with the report of a fault, or give a name in them as an option")
+    return Outcome(0, document, "add these lines to a bug report, or use a name in them as an option")
 
 
 def _versions() -> dict[str, str | None]:
+    """Return the versions of Python, this package and its requirements by name; None for those not installed."""
     found: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
     for requirement in requires("implicit-bias") or ():
         if "extra ==" not in requirement:

@@ -23,17 +23,17 @@ LISTS = {
     "descents": f"the training before the limit, and what follows it: {', '.join(DESCENTS)}",
 }
 NUMBERS = {
-    "tolerance": "smoothing of the least margin at which a descent ends, and what fixed gates' certified ratio exceeds "
-    "1 by",
+    "tolerance": "smoothing of the least margin at which a descent ends, and, for fixed gates, excess of the certified "
+    "ratio over 1",
     "lr": "learning rate of the plain descent",
-    "max_steps": "steps of a descent at most",
+    "max_steps": "largest number of steps of a descent",
     "max_seconds": "time after which each descent is cut off",
 }
 
 
 def declare(parser: Parser, command: str) -> None:
     parser.explain(
-        "Drive networks to the limit of gradient descent and hold it against the certified max-margin solution.\n"
+        "Drive networks to the limit of gradient descent and compare it with the certified max-margin solution.\n"
         "Options that list their values take several (--seeds 1 2 3), and every combination runs. Finished ones are\n"
         "stored: the same command, and one with more --max-seconds, computes the others only.\n\nnetworks:\n"
         + "\n".join(f"  {name:18s}{text}" for name, text in NETWORKS.items()),
@@ -59,6 +59,7 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def limit(options: Namespace) -> Outcome:
+    """Compute the descents, or load them (--stored, --redraw); write the results. Code 130: interrupted."""
     from implicit_bias._utils.threads import one_thread
     from implicit_bias.cli.sweeps import computed, ended, folder_of, known
     from implicit_bias.studies.limit.study import EXPERIMENT, configured, lines, titled

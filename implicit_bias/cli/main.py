@@ -23,8 +23,8 @@ COMMANDS = {
     "compare shallow-gln": ("a shallow GLN against one linear SVM per region", "compare"),
     "solve": ("solve a margin problem on your own samples, and save the model", "solve"),
     "predict": ("classes, scores and margins of new samples by a saved model", "predict"),
-    "reproduce paper": ("the paper's figures 2 to 5 and ours, its claims judged", "reproduce"),
-    "reproduce galu": ("the figures of the GaLU paper drawn again, with a verdict on each claim", "reproduce"),
+    "reproduce paper": ("the paper's figures 2 to 5 and ours, with a verdict on each claim", "reproduce"),
+    "reproduce galu": ("the figures of the GaLU paper, with a verdict on each claim", "reproduce"),
     "reproduce localization": (
         "where localized receptive fields come from: networks and gated linear models",
         "reproduce",
@@ -36,7 +36,7 @@ COMMANDS = {
     "reproduce optimisers": ("which margin problem each optimiser solves: paths, searches and errors", "reproduce"),
     "reproduce scale": ("the paper's comparison on all of the data: error and inconsistency against n", "scale"),
     "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
-    "info": ("versions, machine, data files, and what there is to choose from", "info"),
+    "info": ("versions, machine, data files, and available choices of options", "info"),
     "completion": ("print a script that completes these commands in your shell", "completion"),
 }
 GROUPS = {
@@ -56,11 +56,11 @@ examples:
 
 exit codes:
     0  done
-    1  solve: an answer worse than asked
-    2  bad input, told in one sentence
+    1  solve: the certified gap exceeds --tol
+    2  invalid input, explained in one sentence
     3  solve: no weights separate the samples; no model is written
-  130  interrupted; what was finished is kept
-  141  done, but whoever read the output went away"""
+  130  interrupted; finished parts are kept
+  141  done, but the reader of the output has closed it"""
 
 #: Exit code if the reader of a pipe has closed it: the code that a shell reports for a process ended by SIGPIPE.
 UNREAD = 128 + 13
@@ -112,6 +112,7 @@ def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) ->
 
 
 def _refuse(error: Exception, options: Namespace) -> NoReturn:
+    """Raise `error`; takes the place of the `run` of a command whose imports failed."""
     raise error
 
 

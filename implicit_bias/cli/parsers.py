@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 #: Exit codes of most commands, with their meaning.
-EXIT_CODES = {0: "done", 2: "bad input, told in one sentence", 130: "interrupted; what was finished is kept"}
+EXIT_CODES = {0: "done", 2: "invalid input, explained in one sentence", 130: "interrupted; finished parts are kept"}
 #: Exit codes of commands without results to keep after an interruption.
 SHORT_CODES = {code: EXIT_CODES[code] for code in (0, 2)}
 
@@ -24,7 +24,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--redraw": {"metavar": "FOLDER", "help": "compute nothing: figures and findings from an earlier run's folder"},
     "--header": {
         "action": argparse.BooleanOptionalAction,
-        "help": "the first row of a CSV file has, or has not, the names of its columns; else its cells decide",
+        "help": "whether the first row of a CSV file contains column names; by default, its cells are examined",
     },
     "--json": {
         "action": "store_true",
@@ -90,6 +90,7 @@ class Parser(argparse.ArgumentParser):
         self.epilog = "\n".join(["examples:", *lines, "", "exit codes:", *(f"  {n:3d}  {t}" for n, t in codes.items())])
 
     def add_shared(self, *options: str) -> None:
+        """Add these options of `SHARED`."""
         for option in options:
             self.add_argument(option, **SHARED[option])
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 TEXT = """\
 Score new samples by a model that `implicit-bias solve` or `save_model` saved, and write a table of them.
 
-CSV: the columns that the model was made from, by name; others are left. NPZ: an array X, and gates where the model was
-made from gate values. The table has one row a sample: the predicted class, the score (of each class, where there are
-more than two), and, where the file holds labels, label and margin, which is not positive where the prediction is wrong.
-Labels may be empty or of other classes; these have no margin.
-For two classes the margin is y f(x), for more the score of the label less the largest other. Of a model
-of outliers, these are -1 and the rest 1. Of a regression, the table has the predicted targets."""
+CSV: the columns that the model was fitted to, by name; others are ignored. NPZ: an array X, and gates if the model was
+fitted to gate values. The table has one row per sample: the predicted class, the score (one per class if there are more
+than two) and, if the file has labels, label and margin. A margin is at most 0 if the prediction is wrong: it is y f(x)
+for two classes, otherwise the score of the label minus the largest other score. Empty labels, and labels of other
+classes, have no margin. A model of outliers predicts -1 for outliers and 1 for other samples. The table of a regression
+has the predicted targets."""
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -87,7 +87,7 @@ def _warn_of_far(model: Any, X: Array) -> int:
 
 
 def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table of predicted targets, and the root mean square error if the file contains targets."""
+    """Return the table of predicted targets, and a dict of the root mean square error if `labels` has targets."""
     import pandas as pd
 
     names = ["prediction"] if scores.ndim == 1 else [f"prediction_{j}" for j in range(scores.shape[1])]
@@ -107,7 +107,7 @@ def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
 
 
 def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table of predicted classes and scores, with margins if labels are known, and the document."""
+    """Return the table of classes and scores, with margins of known labels, and a dict of counts and errors."""
     import pandas as pd
 
     table = pd.DataFrame({"prediction": model.chosen(scores)})

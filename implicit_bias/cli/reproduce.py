@@ -16,16 +16,17 @@ from implicit_bias.studies.settings import chosen
 
 PART = ("--quick", "a part of every figure, in a few minutes")
 PAPER_TEXT = """\
-Reproduce the paper's figures 2 to 5, panel by panel, and figures of our own, corrected and with its faults:
-figures, findings and a self-contained report, every corrected cell certified. Finished cells are stored:
-the same command goes on where an interrupted one ended."""
+Reproduce the paper's figures 2 to 5, panel by panel, and figures of our own, without and with the published faults.
+The results are figures, findings and a self-contained report; every cell without faults is certified.
+Finished cells are stored: the same command resumes an interrupted run."""
 TEXT = """\
-Draw the figures again of {source},
-and say whether their claims hold. Finished cells are stored: the same command goes on where an
-interrupted one ended, and figures of several runs gather in one folder."""
+Reproduce the figures of {source},
+with a verdict on each claim. Finished cells are stored: the same command resumes an interrupted run,
+and figures of several runs are collected in one folder."""
 
 
 def _collection(name: str) -> Collection:
+    """Return the collection of experiments of the study `name`, such as 'galu'."""
     found: Collection = import_module(f"implicit_bias.studies.{name}").COLLECTION
     return found
 

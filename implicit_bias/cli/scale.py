@@ -35,14 +35,14 @@ TEXTS = {
 def declare(parser: Parser, command: str) -> None:
     parser.explain(
         "The paper's comparison on up to 48 000 images: networks after the published training, and driven on towards\n"
-        "their limit, against their margin problems. The whole takes days, and --list says what each size costs.\n"
-        "Options that list values choose the cells to compute; all that are stored are drawn and judged together.\n\n"
+        "their limit, against their margin problems. The whole study takes days; --list prints the cost of each size.\n"
+        "Options that list values choose the cells to compute; figures and findings are of all stored cells.\n\n"
         "networks:\n" + "\n".join(f"  {name:16s}{text}" for name, text in NETWORKS.items()),
         [
             ("--quick", "the embedded digits, minutes"),
             ("--list", "compute nothing: cells, and hours of one core, for each size"),
             ("--train-size 500 2000 --units 10", "the cheapest cells, twenty minutes of one core"),
-            ("--extend data/scale --train-size 48000", "what the committed table lacks of all the data"),
+            ("--extend data/scale --train-size 48000", "cells of this size that the committed table lacks"),
             ("--redraw data/scale", "figures and findings of the committed table, in seconds"),
         ],
     )
@@ -52,7 +52,7 @@ def declare(parser: Parser, command: str) -> None:
     add("--max-seconds", type=float, default=MAX_SECONDS, help="time after which each descent is cut off")
     text = "the embedded digits at n = 100, 200 and 400, in minutes and without files"
     add("--quick", action="store_true", help=text)
-    add("--list", action="store_true", help="compute nothing: say how many cells there are, and what they cost")
+    add("--list", action="store_true", help="compute nothing: print the number of cells and their cost")
     add("--extend", metavar="FOLDER", help="begin with the cells of an earlier table and its record")
     parser.add_shared("--redraw", "--data-root", *ENGINE)
     text = "folder for cells, table, figures and findings; else results/scale, with -quick or -redrawn for those"
@@ -76,7 +76,7 @@ def scale(options: Namespace) -> Outcome:
         found = load_alone(EXPERIMENT, Path(options.redraw), "reproduce scale")
         return ended([found], write_alone(found, out), found.record, missing=False)
     experiment = replace(EXPERIMENT, grid=partial(grid, max_seconds=options.max_seconds))
-    asked = replace(experiment, grid=lambda quick: chosen(experiment.grid(quick), wanted))
+    selected = replace(experiment, grid=lambda quick: chosen(experiment.grid(quick), wanted))
     store = Store(out / "cells")
     if options.extend:
         earlier = load_alone(EXPERIMENT, Path(options.extend), "reproduce scale")
@@ -84,12 +84,12 @@ def scale(options: Namespace) -> Outcome:
             own = store.get(cell)
             if own is None or cell.cut_off(own.rows):
                 store.put(cell, result)
-    costs = _costs(cells_of(asked, asked.grid(options.quick)), store)
+    costs = _costs(cells_of(selected, selected.grid(options.quick)), store)
     left = f"{costs.cells.sum()} cells, {costs.stored.sum()} of them stored; hours left: {costs.hours_left.sum():.2f}"
     print(costs.to_string(index=False), left, sep="\n", file=sys.stdout if options.list else sys.stderr)
     if options.list:
         return Outcome(0, {"sizes": costs.to_dict("records")}, "the same command without --list")
-    (part,) = computed([asked], options, out)
+    (part,) = computed([selected], options, out)
     found = known(experiment, out, options.quick)
     return ended([found], write_alone(found, out), found.record, bool(part.record["missing"]))
 

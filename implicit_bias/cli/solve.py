@@ -55,25 +55,25 @@ def declare(parser: Parser, command: str) -> None:
             ("samples.csv", "SVM-GLN with ten units of two contexts"),
             ("samples.csv --C auto --validate .25", "soft margin, and its error on a quarter of the samples"),
             ("samples.csv --formulation linear --C 1", "the linear SVM with soft margin"),
-            ("samples.csv --C 1 --weights importance", "slack of some samples costs more"),
-            ("samples.npz --max-seconds 60 --json", "the best answer of a minute, as JSON"),
+            ("samples.csv --C 1 --weights importance", "sample weights from a column"),
+            ("samples.npz --max-seconds 60 --json", "the best solution after a minute, as JSON"),
             ("samples.csv --C 2 --start samples-model.npz", "from the solution for another C"),
         ],
         {
             0: "OPTIMAL",
-            1: "an answer worse than asked, saved with its certified gap",
+            1: "the gap exceeds --tol; the model is saved with its certified gap",
             2: EXIT_CODES[2],
             3: "NOT_SEPARABLE (at all, or below a norm), which is proved; no model is written",
-            130: "interrupted; the best answer so far is saved",
+            130: "interrupted; the best solution so far is saved",
         },
     )
     add = parser.add_argument
     add("file", metavar="FILE", help="the samples, .csv or .npz")
     add("--label", metavar="COLUMN", help="the label's column of a CSV file")
     add("--weights", metavar="COLUMN", help="a CSV file's column of sample weights c_i, which multiply C")
-    add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; else 1 for all")
+    add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; by default all are 1")
     parser.add_shared("--header")
-    text = "scale inputs to mean 0 and deviation 1, also in the model; else if their sizes differ by 100 or more"
+    text = "scale inputs to mean 0 and deviation 1, also in the model; by default if their sizes differ by 100 or more"
     add("--standardise", action=BooleanOptionalAction, help=text)
     text = "more samples, or the share of the samples (0 to 1) that the model is not fitted to: estimate its error"
     add("--validate", metavar="FILE|SHARE", help=text)
@@ -85,11 +85,11 @@ def declare(parser: Parser, command: str) -> None:
     add("--C", type=_cost, default=math.inf, help=text)
     add("--no-constant", action="store_true", help="do not append the constant input 1")
     parser.add_shared("--solver")
-    add("--tol", type=float, default=1e-6, help="relative gap asked for")
-    add("--max-seconds", type=float, help="end with the best answers so far after this time, shared by the classes")
-    add("--max-iterations", type=int, help="end with the best answer so far after as many iterations for a class")
-    add("--start", metavar="MODEL", help="begin from a saved model of the same samples in the same order")
-    add("--keep-samples", action="store_true", help="keep the samples in the model's file, too")
+    add("--tol", type=float, default=1e-6, help="relative gap at which the solver stops")
+    add("--max-seconds", type=float, help="time limit shared by the classes; the best solutions so far are saved")
+    add("--max-iterations", type=int, help="limit of the iterations for each class, like --max-seconds")
+    add("--start", metavar="MODEL", help="start from a saved model of the same samples in the same order")
+    add("--keep-samples", action="store_true", help="save the samples with the model")
     add("--verbose", action="store_true", help="show the solver's log")
     add("--out", metavar="FILE", help="where to save the model (npz); else NAME-model.npz in this folder")
     parser.set_defaults(run=solve, loads=("saving.models", "solvers"))
@@ -132,6 +132,7 @@ def solve(options: Namespace) -> Outcome:
 
 
 def _code(status: core.Status) -> int:
+    """Return the exit code of a status that is not inseparable: 0 if optimal, 130 if interrupted, else 1."""
     if status is core.Status.INTERRUPTED:
         return 130
     return 0 if status is core.Status.OPTIMAL else 1
@@ -164,7 +165,7 @@ def _share(validate: str | None) -> float | None:
 
 
 def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSamples, LabelledSamples | None]:
-    """Return the samples for the fit and those of --validate: None, of a file, or a share of each class."""
+    """Return the samples for the fit, and those of --validate: of a file, a random share of each class, or None."""
     share = _share(options.validate)
     if share is not None:
         place, size = _places(samples.labels, options.seed)
@@ -196,10 +197,10 @@ def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return place, size
 
 
-def _is_standardised(samples: LabelledSamples, asked: bool | None) -> bool:
+def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
     """Return --standardise; by default print and return True if inputs are `out_of_scale`."""
-    if asked is not None:
-        return asked
+    if option is not None:
+        return option
     apart = out_of_scale(samples.X)
     if apart is None:
         return False
@@ -214,7 +215,7 @@ def _is_standardised(samples: LabelledSamples, asked: bool | None) -> bool:
 
 
 def _starts(samples: LabelledSamples, options: Namespace) -> dict[Any, core.Solution]:
-    """Return the solutions of --start by the class that is +1; raise InputError if its samples are others."""
+    """Return the solutions of --start, by the class that is +1; raise InputError if samples or classes differ."""
     path = options.start
     model = core.load_model(path)
     if not isinstance(model, core.MarginModel):
@@ -235,13 +236,13 @@ def _starts(samples: LabelledSamples, options: Namespace) -> dict[Any, core.Solu
 
 
 class Line:
-    """Line with the native solver's progress, rewritten at every call, after the solve has taken `PATIENCE`."""
+    """Callback that shows the native solver's progress in one line, once the solve has taken `PATIENCE` seconds."""
 
     #: True after the line was printed.
     shown = False
 
     def __call__(self, progress: Any) -> None:
-        """Print the progress of a solve that has taken `PATIENCE` seconds."""
+        """Print the progress in place of the last line, if the solve has taken `PATIENCE` seconds."""
         from implicit_bias.solvers.base import print_line
 
         if progress.seconds >= PATIENCE:
@@ -250,7 +251,7 @@ class Line:
 
 
 def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, deadline: Deadline) -> float:
-    """Print and return the least C of those with the least error in cross-validation, one warm path for each fold."""
+    """Print and return the smallest C of least error in cross-validation; raise KeyboardInterrupt after Ctrl-C."""
     from tqdm import tqdm
 
     from implicit_bias.solvers.path import path_values
@@ -340,11 +341,12 @@ def _model(
 
 
 def _positives(samples: LabelledSamples) -> tuple[Any, ...]:
+    """Return the class that is +1 in each problem: the second of two classes, or each of several."""
     return samples.classes[1:] if len(samples.classes) == 2 else samples.classes
 
 
 def _problems(samples: LabelledSamples, scaled: bool, options: Namespace, C: float) -> dict[Any, core.MarginProblem]:
-    """Return the problem of --formulation at C for each class that is +1."""
+    """Return a dict from each class that is +1 to its problem of --formulation, at C."""
     X = Scaling.standard(samples.X)(samples.X) if scaled else samples.X
     X = X if options.no_constant else with_constant(X)
     own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
@@ -380,7 +382,7 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
 
 
 def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: LabelledSamples | None) -> dict[str, Any]:
-    """Print training error and held-out error with its interval, warn of a constant model; return the document."""
+    """Print and return training and held-out error, {} if the solves were interrupted; warn of a constant model."""
     if len(model.solutions) < len(model.problems):
         return {}
     columns = [problem.y * one.margins for problem, one in zip(model.problems, model.solutions, strict=True)]
@@ -409,7 +411,7 @@ def _shown(counts: dict[str, Any]) -> str:
 
 
 def _interval(wrong: int, samples: int) -> tuple[float, float]:
-    """Return Clopper and Pearson's interval of the error; it has at least the probability CONFIDENCE.
+    """Return the Clopper–Pearson interval of the error, whose coverage is at least CONFIDENCE.
 
     >>> [round(bound, 4) for bound in _interval(0, 20)]
     [0.0, 0.1684]
@@ -422,7 +424,7 @@ def _interval(wrong: int, samples: int) -> tuple[float, float]:
 
 
 def _warn_of_constant(model: core.MarginModel, label: Any) -> None:
-    """Warn that a model predicts one class, with the C up to which its weights are zero."""
+    """Warn that a model predicts `label` for all samples, and state the C up to which its weights are zero."""
     from implicit_bias.solvers.path import zero_weights_up_to
 
     C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))

@@ -20,10 +20,11 @@ from implicit_bias.studies.runner.store import Store
 
 
 def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out: Path) -> list[ResultTable]:
-    """Compute experiments and return the tables of those with results, with a progress bar and the engine of `options`.
+    """Compute the cells of experiments with the engine of `options`; return the tables of those with results.
 
-    Cells are stored in `out`/cells. Raises InputError before any computation if the engine is unknown, the scheduler
-    cannot be reached, or the folder cannot be written to; KeyboardInterrupt if no cell has a result.
+    A progress bar is shown, and cells are stored in `out`/cells; stored ones are not computed again. InputError is
+    raised before any computation if the engine is unknown, the scheduler cannot be reached, or the folder cannot be
+    written to; KeyboardInterrupt if no cell has a result.
     """
     engine = ENGINES[one_of(options.engine, ENGINES, "engine")](options.jobs, options.scheduler)
     cells = [cell for one in experiments for cell in cells_of(one, one.grid(options.quick), options.data_root)]
@@ -60,7 +61,7 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
 
 
 def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable:
-    """Return the table of the stored cells of an experiment, without computation; InputError if there are none."""
+    """Return the table of an experiment's stored cells, without computation; raise InputError if there are none."""
     cells = Store(out / "cells")
     found = stored(cells_of(experiment, experiment.grid(quick)), cells)
     if not (found.results or found.partial):
@@ -69,7 +70,10 @@ def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable
 
 
 def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn: str | None = None) -> Path:
-    """Return the folder of the results: --out, else `default`, or with --redraw `redrawn` or `default`-redrawn."""
+    """Return the folder of the results: --out, else `default`, or with --redraw `redrawn` or `default`-redrawn.
+
+    With --redraw, InputError is raised if `computing` is true, that is, options of a computation are given.
+    """
     if not options.redraw:
         return Path(options.out or default)
     if computing:

@@ -12,7 +12,10 @@ from implicit_bias._utils.checks import Array, InputError, shown, without_torch
 
 
 def positive_signs(labels: Sequence[ArrayLike], positive: Any) -> list[Array]:
-    """Return +1.0 for the label, or collection of labels, `positive` and −1.0 for others, for each array of labels."""
+    """Return each array of labels as signs: +1.0 for labels in `positive`, one or several, and −1.0 for others.
+
+    InputError is raised if a label in `positive` does not occur.
+    """
     values = [labels_and_classes(part)[0].tolist() for part in labels]
     wanted = list(positive) if isinstance(positive, Iterable) and not isinstance(positive, str) else [positive]
     known = [value for part in values for value in part]
@@ -23,7 +26,10 @@ def positive_signs(labels: Sequence[ArrayLike], positive: Any) -> list[Array]:
 
 
 def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
-    """Return −1.0 for labels of classes[0] and +1.0 for classes[1], shape (n,), and the pair of classes."""
+    """Return −1.0 for labels of classes[0] and +1.0 for classes[1], shape (n,), and the pair of classes.
+
+    By default, these are the sorted labels. InputError is raised unless labels are of two classes, or of `classes`.
+    """
     values, found = labels_and_classes(labels)
     if classes is None:
         if len(found) != 2:
@@ -42,7 +48,7 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
 
 
 def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
-    """Return labels (n,) as an array, and the sorted classes; raise InputError for fractions, as scikit-learn does."""
+    """Return labels (n,) as an array, and the sorted classes; raise InputError for missing values and fractions."""
     try:
         values = np.asarray(without_torch(labels))
     except (TypeError, ValueError, RuntimeError):

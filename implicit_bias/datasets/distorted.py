@@ -124,7 +124,7 @@ def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
 
 
 def _distorted(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Rotate square images (m, p) clockwise by angles (m,), shift them right and down by pixels (m, 2), as bytes."""
+    """Return square images (m, p) rotated clockwise by angles (m,) in radians, then shifted right and down (m, 2)."""
     with torch_is_needed("a set of distorted images"):
         import torch
         from torch.nn.functional import affine_grid, grid_sample

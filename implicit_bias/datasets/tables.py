@@ -182,6 +182,7 @@ def read_inputs(
 
 
 def _table_file(path: str | os.PathLike[str]) -> Path:
+    """Return `path` as a Path; raise InputError unless it is a .csv or .npz file."""
     file = as_file(path)
     if file.suffix.lower() not in (".csv", ".npz"):
         raise InputError(f"{file} is neither .csv nor .npz; convert it to one of them")
@@ -221,10 +222,11 @@ def _check_separator(file: Path) -> None:
 
 
 def _names(file: Path, wanted: list[str], label: str | None, header: bool | None) -> tuple[list[str], bool]:
-    """Return the names of the columns, which are numbers if the first row is a sample, and whether it has names.
+    """Return the names of all columns, and True if the first row contains them; else numbers '0', '1', …, and False.
 
-    `wanted` are names that the columns should have; if all are in the first row, it has names. `label` is the name of
-    the label's column; None is the last column. `header` decides instead, if it is not None.
+    `header` decides this; if it is None, the cells do: a first row with all of `wanted`, the names that columns should
+    have, contains names. `label` is the label's column, None for the last. InputError is raised for a missing or double
+    name, and for a first row that may be either.
     """
     _check_separator(file)
     head = _parsed(file, header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
@@ -246,7 +248,10 @@ def _names(file: Path, wanted: list[str], label: str | None, header: bool | None
 
 
 def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bool:
-    """True if the first row of `head` has names, `place` the column of labels; InputError if it may be a sample."""
+    """True if the first row of `head` contains names, False if it is a sample; raise InputError if both are possible.
+
+    `place` is the number of the column of labels; None if it is unknown.
+    """
     import pandas as pd
 
     first, below = head.iloc[0].tolist(), head.iloc[1:]
@@ -352,22 +357,26 @@ def _labels(texts: pd.Series) -> np.ndarray:
 
 
 def _first(flags: pd.Series) -> int:
+    """Return the number of the first True, counted from 1."""
     return int(np.argmax(flags.to_numpy())) + 1
 
 
 def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
+    """Return the names that begin with gate_, and all other names."""
     listed = [str(name) for name in names]
     gates = [name for name in listed if name.startswith("gate_")]
     return gates, [name for name in listed if name not in gates]
 
 
 def _require(file: Path, table: pd.DataFrame, name: str) -> None:
+    """Raise InputError unless the table has the column `name`."""
     if name not in table.columns:
         listed = [*table.columns[:20], *(["…"] if len(table.columns) > 20 else [])]
         raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(listed)}")
 
 
 def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
+    """Return the columns `names` as float64 (n, columns); raise InputError for a value that is not a finite number."""
     import pandas as pd
 
     for name in names:
@@ -395,7 +404,7 @@ def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
 
 
 def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return the arrays of an NPZ file by name, as far as they are `wanted`; X is required."""
+    """Return those of the `wanted` arrays that an NPZ file has, by name; raise InputError if it has no X."""
     try:
         with open_arrays(file) as held:
             names = list(held)

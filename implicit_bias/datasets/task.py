@@ -213,7 +213,7 @@ class BinaryTask:
     def _divided(
         cls, X: Array, labels: np.ndarray, held: Any, positive: Any, constant: bool, seed: int, name: str
     ) -> BinaryTask:
-        """Return the task of samples with a share for validation or, if `held` are samples (X, labels), with these."""
+        """Return the task of samples; `held` is the share drawn for validation, or these samples (X, labels)."""
         options: Any = {"positive": positive, "constant": constant, "name": name}
         if isinstance(held, tuple):
             return cls.from_arrays(X, labels, *held, **options)
@@ -226,6 +226,7 @@ class BinaryTask:
 
 
 def with_constant(X: Array) -> Array:
+    """Return X (n, p) with the constant input 1 as last column, shape (n, p + 1)."""
     return np.hstack([X, np.ones((len(X), 1))])
 
 
@@ -239,7 +240,7 @@ def _samples(path: Any, label: str | None) -> LabelledSamples:
 
 
 def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
-    """Return the inputs (n, d) and labels (n,) of a data set of pairs."""
+    """Return the inputs (n, d) and labels (n,) of a data set of pairs; `name` is that of the set in errors."""
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or isinstance(dataset, str | dict):
         raise InputError(
             f"{name} must be a sequence of (input, label), such as a data set of torchvision, not {shown(dataset)}"

@@ -39,7 +39,7 @@ from implicit_bias.solvers.path import random_dual_norm
 
 #: Weights count as zero if they change no score by more than this; the required margin is 1.
 NEGLIGIBLE_SCORE = 1e-4
-#: κ of C="scale", chosen by a study of twelve tables (`benchmarks/study_cost.py`).
+#: Factor of C="scale", chosen by a study of twelve tables (`benchmarks/study_cost.py`).
 COST_SCALE = 4.6
 #: Seed of the direction onto which rows are projected to find candidates of equal rows.
 _SEED = 1
@@ -133,7 +133,7 @@ class FitData:
 
     @property
     def names(self) -> list[str]:
-        """Name of each problem in messages."""
+        """Name of each problem in messages, such as 'class 3'."""
         if self.joint:
             return ["all classes"]
         return [f"class {label}" for label in (self.classes if len(self.classes) > 2 else self.classes[1:])]
@@ -185,7 +185,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return problem
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
-        """Return fitted gates for the problems of all classes; None if each problem has its own gates."""
+        """Return gates fitted on X (n, d) for all problems, `weight` (n,) or None; None if problems have their own."""
         return None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -224,7 +224,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_data(self, X: Any, y: Any, sample_weight: Any) -> FitData:
-        """Check samples and parameters; return the distinct samples, classes and margin problems of a fit."""
+        """Check samples and parameters; return the distinct samples, the classes, and the problems, not yet solved."""
         for name in ("fit_intercept", "free_intercept", "warm_start"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
@@ -243,7 +243,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _path(
         self, costs: Sequence[Any], data: FitData, deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Fit at each C, warm-started; for each, set the fitted attributes and yield problems and solutions."""
+        """Solve at each C of `costs`, warm-started; set the fitted attributes, then yield problems and solutions."""
         earlier = self._warm_start(data)
         for problems, solutions in self._solve(data, costs, earlier, deadline):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
@@ -279,10 +279,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield the problems and their solutions at each C of `costs`; the problems have no samples, to save memory.
+        """Yield, for each C of `costs`, the list of problems and that of their solutions.
 
         A C may be "scale". `earlier` has a solution to start from, or None, for each problem. The processes share the
-        time left among the problems left.
+        time left among the problems left. To save memory, the yielded problems have no samples.
         """
         problems: list[MarginProblem] = []
         values: list[list[Any]] = []
@@ -303,7 +303,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             yield [problem.replace(C=C) for problem, C in zip(problems, each, strict=True)], solutions
 
     def _warm_start(self, data: FitData) -> list[Solution | None]:
-        """Return NATIVE's last solution of each problem if the samples have the same labels, else None for each."""
+        """Return the last solutions if NATIVE may start from them, on the same labels; else None for each problem."""
         none: list[Solution | None] = [None] * len(data.names)
         if not (self.warm_start and self.__sklearn_is_fitted__() and np.array_equal(self.classes_, data.classes)):
             return none
@@ -313,7 +313,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return earlier if native and np.array_equal(self._codes, data.codes) else none
 
     def _sample_weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array]:
-        """Return the distinct rows with weight, and their weights c_i, which include the class weights."""
+        """Return the indices (m,) of the distinct samples with weight, and their c_i (m,), with class weights."""
         given = as_weights(sample_weight, X)
         with refusals():
             check_classification_targets(y)
@@ -321,12 +321,13 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return rows, with_class_weights(given, self.class_weight, y[rows])
 
     def _inputs(self, X: Array) -> Array:
+        """Return X (n, p), with the constant input as last column if `fit_intercept`."""
         return with_constant(X) if self.fit_intercept else X
 
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, two_classes: bool) -> None:
-        """Warn of a solution that is not OPTIMAL, has (nearly) zero weights, or predicts only one of `two_classes`.
+        """Warn if the solution is not OPTIMAL, its weights are (nearly) zero, or all samples get one class.
 
-        `name` begins the messages; without two classes, the last check is left out.
+        The last check is for `two_classes` only. `name` is that of the problem in messages.
         """
         if solution.status is not Status.OPTIMAL:
             details = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
@@ -422,7 +423,7 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
 
 
 def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **options: Any) -> list[Solution]:
-    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError after such a proof.
+    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError if one is inseparable.
 
     `name` begins the error message; `options` are those of `margin_path`.
     """
@@ -437,7 +438,7 @@ def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **opt
 
 
 def _model_of(classifier: Any, problems: Sequence[MarginProblem], solutions: Sequence[Solution]) -> MarginModel:
-    """Return the model of a fit; problems with the gates of the first also share its features, as files need."""
+    """Return the model of a fit; problems with the gates of the first share its features, as files need."""
     first = problems[0]
     shared = [one.replace(features=first.features) if one.gates is first.gates else one for one in problems]
     constant, columns = bool(classifier.fit_intercept), columns_of(classifier)

@@ -188,7 +188,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self.estimator_.decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score, as defined by `scoring`, on X (n, p) and labels y (n,)."""
+        """Return the `scoring` of `estimator_` on X (n, p) and labels y (n,), accuracy by default."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         with refusals():
             scorer = check_scoring(self, self.scoring)
@@ -198,7 +198,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
 
 @contextmanager
 def _named(fold: str) -> Iterator[None]:
-    """Add the name of a fold to the message of an InputError in the block."""
+    """Prefix the message of an InputError in the block with the name of a fold."""
     try:
         yield
     except NotSeparableError as error:
@@ -218,9 +218,10 @@ def _scores_and_gaps(
     train: np.ndarray,
     test: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """Fit the samples `train` at each C; return the score on the samples `test` and the largest gap, per C.
+    """Fit the samples `train` at each C of `costs`; return the scores on the samples `test`, and the largest gaps.
 
-    `weight` (n,) or None takes part in both. `fold` begins the messages of errors.
+    Both lists are in the order of `costs`. `weight` (n,) or None are the sample weights of fit and score. Error
+    messages begin with `fold`.
     """
     scores, gaps, deadline = [], [], Deadline(estimator.max_seconds)
     weights = {} if weight is None else {"sample_weight": weight[test]}

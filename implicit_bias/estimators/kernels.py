@@ -114,6 +114,7 @@ class MultipleKernelClassifier(MarginClassifier):
         """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates.
 
         If `normalise`, s_m is the mean of k_m(x_i, x_i) with the weights, or 1 if that is not positive; otherwise 1.
+        A single kernel is checked on a random part of the samples, and its matrix is not computed.
         """
         if not isinstance(self.normalise, bool | np.bool_):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
@@ -144,10 +145,9 @@ class MultipleKernelClassifier(MarginClassifier):
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield as the base class, but with kernel expansions, which have certificates of their own.
+        """Yield problems and solutions like the base class, where solutions certify weights w_m = Σ_i a_mi φ_m(x_i).
 
-        Each problem has the pair (features, coefficients a) in the place of `gates`, and each solution is that of the
-        expansion.
+        The `gates` of each problem is the pair of the features and a (k, n), until `_set_results` replaces it.
         """
         whole = list(data.problems)
         if isinstance(whole[0].features, _OneKernel) and self.solver in (None, "NATIVE") and str(self.device) == "cpu":
@@ -346,7 +346,7 @@ class _OneKernel(KernelFeatures):
 def _certified(
     problem: MarginProblem, features: _OneKernel, found: Expansion, c: int, tol: float, seconds: float
 ) -> Solution:
-    """Return the certified solution of class number c, whose weights are ‖w‖ along the direction of w."""
+    """Return the certified solution of class number c, with the weights [[‖w‖]], along the direction of w."""
     a, b = found.coefficients[:, c], float(found.intercepts[c])
     along = ExpansionFeatures(a, found.outputs[:, c], features.row_norms())
     bounds = certify(problem.replace(features=along), [[along.size]], np.abs(a), b)
@@ -397,7 +397,7 @@ def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
 
 
 def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
-    """Return the name and the parameters of a kernel that is not a function; raise InputError for others."""
+    """Return name and parameters of a kernel, given as a name or as this pair; raise InputError for anything else."""
     match kernel:
         case str(name):
             parameters: dict[str, Any] = {}
@@ -411,9 +411,9 @@ def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
 def _expansion(problem: MarginProblem, solution: Solution, tol: float, deadline: Deadline) -> tuple[Array, Solution]:
     """Return coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i), and the certificate of these weights.
 
-    a_mi = η_m λ_i y_i, without the samples of smallest λ_i, as far as the gap allows. If no such a has a small enough
+    a_mi = η_m λ_i y_i, where the smallest λ_i are set to zero as far as the gap allows. If no such a has a small enough
     gap, which happens with solvers other than NATIVE, least squares compute a, and `solution` is returned. After the
-    deadline any finite gap is small enough.
+    deadline, any finite gap is small enough.
     """
     features = problem.features
     assert isinstance(features, KernelFeatures)

@@ -166,7 +166,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
 
 
 def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[FitData, MarginProblem]:
-    """Return the samples, without problems, and the one-class problem of X (n, p) with the features of a classifier.
+    """Return FitData without problems, and the one-class problem of X (n, p) with the features of a classifier.
 
     InputError is raised for fewer than two different samples with weight, and for gates that need labels.
     """
@@ -217,7 +217,7 @@ def _fit_to_nu(
 
 
 def _reached(bounds: Array, nu: float, tol: float) -> bool:
-    """True if the bounds (2,) are within `tol` of each other and contain ν up to `tol`, all relative to ν.
+    """True if both bounds (2,) are within 2 `tol` of ν and contain ν up to `tol`, all relative to ν.
 
     >>> _reached(np.array([0.1, 0.10000005]), 0.1, 1e-6), _reached(np.array([0.1, 0.2]), 0.15, 1e-6)
     (True, False)

@@ -167,7 +167,7 @@ class Features(ABC):
         return upper, lower, np.asarray(length(error, axis=1)) * (1 + share(self.d + 4)) + vanished
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
-        """Return upper, lower and error, each (k, d), with |Φᵀa − (upper + lower)| ≤ error for the samples `rows`."""
+        """Return upper, lower and error (k, d) with |Φᵀa − (upper + lower)| ≤ error, Φ and a (m,) of the m `rows`."""
         parts = precise_product(a[None], self.select(rows).dense())
         upper, lower, error = (part.reshape(self.k, self.d) for part in parts)
         return upper, lower, error
@@ -247,9 +247,9 @@ class Features(ABC):
         return KernelFeatures(self._blocks()[as_rows(rows, self.n)])
 
     def reduced(self) -> tuple[Features, Array]:
-        """Return an equivalent operator with r ≤ d inputs, and V (d, r) with Φ̃W̃ = Φ(W̃Vᵀ) and VᵀV = I.
+        """Return an equivalent operator Φ̃ with r ≤ d inputs, and V (d, r) with Φ̃W̃ = Φ(W̃Vᵀ) and VᵀV = I.
 
-        By default it is Φ itself with V = I, because blocks have no common rotation.
+        By default Φ̃ = Φ and V = I, because blocks have no common rotation.
         """
         return self, np.eye(self.d)
 
@@ -296,7 +296,7 @@ def pivoted_cholesky(K: Array, rtol: float) -> Array | None:
 
 
 def _factor(K: Array, name: str) -> Array:
-    """Return A (n, r) with AAᵀ = K up to the rounding of K; raise InputError if K is not positive semidefinite."""
+    """Return A (n, r) with AAᵀ = K up to rounding; raise InputError if K is not symmetric positive semidefinite."""
     rtol = SEMIDEFINITE_RTOL_SINGLE if _single_precision(K) else SEMIDEFINITE_RTOL
     if np.abs(K - K.T).max() > rtol * np.abs(K).max():
         raise InputError(f"{name} is not symmetric; give (K + K.T) / 2 if that is rounding")
@@ -374,7 +374,7 @@ class KernelFeatures(Features):
         ----------
         kernels : array, shape (k, n, n)
             Symmetric positive semidefinite matrices. Negative eigenvalues within the rounding of double precision
-            count as zero. Entries that are all in single precision are judged by the rounding of single precision.
+            count as zero; if float32 represents all entries, within the rounding of single precision.
 
         Raises
         ------
@@ -412,14 +412,16 @@ class KernelFeatures(Features):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnkeptFeatures(Features):
-    """Features without samples, which have only a shape; methods that need the samples raise InputError.
+    """Features whose samples were not saved: `sizes` is the shape (n, k, d), and `products` the value of `gated`.
+
+    Methods that need the samples raise InputError.
 
     >>> from implicit_bias import InputError
     >>> try:
     ...     UnkeptFeatures((4, 20, 31), products=True).row_norms()
     ... except InputError as error:
     ...     print(error)
-    the 4 samples were not saved with the model: replace its problem's features by theirs, or save it with samples=True
+    the 4 samples were not saved with the model: replace the features of its problem, or save it with samples=True
     """
 
     sizes: tuple[int, int, int]
@@ -438,8 +440,8 @@ class UnkeptFeatures(Features):
 
     def dense(self) -> Array:
         raise InputError(
-            f"the {self.n} samples were not saved with the model: replace its problem's features by theirs, "
-            "or save it with samples=True"
+            f"the {self.n} samples were not saved with the model: replace the features of its problem, or save it with "
+            "samples=True"
         )
 
 
@@ -474,6 +476,7 @@ def check_features(features: Features) -> None:
 
 
 def _check_equal(features: Features, name: str, found: Any, expected: np.ndarray, tolerance: Array) -> None:
+    """Raise InputError unless |found − expected| ≤ tolerance for each entry; `name` is the method that computed it."""
     found = np.asarray(found, dtype=np.float64)
     equal = found.shape == expected.shape and bool((np.abs(found - expected) <= tolerance).all())
     _claim(features, equal, f"{name}() contradicts dense(): {shown(found)} instead of {shown(expected)}")

@@ -129,7 +129,8 @@ class ChunkedInputs:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Return all inputs as an array; raise InputError if they do not fit in memory."""
-        check_memory(8 * self.shape[0] * self.shape[1], "all these inputs in memory", "use what takes ChunkedInputs")
+        remedy = "use functions that take ChunkedInputs"
+        check_memory(8 * self.shape[0] * self.shape[1], "all these inputs in memory", remedy)
         return self[:].astype(dtype or np.float64, copy=False)
 
     def __matmul__(self, M: Array) -> Array:
@@ -148,17 +149,15 @@ class ChunkedInputs:
     ) -> Iterator[Any]:
         """Yield function(inputs, parts, shared) for each chunk, in order.
 
-        `inputs` (m, d) are those of the chunk, and `parts` the same rows of the arrays in `split`.
+        `inputs` (m, d) are those of the chunk, and `parts` is a tuple of the same rows of each array in `split`. The
+        results for a Dask array are all computed before the first is yielded.
         """
         return self._each_raw(_with_inputs, split, (self.scaling, function, shared))
 
     def _each_raw(
         self, function: Callable[..., Any], split: tuple[np.ndarray, ...] = (), shared: tuple[Any, ...] = ()
     ) -> Iterator[Any]:
-        """Yield function(raw, parts, shared) for each chunk, as `each` does, but with its stored rows `raw` (m, p).
-
-        `parts` is the tuple of the chunk's rows of each array of `split`.
-        """
+        """Yield function(raw, parts, shared) for each chunk, like `each`, but with the stored rows `raw` (m, p)."""
         if self.lazy:
             import dask
 
@@ -176,7 +175,7 @@ class ChunkedInputs:
 
 
 def _each_column(values: Any, columns: int, name: str) -> Array:
-    """Return one number, shape (1,), or one per column, shape (p,), as float64."""
+    """Return a number as an array (1,) or one number per column (p,), in float64; raise InputError for other shapes."""
     if np.ndim(values) == 0:
         return as_floats([values], name, 1)
     array = as_floats(values, name, 1)
@@ -250,11 +249,11 @@ class ChunkedFeatures(Features):
         return len(self.X), k, self.X.shape[1]
 
     def gates(self, rows: Any) -> Array:
-        """Return the gate values (m, k) of some samples as float64, mixed if `mixing` is set."""
+        """Return the gate values (m, k) of the samples `rows` as float64, times T if `mixing` is set."""
         return _mixed(self.gate_values[rows], self.mixing)
 
     def _each(self, method: str, split: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Iterator[Any]:
-        """Yield for each chunk the result of its features' `method`, called with its rows of `split` and `shared`."""
+        """Yield `method`(*parts, *shared) of the GatedFeatures of each chunk; `parts` are its rows of `split`."""
         return self.X.each(_called, (self.gate_values, *split), (self.mixing, method, *shared))
 
     def _with(self, **parts: Any) -> ChunkedFeatures:
@@ -296,7 +295,7 @@ class ChunkedFeatures(Features):
 
     @cached_property
     def _sizes(self) -> tuple[Array, np.ndarray]:
-        """Row norms ‖φ(x_i)‖ (n,), and a mask (n,) of φ(x_i) = 0, cached."""
+        """Row norms ‖φ(x_i)‖ (n,), and a mask (n,) of the samples with φ(x_i) = 0; cached."""
         norms, closed = zip(*self.X.each(_norms_and_closed, (self.gate_values,), (self.mixing,)), strict=True)
         return np.concatenate(norms), np.concatenate(closed)
 
@@ -338,7 +337,6 @@ class ChunkedFeatures(Features):
         return self.select(slice(None))
 
     def dense(self) -> Array:
-        """Matrix Φ (n, k·d), with columns ordered by gate; only for small problems."""
         check_memory(8 * self.n * self.k * self.d, "Φ as a matrix", "use NATIVE, which does not form it")
         return self._whole().dense()
 
@@ -357,7 +355,7 @@ class ChunkedFeatures(Features):
 
 
 def gate_values_of(X: ChunkedInputs, transform: Callable[[Array], Array]) -> np.ndarray:
-    """Return the gate values (n, k) that `transform` computes for the chunks, as int8 if all are small integers.
+    """Return the gate values (n, k) that `transform` computes chunk by chunk: int8 if exact, otherwise float64.
 
     >>> import numpy as np
     >>> gate_values_of(ChunkedInputs(np.array([[1.0], [3.0]]), chunk=1), lambda X: X > 2).dtype
@@ -372,6 +370,7 @@ def gate_values_of(X: ChunkedInputs, transform: Callable[[Array], Array]) -> np.
 
 
 def _compact(X: Array, split: tuple[()], shared: tuple[Callable[[Array], Array]]) -> np.ndarray:
+    """Return `transform`(X) of a chunk as int8 if that changes no value, otherwise as float64."""
     values = np.asarray(shared[0](X))
     # A number that does not fit in a byte becomes another number.
     with np.errstate(invalid="ignore"):
@@ -380,11 +379,13 @@ def _compact(X: Array, split: tuple[()], shared: tuple[Callable[[Array], Array]]
 
 
 def _mixed(values: np.ndarray, mixing: Any) -> Array:
+    """Return gate values (m, k) in float64, multiplied by the matrix `mixing` (k, k̂) unless it is None."""
     values = values.astype(np.float64)
     return values if mixing is None else np.asarray(values @ mixing)
 
 
 def _called(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> Any:
+    """Return the result of a method of the GatedFeatures of a chunk; see `ChunkedFeatures._each`."""
     (values, *own), (mixing, method, *common) = split, shared
     return getattr(GatedFeatures.of_computed(X, _mixed(values, mixing)), method)(*own, *common)
 
@@ -395,6 +396,7 @@ def _norms_and_closed(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any
 
 
 def _checked(X: Array, split: tuple[np.ndarray, ...], shared: tuple[()]) -> None:
+    """Raise InputError if the inputs and gate values of a chunk are invalid features."""
     GatedFeatures(X, split[0])
 
 

@@ -15,12 +15,12 @@ ENTRY_ERROR = 1e-12
 
 
 class ExpansionFeatures(Features):
-    """Features φ(x_i) of a kernel, along the direction e of v = Σ_j a_j φ(x_j): the values ⟨e, φ(x_i)⟩ = (Ka)_i/‖v‖.
+    """One feature ⟨e, φ(x_i)⟩ = (Ka)_i/‖v‖ per sample: that of a kernel along e = v/‖v‖ for v = Σ_j a_j φ(x_j).
 
-    Weights along e have the margins and the norm that they have for the whole kernel. The correlation Φᵀλ is v itself
-    if λ is a, so that its length is also that of the whole kernel. For every other λ the error of `adjoint_bounded`
-    includes the part that is not along e. A certificate with these features therefore holds for the whole kernel. It
-    holds for all positive semidefinite matrices with entries within ENTRY_ERROR √(k_ii k_jj) of the computed ones.
+    A weight w (1, 1) has the margins and the norm that w·e has for the whole kernel. For λ = a, Φᵀλ is ‖v‖, the length
+    of Σ_j λ_j φ(x_j). For every other λ, the error of `adjoint_bounded` includes the part that is not along e.
+    Therefore, a certificate with these features holds for the whole kernel, and for all positive semidefinite matrices
+    with entries within ENTRY_ERROR √(k_ii k_jj) of the computed ones.
 
     Parameters
     ----------
@@ -47,8 +47,9 @@ class ExpansionFeatures(Features):
         self.lengths = lengths
         reach = float(np.abs(self.coefficients) @ lengths)
         entry = ENTRY_ERROR + 2 * share(int(np.count_nonzero(coefficients)) + 4)
-        #: Relative error of ‖v‖².
+        #: Bound of the relative error of ‖v‖².
         self.relative = entry * reach**2
+        #: Bounds (n,) of the errors of `values`; infinite if the error of ‖v‖² is too large.
         self.errors = (entry * reach * lengths + (self.relative + 4 * UNIT) * np.abs(self.values)) * (1 + self.relative)
         if not self.relative < 0.5:
             self.errors = np.full(len(lengths), np.inf)
@@ -61,6 +62,7 @@ class ExpansionFeatures(Features):
         return self.values[:, None]
 
     def row_norms(self, units: Any = 1.0) -> Array:
+        """Return the lengths √k(x_i, x_i) (n,) for the whole kernel, not those along e; `units` is ignored."""
         return self.lengths
 
     def closed(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Gated linear features Φ(x) = g(x) ⊗ x: the one data structure of this toolkit, never formed."""
+"""Gated linear features Φ(x) = g(x) ⊗ x, the central data structure, without forming the matrix Φ."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ class GatedFeatures(Features):
 
     @property
     def _terms(self) -> int:
-        """Number of roundings of a sum (ΦW)_i: d, then k."""
+        """Upper bound of the number of roundings of (ΦW)_i: sums over d inputs, then over k gates."""
         return self.k + self.d + 2
 
     @property
     def _vanishing(self) -> float:
-        """Largest error of a term: the third factor multiplies a product that underflows."""
+        """Largest absolute error of a product of three factors in which the product of the first two underflows."""
         return float(TINY) * max(1.0, *(float(sizes.max()) for sizes in self._largest))
 
     @cached_property
@@ -198,7 +198,7 @@ class GatedFeatures(Features):
 
     @classmethod
     def of_computed(cls, X: Array, gate_values: Array) -> GatedFeatures:
-        """Return features of float64 arrays X (n, d) and gate_values (n, k) unchecked."""
+        """Return features of float64 arrays X (n, d) and gate_values (n, k), neither checked nor copied."""
         features = cls.__new__(cls)
         object.__setattr__(features, "X", X)
         object.__setattr__(features, "gate_values", gate_values)
@@ -219,8 +219,8 @@ class GatedFeatures(Features):
         """Return an equivalent operator with inputs X̃ of full column rank, and V (d, r) with X = X̃Vᵀ and VᵀV = I.
 
         Then Φ̃W̃ = Φ(W̃Vᵀ), and rotation-invariant norms have the same value at W̃ and W̃Vᵀ. Directions are dropped only
-        if their singular values are at rounding level, each input multiplied by its largest gate value. X = X̃Vᵀ may
-        therefore fail for samples whose gates are closed.
+        if their singular values are at rounding level in the matrix with rows max_j |g_j(x_i)| x_i. X = X̃Vᵀ may
+        therefore fail for samples whose gates are all closed.
         """
         gates = largest_entries(self.gate_values)
         inputs = self.X * (gates / (gates.max() or 1.0))[:, None]
@@ -230,7 +230,7 @@ class GatedFeatures(Features):
         return self._with(X=self.X @ V), V
 
     def shared(self) -> PatternBlocks:
-        """Return a sparse factorisation of ΦW that exploits gate patterns shared by samples."""
+        """Return the factors M and S of ΦW = M vec(SW) by gate patterns that samples share; see `share_patterns`."""
         return share_patterns(self.X, self.gate_values)
 
     def dense(self) -> Array:

@@ -105,7 +105,7 @@ class Gates(TransformerMixin, BaseEstimator):
         return GatedFeatures(X, self.transform(X))
 
     def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Array, Array | None]:
-        """Return the inputs of `fit` with nonzero weight and their weights; set `n_features_in_`.
+        """Return the inputs of `fit` with nonzero weight, and their weights or None; set `n_features_in_`.
 
         The gates are marked as not fitted first, so that a failing fit does not leave them half fitted.
         """
@@ -117,7 +117,7 @@ class Gates(TransformerMixin, BaseEstimator):
         return inputs[weight > 0], weight[weight > 0]
 
     def _set_directions(self, weights: Any) -> Self:
-        """Fit gates of one direction (d,) each, the rows of `weights`."""
+        """Set `directions_` to `weights` (k, d), with one gate and one group per row; return the gates."""
         self.directions_ = as_floats(weights, "weights", 2)
         self.groups = np.arange(len(self.directions_))
         self.n_features_in_ = self.directions_.shape[1]
@@ -128,6 +128,7 @@ class Gates(TransformerMixin, BaseEstimator):
             raise UnfittedError(f"these {type(self).__name__} are not fitted; call fit(X) first")
 
     def _fitted_inputs(self, X: Any) -> Array:
+        """Return X (n, d) as float64; raise InputError if the gates are not fitted, or fitted for another d."""
         self._require_fitted()
         return np.asarray(validated(self, X, reset=False))
 

@@ -77,7 +77,7 @@ class KernelExpansions(Gates):
         return super().restore(**learned)
 
     def require_named(self) -> None:
-        """Raise InputError unless all kernels are names with numbers as parameters, which can be saved."""
+        """Raise InputError unless each kernel can be saved: a name with numbers as parameters."""
         named = [kernel for kernel in self.kernels if not callable(kernel)]
         given = [item for _, parameters in named for item in parameters.items()]
         wrong = [name for name, value in given if name == "n_jobs" or not isinstance(value, int | float | None)]
@@ -121,7 +121,7 @@ def function_of(kernel: Any) -> Callable[[Array, Array], Any]:
 
 
 def gaussian(X: Array, Z: Array, gamma: float | None = None, **options: Any) -> Array:
-    """Return the Gaussian kernel exp(−γ‖x − z‖²), accurate also for inputs far from 0; γ is 1/d by default.
+    """Return the Gaussian kernel exp(−γ‖x − z‖²), shape (n, m), without cancellation far from 0; γ is 1/d by default.
 
     >>> far = 1e9 + np.arange(3.0)[:, None]
     >>> bool((gaussian(far, far) == gaussian(far - 1e9, far - 1e9)).all())
@@ -188,7 +188,10 @@ def half_spaces(
             shares *= -1 / np.pi
             shares += 1.0
             if hyperplanes > 1:
-                shares **= hyperplanes
+                # Faster than a power.
+                one = shares.copy()
+                for _ in range(int(hyperplanes) - 1):
+                    shares *= one
             if linear < 1:
                 shares -= (1 - linear) / 2.0**hyperplanes
             shares *= products
@@ -201,7 +204,9 @@ def half_spaces(
 def receptive_fields(
     inputs: int, side: int | None = None, stride: int = 1, sets: Sequence[Sequence[int]] | None = None
 ) -> list[Any]:
-    """Return the columns of each receptive field of `inputs` columns: patches of square images, `sets`, or all columns.
+    """Return the columns of each receptive field of inputs (n, `inputs`), as indices, or as one slice of all columns.
+
+    The fields are the patches of square images if `side` is given, `sets` if they are given, otherwise all columns.
 
     Raises
     ------
@@ -231,14 +236,17 @@ def receptive_fields(
     if width**2 != inputs or not 1 <= side <= width or stride < 1 or int(side) != side or int(stride) != stride:
         raise InputError(
             f"side={side} and stride={stride} must be whole numbers that fit square images, but there are {inputs} "
-            "columns; leave fit_intercept=False, or give sets of columns"
+            "columns; keep fit_intercept=False, or give sets of columns"
         )
     image, corners = np.arange(inputs).reshape(width, width), range(0, width - int(side) + 1, int(stride))
     return [image[i : i + int(side), j : j + int(side)].ravel() for i in corners for j in corners]
 
 
 def _directions(A: Array) -> tuple[Array, Array, Array]:
-    """Return directions (n, d) and lengths (n,) of the rows, and a number (n,) of each direction, up to about 1e-13."""
+    """Return the directions (n, d) and lengths (n,) of the rows, and keys (n,), which are equal for equal directions.
+
+    A key is a random projection of the direction, rounded to 13 digits. The direction of a zero row is 0.
+    """
     sizes = np.asarray(length(A, axis=1))
     U = A / np.where(sizes > 0, sizes, 1.0)[:, None]
     weights = np.random.default_rng(0).uniform(-1, 1, U.shape[1])
@@ -247,7 +255,10 @@ def _directions(A: Array) -> tuple[Array, Array, Array]:
 
 
 def _angles(cosines: Array, U: Array, V: Array, equal: np.ndarray) -> Array:
-    """Return the angles of directions U and V, in the place of their cosines; where `equal`, parallel ones have 0."""
+    """Return the angles (n, m) of unit vectors U (n, d) and V (m, d); `cosines` and `equal` (n, m) are overwritten.
+
+    The angle is exactly 0 where `equal` is True, that is, the keys agree, and the cosine is nearly 1.
+    """
     equal &= cosines > 1 - NEARLY_PARALLEL
     np.copyto(cosines, 0.0, where=equal)
     near: tuple[np.ndarray, ...] = ()
@@ -265,7 +276,7 @@ def _angles(cosines: Array, U: Array, V: Array, equal: np.ndarray) -> Array:
 
 
 def diagonal_of(kernel: Any, X: Array) -> Array:
-    """Return k(x, x) for all rows x of X (n, d), without the other values of the kernel.
+    """Return k(x, x), shape (n,), for all rows x of X (n, d), without the matrix of the kernel.
 
     >>> diagonal_of(("half-spaces", {"sets": [[0], [0, 1]]}), np.array([[1.0, 2.0]])).tolist()
     [6.0]
@@ -281,7 +292,7 @@ def diagonal_of(kernel: Any, X: Array) -> Array:
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:
-    """Return k(X, Z), shape (n, s), of the kernel number m for X (n, d) and Z (s, d); InputError otherwise."""
+    """Return k(X, Z), shape (n, s), for X (n, d) and Z (s, d); raise InputError about kernel m if that fails."""
     try:
         values = as_floats(function_of(kernel)(X, Z), f"the values of kernel {m}", 2)
     except InputError:

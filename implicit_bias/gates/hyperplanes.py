@@ -58,7 +58,7 @@ class ThresholdGates(Gates):
     learned = ("n_features_in_", "directions_", "cutoffs_")
 
     def restore(self, **learned: Any) -> Self:
-        """Set the results of `fit`; raise InputError unless every cutoff has a direction (d,)."""
+        """Set the results of `fit`; raise InputError unless directions and cutoffs have shapes (p, d) and (p,)."""
         planes, inputs = np.size(learned["cutoffs_"]), int(learned["n_features_in_"])
         as_numbers(learned["cutoffs_"], (planes,), "the gates' cutoffs")
         as_numbers(learned["directions_"], (planes, inputs), "the gates' directions")
@@ -76,7 +76,7 @@ class ThresholdGates(Gates):
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
         """Return random directions (p, d), random cutoffs (p,) from N(0, s²), and s, for d = `inputs`."""
-        raise NotImplementedError(f"{type(self).__name__} must define _draw(inputs), or its own fit")
+        raise NotImplementedError(f"{type(self).__name__} must define _draw(inputs) or override fit")
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Draw the hyperplanes and set the cutoffs on X (n, d); the published code uses all inputs (`X_pool`)."""
@@ -93,6 +93,7 @@ class ThresholdGates(Gates):
         check_cutoff(self.cutoff)
 
     def _project(self, X: Any) -> Array:
+        """Return the projections ⟨v_j, x_i⟩, shape (n, p); raise InputError if one overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
             projections: Array = self._fitted_inputs(X) @ self.directions_.T
         if not np.isfinite(projections).all():

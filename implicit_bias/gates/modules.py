@@ -1,4 +1,4 @@
-"""Gates of the ReLU units of any torch module, read while it computes."""
+"""Gates of the ReLU units of a torch module, found by recording its calls of relu."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class Activation(NamedTuple):
 
 
 class _Recorder(TorchFunctionMode):
+    """Context in which each call of relu and leaky_relu is appended to `found`."""
+
     def __init__(self) -> None:
         super().__init__()
         self.found: list[Activation] = []
@@ -68,7 +70,10 @@ class HiddenLayer(NamedTuple):
 
 
 def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
-    """Return the hidden layer of a module on inputs (n, d), d = `inputs`; raise InputError if it has another form."""
+    """Return the single hidden layer of a module on inputs (n, d), d = `inputs`.
+
+    InputError is raised for other forms than that of `HiddenLayer`, torch's RuntimeError for another number of inputs.
+    """
     module = copy.deepcopy(module).cpu().double().eval()
     # Values at 0 and at the unit vectors determine affine functions; random inputs test that they are affine.
     rng = np.random.default_rng(0)
@@ -77,7 +82,7 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     if len(found) != 1:
         raise InputError(
             f"the module calls relu or leaky_relu {len(found)} times, but only a single hidden layer has a margin "
-            "problem of its gates; judge other networks by stationarity(network, X, y)"
+            "problem of its gates; use stationarity(network, X, y) for other networks"
         )
     values, results, slope = found[0]
     outputs = outputs.reshape(len(X), -1)
@@ -87,7 +92,7 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     if shared or not torch.allclose(X @ weights.T + values[0], values):
         raise InputError(
             "the module's hidden layer is not W x + b with one row of W and one readout weight per unit, as in "
-            "Linear, ReLU, Linear; its limit has another norm, and stationarity(network, X, y) judges it"
+            "Linear, ReLU, Linear; its limit has another norm; use stationarity(network, X, y) instead"
         )
     linear = results.detach() @ readout.T
     if not torch.allclose(linear - linear[0], (outputs - outputs[0]).detach()):
@@ -96,7 +101,7 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
 
 
 def learned_gates(module: nn.Module, X: Any) -> Gates:
-    """Return the gates of a module's hidden layer as functions of inputs X (n, d).
+    """Return the gates of a module's hidden layer for inputs X (n, d), one direction (d,) per unit.
 
     Biases b_h of the layer are weights of the constant input, the last column of X, whether the module takes this
     column or not. InputError is raised for biases without the constant input, and as for `hidden_layer`.
@@ -120,17 +125,18 @@ def learned_gates(module: nn.Module, X: Any) -> Gates:
             "BinaryTask.from_arrays does"
         )
     if width < d and not biased:
-        raise InputError(f"the module takes {width} inputs and has no biases; leave out X's last column of ones")
+        raise InputError(f"the module takes {width} inputs and has no biases; leave out the last column of X, the ones")
     if width < d:
         return layer.gates(np.column_stack([layer.weights, layer.biases]))
     return layer.gates(layer.weights + np.outer(layer.biases, np.eye(d)[-1]))
 
 
 def _slopes(output: Tensor, results: Tensor) -> Tensor:
-    """Return the derivatives of an output of the last sample by this sample's units."""
+    """Return the derivatives (H,) of `output`, a number of the last sample, by the `results` of this sample."""
     return torch.autograd.grad(output, results, retain_graph=True, materialize_grads=True)[0][-1].flatten()
 
 
 def _is_parameter(module: nn.Module, values: Tensor) -> bool:
+    """True if a parameter of the module has these values, in any shape."""
     same = [p.reshape(values.shape) for p in module.parameters() if p.numel() == values.numel()]
     return any(torch.allclose(p, values) for p in same)

@@ -23,9 +23,9 @@ GATHER_FROM = 16
 class OneLayer(NamedTuple):
     """Weights of f(x) = A V(x) + b, V_h(x) = Σ_m g_mh(x) ⟨w_mh, x⟩: gated linear units of one layer.
 
-    If the context c(x) of a unit chooses one of its M weights, g_m(x) = 1(c(x) = m). Training then turns these weights
-    by an orthogonal Q with a constant first row: w′_m = Σ_c Q_mc w_c and g′_m(x) = Q_{m, c(x)} have the same V, and the
-    first gate is the same for all samples, so that the gradient of w′_1 is an outer product.
+    If the context c(x) of a unit chooses one of its M weights, g_m(x) = 1(c(x) = m). Training then multiplies these
+    weights by an orthogonal Q with a constant first row: w′_m = Σ_c Q_mc w_c and g′_m(x) = Q_{m, c(x)} have the same V,
+    and the first gate is the same for all samples, so that the gradient of w′_1 is an outer product.
     """
 
     #: w, one row for each unit and linear part, shape (H·M, d).
@@ -49,7 +49,7 @@ class OneLayer(NamedTuple):
         return np.asarray(helmert(self.parts, full=True))
 
     def turned_gates(self, contexts: Tensor) -> Tensor:
-        """Return the gates (M, n, H) of the turned weights for the network's contexts, in float64."""
+        """Return g′ (M, n, H), float64, for contexts (n, H); if not `chosen`, contexts are gate values, and M = 1."""
         if not self.chosen:
             return contexts.double()[None]
         turn = torch.as_tensor(self.turn(), device=contexts.device)
@@ -164,6 +164,7 @@ class GatedNetwork(nn.Module, ABC):
         return to_array(self._hidden(*self.tensors(X)))
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
+        """Return the activations of the last hidden layer (n, H), with gradients, for the results of `tensors`."""
         raise InputError(
             f"{type(self).__name__} has no hidden layer to read; use a built-in network, or one of `parts`"
         )
@@ -181,7 +182,7 @@ class GatedNetwork(nn.Module, ABC):
         )
 
     def first_parameter(self) -> nn.Parameter:
-        """Return the parameter that states the dtype and device; raise InputError if there is none."""
+        """Return the first parameter, whose dtype and device the inputs get; raise InputError if there is none."""
         for parameter in self.parameters():
             return parameter
         raise InputError(f"{type(self).__name__} has no parameters; assign its weights as torch.nn.Parameter")
@@ -204,16 +205,16 @@ class GatedNetwork(nn.Module, ABC):
         """Raise InputError if `layers`, the number of gated layers of this network, exceeds 1."""
         if layers > 1:
             raise InputError(
-                f"a network with {layers} gated layers has no weights of its own for each gate; "
-                "only networks with one gated layer do"
+                f"a network with {layers} gated layers has no separate weights for each gate; "
+                "use a network with one gated layer"
             )
 
     def input_layers(self) -> list[Any]:
-        """Return lists of weights whose first entry multiplies the inputs; empty if inputs must not be rotated."""
+        """Return a list of weights for each of `parts`, the first multiplying the inputs; [] if no input may rotate."""
         return []
 
     def one_layer(self) -> OneLayer | None:
-        """Return the weights if they are gated linear units of one layer, for explicit gradients; else None."""
+        """Return the detached weights if this is one layer of gated linear units, for explicit gradients; else None."""
         return None
 
     def layer_shapes(self) -> list[tuple[int, int]]:
@@ -231,7 +232,7 @@ class GatedNetwork(nn.Module, ABC):
 
 
 def views(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """Return views of consecutive parts of a row, in the shapes of the tensors `like`."""
+    """Return views of consecutive parts of a vector `row`, in the shapes of the tensors `like`."""
     parts = row.split([tensor.numel() for tensor in like])
     return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 

@@ -17,7 +17,7 @@ from implicit_bias.networks.base import GATHER_FROM, GatedNetwork, OneLayer, to_
 
 
 class FixedGatesNetwork(GatedNetwork):
-    """A network that owns fitted gates, a list `_gates`; if these are HyperplaneGates, it can be saved."""
+    """Base class of networks with the fitted gates of each layer in `_gates`; saved only if all are HyperplaneGates."""
 
     #: Not buffers: casting or moving the network must not round the gates. They are saved as extra state.
     _gates: list[Any]
@@ -52,7 +52,7 @@ class FixedGatesNetwork(GatedNetwork):
 
 
 def blank_gates(config: dict[str, Any]) -> list[HyperplaneGates]:
-    """Return the gates of all layers that `config()` describes, with zeros for hyperplanes, which are loaded later."""
+    """Return the gates of all layers that `config()` describes; hyperplanes are zeros until the state is loaded."""
     d = config["inputs"]
     found: list[HyperplaneGates] = []
     for parameters in config["gates"]:
@@ -70,7 +70,7 @@ def _default_linear_(weight: Tensor, generator: torch.Generator) -> None:
 
 
 def _after_hyperplanes(inputs: int, count: int, seed: int) -> torch.Generator:
-    """Return the published generator in its state after `gates.hyperplanes.draw_hyperplanes`, to draw the weights."""
+    """Return torch's generator as it is after the published code drew `count` hyperplanes with this seed."""
     generator = torch.Generator().manual_seed(as_seed(seed))
     directions, cutoffs = torch.empty(count, inputs), torch.empty(count)
     _default_linear_(directions, generator)
@@ -139,6 +139,7 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
 
     @staticmethod
     def _check(layers: list[ContextGates], readout: bool) -> None:
+        """Raise InputError unless all gates are fitted on inputs of one size and, without a readout, H_L is 1."""
         if not layers or not all(isinstance(g, ContextGates) and g.is_fitted for g in layers):
             raise InputError(
                 "a GLN needs fitted contexts for each layer, such as HyperplaneGates; call gates.fit(X_pool) first"

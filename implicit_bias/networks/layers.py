@@ -19,12 +19,12 @@ Tensors = Sequence[Tensor]
 
 
 def as_widths(units: Any) -> list[int]:
-    """Return the number of units of each hidden layer, given one number or a sequence."""
+    """Return the numbers of units of the hidden layers as a list, given one or several; raise InputError if invalid."""
     several = isinstance(units, Sequence) and not isinstance(units, str | bytes)
     several = several or (isinstance(units, np.ndarray) and units.ndim > 0)
     widths = [as_count(width, "units") for width in (units if several else [units])]
     if not widths:
-        raise InputError("units must name at least one hidden layer")
+        raise InputError("units is empty; give the number of units of each hidden layer")
     return widths
 
 
@@ -45,7 +45,7 @@ class LayeredNetwork(GatedNetwork):
     hidden_is_trained = True
 
     def __init_subclass__(cls, kind: str | None = None) -> None:
-        """Declare the kind; derived classes must declare it again."""
+        """Set `kind`, which classes derived from this one do not inherit: it is None unless they declare it again."""
         super().__init_subclass__(gated_linear=kind in ("gated", "relu"))
         cls.kind = kind
 
@@ -65,15 +65,15 @@ class LayeredNetwork(GatedNetwork):
             self.register_buffer(f"filters{index}", values)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
-        """Draw and return the filters of fixed gates; empty by default."""
+        """Return filters, weights of the fixed gates that are not trained, of each hidden layer; none by default."""
         return []
 
     def filters(self) -> list[Tensor]:
-        """Return the tensors that are not trained."""
+        """Return the weights that are not trained, one (k_ℓ, k_{ℓ−1}) per hidden layer; empty if there are none."""
         return list(self.buffers())
 
     def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
-        """Return the gates (…, n, k_ℓ) of each layer for inputs (…, n, d); None if there are no fixed gates."""
+        """Return the gates (…, n, k_ℓ) of each hidden layer for inputs (…, n, d); None if no gates are fixed."""
         return None
 
     def contexts(self, X: Array) -> Tensor | None:
@@ -82,7 +82,7 @@ class LayeredNetwork(GatedNetwork):
 
     @abstractmethod
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
-        """Return the last hidden layer (…, n, k_L) of inputs (…, n, d); `opened` are known gates (…, n, k_ℓ)."""
+        """Return the last hidden layer (…, n, k_L) of X (…, n, d), given all weights and known gates (…, n, k_ℓ)."""
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         outputs = self._hidden(X, contexts) @ self.layers[-1].T
@@ -97,6 +97,7 @@ class LayeredNetwork(GatedNetwork):
         return self._gates_of([*self.filters(), *self.layers][0])
 
     def _gates_of(self, weights: Tensor) -> Gates:
+        """Return the gates of the hidden layer, given the weights (k, d) that define them."""
         return ReLUGates(to_array(weights))
 
     def effective_weights(self) -> Array:

@@ -119,6 +119,7 @@ class TorchNetwork(GatedNetwork):
         return weights[0] if self.outputs == 1 else weights
 
     def _hidden_layer(self) -> HiddenLayer:
+        """Return the single hidden layer; raise InputError if the module has another form, or biases."""
         layer = hidden_layer(self, self.inputs)
         if layer.biases.any():
             raise InputError(
@@ -136,7 +137,7 @@ def _values(module: nn.Module, X: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _check_parameters(module: nn.Module) -> None:
-    """Raise InputError for parameters that `train` does not support."""
+    """Raise InputError unless some parameters are trainable, and all finite, on the CPU, and float32 or float64."""
     parameters = list(module.parameters())
     if not any(p.requires_grad and p.numel() for p in parameters):
         raise InputError("the module has no trainable parameters; give it some, with requires_grad=True")
@@ -157,7 +158,7 @@ def _check_parameters(module: nn.Module) -> None:
 
 @torch.no_grad()
 def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tuple[int, int]:
-    """Return the lowest degree of a module and its number of outputs; raise InputError as `TorchNetwork`."""
+    """Return a module's degree, measured or `given`, and number of outputs; raise InputError as for `TorchNetwork`."""
     with _reasons(shape):
         twin = copy.deepcopy(module).double()
         rng = np.random.default_rng(0)
@@ -191,7 +192,7 @@ def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tup
 
 @contextmanager
 def _reasons(shape: tuple[int, ...]) -> Iterator[None]:
-    """Convert errors of a user's module into InputError."""
+    """Convert any exception of a user's module in the block into InputError; its text names the inputs' shape."""
     try:
         yield
     except InputError:
@@ -205,6 +206,7 @@ def _reasons(shape: tuple[int, ...]) -> Iterator[None]:
 
 
 def _check_outputs(outputs: Any) -> None:
+    """Raise InputError unless outputs of SAMPLES inputs are a finite tensor (n,) or (n, q)."""
     if not isinstance(outputs, Tensor):
         raise InputError(f"the module returns {type(outputs).__name__}; return one tensor (n,) or (n, q)")
     if outputs.ndim not in (1, 2) or len(outputs) != SAMPLES or not outputs.numel():
@@ -243,14 +245,14 @@ def _scaled(
     values: Sequence[Tensor],
     factor: float,
 ) -> Array:
-    """Return the outputs with weights `factor` times `values`."""
+    """Set the `weights` of a module to factor · values, in place, and return its outputs at X, flattened (n·q,)."""
     for weight, value in zip(weights, values, strict=True):
         weight.copy_(factor * value)
     return to_array(_values(module, X, shape)).ravel()
 
 
 def _exponents(measured: dict[float, Array]) -> Array:
-    """Return L for each output, given the outputs at each factor c; raise InputError unless they grow as c^L."""
+    """Return L of each output not near 0, given all outputs at each factor c; raise InputError if L varies with c."""
     base = measured[1.0]
     kept = np.abs(base) > 1e-3 * np.abs(base).max()
     ratios = {c: values[kept] / base[kept] for c, values in measured.items()}

@@ -68,7 +68,7 @@ class ParallelNetwork(GatedNetwork):
     def gates(self) -> Gates:
         found = [part.gates() for part in self.parts]
         if not all(_alike(found[0], other) for other in found[1:]):
-            raise InputError("the networks have gates of their own, and none for all outputs; use `parts`")
+            raise InputError("the networks have different gates, and none for all outputs; use the networks in `parts`")
         return found[0]
 
     def effective_weights(self) -> Array:
@@ -94,7 +94,7 @@ class ParallelNetwork(GatedNetwork):
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """True if two gates have the same class, parameters and learned arrays, so that one can stand for both."""
+    """True if two gates have the same class, parameters and learned arrays; attributes are compared recursively."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Gates):

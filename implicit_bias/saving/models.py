@@ -58,6 +58,8 @@ class Model(Protocol):
 
 
 class Fitted(Protocol):
+    """Fitted estimator that `save_model` can write."""
+
     def as_model(self) -> MarginModel | Model:
         """Return a model with the predictions of the estimator."""
 
@@ -147,7 +149,7 @@ def _model_of(fitted: Any) -> Any:
 
 
 def _steps_of(fitted: Any) -> Iterator[Any]:
-    """Yield the steps of a pipeline, and of those inside it; anything else is its only step."""
+    """Yield the steps of a pipeline, with those of nested pipelines in their place; yield anything else itself."""
     if not isinstance(getattr(fitted, "steps", None), list):
         yield fitted
         return
@@ -157,7 +159,7 @@ def _steps_of(fitted: Any) -> Iterator[Any]:
 
 
 def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
-    """Return the operations of a fitted scaler of scikit-learn; raise InputError for other transformers."""
+    """Return a fitted scaler as operations of `Scaling`, (name, values (p,)); raise InputError for other steps."""
     # Without this module there is no scaler, and importing it takes a second.
     known = sys.modules.get("sklearn.preprocessing")
     name = None if known is None else class_name(type(scaler), known)
@@ -170,11 +172,12 @@ def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
 
 
 def _limits(columns: int, low: float, high: float) -> list[tuple[str, np.ndarray]]:
+    """Return the operations of `Scaling` that clip all columns to [low, high]."""
     return [("maximum", np.full(columns, low)), ("minimum", np.full(columns, high))]
 
 
 def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return problems, solutions and offset as a JSON dictionary and arrays with the prefixes of `save_model`."""
+    """Return a model as a JSON dictionary and arrays with the prefixes of `save_model`, with its samples if asked."""
     first, abouts = model.problems[0], []
     arrays: dict[str, np.ndarray] = {}
     for i, problem in enumerate(model.problems):
@@ -237,4 +240,5 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _with_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with `prefix`, under the rest of their names."""
     return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}

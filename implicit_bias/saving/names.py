@@ -12,7 +12,7 @@ EXTENSIONS = "implicit_bias.extensions"
 
 
 def class_name(kind: type, package: ModuleType) -> str | None:
-    """Return a class's name in files, such as "GaLUNetwork of galu" for an extension; None if it is not public."""
+    """Return the name in files of a class of `package` or an extension ("GaLUNetwork of galu"), None for others."""
     name = kind.__name__
     if getattr(package, name, None) is kind:
         return name

@@ -53,6 +53,7 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
 
 
 def _content(network: Any) -> dict[str, Any]:
+    """Return the class and the `config` of a network; raise InputError if it cannot be saved."""
     kind = class_name(type(network), networks)
     if kind is None or not isinstance(network, GatedNetwork):
         raise InputError(f"cannot save a {type(network).__name__}; use a network of this package")
@@ -62,11 +63,13 @@ def _content(network: Any) -> dict[str, Any]:
 
 
 def network_parts(network: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return a network as a JSON dictionary and arrays; raise InputError if it cannot be saved."""
     about = _content(network)
     return about, {name: value.cpu().numpy() for name, value in network.state_dict().items()}
 
 
 def network_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> GatedNetwork:
+    """Return the network that `network_parts` converted; raise any exception for invalid content."""
     state = {name: torch.as_tensor(values) for name, values in arrays.items()}
     return _restored({"format": FORMAT, **about, "state": state})
 
@@ -102,7 +105,7 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
 
 
 def _restored(content: Any) -> GatedNetwork:
-    """Return the network of a file's content; raise any exception for invalid content."""
+    """Return the network of a dict of format, class, config and state; raise any exception for invalid content."""
     if content["format"] != FORMAT:
         raise KeyError(content["format"])
     config, state = content["config"], content["state"]

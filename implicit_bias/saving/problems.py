@@ -63,7 +63,7 @@ def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
 
 
 def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return a problem, with or without its samples, as a JSON dictionary and arrays."""
+    """Return a problem, with or without its samples, as a JSON dictionary and arrays; InputError as `save_problem`."""
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     if not features.kept:
@@ -125,6 +125,7 @@ def _known(module: ModuleType, thing: Any) -> bool:
 
 
 def _parts(thing: Any, names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
+    """Return the attributes `names` of `thing` as arrays; None is no names."""
     return {name: np.asarray(getattr(thing, name)) for name in names or ()}
 
 
@@ -190,7 +191,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
 
 
 def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: Any, outputs: int = 1) -> Gates:
-    """Return the gates that `gate_parts` converted; InputError unless `features` have them once for each output."""
+    """Return the gates that `gate_parts` converted; raise InputError unless features have `outputs` times as many."""
     parameters, make = about["parameters"], getattr(all_gates, about["gates"])
     given = {name: arrays[f"gates.{name}"] for name in make.learned}
     # Sizes are checked before arrays of these sizes are allocated.
@@ -209,7 +210,7 @@ def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: 
         made = gates(np.zeros((1, gates.n_features_in_)))
         if (outputs * made.k, made.d) == (features.k, features.d):
             return gates
-    raise InputError(f"its gates do not match the {features.k} gates of its features")
+    raise InputError(f"its gates do not match the {features.k} gates and {features.d} inputs of its features")
 
 
 def _unwrapped(values: np.ndarray) -> Any:

@@ -51,6 +51,7 @@ def save_solution(solution: Solution, path: str | os.PathLike[str]) -> Path:
 
 
 def solution_parts(solution: Solution) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return a solution as a JSON dictionary and arrays; raise InputError if it is not a Solution."""
     if not isinstance(solution, Solution):
         raise InputError(f"solution must be a Solution (from solve), not {shown(solution)}")
     about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
@@ -83,6 +84,7 @@ def load_solution(path: str | os.PathLike[str]) -> Solution:
 
 
 def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solution:
+    """Return the solution that `solution_parts` converted; raise InputError if its numbers contradict each other."""
     fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
     fields |= {name: arrays[name].item() for name in _FLOATS}
     fields |= {name: about[name] for name in ("solver", "iterations", "reason")}
@@ -107,7 +109,7 @@ def _check(fields: dict[str, Any]) -> None:
 
 
 def _contradictions(found: Solution) -> dict[str, bool]:
-    """Map descriptions of contradictions, which no result of `solve` has, to True if this solution has them."""
+    """Return a dict from the description of each possible contradiction to True if this solution has it."""
     proof, optimal = found.status.inseparable, found.status is Status.OPTIMAL
     values = np.concatenate([found.weights.ravel(), found.margins])
     known = [*found.dual, *found.multipliers, found.intercept, found.seconds, found.tol]

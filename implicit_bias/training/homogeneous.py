@@ -67,7 +67,7 @@ class Objective(ABC):
         """Return the loss at `radius` times w, its gradient there times radius^(1−L), and the margins."""
 
     def around(self, u: Any, before: Any, radius: float) -> tuple[Any, Any]:
-        """Return both vectors, represented so that steps as long as their distance are exact; here unchanged."""
+        """Return the unit vectors of this step and the last, in a form that is exact near u; here unchanged."""
         return u, before
 
     def dot(self, a: Any, b: Any) -> float:
@@ -79,7 +79,7 @@ class Objective(ABC):
         return s * a + t * b
 
     def tangent(self, gradient: Any, radial: float, w: Any) -> Any:
-        """Return the gradient without its component `radial` along w."""
+        """Return the gradient without its component along the unit vector w, given `radial` = ⟨gradient, w⟩."""
         return gradient - radial * w
 
     def direction(self, tangent: Any, radial: float, w: Any, radius: float) -> Any:
@@ -122,7 +122,7 @@ class MarginFunction(Objective):
 
     @torch.no_grad()
     def _check(self, w: Tensor) -> None:
-        """Raise InputError for outputs of another shape, or of another lowest degree than the network's L."""
+        """Raise InputError unless outputs at w have the right shape, and the network's L is their lowest degree."""
         w = w / w.norm()
         outputs, doubled, fourfold = (self._outputs(factor * w) for factor in (1, 2, 4))
         growth = torch.where(outputs == 0, 2.0**self.degree, doubled / outputs)
@@ -137,11 +137,12 @@ class MarginFunction(Objective):
             )
 
     def _outputs(self, w: Tensor) -> Tensor:
+        """Set the weights of the twin to w; return its outputs (n,) or (n, K), with gradients."""
         self._set(w)
         return self.twin.outputs_of(self.inputs, self.contexts)
 
     def _margins(self, outputs: Tensor) -> Tensor:
-        """Return the margins q of outputs."""
+        """Return the margins q (n,) of outputs (n,), or (n(K − 1),) of (n, K)."""
         if self.outputs == 1:
             return self.y * outputs
         return (outputs.gather(1, self.y[:, None]) - outputs).flatten()[self.pairs]
@@ -149,7 +150,7 @@ class MarginFunction(Objective):
     def _rotate(self, X: Array) -> tuple[Tensor, list[Tensor]]:
         """Replace the twin's inputs x by Vᵀx; return V (d, r), and the parts of its input weights outside V's span.
 
-        These parts never change. Without input layers to rotate, both are empty.
+        These parts never change. Both are empty if the network declares no `input_layers`.
         """
         found, rest = self.twin.input_layers(), []
         V = torch.as_tensor(GatedFeatures(X).reduced()[1]) if found else torch.empty(0)
@@ -164,6 +165,7 @@ class MarginFunction(Objective):
         return V, rest
 
     def _set(self, w: Tensor) -> None:
+        """Replace the data of the twin's parameters by views of w."""
         for parameter, values in zip(self.parameters, views(w, self.parameters), strict=True):
             parameter.data = values
 
@@ -185,7 +187,7 @@ class MarginFunction(Objective):
 
     @torch.no_grad()
     def write(self, w: Tensor) -> None:
-        """Write w into the network."""
+        """Write w into the network, rotated back to its inputs, with the parts that never change."""
         self._set(w)
         for target, source in zip(homogeneous_parameters(self.network), self.parameters, strict=True):
             if source.shape == target.shape:

@@ -38,7 +38,7 @@ class Iteration(ABC):
 
 
 class Descent(ABC):
-    """Base class of descents to the limit: a new one is a subclass with its own `stepper`."""
+    """Base class of descents to the limit; a subclass defines `stepper`."""
 
     max_steps: int
     max_seconds: float
@@ -204,7 +204,8 @@ class ScaledIteration(Iteration):
         """Return the unit vector at the end of a step from v along −`direction`.
 
         `value` is the loss at v over `sharpness` = R^L, and `promised` the decrease per unit of the step's rate. The
-        length is halved until the loss decreases by the share `ARMIJO` of that, or the length is below `least`.
+        attribute `length` is halved until the loss decreases by the share `ARMIJO` of that, or it is below `least`;
+        `crossing` is set to True if a network with learned gates took a step without this decrease.
         """
         while True:
             rate = self.length / sharpness
@@ -218,6 +219,7 @@ class ScaledIteration(Iteration):
             self.length /= 2
 
     def _unit(self, vector: Any) -> Any:
+        """Return the vector, divided by its length in place."""
         vector /= self.function.dot(vector, vector) ** 0.5
         return vector
 
@@ -241,7 +243,7 @@ class ScaledIteration(Iteration):
         return False
 
     def _is_wide(self, margins: Any) -> bool:
-        """True if the normalised margin is at least `margin` of the configuration."""
+        """True if min q/‖w‖^L, for margins q at the radius R, is at least `margin` of the configuration."""
         norm = float(np.hypot(self.radius, self.still))
         return float(margins.min()) >= self.config.margin * norm**self.function.degree
 

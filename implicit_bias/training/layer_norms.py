@@ -12,8 +12,9 @@ from math import inf
 import torch
 from torch import Tensor
 
-#: Coefficients of the quintic iteration of Muon (Jordan et al., 2024), which moves singular values near 1, and steps.
+#: Coefficients of the quintic iteration of Muon (Jordan et al., 2024), which moves singular values near 1.
 QUINTIC = (3.4445, -4.7750, 2.0315)
+#: Number of steps of this iteration.
 QUINTIC_STEPS = 5
 
 
@@ -37,7 +38,7 @@ class LayerNorm(ABC):
 
     @abstractmethod
     def nearest(self, G: Tensor) -> Tensor:
-        """Return the closest P with ‖P‖ ≤ 1."""
+        """Return the P with ‖P‖ ≤ 1 that is closest to G in the Frobenius norm."""
 
 
 class Frobenius(LayerNorm):

@@ -39,7 +39,7 @@ def log_sum_exp(margins: Tensor) -> Tensor:
 
 
 def _crammer_singer(outputs: Tensor, classes: Tensor) -> Tensor:
-    """Return max(0, 1 + max_{c≠y} f_c − f_y), shape (R, b)."""
+    """Return max(0, 1 + max_{c≠y} f_c − f_y), shape (R, b), of outputs f (R, b, q) and classes y (R, b)."""
     right = outputs.gather(2, classes[..., None])
     others = outputs.scatter(2, classes[..., None], -torch.inf).amax(dim=2)
     return torch.relu(1 + others - right[..., 0])

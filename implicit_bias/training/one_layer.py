@@ -38,9 +38,10 @@ LEAST = 1e-6
 class LayerFunction(Objective):
     """The objective of `MarginFunction` for f(x) = A V(x) with V = Σ_m g_m(x) ⟨w_m, x⟩ or V = relu ⟨w, x⟩.
 
-    The readout A is (K, H) for K outputs; some entries stay 0 if every output has its own units. A vector of weights
-    (W, A) also contains the values V_hi of the units at the samples: everything that descent computes is linear or
-    bilinear in W, A and V, so that one product with the samples per step is enough.
+    The readout A is (K, H) for K outputs; some entries stay 0 if every output has its own units. W (M, H, d) and the
+    gates g (M, H, n) are w′ and g′ of `OneLayer`. A vector of weights (W, A) also contains the values V_hi of the units
+    at the selected samples: everything that descent computes is linear or bilinear in W, A and V, so that one product
+    with the samples per step is enough.
 
     A sample with a margin above the smallest by more than log(n/ε), ε the rounding of doubles, changes neither the loss
     nor its gradient. When unit weights turn by an angle, f(x) changes by at most γ(x)‖x‖ times this angle, γ² the
@@ -62,7 +63,7 @@ class LayerFunction(Objective):
         layer = function.network.parts[0].one_layer()
         assert layer is not None
         self.turn, self.constant = layer.turn(), int(layer.chosen)
-        #: Gates (M, H, n) of the turned weights (`OneLayer`), unless they are learned.
+        #: The gates g (M, H, n); None if they are learned.
         self.gates: Array | None = None
         if function.contexts is not None:
             self.gates = np.ascontiguousarray(layer.turned_gates(function.contexts).mT.numpy())
@@ -89,15 +90,18 @@ class LayerFunction(Objective):
 
     @abstractmethod
     def _vectors(self, kept: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
-        """Return the vectors (2, …) of two sets of weights, given their values V (2, H·n) at the selected samples."""
+        """Return the vectors (2, …) of two sets of weights: V (2, H·n), W (2, M, H, d) and A (2, K·H).
+
+        `kept` are the indices of the n selected samples, None for all; the arrays of these samples are set.
+        """
 
     @abstractmethod
     def _split(self, vector: Array) -> tuple[Array, Array]:
-        """Return V (H, n) and A (K, H) of a vector."""
+        """Return V (H, n) at the selected samples, and A (K, H), of a vector."""
 
     @abstractmethod
     def _explicit(self, vector: Array) -> tuple[Array, Array]:
-        """Return the turned weights (M, H, d) and the readout (K, H) of a vector."""
+        """Return W (M, H, d) and A (K, H) of a vector."""
 
     @abstractmethod
     def _cosine(self, vector: Array) -> float:
@@ -105,7 +109,10 @@ class LayerFunction(Objective):
 
     @abstractmethod
     def _gradient(self, values: Array, readout: Array, slopes: Array, of_readout: Array) -> Array:
-        """Return the gradient as a vector, given the derivatives (K, n) by the outputs and (K, H) by the readout."""
+        """Return the gradient as a vector, given V (H, n) and A (K, H).
+
+        The derivatives of the loss are `slopes` (K, n) by the outputs and `of_readout` (K, H) by A.
+        """
 
     def mix(self, s: float, a: Array, t: float, b: Array) -> Array:
         mixed: Array = s * a
@@ -113,7 +120,7 @@ class LayerFunction(Objective):
         return mixed
 
     def _turned(self, w: Array) -> tuple[Array, Array]:
-        """Return the turned weights (M, H, d) and the readout (K, H), given all weights in one array."""
+        """Return W (M, H, d) and A (K, H), given all weights of the network in one array, in the network's order."""
         found = np.split(w, np.cumsum(self.sizes)[:-1])
         each = np.concatenate(found[::2]).reshape(-1, len(self.turn), self.X.shape[1])
         readout = self.free.copy()
@@ -130,9 +137,9 @@ class LayerFunction(Objective):
         return torch.as_tensor(np.concatenate([part for own in zip(*both, strict=True) for part in own]))
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
-        """Select the samples `kept`, or all; return the vectors of the weights now and a step before.
+        """Select the samples of indices `kept`, all if None; return the vectors of the current and previous weights.
 
-        `parts` (2, M, H, d) and `readouts` (2, K, H) are these weights.
+        `parts` W (2, M, H, d) and `readouts` A (2, K, H) are these weights, the current ones first.
         """
         rows = slice(None) if kept is None else kept
         self.own_X, self.own_y = self.X[rows], self.y[rows]
@@ -142,10 +149,11 @@ class LayerFunction(Objective):
         return self.centre, before
 
     def _units(self, values: Array) -> Array:
+        """Return the hidden layer of values V (H, n): V itself with fixed gates, relu(V) with learned ones."""
         return values if self.gates is not None else np.maximum(values, 0.0)
 
     def _evaluated(self, vector: Array, radius: float) -> tuple[Array, float, Array, Array]:
-        """Return the units (H, n), log Σ exp(−q), softmax(−q) and q (K, n) at `radius` times a unit vector."""
+        """Return the hidden layer (H, n) at a unit vector, and at R times it log Σ exp(−q), softmax(−q), q (K, n)."""
         values, readout = self._split(vector)
         units = self._units(values)
         margins = radius**2 * margins_of(readout @ units, self.own_y)
@@ -164,16 +172,17 @@ class LayerFunction(Objective):
         return value, self._gradient(*self._split(w), slopes, self.free * (slopes @ units.T)), margins
 
     def _all_margins(self, parts: Array, readout: Array) -> Array:
+        """Return q (K, n) of all samples, for W (M, H, d) and A (K, H)."""
         return margins_of(readout @ self._units(values_at(self.X, self.gates, parts)), self.y)
 
     def _angle(self, vector: Array) -> float:
-        """Return an upper bound of the angle between a unit vector and the one at which samples were selected."""
+        """Return an upper bound of the angle from the unit vector at which samples were selected; 0 if all were."""
         if self.ball == np.inf:
             return 0.0
         return float(np.arccos(min(max(self._cosine(vector) - 1e-14, -1.0), 1.0)))
 
     def around(self, u: Array, before: Array, radius: float) -> tuple[Array, Array]:
-        """Return the last two unit vectors, `u` and `before`, represented at the samples that matter near u.
+        """Return the unit vectors `u` and `before`, of this step and the last, for the samples that matter near u.
 
         At R = `radius`, the others have no effect within a ball around u. Samples are selected again if the next step
         may leave the ball, and after `PATIENCE` steps at the latest.
@@ -318,7 +327,7 @@ class WeightFunction(LayerFunction):
         return self._parts(vector), self._split(vector)[1]
 
     def _parts(self, vector: Array) -> Array:
-        """Return the turned weights (M, H, d) of a vector or a gradient, as a view."""
+        """Return W (M, H, d) of a vector or a gradient, as a view."""
         return vector[self.free.size - self.tail :].reshape(len(self.turn), -1, self.X.shape[1])
 
     def _cosine(self, vector: Array) -> float:
@@ -357,7 +366,7 @@ class WeightFunction(LayerFunction):
         return found
 
     def _steered(self, tangent: Array, rho: float, vector: Array, radius: float) -> Array:
-        """Return P M⁻¹ times a tangent [A, W] at the unit vector `vector` and R = `radius`, with ρ = `rho`."""
+        """Return P M⁻¹ times a tangent [A, W], R = `radius`, ρ = `rho`; every `REFRESH` calls, update E_p[V Vᵀ]."""
         if self.directions % REFRESH == 0:
             units, _, softmax, _ = self._evaluated(vector, radius)
             moments = (units * softmax.sum(0)) @ units.T
@@ -385,13 +394,13 @@ class WeightFunction(LayerFunction):
 
 
 def values_at(X: Array, gates: Array | None, parts: Array) -> Array:
-    """Return V (H, n) of weights (M, H, d); without gates (M, H, n), before the ReLU."""
+    """Return V (H, n) = Σ_m g_m ∘ w_m Xᵀ, for w (M, H, d) and g (M, H, n); without gates, w_1 Xᵀ before the ReLU."""
     products: Array = parts @ X.T
     return products[0] if gates is None else (gates * products).sum(0)
 
 
 def margins_of(outputs: Array, y: Array) -> Array:
-    """Return margins q (K, n) of outputs: their products with signs y, or f_y − f_c, with infinity for c = y.
+    """Return q (K, n) of outputs f (K, n): y f for K = 1 and signs y, or f_y − f_c for classes y, infinity for c = y.
 
     >>> margins_of(np.array([[2.0], [0.5], [1.0]]), np.array([0])).ravel().tolist()
     [inf, 1.5, 1.0]

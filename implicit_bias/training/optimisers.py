@@ -26,7 +26,7 @@ Update = Callable[[Sequence[Tensor], float], None]
 
 
 class Optimiser(ABC):
-    """Base class of optimisers with minibatches: a new one is a subclass with its own `update`."""
+    """Base class of optimisers with minibatches; a subclass defines `update`."""
 
     steps: int
     batch_size: int
@@ -46,7 +46,7 @@ class Optimiser(ABC):
 
     @abstractmethod
     def update(self, weights: Sequence[Tensor]) -> Update:
-        """Return a function that makes a step of these weights in place and holds the optimiser's state."""
+        """Return a function that makes one step on these weights, in place, and holds the optimiser's state."""
 
     def plain_momentum(self) -> float | None:
         """Return μ if steps are v ← μ v + ∇, w ← w − η v, so that w₀ − w stays in the span of gradients; else None."""
@@ -57,7 +57,7 @@ class Optimiser(ABC):
         return -(-n // int(self.batch_size))
 
     def count(self, n: int) -> int:
-        """Return the number of steps with n samples."""
+        """Return the number of steps that training on n samples makes."""
         return int(self.steps)
 
     def epochs(self, n: int) -> int:
@@ -70,11 +70,11 @@ class Optimiser(ABC):
         return (self.lr * epoch**-self.lr_decay for epoch in range(1, epochs + 1))
 
     def shuffled(self, n: int, generator: torch.Generator, device: torch.device | None = None) -> tuple[Tensor, ...]:
-        """Minibatches of one epoch, as indices of n samples."""
+        """Return the minibatches of one epoch, each a tensor of indices of the n samples, in random order."""
         return torch.randperm(n, generator=generator).to(device).split(int(self.batch_size))
 
     def slower(self) -> str:
-        """Return the remedy for a divergence, for error messages."""
+        """Return the remedy for divergence in error messages, such as 'a smaller lr than 0.04'."""
         return "a smaller lr" if math.isnan(self.lr) else f"a smaller lr than {self.lr:g}"
 
     def refuse_rates_beyond(self, dtype: torch.dtype) -> None:
@@ -149,7 +149,7 @@ class SGD(Optimiser):
         return max(1, int(self.steps) // many) * many
 
     def rates(self, epochs: int) -> Iterator[float]:
-        """Return the learning rate of each epoch, lower in the second half.
+        """Return the rate of each epoch: lr in the first ⌊epochs/2⌋, or in the first of one, then lr · lr_factor.
 
         >>> list(SGD(lr=1.0, lr_factor=0.5).rates(5))
         [1.0, 1.0, 0.5, 0.5, 0.5]
@@ -322,9 +322,8 @@ class Muon(SteepestSteps):
     A row of W contains all weights of a unit: of all contexts in a GLN with one hidden layer, of all pixels in a
     convolution. With full batches and decreasing rates it tends to KKT points of the largest margin in these norms for
     smooth homogeneous networks (Gronich & Vardi, arXiv 2602.16340), the problems "muon" and "muon-sign" of
-    `svm_of_optimiser`. As for `Signum`, no theorem covers minibatches of
-    networks, or learned gates. With weight decay, Muon solves
-    a problem with spectral norms of at most 1/λ (Chen, Li & Liu, arXiv 2506.15054).
+    `svm_of_optimiser`. As for `Signum`, no theorem covers minibatches of networks, or learned gates. With weight decay,
+    Muon solves a problem with spectral norms of at most 1/λ (Chen, Li & Liu, arXiv 2506.15054).
 
     Parameters
     ----------
@@ -365,6 +364,7 @@ class Muon(SteepestSteps):
 
 
 def _check_normalised(config: Adam | SteepestSteps, losses: Collection[str], *momenta: str) -> None:
+    """Raise InputError if a parameter of Adam or SteepestSteps is out of range; `momenta` must be from 0 to below 1."""
     as_count(config.steps, "steps", least=0)
     as_count(config.batch_size, "batch_size")
     as_positive(config.lr, "lr")

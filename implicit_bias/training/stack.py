@@ -57,7 +57,7 @@ class Stack(Stepper):
         return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(total, weights)])
 
     def _outputs(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
-        """Return the outputs (R, b, q) of some weights for inputs (b, d) or (R, b, d)."""
+        """Return the outputs (R, b, q) at layers of weights (R, out, in) for inputs (b, d) or (R, b, d)."""
         outputs: Tensor = self.first.activations(weights, self.filters, X) @ weights[-1].mT
         return outputs
 
@@ -110,7 +110,7 @@ class WrittenStack(Stack):
         self.fixed = self._fixed(samples) if few else None
 
     def _fixed(self, X: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return inputs of the first trained layer, and the fixed gates if any, for samples X (1 or R, b, d)."""
+        """Return the inputs of the first trained layer, and fixed gates or [], for samples X (1 or R, b, d)."""
         if not self.first.hidden_is_trained:
             return self.first.activations(self.weights, self.filters, X), []
         return X, [values.float() for values in self.first.fixed_gates(self.filters, X) or []]
@@ -139,7 +139,7 @@ class WrittenStack(Stack):
 
 
 def stack_of(networks: Sequence[GatedNetwork], X: ArrayLike, y: ArrayLike, config: Optimiser) -> Stack:
-    """Return the cheapest stepper of several networks on X (n, d) or (R, n, d)."""
+    """Return the cheapest stepper of R networks on X (n, d) or (R, n, d): by formulas if possible, or by autograd."""
     first = networks[0]
     if not isinstance(first, LayeredNetwork):
         return Stack(networks, X, y, config)

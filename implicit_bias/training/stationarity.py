@@ -149,10 +149,12 @@ def stationarity(
 
 
 def _largest(parameters: list[Parameter]) -> float:
+    """Return the largest size of an entry of all parameters."""
     return max((float(p.detach().abs().max()) for p in parameters if p.numel()), default=0.0)
 
 
 def _length(parameters: list[Parameter]) -> float:
+    """Return the Euclidean norm of all parameters together."""
     return float(torch.sqrt(sum(((p.detach() ** 2).sum() for p in parameters), torch.zeros(()).double())))
 
 
@@ -186,7 +188,7 @@ def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Para
 
 
 def _as_support(support: Any, n: int) -> str | Array:
-    """Return the name of a support, or its contexts (n,)."""
+    """Return `support`, 'tight' or 'lowest', or as an array of contexts (n,); raise InputError if it is neither."""
     if isinstance(support, str):
         return one_of(support, ("tight", "lowest"), "support")
     contexts = as_floats(support, "support, the contexts,", 1)
@@ -196,7 +198,7 @@ def _as_support(support: Any, n: int) -> str | Array:
 
 
 def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Parameter]) -> Array:
-    """Return the ν_i (n,) with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w; raise InputError if there are none.
+    """Return the ν_i (n,) with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w; raise InputError if these differ.
 
     `margins` (n,) are y_i f_w(x_i) > 0.
     """
@@ -220,16 +222,17 @@ def _scaled(network: nn.Module, X: Array, parameters: list[Parameter], factor: f
 
 
 def _least(q: Array, degrees: Array, support: str | Array) -> Array:
-    """Return each sample's margin over the least one that S compares it with, ≥ 1; infinity for no comparison.
+    """Return ratios (n,) ≥ 1, of which S contains those of at most 1 + `tolerance`.
 
-    S contains the samples with values near 1: at most 1 + `tolerance`.
+    A ratio is q_i over the least margin of the sample's context, or of the lowest degree (infinite for the other
+    degrees); for 'tight' and several degrees it is α^{ν_i} q_i.
     """
     if not isinstance(support, str):
         least = np.empty_like(q)
         for context in np.unique(support):
             own = support == context
             if np.ptp(degrees[own]) > ALIKE:
-                raise InputError(f"the samples of context {context:g} have several degrees; give each degree its own")
+                raise InputError(f"the samples of context {context:g} have several degrees; each degree needs its own")
             least[own] = q[own].min()
         return q / least
     lowest = degrees <= degrees.min() + ALIKE
@@ -244,7 +247,7 @@ def _least(q: Array, degrees: Array, support: str | Array) -> Array:
 
 
 def _nonnegative(A: Array, u: Array) -> tuple[Array, float]:
-    """Return λ ≥ 0 (s,) and min ‖u − Aᵀλ‖ for A (s, p) and u (p,), by a QR factorisation of [Aᵀ u]."""
+    """Return the λ ≥ 0 (s,) that minimises ‖u − Aᵀλ‖ for A (s, p) and u (p,), and the minimum; by QR of [Aᵀ u]."""
     lengths = length(A, axis=1)
     lengths[lengths == 0] = 1.0
     columns = np.column_stack([(A / lengths[:, None]).T, u])

@@ -1,4 +1,4 @@
-"""Descents in the norms of layers: the steepest one, whose limit is an optimiser's, and a search for its limits.
+"""Steepest descent in the norm that an optimiser gives the layers, and a faster search for the limits of this descent.
 
 A network with one hidden layer, f(x) = Σ_h v_h ⟨u_h, φ_h(x)⟩, has the norm N(θ) = max(‖v‖, ‖U‖). Row h of U contains
 the weights of all contexts of unit h, and φ_h(x) (M·d,) the gated inputs of the unit. A linear model of K classes,
@@ -41,7 +41,7 @@ Layers = tuple[Tensor, ...]
 
 
 class LayeredDescent(Descent):
-    """Base class of descents in the norms of layers."""
+    """Base class of descents in N(θ), the largest norm of a layer; `optimiser` names the norms."""
 
     optimiser: str | tuple[str, str]
 
@@ -50,7 +50,7 @@ class LayeredDescent(Descent):
         return self.norm_of(1, 1).rotation_invariant
 
     def norm_of(self, units: int, gates: int) -> TwoLayerNorm:
-        """Return the norm of the effective weights of H units with M gates each; InputError if it is not convex."""
+        """Return the norm of the effective weights of H units with M gates each; raise InputError if not convex."""
         return TwoLayerNorm(np.repeat(np.arange(units), gates), *layers_of(self.optimiser))
 
 
@@ -127,7 +127,7 @@ class SteepestDescent(LayeredDescent):
 
     def stepper(self, function: MarginFunction) -> SteepestIteration:
         """Return the iteration from the network's present weights."""
-        return SteepestIteration(margins_of(function, self), self)
+        return SteepestIteration(layer_margins(function, self), self)
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,11 @@ class ProjectedDescent(LayeredDescent):
 
     def stepper(self, function: MarginFunction) -> ProjectedIteration:
         """Return the iteration from the direction of each layer's present weights."""
-        return ProjectedIteration(margins_of(function, self), self)
+        return ProjectedIteration(layer_margins(function, self), self)
 
 
 def _check_limits(config: SteepestDescent | ProjectedDescent) -> None:
+    """Raise InputError unless tolerance, max_steps and max_seconds are positive."""
     as_positive(config.tolerance, "tolerance")
     as_count(config.max_steps, "max_steps")
     as_positive(config.max_seconds, "max_seconds", infinite=True)
@@ -217,11 +218,11 @@ class LayerMargins(ABC):
 
     @abstractmethod
     def evaluate(self, layers: Layers) -> tuple[Tensor, ...]:
-        """Return q, and `values` that the gradients take."""
+        """Return the margins q (n,), then `values`, which other methods take instead of computing them again."""
 
     @abstractmethod
     def gradient(self, shares: Tensor, layers: Layers, *values: Tensor) -> Layers:
-        """Return Σ_i λ_i ∇q_i for `shares` λ."""
+        """Return Σ_i λ_i ∇q_i in the shapes of the layers, for `shares` λ (n,)."""
 
     @abstractmethod
     def largest_gradient(self, layers: Layers, *values: Tensor) -> float:
@@ -229,18 +230,18 @@ class LayerMargins(ABC):
 
     @abstractmethod
     def effective(self, layers: Layers) -> Tensor:
-        """Return effective weights, one row a unit."""
+        """Return the effective weights with one row per unit: v_h u_h (H, M·d), or U (K, d)."""
 
     @abstractmethod
     def correlation(self, shares: Tensor, *values: Tensor) -> Tensor:
-        """Return the gradient of Σ_i λ_i q_i by the effective weights, one row a gate."""
+        """Return the gradient of Σ_i λ_i q_i by the effective weights, with one row per gate: (H·M, d) or (K, d)."""
 
     def dual(self, layers: Layers) -> float:
-        """Return N* of layers."""
+        """Return N*(layers), the sum of the dual norms of the layers."""
         return sum(float(norm.dual(each)) for norm, each in zip(self.norms, layers, strict=True))
 
     def flat(self, layers: Layers, size: float = 1.0) -> Tensor:
-        """Return all weights of the network as one tensor, multiplied by `size`."""
+        """Return all weights of the network as one vector: the layers times `size`, for inputs not divided by c."""
         return torch.cat([each.flatten() for each in layers]) * (size / self.root)
 
     def state(self, layers: Layers, size: float, shares: Tensor) -> dict[str, float]:
@@ -360,8 +361,8 @@ class ClassMargins(LayerMargins):
         return slopes.T @ self.X
 
 
-def margins_of(function: MarginFunction, config: LayeredDescent) -> LayerMargins:
-    """Return the margins as a function of the network's layers; raise InputError for other networks."""
+def layer_margins(function: MarginFunction, config: LayeredDescent) -> LayerMargins:
+    """Return `ClassMargins` of a linear network of several outputs, else `TwoLayerMargins`, or raise InputError."""
     X, K = function.inputs, function.outputs
     if K > 1 and [p.shape for p in function.parameters] == [(K, X.shape[-1])]:
         outputs = X @ function.start.view(K, -1).T
@@ -408,7 +409,7 @@ class SteepestIteration(Iteration):
         return False
 
     def _direction(self, index: int, gradient: Tensor) -> Tensor:
-        """Return Δ of a layer, and update the moments of its gradient."""
+        """Return Δ of the layer number `index`, given Σ_i p_i ∇q_i; update m and the second moment of this layer."""
         first = self.first[index].lerp_(gradient, 1 - self.config.momentum)
         if self.config.optimiser != "adam":
             return self.margins.norms[index].steepest(first)
@@ -452,7 +453,7 @@ class ProjectedIteration(Iteration):
 
     @property
     def size(self) -> float:
-        """R."""
+        """R, the factor of `layers`, from `sharpness` = R^L."""
         return self.sharpness ** (1 / self.margins.degree)
 
     def step(self) -> bool:
@@ -488,7 +489,7 @@ class ProjectedIteration(Iteration):
         return float(total.log()) / self.sharpness - float(least), shares / total
 
     def _search(self, v: Layers, loss: float, g: Layers) -> tuple[Layers, Tensor]:
-        """Return the projection of v + a g and its margins, with a so short that F_R is below its quadratic model."""
+        """Return Π(v + a g) and its margins, `loss` = F_R(v), g = −∇F_R(v); adapt `length` a to the quadratic model."""
         while True:
             new = tuple(
                 norm.nearest(each + self.length * own) for norm, each, own in zip(self.margins.norms, v, g, strict=True)

@@ -30,7 +30,7 @@ class Stepper(ABC):
 
 
 class MarginStepper(Stepper):
-    """A stepper of one network of one output, for labels y = ±1."""
+    """Base class of steppers of one network; `slopes` and `record` are for one output and labels y = ±1."""
 
     y: Tensor
 

@@ -11,7 +11,7 @@ from implicit_bias.training.losses import CustomLoss, refuse_for_classes
 
 
 def as_aims(y: Any, samples: int, outputs: int, loss: str | CustomLoss, both: bool = True) -> Array:
-    """Return y as floats in the form that `loss` needs for a network of q = `outputs`.
+    """Return y as floats in the form that `loss` needs for a network of q = `outputs`; raise InputError otherwise.
 
     'squared' needs real targets (n,) or (n, q). Other losses need signs −1 and +1 (n,) for q = 1, of both classes
     unless `both` is False, and classes 0 … q − 1 (n,) for q > 1. A function takes real targets as 'squared' does, and

@@ -13,11 +13,11 @@ FEW_UNITS = 16
 
 
 class TwoLayerUpdates(MarginStepper):
-    """Steps on the weights.
+    """Steps of `SGD` on a network with one hidden layer, by explicit gradients.
 
         f(x) = Σ_h a_h Σ_m g_mh(x) p_mh(x) + b,   p_mh(x) = ⟨w_mh, x⟩,   ∂ℓ/∂p_mh = a_h g_mh(x) ∂ℓ/∂f
 
-    The weights of a GLN's unit are turned (`OneLayer`). Inputs that are 0 for all samples are left out.
+    For a GLN, w and g are w′ and g′ of `OneLayer`. Inputs that are 0 for all samples are left out.
     """
 
     @torch.no_grad()
@@ -40,17 +40,17 @@ class TwoLayerUpdates(MarginStepper):
         self.readout = [weight.flatten().to(exact, copy=True) for weight in self.head]
         self.update_readout = config.update(self.readout)
         each = self.hidden[:, self.seen].to(exact).unflatten(0, (-1, len(self.turn)))
-        #: The variables of the descent: here the turned weights, shape (M, d, H).
+        #: The variables of the descent: here the weights w, shape (M, d, H).
         self.parts = torch.einsum("mc,hcd->mhd", self.turn, each).contiguous().mT
         self.velocity = torch.zeros_like(self.parts)
 
     def _values(self, batch: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rows whose combinations are the steps of `parts`, here inputs (b, d), and p (M, b, H)."""
+        """Return the rows that `_descend` combines to a step of `parts`, here inputs (b, d), and p (M, b, H)."""
         inputs = self.X.index_select(0, batch)
         return inputs, inputs @ self.parts
 
     def _forward(self, values: Tensor, gates: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the hidden layer (b, H) and f (b,)."""
+        """Return the hidden layer (b, H) and f (b,), given p and g (M, b, H)."""
         hidden = (gates * values).sum(0)
         outputs = hidden @ self.readout[0]
         return hidden, outputs + self.readout[1] if self.constant else outputs
@@ -65,7 +65,7 @@ class TwoLayerUpdates(MarginStepper):
         self.update_readout((slopes @ hidden, slopes.sum())[: len(self.readout)], rate)
 
     def _descend(self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float) -> Tensor:
-        """Make the step of `parts` on inputs `rows` (b, d) with gate values `gates` (M, b, H); return a_h ∂ℓ/∂f (b, H).
+        """Make a step of `parts`, with the `rows` of `_values` and gate values (M, b, H); return a_h ∂ℓ/∂f (b, H).
 
         `slopes` (b,) are ∂ℓ/∂f, and `rate` is the learning rate.
         """
@@ -84,11 +84,11 @@ class TwoLayerUpdates(MarginStepper):
         return self.X @ self.parts
 
     def _hidden(self) -> Tensor:
-        """Return the hidden weights w (M, d, H), turned as `OneLayer` does, without the inputs that are left out."""
+        """Return the hidden weights w (M, d, H), without those of inputs that are left out."""
         return self.parts
 
     def _square(self) -> float:
-        """Return ‖w‖² of the weights of `_hidden`."""
+        """Return ‖w‖², for the weights w of `_hidden`."""
         return _square(self.parts)
 
     @torch.no_grad()

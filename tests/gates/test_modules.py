@@ -98,7 +98,7 @@ class Pooled(nn.Module):
     ("call", "words"),
     [
         (lambda: svm_lc(Z, Y, layers(bias=True, inputs=11)), "append a column of ones to X"),
-        (lambda: svm_lc(X, Y, layers(inputs=11)), "no biases; leave out X's last column"),
+        (lambda: svm_lc(X, Y, layers(inputs=11)), "no biases; leave out the last column of X"),
         (lambda: svm_lc(X, Y, layers(inputs=10)), r"does not take inputs of shape \(n, 12\)"),
         (lambda: svm_lc(X, Y, layers(outputs=2)), "2 outputs"),
         (lambda: svm_lc(X, Y, nn.Linear(12, 1)), "calls relu or leaky_relu 0 times"),

@@ -368,7 +368,7 @@ def test_several_outputs(kind, tmp_path):
     assert history.loss.iloc[-1] < 0.7 * history.loss.iloc[0]
     outputs = network.decision_function(X)
     if "other" in kind:
-        with pytest.raises(InputError, match="gates of their own"):
+        with pytest.raises(InputError, match="different gates"):
             network.effective_weights()
         each = [part.gates()(X) @ part.effective_weights() for part in network.parts]
     else:
@@ -467,7 +467,7 @@ def test_gates_that_agree_near_the_origin_only(layered):
         own, equal = filters[0] + filters[1], filters[0]
     else:
         own, equal = ([GatedLinearNetwork(each, seed=0) for each in some] for some in (gates, gates[:1] * 2))
-    with pytest.raises(InputError, match="gates of their own"):
+    with pytest.raises(InputError, match="different gates"):
         ParallelNetwork(own).effective_weights()
     network = ParallelNetwork(equal).double()
     each = [network.gates()(large) @ weights for weights in network.effective_weights()]

@@ -28,7 +28,7 @@ class Arrangement:
     Attributes
     ----------
     patterns : array of bool, shape (P, n)
-        1(⟨u, x_i⟩ ≥ 0) for u inside each cell.
+        1(⟨u, x_i⟩ ≥ 0) for u inside cell p, one row per cell, in no particular order.
     walls : array of bool, shape (P, n)
         True for samples that suffice to define the closed cell as the intersection of their half-spaces
         ±⟨u, x_i⟩ ≥ 0: at most one for each hyperplane. A few may be redundant in rank 5 and above.
@@ -48,7 +48,7 @@ class Arrangement:
 
 
 def activation_patterns(X: Any) -> Arrangement:
-    """Enumerate the patterns D = 1(Xu ≥ 0) of all open sets of u, exactly: no cell is missed or repeated.
+    """Enumerate the patterns 1(Xu ≥ 0) that hold on an open set of u, exactly: no cell is missed or repeated.
 
     For m distinct hyperplanes in general position and X of rank r there are 2 Σ_{k<r} C(m−1, k) patterns (Cover 1965),
     otherwise fewer. Patterns that occur only on hyperplanes are omitted: their cones are faces of closed cells. Samples
@@ -95,7 +95,7 @@ def activation_patterns(X: Any) -> Arrangement:
 
 
 def _check_number(m: int, rank: int) -> None:
-    """Raise InputError if m hyperplanes of this rank have too many pairs of cells and rays to enumerate."""
+    """Raise InputError if m hyperplanes whose normals have this rank may need more than MAX_SIGNS signs."""
     pairs = 2 * math.comb(m, max(rank - 1, 0)) * 2 ** (rank - 1) * m
     if pairs > MAX_SIGNS:
         raise InputError(
@@ -106,9 +106,10 @@ def _check_number(m: int, rank: int) -> None:
 
 
 def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
-    """Return the distinct lines ℝv through nonzero samples, each as v of d coprime integers, the first nonzero one > 0.
+    """Return the distinct lines ℝv through nonzero samples, each as a tuple v of d coprime integers.
 
-    Also return the index of each sample's line (n,), and the sign of c in x_i = c v (n,); both are 0 for zero samples.
+    The first nonzero integer is positive. Also return the index of each sample's line (n,), and the sign of c in
+    x_i = c v (n,); both are 0 for samples of zeros.
     """
     known: dict[tuple[int, ...], int] = {}
     line_of, side = np.zeros(len(X), dtype=np.int64), np.zeros(len(X), dtype=np.int64)
@@ -123,12 +124,12 @@ def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
 
 
 def _floats(lines: list[Any]) -> Array:
-    """Divide the integers of each line by the largest in size; return floats (m, r)."""
+    """Return the lines of integers as floats (m, r), each divided by its largest absolute value."""
     return np.array([[value / max(map(abs, line)) for value in line] for line in lines])
 
 
 def _independent(lines: list[Any]) -> Iterator[int]:
-    """Yield, in ascending order, exact indices of a basis of the columns of the matrix with rows `lines`."""
+    """Yield the first columns, in ascending order, that are a basis of the column space of the rows `lines`; exact."""
     rows = [[Fraction(value) for value in line] for line in lines]
     for column in range(len(rows[0])):
         pivot = next((row for row in rows if row[column]), None)
@@ -200,10 +201,11 @@ def _rays(lines: list[list[int]]) -> np.ndarray:
 
 
 def _normals(A: np.ndarray, alternate: int) -> np.ndarray:
-    """Return the vectors (…, r) orthogonal to r − 1 rows (…, r − 1, r): minors with alternating signs; 0 if dependent.
+    """Return a vector (…, r) orthogonal to r − 1 rows A (…, r − 1, r), or zeros if the rows are linearly dependent.
 
-    With `alternate` = 1 instead of −1, return the permanents, which bound the terms' sizes. Minors of the first rows
-    are reused for one row more, so that the number of products is r 2^r, not r!.
+    Entry c is (−1)^c times the minor without column c. With `alternate` = 1 instead of −1, all signs are positive: for
+    |A|, these permanents are the sums of the sizes of all terms. Minors of the first rows are reused for one row more,
+    so that the number of products is r 2^r, not r!.
     """
     r = A.shape[-1]
     minors: dict[tuple[int, ...], Any] = {(): np.ones(A.shape[:-2], A.dtype)}

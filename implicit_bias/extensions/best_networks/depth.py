@@ -68,7 +68,7 @@ class MarginBound:
         return size / margin / self.lower_bound if margin > 0 else np.inf
 
     def decision_function(self, network: GatedNetwork, X: Any) -> Array:
-        """Return Σ_p ⟨ζ_p, 1_p(x) xᵀ⟩ (n,) for the relaxed problem's weights; `network` gives the gates 1_p alone."""
+        """Return Σ_p ⟨ζ_p, 1_p(x) xᵀ⟩ (n,) for the relaxed problem's weights ζ_p and the gates 1_p of `network`."""
         X = as_floats(X, "X", 2)
         outer, first = _gates(network, X)
         outputs = np.zeros(len(X))
@@ -82,9 +82,9 @@ class MarginBound:
 def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> MarginBound | None:
     """Bound from below the norm of all weights with margins of 1, for a network of any depth L with fixed gates.
 
-    If the direction of the weights converges, Theorem 3.1 of Lippl, Abbott & Chung (section 3.2) places it at a
-    stationary point of min ‖w‖² subject to y_i f_w(x_i) ≥ 1. For L > 2 this problem is not convex in w. This bound on
-    its global optimum is ours; the page "The limit" derives it.
+    If the loss vanishes and the direction of the weights converges, the limit is by Theorem 3.1 of Lippl, Abbott &
+    Chung (section 3.2) a stationary point of min ‖w‖² subject to y_i f_w(x_i) ≥ 1. For L > 2 this problem is not convex
+    in w. This bound on its global optimum is ours; the page "The limit" derives it.
 
     For fixed gates, f_w sums over paths p with one unit per gated layer. ζ_p is the outer product of the weights along
     a path over their contexts, a matrix of rank one: outer contexts by first contexts and inputs. For all λ ≥ 0,
@@ -116,6 +116,8 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
     ------
     InputError
         If arrays are invalid or the network is of another kind.
+    KeyboardInterrupt
+        After Ctrl-C.
 
     Examples
     --------
@@ -148,7 +150,11 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
-    """Return the gates of all paths above the first layer (n, paths, contexts), products or ones, and of that layer."""
+    """Return the gate values of the layers above the first (n, J, E), and those of the first layer (n, H, C).
+
+    Each of the J combinations of one unit per upper layer has E combinations of contexts, whose values are products of
+    gate values. Without upper layers, they are ones of shape (n, 1, 1). InputError for a network without such gates.
+    """
     found = network.layer_gates(X) if hasattr(network, "layer_gates") else None
     if found is None:
         raise InputError(f"network must be a GLN or a ReLU network with one output, not {type(network).__name__}")

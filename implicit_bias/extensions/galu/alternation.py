@@ -53,8 +53,8 @@ def alternate_convex_search(
 
     Each half step solves a convex problem exactly. For A the normal matrix is (BᵀB ⊗ 11ᵀ) ∘ ΦᵀΦ (kd × kd), where ΦᵀΦ is
     formed once. For B it is least squares on the hidden activations G ∘ XAᵀ (n × k). The loss never rises. The joint
-    problem is not convex, so the result depends on the seed. Memory: 16(kd)² bytes. Source: Fiat, Malach &
-    Shalev-Shwartz, first version, on outputs in R^{d'}; Gorski, Pfeuffer & Klamroth (2007).
+    problem is not convex, so the result depends on the seed. After Ctrl-C the last A and B are returned. Memory:
+    16(kd)² bytes. Source: Fiat, Malach & Shalev-Shwartz, first version, section 5; Gorski, Pfeuffer & Klamroth (2007).
 
     Parameters
     ----------
@@ -69,6 +69,7 @@ def alternate_convex_search(
     seed : int
         Seed of NumPy's PCG64 for the initial A ~ N(0, 1/d) and B ~ N(0, 1/k).
     progress : callable(step, loss), optional
+        Called after each step.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def alternate_convex_search(
 
 
 class _Search:
-    """Alternating minimisation over the layer A (k, d) and the readout B (q, k), from random ones."""
+    """Alternating minimisation over the layer A (k, d) and the readout B (q, k), which start as Gaussian numbers."""
 
     def __init__(self, features: GatedFeatures, Y: Array, rng: np.random.Generator) -> None:
         self.features, self.Y = features, Y
@@ -121,12 +122,15 @@ class _Search:
         self.gram = features.weight_gram()
 
     def activations(self) -> Array:
+        """Return the hidden activations G ∘ XAᵀ (n, k)."""
         return self.features.gate_values * (self.features.X @ self.A.T)
 
     def residual(self) -> Array:
+        """Return Y − (G ∘ XAᵀ)Bᵀ (n, q)."""
         return self.Y - self.activations() @ self.B.T
 
     def loss(self) -> float:
+        """Return (1/n)‖residual‖², summed over outputs."""
         return float(length(self.residual())) ** 2 / self.features.n
 
     def improve_hidden(self, loss: float) -> None:
@@ -153,6 +157,7 @@ class _Search:
         self.A, self.B = self.A * ratio[:, None], self.B / ratio
 
     def _take(self, loss: float, A: Array, B: Array) -> None:
+        """Set A and B, unless their loss would exceed `loss`."""
         before = self.A, self.B
         self.A, self.B = A, B
         if not self.loss() <= loss:

@@ -42,9 +42,9 @@ MAX_SHIFT = 1e100
 LEAST_SHARE = 1e-8
 #: Number of random vectors that bound the smallest singular value.
 PROBES = 8
-#: The largest of as many Gaussian numbers is smaller in size with a probability of 1e-12.
+#: Absolute value that the largest of PROBES Gaussian numbers exceeds, except with a probability of 1e-12.
 UNLIKELY = 10 ** (-12.0 / PROBES) * (np.pi / 2) ** 0.5
-#: Number of times that they are multiplied by the inverse.
+#: Number of times that the random vectors are multiplied by the inverse.
 SOLVES = 3
 #: Number of products with the Gram matrix that estimate the largest singular value.
 PRODUCTS = 6
@@ -207,6 +207,7 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
     scaled = features.scaled(1 / scale)
 
     def solved(factor: _Factor, ridge: float, start: float) -> LeastSquares:
+        """Return the solution for one ridge, converted from the scaled problem to features and targets as given."""
         W, residual, slope = factor.solve(Y / y_scale)
         objective = (length(residual) ** 2 + factor.shift * length(W) ** 2) / features.n
         excess = length(slope) ** 2 / factor.modulus + length(factor.dropped.T @ residual) ** 2
@@ -262,7 +263,7 @@ def check_open(features: Features) -> None:
 
 
 def shift_of(ridge: float, samples: int, scale: float) -> float:
-    """Return nρ for features divided by `scale`; a positive ridge that underflows becomes the least normal number."""
+    """Return nρ/scale², for ρ > 0 at least the smallest normal number; InputError unless it is below MAX_SHIFT."""
     shift = ridge / scale / scale * samples
     if not shift < MAX_SHIFT:
         raise InputError(f"ridge = {ridge:g} far exceeds the squares of the features; take a smaller one")
@@ -271,11 +272,12 @@ def shift_of(ridge: float, samples: int, scale: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Factor:
-    """Approximate inverse of ΦΦᵀ or ΦᵀΦ (the `form`), plus shift = nρ, on the directions that are used.
+    """Approximate `inverse` of ΦΦᵀ + shift·I ('samples') or ΦᵀΦ + shift·I ('weights'), as `form` says; shift is nρ.
 
-    All eigenvalues of the shifted matrix on these directions are at least `modulus`. `dropped` (n, r) are the left
-    singular vectors of Φ that are not used although rounding cannot explain their singular values. The weights of
-    `features` times `back`ᵀ are those of the features before the reduction of their inputs.
+    The inverse is a function of right-hand sides in columns. It is restricted to the `rank` singular vectors that are
+    used, on which all eigenvalues of the shifted matrix are at least `modulus`. `dropped` (n, r) are the left singular
+    vectors of Φ that are not used although rounding cannot explain their singular values. If `features` are reduced,
+    their weights times `back`ᵀ are those of the features as given; otherwise `back` is None.
     """
 
     features: Features
@@ -315,6 +317,7 @@ class _Factor:
         return W, residual, slope
 
     def _adjoint(self, columns: Array) -> Array:
+        """Return Φᵀc for each column c of an array (n, q), shape (q, k, d)."""
         return np.stack([self.features.adjoint(column) for column in columns.T])
 
 
@@ -329,7 +332,7 @@ def _factorised(features: Features, shift: float, tol: float) -> _Factor:
 
 
 def _cheaper_form(features: Features, shift: float) -> str:
-    """Return the form whose factorisation is cheaper; without a large enough shift, the smaller one."""
+    """Return the cheaper form, 'samples' (n × n) or 'weights' (kd × kd); without a large enough shift, the smaller."""
     n, size = features.n, features.k * features.d
     if shift < LEAST_SHARE * n:
         return "samples" if n <= size else "weights"
@@ -374,7 +377,11 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
 
 @dataclass(frozen=True, eq=False)
 class _Spectrum:
-    """Singular values σ of Φ, with right singular vectors, or left ones ('samples'); `left` (n, h) of the last h."""
+    """Singular value decomposition of Φ: `sizes` (s,) are the s = min(n, kd) singular values, in no sorted order.
+
+    `directions` are left singular vectors (n, s) if `form` is 'samples', right ones (kd, s) if it is 'weights'. `left`
+    (n, h) are the left ones of the last h values, which were recomputed from Φ.
+    """
 
     features: Features
     back: Array
@@ -402,11 +409,11 @@ class _Spectrum:
         return cls(features, back, "samples" if samples else "weights", sizes, directions, left)
 
     def used(self, shift: float, tol: float) -> np.ndarray:
-        """True for the values above `tol` σ_1; with a shift, every value above rounding has an inverse."""
+        """Return a mask of `sizes`: without a shift the values above `tol` σ_1, else those above NOISE σ_1."""
         return np.asarray(self.sizes > (NOISE if shift else tol) * self.sizes.max())
 
     def factor(self, shift: float, tol: float) -> _Factor:
-        """Return the inverse of the Gram matrix plus `shift`, at any rank."""
+        """Return the inverse of the Gram matrix plus `shift`, restricted to the values that are `used`."""
         used, largest = self.used(shift, tol), float(self.sizes.max())
         sizes, directions = self.sizes[used], self.directions[:, used]
         squares = sizes**2 + shift
@@ -418,6 +425,7 @@ class _Spectrum:
         return _Factor(self.features, self.back, self.form, shift, len(sizes), condition, modulus, inverse, dropped)
 
     def left_vectors(self, chosen: np.ndarray) -> Array:
+        """Return the left singular vectors (n, r) of the r singular values in the mask `chosen` (s,)."""
         if self.form == "samples":
             return self.directions[:, chosen]
         count = len(self.sizes) - self.left.shape[1]
@@ -428,6 +436,7 @@ class _Spectrum:
 
     @cached_property
     def left_whole(self) -> Array:
+        """All left singular vectors, shape (n, s)."""
         return self.left_vectors(np.ones(len(self.sizes), dtype=bool))
 
     def left_out(self, Y: Array, shift: float, tol: float) -> tuple[Array, float]:

@@ -70,7 +70,7 @@ def _moved(weights: Array, by: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """Fitted gates of the inputs as given, their `values` (n, k), and the `inputs` (n, d) minus the `centre` (p,)."""
+    """Fitted gates, their `values` (n, k), and the `inputs` (n, d): X minus `centre` (p,), with a constant appended."""
 
     gates: Gates
     values: Array
@@ -89,7 +89,7 @@ class _GatedInputs(BaseEstimator):
     random_state: Any = field(default=None, kw_only=True)
 
     def _layer(self, X: Array, weight: Array | None) -> _Layer:
-        """Return gates and inputs of X (n, p) with sample weights (n,), None if all are equal."""
+        """Fit gates to X (n, p) with sample weights (n,) or None, and centre X; warn of inputs of unequal scale."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
         # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.
@@ -159,6 +159,7 @@ class GaLUFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _GatedInpu
         return self._fit(validated(self, X, reset=True, sparse=True))
 
     def _fit(self, X: Array) -> Self:
+        """Set gates, centre and number of columns from checked inputs (n, p)."""
         layer = self._layer(X, None)
         self.gates_, self.centre_ = layer.gates, layer.centre
         self._n_features_out = layer.values.shape[1] * layer.inputs.shape[1]
@@ -186,8 +187,10 @@ class GaLUFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _GatedInpu
 
 @dataclass(eq=False, repr=False)
 class _GatedLeastSquares(_GatedInputs):
+    """Shared base: fit, predict and conversions; subclasses choose the ridge and the gates in `_solved`."""
+
     def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
-        """Fit targets Y (n,) or (n, q) of inputs X (n, p) with sample weights c (n,), some of which may be 0."""
+        """Fit targets (n,) or (n, q), ±1 with `classes`, of X (n, p) with sample weights (n,), which may be 0."""
         # The sum of larger targets could overflow.
         check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
         used = weight > 0
@@ -205,7 +208,7 @@ class _GatedLeastSquares(_GatedInputs):
 
     @abstractmethod
     def _solved(self, layer: _Layer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
-        """Return gates and solution for targets (n,) or (n, q) minus their mean; `weight` is None if all are equal."""
+        """Return gates and W for centred inputs and targets (n,) or (n, q); `weight` (n,) is None for equal ones."""
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target or the class of each row of X (n, p).
@@ -257,13 +260,15 @@ class _GatedLeastSquares(_GatedInputs):
 
 
 def _weighted(layer: _Layer, Y: Array, weight: Array | None) -> tuple[GatedFeatures, Array]:
-    """Return features and targets times √(n c_i/Σc), of which least squares is the weighted problem."""
+    """Return inputs and targets of sample i times √(n c_i/Σc): least squares on them is the weighted problem."""
     root = root_weights(weight, len(Y))
     return GatedFeatures(root * layer.inputs, layer.values), Y * (root if Y.ndim == 2 else root[:, 0])
 
 
 @dataclass(eq=False, repr=False)
 class _OneRidge(_GatedLeastSquares):
+    """Shared base of the estimators with a given ridge and with Algorithm 1, whose result is `search_`."""
+
     ridge: float = 1.0
     steps: int = field(default=0, kw_only=True)
 
@@ -377,7 +382,7 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _OneRidge):
 
 
 def _regression(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
-    """Return checked inputs, targets and sample weights of a regression, and set the estimator's inputs."""
+    """Return inputs, targets and sample weights as checked float64 arrays; set the estimator's `n_features_in_`."""
     X, y = validated(estimator, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
     with refusals():
         targets = y.astype(np.float64)

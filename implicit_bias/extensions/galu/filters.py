@@ -37,7 +37,7 @@ MAX_RESTARTS = 10**6
 RECOMPUTE_AFTER = 64
 #: Added to the diagonal of the Gram matrix, relative to its mean, so that the inverse exists.
 SHIFT = 1e-11
-#: Difference, relative to ‖Y‖², between updated and true value above which the inverse is recomputed.
+#: Difference between updated and true value, relative to ‖Y‖², above which the inverse is recomputed.
 MAX_DRIFT = 1e-6
 
 
@@ -71,10 +71,12 @@ class FilterSearch:
 
 
 def filter_gates(filters: Array, sharpness: float | None) -> ReLUGates | SoftGates:
+    """Return the gates of filters (k, d): hard without a sharpness, else soft."""
     return ReLUGates(filters) if sharpness is None else SoftGates(filters, sharpness)
 
 
 def sharpness_of(gates: ReLUGates | SoftGates) -> float | None:
+    """Return the sharpness s of soft gates, and None for hard gates."""
     return gates.sharpness if isinstance(gates, SoftGates) else None
 
 
@@ -117,6 +119,7 @@ def improve_filters(
     seed : int
         Seed of NumPy's PCG64.
     progress : callable(step, steps), optional
+        Called after each step. Ctrl-C ends the search, and the filters so far are returned.
 
     Raises
     ------
@@ -145,6 +148,7 @@ def improve_filters(
     root = root_weights(sample_weight, len(X))
 
     def gates(filters: Array) -> Array:
+        """Return the gate values (n, k) of filters (k, d) on X."""
         return filter_gates(filters, sharpness).transform(X)
 
     form = _least_value(root * X / scale, root * targets / y_scale, gates(filters), shift_of(ridge, len(X), scale))
@@ -180,6 +184,7 @@ def root_weights(sample_weight: Any, samples: int) -> Array:
 
 
 def _initial_filters(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
+    """Return filters (k, d): a copy of `directions`, or N(0, I) if they are None; InputError for both or neither."""
     if (directions is None) == (isinstance(units, int) and units == 0):
         raise InputError("give either units, the number of filters, or directions, the initial filters")
     if directions is None:
@@ -193,7 +198,7 @@ def _initial_filters(X: Array, units: int, directions: Any, rng: np.random.Gener
 
 @dataclass(frozen=True, eq=False)
 class GateSearch:
-    """Result of `search_gates` from r random starts.
+    """Result of `search_gates` from r random starts; after Ctrl-C, r counts the starts so far.
 
     `first` (r,) contains the least loss min_W (1/n)‖ΦW − y‖² for the initial gates of each start, `losses` (r,) for its
     final gates. `best` is the search with the lowest final loss.
@@ -254,7 +259,7 @@ def search_gates(
 
 
 class _LeastValue(ABC):
-    """The `value` min_W ‖ΦW − Y‖² + s‖W‖² for gates G (n, k), targets Y (n, q); new gates update an `inverse`."""
+    """The `value` min_W ‖ΦW − Y‖² + s‖W‖² for Y (n, q) and gates G (n, k), updated with the `inverse` by `replace`."""
 
     value: float
     inverse: Array
@@ -265,6 +270,7 @@ class _LeastValue(ABC):
 
     @property
     def features(self) -> GatedFeatures:
+        """Φ for the current gates."""
         return GatedFeatures(self.X, self.G)
 
     @abstractmethod
@@ -273,14 +279,14 @@ class _LeastValue(ABC):
 
     @abstractmethod
     def _update(self, unit: int, values: Array) -> Callable[[], None] | None:
-        """Return a function that applies new gate values (n,) of a unit, or None if they raise the value."""
+        """Return None if gate values (n,) of a unit raise the value; else a function that updates inverse and value."""
 
     @abstractmethod
     def weights(self) -> Array:
         """Return the minimiser W, shape (q, k, d)."""
 
     def replace(self, unit: int, values: Array) -> bool:
-        """Replace the gate values (n,) of a unit, and return True, unless that raises the value, closes it or fails."""
+        """Replace the gate values (n,) of a unit; return False if this fails, closes the unit or raises the value."""
         if not self.X[values != 0].any():
             return False
         try:
@@ -305,7 +311,7 @@ class _LeastValue(ABC):
 
 
 def _least_value(X: Array, Y: Array, G: Array, shift: float) -> _LeastValue:
-    """Return the minimum for inputs X (n, d), targets Y (n, q) and gates G (n, k), by the smaller of ΦΦᵀ and ΦᵀΦ.
+    """Return the form with the smaller of ΦΦᵀ and ΦᵀΦ for inputs X (n, d), targets Y (n, q) and gates G (n, k).
 
     Its s is `shift` plus SHIFT times the mean diagonal entry of that matrix, or for ΦᵀΦ an upper bound of the mean.
     """
@@ -318,7 +324,7 @@ def _least_value(X: Array, Y: Array, G: Array, shift: float) -> _LeastValue:
 
 
 class _SampleForm(_LeastValue):
-    """A = (ΦΦᵀ + sI)⁻¹, n × n; the value is s·tr YᵀAY. Woodbury's formula replaces Φ_jΦ_jᵀ by Φ̂Φ̂ᵀ."""
+    """A = (ΦΦᵀ + sI)⁻¹ (n × n) as `inverse`; the value is s·tr YᵀAY. Woodbury's formula exchanges Φ_jΦ_jᵀ of unit j."""
 
     def _invert(self) -> None:
         self.inverse = _inverse(self.features.gram(), self.shift)
@@ -351,7 +357,7 @@ class _SampleForm(_LeastValue):
 
 
 class _WeightForm(_LeastValue):
-    """A = (ΦᵀΦ + sI)⁻¹, kd × kd; the value is tr YᵀY − CᵀAC with C = ΦᵀY. An update replaces one block of rows."""
+    """A = (ΦᵀΦ + sI)⁻¹ (kd × kd) as `inverse`; the value is tr(YᵀY − CᵀAC), C = ΦᵀY. An update replaces one block."""
 
     def _invert(self) -> None:
         self.inverse = _inverse(self.features.weight_gram(), self.shift)
@@ -397,6 +403,7 @@ class _WeightForm(_LeastValue):
 
 
 def _inverse(gram: Array, shift: float) -> Array:
+    """Return (gram + shift·I)⁻¹ and overwrite `gram`; LinAlgError if the sum is not positive definite."""
     gram[np.diag_indices(len(gram))] += shift
     factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
     return np.asarray(scipy.linalg.cho_solve(factor, np.eye(len(gram)), check_finite=False))

@@ -54,7 +54,7 @@ class _GatedLayer(nn.Module, ABC):
 
     @abstractmethod
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Apply a linear map with weights of this layer's shape."""
+        """Apply the layer's linear map or convolution with another weight and bias, those of the outputs or gates."""
 
     @abstractmethod
     def _check(self, input: Tensor, inputs: int) -> None:
@@ -86,8 +86,8 @@ class _GatedLayer(nn.Module, ABC):
     def frozen(cls, layer: nn.Module, **gates: Any) -> Self:
         """Return g(U x + c) ∘ (A x + b) with A, b copied from a linear or convolutional `layer`, frozen U = A, c = b.
 
-        With hard gates, the default, its outputs are now relu(A x + b). Keyword arguments are `sharpness` or `gate`, as
-        for the class.
+        With hard gates, the default, its outputs are relu(A x + b) until A or b are trained. Keyword arguments are
+        `sharpness` or `gate`, as for the class.
 
         >>> layer, x = torch.nn.Linear(3, 4), torch.randn(5, 3)
         >>> torch.equal(GaLULinear.frozen(layer)(x), layer(x) * (layer(x) >= 0))

@@ -83,6 +83,7 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         return [torch.randn(units, fan_in, generator=generator) / fan_in**0.5 for units, fan_in in sizes]
 
     def _gate(self, values: Tensor) -> Tensor:
+        """Return the gate values g(v) of v = `values`."""
         return gate_values(values, self.sharpness)
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
@@ -97,7 +98,7 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         return z
 
     def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
-        """Return the gates (…, n, k_ℓ) of every layer; None if they depend on the weights."""
+        """Return the gate values (…, n, k_ℓ) of every layer for inputs X (n, d); None if they depend on the weights."""
         if len(filters) > 1 and not self.reads_input:
             return None
         return [self._gate(X @ u.mT) for u in filters]
@@ -177,7 +178,7 @@ class GaLU0Network(GaLUNetwork, kind="gated"):
     reads_input = True
 
     def gates(self) -> Gates:
-        """Return the gates of the hidden layer, or of all paths through several layers."""
+        """Return gates of the hidden layer, or one per path through several, in the order of `effective_weights`."""
         layers = [self._gates_of(filters) for filters in self.filters()]
         return layers[0] if len(layers) == 1 else ProductGates(layers)
 

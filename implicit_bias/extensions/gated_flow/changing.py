@@ -61,7 +61,7 @@ def changing_flow(
     tolerance: float = 1e-6,
     progress: Callable[[int, float], None] | None = None,
 ) -> ChangingFlow:
-    """Solve the flow Kτ dw/dt = b(t) − A(t)w of gates g(t, x) that change over time, from w(0) = w₀.
+    """Solve the flow Kτ dw/dt = b(t) − A(t)w of K = k gates g(t, x) that change over time, from w(0) = w₀.
 
     Piecewise constant gates: each piece is the closed form of `gradient_flow`, started at the end of the previous
     piece, and exact up to rounding. Other gates: the exponential midpoint rule treats [t, t + h] as one piece with the
@@ -72,7 +72,7 @@ def changing_flow(
     tolerance. To detect jumps, each piece is also solved with the gates of the piece before. Halving quarters the
     largest difference if gates are smooth, and halves this difference if gates jump; the difference is then the error
     estimate. Jumps therefore need many pieces, so give such gates as pieces. Changes between two midpoints remain
-    undetected. This is ours; section 5, "Some ideas", 1, of the notes on localization asks for it.
+    undetected. This is ours; section 5, "Some ideas", 1, of the notes on localization suggests it.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def changing_flow(
 
 
 def _pieces(gates: Any) -> tuple[Array, list[Any]]:
-    """Return the start times of the pieces and their moments."""
+    """Return the start times (P,) of the pieces and a list of their moments; InputError if they are no valid pieces."""
     given = list(gates) if isinstance(gates, list | tuple) else []
     if not given or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in given):
         raise InputError("gates must be a list of (time, moments), or a function from the time to moments")
@@ -134,6 +134,7 @@ def _pieces(gates: Any) -> tuple[Array, list[Any]]:
 
 
 def _check_kind(moments: Any) -> Any:
+    """Return the moments; raise InputError unless they are Moments or OrbitMoments."""
     if not isinstance(moments, Moments | OrbitMoments):
         raise InputError(f"gates that change over time must be Moments or OrbitMoments, not {shown(moments)}")
     return moments
@@ -152,10 +153,10 @@ def _check_alike(moments: Any, first: Any) -> Any:
 def _solve_pieces(
     starts: Array, known: Sequence[Any], w: Array, at: Array, tau: float, compare: bool = False
 ) -> tuple[Array, float]:
-    """Return the weights (T, k, d) at all times, by the closed form of each piece, and the largest jump.
+    """Return the weights (T, k, d) at the times `at` (T,), by the closed form of each piece, and the largest jump.
 
-    With `compare`, the jump is the largest change of a weight at the end of a piece if that piece had the gates of
-    the piece before; otherwise 0.
+    The pieces start at `starts` with the moments `known`, and the weights at `w` (k, d). With `compare`, the jump is
+    the largest change of a weight at the end of a piece if that piece had the gates of the piece before; otherwise 0.
     """
     check_size(len(at) * w.size, "the weights at all times")
     found, jump = np.empty((len(at), *w.shape)), 0.0

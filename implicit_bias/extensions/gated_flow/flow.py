@@ -132,7 +132,7 @@ def gradient_flow(
 
 
 def as_start(w0: Any, shape: tuple[int, ...], name: str = "w0") -> Array:
-    """Return weights as an array; raise InputError unless they have this shape and are finite."""
+    """Return weights as an array; raise InputError unless they have this shape, are finite and within range."""
     start = as_numbers(w0, shape, name)
     if not np.isfinite(start).all():
         raise InputError(f"{name} holds NaN or infinity; start from finite weights")
@@ -141,7 +141,7 @@ def as_start(w0: Any, shape: tuple[int, ...], name: str = "w0") -> Array:
 
 
 def scaled_times(times: Array, k: int, tau: float) -> Array:
-    """Return t/Kτ for each time (T,); raise InputError if one exceeds 1e100."""
+    """Return t/Kτ for ascending times (T,) and K = k gates; raise InputError if the last one exceeds 1e100."""
     with np.errstate(over="ignore"):
         scaled: Array = times / tau / k
     if not scaled[-1] <= MAX_SCALED_TIME:

@@ -35,10 +35,11 @@ class Block:
 
 
 class MomentSums:
-    """Running sums over samples, in blocks of the distinct gates.
+    """Running sums over samples, in `blocks` of the distinct gates.
 
     Gates with equal values on all samples so far are one; a new sample may split them, and may join blocks. `members`
-    (k,) maps each gate to its distinct gate, and `overlap` (q, q) marks distinct gates that were open together.
+    (k,) are the indices of each gate's distinct gate, and the mask `overlap` (q, q) marks distinct gates that were open
+    together. `samples` is the number of samples so far, and `power` is Σ y².
     """
 
     def __init__(self, k: int, d: int) -> None:
@@ -49,7 +50,7 @@ class MomentSums:
         self.samples, self.power = 0, 0.0
 
     def add(self, features: GatedFeatures, y: ArrayLike) -> None:
-        """Add the moments of n samples with targets y (n,), and split or join blocks of gates if they require it."""
+        """Add the moments of n samples with targets y (n,), and split or join blocks where the samples require it."""
         targets = self._checked(features, y)
         self.members, parents, G = split_classes(self.members, features.gate_values)
         opened = (G != 0).astype(np.float32)
@@ -82,7 +83,7 @@ class MomentSums:
         return targets[:, 0]
 
     def _rearrange(self, parents: np.ndarray, overlap: np.ndarray) -> None:
-        """Rebuild the blocks for q distinct gates: gate i starts with the sums of the old gate `parents`[i].
+        """Rebuild the blocks for q distinct gates: gate i starts with the sums of the old gate `parents`[i] (q,).
 
         Blocks are the connected components of the mask `overlap` (q, q). Sums between old blocks are 0.
         """

@@ -209,7 +209,7 @@ class Moments:
 
     @cached_property
     def spectra(self) -> tuple[Spectrum, ...]:
-        """Eigendecomposition of each block, with the copies of a gate reduced to one."""
+        """Eigendecomposition of each of the `blocks`, in their order, with the copies of a gate reduced to one."""
         return tuple(decompose(block, self.copies[block.gates], self.d) for block in self.blocks)
 
     @property

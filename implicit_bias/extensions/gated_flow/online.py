@@ -31,7 +31,7 @@ from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
 from implicit_bias.training.result import drive
 
-#: Growth of pre-activations or b₂, relative to the initial ones, 1 and K · targets, that counts as divergence.
+#: Pre-activations or b₂ above this multiple of the largest of the initial ones, 1 and K · targets have diverged.
 DIVERGENCE = 1e8
 #: With `stay`, the receptive fields are compared after these fractions 1/16, 1/8, … of the steps.
 DIVISORS = (16, 8, 4, 2, 1)
@@ -198,6 +198,7 @@ def train_online(
     change = None
 
     def record_and_compare(step: int) -> bool:
+        """Record the networks; return True if `stay` ends the training here. InputError if it has diverged."""
         nonlocal change
         # Saturated or inactive units have finite losses even if their weights diverge.
         if not (np.isfinite(descent.losses).all() and descent.largest() <= limit):
@@ -211,6 +212,7 @@ def train_online(
         return change <= stay
 
     def show(step: int) -> None:
+        """Call `progress` with the step and the mean loss of the networks."""
         if progress is not None:
             progress(step, float(descent.losses.mean()))
 
@@ -251,7 +253,7 @@ class _Descent:
             self.errors, self.losses = self.loss(outputs, y[:, None])
 
     def steps(self) -> Iterator[None]:
-        """Make one step before each remaining batch; Ctrl-C while a batch is drawn leaves the networks unchanged."""
+        """Take a step before each remaining batch, then evaluate it; Ctrl-C while it is drawn changes nothing."""
         for batch in self.batches:
             with np.errstate(over="ignore", invalid="ignore"):
                 slope = self.activation.derivative(self.a) * np.repeat(self.errors, self.units, axis=1)

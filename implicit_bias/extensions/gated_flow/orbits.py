@@ -39,7 +39,7 @@ class OrbitMoments:
         ŵ_f = Σ_k e^{−2πifk/n} w_k,   Kτ dŵ_f/dt = n b 1(f = 0) − Â_f ŵ_f,   Â_f = Σ_m e^{2πifm/n} A[m] Hermitian
 
     Units that start as shifts of one another, w_k = w_0, remain so, and depend only on f = 0. This is ours; section 5,
-    "Some ideas", 1, of the notes on localization asks for one basis for all times.
+    "Some ideas", 1, of the notes on localization suggests one basis for all times.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class OrbitMoments:
 
     @cached_property
     def spectra(self) -> tuple[Array, Array]:
-        """Eigenvalues (n, n) of every Â_f, set to 0 where they are 0 up to rounding, and eigenvectors (n, n, n).
+        """Eigenvalues (n, n) of every Â_f, exactly 0 where they are so up to rounding, and eigenvectors (n, n, n).
 
         The threshold is the larger of two: a fraction of the largest eigenvalue of this frequency, and the error of the
         transform, which is relative to the largest eigenvalue of all frequencies.
@@ -122,7 +122,7 @@ class OrbitMoments:
         return W + np.fft.ifft(np.einsum("frp,tfp->tfr", vectors, steps), axis=1).real
 
     def loss(self, W: ArrayLike) -> float:
-        """Return ⟨(y − ŷ)²⟩ at weights (n, n)."""
+        """Return ⟨(y − ŷ)²⟩ at weights (n, n), whose row k is w_k, counted from gate k's own position."""
         values, _ = self.spectra
         c, rhs = self._coordinates(as_numbers(W, (self.k, self.k), "weights"))
         # By Parseval's theorem, sums over k are means over f.
@@ -137,11 +137,11 @@ class OrbitMoments:
 
     @property
     def best_loss(self) -> float:
-        """⟨y²⟩ − bᵀA⁺b."""
+        """⟨y²⟩ − bᵀA⁺b for b and A of all n gates, the loss of `best_weights`; at least 0."""
         return max(0.0, self.power - float(self.k * self.b @ self.best_weights[0]))
 
     def _coordinates(self, W: Array) -> tuple[Array, Array]:
-        """Return weights and b in the eigenvectors of every frequency, (n, n) each; b is 0 where the eigenvalue is."""
+        """Return weights and b in the eigenvectors of every Â_f, both (n, n) by f; b is 0 where the eigenvalue is."""
         values, vectors = self.spectra
         transformed = np.fft.fft(W, axis=0)
         forcing = np.zeros_like(transformed)

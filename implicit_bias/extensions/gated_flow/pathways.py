@@ -43,7 +43,7 @@ class Race:
     second : array, shape (T, S, r)
         u_jm, the strength of mode m in second layer j.
     losses : array, shape (T,)
-        ⟨‖y − ŷ‖²⟩ of the modes, including what lies outside them.
+        ⟨‖y − ŷ‖²⟩ for ŷ of the modes; the part of y outside the modes counts in full.
     edges : tuple of pairs
         (i, j) of every pathway.
 
@@ -72,7 +72,7 @@ class Race:
 
 @dataclass(frozen=True, eq=False)
 class Pathways:
-    """Moments of ŷ = Σ_p g_p(x) U_j V_i x over pathways p = (i, j), where the layers V_i and U_j are both trained.
+    """Moments of ŷ = Σ_p g_p(x) U_j V_i x over pathways p = (i, j), whose layers V_i (h, d) and U_j (o, h) are trained.
 
         A_pq = ⟨g_p g_q x xᵀ⟩,   B_p = ⟨g_p y xᵀ⟩,   L = ⟨‖y − ŷ‖²⟩,   E_p = B_p − Σ_q U_j(q) V_i(q) A_qp
         τ dV_i/dt = −½ ∂L/∂V_i = Σ_{p ∋ i} U_jᵀ E_p,   τ dU_j/dt = −½ ∂L/∂U_j = Σ_{p ∋ j} E_p V_iᵀ
@@ -242,7 +242,8 @@ class Pathways:
     def start(self, first: ArrayLike, second: ArrayLike, width: int, *, seed: int = 1) -> tuple[Array, Array]:
         """Return V (F, width, d) and U (S, o, width) to start `network`: V_i = R diag(v_i) Pᵀ, U_j = Q diag(u_j) Rᵀ.
 
-        v (F, r) and u (S, r) are `first` and `second`, and R (width, r) has random orthonormal columns.
+        v (F, r) and u (S, r) are `first` and `second`, and R (width, r) has random orthonormal columns. Raise
+        InputError if `width` is smaller than the number r of modes.
         """
         (Q, P), F, S = self.basis, *self.layers
         r = P.shape[1]

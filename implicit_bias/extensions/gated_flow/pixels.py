@@ -15,8 +15,8 @@ def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) ->
         A_11 = A_22 = ¼(Σ⁽⁰⁾ + Σ⁽¹⁾),   A_12 = 0,   b_2 = −b_1,
         b_1 = Σ_c y_c/(2πZ) · arcsin(C⁽ᶜ⁾_{i·} √(2g²/(1 + 2g²))),   ⟨y²⟩ = ½(y_0² + y_1²)
 
-    Here Σ⁽ᶜ⁾ = Cov(x), C⁽ᶜ⁾ = Cov(z), and y_c is the label of class c = 0, 1. For a Gaussian process, arcsin(…)/Z is
-    C⁽ᶜ⁾_{i·} √(π/(2C⁽ᶜ⁾_ii)).
+    Here Σ⁽ᶜ⁾ = Cov(x), C⁽ᶜ⁾ = Cov(z), and y_c is the label of class c = 0, 1; z, Z and g are as for `RingProcess`. For
+    a Gaussian process, arcsin(…)/Z is C⁽ᶜ⁾_{i·} √(π/(2C⁽ᶜ⁾_ii)).
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) ->
 
 
 def _open_mean(process: RingProcess, which: int, pixel: int) -> Array:
-    """Return E[1(x_i ≥ 0) x] of a class, shape (n,)."""
+    """Return E[1(x_i ≥ 0) x], shape (n,), for i = `pixel` and the class 0 or 1."""
     row: Any = process.latent(which)[pixel]
     if process.gain is None:
         return np.asarray(row / np.sqrt(2 * np.pi * row[pixel]))

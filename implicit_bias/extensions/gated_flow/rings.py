@@ -61,7 +61,7 @@ class Ring(ABC):
         return self._draw(m, np.random.default_rng(as_seed(seed)))
 
     def stream(self, chunks: int, size: int, *, seed: int = 1) -> Iterator[tuple[Array, Array]]:
-        """Iterate over `chunks` independent samples X (size, n), y (size,), drawn in sequence from one generator.
+        """Return an iterator over `chunks` independent samples X (size, n), y (size,), drawn by one random generator.
 
         Counts that are not positive raise InputError before the iteration starts.
         """
@@ -168,7 +168,7 @@ class RingProcess(Ring):
         return 1.0 if self.gain is None else float(np.sqrt(2 / np.pi * np.arcsin(self.saturation)))
 
     def latent(self, which: int) -> Array:
-        """Return C of class 0 or 1, shape (n, n)."""
+        """Return the covariance C of z for class 0 or 1, shape (n, n)."""
         check_size(self.n**2, "a covariance")
         row = np.fft.ifft(self.spectra[as_class(which)]).real
         return np.asarray(scipy.linalg.circulant(row))
@@ -249,7 +249,7 @@ def nonlinear_gaussian_process(
 
 
 def _as_pair(values: Any, name: str, kind: str, valid: Callable[[Array], bool]) -> Array:
-    """Return two numbers as an array (2,); raise InputError for others, or if they are not `valid`, that is, `kind`."""
+    """Return two numbers as an array (2,); raise InputError unless `valid(pair)`, which the message calls `kind`."""
     pair = as_floats(values, name, 1) if dimensions(values) == 1 else np.empty(0)
     if len(pair) != 2 or not valid(pair):
         raise InputError(f"{name} must be two {kind} numbers, one per class, not {shown(values)}")

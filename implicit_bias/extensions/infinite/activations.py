@@ -96,7 +96,8 @@ class Activation:
     bend : callable
         Bound of ``|∂E/∂θ|`` of `pair` for points of at most a given length, over √(E[σ'(z)²] E[σ'(z')²]).
     slope_stretch : callable or None
-        Bound of ``|∂E/∂log r|`` of `pair` for points of lengths (p,), over this root; given if σ' jumps away from 0.
+        Bound of ``|∂E/∂log r|`` of `pair` for points of lengths (p,), over the same root as for `bend`; given if σ' has
+        a jump at a point other than 0.
     strip : Strip or None
         Strip that certifies the quadrature of the series for short points. Without `pair`, its error is estimated.
     parity : str or None
@@ -173,9 +174,10 @@ def _elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
 
 
 def _elu_bend(r: float, alpha: float) -> float:
-    """Return (α + |1 − α|)²/2π over the least E[σ'(z)²], a bound of |∂E/∂θ| = rr' sin θ |E[σ''(z)σ''(z')]|.
+    """Return the `Activation.bend` of the ELU, (α + |1 − α|)²/2π over the least E[σ'(z)²] of lengths up to r.
 
-    σ'' is α e^z for z < 0 plus (1 − α)δ(z), and the density of the pair is at most 1/(2πrr' sin θ).
+    The numerator bounds rr' sin θ |E[σ''(z)σ''(z')]|, because σ'' is α e^z for z < 0 plus (1 − α)δ(z), and the density
+    of the pair is at most 1/(2πrr' sin θ).
     """
     return (alpha + abs(1 - alpha)) ** 2 / (math.pi * (1 + alpha**2 * scipy.special.erfcx(math.sqrt(2) * r)))
 
@@ -384,6 +386,7 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
         raise InputError(f"the activation must be a function with a name, not {shown(function)} and {shown(name)}")
 
     def at(z: Any) -> tuple[Tensor, Tensor]:
+        """Return z as a float64 tensor that requires a gradient, and σ(z); InputError if σ is no such map."""
         tensor = torch.as_tensor(np.asarray(z, dtype=np.float64)).clone().requires_grad_()
         value = function(tensor)
         if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or not value.requires_grad:
@@ -435,6 +438,7 @@ _swish_pair, _swish_dual, _softplus_dual = mixture(_gelu_pair), mixture(_gelu_du
 
 
 def _halved(p: GaussianPairs) -> GaussianPairs:
+    """Return the pairs (z/2, z'/2)."""
     return GaussianPairs(p.r / 2, p.s / 2, p.cosine, p.angle)
 
 
@@ -444,7 +448,7 @@ def _sigmoid_dual(p: GaussianPairs) -> Numbers:
 
 
 def _tanh_bend(r: float) -> float:
-    """Return 2/π over E[σ'(rz)²]: σ' has the variation 2, and the density of the pair is at most 1/(2πrr' sin θ)."""
+    """Return the bend of tanh, 2/π over E[σ'(rz)²]: σ' has the variation 2, the pair a density ≤ 1/(2πrr' sin θ)."""
     return 2 / math.pi / float(_tanh_pair(GaussianPairs(*np.array([r, r, 1.0, 0.0]))))
 
 

@@ -52,16 +52,18 @@ class GaussianPairs:
 
     @property
     def pi(self) -> Number:
+        """π as a double, or in the precision of the angles."""
         return pi(self.angle)
 
     @cached_property
     def sine(self) -> Numbers:
+        """sin θ, accurate also for small angles."""
         return sin(self.angle)
 
 
 @dataclass(frozen=True)
 class Points:
-    """Nonzero points with their directions and lengths, in float64 or as mpmath numbers in object arrays."""
+    """Nonzero points (n, d), directions (n, d) and lengths (n,), in float64 or as mpmath numbers (object arrays)."""
 
     rows: Numbers
     directions: Numbers
@@ -69,7 +71,7 @@ class Points:
 
     @classmethod
     def of(cls, X: ArrayLike, digits: int | None = None, normalise: bool = False, name: str = "X") -> Points:
-        """Check points X (n, d), and compute their directions and lengths; if `normalise`, replace X by directions."""
+        """Check X (n, d), called `name` in errors, and compute directions and lengths; `normalise` makes lengths 1."""
         rows = as_floats(X, name, 2)
         directions, norms = unit_samples(rows, True, name), length(rows, axis=1)
         check_range(norms, "the points", 1e-60, 1e60)
@@ -87,7 +89,11 @@ class Points:
     def blocks(
         self, others: Points | None = None, progress: PairsDone | None = None
     ) -> Iterator[tuple[slice, slice, GaussianPairs]]:
-        """Yield all pairs with `others` in blocks, as row slice, column slice and pairs."""
+        """Yield all pairs with `others` in blocks, as row slice, column slice and pairs.
+
+        Without `others`, these are pairs of the points themselves: each block has the columns from its first row on,
+        and a point has a cosine of exactly 1 and an angle of 0 with itself.
+        """
         second = self if others is None else others
         check_callable(progress, "progress")
         for chunk in row_blocks(len(self), ROWS_PER_CHUNK):
@@ -109,7 +115,7 @@ class Points:
                     progress(done * len(second) - twice[0], n * len(second) - twice[1])
 
     def gaussian_pairs(self, others: Points, rows: slice, columns: slice, cosine: Numbers) -> GaussianPairs:
-        """Return all pairs of `rows` with `columns` of `others`, whose computed cosines are `cosine`."""
+        """Return all pairs of `rows` with `columns` of `others`; `cosine` are their inner products of directions."""
         X, Z = self.directions[rows], others.directions[columns]
         cosine = cosine if self.norms.dtype == object else np.clip(cosine, -1.0, 1.0)
         return GaussianPairs(self.norms[rows, None], others.norms[None, columns], cosine, _angles(X, Z, cosine))
@@ -174,7 +180,7 @@ def symmetric(
 
 
 def mirror(values: Numbers, rows: slice, columns: slice, block: Numbers) -> None:
-    """Write `block`, whose first columns are those of its rows, and its transpose into the matrix `values`."""
+    """Write `block`, made symmetric in place, and its transpose into `values`; `columns` begin where `rows` do."""
     corner = np.tril_indices(len(block))
     block[corner] = block.T[corner]
     values[rows, columns] = block

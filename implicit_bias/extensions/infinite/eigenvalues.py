@@ -136,7 +136,7 @@ def _as_symmetric(values: ArrayLike) -> Array:
 
 
 def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
-    """Raise InputError unless the error is at most ½ 10^{−digits} |value|; its remedy depends on the type of `gram`."""
+    """Raise InputError unless the error is at most ½ 10^{−digits} |value|; `gram` decides which remedy is named."""
     if found.error * 2 * 10**digits > abs(found.value):
         remedy = (
             "leave out digits, or compute the matrix with them: gram_matrix(X, …, digits=…)"
@@ -176,11 +176,12 @@ def _norm_bound(values: Numbers) -> Number:
 
 
 def _quotient(values: Numbers, vector: Numbers) -> Number:
+    """Return the Rayleigh quotient vᵀGv/vᵀv of a matrix (n, n) and a vector (n,)."""
     return vector @ (values @ vector) / (vector @ vector)
 
 
 def _multiprecision_eigenpair(values: Numbers) -> tuple[Number, Numbers]:
-    """Return the smallest eigenvalue and its vector, by inverse iteration with shifts just below the eigenvalue."""
+    """Return the smallest eigenvalue and its vector (n,), nearly exact, by inverse iteration with shifts just below."""
     n, context, one = len(values), context_of(values), np.eye(len(values), dtype=np.int64)
     # The smallest shift for which a singular matrix can be factored.
     shift = least = n * context.eps * _norm_bound(values)

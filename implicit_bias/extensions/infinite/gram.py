@@ -149,10 +149,10 @@ def gram_matrix(
 def pair_mean(
     activation: Activation, norms: Numbers, cosine: Number, tolerance: Number, inputs: int
 ) -> tuple[Entries, Number, int]:
-    """Return E[σ'(z)σ'(z')] as a function of pairs, its error over √(E[σ'(z)²] E[σ'(z')²]), and its number of terms.
+    """Return E[σ'(z)σ'(z')] as a function of pairs, a bound of its relative error, and the number of its terms.
 
-    The points have lengths `norms` (p,) and d = `inputs`. A series, see `hermite_series`, has at most the error
-    `tolerance` for |cos θ| ≤ `cosine`; closed forms and mixtures ignore both, and count as 0 terms.
+    The error is relative to √(E[σ'(z)²] E[σ'(z')²]) for points of lengths `norms` (p,) and d = `inputs`. A series has
+    at most the error `tolerance` for |cos θ| ≤ `cosine`; closed forms and mixtures ignore both and have 0 terms.
     """
     if activation.pair is not None and not activation.needs_series(norms, tolerance):
         # A cosine is a sum of `inputs` products, and angles are computed from cosines and directions.

@@ -54,7 +54,7 @@ class NetworkKernels:
 
 @dataclass(frozen=True)
 class _Depths:
-    """Hidden layers 1 … L for the points of one call, with the standard deviations of all pre-activations."""
+    """Hidden layers 1 … L for the p different lengths of points in one call, with the lengths' propagation."""
 
     #: Standard deviations (p,) of z^1 … z^{L+1}; the one of z^1, ascending, identifies a point.
     lengths: list[Array]
@@ -63,7 +63,7 @@ class _Depths:
     errors: list[float]
 
     def at(self, level: int, first: Array) -> Array:
-        """Return the standard deviations of z^{level + 1} for points whose z^1 has the standard deviations `first`."""
+        """Return the standard deviations of z^{level + 1} for points whose z^1 has those of `first`, in its shape."""
         return self.lengths[level][np.searchsorted(self.lengths[0], first)]
 
 
@@ -206,7 +206,7 @@ class InfiniteNetwork:
     def _through(
         self, pairs: GaussianPairs, errors: PairErrors, depths: _Depths, same: NDArray[np.bool_]
     ) -> list[tuple[Array, Array]]:
-        """Return (K, bounds of its errors) and (Θ, bounds) for a block of pairs of z^1, as arrays like `same`."""
+        """Return (K, error bounds) and (Θ, error bounds) of a block of pairs of z^1; `same` marks equal points."""
         weight, bias = self.weight_variance, self.bias_variance
         first = pairs.r, pairs.s
         kernel = pairs.r * pairs.s * pairs.cosine
@@ -453,7 +453,7 @@ def _shifted(progress: PairsDone | None, before: int, total: int) -> PairsDone |
 
 
 def _decomposed(kernel: Gram, ridge: float, singular: bool) -> tuple[Array, Array]:
-    """Return eigenvalues (n,) and eigenvectors of Θ + λI; raise InputError if it may be singular, unless `singular`."""
+    """Return eigenvalues (n,) and eigenvectors of Θ + λI; InputError if it may be singular, unless `singular`."""
     values, vectors = scipy.linalg.eigh(kernel.values, check_finite=False)
     values = values + ridge
     rounding = len(values) * np.finfo(float).eps * max(values[-1], -values[0]) + kernel.error

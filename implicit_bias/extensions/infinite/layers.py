@@ -25,7 +25,7 @@ STEP = 1e-5
 
 @dataclass(frozen=True)
 class PairErrors:
-    """Error bounds of pairs that enter a layer: `lengths` relative, for r and s; `cosine` and `angle` absolute."""
+    """Error bounds of pairs that enter a layer: relative ones of r and s (`lengths`), absolute ones of cos θ and θ."""
 
     lengths: float
     cosine: Array | float
@@ -57,7 +57,7 @@ class Layer:
 
     @classmethod
     def of(cls, activation: Activation, norms: Array, tolerance: float) -> Layer:
-        """Return the layer for points of lengths `norms` (p,), ascending and distinct."""
+        """Return the layer for distinct ascending lengths `norms` (p,); InputError if means leave floating point."""
         stretch, slope_stretch = _stretches(activation, norms)
         if activation.pair is None or activation.dual is None or activation.needs_series(norms, tolerance):
             series = hermite_series(activation, norms, 1.0, tolerance)
@@ -105,7 +105,8 @@ class Layer:
 def _stretches(activation: Activation, norms: Array) -> tuple[float, float]:
     """Estimate the largest √(E[(uσ'(u))²]/E[σ(u)²]) and √(E[(uσ''(u))²]/E[σ'(u)²]), u = rz, over lengths r (p,).
 
-    They are computed by quadrature at up to 65 lengths and doubled. A jump of σ' at 0 vanishes with the factor u.
+    Both are computed by quadrature at up to 65 lengths and multiplied by SAFETY. A jump of σ' at 0 vanishes with the
+    factor u.
     """
     # For long points, a feature of σ' at 0 is as narrow as 1/r.
     rule = panel_rule(1.0, 64, 0, 24 + math.ceil(math.log2(max(1.0, float(norms[-1])))))
@@ -153,7 +154,7 @@ def next_pairs(
 
 
 def first_errors(points: Points) -> PairErrors:
-    """Return the rounding errors of pairs of points (n, d), d + 8 units for lengths, cosines and angles alike."""
+    """Return the rounding errors of pairs of points (n, d): (d + 8) · 2⁻⁵² for lengths, cosines and angles alike."""
     errors = (points.rows.shape[1] + 8) * EPS
     return PairErrors(errors, errors, errors)
 

@@ -131,6 +131,7 @@ def hermite_series(
 
 
 def _as_stored(values: Numbers) -> Numbers:
+    """Return values of extended precision as float64, and mpmath numbers as they are."""
     return values if values.dtype == object else values.astype(np.float64)
 
 
@@ -149,7 +150,10 @@ def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numb
 def _integrate(
     activation: Activation, norms: Numbers, terms: int, tolerance: Number
 ) -> tuple[Numbers, Numbers, Number]:
-    """Return a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error: without strip, at most `tolerance`."""
+    """Return a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of a_k over √E[σ'(rz)²].
+
+    With a strip the error is a bound. Otherwise it is an estimate that meets `tolerance`; InputError if none does.
+    """
     if activation.strip is not None:
         rule = _strip_rule(activation.strip, norms, terms, tolerance)
         found, squares, rounding = _coefficients(activation, norms, rule, terms)

@@ -61,6 +61,7 @@ def _for_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[...
 
 
 def pi(values: Numbers) -> Number:
+    """Return π in the arithmetic of the values."""
     context = context_of(values)
     return math.pi if context is None else +context.pi
 
@@ -113,9 +114,9 @@ def _less_one_double(q: Array) -> Array:
 
 
 def _wedge_multiprecision(context: Any) -> Callable[[Number, Number], Number]:
-    """Return F(β, ψ) as a function of numbers of a context: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π for β ≤ MAX_SERIES.
+    """Return F(β, ψ) as a function of numbers of a context: Σ_k (−β)^k c_k ∫_0^ψ sin^k δ dδ/2π.
 
-    The factors are c_0 = 1, c_1 = √(π/2) and c_k = c_{k−2}/(k − 1).
+    The factors are c_0 = 1, c_1 = √(π/2) and c_k = c_{k−2}/(k − 1). The function raises InputError for β > MAX_SERIES.
     """
 
     def integral(beta: Number, psi: Number) -> Number:
@@ -164,5 +165,6 @@ def sigmoid(z: Numbers) -> Numbers:
 
 
 def sigmoid_slope(z: Numbers) -> Numbers:
+    """Return e^{−z}/(1 + e^{−z})², the derivative of the sigmoid, without overflow."""
     decay = exp(-abs(z))
     return decay / (1 + decay) ** 2

@@ -29,8 +29,9 @@ MIN_SINE = 1e-150
 
 @dataclass(frozen=True)
 class _Truncated:
-    """Term Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} 1(u > `start`), u = `side` z; start −∞ means all z."""
+    """Term Σ_m b_m (u − `centre`)^m e^{−`decay` (u − `start`)} 1(u > `start`), u = `side` z; b are the `factors`."""
 
+    #: −∞ for a term that is not truncated.
     start: float
     centre: float
     factors: tuple[float, ...]
@@ -56,9 +57,11 @@ class _NormalPairs(NamedTuple):
         return cls(p.r, p.s, p.cosine, np.maximum(np.sin(p.angle), MIN_SINE), 2 * half**2)
 
     def signed(self, sign: int) -> _NormalPairs:
+        """Return the pairs (u, ±u'), with the correlation `sign` · ρ."""
         return self._replace(rho=sign * self.rho)
 
     def swapped(self) -> _NormalPairs:
+        """Return the pairs (u', u)."""
         return self._replace(r=self.s, s=self.r)
 
     def offset(self, t: float, other: float) -> Array:
@@ -143,10 +146,12 @@ def _conditional(p: _NormalPairs, one: _Truncated, other: _Truncated, powers: in
 
 
 def _exponential_mean(p: _NormalPairs, one: _Truncated, other: _Truncated) -> Array:
-    """Return E[e^{−λ(u − t) − λ'(u' − t')} 1(u > t) 1(u' > t')].
+    """Return E[e^{−λ(u − t) − λ'(u' − t')} 1(u > t) 1(u' > t')], with starts t, t' and decays λ, λ' of the terms.
 
-    It equals e^v P(n < h, n' < k) for the shifted pair. Let the corner (t, t') be at the distance β from the mean, with
-    components g and g' along the edges u = t and u' = t'. With sums over both edges,
+    This equals e^v P(n < h, n' < k) for standard normal n, n' of correlation ρ. Here e^v is the mean without the
+    indicators. The exponentials shift the mean of the pair, and h and k are its distances from the edges u = t and
+    u' = t' in standard deviations, positive inside. Let the corner (t, t') be at the distance β from this mean, with
+    components g and g' along the edges. With sums over both edges,
 
         P = 1(h ≥ 0, k ≥ 0) − Σ sgn(h) Φ(−|h|) 1(g > 0) + Σ sgn(h) sgn(g) e^{−β²/2} J(β, arctan |g/h|)
 
@@ -211,7 +216,7 @@ def _single_mean(r: Array, term: _Truncated) -> Array:
 
 
 class _Exponential(NamedTuple):
-    """Exponential on one piece, with the value `height` at `end`, the end towards which its size increases."""
+    """Exponential `height` · e^{`rate` (z − `end`)} on one piece, where `end` is the end at which it is largest."""
 
     piece: int
     rate: float
@@ -221,7 +226,7 @@ class _Exponential(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Piecewise function of z: polynomials c (k + 1, 3) between breakpoints t (k,), plus exponentials."""
+    """Piecewise function of z: Σ_m c_im z^m on piece i between breakpoints t (k,), plus exponentials; c (k + 1, M)."""
 
     t: Array
     c: Array

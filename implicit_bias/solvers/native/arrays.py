@@ -94,7 +94,7 @@ def all_finite(values: Tensor) -> bool:
 def add_to_diagonal_(matrix: Tensor, values: Tensor) -> None:
     """Add values (n,), or a number, to the diagonal of a matrix (n, n), in place."""
     if isinstance(matrix, np.ndarray):
-        matrix[np.diag_indices_from(matrix)] += values
+        np.einsum("ii->i", matrix)[...] += values
     else:
         matrix.diagonal().add_(values)
 

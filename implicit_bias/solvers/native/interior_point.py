@@ -32,6 +32,7 @@ from implicit_bias.solvers.native.arrays import (
     add_to_diagonal_,
     all_finite,
     as_numpy,
+    filled,
     library,
     lu_factor,
     lu_solve,
@@ -69,33 +70,53 @@ class Point:
 
     def moved(self, step: float, direction: Point) -> Point:
         """Return the point at `step` times `direction` from this one."""
-        ours, theirs = vars(self), vars(direction)
-        return Point(**{name: ours[name] + step * theirs[name] for name in ours})
+        return Point(*(getattr(self, name) + step * getattr(direction, name) for name in NAMES))
 
     def room(self, direction: Point) -> float:
         """Return the longest step along `direction`, at most 1, that keeps ρ and all members of pairs non-negative.
 
         Members whose product is 0 are ignored.
         """
-        xp = library(self.lam)
-        names = [name for pair in PAIRS for name in pair]
-        value, change = (xp.hstack([getattr(point, name) for name in names]) for point in (self, direction))
-        # A product of 0 is not a pair: a multiplier without an upper bound has no w.
-        partnered = xp.hstack([product for product in self.products().values() for _ in range(2)]) != 0
-        falls = xp.where(partnered, -change / value, 0 * change).max()
-        return float(1 / max(falls, -direction.rho / self.rho, 1.0))
+        falls = [1.0, float(-direction.rho / self.rho)]
+        for pair in PAIRS:
+            # A product of 0 is not a pair: a multiplier without an upper bound has no w.
+            partnered = self.products[pair[0]] != 0
+            whole = bool(partnered.all())
+            for value, change in ((getattr(self, name), getattr(direction, name)) for name in pair):
+                ratios = change / value if whole else (change / value)[partnered]
+                falls += [float(-ratios.min())] if len(ratios) else []
+        return 1 / float(np.max(falls))
 
+    @cached_property
     def products(self) -> dict[str, Tensor]:
-        """Return λz, ηs and uw, by the name of the first factor."""
+        """λz, ηs and uw, by the name of the first factor."""
         return {a: getattr(self, a) * getattr(self, b) for a, b in PAIRS}
 
     def complementarity(self) -> float:
         """Return μ, the mean of all products λz, ηs and uw."""
-        return float(library(self.lam).hstack(list(self.products().values())).mean())
+        return float(library(self.lam).hstack(list(self.products.values())).mean())
+
+    def ahead(self, step: float, direction: Point) -> float:
+        """Return μ of the point at `step` times `direction` from this one."""
+        total = sum(float(product.sum()) for product in self.products.values())
+        for x, y, dx, dy in ((getattr(at, name) for at in (self, direction) for name in pair) for pair in PAIRS):
+            total += step * float(x @ dy + y @ dx + step * (dx @ dy))
+        return total / sum(map(len, self.products.values()))
 
     def finite(self) -> bool:
         """Return True if no number is NaN or infinite."""
-        return all(all_finite(value) for value in vars(self).values())
+        return all_finite(library(self.lam).hstack([getattr(self, name) for name in NAMES]))
+
+
+#: The variables of a point.
+NAMES = tuple(Point.__dataclass_fields__)
+
+
+class Direction(Point):
+    """A direction from an iterate."""
+
+    #: The longest step along it, as `Point.room` defines it.
+    longest: float
 
 
 @dataclass(frozen=True)
@@ -336,7 +357,7 @@ class NewtonSystem:
             c, corner = c + at.u * box / at.w, corner + at.u @ (box**2 / at.w)
         xp = library(P)
         self.columns = xp.hstack([P, E, -c[:, None]])
-        self.corner = xp.zeros_like(self.columns.T @ self.columns)
+        self.corner = filled(P, 2 * (self.columns.shape[1],), 0.0)
         add_to_diagonal_(self.corner[:H, :H], -at.s / at.eta)
         self.corner[:H, -1] -= (q / at.rho**2 + 1) / 2
         self.corner[-1, :H] -= (q / at.rho**2 + 1) / 2
@@ -365,45 +386,46 @@ class NewtonSystem:
                 return
         raise ArithmeticError("the normal matrix is not positive definite, or the bordered system is singular")
 
-    def direction(self, target: float, guess: Point | None) -> Point:
+    def direction(self, target: float, guess: Point | None) -> Direction:
         """Return the predictor if `guess` is None, else the corrector: towards products of `target`.
 
         The corrector includes the second-order terms of `guess`. If it has room for less than half of itself, or
         would increase μ, it is compared with the direction without these terms, and the better one is returned.
         """
-        products = self.at.products()
+        products = self.at.products
         if guess is None:
             return self.solution(self.residual, products)
         centred = {name: product - target * (product != 0) for name, product in products.items()}
-        second, change = guess.products(), vars(self.program.second_order(self.at, guess, self.q, self.P))
+        second, change = guess.products, vars(self.program.second_order(self.at, guess, self.q, self.P))
         step = self.solution(
             Residual(**{name: value + change[name] for name, value in vars(self.residual).items()}),
             {name: centred[name] + second[name] for name in products},
         )
 
-        def left(direction: Point) -> float:
-            return self.at.moved(self._length(direction), direction).complementarity()
+        def left(direction: Direction) -> float:
+            return self.at.ahead(self._length(direction), direction)
 
-        if self.at.room(step) < 0.5 or left(step) > self.mu:
+        if step.longest < 0.5 or left(step) > self.mu:
             # Second-order terms of a guess with little room may leave no room, or make the iterates oscillate.
             plain = self.solution(self.residual, centred)
-            step = min(step, plain, key=left) if left(step) > self.mu else max(step, plain, key=self.at.room)
+            farthest = max(step, plain, key=lambda direction: direction.longest)
+            step = min(step, plain, key=left) if left(step) > self.mu else farthest
         return step
 
-    def ahead(self, guess: Point) -> float:
+    def ahead(self, guess: Direction) -> float:
         """Return μ after the longest step along `guess`."""
-        return self.at.moved(self.at.room(guess), guess).complementarity()
+        return self.at.ahead(guess.longest, guess)
 
-    def _length(self, direction: Point) -> float:
-        return self.kernels.settings.to_boundary * self.at.room(direction)
+    def _length(self, direction: Direction) -> float:
+        return self.kernels.settings.to_boundary * direction.longest
 
-    def moved(self, direction: Point) -> Point | None:
+    def moved(self, direction: Direction) -> Point | None:
         """Return the iterate after most of the longest step; None if this step is too short or not finite."""
         length = self._length(direction)
         short = not length > self.kernels.settings.shortest_step
         return None if short or not direction.finite() else self.at.moved(length, direction)
 
-    def solution(self, residual: Residual, products: dict[str, Tensor]) -> Point:
+    def solution(self, residual: Residual, products: dict[str, Tensor]) -> Direction:
         """Return the step that, to first order, removes `residual` and subtracts `products` from λz, ηs and uw.
 
         The keys of `products` are those of `Point.products`.
@@ -419,7 +441,9 @@ class NewtonSystem:
         s = -(products["eta"] + at.s * eta) / at.eta
         w = at.w if box is None else box * rho - lam
         u = -(products["u"] + at.u * w) / at.w
-        return Point(lam, z, eta, s, u, w, nu, rho)
+        direction = Direction(lam, z, eta, s, u, w, nu, rho)
+        direction.longest = at.room(direction)
+        return direction
 
     def _once(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """Return Δλ and (Δη, Δν, Δρ) for the right-hand sides `a` and `right`, as accurately as the factor allows."""

@@ -435,12 +435,12 @@ def contrasts(parts: Callable[[], Iterable[Array]], groups: np.ndarray, up_to: i
     """
     index = np.unique(groups, return_inverse=True)[1]
     sizes = np.bincount(index)
-    H, k = len(sizes), len(index)
-    members = np.split(np.argsort(index, kind="stable"), np.cumsum(sizes)[:-1])
-    total = sp.csr_array((np.ones(k), (np.arange(k), index)), shape=(k, H))
+    H = len(sizes)
+    order, ends = np.argsort(index, kind="stable"), np.cumsum(sizes)
+    members = np.split(order, ends[:-1])
     low, high = np.full(H, np.inf), np.full(H, -np.inf)
     for part in parts():
-        sums = part @ total
+        sums = np.add.reduceat(part[:, order], ends - sizes, axis=1)
         low, high = np.minimum(low, sums.min(axis=0)), np.maximum(high, sums.max(axis=0))
     constant = np.where((low == high) & (low != 0) & (sizes <= up_to), low, 0.0)
     turn, owners = _turn(members, constant)
@@ -452,10 +452,12 @@ def contrasts(parts: Callable[[], Iterable[Array]], groups: np.ndarray, up_to: i
     places = np.concatenate([np.zeros(first * H, dtype=np.int64), own + first]), np.append(np.arange(first * H), owners)
     values = np.concatenate([(constant**2 / sizes)[: first * H], np.ones(len(owners))])
     share = sp.csr_array((values, places), shape=(turn.shape[1], H))
-    return Contrasts(sp.csr_array(turn[:, used]), sp.coo_array(share[used]))
+    if not used.all():
+        turn, share = sp.csr_array(turn[:, used]), share[used]
+    return Contrasts(turn, share.tocoo())
 
 
-def _turn(members: list[np.ndarray], constant: Array) -> tuple[sp.csc_array, np.ndarray]:
+def _turn(members: list[np.ndarray], constant: Array) -> tuple[sp.csr_array, np.ndarray]:
     """Return L (k̂, k'), in which the constant column comes first if there is one, and the groups of all other columns.
 
     `members` are the columns of each group, `constant` (H,) their sum if it is the same in every sample, else 0.
@@ -475,4 +477,4 @@ def _turn(members: list[np.ndarray], constant: Array) -> tuple[sp.csc_array, np.
         owners += [h] * block.shape[1]
     places = np.concatenate(rows), np.concatenate(columns)
     shape = sum(map(len, members)), len(first) + len(owners)
-    return sp.csc_array((np.concatenate(values), places), shape=shape), np.array(owners, dtype=np.int64)
+    return sp.csr_array((np.concatenate(values), places), shape=shape), np.array(owners, dtype=np.int64)

@@ -126,9 +126,10 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
     rows = np.arange(scaled.n) if scaled.n <= settings.drawn else random.choice(scaled.n, settings.drawn, replace=False)
     products = scaled.columns * (scaled.columns + settings.side_cost * (scaled.H + 3))
     visits = settings.visits * products * scaled.n if scaled.few_features else np.inf
-    for epoch in range(1, min(most, settings.epochs_partial) + 1):
+    for epoch in range(1, min(most, settings.epochs_unsettled) + 1):
         visits -= len(rows)
-        if visits < 0 or (epoch > settings.epochs and not scaled.uses_partial(len(rows))):
+        many = epoch > 2 and len(rows) >= settings.unsettled_from
+        if visits < 0 or (epoch > settings.epochs and not (many or scaled.uses_partial(len(rows)))):
             break
         # In the first epoch V is arbitrary.
         power = settings.eta_power * settings.block / max(len(rows), 1)
@@ -138,7 +139,8 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
             f = at.margins()
             best = at.evaluated(f, best, epoch)
         stop, bounded = watch(epoch, best.bounds), many_bounded(at.lam, scaled.box, settings)
-        if stop or best.bounds.gap <= max(settings.screening_gap if bounded else settings.unbounded_gap, tol):
+        enough = settings.screening_gap if bounded else settings.unsettled_gap if many else settings.unbounded_gap
+        if stop or best.bounds.gap <= max(enough, tol):
             return replace(best, stopped=stop, iterations=epoch)
         if evaluates:
             rows = at.unsettled(f)

@@ -95,7 +95,7 @@ class Settings:
     #: Samples of a first set drawn at random.
     first_samples: int = 500
     #: Largest number of samples of a first set that is the support of an earlier solution or of the screening.
-    known_support_up_to: int = 8000
+    known_support_up_to: int = 12_000
     #: Share of the largest λ of an earlier solution above which a sample belongs to its support.
     support: float = 1e-5
     #: Samples of each class, nearest to the margin, that a first set after screening always contains.
@@ -138,8 +138,12 @@ class Settings:
     unbounded_gap: float = 0.3
     #: Largest number of epochs.
     epochs: int = 20
-    #: Largest number of epochs if so many samples remain that steps use partial factors.
-    epochs_partial: int = 100
+    #: Samples not settled by a screening, from which an epoch takes less time than a step.
+    unsettled_from: int = 4000
+    #: Largest number of epochs if so many samples remain, or steps use partial factors.
+    epochs_unsettled: int = 100
+    #: Gap that ends a screening if so many samples remain.
+    unsettled_gap: float = 0.1
     #: Epochs from one evaluation of all samples to the next.
     cycle: int = 2
     #: Visits to samples that a screening may make per multiplication of a step, if one set could hold all samples.

@@ -33,7 +33,7 @@ def grid(quick: bool) -> list[Settings]:
     widths, names, steps = ((128, 512), ACTIVATIONS[::2], 100) if quick else ((256, 2048, 16_384), ACTIVATIONS, 5000)
     task = {"data": "sphere", "d": 3, "labels": "random", "rate": "own", "n": 50, "steps": steps}
     cells = [task | {"activation": name, "units": units} for units in widths for name in names]
-    return seeded(cells, quick, 4)
+    return seeded(cells, quick)
 
 
 rows = speed.rows

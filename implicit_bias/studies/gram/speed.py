@@ -22,7 +22,18 @@ from implicit_bias.extensions.gated_flow import gradient_flow
 from implicit_bias.extensions.infinite import Activation, activation, gram_matrix, mean_square
 from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, ordered, style, unit_points
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels
+from implicit_bias.studies.runner import (
+    COLOURS,
+    Rows,
+    Settings,
+    Verdict,
+    decide,
+    finished,
+    over_seeds,
+    panels,
+    seeded,
+    where,
+)
 
 TITLE = "Training two-layer networks with different activations"
 SOURCE = "abstract, on slow training"
@@ -48,18 +59,27 @@ TRAINED = 1e-6
 
 
 def grid(quick: bool) -> list[Settings]:
+    """Return seven activations on all tasks with the "own" rate, and on spheres with the "common" rate, too.
+
+    There are 50 points and 2048 units, with 5000 steps in low dimension and 1000 in high. Quick: four activations, 20
+    points, 256 units, 1000 steps.
+    """
     size, names = ({"n": 20, "units": 256}, ACTIVATIONS[::2]) if quick else ({"n": 50, "units": 2048}, ACTIVATIONS)
     tasks = [(rate, *task) for rate in ("own", "common") for task in TASKS if rate == "own" or task[0] == "sphere"]
-    return [
+    cells = [
         {"data": data, "d": d, "labels": labels, "rate": rate, "steps": 1000 if quick or d > FEW else 5000}
-        | {"activation": name, **size, "seed": 1}
+        | {"activation": name, **size}
         for rate, data, d, labels in tasks
         for name in names
     ]
+    return seeded(cells, quick)
 
 
 def samples(settings: Settings) -> tuple[Array, Array]:
-    """Return points X (n, d) of length 1 and labels y (n,), −1 and +1, of the task in the settings."""
+    """Return points X (n, d) of length 1 and labels y (n,), −1 and +1, of the task in the settings.
+
+    The points are random, or the first d principal components of digits. Labels are random, or those of the digits.
+    """
     n, d, seed = (settings[name] for name in ("n", "d", "seed"))
     y = np.random.default_rng([seed, 1]).choice([-1.0, 1.0], size=n)
     if settings["data"] == "sphere":
@@ -136,7 +156,10 @@ def cost(settings: Settings) -> float:
 
 
 def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Return rates of `decay`, measured (network), flow (gradient flow) and worst (ηλ_min), of all activations."""
+    """Return the speeds measured, flow and worst of each data set, d, labels, rate and activation.
+
+    `measured` and `flow` are the mean rates of `decay` for the network and for the gradient flow; `worst` is ηλ_min.
+    """
     runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
     decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
     worst = runs.eta.first() * runs["least"].first()
@@ -144,13 +167,18 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def decay(step: pd.Series, loss: pd.Series) -> float:
-    """Return −½ log(loss)/step, the mean rate of decay of the residual, at the first loss of at most `TRAINED`."""
+    """Return −½ log(loss)/step, the mean rate of decay of the residual, at the first loss of at most `TRAINED`.
+
+    If there is none, the last step counts; the rate is NaN if its loss is missing.
+    """
     done = np.flatnonzero(loss <= TRAINED)
     at = int(done[0]) if len(done) else len(loss) - 1
     return float(-np.log(loss.iloc[at]) / (2 * step.iloc[at]))
 
 
 def draw(table: pd.DataFrame) -> Figure:
+    """Plot losses and speeds of the first seed."""
+    table = where(table, seed=table.seed.min())
     own = table[table.rate == "own"]
     own = own if len(own) else table
     dimensions = sorted(own.d.unique())
@@ -191,6 +219,10 @@ def _scatter(ax: Axes, found: pd.DataFrame) -> None:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = speeds(table).dropna()
     tasks = [task for _, task in found.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
     ranks = pd.Series([task.measured.corr(task.worst, method="spearman") for task in tasks], dtype=float)
@@ -205,7 +237,10 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _jump(found: pd.DataFrame) -> tuple[str, float]:
-    """Return text, and the median measured speed where σ' jumps divided by that where it is smooth, of `speeds`."""
+    """Return text, and the median measured speed where σ' jumps divided by that where it is smooth, of `speeds`.
+
+    Only rows of the "own" rate with a positive ηλ_min count.
+    """
     own = found.query("rate == 'own' and worst > 0")
     names = own.index.get_level_values("activation")
     times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()

@@ -10,7 +10,18 @@ from matplotlib.figure import Figure
 from implicit_bias.studies.localization.drawing import NAMES, sinusoid, whiskers
 from implicit_bias.studies.localization.drift import RULE, decide_local, sides
 from implicit_bias.studies.localization.networks import ONE, SATURATING, one_row, seconds, stayed
-from implicit_bias.studies.runner import COLOURS, Settings, Verdict, beside, panels, product, span, where
+from implicit_bias.studies.runner import (
+    COLOURS,
+    Settings,
+    Verdict,
+    beside,
+    over_seeds,
+    panels,
+    product,
+    seeded,
+    span,
+    where,
+)
 
 TITLE = "With and without biases"
 SOURCE = "nonlinear Gaussian process"
@@ -37,7 +48,7 @@ def grid(quick: bool) -> list[Settings]:
     """
     cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS):
-        own = {"gain": 3.0, "batch": 300, "repeats": 2, "seed": 1}
+        own = {"gain": 3.0, "batch": 300, "repeats": 2}
         # Single units whose weights vanish end as noise, which never settles.
         most = 16_000 if cell["activation"] == "sigmoid" else 4000
         own |= {"repeats": 12, "steps": most} if cell["units"] == 1 else {}
@@ -45,12 +56,15 @@ def grid(quick: bool) -> list[Settings]:
         for process, kind in STYLES:
             hidden, output = KINDS[kind]
             cells.append(base | {"biases": hidden, "output_bias": output, "process": process})
-    return cells
+    return seeded(cells, quick)
 
 
 def draw(table: pd.DataFrame) -> Figure:
+    """Plot medians over seeds of the median and the quartiles of the IPR."""
     settings = [(activation, label) for activation in NAMES for label in LABELS]
     widths = sorted(table.units.unique())
+    cells = table.groupby(["units", "process", "biases", "output_bias", "activation", "label"], sort=False)
+    table = cells[["ipr_low", "ipr", "ipr_high"]].median().reset_index()
     axes = panels(TITLE, columns=len(widths), size=(3.8, 3.2))
     for ax, units in zip(axes[0], widths, strict=True):
         for place, ((process, kind), (colour, marker)) in enumerate(STYLES.items()):
@@ -68,6 +82,10 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     clone = where(table, process="Gaussian").ipr.max()
     for activation, name in NAMES.items():

@@ -20,7 +20,18 @@ from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.localization.drawing import LOCAL, curve
 from implicit_bias.studies.localization.flips import placed
 from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, beside, decide, panels, where
+from implicit_bias.studies.runner import (
+    COLOURS,
+    Rows,
+    Settings,
+    Verdict,
+    beside,
+    decide,
+    over_seeds,
+    panels,
+    seeded,
+    where,
+)
 
 TITLE = "Gated linear networks with the gates of a ReLU network"
 SOURCE = "gated linear networks"
@@ -53,8 +64,8 @@ def grid(quick: bool) -> list[Settings]:
         own = {"repeats": 16 if one else 8, "times": 10 if one else 5, "samples": 40_000 if one else 100_000}
         if one or not quick:
             own |= {"repeats": 4, "times": 7, "samples": 10_000, "steps": 2000} if quick else {}
-            cells.append(base | own | {"process": "NLGP", "gain": gain, "seed": 1})
-    return cells
+            cells.append(base | own | {"process": "NLGP", "gain": gain})
+    return seeded(cells, quick)
 
 
 def rows(settings: Settings) -> Rows:
@@ -107,8 +118,9 @@ def cost(settings: Settings) -> float:
 def draw(table: pd.DataFrame) -> Figure:
     """Plot the final IPR (above) and the distance from the network's weights (below) against the time of freezing.
 
-    Columns are pairs of K and g.
+    Columns are pairs of K and g, of the first seed.
     """
+    table = where(table, seed=table.seed.min())
     found = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
     axes = panels(TITLE, columns=len(found), rows=2, size=(3.0, 2.5))
     for column, (units, gain) in zip(axes.T, found.itertuples(index=False), strict=True):
@@ -153,6 +165,10 @@ def _way(part: pd.DataFrame) -> tuple[str, float]:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for units in (ONE["units"], TEN["units"]):
         ways = [_way(part) for _, part in where(table, units=units).groupby("gain")]

@@ -22,7 +22,18 @@ from implicit_bias.extensions.galu.filters import search_gates
 from implicit_bias.extensions.gated_flow import Moments, OrbitMoments, RingProcess
 from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.localization.networks import COMMON, process_of
-from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
+from implicit_bias.studies.runner import (
+    COLOURS,
+    Rows,
+    Settings,
+    Verdict,
+    decide,
+    over_seeds,
+    panels,
+    product,
+    seeded,
+    where,
+)
 from implicit_bias.studies.runner.drawing import beside, log_ticks
 
 TITLE = "Gates that tile against gates that overlap"
@@ -41,8 +52,9 @@ EQUAL = 0.003
 def grid(quick: bool) -> list[Settings]:
     """Return all families with K = 2, 4, 8, 20 000 samples, 600 steps; quick: K = 2, 4, 1000 samples, 60 steps."""
     base = {name: COMMON[name] for name in ("n", "label")} | {"process": "NLGP", "xi0": 5.0, "xi1": 1.0, "gain": 3.0}
-    own = {"samples": 1000, "steps": 60, "seed": 1} if quick else {"samples": 20_000, "steps": 600, "seed": 1}
-    return [base | cell | own for cell in product(family=FAMILIES, units=(2, 4) if quick else (2, 4, 8))]
+    own = {"samples": 1000, "steps": 60} if quick else {"samples": 20_000, "steps": 600}
+    cells = product(family=FAMILIES, units=(2, 4) if quick else (2, 4, 8))
+    return seeded([base | cell | own for cell in cells], quick)
 
 
 def rows(settings: Settings) -> Rows:
@@ -202,13 +214,17 @@ def draw(table: pd.DataFrame) -> Figure:
         colour, text = FAMILIES[str(family)]
         style = {"color": COLOURS[colour], "marker": MARKERS[str(kind)], "linewidth": 1.2, "markersize": 4}
         line = "--" if kind == "tiling" else "-"
-        ax.plot(part.units, part.fresh, line, label=f"{text}, {kind}", **style)
+        ax.plot(part.groupby("units").fresh.median(), line, label=f"{text}, {kind}", **style)
     log_ticks(ax, table.units)
     ax.set(xlabel="gates K", ylabel="⟨(y − ŷ)²⟩, fresh samples", ylim=(0, None))
     return beside(axes)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
+    return over_seeds(table, _judged)
+
+
+def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for family in ("pixels", "any"):
         for K in sorted(table.units.unique()):

@@ -134,7 +134,7 @@ def test_the_newton_step_solves_the_linearised_conditions(C, single_from, interc
     def conditions(*values):
         p = Point(*values)
         q, P = kernels.sweep(p.lam)
-        return *vars(program.residual(p, q, P @ p.eta / p.rho)).values(), *p.products().values()
+        return *vars(program.residual(p, q, P @ p.eta / p.rho)).values(), *p.products.values()
 
     point = tuple(getattr(at, name) for name in names)
     q, P = kernels.sweep(at.lam)

@@ -46,10 +46,11 @@ def test_free_intercepts_are_screened_in_few_epochs(gln, C):
     assert screen(ours, 1e-3, 100, lambda epoch, bounds: None).iterations <= 32
 
 
-@pytest.mark.parametrize(("partial", "epochs"), [(False, 2), (True, 5)])
-def test_samples_for_partial_factors_are_screened_for_longer(partial, epochs, gln):
-    least = 0 if partial else 10**9
-    ours = in_our_coordinates(gln, epochs=2, epochs_partial=5, unbounded_gap=0.0, least_products=least)
+@pytest.mark.parametrize(("partial", "many", "epochs"), [(False, False, 2), (True, False, 5), (False, True, 5)])
+def test_many_unsettled_samples_and_those_for_partial_factors_are_screened_for_longer(partial, many, epochs, gln):
+    sizes = {"least_products": 0 if partial else 10**9, "unsettled_from": 1 if many else 10**9}
+    gaps = {"unbounded_gap": 0.0, "unsettled_gap": 0.0}
+    ours = in_our_coordinates(gln, epochs=2, epochs_unsettled=5, **gaps, **sizes)
     seen = []
     screen(ours, 0.0, 100, lambda epoch, bounds: seen.append(epoch))
     assert seen == list(range(1, epochs + 1))

@@ -292,7 +292,7 @@ def test_steps_that_reduce_the_gap_count_as_progress(C):
 
 def test_rounds_start_near_the_solution_of_the_last_one(gln):
     """Warm starts of rounds save at least a fifth of the iterations."""
-    settings = {"all_samples_up_to": 20, "first_samples": 20, "least_samples": 20, "epochs_partial": 0}
+    settings = {"all_samples_up_to": 20, "first_samples": 20, "least_samples": 20, "epochs_unsettled": 0}
     far = {"warm_share": np.inf, "warm_gap": np.inf}
     case = dataclasses.replace(gln, C=0.05)
     warm, cold = (solve(case, native(**settings | more), tol=1e-8) for more in ({}, far))

@@ -38,27 +38,28 @@ class ChainCost:
 
     #: Unit h of each gate, numbered from 0, shape (k,).
     units: np.ndarray
+    #: Numbers L of layers and G of gated layers.
     layers: int
     gated: int
 
     @property
     def blocks(self) -> np.ndarray:
-        """Block of each gate, shape (k,)."""
+        """Index b of each gate's block, shape (k,)."""
         return self.units if self.gated == 1 else np.arange(len(self.units))
 
     @property
     def owners(self) -> np.ndarray:
-        """Unit of each block, shape (B,)."""
+        """Index h of each block's unit, shape (B,)."""
         return np.arange(self.units.max() + 1) if self.gated == 1 else self.units
 
     @property
     def p(self) -> float:
-        """Exponent of the blocks' lengths."""
+        """Exponent p of the blocks' lengths s_b."""
         return 1.0 if self.gated == 1 else 2 / self.gated
 
     @property
     def e(self) -> float:
-        """Exponent of the units' sums."""
+        """Exponent e of the units' sums T_h."""
         return (2 if self.gated == 1 else self.gated) / self.layers
 
     @property
@@ -80,13 +81,13 @@ class ChainCost:
         return float((self.sums(self.lengths(W)) ** self.e).sum())
 
     def tangent(self, s: Array) -> Array:
-        """Return ∂F/∂s_b (B,) at the lengths s (B,); infinite where s_b = 0 and the slope there is infinite."""
+        """Return ∂F/∂s_b (B,) at the lengths s (B,): for s_b = 0 the derivative from the right, which may be inf."""
         with np.errstate(divide="ignore"):
             outer = self.e * self.sums(s) ** (self.e - 1)
             return np.asarray(outer[self.owners] * self.p * s ** (self.p - 1))
 
     def problem(self, features: GatedFeatures, y: Array, slopes: Array) -> tuple[MarginProblem, np.ndarray]:
-        """Return the problem min Σ_b c_b ‖ζ_b‖ with margins ≥ 1, c = `slopes` (B,), and a mask (k,) of its gates."""
+        """Return the problem min Σ_b c_b ‖ζ_b‖, c = `slopes` (B,), and a mask (k,) of its gates, with finite c_b."""
         kept = np.isfinite(slopes)[self.blocks]
         used, groups = np.unique(self.blocks[kept], return_inverse=True)
         part = GatedFeatures(features.X, features.gate_values[:, kept])
@@ -123,7 +124,7 @@ class Box:
         return float(terms.sum() - 2 * (len(terms) + 4) * UNIT * np.abs(terms).sum()), each * slopes
 
     def chord_gaps(self, s: Array) -> tuple[Array, Array]:
-        """Return the parts of F − α − Σ_b c_b s_b that are due to the chords of blocks (B,) and of units (H,)."""
+        """Return the parts of F − α − Σ_b c_b s_b at s (B,) that the chords of blocks (B,) and of units (H,) cause."""
         inner, slopes = _chords(self.blocks, self.cost.p)
         outer, steep = _chords(self.units, self.cost.e)
         T = self.cost.sums(s)
@@ -131,7 +132,7 @@ class Box:
         return steep[self.cost.owners] * each, T**self.cost.e - outer - steep * T
 
     def split(self, s: Array) -> tuple[Box, Box]:
-        """Split the box in the s_b or T_h with the largest chord gap at s (B,), between there and the gap's peak."""
+        """Split the s_b or T_h with the largest chord gap at s (B,), between there and the peak; return both boxes."""
         by_block, by_unit = self.chord_gaps(s)
         inner = self.cost.e == 1 or (self.cost.p < 1 and by_block.max() > by_unit.max())
         bounds, q = (self.blocks, self.cost.p) if inner else (self.units, self.cost.e)

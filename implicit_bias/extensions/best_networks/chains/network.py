@@ -106,8 +106,8 @@ class ChainNetwork(FixedGatesNetwork):
     def from_weights(cls, gates: Gates, weights: ArrayLike, layers: int = 2, *, gated: int | None = None) -> Self:
         """Return the network of least norm with f(x) = Σ_j g_j(x) ⟨ζ_j, x⟩, in float64.
 
-        All layers of chain h have the same squared norm S_h^{G/L}, with S_h = Σ_{j∈h} ‖ζ_j‖^{2/G}. The squares of its
-        b^{(l)}_h equal it, and w_j and a^{(l)}_j have length (‖ζ_j‖/b_h)^{1/G}. `norm()²` is L Σ_h S_h^{G/L}.
+        All layers of chain h have the same squared norm S_h^{G/L} = (b^{(l)}_h)², with S_h = Σ_{j∈h} ‖ζ_j‖^{2/G}. Both
+        w_j and a^{(l)}_j have length (‖ζ_j‖/b_h)^{1/G}. `norm()²` is L Σ_h S_h^{G/L}.
 
         Parameters
         ----------

@@ -186,7 +186,7 @@ def best_chains(
 
 
 def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
-    """Return the weights ζ of `start`, or None if that is None or has no network."""
+    """Return the weights ζ of `start`, None if it is None or has no network; InputError for another kind or shape."""
     from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
     from implicit_bias.networks import GatedNetwork
 
@@ -207,10 +207,11 @@ class _Search:
     def __init__(self, features: GatedFeatures, y: Array, cost: ChainCost, tol: float, deadline: Deadline) -> None:
         self.features, self.y, self.cost, self.tol, self.deadline = features, y, cost, tol, deadline
         self.weights, self.upper = np.full((features.k, features.d), np.nan), np.inf
-        #: Convex lower bound, and the smallest bound of the closed boxes.
+        #: Convex lower bound, set by the first group lasso, and the smallest bound of boxes that are closed, not split.
         self.convex, self.closed = 0.0, 0.0
         #: Open boxes with their lower bounds, in ascending order; the second entry breaks ties.
         self.boxes: list[tuple[float, int, Box]] = []
+        #: Column `start` of the table.
         self.start = 0
 
     @property
@@ -221,6 +222,7 @@ class _Search:
 
     @property
     def gap(self) -> float:
+        """Relative gap (upper − lower)/upper; inf while no weights separate."""
         return (self.upper - self.lower) / self.upper if self.upper < np.inf else np.inf
 
     def steps(
@@ -245,7 +247,7 @@ class _Search:
         yield from self._branch(nodes)
 
     def _reweight(self, slopes: Array) -> Iterator[dict[str, float]]:
-        """Solve group lassos while F decreases: the first with weights `slopes` (B,), the next ones with ∂F/∂s_b."""
+        """Solve group lassos with weights `slopes` (B,), then ∂F/∂s_b, while F decreases; yield a row after each."""
         last = np.inf
         for _ in range(MAX_REWEIGHTINGS):
             lower, _, W = self._solve(slopes)
@@ -258,7 +260,7 @@ class _Search:
             last, slopes = value, self.cost.tangent(self.cost.lengths(W))
 
     def _branch(self, nodes: int) -> Iterator[dict[str, float]]:
-        """Solve at most `nodes` boxes, smallest bound first, and split those whose bound does not suffice."""
+        """Solve up to `nodes` boxes, least bound first; split those with a gap above `tol`; yield a row after each."""
         self.boxes, self.closed = [(self.convex, 0, Box.below(self.cost, self.upper))], np.inf
         ties = itertools.count(1)
         for _ in range(nodes):
@@ -284,10 +286,10 @@ class _Search:
     def _solve(self, slopes: Array) -> tuple[float, Array, Array]:
         """Solve the group lasso with weights `slopes`, without the blocks of infinite weight.
 
-        Return its lower bound, the lengths (B,) of its solution, and the solution (k, d) with inactive blocks set to 0.
-        The solution itself is passed to `_update_upper` before: termination needs it. If no weights were found that
-        separate, lengths and solution are 0. At the time limit or after Ctrl-C, the solution is the best so far, and
-        its lower bound is valid; `run_with_limits` ends the search at the next row.
+        Return its lower bound, the lengths (B,) of its solution, and the solution (k, d) with inactive blocks set to 0;
+        the best weights are updated with the solution before that. If no weights were found that separate, lengths and
+        solution are 0. At the time limit or after Ctrl-C, the solution is the best so far, and its lower bound is
+        valid; `run_with_limits` ends the search at the next row.
         """
         problem, kept = self.cost.problem(self.features, self.y, slopes)
         solution = solve(problem, tol=max(RELATIVE_TOLERANCE * self.tol, TINY), max_seconds=self.deadline.left())
@@ -299,7 +301,7 @@ class _Search:
         return solution.lower_bound, self.cost.lengths(W), without_inactive(W, self.cost)
 
     def _update_upper(self, W: Array) -> float:
-        """Return F(W)/(smallest margin)^{2/L}, rounded up; inf unless W separates. Keep W, rescaled, if it is best."""
+        """Return F(W)/(smallest margin)^{2/L}, rounded up; inf unless W separates. Keep the best W, rescaled."""
         least = self._smallest_margin(W)
         if not least > 0:
             return np.inf
@@ -312,10 +314,12 @@ class _Search:
         return value
 
     def _smallest_margin(self, W: Array) -> float:
+        """Return min_i y_i (ΦW)_i, rounded down."""
         upper, lower, error = self.features.apply_bounded(W)
         return float((self.y * (upper + lower) - (1 + share(4)) * error - share(4) * np.abs(upper)).min())
 
     def _row(self, value: float) -> dict[str, float]:
+        """Return the next row of the table; `value` is the objective of the last solution."""
         return {"start": self.start, "objective": value, "best": self.upper, "lower_bound": self.lower}
 
     def answer(self, gates: Gates, end: str, table: pd.DataFrame) -> BestChains:

@@ -47,8 +47,8 @@ def branch_and_bound(
 
     A (m, r) and B (k, r) contain the rows a_i and b_j, and P (m, k) is the affine rule. Each level branches on one more
     sample, the longest r_i = a_i − Σ_j P_ij b_j first, and keeps the `nodes` nodes with the largest bounds. Discarded
-    nodes, and all nodes once it is `late()`, count as other subsets, so that the second result can exceed the target.
-    It is 0 if there are no others.
+    nodes, and all nodes once `late()` is True, count as other subsets, so that the largest bound can exceed the target.
+    It is 0 if there are no other subsets.
     """
     residuals = A - P @ B
     order = np.argsort(-length(residuals, axis=1))
@@ -79,11 +79,11 @@ def branch_and_bound(
 def _node_bounds(
     f: Array, F: Array, known: list[Array], relaxations: int, target: float, late: Callable[[], bool]
 ) -> tuple[Array, list[Array]]:
-    """Bound max ‖f_0 + Σ_i σ_i F_i‖ over σ ∈ [−1, 1]^m for each row f_0 of f (N, r), with F (m, r).
+    """Bound max ‖f_0 + Σ_i σ_i F_i‖ over σ ∈ [−1, 1]^m for each row f_0 of f (N, r), with F (m, r), from above.
 
     Each bound (N,) is the least of those by the triangle inequality, by each of the `known` multipliers d (m,), and by
-    at most `relaxations` relaxations of the rows with the largest bounds, until it is `late()`. Also return the
-    multipliers that give the least bound of some row above `target`.
+    at most `relaxations` relaxations of the rows with the largest bounds, until `late()` is True. Also return a list of
+    the multipliers d (m,) that give the least bound of some row above `target`.
     """
     candidates, multipliers = [length(f, axis=1) + length(F, axis=1).sum()], [np.zeros(0)]
     for d in known if len(F) else []:
@@ -112,8 +112,8 @@ def fit_affine_rule(
 
     No column of P sums to more than 1. The relaxation is convex in P and t', and its gradient is that of ⟨FFᵀ, X⟩ at
     the optimal X. Accelerated projected gradient descent minimises it, with steps scaled by ‖b_j‖². The units are sums
-    of the rows of F with weights drawn from N(0, X): randomised rounding, as for the maximum cut. Once it is `late()`,
-    the rule is the best so far, and there are no units.
+    of the rows of F with weights drawn from N(0, X): randomised rounding, as for the maximum cut. Once `late()` is
+    True, P is the best so far, and the units are empty (0, r).
     """
     squares = (B**2).sum(axis=1)
     some = squares > NEGLIGIBLE_SQUARE * np.linalg.norm(A, 2) ** 2
@@ -135,7 +135,7 @@ def fit_affine_rule(
 
 
 def _minimise_relaxation(A: Array, B: Array, squares: Array, late: Callable[[], bool]) -> Array:
-    """Return t' and P, stacked (1 + m, k), of a rule t'_j + Σ_i s_i P_ij whose root relaxation is nearly minimal."""
+    """Return t' and P, stacked (1 + m, k), of a rule with a nearly least root relaxation; `squares` (k,) are ‖b_j‖²."""
     sizes = length(A, axis=1)
     rule = before = ahead = np.vstack([np.zeros(len(B)), np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)])
     curvature, momentum = float(np.linalg.norm(B / np.sqrt(squares)[:, None], 2)) ** 2, 1.0
@@ -195,7 +195,11 @@ def coordinate_descent(
     tolerance: float = 0.0,
     late: Callable[[], bool] = bool,
 ) -> Array:
-    """Decrease ‖c − Σ_j t_j b_j‖ over 0 ≤ t ≤ `upper` (k,) for each row c of `sums`; return t (N, k)."""
+    """Decrease ‖c − Σ_j t_j b_j‖ over 0 ≤ t ≤ `upper` (k,) for each row c of `sums` (N, r); return t (N, k).
+
+    The descent starts from t = `start` (N, k) and ends after `sweeps` sweeps over j, after one that changes no t_j by
+    `tolerance` or more, or once `late()` is True.
+    """
     t, squares = start.copy(), (B**2).sum(axis=1)
     residuals = sums - t @ B
     squares[squares == 0] = 1.0

@@ -51,9 +51,10 @@ RULE_SHARE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class DualNormBound:
-    """Upper `bound` of |h(u)| over ‖u‖ ≤ 1, rounding included, and `units` (m, d) of length 1 with large |`values`|.
+    """Upper `bound` of |h(u)| over ‖u‖ ≤ 1, rounding included, and `units` (m, d) of length 1 for which |h| is large.
 
-    It is `complete` if every subset was evaluated or pruned, and then attained up to the requested accuracy.
+    `values` (m,) are h(u) of the units, with signs. `complete` is True if every subset was evaluated or pruned; the
+    bound is then attained up to the requested accuracy.
     """
 
     bound: float
@@ -89,7 +90,7 @@ class RotatedInputs:
         return cls(T, Q, 1 + defect, residuals * (1 + share(d + 16)))
 
     def bound(self, dual_norm: float, dual: Array) -> float:
-        """Bound |h| on X by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖: |⟨u, x_i⟩ − ⟨Qᵀu, t_i⟩| ≤ ‖u‖‖x_i − Q t_i‖."""
+        """Bound max |h| on X, from a bound `dual_norm` of it on T, by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖."""
         return (dual_norm * self.q_norm + math.fsum((dual * self.residuals).tolist())) * (1 + share(8))
 
 
@@ -99,6 +100,7 @@ def can_enumerate(X: Array, y: Array) -> bool:
 
 
 def _has_few_cells(A: Array, limit: int) -> bool:
+    """True if A (m, d) has rank up to 4, and its arrangement at most `limit` cells in general position."""
     rank = int(np.linalg.matrix_rank(A))
     return rank <= 4 and 2 * sum(math.comb(len(A) - 1, k) for k in range(rank)) <= limit
 
@@ -156,7 +158,10 @@ def bound_dual_norm(
 
 
 class _DirectedDistance:
-    """max_S min_t ‖Σ_S a_i − Σ t_j b_j‖ for one class's weighted samples A (m, d) and the other's B (k, d)."""
+    """Bounds of max_S min_t ‖Σ_S a_i − Σ_j t_j b_j‖ over subsets S of the rows a_i of A (m, d), and t ∈ [0, 1]^k.
+
+    The rows are the weighted samples λ_i x_i: those of one class in A, those of the other in B (k, d).
+    """
 
     def __init__(self, A: Array, B: Array, accuracy: float) -> None:
         self.A, self.B, self.accuracy = A, B, accuracy
@@ -173,10 +178,12 @@ class _DirectedDistance:
 
     @property
     def bound(self) -> float:
+        """Upper bound of the distance over all subsets."""
         return max(self.evaluated, self.pruned) + self.omitted
 
     @property
     def largest_value(self) -> float:
+        """Largest Σ_i (⟨u, a_i⟩)_+ − Σ_j (⟨u, b_j⟩)_+ of the units, a lower bound of the distance; at least 0."""
         values = np.maximum(self.units @ self.A.T, 0.0).sum(axis=1) - np.maximum(self.units @ self.B.T, 0.0).sum(axis=1)
         return float(values.max(initial=0.0))
 
@@ -190,7 +197,11 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def relax(self, largest: float, draws: int, rng: np.random.Generator, deadline: Deadline) -> None:
-        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation."""
+        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation.
+
+        `largest` is the largest known dual correlation. Sets `omitted`, the indices `long` of the other samples and
+        their `rule` P, all of which `branch` needs.
+        """
         sizes = length(self.A, axis=1)
         order = np.argsort(sizes)
         omitted = order[np.cumsum(sizes[order]) <= OMITTED_SHARE * self.accuracy * largest]
@@ -199,7 +210,7 @@ class _DirectedDistance:
         self._evaluate(_ascended(starts, self.A, self.B, deadline) @ self.A.T > 0, deadline)
 
     def branch(self, largest: float, nodes: int, deadline: Deadline) -> None:
-        """Evaluate the subsets that branch and bound cannot prune at `largest`, and bound all others."""
+        """Evaluate the subsets that branch and bound cannot prune at `largest`; `pruned` then bounds all others."""
         target = largest * (1 + (1 - OMITTED_SHARE) * self.accuracy)
         A, late = self.A[self.long], deadline.passed
         candidates, self.pruned = branch_and_bound(A, self.B, self.rule, target, nodes, late)
@@ -210,7 +221,7 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def _evaluate(self, subsets: np.ndarray, deadline: Deadline) -> None:
-        """Bound min_t ‖…‖ from above for masks (N, m) of subsets, the largest exactly; update the attributes."""
+        """Bound min_t ‖…‖ for masks (N, m) of subsets, the largest exactly; update `lower`, `evaluated` and `units`."""
         sums = subsets.astype(float) @ self.A
         t = _approximate_t(sums, self.B, deadline)
         distances = length(sums - t @ self.B, axis=1)
@@ -227,7 +238,7 @@ class _DirectedDistance:
 
 
 def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
-    """Return the activation patterns of A (m, d), or None if there are more than about `limit`."""
+    """Return the activation patterns (P, m) of A (m, d), or None if there are more than about `limit`."""
     try:
         return activation_patterns(A).patterns if _has_few_cells(A, limit) else None
     except InputError:
@@ -236,7 +247,7 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 
 def _ascended(units: Array, A: Array, B: Array, deadline: Deadline) -> Array:
-    """Replace units (N, d) by the best unit vectors for their active subsets of A, until none changes."""
+    """Replace units (N, d) by the best unit vectors for their active subsets of A until none changes; drop repeats."""
     for _ in range(ASCENT_STEPS):
         if deadline.passed():
             break

@@ -23,7 +23,7 @@ NONBASIC = 1e-6
 
 
 def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
-    """Return the network of units w_h (k, d): a_h = ±√‖w_h‖, + where `positive`, hidden weights w_h/√‖w_h‖."""
+    """Return the network of units w_h (k, d), but vanishing ones: a_h = ±√‖w_h‖, + where `positive`, and w_h/√‖w_h‖."""
     with torch_is_needed("a ReLU network"):
         import torch
 
@@ -43,7 +43,7 @@ def network_of(W: Array, positive: np.ndarray) -> ReLUNetwork:
 
 
 def units_of(network: ReLUNetwork) -> tuple[Array, Array]:
-    """Return |a_j| w_j of each unit (k, d) and the signs of a_j (k,) of a network with one hidden layer."""
+    """Return |a_j| w_j of each unit (k, d) and the signs of a_j (k,), for one hidden layer w and a readout a."""
     hidden, readout = (layer.detach().cpu().double().numpy() for layer in network.layers)
     return np.abs(readout[0])[:, None] * hidden, np.sign(readout[0])
 
@@ -73,10 +73,10 @@ def basic_solution(
 ) -> tuple[Array, Array]:
     """Rescale units W (k, d) to the least Σ_j |a_j|‖w_j‖ + C Σ_i ξ_i, at a vertex: at most n of them remain.
 
-    Return the remaining units and their `signs`, or the given ones if the linear program fails or exceeds the time left
-    until the `deadline`. The linear program is
-    solved again with the remaining units until none is dropped: within its tolerance, the simplex method may keep units
-    that a smaller program does not need, or nonbasic ones of nearly no length.
+    `signs` (k,) are those of a_j. Return the remaining units and their signs, or the given ones if the linear program
+    fails or exceeds the time left until the `deadline`. The linear program is solved again with the remaining units
+    until none is dropped: within its tolerance, the simplex method may keep units that a smaller program does not need,
+    or nonbasic ones of nearly no length.
     """
     from scipy.optimize import linprog
 

@@ -41,6 +41,7 @@ class ReLUMarginProblem(MarginProblem):
 
     @property
     def _values(self) -> Array:
+        """Gate values (n, k); NaN of shape (1, 1) for features without gates."""
         values = getattr(self.features, "gate_values", None)
         return np.full((1, 1), np.nan) if values is None else np.asarray(values)
 
@@ -114,7 +115,7 @@ def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMar
 def cone_problem(
     X: Array, y: Array, patterns: Array, signs: Array, walls: np.ndarray | None = None, C: float = np.inf
 ) -> ReLUMarginProblem:
-    """Return the problem of units with given patterns (k, n) and signs (k,).
+    """Return the margin problem of ReLU units with given patterns (k, n), and signs ±1 (k,) of their output weights.
 
     `walls` (k, n), or (k/2, n) if the second half of the patterns repeats the first, marks the samples whose
     half-spaces define each cone; by default all.

@@ -31,10 +31,10 @@ SHIFT = 1e-9
 def solve_relaxation(Q: Array, accuracy: float, late: Callable[[], bool] = bool) -> tuple[Array, Array]:
     """Return nearly optimal d (m,) with Diag(d) ⪰ Q and X ⪰ 0 (m, m) with X_ii = 1, for Q ⪰ 0 (m, m).
 
-    At convergence Σd − ⟨Q, X⟩ ≤ `accuracy` · Σd, where Σd is at least the optimum and ⟨Q, X⟩ at most.
+    At convergence Σd − ⟨Q, X⟩ ≤ `accuracy` · Σd, where Σd is an upper bound of the optimum and ⟨Q, X⟩ a lower one.
     This is an interior-point method. With Z = Diag(d) − Q, the Newton steps for XZ = μI and X_ii = 1 are
-    (Z⁻¹ ∘ X)Δd = μ diag Z⁻¹ − 1 and ΔX = μZ⁻¹ − X − Z⁻¹ Diag(Δd) X, symmetrised. It ends at the first iterate at which
-    it is `late()`.
+    (Z⁻¹ ∘ X)Δd = μ diag Z⁻¹ − 1 and ΔX = μZ⁻¹ − X − Z⁻¹ Diag(Δd) X, symmetrised. It ends early at the first iterate at
+    which `late()` is True; by default there is no time limit.
     """
     size = float(np.abs(Q).sum(axis=1).max(initial=0.0)) + TINY
     Q = Q / size
@@ -45,18 +45,20 @@ def solve_relaxation(Q: Array, accuracy: float, late: Callable[[], bool] = bool)
 
 
 class _Descent:
-    """The problem of `solve_relaxation` for the interior-point loop, with iterates (d, X)."""
+    """The problem of `solve_relaxation` for the interior-point loop; `at` is the last iterate (d, X)."""
 
     def __init__(self, Q: Array, accuracy: float, late: Callable[[], bool]) -> None:
         self.Q, self.accuracy, self.late, self.count = Q, accuracy, late, 0
 
     def finished(self, at: tuple[Array, Array]) -> bool:
+        """Keep the iterate; True once its gap is small enough, after MAX_STEPS, or if `late()`."""
         (d, X), self.at = at, at
         self.Z = np.diag(d) - self.Q
         self.gap, self.count = float((self.Z * X).sum()), self.count + 1
         return self.gap <= self.accuracy * d.sum() or self.count > MAX_STEPS or self.late()
 
     def linearised(self, at: tuple[Array, Array]) -> "_Conditions":
+        """Return the conditions linearised at the iterate that `finished` was given last."""
         return _Conditions(self.Z, *at, self.gap / max(len(self.Z), 1))
 
 
@@ -67,6 +69,7 @@ class _Conditions:
         self.Z, self.d, self.X, self.mu, self.inverse = Z, d, X, mu, _inverse(Z)
 
     def direction(self, target: float, guess: None) -> tuple[Array, Array]:
+        """Return the Newton step (Δd, ΔX) towards XZ = `target` · I; ArithmeticError if the system is singular."""
         step, failed = lapack.dposv(self.inverse * self.X, target * self.inverse.diagonal() - 1)[1:]
         if failed:
             raise ArithmeticError("the linearised conditions are singular")
@@ -74,9 +77,11 @@ class _Conditions:
         return step, (change + change.T) / 2
 
     def ahead(self, guess: None) -> float:
+        """Raise NotImplementedError: `descend_from` must not predict here."""
         raise NotImplementedError("this problem predicts no direction; call descend_from with predicts=False")
 
     def moved(self, direction: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Return (d, X) after steps along the direction that keep Z and X positive definite."""
         step, change = direction
         X = self.X + _step_length(self.X, change) * change
         return self.d + _step_length(self.Z, np.diag(step)) * step, X
@@ -94,7 +99,7 @@ def _inverse(Z: Array) -> Array:
 
 
 def _step_length(M: Array, change: Array) -> float:
-    """Return a step t with M + t · change ≻ 0: 1 if possible, else 0.95 · 0.8ⁱ for the least i; 0 if that is tiny."""
+    """Return a step t with M + t · change ≻ 0: 1 if possible, else 0.95 · 0.8ⁱ for the least i; 0 if 0.8ⁱ < 1e-6."""
     step = 1.0
     while lapack.dpotrf(M + step * change)[1]:
         step *= 0.8
@@ -106,9 +111,10 @@ def _step_length(M: Array, change: Array) -> float:
 class SignBound:
     """Upper bounds of ‖f_0 + Σ_i σ_i f_i‖ over σ ∈ [−1, 1]^m for F (m, r) and many f_0, including rounding errors.
 
-    The bound is √(d_0 + d_1 + … + d_m). For d_1 … d_m with Z = Diag(d_1 … d_m) − FFᵀ ≻ 0, the least d_0 is
-    ‖f_0‖² + qᵀZ⁻¹q with q = Ff_0. With v ≈ Z⁻¹q and e = q − Zv, it is at most ‖f_0‖² + vᵀ(q + e) + ‖e‖²/ζ for any lower
-    bound ζ of the eigenvalues of Z. If Z is not positive definite, d is increased until it is.
+    The bound is √(d_0 + d_1 + … + d_m) for multipliers d (m,) and the rows f_i of F. For Z = Diag(d) − FFᵀ ≻ 0, the
+    least d_0 is ‖f_0‖² + qᵀZ⁻¹q with q = Ff_0. With v ≈ Z⁻¹q and e = q − Zv, it is at most
+    ‖f_0‖² + vᵀ(q + e) + ‖e‖²/ζ for any lower bound ζ of the eigenvalues of Z. If Z is not positive definite, d is
+    increased until it is.
     """
 
     def __init__(self, F: Array, d: Array) -> None:

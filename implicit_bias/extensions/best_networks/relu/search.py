@@ -240,7 +240,9 @@ class _Search:
         #: Factor of the inputs in the convex problem.
         self.input_factor = 1.0
         self.end, self.last_dual = "", np.full(len(X), 1 / len(X))
-        self.lower, self.dual, self.complete, self.largest_value = 0.0, np.zeros(len(X)), False, np.nan
+        self.lower, self.dual, self.complete = 0.0, np.zeros(len(X)), False
+        #: Largest |h(u)| of the units found for the last λ.
+        self.largest_value = np.nan
         #: True if the lower bound of the last dual was computed.
         self.bounded = False
         #: If the subsets can be enumerated, a bound costs no more than local ascent.
@@ -255,6 +257,7 @@ class _Search:
             self._add_patterns(self.inputs.T[:1], np.ones(1))
 
     def steps(self, max_rounds: int) -> Iterator[dict[str, float]]:
+        """Yield a row of the table after each round, until `_round` returns why the search ends, kept in `end`."""
         for _ in range(max_rounds):
             ended = self._round()
             self.end = ended or self.end
@@ -305,7 +308,7 @@ class _Search:
         return np.nan_to_num(solution.weights), solution.dual
 
     def _without_pattern(self, largest: float) -> str | None:
-        """Choose the next convex problem if no pattern improves it; return why the search ends if there is none."""
+        """If no pattern is new, change C, the inputs' factor or the solver; return why the search ends, or None."""
         if np.inf == self.C > self.current_C:
             # Once these patterns separate, the convex problem needs no slack.
             self.current_C = self.C if self.network is not None else C_FACTOR * self.current_C
@@ -324,6 +327,7 @@ class _Search:
 
     @property
     def gap(self) -> float:
+        """Relative gap (upper − lower)/upper; inf without an upper bound."""
         return (self.upper - self.lower) / self.upper if self.upper < np.inf else np.inf
 
     @property
@@ -349,7 +353,7 @@ class _Search:
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
     def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
-        """Return units with large |h(u)| for λ = `dual` and, if `with_bound`, a bound p of |h| over all units."""
+        """Return units with large |h(u)| for λ = `dual`, and a bound of |h| if `with_bound`; update the lower bound."""
         self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
         limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}
@@ -378,7 +382,7 @@ class _Search:
                 self.network, self.upper, self.margins = network, upper, found
 
     def _add_patterns(self, units: Array, signs: Array) -> int:
-        """Add the new patterns of the units, the first MAX_NEW_PATTERNS of them; return their number."""
+        """Add the new patterns of units (N, r) with signs (N,), at most MAX_NEW_PATTERNS; return their number."""
         known = {(row.tobytes(), sign) for row, sign in zip(self.patterns, self.signs, strict=True)}
         new: dict[tuple[bytes, float], np.ndarray] = {}
         for pattern, sign in zip(units @ self.inputs.T.T >= 0, signs, strict=True):
@@ -390,7 +394,7 @@ class _Search:
         return len(new)
 
     def _drop_inactive(self, W: Array) -> None:
-        """Drop the patterns whose units W (k, d) vanish; patterns after the first k are new and stay."""
+        """Drop the patterns whose units W (k, r) vanish; patterns after the first k are new and stay."""
         lengths = length(W, axis=1)
         kept = np.append(lengths >= INACTIVE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
         self.patterns, self.signs = self.patterns[kept], self.signs[kept]

@@ -29,9 +29,9 @@ from implicit_bias.extensions.infinite.angles import open_together
 class ClusterWidth:
     """Result of `cluster_width`: a sufficient `width` k and `radius` r for `n` clusters in R^`d`.
 
-    With the n × k matrix A of the centres' gates, σ_min(A)² ≥ kμ/2 with probability at least 1 − δ (Lemma 4). Samples
-    within r of their centre have the centre's gates with probability at least 1 − δ (Lemma 7). `eigenvalue` is a lower
-    bound on μ = λ_min(H) that includes rounding, and `delta` is δ.
+    With the n × k matrix A of the centres' gates, σ_min(A)² ≥ kμ/2 with probability at least 1 − δ (proof of Lemma 4).
+    All samples within r of their centre have the centre's gates with probability at least 1 − δ (Lemma 7).
+    `eigenvalue` is a lower bound on μ = λ_min(H) that includes rounding, and `delta` is δ.
     """
 
     width: int
@@ -107,12 +107,12 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
 
 
 def cluster_dimension(n: int, delta: float = 0.05) -> int:
-    """Return the dimension d at which n centres, uniform on {±1/√d}^d, have μ ≥ 1/8 with probability at least 1 − δ.
+    """Return a sufficient dimension d: n centres, uniform on {±1/√d}^d, have μ ≥ 1/8 with probability at least 1 − δ.
 
         d ≥ (2/(1 − log 2)) n log(n/δ)
 
-    This bound is ours. Lemma 3 of Fiat et al. (2019) has d ≥ (n²/2) log(2n²/δ), which is too small for example at n = 2
-    and δ = 1e-4, and at least as large as ours for n ≥ 14.
+    This bound is ours; μ is that of `cluster_width`. Lemma 3 of Fiat et al. (2019) has d ≥ (n²/2) log(2n²/δ), which is
+    too small for example at n = 2 and δ = 1e-4, and at least as large as ours for n ≥ 14.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def gate_correlations(centres: ArrayLike) -> Array:
 def orthogonal_inverse(n: int) -> Array:
     """Return T⁻¹ = 4I − (4/(n + 1)) 11ᵀ (n, n), where T = ¼(I + 11ᵀ) is `gate_correlations` of n orthogonal centres.
 
-    Fiat et al. (2019), Lemmas 3 and 10, print the dimension d instead of n; Sherman and Morrison's formula gives n.
+    Fiat et al. (2019), Lemma 10 and the proof of Lemma 3, print d instead of n; Sherman and Morrison's formula gives n.
 
     Examples
     --------

@@ -80,8 +80,8 @@ def initial_gradients(
 class InitialGradient:
     """Expected gradient direction `mean` = E[y 1(⟨u, x⟩ > 0) x], shape (d,), and its sampling noise.
 
-    The gradient of a hidden weight is −c α times the sample mean of y 1(⟨u, x⟩ > 0) x. `noise` is
-    E‖y 1(⟨u, x⟩ > 0) x − mean‖² of one sample.
+    The gradient of a hidden weight is −c α_j times the sample mean of y 1(⟨u, x⟩ > 0) x, with c and α as in
+    `initial_gradients`. `noise` is E‖y 1(⟨u, x⟩ > 0) x − mean‖² of one sample.
     """
 
     mean: Array = field(repr=False)
@@ -173,7 +173,7 @@ class FirstGradientNorm:
         return 1 - self._tail(square) if square < self.mean_square else 0.0
 
     def _tail(self, square: float) -> float:
-        """Return Hoeffding's exp(−2k(ε² − `mean_square`)²/`largest`⁴), a mean of k independent terms up to largest²."""
+        """Return Hoeffding's bound exp(−2k(ε² − `mean_square`)²/`largest`⁴) of a tail of ‖∂L_S/∂W‖², `square` = ε²."""
         deviation = (square - self.mean_square) / self.largest**2
         return math.exp(-2 * self.k * deviation * deviation)
 

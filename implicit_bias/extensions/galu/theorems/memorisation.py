@@ -222,7 +222,7 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
 
 @dataclass(frozen=True)
 class FittedSamples:
-    """Bound E[min_W (1/m)‖ΦW − y‖²] ≤ 1 − m'/m for y ~ N(0, I), except for gates of probability `delta`.
+    """Bound E[min_W (1/m)‖ΦW − y‖²] ≤ 1 − m'/m for y ~ N(0, I), except with probability `delta` over the gates.
 
     `fitted` is m' ≤ rank(Φ), and `samples` is m.
     """

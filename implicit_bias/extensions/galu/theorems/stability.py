@@ -103,7 +103,7 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
 
 @dataclass(frozen=True)
 class GaLUExcess:
-    """Bounds on L(best GaLU network on the gates U) − L(ReLU network U*, α), for an L-Lipschitz loss.
+    """Bounds on L_D(best GaLU network on gates U) − L_D(ReLU network U*, α) of `galu_excess`, for an L-Lipschitz loss.
 
     `epsilon` is max_j ‖u*_j − u_j‖, and `flips` is the share of gates, over samples and units, that changed.
     `on_samples` = L (1/m) Σ_i |N^G_{U*,U,α}(x_i) − N^R_{U*,α}(x_i)| holds for these samples with certainty.
@@ -191,6 +191,7 @@ def _share(epsilon: float, k: int, delta: float) -> float:
 
 
 def _check_shapes(X: Array, start: Array, trained: Array, alpha: Array) -> None:
+    """Raise InputError unless the arrays of `galu_excess` fit together and are in range, and no sample exceeds 1."""
     if start.shape != trained.shape or start.shape[1] != X.shape[1]:
         raise InputError(
             f"start and trained must have one shape (k, {X.shape[1]}), not {start.shape} and {trained.shape}"
