@@ -92,7 +92,7 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
-    """Return labels −1.0 and +1.0 (samples,), with `both` of both classes; InputError for others or another number."""
+    """Return labels −1.0 and +1.0, shape (samples,); raise InputError for others or, if `both`, for one class only."""
     listed = values
     if isinstance(values, np.ndarray):
         listed = values.ravel().tolist() if values.dtype.kind in "OTU" else []
@@ -137,7 +137,7 @@ def finite(kernel: Array) -> Array:
 
 
 def as_rows(rows: Any, samples: int) -> np.ndarray:
-    """Return the indices (m,) of the samples that a mask, indices or a slice select, in this order."""
+    """Return the indices (m,), in given order, that a mask, indices or a slice select; raise InputError for none."""
     try:
         chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
     except (IndexError, TypeError, ValueError):

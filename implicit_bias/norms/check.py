@@ -157,7 +157,7 @@ def _dual_candidates(V: Array) -> Iterator[Array]:
 
 
 def _gradient(norm: Norm, W: Array) -> Array:
-    """Compute a V (k, d) with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1 by CVXPY; zeros if W is too large or differentiation fails."""
+    """Return a subgradient V (k, d) of the norm at W by CVXPY; zeros if W is too large or differentiation fails."""
     if W.size > MAX_DIFFERENTIATED:
         return np.zeros(W.shape)
     X = cp.Variable(W.shape)

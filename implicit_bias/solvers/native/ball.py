@@ -102,8 +102,7 @@ def solve_in_ball(
 ) -> Answer:
     """Return weights and dual of a margin problem to a gap of `options.tol`.
 
-    `program_of` is called with the problem in units in which inputs and required margins are about 1. `least_centring`
-    is that of `descend_from`.
+    `program_of` takes the problem in units in which inputs and required margins are about 1.
     """
     # Inputs of length about 1, and required margins of mean 1.
     scale, margin = problem.features.scale(), float(np.mean(problem.required_margin))

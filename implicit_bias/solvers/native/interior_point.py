@@ -121,8 +121,10 @@ class Direction(Point):
 
 @dataclass(frozen=True)
 class Residual:
-    """Left-hand minus right-hand sides of the equations: of f + bỹ + u = z + ν in `lam` (n,), of the group constraints
-    q_h/(2ρ) + s_h = ρ/2 in `eta` (H,), of Eᵀλ + e₁ = 0 in `nu` (e,), and 1 − ½ Σ_h η_h (q_h/ρ² + 1) − uᵀp in `rho`.
+    """Left-hand minus right-hand sides of the optimality conditions without complementarity.
+
+    `lam` (n,) is that of f + bỹ + u = z + ν, `eta` (H,) that of q_h/(2ρ) + s_h = ρ/2, `nu` (e,) that of Eᵀλ + e₁ = 0,
+    and `rho` is 1 − ½ Σ_h η_h (q_h/ρ² + 1) − uᵀp.
     """
 
     lam: Tensor

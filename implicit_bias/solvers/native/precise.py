@@ -281,9 +281,9 @@ class PreciseSet(GrowingSet):
         return self.failed or self.stopped is not None or self.bounds.gap <= self.tol
 
     def _first(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return indices of the first `rows` and the first `bounded` samples; raise TooLargeError for too many rows.
+        """Return indices of the first `rows`, of both classes with an intercept, and of the first `bounded` samples.
 
-        The earlier λ determines them, see the class. With an intercept, random samples of a class without rows join.
+        TooLargeError is raised if the earlier λ has too many free support vectors.
         """
         every, y = np.arange(self.n), self.problem.y
         if self.n <= ALL_SAMPLES:
@@ -373,10 +373,7 @@ class PreciseSet(GrowingSet):
         return margins
 
     def solve(self) -> None:
-        """Solve for the set; update `bounds`, the best Ŵ, b, λ̂ and μ, and the results of the last round.
-
-        TooLargeError is raised for too many rows.
-        """
+        """Solve for the set; update the bounds with their Ŵ, b, λ̂ and μ. Raise TooLargeError for too many rows."""
         self._check_room(len(self.rows))
         found = SetProgram(self)
         found.solve()
@@ -471,10 +468,7 @@ class SetProgram:
         self.stopped: Status | None = None
 
     def solve(self) -> None:
-        """Maximise the dual of the set by `homogeneous`; the best bounds found are the attributes.
-
-        Rows are divided by their lengths, `units`, so that samples may have any size.
-        """
+        """Maximise the dual of the set, with rows divided by their lengths, `units`, and keep the best bounds."""
         free, fixed, one = slice(self.free), slice(self.free, None), gmpy2.mpfr(1)
         sizes = (self.A[free] ** 2).sum(axis=(1, 2)) ** 0.5
         self.units = np.where(sizes > 0, sizes, one)

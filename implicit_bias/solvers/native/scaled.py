@@ -130,10 +130,7 @@ class ScaledProblem(ABC):
         return f if self.intercept_column is None else f + self.intercept_column * b
 
     def program(self, rows: Tensor, bounded: Tensor | None = None) -> Program:
-        """Return the program of the samples `rows`; for a soft margin, the `bounded` ones are one more row at the end.
-
-        Its λ̄ stands for λ_i = λ̄ p_i/Σp, and its upper bound is Σp.
-        """
+        """Return the program of the samples `rows`; `bounded` ones of a soft margin are a last row, λ_i = λ̄ p_i/Σp."""
         box = None if self.box is None else self.box[rows]
         column = None if self.intercept_column is None else self.intercept_column[rows]
         if self.box is None or bounded is None or len(bounded) == 0:
@@ -188,8 +185,7 @@ class GatedProblem(ScaledProblem):
     def _prepare(self, input_scale: float, found: Contrasts) -> None:
         """Set `contrasts`, `share`, `signs` y_i/(m_i `input_scale`), `inputs`, `columns` and `wide`.
 
-        `inputs` are the indices of the inputs that are not zero in every sample; `columns` counts the columns of Φ for
-        these inputs alone.
+        `inputs` are the indices of inputs that are not zero in every sample; `columns` counts Φ's columns for these.
         """
         self.contrasts, share = found, found.share
         signs = np.broadcast_to(self.problem.y / self.problem.required_margin, self.n)
