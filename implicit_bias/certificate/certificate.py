@@ -123,12 +123,14 @@ def _precise_upper_bound(problem: MarginProblem, W: Array, b: float, upper: _Upp
 
 
 def _gap(objective: float, lower: float) -> float:
+    """Return the relative gap; 0 if the objective is 0, and infinity if it is infinite."""
     if objective == 0:
         return 0.0
     return (objective - lower) / objective if objective < np.inf else np.inf
 
 
 def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
+    """Return an array of this shape with NaN and infinity replaced by 0; raise InputError for other shapes."""
     array = as_numbers(values, shape, name)
     return np.where(np.isfinite(array), array, 0.0)
 
@@ -179,6 +181,7 @@ def _normal(scaled: Array, values: Array) -> bool:
 
 
 def _differ(bounds: list[float]) -> bool:
+    """Return True if the largest of the bounds exceeds the smallest by more than ACCEPTED_ERROR, relatively."""
     return bool(max(bounds) > min(bounds) * (1 + ACCEPTED_ERROR))
 
 
@@ -193,6 +196,7 @@ class _Upper:
     optimistic: float
 
     def imprecise(self, gap: float) -> bool:
+        """Return True if rounding errors of the bound are a large part of the relative `gap`."""
         if not self.bound < np.inf:
             return self.optimistic < np.inf
         return self.bound - self.optimistic > max(ACCEPTED_SHARE_OF_GAP * gap, ACCEPTED_ERROR) * self.optimistic
@@ -304,6 +308,7 @@ class _Lower:
     optimistic: float
 
     def imprecise(self, gap: float) -> bool:
+        """Return True if rounding errors of the bound are a large part of the relative `gap`."""
         accepted = max(ACCEPTED_SHARE_OF_GAP * gap if gap < np.inf else 0.0, ACCEPTED_ERROR)
         return self.optimistic - self.bound > accepted * self.optimistic
 

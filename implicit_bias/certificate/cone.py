@@ -39,6 +39,7 @@ class Cone:
 
     @classmethod
     def of(cls, A: sp.csr_array, equal: np.ndarray, kept: int = -1) -> Cone:
+        """Return the cone of the floats in A, taken as exact rational numbers."""
         rows = [
             {int(j): Fraction(float(v)) for j, v in zip(A.indices[a:b], A.data[a:b], strict=True) if v != 0}
             for a, b in pairwise(A.indptr)
@@ -255,6 +256,7 @@ def _floats(point: list[Fraction], shape: tuple[int, ...]) -> Array:
 
 
 def _value(row: Row, w: list[Fraction]) -> Fraction:
+    """Return Σ_j row[j] w_j exactly."""
     return sum((v * w[j] for j, v in row.items()), Fraction(0))
 
 

@@ -113,7 +113,7 @@ NAMES = tuple(Point.__dataclass_fields__)
 
 
 class Direction(Point):
-    """A direction from an iterate."""
+    """A direction from an iterate, with the longest step along it that stays feasible."""
 
     #: The longest step along it, as `Point.room` defines it.
     longest: float
@@ -419,6 +419,7 @@ class NewtonSystem:
         return self.at.ahead(guess.longest, guess)
 
     def _length(self, direction: Direction) -> float:
+        """Return the share `to_boundary` of the longest step."""
         return self.kernels.settings.to_boundary * direction.longest
 
     def moved(self, direction: Direction) -> Point | None:

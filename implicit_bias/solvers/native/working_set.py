@@ -504,6 +504,7 @@ class AtomSet(FeatureSet):
         return float(self.singular.max()), float(self.sizes.max()) if len(self.sizes) else None
 
     def violated(self) -> np.ndarray:
+        """Return rows (group, index of a singular value of its V_h above `allowed`), shape (m, 2), unsorted."""
         return np.argwhere(self.singular > self.allowed * (1 + self.tol / 4))
 
     def update(self, new: np.ndarray) -> None:
