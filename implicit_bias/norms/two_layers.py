@@ -151,10 +151,7 @@ class TwoLayerNorm(Norm):
 
 
 class _Rows:
-    """Norm ‖(c_h ‖ζ_h‖_q)_h‖_s with q = `row`, s = `outer` and c = `scales`.
-
-    The dual norm is ‖(‖V_h‖_q'/c_h)_h‖_s' for 1/q + 1/q' = 1/s + 1/s' = 1.
-    """
+    """Norm ‖(c_h ‖ζ_h‖_q)_h‖_s, q = `row`, s = `outer`, c = `scales`; dual: ‖(‖V_h‖_q'/c_h)_h‖_s', 1/q + 1/q' = 1."""
 
     def __init__(self, units: GroupLasso, row: float, outer: float, scales: Array) -> None:
         self.units, self.row, self.outer, self.scales = units, row, outer, scales

@@ -126,10 +126,7 @@ def solve(
 
 
 def _solved(problem: MarginProblem, name: str, run: Run, options: Options, several: bool) -> Solution:
-    """Run the solver and, if `several`, the fallback solvers; return the certified answer.
-
-    No solver runs if `evident_conflict` has a proof of infeasibility.
-    """
+    """Run the solver, if no proof is evident, and, if `several`, the fallback solvers; return the certified answer."""
     conflict = evident_conflict(problem)
     nowhere = np.zeros((problem.features.k, problem.features.d))
     if conflict is not None:

@@ -124,9 +124,8 @@ class OneRowMore(LowRank):
 class LowRankFactor(Factor):
     """BBᵀ + D for B (n, r) and a diagonal D, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
 
-    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a), refined once, as D may contain numbers that are nearly 0. Entries of D below
-    LEAST_DIAGONAL times the mean diagonal of BBᵀ are raised to it, because the rounding error of BBᵀM⁻¹a, divided by a
-    smaller number, would exceed the solution.
+    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a), refined once, as D may contain numbers that are nearly 0. D is raised to
+    LEAST_DIAGONAL times the mean diagonal of BBᵀ: rounding of BBᵀM⁻¹a over a smaller number would exceed the solution.
     """
 
     product: Product

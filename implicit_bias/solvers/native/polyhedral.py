@@ -53,10 +53,7 @@ class Rows:
         self.blocks = None if isinstance(X, np.ndarray) else (features.dense() * y[:, None]).reshape(features.shape)
 
     def block(self, j: int) -> tuple[Any, Array]:
-        """Return the indices (m,) of the samples whose gate j is open, and their y_i φ_j(x_i), shape (m, d).
-
-        For features without inputs in an array, these are all samples, as a slice.
-        """
+        """Return indices of samples whose gate j is open, or a slice of all, and their y_i φ_j(x_i), shape (m, d)."""
         if self.blocks is not None:
             return slice(None), self.blocks[:, j]
         values = self.features.gate_values[:, j] * self.y

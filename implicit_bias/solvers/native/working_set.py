@@ -288,10 +288,7 @@ def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
 
 @dataclass(frozen=True)
 class Found:
-    """Solution with some groups: `answer` has W (k, d), λ (n,) and b; `bounds` are those with these groups alone.
-
-    Hence the lower bound does not hold for all groups.
-    """
+    """Solution with some groups: `answer` has W (k, d), λ (n,) and b; `bounds` hold for these groups alone."""
 
     answer: Answer
     bounds: Bounds
@@ -324,10 +321,7 @@ class FeatureSet(GrowingSet):
 
     @abstractmethod
     def _evaluate(self, lam: Array) -> tuple[float, float | None]:
-        """Compute and keep the dual norms at λ (n,); return the largest over all groups or atoms, and over the members.
-
-        The second number is None without members.
-        """
+        """Compute and keep the dual norms at λ (n,); return the largest of all, and of members (None without any)."""
 
     @property
     def ended(self) -> bool:
@@ -371,10 +365,7 @@ class FeatureSet(GrowingSet):
 
 
 def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[float, float]:
-    """Return the dual objective of the best multiple of λ (n,), whose dual norm is given, and max_i λ_i/p_i.
-
-    The second number is 0 for a hard margin.
-    """
+    """Return the dual objective of the best multiple of λ (n,) of this dual norm, and max_i λ_i/p_i (0 if hard)."""
     reach = 0.0 if problem.hard else float((lam / problem.upper_bounds).max())
     size = max(dual_norm, reach)
     return (float((problem.required_margin * lam).sum()) / size if size > 0 else 0.0), reach
@@ -476,9 +467,7 @@ class AtomSet(FeatureSet):
         self.directions = np.vstack([self.directions, directions])
 
     def _singular_vectors(self, W: Array, share: float) -> tuple[np.ndarray, Array]:
-        """Return groups (A,) and left singular vectors (A, R) of weights W (k, d), as rows: those with singular values
-        above `share` of the largest one of all groups.
-        """
+        """Return groups (A,) and left singular vectors (A, R) of W with values above `share` of the largest of all."""
         U, s, _ = np.linalg.svd(self.norm.matrices(W), full_matrices=False)
         own = np.argwhere(s > share * s.max())
         return own[:, 0], U[own[:, 0], :, own[:, 1]]
