@@ -314,7 +314,7 @@ class _Lower:
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> _Lower:
-    """Return λ and μ, scaled to be feasible, with rounding-safe bounds of the dual objective Σ m_iλ_i − hᵀμ.
+    """Return λ and μ, scaled to be feasible, with rigorous bounds of the dual objective Σ m_iλ_i − hᵀμ.
 
     With a free intercept, λ is first changed by `_with_zero_sum`. Both bounds are 0 if ‖V‖_* is infinite, and if λ = 0
     without right-hand sides h.

@@ -303,7 +303,7 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
 def _newton(
     K: Array, y: Array, s: Array, h: Array, q: float, low: Array, high: Array, mu: float, paired: bool
 ) -> tuple[Array, Array, float, float, bool]:
-    """Return new s, h and q, a new μ, and False if the step ended early at a bound, after a Newton step.
+    """Take a Newton step; return s, h, q and μ after it, and False if it ended early at a bound, else True.
 
     The step leads to Ks = μy − b at the s_i strictly between their bounds, with sᵀKs = 1; the other s_i are fixed. h is
     Ks (m,) with the part of all other samples, and q is sᵀKs over all samples.
