@@ -127,7 +127,7 @@ def scale_numbers():
     yield f"none of {len(learned)} reaches"
     assert set(fixed.train_size[fixed.ratio > scale.REACHED]) == {24_000}
     yield f"at ratios up to {fixed.ratio.max():.3f}"
-    yield f"ratios of {span(learned.ratio, '.3f')} to the optimum"
+    yield f"All {len(learned)} descents with learned gates end at {span(learned.ratio, '.3f')} times the least norm"
     problems = found[found.model.isin(("SVM-GLN", "SVM-LC"))]
     apart = reached[place].merge(problems, on=place).groupby(["network", "dataset"]).inconsistency.mean()
     yield f"differ on at most {100 * apart.max():.2f} % in the mean"
