@@ -24,8 +24,8 @@ def symmetric_blocks(
 ) -> Array:
     """Return a symmetric matrix (n, n), in float64 by default, from its blocks on and below the diagonal.
 
-    `entries(rows, columns)` returns the block of two slices: at most `size` rows, and as columns either the same or all
-    before, slice(0, rows.start), unless there are none.
+    `entries(rows, columns)` returns a block: `rows` is a slice of at most `size` rows, and `columns` is the same slice
+    or slice(0, rows.start). If n ≤ `size`, the only block is returned as it is.
 
     >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> symmetric_blocks(2, lambda rows, columns: A[rows] @ A[columns].T).tolist()

@@ -92,7 +92,7 @@ def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -
 
 
 def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> Array:
-    """Return labels −1.0 and +1.0 (samples,), with `both` of both classes; InputError for others or another number."""
+    """Return labels −1.0 and +1.0, shape (samples,); raise InputError for others or, if `both`, for one class only."""
     listed = values
     if isinstance(values, np.ndarray):
         listed = values.ravel().tolist() if values.dtype.kind in "OTU" else []
@@ -137,7 +137,7 @@ def finite(kernel: Array) -> Array:
 
 
 def as_rows(rows: Any, samples: int) -> np.ndarray:
-    """Return the indices (m,) of the samples that a mask, indices or a slice select, in this order."""
+    """Return the indices (m,), in given order, that a mask, indices or a slice select; raise InputError for none."""
     try:
         chosen = np.arange(samples)[np.asarray(rows) if isinstance(rows, list | tuple) else rows]
     except (IndexError, TypeError, ValueError):
@@ -190,6 +190,7 @@ def as_path(value: Any, name: str) -> Path:
 
 
 def as_file(value: Any) -> Path:
+    """Return the path of an existing regular file; raise InputError for others."""
     path = as_path(value, "the file")
     try:
         found = path.is_file()
@@ -266,11 +267,13 @@ def context_bits(contexts: Any) -> int:
 
 
 def check_callable(value: Any, name: str) -> None:
+    """Raise InputError unless the value is None or callable."""
     if value is not None and not callable(value):
         raise InputError(f"{name} must be a function, not {shown(value)}")
 
 
 def as_fraction(value: Any, name: str) -> float:
+    """Return a number from 0 to 1, both included, as a float; raise InputError for others."""
     number = as_real(value)
     if not 0 <= number <= 1:
         raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
@@ -293,6 +296,7 @@ def as_text(value: Any, name: str) -> str:
 
 
 def one_of(value: Any, known: Iterable[str], what: str) -> str:
+    """Return the text `value`; raise InputError, which lists `known`, unless it is one of these."""
     names = list(known)
     if not isinstance(value, str) or value not in names:
         raise InputError(f"unknown {what} {value!r}; known: {', '.join(names)}")

@@ -92,7 +92,7 @@ class Deadline:
         return time.perf_counter() - self._begin
 
     def left(self, share: float = 1.0) -> float | None:
-        """Return `share` of the seconds left, None if unlimited; more than 0, which is no `max_seconds`."""
+        """Return `share` of the seconds left, at least 1e-9 so that it is a valid `max_seconds`; None if unlimited."""
         return None if self._seconds == math.inf else max(share * (self._seconds - self.seconds), 1e-9)
 
     def passed(self, ahead: float = 0.0) -> bool:
@@ -111,7 +111,7 @@ class Deadline:
         return part
 
     def interrupt(self) -> None:
-        """Set `interrupted` here and in the blocks around; a part passes it on. For solvers that catch Ctrl-C."""
+        """Set `interrupted` here and in the blocks around, or in a part's parent. For solvers that catch Ctrl-C."""
         if self._parent is not None:
             self._parent.interrupt()
             return
@@ -119,7 +119,7 @@ class Deadline:
             one.interrupted = True
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
-        """Call a function of the user, which Ctrl-C interrupts at once, and return its result."""
+        """Return the result of a function of the user; Ctrl-C ends it at once, and None is returned."""
         if self._parent is not None:
             return self._parent.call(function, *arguments)
         with Interruptible() as run:
@@ -159,13 +159,13 @@ _blocks: list[Deadline] = []
 
 
 def reclaim_signal() -> None:
-    """Install the handler of `Deadline` again, which compiled solvers replace by theirs; nothing outside its blocks."""
+    """Install the handler of `Deadline` again after a compiled solver replaced it; do nothing outside its blocks."""
     if _blocks and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _set_interrupted)
 
 
 def _set_interrupted(number: int, frame: Any) -> None:
-    """Interrupt the innermost block; raise KeyboardInterrupt the second time, without a block, and in a `call`."""
+    """Interrupt all blocks on SIGINT; raise KeyboardInterrupt the second time, without a block, or in a `call`."""
     if any(one.interrupted for one in _blocks):
         raise _SecondInterrupt
     if not _blocks or _blocks[-1]._outside:

@@ -71,7 +71,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def require_writable(folder: str | os.PathLike[str]) -> Path:
-    """Return a folder, created if necessary; raise InputError if it cannot be written."""
+    """Return the folder, created if it is missing; raise InputError if no file can be written into it."""
     path = as_path(folder, "the output folder")
     try:
         path.mkdir(parents=True, exist_ok=True)

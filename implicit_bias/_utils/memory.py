@@ -24,6 +24,7 @@ def free_memory() -> float:
 
 
 def _system() -> float:
+    """Return the memory in bytes that Linux reports as available; infinity elsewhere."""
     try:
         rows = dict(line.split(":") for line in SYSTEM.read_text().splitlines())
         return 1024.0 * int(rows["MemAvailable"].split()[0])
@@ -32,6 +33,7 @@ def _system() -> float:
 
 
 def _container() -> float:
+    """Return the bytes left below the memory limit of the container; infinity without one."""
     try:
         most, used = (int((CONTAINER / f"memory.{name}").read_text()) for name in ("max", "current"))
         rows = dict(line.split() for line in (CONTAINER / "memory.stat").read_text().splitlines())

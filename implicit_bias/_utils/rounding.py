@@ -20,7 +20,7 @@ BELOW_ALL = 5000
 
 
 def share(terms: float) -> float:
-    """Return γ_m = mu/(1 − mu), m = `terms`: m additions err by at most γ_m times the sum of the terms' sizes."""
+    """Return γ_m = mu/(1 − mu) for u = 2⁻⁵³, m = `terms`: the error of m additions is at most γ_m times Σ |terms|."""
     return terms * UNIT / (1 - terms * UNIT)
 
 

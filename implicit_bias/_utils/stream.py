@@ -97,6 +97,7 @@ def _fused(a: Floats, b: Floats | f32, c: Floats | f32) -> Floats:
 
 
 def _polynomial(x: Floats, coefficients: tuple[float, ...]) -> Floats:
+    """Return the polynomial at x by Horner's rule, highest coefficient first, each step rounded to float32 once."""
     y = np.full_like(x, coefficients[0])
     for a in coefficients[1:]:
         y = _fused(y, x, f32(a))
@@ -104,6 +105,7 @@ def _polynomial(x: Floats, coefficients: tuple[float, ...]) -> Floats:
 
 
 def _log(u: Floats) -> Floats:
+    """Return the natural logarithm of u > 0 in float32, rounded as torch's vectorised one."""
     m, exponent = np.frexp(u)
     low = m < f32(0.5**0.5)
     x, e = np.where(low, m - f32(1) + m, m - f32(1)), (exponent - low).astype(f32)

@@ -94,7 +94,7 @@ def as_weights(values: Any, X: Array) -> Array:
 
 
 def unequal(weight: Array) -> Array | None:
-    """Return sample weights (n,), or None if all are equal, which is the same for quantiles and means."""
+    """Return the sample weights (n,), or None if all are equal: quantiles and means are then the unweighted ones."""
     return None if np.ptp(weight) == 0 else weight
 
 

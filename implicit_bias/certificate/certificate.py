@@ -123,18 +123,20 @@ def _precise_upper_bound(problem: MarginProblem, W: Array, b: float, upper: _Upp
 
 
 def _gap(objective: float, lower: float) -> float:
+    """Return the relative gap; 0 if the objective is 0, and infinity if it is infinite."""
     if objective == 0:
         return 0.0
     return (objective - lower) / objective if objective < np.inf else np.inf
 
 
 def _finite(values: Any, shape: tuple[int, ...], name: str) -> Array:
+    """Return an array of this shape with NaN and infinity replaced by 0; raise InputError for other shapes."""
     array = as_numbers(values, shape, name)
     return np.where(np.isfinite(array), array, 0.0)
 
 
 def _normalised(values: Array, companion: Any) -> tuple[Array, Any]:
-    """Return both, divided by a power of two near their largest entry: exactly, and so that nothing overflows later."""
+    """Return both, divided by one power of two near their largest entry, which is exact and prevents overflow later."""
     largest = nearest_power_of_two(max(np.abs(values).max(initial=0.0), np.abs(companion).max(initial=0.0)))
     return values / largest, companion / largest
 
@@ -154,7 +156,7 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
 
 
 def _feasible_multiple(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float]:
-    """Return the best multiple of W and b that satisfies E vec(W) ≤ h up to rounding; W and b if there is none."""
+    """Return the multiple of W and b with the least objective under E vec(W) ≤ h; W and b if none is feasible."""
     f, error = _margins(problem, W, b, precise=False)
     t = _best_multiple(problem, problem.norm.value(W), f - error)
     E, h, equal = problem.constraints.E, problem.constraints.h, problem.constraints.equal
@@ -168,7 +170,7 @@ def _feasible_multiple(problem: MarginProblem, W: Array, b: float) -> tuple[Arra
 
 
 def _close_power_of_two(t: float) -> list[float]:
-    """Return [p] for a power of two p ≠ t close to t, else []; multiplication by p has no rounding error."""
+    """Return [p] if t is close, but not equal, to a power of two p, by which products are exact; otherwise []."""
     power = nearest_power_of_two(t)
     return [power] if power != t and abs(t / power - 1) <= POWER_OF_TWO_TOL else []
 
@@ -179,12 +181,13 @@ def _normal(scaled: Array, values: Array) -> bool:
 
 
 def _differ(bounds: list[float]) -> bool:
+    """Return True if the largest of the bounds exceeds the smallest by more than ACCEPTED_ERROR, relatively."""
     return bool(max(bounds) > min(bounds) * (1 + ACCEPTED_ERROR))
 
 
 @dataclass(frozen=True)
 class _Upper:
-    """Best multiple of weights; `optimistic` ≤ objective ≤ `bound` for all possible rounding errors."""
+    """Best multiple of W and b, its margins (n,), and `optimistic` ≤ objective ≤ `bound` in exact arithmetic."""
 
     W: Array
     b: float
@@ -193,6 +196,7 @@ class _Upper:
     optimistic: float
 
     def imprecise(self, gap: float) -> bool:
+        """Return True if rounding errors of the bound are a large part of the relative `gap`."""
         if not self.bound < np.inf:
             return self.optimistic < np.inf
         return self.bound - self.optimistic > max(ACCEPTED_SHARE_OF_GAP * gap, ACCEPTED_ERROR) * self.optimistic
@@ -219,7 +223,7 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
 
 
 def _without_slack(problem: MarginProblem, t: float, f: Array, error: Array) -> list[float]:
-    """Return, in a soft margin, a multiple above t without the slack that errors of margins leave at t, else []."""
+    """Return [t′] for a soft margin, with t′ > t, so that errors of margins f (n,) near m_i leave no slack; else []."""
     near = (f > 0) & (abs(t * f - problem.required_margin) <= NEAR_MARGIN * problem.required_margin)
     if problem.hard or not near.any():
         return []
@@ -251,7 +255,7 @@ def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, err
 
 
 def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
-    """Return the margins y_i ((ΦW)_i + b) and bounds of their errors, (n,) each, including that of margins ± error."""
+    """Return the margins y_i ((ΦW)_i + b) and bounds of their errors and of rounding f ± error; (n,) each."""
     upper, lower, error = problem.features.apply_bounded(W, precise)
     b_, zero = np.full_like(upper, b), np.zeros_like(upper)
     upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
@@ -295,7 +299,7 @@ def _best_multiple(problem: MarginProblem, value: float, f: Array) -> float:
 
 @dataclass(frozen=True)
 class _Lower:
-    """λ, μ and V = Φᵀ(λ∘y) − Eᵀμ; `bound` ≤ dual objective ≤ `optimistic` for all possible rounding errors."""
+    """λ, μ and V = Φᵀ(λ∘y) − Eᵀμ; `bound` ≤ dual objective of the largest feasible multiple ≤ `optimistic`."""
 
     lam: Array
     mu: Array
@@ -304,12 +308,13 @@ class _Lower:
     optimistic: float
 
     def imprecise(self, gap: float) -> bool:
+        """Return True if rounding errors of the bound are a large part of the relative `gap`."""
         accepted = max(ACCEPTED_SHARE_OF_GAP * gap if gap < np.inf else 0.0, ACCEPTED_ERROR)
         return self.optimistic - self.bound > accepted * self.optimistic
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> _Lower:
-    """Return the largest feasible multiple of λ and μ with bounds of its dual objective Σ m_iλ_i − hᵀμ.
+    """Return λ and μ, scaled to be feasible, with rigorous bounds of the dual objective Σ m_iλ_i − hᵀμ.
 
     With a free intercept, λ is first changed by `_with_zero_sum`. Both bounds are 0 if ‖V‖_* is infinite, and if λ = 0
     without right-hand sides h.
@@ -346,7 +351,7 @@ def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Ar
 
 
 def _dual_objective(problem: MarginProblem, lam: Array, mu: Array) -> float:
-    """Return Σ m_iλ_i − hᵀμ up to a relative rounding error, and less what underflow loses; 0 if it is negative."""
+    """Return Σ m_iλ_i − hᵀμ, relative rounding errors excepted, minus a bound of underflow; 0 if it is negative."""
     if not problem.affine:
         terms, count = np.minimum(problem.required_margin * lam, LARGEST), len(lam)
     else:
@@ -373,8 +378,8 @@ def _correlation(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -
 def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
     """Return λ with Σ y_iλ_i = 0 exactly, if the intercept is free; zeros if a class has no λ or its sum is infinite.
 
-    The class with the larger sum is scaled down, all λ are rounded down to a grid on which sums are exact, and the rest
-    is taken from the largest λ of the class in excess.
+    The class with the larger sum is scaled down, all λ are rounded down to a grid on which sums are exact, and the
+    excess of one class is subtracted from its largest λ.
     """
     if not problem.intercept:
         return lam

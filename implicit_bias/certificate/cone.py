@@ -39,6 +39,7 @@ class Cone:
 
     @classmethod
     def of(cls, A: sp.csr_array, equal: np.ndarray, kept: int = -1) -> Cone:
+        """Return the cone of the floats in A, taken as exact rational numbers."""
         rows = [
             {int(j): Fraction(float(v)) for j, v in zip(A.indices[a:b], A.data[a:b], strict=True) if v != 0}
             for a, b in pairwise(A.indptr)
@@ -91,7 +92,10 @@ class Cone:
         return found if found.any() else None
 
     def _moved(self, point: list[Fraction], inward: list[Fraction], tight: np.ndarray) -> list[Fraction] | None:
-        """Return the first point from `point` in the direction `inward` at which all rows hold that are not `tight`."""
+        """Return the first point from `point` along `inward` at which all rows hold, the `tight` ones not tested.
+
+        The result is None if `inward` does not reduce a violation, or if such a step may violate another row.
+        """
         step, outward = Fraction(0), False
         for row in (row for row, is_tight in zip(self.rows, tight, strict=True) if not is_tight):
             excess, gain = _value(row, point), -_value(row, inward)
@@ -221,7 +225,10 @@ def _homogenised(constraints: LinearConstraints, intercept: bool) -> Cone:
 
 
 def _short(problem: MarginProblem, W: Array, b: float, near: np.ndarray) -> np.ndarray | None:
-    """Return the samples, without `near`, with margins up to MAX_SHORTFALL below m_i; None if one is lower."""
+    """Return the indices, except `near`, of samples whose margins are not certainly ≥ m_i.
+
+    The result is None if a margin is below m_i by more than a share of MAX_SHORTFALL, and empty for a soft margin.
+    """
     if not problem.hard:
         return near[:0]
     upper, lower, error = problem.features.apply_bounded(W, False)
@@ -249,6 +256,7 @@ def _floats(point: list[Fraction], shape: tuple[int, ...]) -> Array:
 
 
 def _value(row: Row, w: list[Fraction]) -> Fraction:
+    """Return Σ_j row[j] w_j exactly."""
     return sum((v * w[j] for j, v in row.items()), Fraction(0))
 
 

@@ -24,7 +24,7 @@ OPTIMISERS = {
 
 
 def fitted_gates(X: Any, gates: Any, grouped: bool) -> Gates:
-    """Return gates fitted on X, or `gates` if they are fitted; `grouped` requires the attribute `groups`."""
+    """Return `gates` fitted on X, or as they are if fitted already; if `grouped`, they must have `groups`."""
     if not isinstance(gates, Gates):
         raise InputError(f"gates must be Gates such as HyperplaneGates(10, 2), not {type(gates).__name__}")
     gates = gates.fitted(X)

@@ -288,7 +288,7 @@ class Norm(ABC):
         return None
 
     def quadratic(self, W: cp.Expression) -> cp.Expression | None:
-        """Square ‖W‖² as a CVXPY quadratic form, for QP solvers; None if it is not quadratic."""
+        """Square ‖W‖² as a CVXPY quadratic form of W (k, r), for QP solvers; None if it is not quadratic."""
         return None
 
     def gauge(self, W: cp.Expression) -> list[cp.Constraint]:

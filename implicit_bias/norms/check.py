@@ -61,6 +61,7 @@ def check_pair(norm: Norm, W: Any, V: Any, max_solved: int = MAX_SOLVED_AT_ANSWE
 
 
 def _claim(norm: Norm, holds: bool, text: str) -> None:
+    """Raise InputError with the name of the norm and `text` unless `holds`."""
     if not holds:
         raise InputError(f"{norm!r}: {text}")
 
@@ -157,7 +158,7 @@ def _dual_candidates(V: Array) -> Iterator[Array]:
 
 
 def _gradient(norm: Norm, W: Array) -> Array:
-    """Compute a V (k, d) with ⟨V, W⟩ = ‖W‖ and ‖V‖_* = 1 by CVXPY; zeros if W is too large or differentiation fails."""
+    """Return a subgradient V (k, d) of the norm at W by CVXPY; zeros if W is too large or differentiation fails."""
     if W.size > MAX_DIFFERENTIATED:
         return np.zeros(W.shape)
     X = cp.Variable(W.shape)

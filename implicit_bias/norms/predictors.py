@@ -61,7 +61,7 @@ class PredictorL2(EuclideanNorm):
         self.gates = self.units * self.contexts
 
     def refuses(self, features: Features) -> str | None:
-        """Explain that the sums of a sample's gate values differ between units; return None if they are equal.
+        """Explain why the norm does not support these features; None if each sample has the same gate sum in all units.
 
         One-hot contexts have equal sums. Else margins depend on the null space of the norm, and the optimum is 0.
         """

@@ -112,7 +112,7 @@ class TwoLayerNorm(Norm):
         return self._form.value(self.of_gates(W))
 
     def dual(self, V: Array) -> float:
-        """Dual norm of V (k, d): the largest dual norm, of the input layer, of diag(v)V over readouts with ‖v‖ ≤ 1."""
+        """Dual norm of V (k, d): max ‖diag(v)V‖_* over ‖v‖ ≤ 1, with the dual ‖·‖_* of the input layer's norm."""
         return self._form.dual(self.of_gates(V))
 
     def _value_within(self, W: Array) -> float:
@@ -151,7 +151,7 @@ class TwoLayerNorm(Norm):
 
 
 class _Rows:
-    """Norm ‖(c_h ‖ζ_h‖_q)_h‖_s, with its dual ‖(‖V_h‖_q'/c_h)_h‖_s' for 1/q + 1/q' = 1/s + 1/s' = 1."""
+    """Norm ‖(c_h ‖ζ_h‖_q)_h‖_s, q = `row`, s = `outer`, c = `scales`; dual: ‖(‖V_h‖_q'/c_h)_h‖_s', 1/q + 1/q' = 1."""
 
     def __init__(self, units: GroupLasso, row: float, outer: float, scales: Array) -> None:
         self.units, self.row, self.outer, self.scales = units, row, outer, scales
@@ -222,7 +222,10 @@ def _size(values: Array, s: float) -> float:
 
 
 class _Operator:
-    """Spectral norm ‖diag(c)W‖_op of W as a matrix (H, D), D inputs of all gates of a unit; its dual ‖diag(c)⁻¹V‖_*."""
+    """Spectral norm ‖diag(c)W‖_op, c = `scales`, with the dual norm ‖diag(c)⁻¹V‖_*.
+
+    Row h of W as a matrix (H, D) contains the weights of all gates of unit h.
+    """
 
     def __init__(self, units: GroupLasso, scales: Array) -> None:
         counts = np.bincount(units.index)

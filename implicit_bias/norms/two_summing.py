@@ -39,7 +39,7 @@ CENTRING = (0.05, 0.5)
 
 
 def balancing_squares(W: Array) -> Array:
-    """Return s (H,) with WWᵀ ⪯ diag(s) up to rounding and the least Σ_h s_h; 0 for rows of zeros.
+    """Return the s (H,) with the least Σ_h s_h = ρ(W)² for which WWᵀ ⪯ diag(s), up to rounding; 0 for rows of zeros.
 
     The steps are those of Helmberg, Rendl, Vanderbei & Wolkowicz (1996) for the primal and the dual program.
 
@@ -81,13 +81,13 @@ def _solved(A: Array, right: Array) -> Array:
 
 
 def _room(A: Array, change: Array) -> float:
-    """Return the longest step, at most 1, after which the positive definite A plus step times `change` stays so."""
+    """Return the step t ≤ 1, TO_BOUNDARY of the longest one, so that A + t `change` stays positive definite."""
     least = scipy.linalg.eigh(change, A, eigvals_only=True, subset_by_index=[0, 0])[0]
     return 1.0 if least >= -TO_BOUNDARY else -TO_BOUNDARY / least
 
 
 def balancing_shares(V: Array) -> Array:
-    """Return p (H,) > 0 with Σ_h p_h = 1 and the largest ‖diag(√p) V‖_*; 0 for rows of zeros.
+    """Return the p (H,) that maximises ‖diag(√p) V‖_* over p ≥ 0, Σ_h p_h = 1; p_h = 0 for rows of zeros.
 
     Newton's method for the optimality conditions q_h + z_h = ν, p_h z_h = μ → 0, Σ_h p_h = 1, where q_h/2 is the
     derivative of the nuclear norm by p_h.

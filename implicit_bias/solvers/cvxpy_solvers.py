@@ -126,9 +126,9 @@ class CvxpySolver(Solver):
 
 
 def _on_a_thread(action: Callable[[], Any], deadline: Deadline) -> bool:
-    """Run `action` on a thread; return False if the deadline passes first: compiled solvers do not look at it.
+    """Run `action` on a thread, because compiled solvers ignore the deadline; return False if it passes first.
 
-    They release the interpreter's lock. An abandoned thread ends by itself or with the process. An exception of
+    Such solvers release the interpreter's lock. An abandoned thread ends by itself or with the process. An exception of
     `action` is raised here; one that is not an Exception, such as a panic, as a ValueError.
     """
     done, failures = threading.Event(), list[BaseException]()

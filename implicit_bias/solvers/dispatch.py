@@ -126,7 +126,7 @@ def solve(
 
 
 def _solved(problem: MarginProblem, name: str, run: Run, options: Options, several: bool) -> Solution:
-    """Run the solver, and the fallback solvers if `several`; return the certified answer."""
+    """Run the solver, if no proof is evident, and, if `several`, the fallback solvers; return the certified answer."""
     conflict = evident_conflict(problem)
     nowhere = np.zeros((problem.features.k, problem.features.d))
     if conflict is not None:
@@ -163,7 +163,7 @@ def _chosen(problem: MarginProblem, solver: str | Run | None) -> tuple[str, Run]
 
 
 def _certified(problem: MarginProblem, name: str, answer: Answer, options: Options) -> Solution:
-    """Return the certified answer; if its weights do not separate, search for a proof that no weights do.
+    """Return the certified answer; if no multiple of its weights is feasible, search for a proof that no weights are.
 
     An answer after the deadline counts as stopped.
     """
@@ -235,7 +235,7 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
 
 
 def _merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Solution:
-    """Return the better upper bound with its weights, the better lower bound with its dual, and their status."""
+    """Return one solution: the better upper bound and its weights, the better lower bound and its dual, the status."""
     upper = min(best, attempt, key=lambda one: one.objective)
     lower = max(best, attempt, key=lambda one: one.lower_bound)
     gap = (upper.objective - lower.lower_bound) / upper.objective if upper.objective < np.inf else np.inf
@@ -248,7 +248,7 @@ def _merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Soluti
 
 
 def _reason(problem: MarginProblem, best: Solution, attempts: list[Solution]) -> str:
-    """Return the gaps of the inconclusive attempts and, if the result is INACCURATE, its cause."""
+    """Return a text: gaps of the inconclusive attempts, if there are several, and the cause if INACCURATE; or ''."""
     inaccurate = best.status is Status.INACCURATE
     several = attempts if inaccurate else attempts[:-1]
     parts = [f"{one.solver} ended at a gap of {one.gap:.1e}" for one in several if len(attempts) > 1]

@@ -70,9 +70,11 @@ class Expansion:
     Attributes
     ----------
     coefficients, outputs : array, shape (n, c)
-        a with w_c = Σ_i a_ic φ(x_i), and Ka.
+        a with w_c = Σ_i a_ic φ(x_i), and Ka = ⟨w_c, φ(x_i)⟩, without intercepts.
     intercepts : array, shape (c,)
+        b_c; zeros if they are not free.
     rounds : int
+        Number of rounds.
     reason : str
         `Deadline.reason`, or why the rounds ended at a larger gap; empty otherwise.
     """
@@ -101,7 +103,10 @@ class KernelRows:
         self.rows, self.place, self.kept = np.zeros((most, n)), np.full(n, -1), 0
 
     def keep(self, samples: np.ndarray, used: np.ndarray, deadline: Deadline) -> None:
-        """Compute and keep the missing rows of `samples`, while there is time and room, which rows not `used` make."""
+        """Compute and keep the missing rows of `samples` until the deadline passes.
+
+        Without room, they replace rows of samples outside the mask `used` (n,); if none are left, they are not kept.
+        """
         missing = samples[self.place[samples] < 0]
         # Rows that a deadline leaves out are zeros or those of other samples, and their coefficients are zero.
         places = np.arange(self.kept, min(self.kept + len(missing), len(self.rows)))
@@ -117,7 +122,7 @@ class KernelRows:
             self.place[missing[part]] = places[part]
 
     def square(self, samples: np.ndarray) -> Array:
-        """Return the matrix of `samples`."""
+        """Return the kernel matrix K (m, m) of `samples` (m,), from kept rows if possible."""
         found, place = np.empty((len(samples), len(samples))), self.place[samples]
         for i in np.flatnonzero(place >= 0):
             found[i] = self.rows[place[i]][samples]
@@ -127,7 +132,7 @@ class KernelRows:
         return found
 
     def products(self, coefficients: Array) -> Array:
-        """Return K @ `coefficients` (n, c) in blocks of the rows with coefficients that are not zero."""
+        """Return Ka (n, c) for coefficients a (n, c), from blocks of the rows whose coefficients are not all 0."""
         found, used = np.zeros_like(coefficients), coefficients.any(axis=1)
         inside = np.zeros((self.kept, coefficients.shape[1]))
         known = np.flatnonzero(self.place >= 0)
@@ -143,7 +148,10 @@ class KernelRows:
 
 @dataclass(eq=False)
 class _Machine:
-    """One class: s (n,) and Ks (n,), μ, signs y (n,), upper bounds p (n,), and True if the intercept is free."""
+    """State of one class: signs `y` (n,), upper bounds `p` (n,) of λ = |s|, s (n,), `outputs` Ks (n,), and μ.
+
+    `paired` is True if the intercept is free; then Σ s_i = 0. The weights are w = Σ_i s_i φ(x_i)/μ.
+    """
 
     y: Array
     p: Array
@@ -175,7 +183,7 @@ class _Machine:
 
     @property
     def intercept(self) -> float:
-        """Return the b with the least slack, or the largest margin if it is hard; 0 if it is not free."""
+        """Intercept b with the least slack or, for a hard margin, the largest margin; 0 if b is not free."""
         if not self.paired:
             return 0.0
         ends, positive = self.y - self.outputs / self.mu, self.y > 0
@@ -187,7 +195,7 @@ class _Machine:
         return float(ends[order[min(int(first), len(order) - 1)]])
 
     def evaluate(self) -> None:
-        """Set the relative gap, without rounding errors."""
+        """Set the relative `gap` at s and μ, ignoring rounding errors; infinity if a hard margin is not separated."""
         size, f = max(float(self.s @ self.outputs), 0.0) ** 0.5, self.y * (self.outputs / self.mu + self.intercept)
         lower = float(np.abs(self.s).sum()) / max(size, float((np.abs(self.s) / self.p).max()), 1e-300)
         if self.hard:
@@ -200,9 +208,10 @@ class _Machine:
         self.gap = 1 - lower / upper if upper < np.inf else np.inf
 
     def violations(self, pool: np.ndarray) -> tuple[Array, Array, float]:
-        """Return y − Ks/μ of the pool's s that may rise, and of those that may fall, and their largest violation.
+        """Return r = y − Ks/μ (n,), with −∞ where s_i may not rise; r, with ∞ where it may not fall; and the violation.
 
-        At the solution no s that may rise has a larger rest than one that may fall: both are compared with b.
+        Samples outside the mask `pool` (n,) may do neither. The violation is max r over those that may rise minus min r
+        over those that may fall; without an intercept, both are compared with 0 instead. It is 0 at the solution.
         """
         rest = self.y - self.outputs / self.mu
         rising = np.where(pool & (self.s < self.high), rest, -np.inf)
@@ -211,7 +220,10 @@ class _Machine:
         return rising, falling, max(most - least if self.paired else max(most, -least), 0.0)
 
     def members(self, pool: np.ndarray) -> np.ndarray:
-        """Return the members of the next round."""
+        """Return the sorted indices of the next round: the most violated samples of `pool` and those between bounds.
+
+        Also set `aim` to a share of the largest violation.
+        """
         new = int(GROWTH * np.count_nonzero(self.s))
         half = min(max(new, LEAST_NEW), MOST // 2) // 2
         rising, falling, violation = self.violations(pool)
@@ -225,9 +237,9 @@ class _Machine:
         return np.unique(np.concatenate([up, down, free[: MOST - len(up) - len(down)]]))
 
     def improve(self, members: np.ndarray, K: Array, deadline: Deadline) -> Array:
-        """Improve s of the members, whose matrix is K (m, m), and μ; return by how much s changes (m,).
+        """Improve s of the members, whose kernel matrix is K (m, m), and μ in place; return the changes of s (m,).
 
-        `outputs` are those of the earlier s.
+        `outputs` are not updated.
         """
         y, low, high, h = self.y[members], self.low[members], self.high[members], self.outputs[members]
         s, q = self.s[members], float(self.s @ self.outputs)
@@ -249,9 +261,9 @@ class _Machine:
 
 
 def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, tol: float, steps: int) -> float:
-    """Take steps of one s, or of two with a constant sum if `paired`, until the violation is at most `tol`; return it.
+    """Change s, one entry at a time or, if `paired`, two with a constant sum, and return the largest violation.
 
-    s and v = μy − Ks are updated.
+    At most `steps` changes are made, until the violation is at most `tol`. s and v = μy − Ks are updated in place.
     """
     diagonal = np.maximum(K.diagonal(), 1e-300)
     up, down = np.where(s < high, 0.0, -np.inf), np.where(s > low, 0.0, np.inf)
@@ -291,9 +303,10 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
 def _newton(
     K: Array, y: Array, s: Array, h: Array, q: float, low: Array, high: Array, mu: float, paired: bool
 ) -> tuple[Array, Array, float, float, bool]:
-    """Return s, Ks, sᵀKs of all samples and μ after a step to the solution for s between its bounds, all others fixed.
+    """Take a Newton step; return s, h, q and μ after it, and False if it ended early at a bound, else True.
 
-    h is Ks, and q is sᵀKs. The last value is False if the step ended at a bound before that.
+    The step leads to Ks = μy − b at the s_i strictly between their bounds, with sᵀKs = 1; the other s_i are fixed. h is
+    Ks (m,) with the part of all other samples, and q is sᵀKs over all samples.
     """
     F = np.flatnonzero((s > low) & (s < high))
     usual = mu / np.sqrt(q) if q > 0 else mu

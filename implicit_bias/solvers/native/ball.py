@@ -31,7 +31,7 @@ class BallProgram(ABC):
 
     @abstractmethod
     def start(self) -> Any:
-        """Return an iterate inside the ball."""
+        """Return an iterate in the interior of the ball, at which all variables with a sign are positive."""
 
     @abstractmethod
     def linearised(self, at: Any) -> Linearised:
@@ -55,7 +55,10 @@ class BallProgram(ABC):
 
 
 class BallDescent:
-    """State of `solve_in_ball` for `descend_from`: the best weights, the best dual, and why it ended."""
+    """State of `solve_in_ball` for `descend_from`: the best weights, the best λ, their bounds, and the limit reached.
+
+    `ends(count, lower, upper, gap)` is called at every iterate and returns the status of a limit, or None.
+    """
 
     def __init__(self, program: BallProgram, ends: Callable[..., Status | None], tol: float) -> None:
         self.program, self.ends, self.tol = program, ends, tol
@@ -97,7 +100,10 @@ def solve_in_ball(
     settings: Settings,
     least_centring: float,
 ) -> Answer:
-    """Return weights and dual of a margin problem to a gap of `options.tol`, by its program in units of its own."""
+    """Return weights and dual of a margin problem to a gap of `options.tol`.
+
+    `program_of` takes the problem in units in which inputs and required margins are about 1.
+    """
     # Inputs of length about 1, and required margins of mean 1.
     scale, margin = problem.features.scale(), float(np.mean(problem.required_margin))
     ours = problem.replace(

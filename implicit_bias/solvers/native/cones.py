@@ -146,12 +146,15 @@ class ConeKernels(GroupKernels):
 
 @dataclass(frozen=True)
 class ConeProgram(Program):
-    """A program whose weights are evaluated as a network, whether or not its units are in their cones."""
+    """A program whose weights are evaluated as a ReLU network, whether or not its units are in their cones.
+
+    `outputs` (n, H) are y_i s_h.
+    """
 
     outputs: Array = field(kw_only=True)
 
     def margins(self, f: Array) -> Array:
-        """Return the network's margins (n,) from the constraints' rows of f, its units' scores up to sign."""
+        """Return the margins (n,) of the network, Σ_h y_i s_h ⟨x_i, w_h⟩₊, from the c_ih ⟨x_i, w_h⟩ in f (N,)."""
         kernels: ConeKernels = self.kernels  # type: ignore[assignment]
         scores = kernels.sides * f[kernels.samples :].reshape(kernels.H, -1).T
         margins = np.zeros(kernels.samples)
@@ -174,7 +177,7 @@ def solve_in_cones(
     C : float
         The upper bound of λ; inf for the hard margin.
     tol : float
-        The relative gap to reach, between what λ proves for these patterns and the norm of the network of the w_h.
+        The relative gap to reach, between the lower bound that λ proves for these patterns and the network's objective.
     late : callable() → bool
         Called at every iterate; the best one so far is returned if it is true. By default it never is.
 

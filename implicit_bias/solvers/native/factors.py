@@ -124,8 +124,8 @@ class OneRowMore(LowRank):
 class LowRankFactor(Factor):
     """BBᵀ + D for B (n, r) and a diagonal D, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
 
-    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a), refined once, as D may contain numbers that are nearly 0. Entries below
-    LEAST_DIAGONAL are raised to it: rounding of BBᵀM⁻¹a, divided by a smaller number, would exceed the solution.
+    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a), refined once, as D may contain numbers that are nearly 0. D is raised to
+    LEAST_DIAGONAL times the mean diagonal of BBᵀ: rounding of BBᵀM⁻¹a over a smaller number would exceed the solution.
     """
 
     product: Product
@@ -203,7 +203,7 @@ class PartialFactor(Factor):
 
     @staticmethod
     def _remainder(left: np.ndarray, columns: Tensor) -> np.ndarray:
-        """Return the diagonal of the remainder, `left`, without the part of these columns."""
+        """Return `left` (n,), the diagonal of the remainder, minus that of CCᵀ for new `columns` C (n, r); ≥ 0."""
         return np.maximum(left - as_numpy((columns**2).sum(axis=1)), 0.0)
 
     def solve(self, right: Tensor) -> Tensor:

@@ -191,7 +191,7 @@ class DualProgram:
 
     @cached_property
     def h(self) -> Element:
-        """(0, p, (1, V⁰_h))."""
+        """The right-hand side h = (0, p, (1, V⁰_h)) of Gx + s = h."""
         bounds = self.box[self.boxed] if self.box is not None else self.rhs[:0]
         ones = np.full((len(self.offset), 1), 1) + 0 * self.offset[:, :1]
         return Element(np.concatenate([0 * self.rhs[self.signed], bounds]), np.hstack([ones, self.offset]))

@@ -54,7 +54,10 @@ SHIFT = 1e-14
 
 @dataclass
 class Point:
-    """An iterate, or a direction: λ, z (n,), η, s (H,), u, w (n,) or empty if nothing bounds λ, ν (e,) and ρ."""
+    """An iterate or a direction, in the symbols of the module: λ, z (n,), η, s (H,), u, w (n,), (ν, b) in `nu`, and ρ.
+
+    u and w are empty for a hard margin. Without a free intercept, `nu` is (ν,).
+    """
 
     lam: Tensor
     z: Tensor
@@ -110,7 +113,7 @@ NAMES = tuple(Point.__dataclass_fields__)
 
 
 class Direction(Point):
-    """A direction from an iterate."""
+    """A direction from an iterate, with the longest step along it that stays feasible."""
 
     #: The longest step along it, as `Point.room` defines it.
     longest: float
@@ -118,7 +121,11 @@ class Direction(Point):
 
 @dataclass(frozen=True)
 class Residual:
-    """Residuals of the optimality conditions, named by the variable of their row: λ (n,), η (H,), ν (e,) and ρ."""
+    """Left-hand minus right-hand sides of the optimality conditions without complementarity.
+
+    `lam` (n,) is that of f + bỹ + u = z + ν, `eta` (H,) that of q_h/(2ρ) + s_h = ρ/2, `nu` (e,) that of Eᵀλ + e₁ = 0,
+    and `rho` is 1 − ½ Σ_h η_h (q_h/ρ² + 1) − uᵀp.
+    """
 
     lam: Tensor
     eta: Tensor
@@ -200,7 +207,7 @@ class Program:
 
     @cached_property
     def sum_mask(self) -> Tensor:
-        """1 for the λ that sum to 1, else 0."""
+        """Numbers (n,): 1 for samples, whose λ sum to 1, and 0 for linear constraints."""
         return self.kernels.ones if self.margin_rhs is None else self.margin_rhs
 
     @cached_property
@@ -215,10 +222,10 @@ class Program:
         return lam / (lam @ self.sum_mask)
 
     def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
-        """Return the lower bound that λ proves and the objective of W_h = η_h Φ_hᵀ(λ∘y) as the upper bound.
+        """Return the dual objective of the best multiple of λ, and the objective of that of W_h = η_h Φ_hᵀ(λ∘y).
 
-        q_h = λᵀK_hλ, and the margins are f = K(η)λ + bỹ. If they violate a linear constraint, the upper bound is
-        infinite.
+        q_h = λᵀK_hλ, and f = K(η)λ + bỹ are the margins of W and b. If these violate a linear constraint, the upper
+        bound is infinite.
         """
         sizes = library(q).clip(q, 0, None) ** 0.5
         reach, box, margins = float(sizes.max()), None if self.box is None else self.samples(self.box), self.margins(f)
@@ -233,7 +240,7 @@ class Program:
         return values if self.margin_rhs is None else values[self.margin_rhs > 0]
 
     def margins(self, f: Tensor) -> Tensor | None:
-        """Return the margins of the samples, a part of f (n,); None if another entry violates its constraint."""
+        """Return the entries of f of samples; None if one of a constraint is below −`constraint_slack`·max|f|."""
         if self.margin_rhs is not None:
             least = -self.kernels.settings.constraint_slack * abs(f).max()
             if f[self.margin_rhs == 0].min() < least:
@@ -258,10 +265,10 @@ class Program:
         return self.feasible(lam, xp.ones_like(q), q, P, rho, u, xp.zeros_like(self.equalities[0, 1:]))
 
     def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
-        """Return the iterate of λ and ρ with multiples of (η, b) and u whose residuals are 0.
+        """Return the point with these λ and ρ, a multiple of (η, b), and u, at which the residuals are 0.
 
-        q and P are those of `GroupKernels.sweep` at λ; b is (0,), or (1,) with a free intercept. Rows of linear
-        constraints may keep a residual.
+        u is reduced to uᵀp ≤ 0.9 if it is larger; z, s, w and ν follow from the equations. q and P are those of
+        `GroupKernels.sweep` at λ; b is (0,), or (1,) with a free intercept. Linear constraints may keep a residual.
         """
         w, taken = lam[:0], 0 * rho
         if self.box is not None:
@@ -290,7 +297,7 @@ class Program:
         return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, missing, rho)
 
     def second_order(self, at: Point, step: Point, q: Tensor, P: Tensor) -> Residual:
-        """Return the second-order change of the residual along a step, with q_h = λᵀK_hλ and P the columns K_hλ/ρ."""
+        """Return the second-order terms of the residual at `at` + `step`; q_h = λᵀK_hλ, P has the columns K_hλ/ρ."""
         q2, P2 = self.kernels.directional(step.lam)
         q, q2, P2, shrunk = q / at.rho**2, q2 / at.rho**2, P2 / at.rho, step.rho / at.rho
         cross = P.T @ step.lam / at.rho
@@ -363,9 +370,10 @@ class NewtonSystem:
         self.attempts = (False, diagonal), (True, diagonal), (True, diagonal + SHIFT * weights.sum())
 
     def _prepare(self, exact: bool = False) -> None:
-        """Factorise M and the bordered system without Δλ: in doubles if `exact` or if a cheaper factor fails.
+        """Set `factor` of M, `solved` = M⁻¹ `columns`, and `border`, the LU factors of the system after eliminating Δλ.
 
-        If doubles fail as well, M is shifted; ArithmeticError is raised if this fails, too.
+        M is factorised in doubles if `exact` or if a cheaper factor fails. If doubles fail as well, M is shifted;
+        ArithmeticError is raised if this fails, too.
         """
         for precise, diagonal in self.attempts[exact:]:
             # Free the memory of an earlier factor.
@@ -411,6 +419,7 @@ class NewtonSystem:
         return self.at.ahead(guess.longest, guess)
 
     def _length(self, direction: Direction) -> float:
+        """Return the share `to_boundary` of the longest step."""
         return self.kernels.settings.to_boundary * direction.longest
 
     def moved(self, direction: Direction) -> Point | None:
@@ -481,10 +490,8 @@ class NewtonSystem:
     def _by_conjugate_gradients(self, product: Product, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return the result of `_once`, refined by conjugate gradients with a coarse factor of M as preconditioner.
 
-        `product` multiplies a vector (n,) by M.
-
-        All other rows are solved exactly. The result is None if more than `kernels.affordable` products with M are
-        needed, or if rounding leaves the preconditioner indefinite.
+        `product` multiplies a vector (n,) by M. The rows of Δη, Δν and Δρ are solved exactly. The result is None if
+        more than `kernels.affordable` products are needed, or if rounding leaves the preconditioner indefinite.
         """
         lam, small = self._once(a, right)
         left = a - product(lam) - self.columns @ small
@@ -506,8 +513,8 @@ class NewtonSystem:
 class Outcome:
     """Result of the method: the λ of the best lower bound, the weights of the best upper bound, and both bounds.
 
-    Weights are given by (λ, η, b): W_h = η_h Φ_hᵀ(λ∘y), and the intercept b (0 or 1,) in the units of ỹ. `stopped` is
-    the limit that ended the method early, `reason` another cause. `path` contains each iterate with its gap.
+    `weights` are (λ, η, b): W_h = η_h Φ_hᵀ(λ∘y), and the intercept b, shape (0,) or (1,), in the units of ỹ. `stopped`
+    is the limit that ended the method early, `reason` another cause. `path` lists pairs (gap of the iterate, iterate).
     """
 
     lam: Tensor
@@ -519,7 +526,9 @@ class Outcome:
     reason: str = ""
 
     def better(self, lam: Tensor, weights: tuple[Tensor, Tensor, Tensor], new: Bounds, iterations: int) -> Outcome:
-        """Return this outcome after so many iterations, with λ, weights and bounds replaced where `new` is better."""
+        """Return a copy with `iterations`, with λ and the lower bound if `new.lower` is larger, and with the weights
+        and the upper bound if `new.upper` is smaller.
+        """
         return replace(
             self,
             lam=lam if new.lower > self.bounds.lower else self.lam,

@@ -109,7 +109,7 @@ class GroupKernels(ABC):
         """Return q_h = λᵀK_hλ (H,), as sums of squares, and the columns K_hλ (n, H), for λ (n,)."""
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the results of `sweep` for a direction, with the cheaper product, for which q_h is less accurate."""
+        """Return the results of `sweep` for a direction, by whichever product is cheaper; q_h may be less accurate."""
         return self.sweep(change)
 
 
@@ -199,6 +199,7 @@ class GatedKernels(LinearKernels):
     X : array or tensor, shape (n, d)
         Inputs times the signs y.
     G : array or tensor, shape (n, k)
+        Gate values, or their contrasts.
     share : array or tensor, shape (k, H)
         S ≥ 0, the weight of column j in group h; sparse for many groups.
     by_features : bool
@@ -275,6 +276,7 @@ class GatedKernels(LinearKernels):
         return ScaledFeatures(self, root) if self.wide else Columns(self._rows(self.G * root))
 
     def _rows(self, gates: Tensor) -> Tensor:
+        """Return all products of gates (n, k) and inputs, shape (n, k·d), with the gate as the slower index."""
         return (gates[:, :, None] * self.X[:, None, :]).reshape(self.n, -1)
 
     def adjoint(self, lam: Tensor) -> Tensor:
@@ -410,7 +412,10 @@ class BorderedKernels(GroupKernels):
 
 @dataclass(frozen=True)
 class Contrasts:
-    """Columns G' = GL, `turn` being L (k̂, k'), and `share`, S (k', H), with Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ."""
+    """Matrices L (k̂, k') in `turn` and S (k', H) in `share` that replace the columns g of G by the columns g' of GL.
+
+    For each group h, Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ.
+    """
 
     turn: sp.csr_array
     share: sp.coo_array

@@ -53,7 +53,7 @@ class Rows:
         self.blocks = None if isinstance(X, np.ndarray) else (features.dense() * y[:, None]).reshape(features.shape)
 
     def block(self, j: int) -> tuple[Any, Array]:
-        """Return the samples whose gate j is open, and their y_i φ_j(x_i)."""
+        """Return indices of samples whose gate j is open, or a slice of all, and their y_i φ_j(x_i), shape (m, d)."""
         if self.blocks is not None:
             return slice(None), self.blocks[:, j]
         values = self.features.gate_values[:, j] * self.y
@@ -61,11 +61,11 @@ class Rows:
         return open_, self.features.X[open_] * values[open_, None]
 
     def times(self, W: Array) -> Array:
-        """Return y∘ΦW."""
+        """Return y∘ΦW (n,) for W (k, d)."""
         return self.y * self.features.apply(W)
 
     def adjoint(self, lam: Array) -> Array:
-        """Return Φᵀ(λ∘y)."""
+        """Return Φᵀ(λ∘y) (k, d) for λ (n,)."""
         return self.features.adjoint(self.y * lam)
 
     def moment(self, weights: Array) -> Array:
@@ -84,11 +84,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class Iterate:
-    """Pairs of variables `x` and multipliers `z`, elementwise complementary, and what has no sign.
+    """An iterate or a direction: pairs of arrays `x` ≥ 0 and `z` ≥ 0, whose products vanish at the solution, and W, τ,
+    b, γ and `scale`, which have no sign.
 
-    The first pair is the slack u of the rows and λ, the second one, of a soft margin, is ξ and p − λ, and the others
-    are those of the ball. `tau` has one entry for each group: t of a box, σ of a simplex. `scale` is its counterpart:
-    the multiplier of Σ_h c_h t_h = 1, or the bound of the sums of a simplex.
+    The first pair is the slack u of the rows and λ, the second one, of a soft margin only, is ξ and p − λ, and the
+    others are those of the ball. τ (H,) is t of a box or σ of a simplex. `scale` is its counterpart: the multiplier of
+    Σ_h c_h t_h = 1, or the bound of the sums of a simplex.
     """
 
     x: tuple[Array, ...]
@@ -138,7 +139,7 @@ class Program(BallProgram):
         self.has_scale = self.hard != self.sums
 
     def total(self, columns: Array) -> Array:
-        """Return the sums over the columns of each group, shape (H,)."""
+        """Return the sums of `columns` (k, d) over the gates of each group and all inputs, shape (H,)."""
         return np.asarray(np.bincount(self.groups, columns.sum(axis=1), len(self.costs)), dtype=np.float64)
 
     def solution(self, at: Iterate) -> tuple[Array, float]:
@@ -149,7 +150,7 @@ class Program(BallProgram):
         return Conditions(self, at)
 
     def largest(self, columns: Array) -> Array:
-        """Return the largest entries of each group, shape (H,), for columns ≥ 0."""
+        """Return the largest entry of `columns` (k, d) ≥ 0 in each group of gates, shape (H,)."""
         found = np.zeros(len(self.costs))
         np.maximum.at(found, self.groups, columns.max(axis=1))
         return found
@@ -302,7 +303,7 @@ class Conditions:
         return Iterate(x, z, W, tau, b, gamma, scale)
 
     def ahead(self, guess: Iterate) -> float:
-        """Return the mean product after the longest steps along `guess`."""
+        """Return the mean of all products xz after the longest steps along `guess`, one for x and another for z."""
         first, second = _room(self.at.x, guess.x), _room(self.at.z, guess.z)
         ends = [
             (x + first * dx, z + second * dz)

@@ -117,10 +117,10 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
 
 
 def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
-    """Return a λ (n,) that determines the first set: that of `options.start`, or None without a start.
+    """Return a λ (n,) from which `PreciseSet` chooses its first set: the dual of `options.start`; None without a start.
 
-    If C is too large for doubles and there are many samples, it is the λ of NATIVE at a smaller C instead, times the
-    ratio of the two C: from a certain C on, the same λ_i are at their upper bounds.
+    If C is too large for doubles and n > ALL_SAMPLES, NATIVE is run at a smaller C, and its λ times the ratio of the
+    two C is returned instead: from a certain C on, the same λ_i are at their upper bounds.
     """
     share = 1.0 if problem.hard else SAFE_C / largest_bound(problem)
     if share < 1 and problem.features.n > ALL_SAMPLES:
@@ -214,7 +214,7 @@ class PreciseSet(GrowingSet):
     Attributes
     ----------
     T : sparse array, shape (k, k̂)
-        From the rows of Ŵ to those of W; their groups are `index` (k̂,).
+        W = TŴ/s for Ŵ as k̂ rows of length d; row j belongs to the group `index`[j], 0 … H − 1.
     H, width : int
         Number of groups, and r, the largest number of entries of a group: Ŵ is (H, r).
     m, scale : array (n,), float
@@ -281,7 +281,10 @@ class PreciseSet(GrowingSet):
         return self.failed or self.stopped is not None or self.bounds.gap <= self.tol
 
     def _first(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first `rows` and `bounded`; raise TooLargeError for too large a support."""
+        """Return indices of the first `rows`, of both classes with an intercept, and of the first `bounded` samples.
+
+        TooLargeError is raised if the earlier λ has too many free support vectors.
+        """
         every, y = np.arange(self.n), self.problem.y
         if self.n <= ALL_SAMPLES:
             return every, every[:0]
@@ -301,12 +304,12 @@ class PreciseSet(GrowingSet):
         return rows, every[at_bound]
 
     def _check_room(self, samples: int) -> None:
-        """Raise TooLargeError for a set of more than MOST_ROWS samples, or kernels of too many numbers."""
+        """Raise TooLargeError if so many samples exceed MOST_ROWS, or if their kernels exceed MOST_NUMBERS entries."""
         if samples > MOST_ROWS or self.H * samples**2 > MOST_NUMBERS:
             raise TooLargeError(f"{samples} samples in {self.H} groups are too many for arithmetic of 60 digits")
 
-    def _factors(self, blocks: Any) -> Any:
-        """Return φT, shape (m, H, r), of blocks φ (m, k, d), in groups padded with zeros."""
+    def _grouped(self, blocks: Any) -> Any:
+        """Return φT for features φ (m, k, d), shape (m, H, r): each group's entries in a row, padded with zeros."""
         own, values = self.T.indices, self.T.data[:, None]
         columns = [slice(*pair) for pair in pairwise(self.T.indptr)]
         mixed = np.stack([(blocks[:, own[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
@@ -317,11 +320,11 @@ class PreciseSet(GrowingSet):
         return A
 
     def samples(self, rows: np.ndarray) -> Any:
-        """Return the rows φ̂_i of m samples, shape (m, H, r)."""
+        """Return φ̂_i of the m samples with indices `rows`, shape (m, H, r)."""
         if not len(rows):
             return np.full((0, self.H, self.width), gmpy2.mpfr(0))
         factors = self.problem.y[rows] / self.m[rows] / self.scale
-        return self._factors(_blocks(self.problem.features.select(rows))) * factors[:, None, None]
+        return self._grouped(_blocks(self.problem.features.select(rows))) * factors[:, None, None]
 
     def mean(self, rows: np.ndarray, shares: Any) -> Any:
         """Return Σ_i shares_i φ̂_i over samples `rows` with `shares` of the same length, shape (H, r)."""
@@ -329,16 +332,16 @@ class PreciseSet(GrowingSet):
         return sum(np.tensordot(shares[part], self.samples(rows[part]), axes=1) for part in parts)
 
     def _constraint_rows(self) -> tuple[Any, Any, np.ndarray, np.ndarray]:
-        """Return the m constraints that are not 0 ≥ 0: rows, lengths, a mask of equalities, and indices.
+        """Return rows (m, H, r), lengths (m,), a mask of equalities (m,), and indices (m,) of the constraints E_j ≠ 0.
 
-        A row (H, r) is −E_jT divided by its length, so that its margin is at least 0, and the multiplier μ_j is that of
-        the row divided by the length. The indices are those in `problem.constraints`.
+        A row is −E_jT divided by its length, so that its margin must be at least 0, and μ_j is the multiplier of the
+        row divided by the length. The indices j are those in `problem.constraints`.
         """
         constraints, (_, k, d) = self.problem.constraints, self.problem.features.shape
         if constraints is None:
             none = np.zeros(0, dtype=int)
             return np.full((0, self.H, self.width), gmpy2.mpfr(0)), np.ones(0), none > 0, none
-        rows = self._factors(_exact(-constraints.E.toarray()).reshape(-1, k, d))
+        rows = self._grouped(_exact(-constraints.E.toarray()).reshape(-1, k, d))
         sizes = _array((row**2).sum() ** 0.5 for row in rows)
         used = np.flatnonzero(sizes > 0)
         return rows[used] / sizes[used, None, None], sizes[used], constraints.equal[used], used
@@ -353,9 +356,9 @@ class PreciseSet(GrowingSet):
         return _exact(self.T.toarray()) @ parts / self.scale
 
     def _margins(self, W: Any, b: Any) -> Any:
-        """Return f (n,) of all samples, given Ŵ (H, r) and b: from doubles where these resolve 1 − f.
+        """Return f (n,) of all samples, given Ŵ (H, r) and b.
 
-        The error is then at most RESOLVED |1 − f|.
+        f_i is computed in doubles if their error is at most RESOLVED |1 − f_i|, and in many digits otherwise.
         """
         features, y, required = self.problem.features, self.problem.y, self.problem.required_margin
         near = self._original(W).astype(np.float64)
@@ -370,7 +373,7 @@ class PreciseSet(GrowingSet):
         return margins
 
     def solve(self) -> None:
-        """Solve for the set, and update the bounds; raise TooLargeError for too many rows."""
+        """Solve for the set; update the bounds with their Ŵ, b, λ̂ and μ. Raise TooLargeError for too many rows."""
         self._check_room(len(self.rows))
         found = SetProgram(self)
         found.solve()
@@ -465,7 +468,7 @@ class SetProgram:
         self.stopped: Status | None = None
 
     def solve(self) -> None:
-        """Run the method on rows divided by their lengths, `units`, so that samples may have any size."""
+        """Maximise the dual of the set, with rows divided by their lengths, `units`, and keep the best bounds."""
         free, fixed, one = slice(self.free), slice(self.free, None), gmpy2.mpfr(1)
         sizes = (self.A[free] ** 2).sum(axis=(1, 2)) ** 0.5
         self.units = np.where(sizes > 0, sizes, one)
@@ -482,7 +485,10 @@ class SetProgram:
         self.stopped = self.stopped or self.whole.watch()
 
     def finished(self, at: Iterate) -> bool:
-        """Keep the better bounds of an iterate; return True if their gap is closed, or at a limit."""
+        """Keep the bounds of an iterate that are better; return True if the method shall end, else count an iteration.
+
+        It ends at a gap of half the tolerance, at a hard margin below NO_MARGIN, or at a limit, which sets `stopped`.
+        """
         whole = self.whole
         lam = at.x / self.units
         self._keep_dual(np.concatenate([lam, at.tau * self.totals]))
@@ -519,10 +525,10 @@ class SetProgram:
             self.lower, self.lam = lower, lam / (size if size > 0 else total)
 
     def _keep_weights(self, W: Any, b: Any, mu: Any) -> None:
-        """Keep the best multiple of Ŵ and b if its objective is smaller; with linear constraints, the latest one.
+        """Keep the best multiple of Ŵ and b if its objective is smaller or, with linear constraints, finite.
 
-        The objective includes |μ_j| times each violation, which is small at the end; μ are the multipliers of the rows
-        `constraints`.
+        The objective includes |μ_j| times the violation of each constraint, which is small at the end; μ (m,) are the
+        multipliers of the rows `constraints`.
         """
         f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
         f = f if self.column is None else f + self.column * b
@@ -585,17 +591,17 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
 
 
 def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
-    """Return the indices, in order, of at most MOST_ROWS samples with the smallest margins over m_i, in doubles."""
+    """Return the ascending indices of the MOST_ROWS samples with the smallest y_i((ΦW)_i + b)/m_i, in doubles."""
     upper, lower, _ = problem.features.apply_bounded(W.astype(np.float64), precise=True)
     f = problem.y * ((upper + float(b)) + lower) / problem.required_margin
     return np.sort(np.argsort(np.nan_to_num(f, nan=0.0), kind="stable")[:MOST_ROWS])
 
 
 def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
-    """Return the objective of W and b, or in a hard margin of their best multiple, followed by W and b themselves.
+    """Return the objective of W and b or, for a hard margin, of their best multiple, followed by the given W and b.
 
-    Margins are lowered by the bounds of their errors. The objective is infinite if W is not finite and, in a hard
-    margin, if W does not separate.
+    Margins are lowered by the bounds of their errors. The objective is infinite if W is not finite or, for a hard
+    margin, does not separate.
     """
     if not np.isfinite(W).all():
         return np.inf, W, b
@@ -610,9 +616,9 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
 def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadline) -> tuple[Array, Array]:
     """Round λ (n,) and μ (m,) to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, with an intercept, Σ y_iλ_i = 0.
 
-    λ and μ are first scaled, so that the larger of the dual norm and max_i λ_i/p_i is LENGTH. The result is the best of
-    several roundings. After the deadline, it is the nearest doubles, not scaled; if λ, μ or Φᵀ(λ∘y) exceeds the largest
-    double, it is 0.
+    λ and μ are first scaled, so that the larger of the dual norm and max_i λ_i/p_i is LENGTH. The rounding with the
+    best lower bound is returned. After the deadline, λ and μ are rounded to the nearest doubles without scaling. If
+    λ, μ or Φᵀ(λ∘y) exceeds the largest double, zeros are returned.
     """
     norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
     used = np.flatnonzero(lam != 0)
@@ -666,6 +672,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
 
 
 def _array(numbers: Iterable[Any]) -> Any:
+    """Return numbers of many digits as a one-dimensional array of dtype object."""
     return np.array(list(numbers), dtype=object)
 
 
@@ -726,9 +733,9 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadl
 
 
 def _reduced(basis: Any, deadline: Deadline) -> tuple[Any, list[Any]]:
-    """Return a basis of the same lattice with short, nearly orthogonal vectors, and its orthogonalisation.
+    """Return a basis of the same lattice with short, nearly orthogonal vectors, and its Gram–Schmidt vectors.
 
-    The vectors are the rows of `basis` (k, j), j ≥ k. Those of the orthogonalisation are not normalised. After the
+    The basis vectors are the rows of an array (k, j), j ≥ k. The k Gram–Schmidt vectors are not normalised. After the
     deadline, or REDUCTION_STEPS, the basis is less reduced.
     """
     basis, planes, k = basis.copy(), [basis[0]], 1

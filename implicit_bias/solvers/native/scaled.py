@@ -64,7 +64,7 @@ class ScaledProblem(ABC):
 
     @abstractmethod
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
-        """Return the group kernels of the samples `rows` and, with `more` (n,), of Σ_i more_i φ̂_i over all samples."""
+        """Return the group kernels of samples `rows`; `more` (n,) appends one sample with features Σ_i more_i φ̂_i."""
 
     def by_features(self, samples: int) -> bool:
         """Return True if steps of so many samples use the features instead of the kernels."""
@@ -108,7 +108,7 @@ class ScaledProblem(ABC):
 
     @abstractmethod
     def linear(self, rows: Tensor) -> LinearKernels:
-        """Return the group kernels of the samples `rows`, with a V of the same shape for all choices of `rows`."""
+        """Return the group kernels of samples `rows`, without merged inputs: V has the same shape for all `rows`."""
 
     def adjoint(self, lam: Tensor) -> Tensor:
         """Return V = Φ̂ᵀλ of all samples, computed in chunks."""
@@ -130,7 +130,7 @@ class ScaledProblem(ABC):
         return f if self.intercept_column is None else f + self.intercept_column * b
 
     def program(self, rows: Tensor, bounded: Tensor | None = None) -> Program:
-        """Return the problem of the samples `rows` and, if any, the `bounded` ones as one row: λ_i = λ̄ p_i/Σp."""
+        """Return the program of the samples `rows`; `bounded` ones of a soft margin are a last row, λ_i = λ̄ p_i/Σp."""
         box = None if self.box is None else self.box[rows]
         column = None if self.intercept_column is None else self.intercept_column[rows]
         if self.box is None or bounded is None or len(bounded) == 0:
@@ -149,7 +149,7 @@ class ScaledProblem(ABC):
         return Outcome(lam, (lam, filled(lam, self.H, 0.0), lam[:0]))
 
     def weights(self, lam: Tensor, eta: Tensor) -> Array:
-        """Return the weights W (k, d) that (λ, η) define, in the original coordinates."""
+        """Return s times the weights W (k, d) that (λ, η) define, in the original coordinates: T(η_h V_h)."""
         features, a = self.problem.features, self.dual(lam) * self.problem.y
         used = np.flatnonzero(a)
         # Most samples of many are outside the working set.
@@ -159,7 +159,7 @@ class ScaledProblem(ABC):
         return np.asarray(self.expand @ (as_numpy(eta)[self.index, None] * V))
 
     def intercept(self, b: Tensor) -> float:
-        """Return the intercept that belongs to `weights`, in the original coordinates."""
+        """Return s times the intercept, as `weights` returns s times W, in the original coordinates."""
         return float(b.sum()) * self.scale / self.intercept_scale
 
     def dual(self, lam: Tensor) -> Array:
@@ -168,7 +168,7 @@ class ScaledProblem(ABC):
 
 
 class GatedProblem(ScaledProblem):
-    """A problem of gates and inputs: the inputs are not copied, rows are scaled when they are taken."""
+    """A problem of gates and inputs, without a copy of the inputs: rows are signed and scaled when they are used."""
 
     def __init__(self, problem: MarginProblem, form: GroupForm, device: str, settings: Settings) -> None:
         features = problem.features
@@ -185,7 +185,7 @@ class GatedProblem(ScaledProblem):
     def _prepare(self, input_scale: float, found: Contrasts) -> None:
         """Set `contrasts`, `share`, `signs` y_i/(m_i `input_scale`), `inputs`, `columns` and `wide`.
 
-        `inputs` are the numbers of those that are not zero in every sample, and `columns` counts those of Φ for them.
+        `inputs` are the indices of inputs that are not zero in every sample; `columns` counts Φ's columns for these.
         """
         self.contrasts, share = found, found.share
         signs = np.broadcast_to(self.problem.y / self.problem.required_margin, self.n)
@@ -206,7 +206,7 @@ class GatedProblem(ScaledProblem):
         return self.G[rows]
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
-        """Return the kernels of φ̂_i, and of `more` as in the base class; without `more`, constant inputs are merged."""
+        """Return the kernels as the base class does; without `more`, constant inputs are merged into one."""
         X = self.inputs_of(rows)
         if more is not None:
             X = X[:, self.inputs]
@@ -259,7 +259,7 @@ class GatedProblem(ScaledProblem):
 
 
 class ChunkedProblem(GatedProblem):
-    """A problem of inputs in chunks: rows of a working set are read from them, margins are computed chunk by chunk."""
+    """A problem of inputs in chunks: working sets read their rows from them; margins are computed chunk by chunk."""
 
     def __init__(self, problem: MarginProblem, form: GroupForm, device: str, settings: Settings) -> None:
         features = problem.features

@@ -24,7 +24,7 @@ from implicit_bias.solvers.native.settings import Settings
 
 
 def many_bounded(lam: Tensor, box: Tensor | None, settings: Settings) -> bool:
-    """Return True if more than the share `bounded` of the positive λ are at their bound, or close to it."""
+    """Return True if the share of the positive λ (n,) near their bounds exceeds `bounded`; False for a hard margin."""
     at_bound = settings.at_bound
     return box is not None and bool(((lam > 0) & (lam >= at_bound * box)).sum() > settings.bounded * (lam > 0).sum())
 
@@ -96,7 +96,7 @@ class Ascent:
     def evaluated(self, f: Tensor, best: Outcome, epoch: int) -> Outcome:
         """Return `best` with λ, weights and bounds of this state replaced where they are better.
 
-        f (n,) are the margins. Until weights separate the samples, the latest weights replace earlier ones.
+        f (n,) are the margins. Until some weights have a finite objective, the latest weights replace earlier ones.
         """
         sizes = self.scaled.squares(self.V) ** 0.5
         upper = upper_bound(float(self.eta @ sizes), f, self.scaled.box)[0]

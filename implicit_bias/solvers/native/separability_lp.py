@@ -60,7 +60,7 @@ class Rows:
         return library(f).hstack([f, -(self.total @ x)])
 
     def adjoint(self, lam: Tensor) -> Tensor:
-        """Return Aᵀλ."""
+        """Return Aᵀλ (size,) for λ and t in `lam` (n + 1,)."""
         V = self.kernels.adjoint(lam[:-1]).reshape(-1)
         return library(V).hstack([V, self.more.T @ lam[:-1]]) - lam[-1] * self.total
 
@@ -104,7 +104,10 @@ class NormalEquations:
 
 @dataclass(frozen=True)
 class Iterate:
-    """λ and t in `lam` (n + 1,), their slacks, x, the longer of the last two steps, and `lam` and slack before them."""
+    """Multipliers (λ, t) in `lam` (n + 1,), slacks (n + 1,) of the constraints, and x = (w, b, β).
+
+    `step` is the longer of the two steps that led here, and `before` is the pair (`lam`, `slack`) before these steps.
+    """
 
     lam: Tensor
     slack: Tensor
@@ -128,9 +131,9 @@ class Conditions:
         self.missing[-1] -= rows.n
 
     def direction(self, target: float, guess: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
-        """Return the changes of λ, slack and x; without `guess` towards products of 0, else towards `target`.
+        """Return the changes of `lam`, `slack` and `x`, towards products `lam`·`slack` of 0 without a `guess`.
 
-        With `guess`, its second-order terms are included.
+        With a `guess`, the products become `target`, and the second-order terms of `guess` are included.
         """
         lam, slack = self.at.lam, self.at.slack
         products = -lam * slack if guess is None else target - lam * slack - guess[0] * guess[1]

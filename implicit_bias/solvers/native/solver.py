@@ -23,6 +23,7 @@ from implicit_bias.solvers.native.working_set import AtomSet, Found, GroupSet, S
 def solve_native(problem: MarginProblem, options: Options, settings: Settings) -> Answer:
     """Return weights and dual of a margin problem to a relative gap of `options.tol`.
 
+    A soft margin with C c_i ‖φ(x_i)‖ above `large_bound` is first solved as a hard one: often both have one solution.
     Norms with a polyhedral or a spectral form have their own methods. For the others, with W = TŴ the norm is Σ_h ‖Ŵ_h‖
     over the groups of its group form, and the features have the gate values GT. At the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If
     there are many groups, most Ŵ_h are 0, and working sets of groups are solved.
@@ -72,8 +73,8 @@ def _solve_form(
 ) -> Found:
     """Return the solution for the groups of `form` to a relative gap of `tol`; `start` (n,) is a known λ, if any.
 
-    `begin` is the time at which the whole solve began, and `before` the number of iterations so far. `known` are the
-    bounds over all groups so far, for the progress; None if `form` has all groups.
+    `before` is the number of iterations so far. `known` are the bounds over all groups so far, which are reported as
+    the progress; None if `form` has all groups. TooLargeError is raised only in the first round of the solve.
     """
     last: float | None = None
     ours = scaled(problem, form, str(options.device), settings)

@@ -46,7 +46,7 @@ SHIFT = 1e-15
 
 
 class Units:
-    """Features of n samples as matrices (H, D) with the labels as signs: gates by unit, and contexts side by side."""
+    """diag(y)Φ for weights as a matrix (H, D), whose row h concatenates the weights of the gates of unit h."""
 
     def __init__(self, features: Any, y: Array, order: np.ndarray, H: int) -> None:
         self.n, self.H, self.features, self.y, self.order = features.n, H, features, y, order
@@ -73,7 +73,7 @@ class Units:
         return W
 
     def times(self, M: Array) -> Array:
-        """Return y∘ΦW."""
+        """Return y∘ΦW (n,), given W as a matrix M (H, D)."""
         return self.y * self.features.apply(self.weights(M))
 
     def adjoint(self, lam: Array) -> Array:
@@ -95,7 +95,7 @@ class Units:
 
 @dataclass(frozen=True)
 class Iterate:
-    """λ and u, the pair z and ξ of a soft margin, else of length 0, Q, Ŵ, σ, b, γ, ν, T and θ."""
+    """An iterate or a direction, in the symbols of the module; `W` is Ŵ, and z and ξ are empty for a hard margin."""
 
     lam: Array
     u: Array
@@ -165,11 +165,11 @@ class SpectralProgram(BallProgram):
         return Iterate(lam, u, z, xi, np.diag(q), W, sigma, 0.0, gamma, nu, T, theta)
 
     def slack(self, at: Iterate) -> Array:
-        """Return S."""
+        """Return S = diag(Bσ) − TŴŴᵀ, shape (H, H)."""
         return np.asarray(np.diag(self.B @ at.sigma) - at.T * at.W @ at.W.T)
 
     def products(self, at: Iterate) -> float:
-        """Return the sum of all products of a variable and its slack."""
+        """Return the sum of all complementarity products, λᵀu + zᵀξ + Tθ + ⟨Q, S⟩."""
         return float(at.lam @ at.u + at.z @ at.xi + at.T * at.theta + np.sum(at.Q * self.slack(at)))
 
     def linearised(self, at: Iterate) -> Conditions:
@@ -234,7 +234,7 @@ class Conditions:
             self.small[:known, -1], self.small[-1, :known] = -1.0, 1.0
 
     def folded(self, R: Array) -> Array:
-        """Return R_ab `fold`_ab / √(2(ω_a + ω_b)) of all a ≤ b, as a vector, for a symmetric R."""
+        """Return R_ab `fold`_ab / √(2(ω_a + ω_b)) of all a ≤ b, as a vector (H(H + 1)/2,), for a symmetric R (H, H)."""
         return R[self.upper] * self.fold / np.sqrt(2 * self.sums)
 
     def over_metric(self, M: Array) -> Array:
@@ -305,7 +305,10 @@ class Conditions:
         )
 
     def _room(self, change: Iterate) -> float:
-        """Return the longest step, at most 1, that leaves λ, u, z, ξ, Q and S positive."""
+        """Return a step ≤ 1 that leaves λ, u, z, ξ, T, θ, Q and S positive; 0 if none above SHORTEST_STEP does.
+
+        It is the longest one, unless S requires a shorter one, which is found by reductions of 20 %.
+        """
         at, room = self.at, 1.0
         for v, dv in ((at.lam, change.lam), (at.u, change.u), (at.z, change.z), (at.xi, change.xi)):
             room = min(room, 1 / max(float((-dv / v).max(initial=0.0)), 1.0))

@@ -55,7 +55,7 @@ class GrowingSet(ABC):
         """Drop inactive members, add new ones, and choose the tolerance and the start of the next round."""
 
     def grow(self) -> None:
-        """Repeat until no member is violated at the last tolerance, or the rounds have ended."""
+        """Repeat rounds until nothing outside the set is violated in a round at the final tolerance, or `ended`."""
         while not self.ended:
             self.solve()
             new = self.violated()
@@ -288,7 +288,7 @@ def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
 
 @dataclass(frozen=True)
 class Found:
-    """Solution for some groups: `answer` has W (k, d), λ (n,) and intercept; `bounds` ignore all other groups."""
+    """Solution with some groups: `answer` has W (k, d), λ (n,) and b; `bounds` hold for these groups alone."""
 
     answer: Answer
     bounds: Bounds
@@ -321,7 +321,7 @@ class FeatureSet(GrowingSet):
 
     @abstractmethod
     def _evaluate(self, lam: Array) -> tuple[float, float | None]:
-        """Compute the dual norms of λ; return the largest of all, and that of members (None without any)."""
+        """Compute and keep the dual norms at λ (n,); return the largest of all, and of members (None without any)."""
 
     @property
     def ended(self) -> bool:
@@ -339,7 +339,11 @@ class FeatureSet(GrowingSet):
         self._judge(self.solve_form(self.form, self.start, aim, self.iterations, self.bounds))
 
     def _judge(self, found: Found) -> None:
-        """Update the best weights, λ and bounds; set `allowed`, which dual norms of others must not exceed."""
+        """Update the best weights, λ and bounds with the result of a round, and the counts of iterations and rounds.
+
+        Also set `allowed`, above which the dual norm of a group or atom outside the set is violated, and the λ in
+        `start` of the next round.
+        """
         self.separated, answer = found.bounds.upper < np.inf, found.answer
         self.stopped = answer.stopped is not None or bool(answer.reason)
         self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
@@ -361,7 +365,7 @@ class FeatureSet(GrowingSet):
 
 
 def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[float, float]:
-    """Return the lower bound that λ (n,) proves, given its dual norm, and max_i λ_i/p_i (0 for a hard margin)."""
+    """Return the dual objective of the best multiple of λ (n,) of this dual norm, and max_i λ_i/p_i (0 if hard)."""
     reach = 0.0 if problem.hard else float((lam / problem.upper_bounds).max())
     size = max(dual_norm, reach)
     return (float((problem.required_margin * lam).sum()) / size if size > 0 else 0.0), reach
@@ -407,6 +411,7 @@ class GroupSet(FeatureSet):
         return lam
 
     def _dual_norms(self, lam: Array) -> Array:
+        """Return ‖Φ̂_hᵀ(λ∘y)‖ of all groups, shape (H,)."""
         rows = length(self.features.adjoint(self.problem.y * lam), axis=1)
         size = float(rows.max()) or 1.0
         return size * np.sqrt(np.bincount(self.index, (rows / size) ** 2, self.H))
@@ -462,7 +467,7 @@ class AtomSet(FeatureSet):
         self.directions = np.vstack([self.directions, directions])
 
     def _singular_vectors(self, W: Array, share: float) -> tuple[np.ndarray, Array]:
-        """Return groups and left singular vectors of weights, with singular values above `share` of the largest."""
+        """Return groups (A,) and left singular vectors (A, R) of W with values above `share` of the largest of all."""
         U, s, _ = np.linalg.svd(self.norm.matrices(W), full_matrices=False)
         own = np.argwhere(s > share * s.max())
         return own[:, 0], U[own[:, 0], :, own[:, 1]]
@@ -488,6 +493,7 @@ class AtomSet(FeatureSet):
         return float(self.singular.max()), float(self.sizes.max()) if len(self.sizes) else None
 
     def violated(self) -> np.ndarray:
+        """Return rows (group, index of a singular value of its V_h above `allowed`), shape (m, 2), unsorted."""
         return np.argwhere(self.singular > self.allowed * (1 + self.tol / 4))
 
     def update(self, new: np.ndarray) -> None:
