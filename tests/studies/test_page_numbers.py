@@ -138,7 +138,7 @@ def scale_numbers():
     yield f"({int((trained.train_error == 0).sum())} of {len(trained)})"
     errors = found.query("dataset == 'mnist' and model == 'GD-ReLU' and train_size == 24_000 and units == 50")
     errors = 100 * errors.groupby("descent").error.mean()
-    yield f"from {errors['sgd']:.2f} to {errors['limit']:.2f} % at n = 24 000"
+    yield f"of GD-ReLU on MNIST from {errors['sgd']:.2f} to {errors['limit']:.2f} %."
     hidden = found[(found.model == "SVM-HL") & (found.descent == "sgd") & (found.train_size >= 8000)]
     assert hidden.status.str.startswith("NOT_SEPARABLE").all()
 
