@@ -361,7 +361,10 @@ def _problems(samples: LabelledSamples, scaled: bool, options: Namespace, C: flo
 
 
 def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace, C: float) -> core.MarginProblem:
-    """Return the problem of --formulation for X (n, d) and y, with the file's gates if it has any, else drawn ones."""
+    """Return the problem of --formulation at C for inputs X (n, d) and signs y (n,), with the file's or drawn gates.
+
+    InputError if the file has gates and the formulation, neither svm-gln nor svm-shallow, makes its own.
+    """
     name, H, K, seed = options.formulation, options.units, options.contexts, options.seed
     if samples.gate_values is not None:
         if name not in ("svm-gln", "svm-shallow"):

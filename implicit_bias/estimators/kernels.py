@@ -318,7 +318,7 @@ class _OneKernel(KernelFeatures):
         vars(self).update(samples=samples, kernels=kernels, scales=scales, diagonal=np.maximum(diagonal, 0.0))
 
     def values(self, rows: np.ndarray, columns: np.ndarray) -> Array:
-        """Return k(x_i, x_j)/s for indices i and j of samples."""
+        """Return k(x_i, x_j)/s for the indices i in `rows` and j in `columns`, shape (rows, columns)."""
         return evaluated(self.kernels[0], 0, self.samples[rows], self.samples[columns]) / self.scales[0]
 
     @cached_property

@@ -277,7 +277,8 @@ def objective_of(function: MarginFunction, preconditioned: bool) -> Objective:
 
     The first two need one hidden layer with a readout and at most `GATHER_FROM` parts per unit, the same number in all
     parallel networks. `SpanFunction` is for at most two samples per input, `WeightFunction` for more or for
-    preconditioned steps. Raises InputError for preconditioned steps of other networks, or with learned gates.
+    preconditioned steps. Raises InputError if `preconditioned` is True and the network is another one or has learned
+    gates.
     """
     each = function.network.parts
     layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]

@@ -37,7 +37,7 @@ class Stack(Stepper):
             raise InputError(f"{type(config).__name__} trains one network at a time; call train once for each")
         self.networks, self.first, self.loss = layered, layered[0], config.loss
         filled = [_filled(group) for group in zip(*(n.layers for n in layered), strict=True)]
-        #: All weights in one row, and each layer's as a view of it.
+        #: All weights in one vector, and each layer's as a view of it.
         self.flat = torch.cat([weights.flatten() for weights in filled])
         self.weights = views(self.flat, filled)
         self.filters = [_filled(group) for group in zip(*(n.filters() for n in layered), strict=True)]
@@ -50,7 +50,10 @@ class Stack(Stepper):
         self.update(views(self.gradient(batch), self.rows), rate)
 
     def gradient(self, batch: Tensor) -> Tensor:
-        """Return the gradient of the sum of the networks' mean losses by autograd, all layers in one row."""
+        """Return the gradient of the sum of the networks' mean losses on the samples with indices `batch` (b,).
+
+        It is one vector in the order of `flat`: layer after layer, each (R, out, in) flattened.
+        """
         weights = [weights.detach().requires_grad_() for weights in self.weights]
         outputs = self._outputs(self.X.index_select(-2, batch), weights)
         total = mean_losses(outputs, self.y.index_select(1, batch), self.loss).sum()

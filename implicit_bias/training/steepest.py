@@ -234,7 +234,10 @@ class LayerMargins(ABC):
 
     @abstractmethod
     def correlation(self, shares: Tensor, *values: Tensor) -> Tensor:
-        """Return the gradient of Σ_i λ_i q_i by the effective weights, with one row per gate: (H·M, d) or (K, d)."""
+        """Return the gradient of Σ_i λ_i q_i, for `shares` λ (n,), by the effective weights: (H·M, d) or (K, d).
+
+        `values` are those that `evaluate` returned at the same layers. The gradient has one row per gate.
+        """
 
     def dual(self, layers: Layers) -> float:
         """Return N*(layers), the sum of the dual norms of the layers."""

@@ -127,7 +127,7 @@ def scale_numbers():
     yield f"none of {len(learned)} reaches"
     assert set(fixed.train_size[fixed.ratio > scale.REACHED]) == {24_000}
     yield f"at ratios up to {fixed.ratio.max():.3f}"
-    yield f"ratios of {span(learned.ratio, '.3f')} to the optimum"
+    yield f"All {len(learned)} descents with learned gates end at {span(learned.ratio, '.3f')} times the least norm"
     problems = found[found.model.isin(("SVM-GLN", "SVM-LC"))]
     apart = reached[place].merge(problems, on=place).groupby(["network", "dataset"]).inconsistency.mean()
     yield f"differ on at most {100 * apart.max():.2f} % on average"
@@ -138,7 +138,7 @@ def scale_numbers():
     yield f"({int((trained.train_error == 0).sum())} of {len(trained)})"
     errors = found.query("dataset == 'mnist' and model == 'GD-ReLU' and train_size == 24_000 and units == 50")
     errors = 100 * errors.groupby("descent").error.mean()
-    yield f"from {errors['sgd']:.2f} to {errors['limit']:.2f} % at n = 24 000"
+    yield f"of GD-ReLU on MNIST from {errors['sgd']:.2f} to {errors['limit']:.2f} %."
     hidden = found[(found.model == "SVM-HL") & (found.descent == "sgd") & (found.train_size >= 8000)]
     assert hidden.status.str.startswith("NOT_SEPARABLE").all()
 

@@ -70,7 +70,10 @@ def _moved(weights: Array, by: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """Fitted gates, their `values` (n, k), and the `inputs` (n, d): X minus `centre` (p,), with a constant appended."""
+    """Fitted gates, their `values` (n, k), and the `inputs` (n, d): X minus `centre` (p,), with a constant appended.
+
+    Without an intercept the centre is 0 and there is no constant.
+    """
 
     gates: Gates
     values: Array
@@ -89,7 +92,10 @@ class _GatedInputs(BaseEstimator):
     random_state: Any = field(default=None, kw_only=True)
 
     def _layer(self, X: Array, weight: Array | None) -> _Layer:
-        """Fit gates to X (n, p) with sample weights (n,) or None, and centre X; warn of inputs of unequal scale."""
+        """Return gates fitted to X (n, p), and the inputs: X minus its mean and a constant, or X without intercept.
+
+        `weight` (n,) are sample weights, or None. Warns of inputs of unequal scale; InputError for invalid parameters.
+        """
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
         # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.

@@ -129,7 +129,7 @@ class Activation:
 
     @property
     def is_certified(self) -> bool:
-        """True if errors are bounds; otherwise the error of quadrature is an estimate."""
+        """True if the errors of Gram matrices are bounds; without `pair` that of quadrature is an estimate."""
         return self.pair is not None
 
     def needs_series(self, norms: Numbers, tolerance: Number) -> bool:
@@ -238,7 +238,10 @@ def _erf_pair(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
 
 
 def _erf_dual(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
-    """Return (2/π) asin(c/√(ab)), the arcsine kernel E[f(z)g(z')] of the functions of `_erf_pair`."""
+    """Return E[f(z)g(z')] = (2/π) asin(c/√(ab)) of f(z) = erf(z/√2k) and g(z') = erf(z'/√2m).
+
+    Here c = rr' cos θ, a = k² + r² and b = m² + r'².
+    """
     return 2 / p.pi * arctan2(p.r * p.s * p.cosine, sqrt(_gram_determinant(p, k, m)))
 
 

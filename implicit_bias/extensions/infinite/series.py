@@ -150,9 +150,10 @@ def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numb
 def _integrate(
     activation: Activation, norms: Numbers, terms: int, tolerance: Number
 ) -> tuple[Numbers, Numbers, Number]:
-    """Return a_0 … a_terms (p, terms + 1), E[σ'(rz)²] (p,), and the error of a_k over √E[σ'(rz)²].
+    """Return Hermite coefficients a_0 … a_terms of σ'(rz) (p, terms + 1), E[σ'(rz)²] (p,), and one error.
 
-    With a strip the error is a bound. Otherwise it is an estimate that meets `tolerance`; InputError if none does.
+    The lengths r = `norms` (p,) ascend. The error is that of all a_k, over √E[σ'(rz)²]: a bound if the activation
+    has a strip, otherwise an estimate of at most about `tolerance`, or InputError if no refinement reaches it.
     """
     if activation.strip is not None:
         rule = _strip_rule(activation.strip, norms, terms, tolerance)
