@@ -194,9 +194,9 @@ def test_numbers_of_errata_on_mnist(erratum, mnist_root):
     page = " ".join((ROOT / "docs" / "errata.md").read_text().split())
     (own,), (lost,), (low, high) = erratum("lost_cutoffs", "mnist")
     assert f"{lost:.2f} % instead of {own:.2f} %" in page
-    assert f"puts {low} to {high} % of the training samples" in page
+    assert f"{low} to {high} % of the training samples" in page
     (a, u), (b, v), (c, w) = erratum("readout_bias", "mnist")
-    assert f"it is {a:.3f}, {b:.3f} and {c:.3f} after training; without it {u:.2f}, {v:.2f} and {w:.2f} %" in page
+    assert f"the bias is {a:.3f}, {b:.3f} and {c:.3f} after training. Without it {u:.2f}, {v:.2f} and {w:.2f} %" in page
     orthonormal, gaussian = erratum("random_contexts")[-2:]
     assert round(orthonormal[-1], 1) == round(gaussian[-1], 1)
     apart = max(abs(one - other) for one, other in zip(orthonormal, gaussian, strict=True))

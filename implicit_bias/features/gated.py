@@ -219,8 +219,8 @@ class GatedFeatures(Features):
         """Return an equivalent operator with inputs X̃ of full column rank, and V (d, r) with X = X̃Vᵀ and VᵀV = I.
 
         Then Φ̃W̃ = Φ(W̃Vᵀ), and rotation-invariant norms have the same value at W̃ and W̃Vᵀ. Directions are dropped only
-        if their singular values are at rounding level in the matrix with rows max_j |g_j(x_i)| x_i. X = X̃Vᵀ may
-        therefore fail for samples whose gates are all closed.
+        if their singular values are at rounding level after each x_i is scaled by its largest absolute gate.
+        X = X̃Vᵀ may therefore fail for samples whose gates are all closed.
         """
         gates = largest_entries(self.gate_values)
         inputs = self.X * (gates / (gates.max() or 1.0))[:, None]

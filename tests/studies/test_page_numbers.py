@@ -71,11 +71,11 @@ def limit():
     apart, behind, more = re.findall(NUMBER, mean["GD-ReLU disagrees with SVM-LC more than GD-FReLU with its gates"])[
         :3
     ]
-    yield f"SVM-LC on {apart} %; new weights trained behind the same gates disagree on {behind} %"
+    yield f"SVM-LC on {apart} %; new weights trained with the same fixed gates disagree on {behind} %"
     yield f"learning the gates adds {more} points"
     for claim, text in (
         ("the limit behind frozen gates has a higher error than that of learned gates", "has {} points more error"),
-        ("SVM-RC has a higher error than SVM-LC", "random gates cost SVM-RC {} points"),
+        ("SVM-RC has a higher error than SVM-LC", "SVM-RC with random gates has {} points more error"),
         ("SVM-Fro has a higher error than SVM-GLN", "SVM-Fro has {} points less error"),
     ):
         yield text.format(re.findall(NUMBER, mean[claim])[2])
@@ -89,13 +89,13 @@ def classes():
     found = table("classes/descent")
     ratio = found.groupby("network").ratio
     yield f"within {100 * (ratio.max().own - 1):.2f} % of the optimum"
-    yield f"within {100 * (ratio.max().ten - 1):.2f} % of that"
-    yield f"{span(ratio.get_group('one'), '.2f')} times above, with learned ReLU gates"
+    yield f"within {100 * (ratio.max().ten - 1):.2f} % of the optimum"
+    yield f"{span(ratio.get_group('one'), '.2f')} times this optimum, learned ReLU gates at"
     yield f"{span(ratio.get_group('relu'), '.2f')} times"
     yield f"gaps of at most {found[['gap', 'other_gap']].max().max():.0e}"
     near = found[found.network.isin(("own", "ten"))]
     yield f"at most {100 * near.inconsistency.max():.1f} % of test images"
-    yield f"up to {found['rank'].max():.1f} per unit"
+    yield f"up to {found['rank'].max():.1f} behind each gate"
 
 
 def at_largest(dataset, *terms):
@@ -130,7 +130,7 @@ def scale_numbers():
     yield f"All {len(learned)} descents with learned gates end at {span(learned.ratio, '.3f')} times the least norm"
     problems = found[found.model.isin(("SVM-GLN", "SVM-LC"))]
     apart = reached[place].merge(problems, on=place).groupby(["network", "dataset"]).inconsistency.mean()
-    yield f"differ on at most {100 * apart.max():.2f} % in the mean"
+    yield f"differ on at most {100 * apart.max():.2f} % on average"
     values = [test.p for test in scale.tests(found)]
     yield f"Of {len(values)} intervals, Holm's method leaves {sum(p < 0.05 for p in holm(values))} clear of 0"
     yield f"gaps up to {found.gap[found.status == 'OPTIMAL'].max():.0e}"
