@@ -224,9 +224,9 @@ def _check_separator(file: Path) -> None:
 def _names(file: Path, wanted: list[str], label: str | None, header: bool | None) -> tuple[list[str], bool]:
     """Return the names of all columns, and True if the first row contains them; else numbers '0', '1', …, and False.
 
-    `header` decides this; if it is None, the cells do: a first row with all of `wanted`, the names that columns should
-    have, contains names. `label` is the label's column, None for the last. InputError is raised for a missing or double
-    name, and for a first row that may be either.
+    If `header` is None, the first row contains names if all names in `wanted` are in it. Otherwise its cells decide,
+    with those of the column of labels, `label` (None for the last). InputError if the first row may be either, or if
+    names in it are empty or repeated; names in `wanted` may be absent.
     """
     _check_separator(file)
     head = _parsed(file, header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)

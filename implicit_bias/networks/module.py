@@ -130,7 +130,7 @@ class TorchNetwork(GatedNetwork):
 
 
 def _values(module: nn.Module, X: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return a module's outputs (n,) or (n, q) for rows X (n, d), each reshaped to `shape`."""
+    """Return a module's outputs, unchecked, for the rows of X (n, d) reshaped to `shape`; a column (n, 1) as (n,)."""
     outputs = module(X.reshape(-1, *shape))
     is_column = isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] == 1
     return outputs[:, 0] if is_column else outputs

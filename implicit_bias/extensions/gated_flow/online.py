@@ -253,7 +253,10 @@ class _Descent:
             self.errors, self.losses = self.loss(outputs, y[:, None])
 
     def steps(self) -> Iterator[None]:
-        """Take a step before each remaining batch, then evaluate it; Ctrl-C while it is drawn changes nothing."""
+        """Draw each remaining batch, take a step on the previous samples, and evaluate the networks on the new ones.
+
+        Yields after each batch. Ctrl-C during the drawing changes nothing, because the step follows it.
+        """
         for batch in self.batches:
             with np.errstate(over="ignore", invalid="ignore"):
                 slope = self.activation.derivative(self.a) * np.repeat(self.errors, self.units, axis=1)

@@ -39,8 +39,8 @@ def ipr(w: ArrayLike) -> Array:
 def peak_frequency(w: ArrayLike) -> np.ndarray:
     """Return the frequency f, in waves around the ring from 0 to n/2, with the largest ``|Σ_l w_l e^{−2πifl/n}|``.
 
-    If amplitudes are equal to 1e-9, the lowest frequency is returned. The result has integers of shape (…), one per
-    receptive field; parameter and errors are those of `ipr`.
+    If amplitudes are equal within a relative 1e-9, the lowest frequency is returned. The result has integers of shape
+    (…), one per receptive field; parameter and errors are those of `ipr`.
 
     Examples
     --------

@@ -242,8 +242,8 @@ def deep_gram(
     Centred layers replace σ by σ − E[σ(z)]: ρ_{l+1} = Cov(σ(z), σ(z'))/Var(σ(z)). With L = 1 this is `gram_matrix` of
     the normalised points.
 
-    A layer multiplies a small 1 − ρ by E[σ'(z)²] over E[σ(z)²], or over Var σ(z) if centred. The second factor exceeds
-    1 unless σ is affine (Poincaré's inequality), so that centred layers separate nearby points.
+    A layer multiplies a small 1 − ρ by E[σ'(z)²]/E[σ(z)²]; a centred one by E[σ'(z)²]/Var σ(z), which exceeds 1 unless
+    σ is affine (Poincaré's inequality), so that centred layers separate nearby points.
 
     Parameters
     ----------
