@@ -64,7 +64,7 @@ def test_the_tools_of_margins_take_galu_networks():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: GaLUNetwork(4, []), "at least one hidden layer"),
+        (lambda: GaLUNetwork(4, []), "units is empty"),
         (lambda: GaLUNetwork(4, 3, sharpness=0), "sharpness"),
         (lambda: ProductGates([]), "fitted gates"),
         (lambda: ProductGates([ReLUGates([[1.0]]), ReLUGates([[1.0, 2.0]])]), "same number of inputs"),
