@@ -10,9 +10,6 @@ SYSTEM = Path("/proc/meminfo")
 #: Memory limits of a Linux container.
 CONTAINER = Path("/sys/fs/cgroup")
 
-#: Bytes that are always taken to be free: to look would take longer than to use them.
-FEW = 2**20
-
 
 class TooLargeError(InputError):
     """Error of a computation that needs more than the free memory."""
@@ -51,8 +48,6 @@ def check_memory(need: float, what: str, remedy: str, free: float | None = None)
         ...
     implicit_bias._utils.memory.TooLargeError: this needs about 6.1 GiB of memory, 3.0 GiB are free; use fewer units
     """
-    if need <= FEW:
-        return
     free = free_memory() if free is None else free
     if need > free:
         numbers = f"needs about {need / 2**30:.1f} GiB of memory, {free / 2**30:.1f} GiB are free"

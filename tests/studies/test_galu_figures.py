@@ -279,7 +279,7 @@ def test_numbers_of_page_are_those_of_tables():
     errors = means(shallow.table.query("dataset == 'mnist'"), ["units"], "test_error")
     assert f"up to {(errors.GaLU / errors.ReLU).max():.1f} times" in page
     sizes = searches.table.m
-    assert f"at {sizes.min()} to {sizes.max()} samples" in page
+    assert f"({sizes.min()} to {sizes.max()} samples" in page
 
 
 def test_appendix_is_made_of_the_tables():
