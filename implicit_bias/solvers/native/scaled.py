@@ -82,10 +82,8 @@ class ScaledProblem(ABC):
 
     def check_room(self, samples: int) -> None:
         """Raise TooLargeError if a step of so many samples needs more memory than the device has free."""
-        need, what = self.bytes_needed(samples), f"a step of {samples} samples in {self.H} groups"
-        # To look would take longer than a small step.
-        if need > self.settings.free_without_look:
-            check_memory(need, what, FEWER, free_on_device(self.device))
+        what = f"a step of {samples} samples in {self.H} groups"
+        check_memory(self.bytes_needed(samples), what, FEWER, free_on_device(self.device))
 
     def bytes_needed(self, samples: int) -> int:
         """Return the bytes of a step: kernels and factor, a column for each group, the border and its LU."""

@@ -70,8 +70,6 @@ class Settings:
     contrasts_up_to: int = 64
     #: Samples whose margins or adjoint are computed at a time.
     chunk: int = 8192
-    #: Bytes of a step that are always taken to be free.
-    free_without_look: int = 2**20
     #: Samples from which matrices are factorised in single precision, in half the time and memory.
     single_from: int = 1000
     #: Time of a multiplication in the products of a refinement, in units of one in a factor.
