@@ -287,7 +287,9 @@ Random problems of at most 30 samples: nearly parallel, in conflict, badly scale
 and linear constraints; every sixth problem has a norm of layers. Answers are judged in rational arithmetic
 (`tests/fuzz/exact.py`). `--audit-case NUMBER` prints a problem."""
 FOUND = "Median and largest are gaps, or relative errors of bounds. Neither INACCURATE nor missing weights are faults."
-BY_KIND = "Outcomes by kind of problem (`else`: limits, exceptions). The last columns are shares of INACCURATE by tolerance."
+BY_KIND = (
+    "Outcomes by kind of problem (`else`: limits, exceptions). The last columns are shares of INACCURATE by tolerance."
+)
 STATUSES = ("OPTIMAL", "NOT_SEPARABLE", "INFEASIBLE", INACCURATE)
 
 
