@@ -284,10 +284,12 @@ def told(seed: int, number: int) -> int:
 
 INTRODUCTION = """\
 Random problems of at most 30 samples: nearly parallel, in conflict, badly scaled, with C from 1e-6 to 1e12, intercepts
-and linear constraints; every sixth has a norm of layers. Answers are judged in rational arithmetic
+and linear constraints; every sixth problem has a norm of layers. Answers are judged in rational arithmetic
 (`tests/fuzz/exact.py`). `--audit-case NUMBER` prints a problem."""
-FOUND = "Sizes: the share by which a bound is off, or the gap. Neither INACCURATE nor missing weights are faults."
-BY_KIND = "Outcomes by kind (`else`: limits, exceptions); share of INACCURATE by tolerance."
+FOUND = "Median and largest are gaps, or relative errors of bounds. Neither INACCURATE nor missing weights are faults."
+BY_KIND = (
+    "Outcomes by kind of problem (`else`: limits, exceptions). The last columns are shares of INACCURATE by tolerance."
+)
 STATUSES = ("OPTIMAL", "NOT_SEPARABLE", "INFEASIBLE", INACCURATE)
 
 

@@ -54,14 +54,14 @@ MEMORY = 6 * 2**30
 WELL = ("correct", "refused")
 #: What the report says after its first sentences.
 INTRODUCTION = """\
-**How sure.** *Correct* is an answer that independent code has judged: those of solvers in rational arithmetic,
-others by what must hold. *Refused* is one of our own errors where the input deserves it. A case is *wrong* if an
-answer is, an input was changed, Python warned, bad input was accepted or good input refused; it has *raised* on any
-other exception. Not covered: whole image files, downloads, GPUs, the command line."""
+**How sure.** Independent code checked every *correct* answer: solvers' in rational arithmetic, others by what must
+hold. *Refused*: bad input raised one of our own errors. A case is *wrong* if its answer is wrong,
+an input was changed, Python warned, bad input was accepted or good input refused. *Raised*: any other exception. Not
+covered: whole image files, downloads, GPUs, the command line."""
 CASES = """\
-Inputs: numbers in disguise (float16, pandas, tensors …), damaged (NaN, masks, ragged lists …), from 1e-300 to 1e300,
-degenerate; files with flipped bits or code inside. `--case NUMBER` runs one."""
-ANSWERS = "Answers of solvers; INACCURATE ones have true bounds with a wider gap than asked."
+Inputs: numbers in many types (float16, pandas, tensors …), damaged (NaN, masks, ragged lists …), from 1e-300 to
+1e300, or degenerate. Files have flipped bits or code inside. `--case NUMBER` runs one case."""
+ANSWERS = "Statuses of solvers' answers. INACCURATE ones have true bounds, but a gap above the tolerance."
 ENDINGS = (*WELL, "wrong", "raised", "hung", "died")
 
 
