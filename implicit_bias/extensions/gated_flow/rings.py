@@ -55,7 +55,7 @@ class Ring(ABC):
         """Draw patterns (m, n), of class 0 where `first` (m,) is True and of class 1 elsewhere."""
 
     def sample(self, m: int, *, seed: int = 1) -> tuple[Array, Array]:
-        """Return m samples X (m, n) in random order and their labels y (m,): `labels`[c] for class c.
+        """Return m samples X (m, n) in random order and their labels y (m,), `labels[c]` for class c.
 
         They are drawn by NumPy's PCG64 from a seed.
         """
