@@ -336,9 +336,9 @@ class FeatureSet(GrowingSet):
     def solve(self) -> None:
         self.last = self.aim <= self.tol / 2
         aim = max(self.aim, self.tol / 2)
-        self._judge(self.solve_form(self.form, self.start, aim, self.iterations, self.bounds))
+        self._record(self.solve_form(self.form, self.start, aim, self.iterations, self.bounds))
 
-    def _judge(self, found: Found) -> None:
+    def _record(self, found: Found) -> None:
         """Update the best weights, λ and bounds with the result of a round, and the counts of iterations and rounds.
 
         Also set `allowed`, above which the dual norm of a group or atom outside the set is violated, and the λ in
@@ -477,12 +477,12 @@ class AtomSet(FeatureSet):
             super().solve()
         elif self.seeds is not None:
             assert self.start is not None
-            self._judge(Found(Answer(self.seeds, self.start, 0), Bounds()))
+            self._record(Found(Answer(self.seeds, self.start, 0), Bounds()))
         else:
             whole = GroupForm(sp.eye_array(self.norm.gates, format="csr"), self.norm.groups)
             found = self.solve_form(whole, self.start, self.aim, 0, Bounds())
             # The weights have another norm, so that their objective is no bound here.
-            self._judge(replace(found, bounds=Bounds()))
+            self._record(replace(found, bounds=Bounds()))
             self.stopped |= found.bounds.upper == np.inf
             self.aim = 1.0
 
