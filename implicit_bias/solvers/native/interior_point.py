@@ -526,8 +526,9 @@ class Outcome:
     reason: str = ""
 
     def better(self, lam: Tensor, weights: tuple[Tensor, Tensor, Tensor], new: Bounds, iterations: int) -> Outcome:
-        """Return a copy with `iterations`, with λ and the lower bound if `new.lower` is larger, and with the weights
-        and the upper bound if `new.upper` is smaller.
+        """Return a copy with `iterations` and, of λ, weights and `new`, what belongs to a better bound.
+
+        λ belongs to the lower bound, the weights to the upper one.
         """
         return replace(
             self,

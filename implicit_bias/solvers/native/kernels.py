@@ -435,12 +435,12 @@ def contrasts(parts: Callable[[], Iterable[Array]], groups: np.ndarray, up_to: i
     """
     index = np.unique(groups, return_inverse=True)[1]
     sizes = np.bincount(index)
-    H = len(sizes)
-    order, ends = np.argsort(index, kind="stable"), np.cumsum(sizes)
-    members = np.split(order, ends[:-1])
+    H, k = len(sizes), len(index)
+    members = np.split(np.argsort(index, kind="stable"), np.cumsum(sizes)[:-1])
+    total = sp.csr_array((np.ones(k), (np.arange(k), index)), shape=(k, H))
     low, high = np.full(H, np.inf), np.full(H, -np.inf)
     for part in parts():
-        sums = np.add.reduceat(part[:, order], ends - sizes, axis=1)
+        sums = part @ total
         low, high = np.minimum(low, sums.min(axis=0)), np.maximum(high, sums.max(axis=0))
     constant = np.where((low == high) & (low != 0) & (sizes <= up_to), low, 0.0)
     turn, owners = _turn(members, constant)

@@ -84,12 +84,11 @@ class Rows:
 
 @dataclass(frozen=True)
 class Iterate:
-    """An iterate or a direction: pairs of arrays `x` ≥ 0 and `z` ≥ 0, whose products vanish at the solution, and W, τ,
-    b, γ and `scale`, which have no sign.
+    """An iterate or a direction: pairs of arrays `x` ≥ 0 and `z` ≥ 0, and W, τ, b, γ and `scale`, which have no sign.
 
-    The first pair is the slack u of the rows and λ, the second one, of a soft margin only, is ξ and p − λ, and the
-    others are those of the ball. τ (H,) is t of a box or σ of a simplex. `scale` is its counterpart: the multiplier of
-    Σ_h c_h t_h = 1, or the bound of the sums of a simplex.
+    The products of a pair vanish at the solution. The first pair is the slack u of the rows and λ, the second one, of a
+    soft margin only, is ξ and p − λ, and the others are those of the ball. τ (H,) is t of a box or σ of a simplex.
+    `scale` is its counterpart: the multiplier of Σ_h c_h t_h = 1, or the bound of the sums of a simplex.
     """
 
     x: tuple[Array, ...]

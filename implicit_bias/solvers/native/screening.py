@@ -128,7 +128,7 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
     visits = settings.visits * products * scaled.n if scaled.few_features else np.inf
     for epoch in range(1, min(most, settings.epochs_unsettled) + 1):
         visits -= len(rows)
-        many = epoch > 2 and len(rows) >= settings.unsettled_from
+        many = len(rows) >= settings.unsettled_from
         if visits < 0 or (epoch > settings.epochs and not (many or scaled.uses_partial(len(rows)))):
             break
         # In the first epoch V is arbitrary.

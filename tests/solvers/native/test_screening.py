@@ -56,8 +56,18 @@ def test_many_unsettled_samples_and_those_for_partial_factors_are_screened_for_l
     assert seen == list(range(1, epochs + 1))
 
 
+def test_many_unsettled_samples_are_screened_to_a_smaller_gap(gln):
+    settings = {"drawn": 50, "unbounded_gap": 0.3, "unsettled_gap": 0.01, "bounded": 2.0}
+    few, many = (
+        screen(in_our_coordinates(gln, unsettled_from=least, **settings), 0.0, 100, lambda epoch, bounds: None)
+        for least in (10**9, 1)
+    )
+    assert 0.01 < few.bounds.gap <= 0.3
+    assert many.bounds.gap <= 0.01
+
+
 def test_rescaling_saves_epochs(gln):
-    """With rescaling, screening takes at most 20 epochs, a third of those without."""
+    """Screening takes at most 20 epochs with rescaling, a third of those without."""
     assert screen(in_our_coordinates(gln, drawn=50), 1e-6, 100, lambda epoch, bounds: None).iterations <= 20
 
 
