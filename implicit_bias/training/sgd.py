@@ -48,8 +48,8 @@ def train(
         Labels −1 and +1; for the squared loss any real targets, (n, q) with q outputs; for the other losses and q > 1
         outputs, classes 0 … q−1, shape (n,). A custom loss takes targets or classes.
     config : SGD, default SGD(); Adam, Signum or Muon; or TorchOptimiser
-        SGD makes whole epochs, the others exactly their `steps`. With them, with a custom loss, and for targets
-        other than ±1, a network takes its steps by autograd in its own dtype.
+        SGD makes whole epochs, the others exactly their `steps`. With them, with a loss that penalises weights, and for
+        targets other than ±1, a network takes its steps by autograd in its own dtype.
     seed : int
         Seed of the shuffling (torch's Mersenne twister, one permutation an epoch). Same seed, same machine: same
         weights, bit for bit; on the CPU training uses one thread, which is faster for networks of this size.

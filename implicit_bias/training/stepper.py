@@ -48,9 +48,12 @@ class MarginStepper(Stepper):
 
     def slopes(self, outputs: Tensor, batch: Tensor) -> Tensor:
         """Return the derivatives ∂/∂f_i (1/|B|) Σ_i ℓ(y_i f_i), shape (|B|,), for outputs f of samples B."""
-        assert isinstance(self.loss, str)
         y = self.y.index_select(0, batch)
-        return y * MARGIN_LOSSES[self.loss].slope(y * outputs) / len(y)
+        if isinstance(self.loss, str):
+            return y * MARGIN_LOSSES[self.loss].slope(y * outputs) / len(y)
+        with torch.enable_grad():
+            outputs = outputs.detach().requires_grad_()
+            return torch.autograd.grad(self.mean_loss(outputs, y), outputs)[0]
 
     def mean_loss(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss of outputs (b,) or (b, q) at targets of the same shape, or at classes (b,)."""

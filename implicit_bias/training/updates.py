@@ -7,6 +7,7 @@ from torch import Tensor
 
 from implicit_bias._utils.checks import InputError, as_floats
 from implicit_bias.networks.base import GatedNetwork, check_differentiable
+from implicit_bias.training.losses import CustomLoss, mean_losses
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper, Stepper
 from implicit_bias.training.targets import are_signs, as_aims
@@ -113,6 +114,11 @@ class SpanUpdates(MarginStepper):
         self.velocity.mul_(self.momentum).index_add_(0, batch, self.slopes(outputs, batch))
         self.alpha.sub_(self.velocity, alpha=rate)
 
+    def mean_loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        # A custom loss sees outputs of the network's dtype, as in all other steppers.
+        dtype = outputs.dtype if isinstance(self.loss, str) else self.start.dtype
+        return super().mean_loss(outputs.to(dtype), y.to(dtype))
+
     def outputs(self) -> Tensor:
         return self.first + self.kernel @ self.alpha
 
@@ -132,7 +138,9 @@ def updates_of(network: GatedNetwork, X: ArrayLike, y: ArrayLike, config: Optimi
     X = as_floats(X, "X", 2)
     aims = as_aims(y, len(X), network.outputs, config.loss)
     layer = network.one_layer()
-    explicit = config.plain_momentum() is not None and isinstance(config.loss, str) and are_signs(aims)
+    explicit = (
+        config.plain_momentum() is not None and are_signs(aims) and not _reads_weights(config.loss, network, aims)
+    )
     if layer is None or not explicit:
         return WeightUpdates(network, X, aims, config)
     if layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):
@@ -143,3 +151,13 @@ def updates_of(network: GatedNetwork, X: ArrayLike, y: ArrayLike, config: Optimi
     largest = torch.finfo(torch.promote_types(next(network.parameters()).dtype, torch.float32)).max
     squared = np.abs(X).max() < (largest / X.shape[1]) ** 0.5
     return (TwoLayerSpanUpdates if few and squared else TwoLayerUpdates)(network, X, aims, config)
+
+
+def _reads_weights(loss: str | CustomLoss, network: GatedNetwork, aims: np.ndarray) -> bool:
+    """True if a custom loss has a gradient by the network's weights besides that by its outputs, such as a penalty."""
+    if isinstance(loss, str):
+        return False
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
+    y = torch.as_tensor(aims, dtype=weights[0].dtype, device=weights[0].device)
+    mean = mean_losses(torch.zeros_like(y, requires_grad=True)[None, :, None], y[None, :, None], loss)[0]
+    return any(part is not None for part in torch.autograd.grad(mean, weights, allow_unused=True))

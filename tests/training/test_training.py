@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 
 import numpy as np
@@ -21,6 +22,7 @@ from implicit_bias import (
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
 from implicit_bias.gates import FunctionContexts
 from implicit_bias.networks import GatedNetwork
+from implicit_bias.training import TorchOptimiser
 from implicit_bias.training.losses import MARGIN_LOSSES
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates
 from implicit_bias.training.updates import SpanUpdates, WeightUpdates, updates_of
@@ -200,6 +202,7 @@ def test_the_way_follows_network_and_samples():
         "many": updates_of(gln(), X, Y, SGD()),
         "large": updates_of(gln(), 1e20 * X[:20], Y[:20], SGD()),
         "shallow": updates_of(WAYS["shallow"][0](), X, Y, SGD()),
+        "custom": updates_of(WAYS["shallow"][0](), X, Y, SGD(loss=CUSTOM["logistic"])),
         "deep": updates_of(GatedLinearNetwork(deep), X, Y, SGD()),
         "wide": updates_of(GatedLinearNetwork(wide), X, Y, SGD()),
         "another's": updates_of(Doubled(12, 3), X, Y, SGD()),
@@ -209,6 +212,7 @@ def test_the_way_follows_network_and_samples():
         "many": TwoLayerUpdates,
         "large": TwoLayerUpdates,
         "shallow": SpanUpdates,
+        "custom": SpanUpdates,
         "deep": WeightUpdates,
         "wide": WeightUpdates,
         "another's": WeightUpdates,
@@ -296,7 +300,7 @@ CUSTOM = {
 }
 
 
-@pytest.mark.parametrize("make", [gln, lambda: ReLUNetwork(12, [6, 5]), lambda: ReLUNetwork(12, 7).freeze()])
+@pytest.mark.parametrize("make", [gln, lambda: ReLUNetwork(12, [6, 5]), WAYS["frozen"][0], WAYS["shallow"][0]])
 @pytest.mark.parametrize("loss", CUSTOM)
 def test_custom_losses_equal_the_named_ones(make, loss):
     """A loss written as a function gives the steps and the rows of the named one, on the weights and in the span."""
@@ -305,6 +309,23 @@ def test_custom_losses_equal_the_named_ones(make, loss):
     tables = [train(named, X, Y, config).table, train(own, X, Y, replace(config, loss=CUSTOM[loss])).table]
     np.testing.assert_allclose(*tables, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(named.decision_function(X), own.decision_function(X), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("make", [gln, WAYS["shallow"][0]])
+def test_a_custom_loss_may_penalise_weights(make):
+    """A penalty λ/2 ‖w‖² in the loss makes the steps of weight decay λ."""
+    penalised, decayed = make().double(), make().double()
+
+    def loss(f, y):
+        penalty = sum((w**2).sum() for w in penalised.parameters())
+        return torch.nn.functional.soft_margin_loss(f, y) + 0.3 / 2 * penalty
+
+    start = penalised.norm()
+    train(penalised, X, Y, SGD(steps=30, batch_size=25, lr=0.1, lr_factor=1.0, loss=loss))
+    twin = TorchOptimiser(partial(torch.optim.SGD, lr=0.1, weight_decay=0.3), steps=30, batch_size=25)
+    train(decayed, X, Y, twin)
+    assert penalised.norm() < start
+    np.testing.assert_allclose(penalised.decision_function(X), decayed.decision_function(X), rtol=1e-9, atol=1e-11)
 
 
 def test_custom_losses_on_classes_and_of_several_networks():
