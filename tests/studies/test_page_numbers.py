@@ -5,7 +5,10 @@ import re
 import pandas as pd
 import pytest
 
+from implicit_bias.studies.gram import lazy
+from implicit_bias.studies.gram.sphere import SMOOTH
 from implicit_bias.studies.limit.findings import ends, verdicts
+from implicit_bias.studies.localization import flips
 from implicit_bias.studies.runner.mean_test import holm
 from implicit_bias.studies.scale import findings as scale
 from implicit_bias.studies.scale.config import GRID, grid
@@ -55,6 +58,8 @@ def best():
     yield f"in {(learned.ratio < 1 - learned.gap).sum()} of {len(learned)} runs"
     yield f"All {(every.method == 'best').sum()} optima are certified"
     yield f"relative gaps of at most {every.gap.max():.0e}"
+    ends = every.end[every.method == "limit"]
+    yield f"{(ends == 'max_steps').sum()} of {len(ends)} runs reach the limit of steps"
     errors = 100 * tables[1].groupby("method").error.mean()
     yield f"error of {errors.best:.1f} %, the limits {errors.limit:.1f} %, and SVM-LC {errors.LC:.1f} %"
 
@@ -149,6 +154,20 @@ def localization():
     falls, rises = (erf.loc[10] < erf.loc[3]).sum(), (erf.loc[100] > erf.loc[10]).sum()
     words = {4: "four", 5: "five"}
     yield f"falls from gain 3 to 10 in {words[falls]} seeds and rises again to 100 in {words[rises]}"
+    runs = table("localization/flips").groupby(["seed", "units", "gain"])
+    found = pd.DataFrame([flips._shape_and_place(run) for _, run in runs])
+    yield f"{100 * found.placed.min():.0f} to 100 % within two pixels at IPRs of {span(found.ipr, '.3f')}"
+
+
+def gram():
+    found = table("gram/dimension").query("d == 100").groupby("activation").least.median()
+    assert 7 < found.max() / found.min() < 8
+    assert "100 dimensions all are within a factor of eight" in page("gram")
+    runs = pd.concat([table("gram/speed"), table("gram/lazy")]).query("d == 3")
+    ends = runs[runs.step == 5000]
+    yield f"keep at least {100 * ends.loss[ends.activation.isin(SMOOTH)].min():.1f} % of their loss after 5000 steps"
+    times = pd.DataFrame([lazy.ratios(run) for _, run in table("gram/lazy").groupby("seed")])
+    yield f"{span(times['16384'], '.2g')} times slower with 16 384"
 
 
 NUMBERS = {
@@ -156,6 +175,7 @@ NUMBERS = {
     "best": best,
     "classes": classes,
     "deeper": deeper,
+    "gram": gram,
     "limit": limit,
     "scale": scale_numbers,
 }

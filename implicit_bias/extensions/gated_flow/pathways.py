@@ -83,7 +83,7 @@ class Pathways:
 
         τ dv_im/dt = Σ_{p ∋ i} u_jm e_pm,   τ du_jm/dt = Σ_{p ∋ j} v_im e_pm,   e_pm = b_pm − Σ_q a_pqm u_jm(q) v_im(q)
 
-    exactly: pathways compete within each mode, and modes are independent. docs/dynamics.md has the proof and conserved
+    exactly: pathways compete within each mode, and modes are independent. docs/pathways.md has the proof and conserved
     quantities. `coupling` measures the violation of the assumption. This is ours, inspired by Saxe, Sodhani & Lewallen
     (2022), "The neural race reduction", whose text we did not have.
 

@@ -134,7 +134,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     limits, inside = (part[part.units == part.units.max()] for part in (limits, inside))
     runs, medians = " % of the runs", [named(part.groupby("data").ratio.median(), ".3f") for part in (limits, inside)]
     near, below = 100 * (limits.ratio <= NEAR).mean(), 100 * (learned.ratio < 1 - learned.gap).mean()
-    ends, cones = f"{near:.0f} %; median ratios {medians[0]}", f"median ratios {medians[1]}"
+    ends = f"{near:.0f} %; median ratios {medians[0]}"
+    cones = f"median ratios {medians[1]}; at most {inside.ratio.max():.3f}"
     falls = f"{below:.0f} %; least ratios {named(learned.groupby('data').ratio.min(), '.3f')}"
     descent = f"descent at {limits.units.max()} units ends within 2 % of the best network"
     holds = f"its gates hold a network within 2 % of the best, at {inside.units.max()} units"

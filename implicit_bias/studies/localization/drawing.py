@@ -10,7 +10,7 @@ from implicit_bias.studies.localization.networks import N
 from implicit_bias.studies.runner import COLOURS
 from implicit_bias.studies.runner.drawing import trend
 
-#: An IPR from which on a field counts as localized: twice 3/n, that of white noise.
+#: An IPR from which on a field counts as localized: twice 3/n, about that of white noise.
 LOCAL = 6 / N
 STYLES: dict[str, dict[str, Any]] = {
     "NLGP": {"color": COLOURS["blue"], "marker": "o", "label": "NLGP"},

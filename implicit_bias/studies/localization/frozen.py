@@ -182,7 +182,7 @@ def _judged(table: pd.DataFrame) -> list[Verdict]:
     named = where(table, gates="chosen")
     each = zip(named.placed, named.units, named.gain, strict=True)
     placed_ = [f"{100 * share:.0f} % (K = {units}, g = {gain:g})" for share, units, gain in each]
-    ahead = f"within 2 pixels of the network's in {', '.join(placed_)}; by chance 12 %"
+    ahead = f"within 2 pixels of the network's in {', '.join(placed_)}; by chance 12.5 %"
     least, of = 100 * named.placed.min(), " % of the units"
     found.append(decide("a choice up front finds the places", ahead, least, "at least", 100 * FOUND, of))
     return [*found, decide("gates of the start make fields local", text, start, "above", LOCAL), stayed(table)]

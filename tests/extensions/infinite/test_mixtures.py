@@ -33,7 +33,7 @@ def trapezoidal_error(power):
 
 
 def test_error_is_what_the_proof_says():
-    """ε_0, ε_{−1} and ε_1 of docs/gram.md, the number of scales, and the sum of the weights before they are scaled."""
+    """ε_0, ε_{−1} and ε_1 of docs/gram_formulas.md, the number of scales, and the sum of the weights as computed."""
     assert len(SCALES) == 26
     errors = [trapezoidal_error(power) for power in (0, -1, 1)]
     assert errors[0] < 1.7e-14
