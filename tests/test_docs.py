@@ -7,6 +7,7 @@ import runpy
 import shlex
 import sys
 
+import numpy as np
 import pytest
 
 from implicit_bias.cli.main import whole_parser
@@ -115,7 +116,7 @@ def erratum(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", [script, *arguments])
         runpy.run_path(script, run_name="__main__")
         printed = capsys.readouterr().out.splitlines()
-        return [[float(number) for number in re.findall(r"\d+\.\d+", line)] for line in printed]
+        return [[float(number) for number in re.findall(r"-?\d+\.\d+", line)] for line in printed]
 
     return numbers
 
@@ -140,7 +141,7 @@ def test_lost_cutoffs_inflate_the_inconsistency(erratum):
 
 def test_readout_bias_is_trained_and_changes_predictions(erratum):
     biases, changed = zip(*erratum("readout_bias"), strict=True)
-    assert min(biases) > 0.1
+    assert min(map(abs, biases)) > 0.1
     assert max(changed) > 0.2
 
 
@@ -149,7 +150,17 @@ def test_lemma_b11_holds_and_eq_83_has_the_wrong_sign(erratum):
     angles = [row[1] for row in rows]
     assert angles == sorted(angles, reverse=True)
     assert angles[-1] == 0
-    assert cosine == 1.0
+    assert cosine == -1.0
+
+
+def test_definition_b10_of_the_logistic_and_the_exponential_loss():
+    """−ℓ′ of the logistic loss is within (1 ± e^(−u)) e^(−u), with slope at most 1/4; e^(−u) has no largest slope."""
+    u = np.linspace(-15, 15, 301)
+    gradient = 1 / (1 + np.exp(u))
+    assert (gradient <= np.exp(-u) * (1 + np.exp(-u))).all()
+    assert (gradient >= np.exp(-u) * (1 - np.exp(-u))).all()
+    slopes = [np.abs(np.diff(values) / np.diff(u)) for values in (gradient, np.exp(-u))]
+    assert slopes[0].max() <= 1 / 4 < 1e6 < slopes[1].max()
 
 
 def test_published_loss_has_no_gradient_at_a_saturated_sigmoid(capsys):

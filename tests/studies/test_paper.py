@@ -462,6 +462,7 @@ def fields(ours):
         "failed": failed.partition(" failed")[0],
         "much": much.partition(" cells")[0],
         "cells": re.search(r"of (\d+) cells", much)[1],
+        "rest": int(re.search(r"of (\d+) cells", much)[1]) - int(much.split()[0]),
         "much-mean": much.rpartition(" ")[2],
         "wide-apart": f"{apart.sum()} of {len(apart)}",
         **{f"wide-{n}": f"{(part > 0).sum()} of {len(part)}" for n, part in worse.groupby(level="units")},
@@ -488,7 +489,7 @@ PHRASES = (
     "ends at SVM-LC in {frozen} cells",
     "{failed} GD-ReLU misclassify",
     "nine tenths of its {cells} cells",
-    "worse in {much} of them, on average by {much-mean} points",
+    "worse in {much} of them, on average by {much-mean} points; the other {rest} have 50 or 100 units",
     "in {wide-500} cells of 500 units, by {wide-500-mean} points on average, and in {wide-1000} of 1000 units, "
     "by {wide-1000-mean}.",
     "in {wide-apart} of these cells",

@@ -3,8 +3,9 @@ The path of gradient descent to the SVM
 =======================================
 
 Theorem 3.1 of Lippl, Abbott & Chung (2022): if gradient descent on a network with given contexts converges in
-direction, it converges to a stationary point of a margin problem. For a two-layer GLN that problem is SVM-GLN
-(Proposition B.8). Two numbers measure the distance of a network with effective weights W from the certified optimum:
+direction and the loss vanishes, the limit is the direction of a stationary point of a margin problem. For a two-layer
+GLN that problem is SVM-GLN (Proposition B.8). Two numbers measure the distance of a network with effective weights W
+from the certified optimum:
 
 .. math:: \\frac{\\|W\\| / \\min_i y_i (\\Phi W)_i}{\\text{optimum}} \\ge 1, \\qquad \\cos(W, W_{\\text{SVM}}) \\le 1
 

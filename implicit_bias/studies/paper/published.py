@@ -124,7 +124,7 @@ def published_training(steps: int, seed: int, momentum: float, faults: Collectio
     """Return the published training of the network of this seed, and the seed of its batches.
 
     With the fault "training", all networks see the same batches, those of torch's DataLoader with seed 1, and the loss
-    is the binary cross-entropy of σ(f) in the network's float32. Beyond |f| ≈ 17, σ(f) is 1, and there is no gradient.
+    is the binary cross-entropy of σ(f) in the network's float32. Above f ≈ 17, σ(f) is 1, and there is no gradient.
 
     >>> published_training(3200, seed=3, momentum=0.9)[1]
     1

@@ -154,7 +154,8 @@ def gate_correlations(centres: ArrayLike) -> Array:
 def orthogonal_inverse(n: int) -> Array:
     """Return T⁻¹ = 4I − (4/(n + 1)) 11ᵀ (n, n), where T = ¼(I + 11ᵀ) is `gate_correlations` of n orthogonal centres.
 
-    Fiat et al. (2019), Lemma 10 and the proof of Lemma 3, print d instead of n; Sherman and Morrison's formula gives n.
+    Fiat et al. (2019), proof of Lemma 3, print d instead of n; Sherman and Morrison's formula gives n. Lemma 10 has
+    d, and is true for d entries.
 
     Examples
     --------

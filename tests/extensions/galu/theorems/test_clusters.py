@@ -146,7 +146,7 @@ def test_cluster_dimension_of_random_centres():
 
 @pytest.mark.parametrize(("n", "d"), [(3, 7), (5, 5)])
 def test_orthogonal_inverse_has_n_not_d(n, d):
-    """T⁻¹ has n + 1; the printed d + 1 of Lemmas 3 and 10 is right only for d = n."""
+    """T⁻¹ has n + 1; the d + 1 printed in the proof of Lemma 3 is right only for d = n."""
     T = gate_correlations(3 * np.eye(n, d))
     np.testing.assert_allclose(T, (np.eye(n) + 1) / 4, atol=1e-15)
     np.testing.assert_allclose(T @ orthogonal_inverse(n), np.eye(n), atol=1e-14)
