@@ -9,6 +9,7 @@ from implicit_bias.studies.gram import lazy
 from implicit_bias.studies.gram.sphere import SMOOTH
 from implicit_bias.studies.limit.findings import ends, verdicts
 from implicit_bias.studies.localization import flips
+from implicit_bias.studies.localization.drawing import LOCAL
 from implicit_bias.studies.runner.mean_test import holm
 from implicit_bias.studies.scale import findings as scale
 from implicit_bias.studies.scale.config import GRID, grid
@@ -157,6 +158,13 @@ def localization():
     runs = table("localization/flips").groupby(["seed", "units", "gain"])
     found = pd.DataFrame([flips._shape_and_place(run) for _, run in runs])
     yield f"{100 * found.placed.min():.0f} to 100 % within two pixels at IPRs of {span(found.ipr, '.3f')}"
+    ends = table("localization/scales").query("gain == 100").assign(local=lambda units: 100 * (units.ipr > LOCAL))
+    found = ends.groupby(["xi0", "seed"]).agg({"ipr": "median", "frequency": "median", "local": "mean"})
+    here, there = found.loc[2], found.loc[1]
+    yield f"forty ReLU units: {span(here.ipr, '.3f')} at gain 100"
+    assert there.frequency.nunique() == 1
+    yield f"peak frequency {there.frequency.max():g} against at most {here.frequency.max():g}"
+    yield f"but {span(there.local, '.0f')} % of the units are local as well"
 
 
 def gram():
