@@ -6,7 +6,7 @@ import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,15 @@ from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import COST_SCALE, FitData, MarginClassifier
 from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import UnkeptFeatures
-from implicit_bias.features.expansion import ExpansionFeatures
+from implicit_bias.features.expansion import ENTRY_ERROR, ExpansionFeatures
 from implicit_bias.gates import KernelExpansions
-from implicit_bias.gates.expansions import diagonal_of, evaluated, function_of
+from implicit_bias.gates.expansions import diagonal_of, error_in_single, evaluated, function_of, in_single
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import certify
-from implicit_bias.solvers.one_kernel import Expansion, solve_one_kernel
+from implicit_bias.solvers.one_kernel import ADDED, Expansion, solve_one_kernel
 
 #: γ p Var X of the default Gaussian kernels.
 WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -38,6 +38,10 @@ WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 NARROW = 0.01
 #: Largest number of samples at which one kernel is checked, drawn at random.
 SAMPLED = 500
+#: Rows of a kernel matrix that are computed at a time.
+ROWS = 1000
+#: Largest ratio of a k(x, x) to the mean, or of the mean to it, for single precision.
+SINGLE_RANGE = 1e12
 #: Reason of a gap that only the rounding of the certificate leaves.
 ROUNDED = "the rounding of the kernel's values, multiplied by weights as large as these, exceeds the gap"
 #: Share of the norm up to which the weights of a kernel count as zero.
@@ -199,15 +203,17 @@ class MultipleKernelClassifier(MarginClassifier):
             problems[0].check_upper_bounds()
             upper = np.repeat(problems[0].upper_bounds[:, None], len(whole), axis=1)
             start = np.stack(known, axis=1) if len(known) == len(whole) else None
-            with Deadline(deadline.left(1 / (len(costs) - number))) as limit:
-                found = solve_one_kernel(
-                    features.values, signs, upper, intercept, self.tol / 2, limit, start, self.verbose
-                )
-            if limit.interrupted:
-                raise KeyboardInterrupt  # A search over many fits must end, too.
-            solutions = [
-                _certified(problem, features, found, c, self.tol, limit.seconds) for c, problem in enumerate(problems)
-            ]
+            # Rows in single precision are tried first if they suffice for the tolerance.
+            for error in [features.single_error] * (features.single_error < self.tol) + [ENTRY_ERROR]:
+                limit = Deadline(deadline.left(1 / (len(costs) - number)))
+                found, errors = self._expansion_of(features, signs, upper, intercept, start, limit, error)
+                solutions = [
+                    _certified(problem, features, found, c, self.tol, limit.seconds, errors)
+                    for c, problem in enumerate(problems)
+                ]
+                if max(solution.gap for solution in solutions) <= self.tol or found.reason == "max_seconds":
+                    break
+                start = np.stack([solution.dual for solution in solutions], axis=1)
             if max(solution.gap for solution in solutions) == np.inf and found.reason != "max_seconds":
                 # The factors decide whether the samples are separable.
                 yield from self._solve_factored(whole, data, [C], earlier, deadline)
@@ -216,6 +222,30 @@ class MultipleKernelClassifier(MarginClassifier):
             # The certificate contains the best multiple of the weights.
             each = [(features, solution.weights * a) for solution, a in zip(solutions, found.directions, strict=True)]
             yield [p.replace(features=unkept, gates=one) for p, one in zip(problems, each, strict=True)], solutions
+
+    def _expansion_of(
+        self,
+        features: _OneKernel,
+        signs: Array,
+        upper: Array,
+        intercept: bool,
+        start: Array | None,
+        limit: Deadline,
+        error: float,
+    ) -> tuple[Expansion, Any]:
+        """Return the expansions of all classes, and the errors of entries of K in their outputs.
+
+        Rows of K are in double precision if `error` is ENTRY_ERROR, otherwise in single precision.
+        """
+        dtype = np.dtype(float if error == ENTRY_ERROR else np.float32)
+        with limit:
+            found = solve_one_kernel(
+                partial(features.values, dtype=dtype), signs, upper, intercept, self.tol / 2, limit, start,
+                self.verbose, dtype,
+            )  # fmt: skip
+        if limit.interrupted:
+            raise KeyboardInterrupt  # A search over many fits must end, too.
+        return (found, error) if error == ENTRY_ERROR else features.recomputed(found, signs, error)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]
@@ -238,7 +268,8 @@ class MultipleKernelClassifier(MarginClassifier):
         scores = np.repeat(self.intercept_[None], len(inputs), axis=0)
         used = np.flatnonzero(coefficients.any(axis=(0, 2))).tolist()
         for rows, m in itertools.product(row_blocks(len(inputs)), used):
-            scores[rows] += evaluated(self.kernels_[m], m, inputs[rows], self.support_vectors_) @ coefficients[:, m].T
+            kernel = in_single(self.kernels_[m])
+            scores[rows] += evaluated(kernel, m, inputs[rows], self.support_vectors_) @ coefficients[:, m].T
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
 
@@ -317,9 +348,38 @@ class _OneKernel(KernelFeatures):
         check_range(np.sqrt(np.abs(diagonal)), "the kernel")
         vars(self).update(samples=samples, kernels=kernels, scales=scales, diagonal=np.maximum(diagonal, 0.0))
 
-    def values(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+    def values(self, rows: np.ndarray, columns: np.ndarray, dtype: Any = float) -> Array:
         """Return k(x_i, x_j)/s for the indices i in `rows` and j in `columns`, shape (rows, columns)."""
-        return evaluated(self.kernels[0], 0, self.samples[rows], self.samples[columns]) / self.scales[0]
+        kernel = self.kernels[0] if np.dtype(dtype) == float else in_single(function_of(self.kernels[0]))
+        return evaluated(kernel, 0, self.samples[rows], self.samples[columns]) / self.scales[0]
+
+    @cached_property
+    def single_error(self) -> float:
+        """Error of an entry of K/√(k_ii k_jj) in an output from single precision; infinity if it is not faster."""
+        entry = error_in_single(self.kernels[0], self.samples.shape[1])
+        positive = self.diagonal[self.diagonal > 0]
+        moderate = (positive < SINGLE_RANGE * self.scales[0]).all() and (positive * SINGLE_RANGE > self.scales[0]).all()
+        return entry + ADDED * 2.0**-24 if moderate else np.inf
+
+    def recomputed(self, found: Expansion, signs: Array, error: float) -> tuple[Expansion, Array]:
+        """Return the expansions with outputs in double precision, and the errors (n,) of entries of K in the outputs.
+
+        Margins that exceed 1 by more than their error, those of all classes, are left in single precision.
+        """
+        lengths, used = self.row_norms(), found.coefficients.any(axis=1)
+        reach = 1.01 * error * np.outer(lengths, np.abs(found.coefficients).T @ lengths)
+        near = ~used & (signs * (found.outputs + found.intercepts) < 1 + reach).any(axis=1)
+        support, others = np.flatnonzero(used), np.flatnonzero(near)
+        outputs, a = found.outputs.copy(), found.coefficients[support]
+        outputs[support] = 0.0
+        for rows in row_blocks(len(support), ROWS):
+            # K is symmetric.
+            values = self.values(support[rows], support[rows.start :])
+            outputs[support[rows]] += values @ a[rows.start :]
+            outputs[support[rows.stop :]] += values[:, rows.stop - rows.start :].T @ a[rows]
+        for rows in row_blocks(len(others), ROWS):
+            outputs[others[rows]] = self.values(others[rows], support) @ a
+        return replace(found, outputs=outputs), np.where(used | near, ENTRY_ERROR, error)
 
     @cached_property
     def factors(self) -> Array:
@@ -344,11 +404,11 @@ class _OneKernel(KernelFeatures):
 
 
 def _certified(
-    problem: MarginProblem, features: _OneKernel, found: Expansion, c: int, tol: float, seconds: float
+    problem: MarginProblem, features: _OneKernel, found: Expansion, c: int, tol: float, seconds: float, errors: Any
 ) -> Solution:
     """Return the certified solution of class number c, with the weights [[‖w‖]], along the direction of w."""
     a, b = found.coefficients[:, c], float(found.intercepts[c])
-    along = ExpansionFeatures(a, found.outputs[:, c], features.row_norms())
+    along = ExpansionFeatures(a, found.outputs[:, c], features.row_norms(), errors)
     bounds = certify(problem.replace(features=along), [[along.size]], np.abs(a), b)
     status = Status.TIME_LIMIT if found.reason == "max_seconds" else Status.INACCURATE
     return Solution(

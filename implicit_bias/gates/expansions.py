@@ -19,10 +19,14 @@ from implicit_bias.gates.base import Gates
 
 #: Rounding error of a Gaussian kernel above which the differences of inputs are formed one by one, which is slower.
 MAX_CANCELLATION = 1e-12
-#: Rows and columns of a tile of a half-space kernel, which is computed at once.
-TILE = 256
-#: 1 − |cos θ| below which the angle θ of two inputs is computed from the difference of their directions.
-NEARLY_PARALLEL = 1e-6
+#: Rows, and columns by the bytes of a number, of a tile of a half-space kernel; a tile stays in the cache.
+TILE, WIDTH = 128, {8: 256, 4: 512}
+#: 1 − |cos θ|, by the bytes of a number, below which the angle θ is computed from the difference of two directions.
+NEARLY_PARALLEL = {8: 1e-6, 4: 1e-3}
+#: Least share of the inputs that have the most frequent direction of a receptive field, for treating it apart.
+COMMON = 0.02
+#: Length of a part of an input, as a share of the whole one's, below which the part counts as zero.
+NEGLIGIBLE = 1e-150
 
 
 class KernelExpansions(Gates):
@@ -92,7 +96,8 @@ class KernelExpansions(Gates):
         values = np.zeros((len(X), len(self.kernels)))
         for rows in row_blocks(len(X)):
             for m in np.flatnonzero(self.coefficients.any(axis=1)).tolist():
-                values[rows, m] = evaluated(self.kernels[m], m, X[rows], self.samples) @ self.coefficients[m]
+                kernel = in_single(function_of(self.kernels[m]))
+                values[rows, m] = evaluated(kernel, m, X[rows], self.samples) @ self.coefficients[m]
         return values
 
     def __call__(self, X: Any) -> Any:
@@ -167,38 +172,204 @@ def half_spaces(
     >>> half_spaces(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]), sets=[[0], [1]]).round(12).tolist()
     [[1.0, 1.0]]
     """
+    return _half_spaces(X, Z, float, hyperplanes, linear, receptive_fields(X.shape[1], side, stride, sets))
+
+
+def half_spaces_in_single(
+    X: Array, Z: Array, side: Any = None, stride: int = 1, sets: Any = None, **gates: Any
+) -> Array:
+    """Return the kernel `half_spaces` with the errors of single precision; see `error_in_single`."""
+    return _half_spaces(X, Z, np.float32, fields=receptive_fields(X.shape[1], side, stride, sets), **gates)
+
+
+def _half_spaces(
+    X: Array, Z: Array, dtype: Any, hyperplanes: int = 1, linear: float = 1.0, fields: Sequence[Any] = ()
+) -> Array:
     if int(hyperplanes) != hyperplanes or hyperplanes < 1 or not 0 <= linear <= 1:
         raise InputError(
             f"hyperplanes must be a positive integer and linear between 0 and 1, not {hyperplanes} and {linear}"
         )
-    values = np.zeros((len(X), len(Z)))
-    # Tiles stay in the cache.
-    tiles = list(itertools.product(row_blocks(len(X), TILE), row_blocks(len(Z), TILE)))
-    for columns in receptive_fields(X.shape[1], side, stride, sets):
-        left, right = (_directions(A[:, columns]) for A in (X, Z))
-
-        def add(tile: tuple[slice, slice], left: Any = left, right: Any = right) -> None:
-            (U, sizes, keys), (V, other_sizes, other_keys) = (
-                [part[rows] for part in given] for given, rows in zip((left, right), tile, strict=True)
-            )
-            found = U @ V.T
-            products = found * other_sizes
-            products *= sizes[:, None]
-            shares = _angles(found, U, V, keys[:, None] == other_keys)
-            shares *= -1 / np.pi
-            shares += 1.0
-            if hyperplanes > 1:
-                # Faster than a power.
-                one = shares.copy()
-                for _ in range(int(hyperplanes) - 1):
-                    shares *= one
-            if linear < 1:
-                shares -= (1 - linear) / 2.0**hyperplanes
-            shares *= products
-            values[tile] += shares
-
-        in_threads(add, tiles)
+    gate = partial(_gated, hyperplanes=int(hyperplanes), mean=(1 - linear) * (np.pi / 2) ** hyperplanes)
+    values = np.empty((len(X), len(Z)))
+    for columns in row_blocks(len(Z)):
+        right = _Directions(Z[columns], fields, dtype)
+        common = right.most_frequent()
+        right.set_apart(common, gate)
+        for rows in row_blocks(len(X)):
+            left = _Directions(X[rows], fields, dtype)
+            left.set_apart(common, gate)
+            left.sizes *= -(np.pi ** -int(hyperplanes))
+            _fill(values[rows, columns], left, right, gate)
     return values
+
+
+def _fill(values: Array, left: _Directions, right: _Directions, gate: Callable[..., Array]) -> None:
+    """Set `values` (n, m) to the kernel of `left` (n) and `right` (m), tile by tile."""
+    width = WIDTH[left.lengths.itemsize]
+    own, along = np.hstack([left.own, np.where(left.own > 0, 0, left.along)]), np.hstack([right.along, right.own])
+    wide_tiles = right.tiles(width)
+
+    def fill(tile: tuple[slice, list[tuple[int, int]]]) -> None:
+        # Arrays are allocated once, because new memory costs more than the arithmetic.
+        work, scaled = np.empty((4, TILE * width), left.lengths.dtype), np.empty(TILE * width)
+        rows, row_ends = tile
+        for columns, column_ends in wide_tiles:
+            total = _shaped(work[3], len(own[rows]), len(along[columns]))
+            np.matmul(own[rows], along[columns].T, out=total)
+            for p, ((a, b), (c, d)) in enumerate(zip(row_ends, column_ends, strict=True)):
+                if a < b and c < d:
+                    U, V = left.directions[p][a:b], right.directions[p][c:d]
+                    found = gate(U, V, left.keys[p, a:b], right.keys[p, c:d], work)
+                    found *= left.lengths[p, a:b, None]
+                    found *= right.lengths[p, c:d]
+                    total[a - rows.start : b - rows.start, c - columns.start : d - columns.start] += found
+            whole = np.multiply(total, left.sizes[rows, None], out=_shaped(scaled, *total.shape))
+            whole *= right.sizes[columns]
+            values[np.ix_(left.order[rows], right.order[columns])] = whole
+
+    in_threads(fill, left.tiles(TILE))
+
+
+def _shaped(buffer: Array, *shape: int) -> Array:
+    return buffer[: math.prod(shape)].reshape(shape)
+
+
+class _Directions:
+    """Rows of inputs in receptive fields, with a common direction of each field treated apart.
+
+    Attributes
+    ----------
+    order, sizes : array, shape (n,)
+        Numbers of the rows, sorted by the fields in which they have the common direction, and their lengths.
+    directions : list of arrays, shape (n, d)
+        For each field; 0 for zero rows and those with the common direction.
+    lengths, keys, apart : array, shape (fields, n)
+        Lengths in the fields, as shares of `sizes`; random projections of the directions, rounded to 13 digits, which
+        are equal for equal directions; and masks of those with the common direction.
+    own, along : array, shape (n, fields with a common direction)
+        Lengths in the fields where `apart`, otherwise 0, and products of all rows with the common directions.
+    """
+
+    own: Array
+    along: Array
+
+    def __init__(self, A: Array, fields: Sequence[Any], dtype: Any) -> None:
+        n, self.sizes, self.order = len(A), np.asarray(length(A, axis=1)), np.arange(len(A))
+        weights = np.random.default_rng(0).uniform(-1, 1, A.shape[1])
+        self.directions = [np.empty((n, len(weights[field])), dtype) for field in fields]
+        self.lengths, self.keys = np.empty((len(fields), n), dtype), np.empty((len(fields), n))
+        self.apart = np.zeros((len(fields), n), dtype=bool)
+        relative = A / np.where(self.sizes > 0, self.sizes, 1.0)[:, None]
+        for rows, (p, field) in itertools.product(row_blocks(n, TILE), enumerate(fields)):
+            part = relative[rows][:, field]
+            sizes = np.sqrt(np.einsum("ij,ij->i", part, part))
+            sizes[sizes < NEGLIGIBLE] = 0.0
+            part = part / np.where(sizes > 0, sizes, 1.0)[:, None]
+            # BLAS is avoided because it may sum equal rows in different orders.
+            self.keys[p, rows] = np.round(np.einsum("ij,j->i", part, weights[field]), 13)
+            self.directions[p][rows], self.lengths[p, rows] = part, sizes
+
+    def most_frequent(self) -> list[tuple[int, Array, Array]]:
+        """Return p, the direction (1, d) and its key (1,) for each field with a frequent direction."""
+        found = []
+        for p, keys in enumerate(self.keys):
+            key, first, counts = np.unique(keys, return_index=True, return_counts=True)
+            most = counts.argmax()
+            if counts[most] > max(COMMON * len(keys), 1):
+                found.append((p, self.directions[p][[first[most]]], key[[most]]))
+        return found
+
+    def set_apart(self, common: list[tuple[int, Array, Array]], gate: Callable[..., Array]) -> None:
+        """Treat the directions of `most_frequent` apart: set `own`, `along` and `apart`, and sort the rows."""
+        own = np.zeros((len(common), len(self.sizes)), self.lengths.dtype)
+        along = np.zeros_like(own)
+        for i, (p, direction, key) in enumerate(common):
+            U, work = self.directions[p], np.empty((3, len(self.sizes)), along.dtype)
+            along[i] = self.lengths[p] * gate(U, direction, self.keys[p], key, work)[:, 0]
+            self.apart[p] = (self.keys[p] == key) & (U @ direction[0] > 1 - NEARLY_PARALLEL[own.itemsize])
+            own[i] = np.where(self.apart[p], self.lengths[p], 0)
+            U[self.apart[p]] = 0
+        shared = self.apart[[p for p, _, _ in common]]
+        if common:
+            self.order = np.lexsort(shared[np.argsort(shared.sum(axis=1))])
+            self.directions = [U[self.order] for U in self.directions]
+        self.own, self.along, self.sizes = own.T[self.order], along.T[self.order], self.sizes[self.order]
+        self.lengths, self.keys, self.apart = (A[:, self.order] for A in (self.lengths, self.keys, self.apart))
+
+    def tiles(self, size: int) -> list[tuple[slice, list[tuple[int, int]]]]:
+        """Return slices of at most `size` rows, and the first and last row + 1 of each field that are not apart."""
+        found = []
+        for rows in row_blocks(len(self.sizes), size):
+            others = ~self.apart[:, rows]
+            first, end = others.argmax(axis=1) + rows.start, rows.stop - others[:, ::-1].argmax(axis=1)
+            end = np.where(others.any(axis=1), end, first)
+            found.append((rows, list(zip(first.tolist(), end.tolist(), strict=True))))
+        return found
+
+
+def _gated(U: Array, V: Array, keys: Array, others: Array, work: Array, hyperplanes: int, mean: float) -> Array:
+    """Return c((π − θ)ᵇ − `mean`), c = −cos θ, for the angles θ of U (n, d) and V (m, d), in the memory `work`."""
+    cosines, shares, once = (_shaped(part, len(U), len(V)) for part in work[:3])
+    np.matmul(-U, V.T, out=cosines)
+    _set_angles(shares, cosines, U, V, keys, others)
+    if hyperplanes > 1:
+        # Faster than a power.
+        np.copyto(once, shares)
+        for _ in range(hyperplanes - 1):
+            shares *= once
+    if mean:
+        shares -= mean
+    shares *= cosines
+    return shares
+
+
+def _set_angles(angles: Array, cosines: Array, U: Array, V: Array, keys: Array, others: Array) -> None:
+    """Set `angles` (n, m) to arccos(`cosines`), the angles of the unit vectors −U (n, d) and V (m, d).
+
+    The angle is exactly π where the keys of nearly equal directions U and V agree.
+    """
+    limit = 1 - NEARLY_PARALLEL[cosines.dtype.itemsize]
+    # Cosines beyond ±1 are replaced below.
+    with np.errstate(invalid="ignore"):
+        np.arccos(cosines, out=angles)
+    for sign, some in ((1, cosines.max() > limit), (-1, cosines.min() < -limit)):
+        if some:
+            # arccos loses half of the digits for nearly parallel directions.
+            i, j = np.divmod(np.flatnonzero(cosines > limit if sign > 0 else cosines < -limit), len(V))
+            small, apart = np.zeros(len(i), cosines.dtype), keys[i] != -sign * others[j]
+            differences = U[i[apart]] + sign * V[j[apart]]
+            small[apart] = 2 * np.arcsin(np.sqrt(np.einsum("ij,ij->i", differences, differences)) / 2)
+            angles[i, j] = small if sign > 0 else np.pi - small
+
+
+def in_single(function: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Any]:
+    """Return a kernel's function in single precision if that is faster, for "half-spaces"; otherwise the function."""
+    if isinstance(function, partial) and function.func is half_spaces:
+        return partial(half_spaces_in_single, **function.keywords)
+    return function
+
+
+def error_in_single(kernel: Any, inputs: int) -> float:
+    """Return a bound of the error of `in_single`, as a share of √(k(x, x) k(z, z)); infinity if it is not faster.
+
+    >>> f"{error_in_single(('half-spaces', {'side': 8, 'stride': 4}), 784):.1e}"
+    '3.9e-05'
+    """
+    if callable(kernel) or kernel[0] != "half-spaces":
+        return np.inf
+    b, linear, fields = _parameters(kernel, inputs)
+    entries = max(len(np.empty(inputs)[field]) for field in fields)
+    # The cosine's error and that of the angle, which is at most this multiple; products and sums of fields.
+    steepest = b / (np.pi * np.sqrt(2 * NEARLY_PARALLEL[4] * (1 - NEARLY_PARALLEL[4])))
+    terms = (entries + 2) * (1 + steepest) + 3 * len(fields) + b + 12
+    return float(terms * 2.0**-24 / (1 - (1 - linear) / 2.0**b))
+
+
+def _parameters(kernel: Any, inputs: int) -> tuple[int, float, list[Any]]:
+    """Return b, l and the columns of the receptive fields of a kernel "half-spaces"."""
+    own = {"hyperplanes": 1, "linear": 1.0, **kernel[1]}
+    fields = receptive_fields(inputs, **{name: own[name] for name in ("side", "stride", "sets") if name in own})
+    return int(own["hyperplanes"]), own["linear"], fields
 
 
 def receptive_fields(
@@ -242,39 +413,6 @@ def receptive_fields(
     return [image[i : i + int(side), j : j + int(side)].ravel() for i in corners for j in corners]
 
 
-def _directions(A: Array) -> tuple[Array, Array, Array]:
-    """Return the directions (n, d) and lengths (n,) of the rows, and keys (n,), which are equal for equal directions.
-
-    A key is a random projection of the direction, rounded to 13 digits. The direction of a zero row is 0.
-    """
-    sizes = np.asarray(length(A, axis=1))
-    U = A / np.where(sizes > 0, sizes, 1.0)[:, None]
-    weights = np.random.default_rng(0).uniform(-1, 1, U.shape[1])
-    # BLAS is avoided because it may sum equal rows in different orders.
-    return U, sizes, np.round(np.einsum("ij,j->i", U, weights), 13)
-
-
-def _angles(cosines: Array, U: Array, V: Array, equal: np.ndarray) -> Array:
-    """Return the angles (n, m) of unit vectors U (n, d) and V (m, d); `cosines` and `equal` (n, m) are overwritten.
-
-    The angle is exactly 0 where `equal` is True, that is, the keys agree, and the cosine is nearly 1.
-    """
-    equal &= cosines > 1 - NEARLY_PARALLEL
-    np.copyto(cosines, 0.0, where=equal)
-    near: tuple[np.ndarray, ...] = ()
-    if max(cosines.max(), -cosines.min()) > 1 - NEARLY_PARALLEL:
-        near = np.nonzero(np.abs(cosines) > 1 - NEARLY_PARALLEL)
-        signs = np.sign(cosines[near])
-        np.clip(cosines, -1, 1, out=cosines)
-    angles = np.arccos(cosines, out=cosines)
-    if near:
-        # arccos loses half of the digits for nearly parallel directions.
-        small = 2 * np.arcsin(np.asarray(length(U[near[0]] - signs[:, None] * V[near[1]], axis=1)) / 2)
-        angles[near] = np.where(signs > 0, small, np.pi - small)
-    np.copyto(angles, 0.0, where=equal)
-    return angles
-
-
 def diagonal_of(kernel: Any, X: Array) -> Array:
     """Return k(x, x), shape (n,), for all rows x of X (n, d), without the matrix of the kernel.
 
@@ -285,10 +423,9 @@ def diagonal_of(kernel: Any, X: Array) -> Array:
         parts = [evaluated(kernel, 0, X[rows], X[rows]).diagonal() for rows in row_blocks(len(X), 100)]
         return np.concatenate(parts)
     evaluated(kernel, 0, X[:1], X[:1])
-    own = {"hyperplanes": 1, "linear": 1.0, **kernel[1]}
-    fields = receptive_fields(X.shape[1], **{name: own[name] for name in ("side", "stride", "sets") if name in own})
+    b, linear, fields = _parameters(kernel, X.shape[1])
     total = np.sum([(X[:, columns] ** 2).sum(axis=1) for columns in fields], axis=0)
-    return np.asarray(total * (1 - (1 - own["linear"]) / 2.0 ** own["hyperplanes"]))
+    return np.asarray(total * (1 - (1 - linear) / 2.0**b))
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:
