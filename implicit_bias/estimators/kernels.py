@@ -359,7 +359,7 @@ class _OneKernel(KernelFeatures):
         entry = error_in_single(self.kernels[0], self.samples.shape[1])
         positive = self.diagonal[self.diagonal > 0]
         moderate = (positive < SINGLE_RANGE * self.scales[0]).all() and (positive * SINGLE_RANGE > self.scales[0]).all()
-        return entry + ADDED * 2.0**-24 if moderate else np.inf
+        return entry + (ADDED + 4) * 2.0**-24 if moderate else np.inf
 
     def recomputed(self, found: Expansion, signs: Array, error: float) -> tuple[Expansion, Array]:
         """Return the expansions with outputs in double precision, and the errors (n,) of entries of K in the outputs.

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.blocks import ROWS, row_blocks
 from implicit_bias._utils.checks import SMALLEST, Array, InputError, as_floats
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.threads import in_threads
@@ -25,6 +25,8 @@ TILE, WIDTH = 128, {8: 256, 4: 512}
 NEARLY_PARALLEL = {8: 1e-6, 4: 1e-3}
 #: Least share of the inputs that have the most frequent direction of a receptive field, for treating it apart.
 COMMON = 0.02
+#: Largest number of inputs in which frequent directions are searched for.
+SAMPLED = 500
 #: Length of a part of an input, as a share of the whole one's, below which the part counts as zero.
 NEGLIGIBLE = 1e-150
 
@@ -191,14 +193,16 @@ def _half_spaces(
         )
     gate = partial(_gated, hyperplanes=int(hyperplanes), mean=(1 - linear) * (np.pi / 2) ** hyperplanes)
     values = np.empty((len(X), len(Z)))
-    for columns in row_blocks(len(Z)):
-        right = _Directions(Z[columns], fields, dtype)
-        common = right.most_frequent()
-        right.set_apart(common, gate)
-        for rows in row_blocks(len(X)):
-            left = _Directions(X[rows], fields, dtype)
-            left.set_apart(common, gate)
-            left.sizes *= -(np.pi ** -int(hyperplanes))
+    # Blocks share memory, because new memory costs as much as the directions.
+    memory = [[np.empty((min(len(A), ROWS), A[:0, field].shape[1]), dtype) for field in fields] for A in (X, Z)]
+    common = _Directions(Z[:: len(Z) // SAMPLED + 1], fields, memory[1]).most_frequent()
+    for rows in row_blocks(len(X)):
+        left = _Directions(X[rows], fields, memory[0])
+        left.lengths *= -(np.pi ** -int(hyperplanes))
+        left.set_apart(common, gate)
+        for columns in row_blocks(len(Z)):
+            right = _Directions(Z[columns], fields, memory[1])
+            right.set_apart(common, gate)
             _fill(values[rows, columns], left, right, gate)
     return values
 
@@ -206,15 +210,16 @@ def _half_spaces(
 def _fill(values: Array, left: _Directions, right: _Directions, gate: Callable[..., Array]) -> None:
     """Set `values` (n, m) to the kernel of `left` (n) and `right` (m), tile by tile."""
     width = WIDTH[left.lengths.itemsize]
-    own, along = np.hstack([left.own, np.where(left.own > 0, 0, left.along)]), np.hstack([right.along, right.own])
-    wide_tiles = right.tiles(width)
+    own, along = np.hstack([left.own, np.where(left.own < 0, 0, left.along)]), np.hstack([right.along, right.own])
+    wide_tiles, direct = right.tiles(width), width == WIDTH[8] and not own.shape[1]
 
     def fill(tile: tuple[slice, list[tuple[int, int]]]) -> None:
         # Arrays are allocated once, because new memory costs more than the arithmetic.
         work, scaled = np.empty((4, TILE * width), left.lengths.dtype), np.empty(TILE * width)
         rows, row_ends = tile
         for columns, column_ends in wide_tiles:
-            total = _shaped(work[3], len(own[rows]), len(along[columns]))
+            unsorted = values[rows, columns]
+            total = unsorted if direct else _shaped(work[3], *unsorted.shape)
             np.matmul(own[rows], along[columns].T, out=total)
             for p, ((a, b), (c, d)) in enumerate(zip(row_ends, column_ends, strict=True)):
                 if a < b and c < d:
@@ -223,9 +228,12 @@ def _fill(values: Array, left: _Directions, right: _Directions, gate: Callable[.
                     found *= left.lengths[p, a:b, None]
                     found *= right.lengths[p, c:d]
                     total[a - rows.start : b - rows.start, c - columns.start : d - columns.start] += found
-            whole = np.multiply(total, left.sizes[rows, None], out=_shaped(scaled, *total.shape))
-            whole *= right.sizes[columns]
-            values[np.ix_(left.order[rows], right.order[columns])] = whole
+            if not direct:
+                whole = _shaped(scaled, *total.shape) if own.shape[1] else unsorted
+                np.multiply(total, left.sizes[rows, None], out=whole)
+                whole *= right.sizes[columns]
+                if own.shape[1]:
+                    values[np.ix_(left.order[rows], right.order[columns])] = whole
 
     in_threads(fill, left.tiles(TILE))
 
@@ -240,11 +248,12 @@ class _Directions:
     Attributes
     ----------
     order, sizes : array, shape (n,)
-        Numbers of the rows, sorted by the fields in which they have the common direction, and their lengths.
+        Numbers of the rows, sorted by the fields in which they have the common direction, and their lengths or, in double
+        precision, ones.
     directions : list of arrays, shape (n, d)
         For each field; 0 for zero rows and those with the common direction.
     lengths, keys, apart : array, shape (fields, n)
-        Lengths in the fields, as shares of `sizes`; random projections of the directions, rounded to 13 digits, which
+        Lengths in the fields, divided by `sizes`; random projections of the directions, rounded to 13 digits, which
         are equal for equal directions; and masks of those with the common direction.
     own, along : array, shape (n, fields with a common direction)
         Lengths in the fields where `apart`, otherwise 0, and products of all rows with the common directions.
@@ -253,12 +262,15 @@ class _Directions:
     own: Array
     along: Array
 
-    def __init__(self, A: Array, fields: Sequence[Any], dtype: Any) -> None:
+    def __init__(self, A: Array, fields: Sequence[Any], memory: list[Array]) -> None:
         n, self.sizes, self.order = len(A), np.asarray(length(A, axis=1)), np.arange(len(A))
-        weights = np.random.default_rng(0).uniform(-1, 1, A.shape[1])
-        self.directions = [np.empty((n, len(weights[field])), dtype) for field in fields]
-        self.lengths, self.keys = np.empty((len(fields), n), dtype), np.empty((len(fields), n))
+        weights = np.asarray(np.random.default_rng(0).uniform(-1, 1, A.shape[1]))
+        self.directions = [part[:n] for part in memory]
+        self.lengths, self.keys = np.empty((len(fields), n), memory[0].dtype), np.empty((len(fields), n))
         self.apart = np.zeros((len(fields), n), dtype=bool)
+        # Single precision has a small range.
+        if memory[0].itemsize == 8:
+            self.sizes = np.ones(n)
         relative = A / np.where(self.sizes > 0, self.sizes, 1.0)[:, None]
         for rows, (p, field) in itertools.product(row_blocks(n, TILE), enumerate(fields)):
             part = relative[rows][:, field]
@@ -292,7 +304,8 @@ class _Directions:
         shared = self.apart[[p for p, _, _ in common]]
         if common:
             self.order = np.lexsort(shared[np.argsort(shared.sum(axis=1))])
-            self.directions = [U[self.order] for U in self.directions]
+            for U in self.directions:
+                U[:] = U[self.order]
         self.own, self.along, self.sizes = own.T[self.order], along.T[self.order], self.sizes[self.order]
         self.lengths, self.keys, self.apart = (A[:, self.order] for A in (self.lengths, self.keys, self.apart))
 

@@ -31,9 +31,9 @@ from implicit_bias._utils.memory import check_memory, free_memory
 FIRST, FIRST_OF_SIGN = 1000, 100
 #: Factor by which the pool grows, and the largest violation of a margin in it up to which it does.
 POOL_GROWTH, POOL_VIOLATION = 4, 1.0
-#: Largest number of samples that a round adds to a working set, as a share of the s ≠ 0.
+#: Largest share of the s ≠ 0 that a round adds to the working set of one class; for c classes, 1/√c of it each.
 GROWTH = 1.0
-#: Number of samples that a round may add in any case.
+#: Samples that a round may add in any case for one class; for c classes, 1/√c of them each.
 LEAST_NEW = 1000
 #: Largest size of a working set, whose matrix is stored.
 MOST = 6000
@@ -229,13 +229,12 @@ class _Dual:
         most, least = float(rising.max()), float(falling.min())
         return rising, falling, max(most - least if self.paired else max(most, -least), 0.0)
 
-    def working_set(self, pool: np.ndarray) -> np.ndarray:
+    def working_set(self, pool: np.ndarray, share: float) -> np.ndarray:
         """Return the sorted indices of the next round: the most violated samples of `pool` and those between bounds.
 
         Also set `round_tol` to a share of the largest violation.
         """
-        new = int(GROWTH * np.count_nonzero(self.s))
-        half = min(max(new, LEAST_NEW), MOST // 2) // 2
+        half = int(min(share * max(GROWTH * np.count_nonzero(self.s), LEAST_NEW), MOST // 2)) // 2
         rising, falling, violation = self.violations(pool)
         most, least = (float(rising.max()), float(falling.min())) if self.paired else (0.0, 0.0)
         up, down = np.argsort(-rising)[:half], np.argsort(falling)[:half]
@@ -427,7 +426,7 @@ def solve_one_kernel(
         while not pool.all() and max(dual.violations(pool)[2] for dual in unsolved) <= POOL_VIOLATION:
             size *= POOL_GROWTH
             pool[order[:size]] = True
-        chosen = [dual.working_set(pool) for dual in unsolved]
+        chosen = [dual.working_set(pool, len(unsolved) ** -0.5) for dual in unsolved]
         used = np.any([dual.s != 0 for dual in duals], axis=0)
         cache.load(np.unique(np.concatenate(chosen)), used, deadline)
         changes = np.zeros((n, len(unsolved)))
