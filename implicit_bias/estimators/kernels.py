@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.features.expansion import ENTRY_ERROR, ExpansionFeatures
 from implicit_bias.gates import KernelExpansions
-from implicit_bias.gates.expansions import diagonal_of, error_in_single, evaluated, function_of, in_single
+from implicit_bias.gates.expansions import diagonal_of, evaluated, function_of, in_single
+from implicit_bias.gates.half_space_kernel import error_in_single, half_spaces_of_samples
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
@@ -237,15 +238,13 @@ class MultipleKernelClassifier(MarginClassifier):
 
         Rows of K are in double precision if `error` is ENTRY_ERROR, otherwise in single precision.
         """
-        dtype = np.dtype(float if error == ENTRY_ERROR else np.float32)
+        double = error == ENTRY_ERROR
+        kernel, dtype = (features.values, float) if double else (features.in_single(), np.float32)
         with limit:
-            found = solve_one_kernel(
-                partial(features.values, dtype=dtype), signs, upper, intercept, self.tol / 2, limit, start,
-                self.verbose, dtype,
-            )  # fmt: skip
+            found = solve_one_kernel(kernel, signs, upper, intercept, self.tol / 2, limit, start, self.verbose, dtype)
         if limit.interrupted:
             raise KeyboardInterrupt  # A search over many fits must end, too.
-        return (found, error) if error == ENTRY_ERROR else features.recomputed(found, signs, error)
+        return (found, error) if double else features.recomputed(found, signs, error)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]
@@ -348,15 +347,22 @@ class _OneKernel(KernelFeatures):
         check_range(np.sqrt(np.abs(diagonal)), "the kernel")
         vars(self).update(samples=samples, kernels=kernels, scales=scales, diagonal=np.maximum(diagonal, 0.0))
 
-    def values(self, rows: np.ndarray, columns: np.ndarray, dtype: Any = float) -> Array:
+    def values(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return k(x_i, x_j)/s for the indices i in `rows` and j in `columns`, shape (rows, columns)."""
-        kernel = self.kernels[0] if np.dtype(dtype) == float else in_single(function_of(self.kernels[0]))
-        return evaluated(kernel, 0, self.samples[rows], self.samples[columns]) / self.scales[0]
+        return evaluated(self.kernels[0], 0, self.samples[rows], self.samples[columns]) / self.scales[0]
+
+    def in_single(self) -> Callable[[np.ndarray, np.ndarray], Array]:
+        """Return a function like `values` with errors of single precision, for which `single_error` is finite."""
+        products = half_spaces_of_samples(self.samples, self.kernels[0][1])
+        return lambda rows, columns: np.divide(found := products(rows, columns), self.scales[0], out=found)
 
     @cached_property
     def single_error(self) -> float:
         """Error of an entry of K/√(k_ii k_jj) in an output from single precision; infinity if it is not faster."""
-        entry = error_in_single(self.kernels[0], self.samples.shape[1])
+        kernel = self.kernels[0]
+        if callable(kernel) or kernel[0] != "half-spaces":
+            return np.inf
+        entry = error_in_single(kernel[1], self.samples.shape[1])
         positive = self.diagonal[self.diagonal > 0]
         moderate = (positive < SINGLE_RANGE * self.scales[0]).all() and (positive * SINGLE_RANGE > self.scales[0]).all()
         return entry + (ADDED + 4) * 2.0**-24 if moderate else np.inf
@@ -372,12 +378,13 @@ class _OneKernel(KernelFeatures):
         support, others = np.flatnonzero(used), np.flatnonzero(near)
         outputs, a = found.outputs.copy(), found.coefficients[support]
         outputs[support] = 0.0
-        for rows in row_blocks(len(support), ROWS):
+        size = ROWS * self.n // max(len(support), 1)
+        for rows in row_blocks(len(support), size):
             # K is symmetric.
             values = self.values(support[rows], support[rows.start :])
             outputs[support[rows]] += values @ a[rows.start :]
             outputs[support[rows.stop :]] += values[:, rows.stop - rows.start :].T @ a[rows]
-        for rows in row_blocks(len(others), ROWS):
+        for rows in row_blocks(len(others), size):
             outputs[others[rows]] = self.values(others[rows], support) @ a
         return replace(found, outputs=outputs), np.where(used | near, ENTRY_ERROR, error)
 

@@ -22,8 +22,9 @@ from implicit_bias import (
     load_model,
     save_model,
 )
-from implicit_bias.gates import expansions
-from implicit_bias.gates.expansions import diagonal_of, half_spaces, receptive_fields
+from implicit_bias.gates import half_space_kernel
+from implicit_bias.gates.expansions import diagonal_of
+from implicit_bias.gates.half_space_kernel import half_spaces, receptive_fields
 
 KERNELS = ["linear", ("rbf", {"gamma": 0.05}), ("poly", {"degree": 2})]
 
@@ -238,7 +239,7 @@ def patches(n, seed):
 @pytest.mark.parametrize("fields", [{}, {"side": 3, "stride": 1}])
 def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
     """Values are those of the formula, up to rounding and, in single precision, up to the stated bound."""
-    monkeypatch.setattr(expansions, "TILE", 20)
+    monkeypatch.setattr(half_space_kernel, "TILE", 20)
     X, Z = patches(70, 1), patches(150, 2)
     b, linear = parameters.get("hyperplanes", 1), parameters.get("linear", 1.0)
     expected = np.zeros((70, 150))
@@ -251,10 +252,12 @@ def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
     sizes = np.sqrt(np.outer(diagonal_of(kernel, X), diagonal_of(kernel, Z)))
     found = half_spaces(X, Z, **parameters, **fields)
     assert (np.abs(found - expected) <= 1e-13 * sizes).all()
-    single = expansions.in_single(expansions.function_of(kernel))(X, Z)
-    bound = expansions.error_in_single(kernel, 36)
+    bound = half_space_kernel.error_in_single(kernel[1], 36)
     assert bound < 1e-4
+    single = half_space_kernel.half_spaces_in_single(X, Z, **parameters, **fields)
     assert (np.abs(single - expected) <= bound * sizes).all()
+    rows = half_space_kernel.half_spaces_of_samples(np.vstack([X, Z]), kernel[1])
+    assert (np.abs(rows(np.arange(70), np.arange(70, 220)) - expected) <= bound * sizes).all()
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
