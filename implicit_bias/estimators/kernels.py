@@ -79,7 +79,8 @@ class MultipleKernelClassifier(MarginClassifier):
     C, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
         As for `GLNClassifier`. Several kernels are computed in any case, also if this takes longer than `max_seconds`,
         and their matrices must fit in memory. For one kernel, with NATIVE on the CPU, only rows of support vectors and
-        candidates are computed, and `n_jobs` has no effect: all classes are solved together.
+        candidates are computed, and `n_jobs` has no effect: all classes are solved together. Those of "half-spaces" are
+        in single precision if `tol` is about 1e-4 or larger; the certificate includes their errors.
 
     Attributes
     ----------
@@ -244,7 +245,8 @@ class MultipleKernelClassifier(MarginClassifier):
             found = solve_one_kernel(kernel, signs, upper, intercept, self.tol / 2, limit, start, self.verbose, dtype)
         if limit.interrupted:
             raise KeyboardInterrupt  # A search over many fits must end, too.
-        return (found, error) if double else features.recomputed(found, signs, error)
+        # After the time limit, errors of single precision remain.
+        return (found, error) if double or found.reason == "max_seconds" else features.recomputed(found, signs, error)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]
@@ -261,7 +263,12 @@ class MultipleKernelClassifier(MarginClassifier):
         self._model = _model_of_expansions(self._model, features.kernels, features.samples, coefficients)
 
     def decision_function(self, X: Any) -> Array:
-        """Return scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes."""
+        """Return scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes.
+
+        The kernel "half-spaces" is computed in single precision. A score's error is at most ε Σ_i |a_i| √(k(x, x)
+        k(x_i, x_i)), where ε is 3.9e-5 for 8 × 8 patches at stride 4 with b = 1, and below 1e-4 with b = 3. Typical
+        errors are a hundred times smaller.
+        """
         inputs = self.as_model().inputs(validated(self, X, reset=False, sparse=True))
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
         scores = np.repeat(self.intercept_[None], len(inputs), axis=0)

@@ -29,8 +29,7 @@ class ExpansionFeatures(Features):
     lengths : array, shape (n,)
         √k(x_i, x_i).
     entry_errors : float or array, shape (n,)
-        Errors of the values k(x_i, x_j), as shares of √(k(x_i, x_i) k(x_j, x_j)), in outputs with a_i = 0; where
-        a_i ≠ 0, they are ENTRY_ERROR.
+        Errors of the values k(x_i, x_j) in `outputs`, as shares of √(k(x_i, x_i) k(x_j, x_j)).
 
     Examples
     --------
@@ -51,7 +50,8 @@ class ExpansionFeatures(Features):
         reach = float(np.abs(self.coefficients) @ lengths)
         rounding = 2 * share(int(np.count_nonzero(coefficients)) + 4)
         #: Bound of the relative error of ‖v‖².
-        self.relative = (ENTRY_ERROR + rounding) * reach**2
+        entry = float(np.broadcast_to(entry_errors, lengths.shape)[coefficients != 0].max(initial=0.0))
+        self.relative = (entry + rounding) * reach**2
         #: Bounds (n,) of the errors of `values`; infinite if the error of ‖v‖² is too large.
         entries = (entry_errors + rounding) * reach * lengths
         self.errors = (entries + (self.relative + 4 * UNIT) * np.abs(self.values)) * (1 + self.relative)

@@ -272,6 +272,11 @@ def test_certificate_from_rows_in_single_precision(tol):
     exact = half_spaces(X, model.support_vectors_, side=4, stride=2) @ model.dual_coef_[:, 0].T + model.intercept_
     margins = np.where(y[:, None] == range(3), 1, -1) * exact
     scale = K.diagonal().mean()
+    lengths = np.sqrt(half_spaces(model.support_vectors_, model.support_vectors_, side=4, stride=2).diagonal())
+    bound = half_space_kernel.error_in_single(kernel[1], 64) * np.outer(
+        np.sqrt(K.diagonal()), np.abs(model.dual_coef_[:, 0]) @ lengths
+    )
+    assert (np.abs(model.decision_function(X) - exact) <= bound).all()
     for c, certificate in enumerate(certificates):
         a = model.dual_coef_[c, 0]
         norm = np.sqrt(a @ half_spaces(model.support_vectors_, model.support_vectors_, side=4, stride=2) @ a * scale)
