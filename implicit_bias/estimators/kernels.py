@@ -206,7 +206,7 @@ class MultipleKernelClassifier(MarginClassifier):
             upper = np.repeat(problems[0].upper_bounds[:, None], len(whole), axis=1)
             start = np.stack(known, axis=1) if len(known) == len(whole) else None
             # Rows in single precision are tried first if they suffice for the tolerance.
-            for error in [features.single_error] * (features.single_error < self.tol) + [ENTRY_ERROR]:
+            for error in [features.single_error, ENTRY_ERROR] if features.single_error < self.tol else [ENTRY_ERROR]:
                 limit = Deadline(deadline.left(1 / (len(costs) - number)))
                 found, errors = self._expansion_of(features, signs, upper, intercept, start, limit, error)
                 solutions = [
