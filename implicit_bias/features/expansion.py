@@ -20,7 +20,7 @@ class ExpansionFeatures(Features):
     A weight w (1, 1) has the margins and the norm that w·e has for the whole kernel. For λ = a, Φᵀλ is ‖v‖, the length
     of Σ_j λ_j φ(x_j). For every other λ, the error of `adjoint_bounded` includes the part that is not along e.
     Therefore, a certificate with these features holds for the whole kernel, and for all positive semidefinite matrices
-    with entries within ENTRY_ERROR √(k_ii k_jj) of the computed ones.
+    with entries within `entry_errors` √(k_ii k_jj) of the computed ones.
 
     Parameters
     ----------
@@ -28,6 +28,8 @@ class ExpansionFeatures(Features):
         a and Ka.
     lengths : array, shape (n,)
         √k(x_i, x_i).
+    entry_errors : float or array, shape (n,)
+        Errors of the values k(x_i, x_j) in `outputs`, as shares of √(k(x_i, x_i) k(x_j, x_j)).
 
     Examples
     --------
@@ -39,18 +41,20 @@ class ExpansionFeatures(Features):
 
     verified = True
 
-    def __init__(self, coefficients: Array, outputs: Array, lengths: Array) -> None:
+    def __init__(self, coefficients: Array, outputs: Array, lengths: Array, entry_errors: Any = ENTRY_ERROR) -> None:
         #: Length ‖v‖.
         self.size = max(float(coefficients @ outputs), 0.0) ** 0.5
         by = self.size or 1.0
         self.coefficients, self.values = coefficients / by, outputs / by
         self.lengths = lengths
         reach = float(np.abs(self.coefficients) @ lengths)
-        entry = ENTRY_ERROR + 2 * share(int(np.count_nonzero(coefficients)) + 4)
+        rounding = 2 * share(int(np.count_nonzero(coefficients)) + 4)
         #: Bound of the relative error of ‖v‖².
-        self.relative = entry * reach**2
+        entry = float(np.broadcast_to(entry_errors, lengths.shape)[coefficients != 0].max(initial=0.0))
+        self.relative = (entry + rounding) * reach**2
         #: Bounds (n,) of the errors of `values`; infinite if the error of ‖v‖² is too large.
-        self.errors = (entry * reach * lengths + (self.relative + 4 * UNIT) * np.abs(self.values)) * (1 + self.relative)
+        entries = (entry_errors + rounding) * reach * lengths
+        self.errors = (entries + (self.relative + 4 * UNIT) * np.abs(self.values)) * (1 + self.relative)
         if not self.relative < 0.5:
             self.errors = np.full(len(lengths), np.inf)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
@@ -12,17 +10,12 @@ import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import SMALLEST, Array, InputError, as_floats
-from implicit_bias._utils.scaling import length
-from implicit_bias._utils.threads import in_threads
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import Gates
+from implicit_bias.gates.half_space_kernel import half_spaces, half_spaces_in_single, parameters_of
 
 #: Rounding error of a Gaussian kernel above which the differences of inputs are formed one by one, which is slower.
 MAX_CANCELLATION = 1e-12
-#: Rows and columns of a tile of a half-space kernel, which is computed at once.
-TILE = 256
-#: 1 − |cos θ| below which the angle θ of two inputs is computed from the difference of their directions.
-NEARLY_PARALLEL = 1e-6
 
 
 class KernelExpansions(Gates):
@@ -92,7 +85,8 @@ class KernelExpansions(Gates):
         values = np.zeros((len(X), len(self.kernels)))
         for rows in row_blocks(len(X)):
             for m in np.flatnonzero(self.coefficients.any(axis=1)).tolist():
-                values[rows, m] = evaluated(self.kernels[m], m, X[rows], self.samples) @ self.coefficients[m]
+                kernel = in_single(function_of(self.kernels[m]))
+                values[rows, m] = evaluated(kernel, m, X[rows], self.samples) @ self.coefficients[m]
         return values
 
     def __call__(self, X: Any) -> Any:
@@ -141,138 +135,11 @@ def gaussian(X: Array, Z: Array, gamma: float | None = None, **options: Any) -> 
     return np.asarray(pairwise_kernels(X, Z, metric="rbf", gamma=gamma, **options))
 
 
-def half_spaces(
-    X: Array,
-    Z: Array,
-    hyperplanes: int = 1,
-    linear: float = 1.0,
-    side: int | None = None,
-    stride: int = 1,
-    sets: Sequence[Sequence[int]] | None = None,
-) -> Array:
-    """Return the kernel of infinitely many gated linear units with random contexts.
-
-        k(x, z) = Σ_p ((1 − θ_p/π)^b − (1 − l) 2⁻ᵇ) ⟨x_p, z_p⟩,   θ_p the angle of x_p and z_p
-
-    The contexts of a unit are the 2ᵇ sides of b = `hyperplanes` hyperplanes ⟨v, x_p⟩ = 0 with independent v ~ N(0, I).
-    1 − θ/π, the arc-cosine kernel of order 0, is the probability that x_p and z_p are on the same side of a hyperplane,
-    and 2⁻ᵇ the mean share of a context. For H → ∞ units, l = `linear` = 1 is the limit of SVM-Fro (of its kernel
-    divided by H), and l = 0 that of SVM-L2, up to a factor. Both statements are ours.
-
-    x_p are the receptive fields of the units, the features being ⊕_p g(x_p) ⊗ x_p. By default there is one field, all
-    of x. `side` and `stride` give the patches of square images, `sets` any sets of columns.
-
-    >>> half_spaces(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])).round(12).tolist()
-    [[1.0, 0.75]]
-    >>> half_spaces(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]), sets=[[0], [1]]).round(12).tolist()
-    [[1.0, 1.0]]
-    """
-    if int(hyperplanes) != hyperplanes or hyperplanes < 1 or not 0 <= linear <= 1:
-        raise InputError(
-            f"hyperplanes must be a positive integer and linear between 0 and 1, not {hyperplanes} and {linear}"
-        )
-    values = np.zeros((len(X), len(Z)))
-    # Tiles stay in the cache.
-    tiles = list(itertools.product(row_blocks(len(X), TILE), row_blocks(len(Z), TILE)))
-    for columns in receptive_fields(X.shape[1], side, stride, sets):
-        left, right = (_directions(A[:, columns]) for A in (X, Z))
-
-        def add(tile: tuple[slice, slice], left: Any = left, right: Any = right) -> None:
-            (U, sizes, keys), (V, other_sizes, other_keys) = (
-                [part[rows] for part in given] for given, rows in zip((left, right), tile, strict=True)
-            )
-            found = U @ V.T
-            products = found * other_sizes
-            products *= sizes[:, None]
-            shares = _angles(found, U, V, keys[:, None] == other_keys)
-            shares *= -1 / np.pi
-            shares += 1.0
-            if hyperplanes > 1:
-                # Faster than a power.
-                one = shares.copy()
-                for _ in range(int(hyperplanes) - 1):
-                    shares *= one
-            if linear < 1:
-                shares -= (1 - linear) / 2.0**hyperplanes
-            shares *= products
-            values[tile] += shares
-
-        in_threads(add, tiles)
-    return values
-
-
-def receptive_fields(
-    inputs: int, side: int | None = None, stride: int = 1, sets: Sequence[Sequence[int]] | None = None
-) -> list[Any]:
-    """Return the columns of each receptive field of inputs (n, `inputs`), as indices, or as one slice of all columns.
-
-    The fields are the patches of square images if `side` is given, `sets` if they are given, otherwise all columns.
-
-    Raises
-    ------
-    InputError
-        If patches do not fit the inputs, or a set is empty, has columns that do not exist, or has one twice.
-
-    Examples
-    --------
-    >>> [field.tolist() for field in receptive_fields(9, side=2, stride=1)]
-    [[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]]
-    """
-    if side is not None and sets is not None:
-        raise InputError("side gives patches and sets gives columns; leave one of them out")
-    if sets is not None:
-        fields = [np.asarray(one) for one in sets]
-        whole = [field.ndim == 1 and field.size and np.issubdtype(field.dtype, np.integer) for field in fields]
-        if (
-            not fields
-            or not all(whole)
-            or any(field.min() < 0 or field.max() >= inputs or len(np.unique(field)) < len(field) for field in fields)
-        ):
-            raise InputError(f"sets must be lists of different column numbers from 0 to {inputs - 1}, none empty")
-        return fields
-    if side is None:
-        return [slice(None)]
-    width = math.isqrt(inputs)
-    if width**2 != inputs or not 1 <= side <= width or stride < 1 or int(side) != side or int(stride) != stride:
-        raise InputError(
-            f"side={side} and stride={stride} must be whole numbers that fit square images, but there are {inputs} "
-            "columns; keep fit_intercept=False, or give sets of columns"
-        )
-    image, corners = np.arange(inputs).reshape(width, width), range(0, width - int(side) + 1, int(stride))
-    return [image[i : i + int(side), j : j + int(side)].ravel() for i in corners for j in corners]
-
-
-def _directions(A: Array) -> tuple[Array, Array, Array]:
-    """Return the directions (n, d) and lengths (n,) of the rows, and keys (n,), which are equal for equal directions.
-
-    A key is a random projection of the direction, rounded to 13 digits. The direction of a zero row is 0.
-    """
-    sizes = np.asarray(length(A, axis=1))
-    U = A / np.where(sizes > 0, sizes, 1.0)[:, None]
-    weights = np.random.default_rng(0).uniform(-1, 1, U.shape[1])
-    # BLAS is avoided because it may sum equal rows in different orders.
-    return U, sizes, np.round(np.einsum("ij,j->i", U, weights), 13)
-
-
-def _angles(cosines: Array, U: Array, V: Array, equal: np.ndarray) -> Array:
-    """Return the angles (n, m) of unit vectors U (n, d) and V (m, d); `cosines` and `equal` (n, m) are overwritten.
-
-    The angle is exactly 0 where `equal` is True, that is, the keys agree, and the cosine is nearly 1.
-    """
-    equal &= cosines > 1 - NEARLY_PARALLEL
-    np.copyto(cosines, 0.0, where=equal)
-    near: tuple[np.ndarray, ...] = ()
-    if max(cosines.max(), -cosines.min()) > 1 - NEARLY_PARALLEL:
-        near = np.nonzero(np.abs(cosines) > 1 - NEARLY_PARALLEL)
-        signs = np.sign(cosines[near])
-        np.clip(cosines, -1, 1, out=cosines)
-    angles = np.arccos(cosines, out=cosines)
-    if near:
-        # arccos loses half of the digits for nearly parallel directions.
-        small = 2 * np.arcsin(np.asarray(length(U[near[0]] - signs[:, None] * V[near[1]], axis=1)) / 2)
-        angles[near] = np.where(signs > 0, small, np.pi - small)
-    np.copyto(angles, 0.0, where=equal)
-    return angles
+def in_single(function: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Any]:
+    """Return a kernel's function in single precision if that is faster, for "half-spaces"; otherwise the function."""
+    if isinstance(function, partial) and function.func is half_spaces:
+        return partial(half_spaces_in_single, **function.keywords)
+    return function
 
 
 def diagonal_of(kernel: Any, X: Array) -> Array:
@@ -285,10 +152,9 @@ def diagonal_of(kernel: Any, X: Array) -> Array:
         parts = [evaluated(kernel, 0, X[rows], X[rows]).diagonal() for rows in row_blocks(len(X), 100)]
         return np.concatenate(parts)
     evaluated(kernel, 0, X[:1], X[:1])
-    own = {"hyperplanes": 1, "linear": 1.0, **kernel[1]}
-    fields = receptive_fields(X.shape[1], **{name: own[name] for name in ("side", "stride", "sets") if name in own})
+    b, linear, fields = parameters_of(kernel[1], X.shape[1])
     total = np.sum([(X[:, columns] ** 2).sum(axis=1) for columns in fields], axis=0)
-    return np.asarray(total * (1 - (1 - own["linear"]) / 2.0 ** own["hyperplanes"]))
+    return np.asarray(total * (1 - (1 - linear) / 2.0**b))
 
 
 def evaluated(kernel: Any, m: int, X: Array, Z: Array) -> Array:

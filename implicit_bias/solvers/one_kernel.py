@@ -6,10 +6,10 @@ The signed dual s = λ∘y solves, for the multiplier μ ≥ 0 at which ‖Σ_i 
 
 with p_i = C c_i, and w = Σ_i s_i φ(x_i)/μ. If √(sᵀKs) < 1 for every μ, zero weights are optimal.
 
-A round takes some members: the samples whose optimality conditions are violated most, of a random pool that grows to
-all samples, and all s between their bounds. It improves their s by two kinds of steps. Steps of two s at a time, those
-of the largest gain (Fan, Chen & Lin 2005), find the s at a bound. Newton steps find the others and μ. All classes share
-the rows of K.
+A round solves a subproblem for a working set: the samples whose optimality conditions are violated most, of a random
+pool that grows to all samples, and all s between their bounds. There are two kinds of steps. Steps of two s at a time,
+those of the largest gain (Fan, Chen & Lin 2005), find the s at a bound. Newton steps find the others and μ. All classes
+share the rows of K, which may be in single precision.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -30,11 +31,11 @@ from implicit_bias._utils.memory import check_memory, free_memory
 FIRST, FIRST_OF_SIGN = 1000, 100
 #: Factor by which the pool grows, and the largest violation of a margin in it up to which it does.
 POOL_GROWTH, POOL_VIOLATION = 4, 1.0
-#: Largest number of new members of a round, as a share of the s ≠ 0.
+#: Largest share of the s ≠ 0 that a round adds to the working set of one class; for c classes, 1/√c of it each.
 GROWTH = 1.0
-#: Number of new members that a round may have in any case.
+#: Samples that a round may add in any case for one class; for c classes, 1/√c of them each.
 LEAST_NEW = 1000
-#: Largest number of members, whose matrix is stored.
+#: Largest size of a working set, whose matrix is stored.
 MOST = 6000
 #: Largest number of rounds.
 ROUNDS = 200
@@ -42,7 +43,7 @@ ROUNDS = 200
 NEWTON_STEPS = 15
 #: Newton steps without other steps in between while they end at a bound.
 BLOCKED = 4
-#: Steps of two s before a Newton step, per member.
+#: Steps of two s before a Newton step, per sample of the working set.
 PAIRS = 2
 #: Violation that ends a round, as a share of its first one.
 SHARE = 0.03
@@ -52,12 +53,14 @@ NEAR_BOUND = 1e-6
 MOST_FACTOR = 4.0
 #: Rounds without a smaller gap after which rounding is the cause.
 PATIENCE = 20
-#: Added to the diagonal of K in a Newton step, as a share of its mean.
-RIDGE = 1e-13
+#: Added to the diagonal of K in a Newton step, as a share of its mean, by the number of bytes of a value of K.
+RIDGE = {8: 1e-13, 4: 1e-6}
 #: Share of the free memory for rows of K.
-KEPT_SHARE = 0.5
+CACHE_SHARE = 0.5
 #: Rows of K that are computed at a time.
 BLOCK = 1000
+#: Rows of K that a product adds in the precision of the rows.
+ADDED = 256
 
 #: k(x_i, x_j) for the indices i and j of samples.
 Kernel = Callable[[np.ndarray, np.ndarray], Array]
@@ -92,25 +95,25 @@ class Expansion:
         return (self.coefficients / np.where(sizes > 0, sizes, 1.0)).T
 
 
-class KernelRows:
-    """Rows of a kernel matrix, computed when they are first needed, and kept as long as there is memory for them."""
+class KernelCache:
+    """Rows of a kernel matrix, computed when they are first needed, and stored as long as there is memory for them."""
 
-    def __init__(self, kernel: Kernel, n: int) -> None:
-        self.kernel, self.every = kernel, np.arange(n)
+    def __init__(self, kernel: Kernel, n: int, dtype: Any) -> None:
+        self.kernel, self.every, self.bytes = kernel, np.arange(n), np.dtype(dtype).itemsize
         check_memory(8.0 * n * (BLOCK + 100) + 16.0 * min(n, MOST) ** 2, f"a round of {n} samples", "use fewer samples")
-        most = min(n, int(KEPT_SHARE * free_memory() / (8 * n)))
+        most = min(n, int(CACHE_SHARE * free_memory() / (self.bytes * n)))
         # The memory of a row is not taken before it is written.
-        self.rows, self.place, self.kept = np.zeros((most, n)), np.full(n, -1), 0
+        self.rows, self.place, self.count = np.zeros((most, n), dtype), np.full(n, -1), 0
 
-    def keep(self, samples: np.ndarray, used: np.ndarray, deadline: Deadline) -> None:
-        """Compute and keep the missing rows of `samples` until the deadline passes.
+    def load(self, samples: np.ndarray, used: np.ndarray, deadline: Deadline) -> None:
+        """Compute and store the missing rows of `samples` until the deadline passes.
 
-        Without room, they replace rows of samples outside the mask `used` (n,); if none are left, they are not kept.
+        Without room, they replace rows of samples outside the mask `used` (n,); if none are left, they are not stored.
         """
         missing = samples[self.place[samples] < 0]
         # Rows that a deadline leaves out are zeros or those of other samples, and their coefficients are zero.
-        places = np.arange(self.kept, min(self.kept + len(missing), len(self.rows)))
-        self.kept += len(places)
+        places = np.arange(self.count, min(self.count + len(missing), len(self.rows)))
+        self.count += len(places)
         if len(places) < len(missing):
             unused = np.setdiff1d(np.flatnonzero((self.place >= 0) & ~used), samples)[: len(missing) - len(places)]
             places = np.concatenate([places, self.place[unused]])
@@ -118,11 +121,18 @@ class KernelRows:
         for part in row_blocks(min(len(missing), len(places)), BLOCK):
             if deadline.passed():
                 return
-            self.rows[places[part]] = self.kernel(missing[part], self.every)
-            self.place[missing[part]] = places[part]
+            new, stored = missing[part], self.place >= 0
+            columns, known = np.flatnonzero(~stored), np.flatnonzero(stored)
+            values = self.kernel(new, columns)
+            for i, place in enumerate(places[part]):
+                self.rows[place, columns] = values[i]
+            # K is symmetric.
+            for tile in row_blocks(len(known), BLOCK):
+                self.rows[np.ix_(places[part], known[tile])] = self.rows[np.ix_(self.place[known[tile]], new)].T
+            self.place[new] = places[part]
 
     def square(self, samples: np.ndarray) -> Array:
-        """Return the kernel matrix K (m, m) of `samples` (m,), from kept rows if possible."""
+        """Return the kernel matrix K (m, m) of `samples` (m,), from stored rows if possible."""
         found, place = np.empty((len(samples), len(samples))), self.place[samples]
         for i in np.flatnonzero(place >= 0):
             found[i] = self.rows[place[i]][samples]
@@ -134,10 +144,10 @@ class KernelRows:
     def products(self, coefficients: Array) -> Array:
         """Return Ka (n, c) for coefficients a (n, c), from blocks of the rows whose coefficients are not all 0."""
         found, used = np.zeros_like(coefficients), coefficients.any(axis=1)
-        inside = np.zeros((self.kept, coefficients.shape[1]))
+        inside = np.zeros((self.count, coefficients.shape[1]), self.rows.dtype)
         known = np.flatnonzero(self.place >= 0)
         inside[self.place[known]] = coefficients[known]
-        for part in row_blocks(self.kept, BLOCK):
+        for part in row_blocks(self.count, ADDED if self.bytes < 8 else BLOCK):
             if inside[part].any():
                 found += self.rows[part].T @ inside[part]
         others = np.flatnonzero(used & (self.place < 0))
@@ -147,8 +157,8 @@ class KernelRows:
 
 
 @dataclass(eq=False)
-class _Machine:
-    """State of one class: signs `y` (n,), upper bounds `p` (n,) of λ = |s|, s (n,), `outputs` Ks (n,), and μ.
+class _Dual:
+    """Dual variables of one class: signs `y` (n,), upper bounds `p` (n,) of λ = |s|, s (n,), `outputs` Ks (n,), and μ.
 
     `paired` is True if the intercept is free; then Σ s_i = 0. The weights are w = Σ_i s_i φ(x_i)/μ.
     """
@@ -161,13 +171,13 @@ class _Machine:
     mu: float
     gap: float = np.inf
     #: Violation at which a round ends.
-    aim: float = SHARE
+    round_tol: float = SHARE
 
     def __post_init__(self) -> None:
         self.low, self.high = np.where(self.y > 0, 0.0, -self.p), np.where(self.y > 0, self.p, 0.0)
         self.hard = bool(np.isinf(self.p).any())
 
-    def begin(self, s: Array, outputs: Array) -> None:
+    def warm_start(self, s: Array, outputs: Array) -> None:
         """Set s and the outputs Ks, and μ by least squares over the samples strictly between their bounds.
 
         Their margins y_i((Ks)_i/μ + b) are then closest to 1. Without such samples, or if μ ≤ 0, μ is unchanged.
@@ -179,7 +189,7 @@ class _Machine:
             sides = np.column_stack([self.y, -np.ones(len(s))])[free, : 1 + self.paired]
             mu = float(np.linalg.lstsq(sides, outputs[free])[0][0])
             self.mu = mu if mu > 0 else self.mu
-        self.evaluate()
+        self.update_gap()
 
     @property
     def intercept(self) -> float:
@@ -194,7 +204,7 @@ class _Machine:
         first = np.searchsorted(np.cumsum(self.p[order]), self.p[positive].sum())
         return float(ends[order[min(int(first), len(order) - 1)]])
 
-    def evaluate(self) -> None:
+    def update_gap(self) -> None:
         """Set the relative `gap` at s and μ, ignoring rounding errors; infinity if a hard margin is not separated."""
         size, f = max(float(self.s @ self.outputs), 0.0) ** 0.5, self.y * (self.outputs / self.mu + self.intercept)
         lower = float(np.abs(self.s).sum()) / max(size, float((np.abs(self.s) / self.p).max()), 1e-300)
@@ -219,44 +229,43 @@ class _Machine:
         most, least = float(rising.max()), float(falling.min())
         return rising, falling, max(most - least if self.paired else max(most, -least), 0.0)
 
-    def members(self, pool: np.ndarray) -> np.ndarray:
+    def working_set(self, pool: np.ndarray, share: float) -> np.ndarray:
         """Return the sorted indices of the next round: the most violated samples of `pool` and those between bounds.
 
-        Also set `aim` to a share of the largest violation.
+        Also set `round_tol` to a share of the largest violation.
         """
-        new = int(GROWTH * np.count_nonzero(self.s))
-        half = min(max(new, LEAST_NEW), MOST // 2) // 2
+        half = int(min(share * max(GROWTH * np.count_nonzero(self.s), LEAST_NEW), MOST // 2)) // 2
         rising, falling, violation = self.violations(pool)
         most, least = (float(rising.max()), float(falling.min())) if self.paired else (0.0, 0.0)
         up, down = np.argsort(-rising)[:half], np.argsort(falling)[:half]
         up, down = up[rising[up] > least], down[falling[down] < most]
-        self.aim = SHARE * violation
+        self.round_tol = SHARE * violation
         free = np.flatnonzero((self.s > self.low) & (self.s < self.high))
         rest = (self.y - self.outputs / self.mu)[free]
         free = free[np.argsort(-np.abs(rest - np.median(rest)))] if len(free) > MOST else free
         return np.unique(np.concatenate([up, down, free[: MOST - len(up) - len(down)]]))
 
-    def improve(self, members: np.ndarray, K: Array, deadline: Deadline) -> Array:
-        """Improve s of the members, whose kernel matrix is K (m, m), and μ in place; return the changes of s (m,).
+    def solve_subproblem(self, chosen: np.ndarray, K: Array, ridge: float, deadline: Deadline) -> Array:
+        """Update s of a working set, whose kernel matrix is K (m, m), and μ in place; return the changes of s (m,).
 
         `outputs` are not updated.
         """
-        y, low, high, h = self.y[members], self.low[members], self.high[members], self.outputs[members]
-        s, q = self.s[members], float(self.s @ self.outputs)
+        y, low, high, h = self.y[chosen], self.low[chosen], self.high[chosen], self.outputs[chosen]
+        s, q = self.s[chosen], float(self.s @ self.outputs)
         for _ in range(NEWTON_STEPS):
             v, old, before = self.mu * y - h, s.copy(), h
-            violation = _pairs(K, v, s, low, high, self.paired, self.aim * self.mu, PAIRS * len(s)) / self.mu
+            violation = _pairs(K, v, s, low, high, self.paired, self.round_tol * self.mu, PAIRS * len(s)) / self.mu
             h = self.mu * y - v
             q += float((s - old) @ (before + h))
             mu = self.mu
             for _ in range(BLOCKED):
-                s, h, q, self.mu, whole = _newton(K, y, s, h, q, low, high, self.mu, self.paired)
+                s, h, q, self.mu, whole = _newton(K, y, s, h, q, low, high, self.mu, self.paired, ridge)
                 if whole:
                     break
-            if (violation <= self.aim and abs(mu / self.mu - 1) <= self.aim) or deadline.passed():
+            if (violation <= self.round_tol and abs(mu / self.mu - 1) <= self.round_tol) or deadline.passed():
                 break
-        change = s - self.s[members]
-        self.s[members] = s
+        change = s - self.s[chosen]
+        self.s[chosen] = s
         return change
 
 
@@ -301,7 +310,7 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
 
 
 def _newton(
-    K: Array, y: Array, s: Array, h: Array, q: float, low: Array, high: Array, mu: float, paired: bool
+    K: Array, y: Array, s: Array, h: Array, q: float, low: Array, high: Array, mu: float, paired: bool, ridge: float
 ) -> tuple[Array, Array, float, float, bool]:
     """Take a Newton step; return s, h, q and μ after it, and False if it ended early at a bound, else True.
 
@@ -313,7 +322,7 @@ def _newton(
     if not len(F):
         return s, h, q, float(np.clip(usual, mu / MOST_FACTOR, MOST_FACTOR * mu)), True
     free, own, old = K[np.ix_(F, F)], s[F], h[F]
-    with_ridge = free + RIDGE * max(float(free.diagonal().mean()), 1e-300) * np.eye(len(F))
+    with_ridge = free + ridge * max(float(free.diagonal().mean()), 1e-300) * np.eye(len(F))
     try:
         factor = scipy.linalg.cho_factor(with_ridge, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
@@ -350,6 +359,7 @@ def solve_one_kernel(
     deadline: Deadline,
     start: Array | None = None,
     verbose: bool = False,
+    dtype: Any = float,
 ) -> Expansion:
     """Return expansions for the classes c whose relative gaps are at most `tol`, unless a limit ends the rounds.
 
@@ -368,6 +378,8 @@ def solve_one_kernel(
         Known λ.
     verbose : bool
         Print the largest gap after each round on standard error.
+    dtype : data type
+        Type of the rows of the kernel matrix that are stored.
 
     Returns
     -------
@@ -386,23 +398,23 @@ def solve_one_kernel(
     [2.0, 1.0, -1.0]
     """
     n, count = signs.shape
-    rows, order = KernelRows(kernel, n), np.random.default_rng(0).permutation(n)
+    cache, order = KernelCache(kernel, n, dtype), np.random.default_rng(0).permutation(n)
     sides = [order[column[order] == sign][:FIRST_OF_SIGN] for column in signs.T for sign in (-1, 1)]
     pool, size = np.zeros(n, dtype=bool), FIRST
     pool[np.concatenate([*sides, order[:size]])] = True
     some = order[:FIRST_OF_SIGN]
     mu = float(np.sqrt(max(kernel(some, some).diagonal().mean(), 0.0))) or 1.0
-    machines = [_Machine(signs[:, c], upper[:, c], intercept, np.zeros(n), np.zeros(n), mu) for c in range(count)]
+    duals = [_Dual(signs[:, c], upper[:, c], intercept, np.zeros(n), np.zeros(n), mu) for c in range(count)]
     if start is not None:
         known = signs * np.minimum(start, upper)
-        for machine, s, outputs in zip(machines, known.T, rows.products(known).T, strict=True):
-            machine.begin(s.copy(), outputs.copy())
+        for dual, s, outputs in zip(duals, known.T, cache.products(known).T, strict=True):
+            dual.warm_start(s.copy(), outputs.copy())
     best, reason, number = [np.inf] * ROUNDS, "", 0
-    while open_ones := [machine for machine in machines if machine.gap > tol]:
+    while unsolved := [dual for dual in duals if dual.gap > tol]:
         reason = deadline.reason
-        gaps = sum(min(machine.gap, 1e3) for machine in machines)
+        gaps = sum(min(dual.gap, 1e3) for dual in duals)
         # Until hard margins separate, their gap is infinite.
-        patience = PATIENCE if np.isfinite([machine.gap for machine in machines]).all() else 5 * PATIENCE
+        patience = PATIENCE if np.isfinite([dual.gap for dual in duals]).all() else 5 * PATIENCE
         if number >= patience and gaps >= best[number - patience]:
             reason = reason or "the gap has stopped falling"
         if number >= ROUNDS - 1:
@@ -411,22 +423,23 @@ def solve_one_kernel(
             break
         best[number] = min(gaps, best[number - 1])
         number += 1
-        while not pool.all() and max(machine.violations(pool)[2] for machine in open_ones) <= POOL_VIOLATION:
+        while not pool.all() and max(dual.violations(pool)[2] for dual in unsolved) <= POOL_VIOLATION:
             size *= POOL_GROWTH
             pool[order[:size]] = True
-        chosen = [machine.members(pool) for machine in open_ones]
-        used = np.any([machine.s != 0 for machine in machines], axis=0)
-        rows.keep(np.unique(np.concatenate(chosen)), used, deadline)
-        changes = np.zeros((n, len(open_ones)))
-        for c, (machine, members) in enumerate(zip(open_ones, chosen, strict=True)):
-            if len(members) and not deadline.passed():
-                changes[members, c] = machine.improve(members, rows.square(members), deadline)
-        for machine, outputs in zip(open_ones, rows.products(changes).T, strict=True):
-            machine.outputs = machine.outputs + outputs
-            machine.evaluate()
+        chosen = [dual.working_set(pool, len(unsolved) ** -0.5) for dual in unsolved]
+        used = np.any([dual.s != 0 for dual in duals], axis=0)
+        cache.load(np.unique(np.concatenate(chosen)), used, deadline)
+        changes = np.zeros((n, len(unsolved)))
+        for c, (dual, samples) in enumerate(zip(unsolved, chosen, strict=True)):
+            if len(samples) and not deadline.passed():
+                K = cache.square(samples)
+                changes[samples, c] = dual.solve_subproblem(samples, K, RIDGE[cache.bytes], deadline)
+        for dual, outputs in zip(unsolved, cache.products(changes).T, strict=True):
+            dual.outputs = dual.outputs + outputs
+            dual.update_gap()
         if verbose:
-            gap = max(machine.gap for machine in machines)
-            print(f"round {number}: gap {gap:.1e}, {rows.kept} rows, {deadline.seconds:.1f} s", file=sys.stderr)
-    coefficients = np.stack([machine.s / machine.mu for machine in machines], axis=1)
-    intercepts = np.array([machine.intercept for machine in machines])
-    return Expansion(coefficients, rows.products(coefficients), intercepts, number, reason)
+            gap = max(dual.gap for dual in duals)
+            print(f"round {number}: gap {gap:.1e}, {cache.count} rows, {deadline.seconds:.1f} s", file=sys.stderr)
+    coefficients = np.stack([dual.s / dual.mu for dual in duals], axis=1)
+    intercepts = np.array([dual.intercept for dual in duals])
+    return Expansion(coefficients, cache.products(coefficients), intercepts, number, reason)

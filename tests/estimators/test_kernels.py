@@ -5,7 +5,7 @@ import pickle
 import cvxpy as cp
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -22,7 +22,9 @@ from implicit_bias import (
     load_model,
     save_model,
 )
-from implicit_bias.gates.expansions import diagonal_of, half_spaces, receptive_fields
+from implicit_bias.gates import half_space_kernel
+from implicit_bias.gates.expansions import diagonal_of
+from implicit_bias.gates.half_space_kernel import half_spaces, receptive_fields
 
 KERNELS = ["linear", ("rbf", {"gamma": 0.05}), ("poly", {"degree": 2})]
 
@@ -223,6 +225,68 @@ def test_receptive_fields_are_the_limit_of_many_units(fields):
     found = half_spaces(X, X, **fields)
     np.testing.assert_allclose(found, expected, atol=4 * np.abs(found).max() / units**0.5)
     np.testing.assert_allclose(diagonal_of(("half-spaces", fields), X), found.diagonal(), rtol=1e-12)
+
+
+def patches(n, seed):
+    """Images of 6 × 6 pixels and lengths from 1e-3 to 1e3; many patches are empty, equal or nearly parallel."""
+    rng = np.random.default_rng(seed)
+    images = rng.standard_normal((n, 6, 6)) * (rng.random((n, 6, 1)) < 0.3) * (rng.random((n, 1, 6)) < 0.6)
+    images[::5] = np.random.default_rng(0).standard_normal((6, 6)) + 1e-5 * images[::5]
+    return (images - 0.1).reshape(n, 36) * 10.0 ** rng.uniform(-3, 3, (n, 1))
+
+
+@pytest.mark.parametrize("parameters", [{}, {"hyperplanes": 3}, {"linear": 0.0}])
+@pytest.mark.parametrize("fields", [{}, {"side": 3, "stride": 1}])
+def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
+    """Values are those of the formula, up to rounding and, in single precision, up to the stated bound."""
+    monkeypatch.setattr(half_space_kernel, "TILE", 20)
+    X, Z = patches(70, 1), patches(150, 2)
+    b, linear = parameters.get("hyperplanes", 1), parameters.get("linear", 1.0)
+    expected = np.zeros((70, 150))
+    for columns in receptive_fields(36, **fields):
+        U, V = (A[:, columns] / np.linalg.norm(A[:, columns], axis=1, keepdims=True) for A in (X, Z))
+        differences, sums = (np.linalg.norm(U[:, None] - sign * V, axis=2) for sign in (1, -1))
+        angles = 2 * np.arctan2(differences, sums)
+        expected += ((1 - angles / np.pi) ** b - (1 - linear) / 2**b) * (X[:, columns] @ Z[:, columns].T)
+    kernel = ("half-spaces", parameters | fields)
+    sizes = np.sqrt(np.outer(diagonal_of(kernel, X), diagonal_of(kernel, Z)))
+    found = half_spaces(X, Z, **parameters, **fields)
+    assert (np.abs(found - expected) <= 1e-13 * sizes).all()
+    bound = half_space_kernel.error_in_single(kernel[1], 36)
+    assert bound < 1e-4
+    single = half_space_kernel.half_spaces_in_single(X, Z, **parameters, **fields)
+    assert (np.abs(single - expected) <= bound * sizes).all()
+    rows = half_space_kernel.half_spaces_of_samples(np.vstack([X, Z]), kernel[1])
+    assert (np.abs(rows(np.arange(70), np.arange(70, 220)) - expected) <= bound * sizes).all()
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_certificate_from_rows_in_single_precision(tol):
+    """Outputs of support vectors and of samples near the margin are in double precision; others have stated errors."""
+    X, y = load_digits(return_X_y=True)
+    kernel = ("half-spaces", {"side": 4, "stride": 2})
+    X, y = X[:600] - X[:600].mean(axis=0), y[:600] % 3
+    model = MultipleKernelClassifier([kernel], C=0.1, tol=tol).fit(X, y)
+    K = half_spaces(X, X, side=4, stride=2)
+    certificates = model.certificate_
+    exact = half_spaces(X, model.support_vectors_, side=4, stride=2) @ model.dual_coef_[:, 0].T + model.intercept_
+    margins = np.where(y[:, None] == range(3), 1, -1) * exact
+    scale = K.diagonal().mean()
+    lengths = np.sqrt(half_spaces(model.support_vectors_, model.support_vectors_, side=4, stride=2).diagonal())
+    bound = half_space_kernel.error_in_single(kernel[1], 64) * np.outer(
+        np.sqrt(K.diagonal()), np.abs(model.dual_coef_[:, 0]) @ lengths
+    )
+    assert (np.abs(model.decision_function(X) - exact) <= bound).all()
+    for c, certificate in enumerate(certificates):
+        a = model.dual_coef_[c, 0]
+        norm = np.sqrt(a @ half_spaces(model.support_vectors_, model.support_vectors_, side=4, stride=2) @ a * scale)
+        slack = np.maximum(1 - margins[:, c], 0)
+        assert certificate.gap <= tol
+        assert certificate.objective == pytest.approx(norm + 0.1 * slack.sum(), rel=1e-9)
+        assert certificate.lower_bound <= norm + 0.1 * slack.sum()
+        near = margins[:, c] < 1
+        np.testing.assert_allclose(certificate.margins[near], margins[near, c], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(certificate.margins, margins[:, c], rtol=0, atol=1e-9 if tol < 1e-3 else 1e-4)
 
 
 def test_bad_receptive_fields(cancer):

@@ -25,3 +25,20 @@ def test_certificate_is_that_of_the_kernel(C, other):
     np.testing.assert_allclose(found.margins, exact.margins, rtol=1e-9, atol=1e-9)
     if other == 0 and not np.isinf(C):
         assert found.lower_bound == pytest.approx(exact.lower_bound, rel=1e-9)
+
+
+def test_certificate_includes_errors_of_entries():
+    """Bounds hold for the exact kernel if outputs have the stated errors, here those of single precision."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 60))
+    y, a = np.sign(X[:, 0]), rng.uniform(0.1, 1, 40) * np.sign(X[:, 0])
+    whole = MarginProblem(GatedFeatures(X), y, Frobenius(), 0.1)
+    exact = certify(whole, (a @ X)[None], np.abs(a))
+    entry, lengths = 1e-3, np.linalg.norm(X, axis=1)
+    for sign in (1, -1):
+        K = X @ X.T + sign * entry * np.outer(lengths * np.sign(a), lengths * np.sign(a))
+        along = ExpansionFeatures(a, K @ a, lengths, np.full(40, entry))
+        found = certify(whole.replace(features=along), [[along.size]], np.abs(a))
+        assert found.lower_bound <= exact.lower_bound
+        assert found.objective >= exact.objective
+        assert found.objective == pytest.approx(exact.objective, rel=0.3)
