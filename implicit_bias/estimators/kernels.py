@@ -398,7 +398,7 @@ def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
         found = solve_kernel_matrices(problem, features.stack, options)
         for threshold in THRESHOLDS:
             lam = np.where(found.dual > threshold * found.dual.max(), found.dual, 0.0)
-            lam = balanced(lam, problem.y) if problem.intercept else lam
+            lam = balanced(lam, problem.y) if problem.intercept and lam.any() else lam
             along = ExpansionBlocks(problem.y * lam, products(features.stack, problem.y * lam), features.lengths)
             sizes = found.eta * along.sizes
             sizes[sizes <= NEGLIGIBLE * sizes.sum()] = 0.0

@@ -12,6 +12,7 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Options, Progress, end_line, print_line
 from implicit_bias.solvers.native.arrays import Tensor, library
+from implicit_bias.solvers.native.factors import Product
 from implicit_bias.solvers.native.interior_point import Bounds
 from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
 from implicit_bias.solvers.native.scaled import ScaledProblem
@@ -76,6 +77,10 @@ class KernelMatrices(GroupKernels):
     def weighted(self, eta: Tensor) -> Tensor:
         return library(eta).tensordot(eta, self.stack, 1)
 
+    def _product(self, eta: Tensor, diagonal: Tensor) -> Product:
+        kernel = self.weighted(eta)
+        return lambda x: kernel @ x + diagonal * x
+
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
         P = (self.stack @ lam).T
         return lam @ P, P
@@ -102,9 +107,9 @@ class KernelProblem(ScaledProblem):
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> KernelMatrices:
         signs, m = self.signs[rows], len(rows)
         size = m + (more is not None)
-        found = np.empty((self.H, size, size))
+        found, both = np.empty((self.H, size, size)), np.outer(signs, signs)
         for K, own in zip(self.stack, found, strict=True):
-            own[:m, :m] = K[rows][:, rows] * signs * signs[:, None]
+            np.multiply(K[rows][:, rows], both, out=own[:m, :m])
         if more is not None:
             products = self.adjoint(more)[:-1]
             found[:, :m, m] = found[:, m, :m] = products[:, rows]
@@ -112,8 +117,8 @@ class KernelProblem(ScaledProblem):
         return KernelMatrices(found, self.settings)
 
     def _kernel_numbers(self, samples: int) -> int:
-        """Count all kernels, and their sum in both precisions."""
-        return (self.H + 2) * samples**2
+        """Count all kernels, and their sum twice, in both precisions."""
+        return (self.H + 3) * samples**2
 
     def linear(self, rows: Tensor) -> LinearKernels:
         raise NotImplementedError("kernel matrices have no features")
