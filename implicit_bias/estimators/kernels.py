@@ -396,8 +396,8 @@ def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
     assert features.stack is not None
     with options.deadline as deadline:
         found = solve_kernel_matrices(problem, features.stack, options)
-        for threshold in THRESHOLDS:
-            lam = np.where(found.dual > threshold * found.dual.max(), found.dual, 0.0)
+        for dual, threshold in itertools.product((found.dual, found.best_dual), THRESHOLDS):
+            lam = np.where(dual > threshold * dual.max(), dual, 0.0)
             lam = balanced(lam, problem.y) if problem.intercept and lam.any() else lam
             along = ExpansionBlocks(problem.y * lam, products(features.stack, problem.y * lam), features.lengths)
             sizes = found.eta * along.sizes

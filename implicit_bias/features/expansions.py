@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, as_numbers
-from implicit_bias._utils.rounding import UNIT
+from implicit_bias._utils.rounding import UNIT, share
 from implicit_bias._utils.scaling import length
 from implicit_bias.features.base import Features
 from implicit_bias.features.expansion import ExpansionFeatures
@@ -41,16 +41,17 @@ class ExpansionBlocks(Features):
 
     def __init__(self, coefficients: Array, outputs: Array, lengths: Array) -> None:
         self.parts = [ExpansionFeatures(coefficients, *own) for own in zip(outputs, lengths, strict=True)]
-        self.lengths = np.asarray(length(lengths, axis=0))
-        #: Lengths ‖v_m‖, shape (k,).
-        self.sizes = np.array([part.size for part in self.parts])
+        self.coefficients, self.part_lengths, self.lengths = coefficients, lengths, np.asarray(length(lengths, axis=0))
+        #: Lengths ‖v_m‖, shape (k,), and bounds of the errors of ‖v_m‖², relative to it unless it is 0.
+        self.sizes, self.relative = np.array([(part.size, part.relative) for part in self.parts]).T
+        self.values = np.stack([part.values for part in self.parts])
 
     @property
     def shape(self) -> tuple[int, int, int]:
         return len(self.lengths), len(self.parts), 1
 
     def dense(self) -> Array:
-        return np.stack([part.values for part in self.parts], axis=1)
+        return np.ascontiguousarray(self.values.T)
 
     def row_norms(self, units: Any = 1.0) -> Array:
         """Return √Σ_m k_m(x_i, x_i) (n,) for the whole kernels, not along the e_m; `units` is ignored."""
@@ -68,5 +69,13 @@ class ExpansionBlocks(Features):
         return upper, np.zeros(self.n), error * (1 + 4 * self.k * UNIT) + 2 * self.k * UNIT * size
 
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
-        upper, lower, error = zip(*(part.adjoint_bounded(a, precise) for part in self.parts), strict=True)
-        return np.vstack(upper), np.vstack(lower), np.concatenate(error)
+        a, own = as_numbers(a, (self.n,), "sample weights"), self.coefficients
+        # a is t times the coefficients, and a rest whose features have any direction.
+        t = float(a @ own) / (float(own @ own) or 1.0)
+        rest = np.abs(a - t * own) + 4 * UNIT * (np.abs(a) + np.abs(t * own))
+        upper, by = self.values @ a, abs(t) * np.where(self.sizes > 0, self.sizes, 1.0)
+        near = np.where(self.sizes > 0, np.abs(t * self.sizes - upper) + by * self.relative, np.inf)
+        # Where v_m nearly cancels, the bound of ‖v_m‖² bounds the feature itself.
+        far = np.abs(upper) + by * np.sqrt((self.sizes > 0) + self.relative)
+        error = np.minimum(near, far) + (self.part_lengths @ rest) * (1 + share(self.n + 4))
+        return upper[:, None], np.zeros((self.k, 1)), error * (1 + 8 * UNIT) + self.n * self._vanishing

@@ -23,7 +23,6 @@ from implicit_bias import (
     save_model,
 )
 from implicit_bias._utils.memory import TooLargeError
-from implicit_bias.features import base
 from implicit_bias.gates.expansions import diagonal_of, half_spaces, receptive_fields
 
 KERNELS = ["linear", ("rbf", {"gamma": 0.05}), ("poly", {"degree": 2})]
@@ -279,18 +278,25 @@ def test_kernels_end_at_their_time_limit(cancer, kernels):
     assert 0 <= certificate.lower_bound < certificate.objective < np.inf
 
 
+@pytest.mark.filterwarnings("ignore:class 1. all weights")
 def test_several_kernels_need_no_factors(cancer, monkeypatch):
     """Factors are computed only if the certificate of the kernel matrices is inconclusive, as for inseparable ones."""
     X, y = cancer
-    made = []
-    factor = base._factor
-    monkeypatch.setattr(base, "_factor", lambda K, name: made.append(name) or factor(K, name))
-    usual = MultipleKernelClassifier(KERNELS, C=0.1).fit(X, y)
-    assert made == []
-    assert usual.status_.name == "OPTIMAL"
+    made, factored = [], MultipleKernelClassifier._solve_factored
+    monkeypatch.setattr(MultipleKernelClassifier, "_solve_factored", lambda *given: made.append(1) or factored(*given))
+    constants = [lambda X, Z, size=size: np.full((len(X), len(Z)), size) for size in (0.0, 1.0)]
+    for kernels, C in (
+        (KERNELS, 0.1),
+        (KERNELS, 1e-4),
+        ([*KERNELS, constants[0]], 0.1),
+        ([*KERNELS, constants[1]], 0.1),
+    ):
+        # Zero weights are best at the second C. With the free intercept, the last kernel adds up to nearly 0.
+        model = MultipleKernelClassifier(kernels, C, tol=1e-4).fit(X, y)
+        assert (model.status_.name, made) == ("OPTIMAL", [])
     with pytest.raises(NotSeparableError):
         MultipleKernelClassifier(["linear", "linear"], C=np.inf).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
-    assert len(made) == 2
+    assert len(made) == 1
 
 
 def test_memory_is_asked_for_before_kernels_are_computed(cancer, monkeypatch):

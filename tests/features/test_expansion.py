@@ -45,3 +45,13 @@ def test_certificate_is_that_of_several_kernels(other):
     np.testing.assert_allclose(found.margins, exact.margins, rtol=1e-9, atol=1e-9)
     if other == 0:
         assert found.lower_bound == pytest.approx(exact.lower_bound, rel=1e-9)
+
+
+def test_kernels_whose_features_cancel():
+    """The error of a feature whose length is 0, or nearly, is that of rounding, and not the length of the terms."""
+    a, ones = np.tile([1.0, -1.0], 20), np.ones((40, 40))
+    for K, size in ((ones, 0.0), (0 * ones, 0.0), (ones + 1e-18 * np.outer(a, a), 1e-9 * 40)):
+        along = ExpansionBlocks(a, np.stack([K @ a, a]), np.ones((2, 40)))
+        V, _, error = along.adjoint_bounded(2 * a)
+        assert abs(abs(V[0, 0]) - 2 * size) <= error[0] <= 1e-3
+        assert error[1] <= 1e-8 * V[1, 0] == pytest.approx(2e-8 * 40**0.5)

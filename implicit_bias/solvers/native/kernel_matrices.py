@@ -33,10 +33,12 @@ def products(stack: Array, a: Array) -> Array:
 class KernelSolution:
     """Weights w_h = η_h Σ_i λ_i y_i φ_h(x_i) and intercept b, up to one factor: λ (n,) and η (H,), not certified.
 
-    `stopped` is the limit that ended the method early, `reason` another cause.
+    `best_dual` is the λ of the best lower bound: that of the weights, unless zero weights are best. `stopped` is the
+    limit that ended the method early, `reason` another cause.
     """
 
     dual: Array
+    best_dual: Array
     eta: Array
     intercept: float
     iterations: int
@@ -64,7 +66,8 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
     if options.verbose:
         end_line()
     lam, eta, b = found.weights
-    return KernelSolution(ours.dual(lam), eta, ours.intercept(b), found.iterations, found.stopped, found.reason)
+    dual, best = ours.dual(lam), ours.dual(found.lam)
+    return KernelSolution(dual, best, eta, ours.intercept(b), found.iterations, found.stopped, found.reason)
 
 
 class KernelMatrices(GroupKernels):
@@ -83,7 +86,8 @@ class KernelMatrices(GroupKernels):
 
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
         P = (self.stack @ lam).T
-        return lam @ P, P
+        # Rounding may leave a form negative that nearly vanishes.
+        return library(lam).clip(lam @ P, 0, None), P
 
 
 class KernelProblem(ScaledProblem):
