@@ -22,6 +22,7 @@ from sklearn.svm import SVC, LinearSVC
 from implicit_bias import GLNClassifier, MultipleKernelClassifier
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import load_digits, load_images
+from implicit_bias.extensions.galu import GaLUClassifier
 
 Parts = tuple[Array, np.ndarray, Array, np.ndarray]
 #: Digits that train; the rest of the 1797 are the test part.
@@ -34,14 +35,24 @@ def gated(contexts: int, C: float) -> Callable[[], Any]:
     return lambda: GLNClassifier(100, contexts, C, cutoff="median", fit_intercept=False, tol=1e-3, random_state=1)
 
 
-def local(hyperplanes: int, C: float) -> Callable[[], Any]:
-    """Return a function that makes a classifier of images with local gates: 8 × 8 patches, all units of 2ᵇ contexts."""
-    kernel = ("half-spaces", {"side": 8, "stride": 4, "hyperplanes": hyperplanes})
+def local(hyperplanes: int, C: float | str, side: int = 8) -> Callable[[], Any]:
+    """Return a function that makes a classifier of images with local gates: all units of 2ᵇ contexts of patches.
+
+    Patches have `side` × `side` pixels; neighbours overlap by half.
+    """
+    kernel = ("half-spaces", {"side": side, "stride": side // 2, "hyperplanes": hyperplanes})
     return lambda: MultipleKernelClassifier([kernel], C, tol=1e-3, random_state=1)
 
 
 MODELS: dict[str, dict[str, Callable[[], Any]]] = {
-    "digits": {"GLN, 20 units": lambda: GLNClassifier(20, random_state=1), "SVC": SVC, "LinearSVC": LinearSVC},
+    # Chosen on held-out digits: GaLU has 1.7 %, patches 1.4 %, and SVC 1.6 %, on four random quarters.
+    "digits": {
+        "GLN, 20 units": lambda: GLNClassifier(20, random_state=1),
+        "half-spaces of 4 × 4 patches": local(8, "scale", side=4),
+        "GaLU, 200 units": lambda: GaLUClassifier(200, ridge=0.1, random_state=1),
+        "SVC": SVC,
+        "LinearSVC": LinearSVC,
+    },
     "mnist": {f"GLN, 100 units of {contexts}": gated(contexts, 1.0) for contexts in (2, 4)}
     | {"half-spaces of 8 × 8 patches": local(2, 0.4)}
     | SKLEARN,

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from joblib import effective_n_jobs
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, check_range, one_of, shown
@@ -21,8 +23,9 @@ from implicit_bias._utils.scaling import length
 from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import COST_SCALE, FitData, MarginClassifier
 from implicit_bias.features import KernelFeatures
-from implicit_bias.features.base import UnkeptFeatures
+from implicit_bias.features.base import UnkeptFeatures, semidefinite
 from implicit_bias.features.expansion import ENTRY_ERROR, ExpansionFeatures
+from implicit_bias.features.expansions import ExpansionBlocks
 from implicit_bias.gates import KernelExpansions
 from implicit_bias.gates.expansions import diagonal_of, evaluated, function_of, in_single
 from implicit_bias.gates.half_space_kernel import error_in_single, half_spaces_of_samples
@@ -30,7 +33,9 @@ from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
-from implicit_bias.solvers import certify
+from implicit_bias.solvers import Options, certify
+from implicit_bias.solvers.native.interior_point import balanced
+from implicit_bias.solvers.native.kernel_matrices import products, solve_kernel_matrices
 from implicit_bias.solvers.one_kernel import ADDED, Expansion, solve_one_kernel
 
 #: γ p Var X of the default Gaussian kernels.
@@ -41,10 +46,12 @@ NARROW = 0.01
 SAMPLED = 500
 #: Rows of a kernel matrix that are computed at a time.
 ROWS = 1000
-#: Largest ratio of a k(x, x) to the mean, or of the mean to it, for single precision.
-SINGLE_RANGE = 1e12
+#: Largest √(k(x, x)/s), and largest inverse, for single precision.
+SINGLE_RANGE = 1e6
 #: Reason of a gap that only the rounding of the certificate leaves.
 ROUNDED = "the rounding of the kernel's values, multiplied by weights as large as these, exceeds the gap"
+#: Rows of a precomputed kernel that are copied at a time.
+TAKEN = 256
 #: Share of the norm up to which the weights of a kernel count as zero.
 NEGLIGIBLE = 1e-6
 #: Relative thresholds, tried in order, up to which λ_i is set to zero; the first that keeps the gap is taken.
@@ -120,30 +127,31 @@ class MultipleKernelClassifier(MarginClassifier):
         """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates.
 
         If `normalise`, s_m is the mean of k_m(x_i, x_i) with the weights, or 1 if that is not positive; otherwise 1.
-        A single kernel is checked on a random part of the samples, and its matrix is not computed.
+        A single kernel is checked on a random part of the samples, and its matrix is not computed. All features are
+        computed when they are first needed.
         """
         if not isinstance(self.normalise, bool | np.bool_):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
         kernels = _listed(self.kernels, X, weight)
         if len(kernels) == 1:
-            diagonal = diagonal_of(kernels[0], X)
-            mean = float(np.average(diagonal, weights=weight))
+            diagonals = diagonal_of(kernels[0], X)[None]
             some = X[np.random.default_rng(seed).permutation(len(X))[:SAMPLED]]
-            values = evaluated(kernels[0], 0, some, some)[None]
-            # This checks that the kernel is symmetric and positive semidefinite.
-            KernelFeatures.from_kernels(values)
-            _warn_if_narrow(values)
-            return _OneKernel(X, kernels, np.array([mean if self.normalise and mean > 0 else 1.0]), diagonal)
-        need = 24.0 * len(kernels) * len(X) ** 2
-        check_memory(need, f"{len(kernels)} kernels of {len(X)} samples", "use fewer kernels or samples")
-        values = np.stack([evaluated(kernel, m, X, X) for m, kernel in enumerate(kernels)])
-        scales = np.ones(len(values))
-        if self.normalise:
-            means = np.average(values.diagonal(axis1=1, axis2=2), axis=1, weights=weight)
-            scales = np.where(means > 0, means, 1.0)
-        found = KernelFeatures.from_kernels(values)
+            values = semidefinite(evaluated(kernels[0], 0, some, some), "kernel 0")[None]
+        else:
+            need = 8.0 * (len(kernels) + 3) * len(X) ** 2
+            check_memory(need, f"{len(kernels)} kernels of {len(X)} samples", "use fewer kernels or samples")
+            values = np.empty((len(kernels), len(X), len(X)))
+            for m, kernel in enumerate(kernels):
+                values[m] = semidefinite(evaluated(kernel, m, X, X), f"kernel {m}")
+            diagonals = values.diagonal(axis1=1, axis2=2).copy()
         _warn_if_narrow(values)
-        return _FittedKernels(found.factors / np.sqrt(scales)[:, None], X, kernels, scales)
+        scales = np.ones(len(kernels))
+        if self.normalise:
+            means = np.average(diagonals, axis=1, weights=weight)
+            scales = np.where(means > 0, means, 1.0)
+        if len(kernels) > 1:
+            values /= scales[:, None, None]
+        return _FittedKernels(X, kernels, scales, diagonals, values if len(kernels) > 1 else None)
 
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
         return MarginProblem(gates, y, GroupLasso(range(gates.k)))
@@ -156,10 +164,24 @@ class MultipleKernelClassifier(MarginClassifier):
         The `gates` of each problem is the pair of the features and a (k, n), until `_set_results` replaces it.
         """
         whole = list(data.problems)
-        if isinstance(whole[0].features, _OneKernel) and self.solver in (None, "NATIVE") and str(self.device) == "cpu":
-            yield from self._solve_one_kernel(whole, data, costs, earlier, deadline)
-        else:
+        if self.solver not in (None, "NATIVE") or str(self.device) != "cpu":
             yield from self._solve_factored(whole, data, costs, earlier, deadline)
+            return
+        features, weight = whole[0].features, whole[0].sample_weight
+        assert isinstance(features, _FittedKernels)
+        scale = COST_SCALE / (float(length(weight * features.lengths, axis=1).max()) or 1.0)
+        values = [scale if cost == "scale" else float(cost) for cost in costs]
+        method = self._solve_one_kernel if features.k == 1 else self._solve_several_kernels
+        for C, found in zip(values, method(whole, values, earlier, deadline), strict=True):
+            if found is None:
+                yield from self._solve_factored(whole, data, [C], earlier, deadline)
+                continue
+            unkept = UnkeptFeatures((features.n, features.k, 1), products=False)
+            # `_set_results` replaces these pairs of features and coefficients by gates.
+            yield (
+                [p.replace(C=C, features=unkept, gates=(features, a)) for p, (_, a) in zip(whole, found, strict=True)],
+                [solution for solution, _ in found],
+            )
 
     def _solve_factored(
         self,
@@ -185,22 +207,17 @@ class MultipleKernelClassifier(MarginClassifier):
             )
 
     def _solve_one_kernel(
-        self,
-        whole: list[MarginProblem],
-        data: FitData,
-        costs: Sequence[Any],
-        earlier: list[Solution | None],
-        deadline: Deadline,
-    ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield problems and solutions as `_solve`, with all classes at once and no whole kernel matrix."""
-        first = whole[0]
-        features, intercept = first.features, bool(first.intercept)
-        assert isinstance(features, _OneKernel)
+        self, whole: list[MarginProblem], costs: list[float], earlier: list[Solution | None], deadline: Deadline
+    ) -> Iterator[list[tuple[Solution, Array]] | None]:
+        """Yield, for each C of `costs`, solution and coefficients (1, n) of each class, all solved together.
+
+        None is yielded if a gap is infinite: the factors must decide whether the samples are separable.
+        """
+        features, intercept = whole[0].features, bool(whole[0].intercept)
+        assert isinstance(features, _FittedKernels)
         signs = np.stack([problem.y for problem in whole], axis=1)
         known = [solution.dual for solution in earlier if solution is not None]
-        scale = COST_SCALE / (float(length(first.sample_weight * features.row_norms())) or 1.0)
-        unkept = UnkeptFeatures((features.n, 1, 1), products=False)
-        for number, C in enumerate(scale if cost == "scale" else float(cost) for cost in costs):
+        for number, C in enumerate(costs):
             problems = [problem.replace(C=C) for problem in whole]
             problems[0].check_upper_bounds()
             upper = np.repeat(problems[0].upper_bounds[:, None], len(whole), axis=1)
@@ -217,17 +234,40 @@ class MultipleKernelClassifier(MarginClassifier):
                     break
                 start = np.stack([solution.dual for solution in solutions], axis=1)
             if max(solution.gap for solution in solutions) == np.inf and found.reason != "max_seconds":
-                # The factors decide whether the samples are separable.
-                yield from self._solve_factored(whole, data, [C], earlier, deadline)
+                yield None
                 continue
             known = [solution.dual for solution in solutions]
             # The certificate contains the best multiple of the weights.
-            each = [(features, solution.weights * a) for solution, a in zip(solutions, found.directions, strict=True)]
-            yield [p.replace(features=unkept, gates=one) for p, one in zip(problems, each, strict=True)], solutions
+            yield [(solution, solution.weights * a) for solution, a in zip(solutions, found.directions, strict=True)]
+
+    def _solve_several_kernels(
+        self, whole: list[MarginProblem], costs: list[float], earlier: list[Solution | None], deadline: Deadline
+    ) -> Iterator[list[tuple[Solution, Array]] | None]:
+        """Yield, for each C of `costs`, solution and coefficients (k, n) of each class, by the kernel matrices.
+
+        None is yielded if a certificate is inconclusive: factors of the kernels lose fewer digits.
+        """
+        workers, known, classes = effective_n_jobs(self.n_jobs), earlier, len(whole)
+
+        def tasks(C: float, share: Deadline) -> Iterator[Any]:
+            for c in range(classes):
+                seconds = share.left(min(workers / (classes - c), 1.0))
+                options = Options(self.tol, max_seconds=seconds, start=known[c], verbose=self.verbose)
+                yield delayed(_solved)(whole[c].replace(C=C), options)
+
+        for number, C in enumerate(costs):
+            whole[0].replace(C=C).check_upper_bounds()
+            found = Parallel(self.n_jobs)(tasks(C, Deadline(deadline.left(1 / (len(costs) - number)))))
+            statuses = {solution.status for solution, _ in found}
+            if Status.INTERRUPTED in statuses:
+                raise KeyboardInterrupt  # A search over many fits must end, too.
+            conclusive = statuses <= {Status.OPTIMAL, Status.TIME_LIMIT}
+            known = [solution for solution, _ in found] if conclusive else known
+            yield found if conclusive else None
 
     def _expansion_of(
         self,
-        features: _OneKernel,
+        features: _FittedKernels,
         signs: Array,
         upper: Array,
         intercept: bool,
@@ -319,43 +359,46 @@ class PrecomputedKernel:
         for rows in (X, Z):
             if rows.shape[1:] != (1,) or not np.isin(rows, np.arange(len(self.K))).all():
                 raise InputError(f"a precomputed kernel takes one column of row numbers from 0 to {len(self.K) - 1}")
-        return np.asarray(self.K[np.ix_(X[:, 0].astype(int), Z[:, 0].astype(int))])
+        i, j = X[:, 0].astype(int), Z[:, 0].astype(int)
+        found = np.empty((len(i), len(j)))
+        # Entries of a row are nearer to each other than those that `np.ix_` visits in turn.
+        for part in row_blocks(len(i), TAKEN):
+            found[part] = self.K[i[part]][:, j]
+        return found
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class _FittedKernels(KernelFeatures):
-    """Kernel features with the samples (n, p), kernels k_m and scales s_m that define them."""
-
-    samples: Array
-    kernels: list[Any]
-    scales: Array
-
-
-class _OneKernel(KernelFeatures):
-    """One kernel k/s, of which values are computed when needed, and all of them only for the factor.
+    """Kernels k_m/s_m, whose factors are computed when they are first needed.
 
     Parameters
     ----------
     samples : array, shape (n, p)
-    kernels : list of the kernel
-    scales : array, shape (1,)
-        s.
-    diagonal : array, shape (n,)
-        k(x, x) of the samples.
+    kernels : list of the k_m
+    scales : array, shape (k,)
+        The s_m.
+    diagonals : array, shape (k, n)
+        k_m(x, x) of the samples.
+    stack : array, shape (k, n, n), optional
+        The matrices of the k_m/s_m; None for one kernel, of which `values` are computed when needed.
     """
 
     verified = True
     samples: Array
     kernels: list[Any]
     scales: Array
-    diagonal: Array
+    #: √(k_m(x, x)/s_m) of the samples, shape (k, n).
+    lengths: Array
+    stack: Array | None
 
-    def __init__(self, samples: Array, kernels: list[Any], scales: Array, diagonal: Array) -> None:
-        check_range(np.sqrt(np.abs(diagonal)), "the kernel")
-        vars(self).update(samples=samples, kernels=kernels, scales=scales, diagonal=np.maximum(diagonal, 0.0))
+    def __init__(
+        self, samples: Array, kernels: list[Any], scales: Array, diagonals: Array, stack: Array | None
+    ) -> None:
+        check_range(np.sqrt(np.abs(diagonals)).ravel(), "the kernels")
+        lengths = np.sqrt(np.maximum(diagonals, 0.0) / scales[:, None])
+        vars(self).update(samples=samples, kernels=kernels, scales=scales, lengths=lengths, stack=stack)
 
     def values(self, rows: np.ndarray, columns: np.ndarray) -> Array:
-        """Return k(x_i, x_j)/s for the indices i in `rows` and j in `columns`, shape (rows, columns)."""
+        """Return k(x_i, x_j)/s of the first kernel for i in `rows` and j in `columns`, shape (rows, columns)."""
         return evaluated(self.kernels[0], 0, self.samples[rows], self.samples[columns]) / self.scales[0]
 
     def in_single(self) -> Callable[[np.ndarray, np.ndarray], Array]:
@@ -370,8 +413,8 @@ class _OneKernel(KernelFeatures):
         if callable(kernel) or kernel[0] != "half-spaces":
             return np.inf
         entry = error_in_single(kernel[1], self.samples.shape[1])
-        positive = self.diagonal[self.diagonal > 0]
-        moderate = (positive < SINGLE_RANGE * self.scales[0]).all() and (positive * SINGLE_RANGE > self.scales[0]).all()
+        positive = self.lengths[self.lengths > 0]
+        moderate = (positive < SINGLE_RANGE).all() and (positive > 1 / SINGLE_RANGE).all()
         return entry + (ADDED + 4) * 2.0**-24 if moderate else np.inf
 
     def recomputed(self, found: Expansion, signs: Array, error: float) -> tuple[Expansion, Array]:
@@ -397,10 +440,10 @@ class _OneKernel(KernelFeatures):
 
     @cached_property
     def factors(self) -> Array:
-        n = len(self.samples)
-        check_memory(24.0 * n**2, f"the factor of a kernel of {n} samples", "use fewer samples")
-        every = np.arange(n)
-        return KernelFeatures.from_kernels(self.values(every, every)[None]).factors
+        n, every = len(self.samples), np.arange(len(self.samples))
+        check_memory(24.0 * self.k * n**2, f"the factors of kernels of {n} samples", "use fewer samples")
+        stack = self.values(every, every)[None] if self.stack is None else self.stack
+        return KernelFeatures.from_kernels(stack).factors
 
     @property
     def n(self) -> int:
@@ -408,17 +451,51 @@ class _OneKernel(KernelFeatures):
 
     @property
     def k(self) -> int:
-        return 1
+        return len(self.kernels)
 
     def row_norms(self, units: Any = 1.0) -> Array:
-        return np.sqrt(self.diagonal / self.scales[0]) if np.ndim(units) == 0 else super().row_norms(units)
+        return np.asarray(length(self.lengths, axis=0)) if np.ndim(units) == 0 else super().row_norms(units)
 
     def closed(self) -> np.ndarray:
-        return self.diagonal == 0
+        return np.asarray(~self.lengths.any(axis=0))
+
+
+def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
+    """Return the certified solution with several kernels, and coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i).
+
+    a_mi = η_m λ_i y_i, where the smallest λ_i are set to zero as far as the gap allows.
+    """
+    features = problem.features
+    assert isinstance(features, _FittedKernels)
+    assert features.stack is not None
+    with options.deadline as deadline:
+        found = solve_kernel_matrices(problem, features.stack, options)
+        for dual, threshold in itertools.product((found.dual, found.best_dual), THRESHOLDS):
+            lam = np.where(dual > threshold * dual.max(), dual, 0.0)
+            lam = balanced(lam, problem.y) if problem.intercept and lam.any() else lam
+            along = ExpansionBlocks(problem.y * lam, products(features.stack, problem.y * lam), features.lengths)
+            sizes = found.eta * along.sizes
+            sizes[sizes <= NEGLIGIBLE * sizes.sum()] = 0.0
+            bounds = certify(problem.replace(features=along), sizes[:, None], lam, found.intercept)
+            if bounds.gap <= options.tol or deadline.passed():
+                break
+    stopped = Status.INTERRUPTED if deadline.interrupted else found.stopped or Status.INACCURATE
+    solution = Solution(
+        **vars(bounds),
+        status=Status.OPTIMAL if bounds.gap <= options.tol and not deadline.interrupted else stopped,
+        iterations=found.iterations,
+        seconds=deadline.seconds,
+        solver="NATIVE",
+        tol=options.tol,
+        reason=found.reason,
+    )
+    # The certificate contains the best multiple of the weights.
+    eta = np.divide(bounds.weights[:, 0], along.sizes, out=np.zeros(features.k), where=along.sizes > 0)
+    return solution, np.outer(eta, problem.y * lam)
 
 
 def _certified(
-    problem: MarginProblem, features: _OneKernel, found: Expansion, c: int, tol: float, seconds: float, errors: Any
+    problem: MarginProblem, features: _FittedKernels, found: Expansion, c: int, tol: float, seconds: float, errors: Any
 ) -> Solution:
     """Return the certified solution of class number c, with the weights [[‖w‖]], along the direction of w."""
     a, b = found.coefficients[:, c], float(found.intercepts[c])
@@ -438,7 +515,7 @@ def _certified(
 
 def _warn_if_narrow(values: Array) -> None:
     """Warn if kernels (k, n, n) are nearly zero between most samples and all others."""
-    if np.median(_nearest(values)) < NARROW:
+    if _narrow(values):
         warnings.warn(
             "most samples have nearly zero kernel values with all others, so that nothing is learned about new "
             "inputs; standardise the inputs, or use a wider kernel (a smaller gamma)",
@@ -447,8 +524,8 @@ def _warn_if_narrow(values: Array) -> None:
         )
 
 
-def _nearest(values: Array) -> Array:
-    """Return for each sample the largest |k(x, z)|/√(k(x, x) k(z, z)) over kernels (k, n, n) and other samples z."""
+def _narrow(values: Array) -> bool:
+    """Return True if, for most samples x, |k(x, z)|/√(k(x, x) k(z, z)) < NARROW for all kernels and other samples z."""
     nearest = np.zeros(values.shape[1])
     for K in values:
         lengths = np.sqrt(np.abs(K.diagonal()))
@@ -456,7 +533,9 @@ def _nearest(values: Array) -> Array:
         np.fill_diagonal(others, 0.0)
         sizes = np.outer(lengths, lengths)
         nearest = np.maximum(nearest, np.divide(others, sizes, out=others, where=sizes > 0).max(axis=1))
-    return nearest
+        if np.median(nearest) >= NARROW:
+            return False
+    return True
 
 
 def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:

@@ -22,6 +22,7 @@ from implicit_bias import (
     load_model,
     save_model,
 )
+from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.gates import half_space_kernel
 from implicit_bias.gates.expansions import diagonal_of
 from implicit_bias.gates.half_space_kernel import half_spaces, receptive_fields
@@ -302,12 +303,12 @@ def test_bad_receptive_fields(cancer):
 
 
 @pytest.mark.parametrize(("C", "free"), [("scale", True), (0.3, False), (np.inf, True), (np.inf, False)])
-def test_one_kernel_by_rows_and_by_factors(cancer, C, free):
+@pytest.mark.parametrize("kernels", [[("rbf", {"gamma": 0.1})], KERNELS], ids=["one", "several"])
+def test_kernels_by_rows_and_by_factors(cancer, kernels, C, free):
     """Both methods certify the same optimum; that of factors runs if the solver is not NATIVE, here by another name."""
     X, y = cancer
-    kernel = [("rbf", {"gamma": 0.1})]
-    rows = MultipleKernelClassifier(kernel, C, free_intercept=free).fit(X, y)
-    factors = MultipleKernelClassifier(kernel, C, free_intercept=free, solver="CLARABEL").fit(X, y)
+    rows = MultipleKernelClassifier(kernels, C, free_intercept=free).fit(X, y)
+    factors = MultipleKernelClassifier(kernels, C, free_intercept=free, solver="CLARABEL").fit(X, y)
     assert rows.status_.name == "OPTIMAL"
     assert pytest.approx(factors.C_) == rows.C_
     assert rows.certificate_.objective == pytest.approx(factors.certificate_.objective, rel=1e-5)
@@ -331,10 +332,38 @@ def test_one_kernel_of_several_classes_is_saved_and_continued(tmp_path):
     np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-4)
 
 
-def test_one_kernel_ends_at_its_time_limit(cancer):
+@pytest.mark.parametrize("kernels", [["linear"], KERNELS], ids=["one", "several"])
+def test_kernels_end_at_their_time_limit(cancer, kernels):
     X, y = cancer
     with pytest.warns(ConvergenceWarning, match="time limit"):
-        model = MultipleKernelClassifier(["linear"], C=1.0, max_seconds=1e-9).fit(X, y)
+        model = MultipleKernelClassifier(kernels, C=1.0, max_seconds=1e-9).fit(X, y)
     certificate = model.certificate_
     assert model.status_.name == "TIME_LIMIT"
     assert 0 <= certificate.lower_bound < certificate.objective < np.inf
+
+
+@pytest.mark.filterwarnings("ignore:class 1. all weights")
+def test_several_kernels_need_no_factors(cancer, monkeypatch):
+    """Factors are computed only if the certificate of the kernel matrices is inconclusive, as for inseparable ones."""
+    X, y = cancer
+    made, factored = [], MultipleKernelClassifier._solve_factored
+    monkeypatch.setattr(MultipleKernelClassifier, "_solve_factored", lambda *given: made.append(1) or factored(*given))
+    constants = [lambda X, Z, size=size: np.full((len(X), len(Z)), size) for size in (0.0, 1.0)]
+    for kernels, C in (
+        (KERNELS, 0.1),
+        (KERNELS, 1e-4),
+        ([*KERNELS, constants[0]], 0.1),
+        ([*KERNELS, constants[1]], 0.1),
+    ):
+        # Zero weights are best at the second C. With the free intercept, the last kernel adds up to nearly 0.
+        model = MultipleKernelClassifier(kernels, C, tol=1e-4).fit(X, y)
+        assert (model.status_.name, made) == ("OPTIMAL", [])
+    with pytest.raises(NotSeparableError):
+        MultipleKernelClassifier(["linear", "linear"], C=np.inf).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+    assert len(made) == 1
+
+
+def test_memory_is_asked_for_before_kernels_are_computed(cancer, monkeypatch):
+    monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e5)
+    with pytest.raises(TooLargeError, match="3 kernels of 160 samples"):
+        MultipleKernelClassifier(KERNELS).fit(*cancer)

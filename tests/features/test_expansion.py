@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from implicit_bias import Frobenius, GatedFeatures, MarginProblem, certify
+from implicit_bias import Frobenius, GatedFeatures, GroupLasso, KernelFeatures, MarginProblem, certify
 from implicit_bias.features.expansion import ExpansionFeatures
+from implicit_bias.features.expansions import ExpansionBlocks
 
 
 @pytest.mark.parametrize(("C", "other"), [(0.1, 0.0), (np.inf, 0.0), (0.1, 0.05)])
@@ -42,3 +43,32 @@ def test_certificate_includes_errors_of_entries():
         assert found.lower_bound <= exact.lower_bound
         assert found.objective >= exact.objective
         assert found.objective == pytest.approx(exact.objective, rel=0.3)
+
+
+@pytest.mark.parametrize("other", [0.0, 0.05])
+def test_certificate_is_that_of_several_kernels(other):
+    """As for one kernel; the weights of one of the three kernels are zero, which its dual norm must not be."""
+    rng = np.random.default_rng(0)
+    blocks = rng.standard_normal((40, 3, 50)) * [[[0.5], [1.0], [2.0]]]
+    y, lam, eta = np.sign(blocks[:, 0, 0]), rng.uniform(0.1, 1, 40), np.array([1.0, 0.5, 0.0])
+    whole = MarginProblem(KernelFeatures(blocks), y, GroupLasso(range(3)), 0.1)
+    a, lam = lam * y, lam + other * rng.uniform(size=40)
+    V = np.einsum("n,nkr->kr", a, blocks)
+    along = ExpansionBlocks(a, np.einsum("nkr,kr->kn", blocks, V), np.linalg.norm(blocks, axis=2).T)
+    exact = certify(whole, eta[:, None] * V, lam)
+    found = certify(whole.replace(features=along), (eta * along.sizes)[:, None], lam)
+    assert exact.objective <= found.objective == pytest.approx(exact.objective, rel=1e-9)
+    assert found.lower_bound <= exact.lower_bound
+    np.testing.assert_allclose(found.margins, exact.margins, rtol=1e-9, atol=1e-9)
+    if other == 0:
+        assert found.lower_bound == pytest.approx(exact.lower_bound, rel=1e-9)
+
+
+def test_kernels_whose_features_cancel():
+    """The error of a feature whose length is 0, or nearly, is that of rounding, and not the length of the terms."""
+    a, ones = np.tile([1.0, -1.0], 20), np.ones((40, 40))
+    for K, size in ((ones, 0.0), (0 * ones, 0.0), (ones + 1e-18 * np.outer(a, a), 1e-9 * 40)):
+        along = ExpansionBlocks(a, np.stack([K @ a, a]), np.ones((2, 40)))
+        V, _, error = along.adjoint_bounded(2 * a)
+        assert abs(abs(V[0, 0]) - 2 * size) <= error[0] <= 1e-3
+        assert error[1] <= 1e-8 * V[1, 0] == pytest.approx(2e-8 * 40**0.5)

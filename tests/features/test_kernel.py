@@ -16,6 +16,7 @@ from implicit_bias import (
     Status,
     solve,
 )
+from implicit_bias.features.base import semidefinite
 
 
 @pytest.mark.parametrize("C", [np.inf, 0.01])
@@ -56,6 +57,19 @@ def test_working_sets_of_kernels(tiny_sets, gln):
 def test_bad_kernels(kernels, words):
     with pytest.raises(InputError, match=words):
         KernelFeatures.from_kernels(kernels)
+
+
+def test_semidefinite_kernels_are_unchanged_and_others_projected():
+    X = np.random.default_rng(0).standard_normal((40, 5))
+    K = X @ X.T
+    assert semidefinite(K, "K") is K
+    single = K.astype(np.float32).astype(np.float64)
+    assert np.linalg.eigvalsh(single)[0] < -1e-9 * K.max()
+    projected = semidefinite(single, "K")
+    assert np.linalg.eigvalsh(projected)[0] > -1e-12 * K.max()
+    np.testing.assert_allclose(projected, K, atol=1e-6 * K.max())
+    with pytest.raises(InputError, match="K is not positive semidefinite"):
+        semidefinite(-K, "K")
 
 
 def test_one_group_is_svc(gln):

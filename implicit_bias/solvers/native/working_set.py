@@ -134,6 +134,8 @@ class SampleSet(GrowingSet):
         least = upper_bound(float(eta @ scaled.squares(V) ** 0.5), f, scaled.box)[1] if many else 1.0
         xp, away = library(f), library(f).nan_to_num(f / least - 1, nan=0.0)
         low = away < 0
+        # A step with few samples takes no less time if those at their bound are one row.
+        many = many and int(((lam > 0) | low).sum()) > settings.least_samples
         if many:
             near, at_bound = abs(away) <= known.bounds.gap, lam == scaled.box
             between = (lam > 0) & ~(at_bound & (near | low))
@@ -234,6 +236,8 @@ class SampleSet(GrowingSet):
         scaled, settings, gaps = self.scaled, self.settings, self.settings.round_gaps
         self.stage = len(gaps) if len(new) == 0 else min(self.stage + (not self.more), len(gaps))
         inactive, at_bound = (rows & ~self.left[self.rows] for rows in self._classified(self.program))
+        if len(self.rows) + len(new) <= settings.least_samples:
+            inactive, at_bound = inactive & False, at_bound & False
         if self.aim <= gaps[-1] and len(self.bounded) == 0:
             # Fewer rows would save less than the rounds that bring some of them back.
             inactive = inactive & False

@@ -16,9 +16,10 @@ GATES = list(dict.fromkeys(gate for gate, _ in PAIRS))
 #: All samples at once.
 ALL = {"all_samples_up_to": 10**9}
 #: Samples are screened first, however few they are; few stay free for certain.
-SCREENED = {"all_samples_up_to": 0, "first_samples": 5, "nearest": 2, "all_products_up_to": 0, "bounded": -1.0}
+SCREENED = {"all_samples_up_to": 0, "first_samples": 5, "nearest": 2, "all_products_up_to": 0}
+SCREENED |= {"bounded": -1.0, "least_samples": 3}
 #: The same for samples few of which are at their bound; a first draw of few finds the size of η.
-UNBOUNDED = {**SCREENED, "bounded": 2.0, "drawn": 5, "least_samples": 3}
+UNBOUNDED = {**SCREENED, "bounded": 2.0, "drawn": 5}
 
 
 def native(**settings) -> NativeSolver:

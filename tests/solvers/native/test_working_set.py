@@ -19,6 +19,7 @@ from implicit_bias import (
     svm_gln,
     svm_l2,
 )
+from implicit_bias.solvers.native.screening import many_bounded, screen
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.working_set import SampleSet
 from tests.cases import PAIRS, problem
@@ -310,3 +311,18 @@ def test_violated_samples_are_worst_first(gln):
     found = members.violated().tolist()
     assert found[:2] == [200, 105]
     assert not {7, 106, 201} & set(found)
+
+
+@pytest.mark.parametrize(("least", "merged"), [(300, False), (10, True)])
+def test_only_large_sets_merge_samples_at_their_bound(gln, least, merged):
+    """A set of at most `least_samples` has a row for each sample with λ > 0, and drops none of them later."""
+    ours = in_our_coordinates(dataclasses.replace(gln, C=0.02), all_samples_up_to=0, least_samples=least)
+    known = screen(ours, 1e-2, 100, lambda epoch, bounds: None)
+    assert many_bounded(known.weights[0], ours.box, ours.settings)
+    members = SampleSet(ours, None, known, 1e-7, 100, lambda *progress: None)
+    assert (len(members.bounded) > 0) == merged
+    first = set(members.rows.tolist())
+    found = members.run()
+    assert found.bounds.gap <= 1e-7
+    assert (len(members.bounded) > 0) == merged
+    assert merged or first <= set(members.rows.tolist())

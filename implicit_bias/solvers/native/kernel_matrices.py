@@ -1,0 +1,137 @@
+"""Margin problems of given kernel matrices, one for each group, without factors of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from implicit_bias._utils.checks import Array
+from implicit_bias._utils.scaling import length
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solution import Status
+from implicit_bias.solvers.base import Options, Progress, end_line, print_line
+from implicit_bias.solvers.native.arrays import Tensor, library
+from implicit_bias.solvers.native.factors import Product
+from implicit_bias.solvers.native.interior_point import Bounds
+from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
+from implicit_bias.solvers.native.scaled import ScaledProblem
+from implicit_bias.solvers.native.settings import Settings
+from implicit_bias.solvers.native.working_set import SampleSet
+
+#: Sets are smaller at first than those of features, because all kernels are read in every step, and grow faster.
+SETTINGS = replace(Settings(), all_samples_up_to=150, first_samples=120, least_samples=100, growth=1.0)
+
+
+def products(stack: Array, a: Array) -> Array:
+    """Return K_h a (H, n) for symmetric kernels in `stack` (H, n, n), from their rows with a_i ≠ 0."""
+    used = np.flatnonzero(a)
+    return np.stack([a[used] @ K[used] for K in stack])
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSolution:
+    """Weights w_h = η_h Σ_i λ_i y_i φ_h(x_i) and intercept b, up to one factor: λ (n,) and η (H,), not certified.
+
+    `best_dual` is the λ of the best lower bound: that of the weights, unless zero weights are best. `stopped` is the
+    limit that ended the method early, `reason` another cause.
+    """
+
+    dual: Array
+    best_dual: Array
+    eta: Array
+    intercept: float
+    iterations: int
+    stopped: Status | None
+    reason: str
+
+
+def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options) -> KernelSolution:
+    """Solve a margin problem with the group lasso over kernels K_h in `stack` (H, n, n) to a gap of `options.tol`.
+
+    The features of the problem need not be computed. Only the dual of `options.start` is used.
+    """
+    ours = KernelProblem(problem, stack, SETTINGS)
+    start = None if options.start is None else np.asarray(options.start.dual)
+
+    def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
+        """Print an iterate if `verbose`; return a status to stop with. See `WatchAll`."""
+        if options.verbose:
+            lower, upper = max(inner.lower, whole.lower) / ours.scale, whole.upper / ours.scale
+            seconds = options.deadline.seconds
+            print_line(Progress(inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
+        return options.stop()
+
+    found = SampleSet(ours, start, ours.nothing_known(), options.tol / 2, SETTINGS.max_iterations, watch).run()
+    if options.verbose:
+        end_line()
+    lam, eta, b = found.weights
+    dual, best = ours.dual(lam), ours.dual(found.lam)
+    return KernelSolution(dual, best, eta, ours.intercept(b), found.iterations, found.stopped, found.reason)
+
+
+class KernelMatrices(GroupKernels):
+    """Kernels K_h that are stored, shape (H, n, n), including the signs y."""
+
+    def __init__(self, stack: Tensor, settings: Settings) -> None:
+        super().__init__(stack[0], len(stack), settings)
+        self.stack = stack
+
+    def weighted(self, eta: Tensor) -> Tensor:
+        return library(eta).tensordot(eta, self.stack, 1)
+
+    def _product(self, eta: Tensor, diagonal: Tensor) -> Product:
+        kernel = self.weighted(eta)
+        return lambda x: kernel @ x + diagonal * x
+
+    def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
+        P = (self.stack @ lam).T
+        # Rounding may leave a form negative that nearly vanishes.
+        return library(lam).clip(lam @ P, 0, None), P
+
+
+class KernelProblem(ScaledProblem):
+    """A problem of kernel matrices K (H, n, n), one for each group.
+
+    The place of V = Φ̂ᵀλ is taken by the rows K̂_hλ and the row λ, shape (H + 1, n).
+    """
+
+    def __init__(self, problem: MarginProblem, stack: Array, settings: Settings) -> None:
+        form, diagonals = problem.group_form, stack.diagonal(axis1=1, axis2=2)
+        assert form is not None
+        lengths = np.sqrt(np.maximum(diagonals, 0.0)) / problem.required_margin
+        scale = float(length(lengths)) / np.sqrt(diagonals.size) or 1.0
+        super().__init__(problem, form, "cpu", settings, scale)
+        self.stack, self.columns = stack, stack.shape[0] * stack.shape[1]
+        self.signs = np.broadcast_to(problem.y / problem.required_margin / scale, self.n)
+
+    def by_features(self, samples: int) -> bool:
+        return False
+
+    def kernels(self, rows: Tensor, more: Tensor | None = None) -> KernelMatrices:
+        signs, m = self.signs[rows], len(rows)
+        size = m + (more is not None)
+        found, both = np.empty((self.H, size, size)), np.outer(signs, signs)
+        for K, own in zip(self.stack, found, strict=True):
+            np.multiply(K[rows][:, rows], both, out=own[:m, :m])
+        if more is not None:
+            products = self.adjoint(more)[:-1]
+            found[:, :m, m] = found[:, m, :m] = products[:, rows]
+            found[:, m, m] = products @ more
+        return KernelMatrices(found, self.settings)
+
+    def _kernel_numbers(self, samples: int) -> int:
+        """Count all kernels, and their sum twice, in both precisions."""
+        return (self.H + 3) * samples**2
+
+    def linear(self, rows: Tensor) -> LinearKernels:
+        raise NotImplementedError("kernel matrices have no features")
+
+    def adjoint(self, lam: Tensor) -> Tensor:
+        return np.vstack([self.signs * products(self.stack, self.signs * lam), lam])
+
+    def squares(self, V: Tensor) -> Tensor:
+        return np.maximum(V[:-1] @ V[-1], 0.0)
+
+    def _outputs(self, V: Tensor, eta: Tensor) -> Tensor:
+        return eta @ V[:-1]
