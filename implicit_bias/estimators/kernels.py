@@ -24,8 +24,7 @@ from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import COST_SCALE, FitData, MarginClassifier
 from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import UnkeptFeatures, semidefinite
-from implicit_bias.features.expansion import ENTRY_ERROR, ExpansionFeatures
-from implicit_bias.features.expansions import ExpansionBlocks
+from implicit_bias.features.expansion import ENTRY_ERROR, ExpansionBlocks, ExpansionFeatures
 from implicit_bias.gates import KernelExpansions
 from implicit_bias.gates.expansions import diagonal_of, evaluated, function_of, in_single
 from implicit_bias.gates.half_space_kernel import error_in_single, half_spaces_of_samples

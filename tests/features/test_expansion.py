@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import Frobenius, GatedFeatures, GroupLasso, KernelFeatures, MarginProblem, certify
-from implicit_bias.features.expansion import ExpansionFeatures
-from implicit_bias.features.expansions import ExpansionBlocks
+from implicit_bias.features.expansion import ExpansionBlocks, ExpansionFeatures
 
 
 @pytest.mark.parametrize(("C", "other"), [(0.1, 0.0), (np.inf, 0.0), (0.1, 0.05)])
