@@ -66,6 +66,8 @@ class Settings:
     kept_per_input: int = 20
     #: Entries of S, the weights of gates in groups, up to which a dense product is faster than a sparse one.
     dense_share_up_to: int = 2**22
+    #: Entries of the matrix that computes contrasts of gates, up to which a dense product is faster than a sparse one.
+    dense_turn_up_to: int = 2**10
     #: Gates of a group up to which contrasts replace them: for more, the product costs more than one column saves.
     contrasts_up_to: int = 64
     #: Samples whose margins or adjoint are computed at a time.

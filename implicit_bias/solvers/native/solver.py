@@ -46,8 +46,8 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
         answer = AtomSet(problem, problem.norm, tol, options.start, solve, settings).run()
     else:
         assert form is not None
-        groups, samples = len(np.unique(form.groups)), min(problem.features.n, settings.counted_samples)
-        if groups > max(settings.all_groups_up_to, settings.groups_per_sample * samples):
+        samples = min(problem.features.n, settings.counted_samples)
+        if form.count > max(settings.all_groups_up_to, settings.groups_per_sample * samples):
             answer = GroupSet(problem, form, tol, start, solve, settings).run()
         else:
             answer = solve(form, start, tol, 0, None).answer
@@ -109,11 +109,8 @@ def _solve_form(
     if not warm and not ours.few and (ours.box is not None or not ours.few_features):
         with one_thread():
             found = screen(ours, tol, limit, partial(watch, 0, ours.n, Bounds()), options.deadline.passed)
-    members = SampleSet(ours, start, found, tol, limit, watch)
-    if before == 0 and found.iterations == 0:
-        # Later, and after screening, an error here would discard the results so far.
-        ours.check_room(len(members.rows))
-    found = members.run()
+    # Later, and after screening, an error would discard the results so far.
+    found = SampleSet(ours, start, found, tol, limit, watch).run(strict=before == 0 and found.iterations == 0)
     lam, eta, b = found.weights
     weights, dual, intercept = ours.weights(lam, eta), ours.dual(found.lam), ours.intercept(b)
     bounds = Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)

@@ -93,11 +93,16 @@ class SampleSet(GrowingSet):
         best = self.best
         return self.failed or best.stopped is not None or bool(best.reason) or best.bounds.gap <= self.tol
 
-    def run(self) -> Outcome:
-        """Repeat rounds; return the best bounds and weights over all samples, also at a limit or without memory."""
+    def run(self, strict: bool) -> Outcome:
+        """Repeat rounds; return the best bounds and weights over all samples, also at a limit or without memory.
+
+        If `strict`, TooLargeError is raised before the first round.
+        """
         try:
             self.grow()
         except TooLargeError as error:
+            if strict and self.program is None:
+                raise
             return replace(self.best, reason=str(error))
         return self.best
 
@@ -180,7 +185,7 @@ class SampleSet(GrowingSet):
         self.f = scaled.margins(scaled.adjoint(every), eta, b)
         upper = upper_bound(value, self.f, scaled.box)[0]
         # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
-        self.least = upper_bound(value, P @ eta + program.equalities[:, 1:] @ b, program.box)[1]
+        self.least = upper_bound(value, program.with_intercept(P @ eta, b), program.box)[1]
         bounds, iterations = Bounds(outcome.bounds.lower, upper), self.best.iterations + outcome.iterations
         best = self.best.better(self._scattered(outcome.lam), (every, eta, b), bounds, iterations)
         self.best = replace(best, stopped=outcome.stopped, reason=outcome.reason)
@@ -241,7 +246,7 @@ class SampleSet(GrowingSet):
         near = self.outcome.iterate(min(settings.warm_gap, settings.warm_share * self.best.bounds.gap))
         xp, m, old, box = library(new), len(self.rows), self.rows, scaled.box
         kept = self.bounded[~xp.isin(self.bounded, new)]
-        lam, u = self._scattered(near.lam), near.u
+        lam, u = self._scattered(near.lam), near.split(near.second)[2]
         rows = xp.hstack([old[~inactive & ~at_bound], new])
         bounded = xp.hstack([kept, old[at_bound]])
         little = settings.newcomer * near.lam[:m].mean()
@@ -389,8 +394,7 @@ class GroupSet(FeatureSet):
     ) -> None:
         super().__init__(problem, tol, start, solve, settings)
         self.whole, self.features = form, problem.features.mixed(form.expand)
-        labels, self.index = np.unique(form.groups, return_inverse=True)
-        self.H, self.aim = len(labels), settings.group_gap
+        self.index, self.H, self.aim = form.index, form.count, settings.group_gap
         share = settings.first_groups_share * min(problem.features.n, settings.counted_samples)
         self.first = max(settings.first_groups, int(share))
         self.chosen, self.dropped = np.zeros(self.H, dtype=bool), np.zeros(self.H, dtype=bool)
