@@ -257,10 +257,12 @@ def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, err
 def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
     """Return the margins y_i ((ΦW)_i + b) and bounds of their errors and of rounding f ± error; (n,) each."""
     upper, lower, error = problem.features.apply_bounded(W, precise)
-    b_, zero = np.full_like(upper, b), np.zeros_like(upper)
-    upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
+    if b != 0:
+        b_, zero = np.full_like(upper, b), np.zeros_like(upper)
+        upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
+        error = error + more
     f = upper + lower
-    return problem.y * f, error + more + 2 * UNIT * np.abs(f)
+    return problem.y * f, error + 2 * UNIT * np.abs(f)
 
 
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:

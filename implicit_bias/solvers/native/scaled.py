@@ -156,7 +156,7 @@ class ScaledProblem(ABC):
         # Most samples of many are outside the working set.
         if 0 < 4 * len(used) < len(a):
             features, a = features.select(used), a[used]
-        V = features.mixed(self.expand).adjoint(a)
+        V = self.expand.T @ features.adjoint(a)
         return np.asarray(self.expand @ (as_numpy(eta)[self.index, None] * V))
 
     def intercept(self, b: Tensor) -> float:

@@ -46,8 +46,8 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
         answer = AtomSet(problem, problem.norm, tol, options.start, solve, settings).run()
     else:
         assert form is not None
-        samples = min(problem.features.n, settings.counted_samples)
-        if form.count > max(settings.all_groups_up_to, settings.groups_per_sample * samples):
+        per_sample = settings.groups_per_sample * min(problem.features.n, settings.counted_samples)
+        if form.count > settings.all_groups_up_to and form.count > per_sample:
             answer = GroupSet(problem, form, tol, start, solve, settings).run()
         else:
             answer = solve(form, start, tol, 0, None).answer
