@@ -124,8 +124,8 @@ class OneRowMore(LowRank):
 class LowRankFactor(Factor):
     """BBᵀ + D for B (n, r) and a diagonal D, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
 
-    x = M⁻¹a = D⁻¹(a − Bc) with c = (1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a, which is refined once, as D may contain numbers that are nearly
-    0: its residual is c − Bᵀx. D is raised to LEAST_DIAGONAL times the mean diagonal of BBᵀ: rounding of BBᵀM⁻¹a over a smaller number would exceed the solution.
+    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a), refined once, as D may contain numbers that are nearly 0. D is raised to
+    LEAST_DIAGONAL times the mean diagonal of BBᵀ: rounding of BBᵀM⁻¹a over a smaller number would exceed the solution.
     """
 
     product: Product
@@ -138,13 +138,14 @@ class LowRankFactor(Factor):
         self.inner = DenseFactor(inner)
 
     def solve(self, right: Tensor) -> Tensor:
-        small = self.inner.solve(self.B.adjoint(right / self.D))
-        small -= self.inner.solve(small - self.B.adjoint(self._outside(right, small)))
-        return self._outside(right, small)
+        x = self._once(right)
+        missing = right - self.D * x
+        missing -= self.B.times(self.B.adjoint(x))
+        x += self._once(missing)
+        return x
 
-    def _outside(self, right: Tensor, small: Tensor) -> Tensor:
-        """Return D⁻¹(right − B `small`)."""
-        found = right - self.B.times(small)
+    def _once(self, right: Tensor) -> Tensor:
+        found = right - self.B.times(self.inner.solve(self.B.adjoint(right / self.D)))
         found /= self.D
         return found
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,6 +42,10 @@ from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
 from implicit_bias.solvers.native.mehrotra import descend_from
 from implicit_bias.solvers.native.separability_lp import inseparability_proof
 
+#: Numbers up to which sorting all is the fastest way to a quantile.
+FEW = 200
+#: Largest number of times that numbers are halved at their mean before the rest is sorted.
+HALVINGS = 20
 #: Largest number of refinements of a solution.
 REFINEMENTS = 2
 #: Residual of a solution, as a share of the right-hand side, that rounding alone leaves.
@@ -130,6 +134,8 @@ class Direction(Point):
 
     #: The longest step along it, as `Point.room` defines it.
     longest: float
+    #: The arguments of `NewtonSystem.solution` that it is the result of.
+    removes: tuple[tuple[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -161,18 +167,31 @@ def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[floa
     f, p = as_numpy(margins), as_numpy(box)
     if not all_finite(f):
         return float("inf"), float("inf")
-    rising = f > 0
-    with np.errstate(over="ignore"):
-        ends = 1.0 / f[rising]
-    order = np.argsort(ends)
-    # Summed backwards, so that large p cost no digits.
-    later = np.append(np.cumsum((p[rising] * f[rising])[order][::-1])[::-1], 0.0)
-    falls = value - p[~rising] @ f[~rising] - later < 0
-    count = len(falls) if falls.all() else int(np.argmin(falls))
-    t = float(ends[order[count - 1]]) if 0 < count < len(falls) else 0.0
+    # Samples with f_i ≤ 0 always have slack, and p_i f_i ≤ 0.
+    least = _quantile(f, p * f, value)
+    t = float(1 / np.float64(least))
     if t == float("inf"):
         return t, 0.0
-    return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), 1 / t if t > 0 else float("inf")
+    return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), least
+
+
+def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> float:
+    """Return the least f_i for which the weights of all f_j ≤ f_i exceed `total` together; infinity if none do."""
+    if not weights.sum() > total:
+        return float("inf")
+    for _ in range(HALVINGS):
+        if len(f) <= FEW:
+            break
+        below = f <= f.mean()
+        own = weights[below]
+        if not 0 < len(own) < len(f):
+            break
+        if own.sum() > total:
+            f, weights = f[below], own
+        else:
+            f, weights, total = f[~below], weights[~below], total - float(own.sum())
+    order = np.argsort(f)
+    return float(f[order[min(np.searchsorted(np.cumsum(weights[order]), total, "right"), len(f) - 1)]])
 
 
 def balanced(lam: Tensor, column: Tensor) -> Tensor:
@@ -393,12 +412,13 @@ class NewtonSystem:
         """Return the predictor if `guess` is None, else the corrector: towards products of `target`.
 
         The corrector includes the second-order terms of `guess`. If it has room for less than half of itself, or
-        would increase μ, it is compared with the direction without these terms, and the better one is returned.
+        would increase μ, it is compared with the direction without these terms, and the better one is returned,
+        `_recentred`.
         """
-        products, unpaired = self.at.products, self.at.unpaired
+        products = self.at.products
         if guess is None:
             return self.solution(self.residual, products)
-        centred = products - (target if unpaired is None else target * ~unpaired)
+        centred = products - self._paired(target)
         (lam, rest), (more, other) = self.residual, self.program.second_order(self.at, guess, self.q, self.P)
         step = self.solution((lam + more, rest + other), centred + guess.products)
 
@@ -410,7 +430,27 @@ class NewtonSystem:
             plain = self.solution(self.residual, centred)
             farthest = max(step, plain, key=lambda direction: direction.longest)
             step = min(step, plain, key=left) if left(step) > self.mu else farthest
-        return step
+        return self._recentred(step, target)
+
+    def _paired(self, values: Any) -> Any:
+        """Return a number for all pairs, or one for each, shape (m,), with 0 for products that are 0."""
+        return values if self.at.unpaired is None else values * ~self.at.unpaired
+
+    def _recentred(self, step: Direction, target: float) -> Direction:
+        """Return `step` or, if it is short and this one is longer, the direction with a centrality correction (Gondzio).
+
+        The products at a point beyond the longest step are corrected to at most `spread` times `target`, and at least
+        the inverse share. Conjugate gradients, by which partial factors solve, would take longer than they save.
+        """
+        settings = self.kernels.settings
+        if not step.longest < settings.short_step or isinstance(self.factor, PartialFactor):
+            return step
+        ahead = self.at.moved(min(1.0, step.longest + settings.beyond), step).products
+        least, most = target / settings.spread, target * settings.spread
+        change = (ahead.clip(least, most) - ahead).clip(-most, None)
+        residual, products = step.removes
+        longer = self.solution(residual, products - self._paired(change))
+        return longer if longer.longest > step.longest + settings.longer else step
 
     def ahead(self, guess: Direction) -> float:
         """Return μ after the longest step along `guess`."""
@@ -431,23 +471,27 @@ class NewtonSystem:
         at, box, H, xp = self.at, self.program.box, len(self.q), library(products)
         quotients = products / at.first
         z, s, u = at.split(quotients)
-        a, right = -residual[0] - z, -residual[1]
+        a, right = -residual[0], -residual[1]
+        a -= z
         right[:H] += s
         if box is not None:
             a += u
             right[H] -= box @ u
         lam, small = self._refined(a, right)
         first = xp.concatenate([lam, small[:H]] if box is None else [lam, small[:H], box * small[H] - lam])
-        second = -(quotients + at.quotients * first)
+        second = at.second * first
+        second += products
+        second /= -at.first
         direction = Direction(xp.concatenate([first, second, small[H:]]), *at.shape)
-        direction.longest = at.room(direction)
+        direction.longest, direction.removes = at.room(direction), (residual, products)
         return direction
 
     def _once(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """Return Δλ and (Δη, Δν, Δρ) for the right-hand sides `a` and `right`, as accurately as the factor allows."""
         Ma = self.factor.solve(a[:, None])[:, 0]
         small = lu_solve(self.border, right - self.columns.T @ Ma)
-        return Ma - self.solved @ small, small
+        Ma -= self.solved @ small
+        return Ma, small
 
     def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """Return the result of `_once`, which has the same parameters, refined to double precision.
@@ -466,7 +510,8 @@ class NewtonSystem:
         if product is None:
             return lam, small
         for _ in range(REFINEMENTS):
-            missing = a - product(lam) - self.columns @ small
+            missing = a - product(lam)
+            missing -= self.columns @ small
             rest = right - self.columns.T @ lam - self.corner @ small
             off, whole = abs(missing).max(), abs(a).max()
             coarse = not off <= self.kernels.settings.coarse_residual * whole
