@@ -122,7 +122,7 @@ class Point:
 
     def complementarity(self) -> float:
         """Return μ, the mean of all products λz, ηs and uw."""
-        return float(self.products.mean())
+        return float(self.products.sum()) / self.shape[2]
 
     def ahead(self, step: float, direction: Point) -> float:
         """Return μ of the point at `step` times `direction` from this one."""
@@ -191,7 +191,8 @@ def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> float:
         else:
             f, weights, total = f[~below], weights[~below], total - float(own.sum())
     order = np.argsort(f)
-    return float(f[order[min(np.searchsorted(np.cumsum(weights[order]), total, "right"), len(f) - 1)]])
+    place = int(np.searchsorted(np.cumsum(weights[order]), total, "right"))
+    return float(f[order[min(place, len(f) - 1)]])
 
 
 def balanced(lam: Tensor, column: Tensor) -> Tensor:
@@ -437,7 +438,7 @@ class NewtonSystem:
         return values if self.at.unpaired is None else values * ~self.at.unpaired
 
     def _recentred(self, step: Direction, target: float) -> Direction:
-        """Return `step` or, if it is short and this one is longer, the direction with a centrality correction (Gondzio).
+        """Return `step` or, if it is short and this is longer, the direction with a centrality correction (Gondzio).
 
         The products at a point beyond the longest step are corrected to at most `spread` times `target`, and at least
         the inverse share. Conjugate gradients, by which partial factors solve, would take longer than they save.

@@ -10,7 +10,7 @@ from implicit_bias._utils.threads import one_thread
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
-from implicit_bias.solvers.base import Answer, Options, Progress, end_line, print_line
+from implicit_bias.solvers.base import Answer, Options, Progress, end_line
 from implicit_bias.solvers.native.interior_point import Bounds
 from implicit_bias.solvers.native.polyhedral import solve_polyhedral
 from implicit_bias.solvers.native.scaled import scaled
@@ -88,15 +88,12 @@ def _solve_form(
         nonlocal last
         seconds = options.deadline.seconds
         step, last = 0.0 if last is None else seconds - last, seconds
-        reached = inner.upper if size == ours.n else whole.upper
-        lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
-        if known is not None:
-            lower, upper = known.lower, min(known.upper, upper)
-        progress = Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n)
-        if options.callback is not None:
-            options.deadline.call(options.callback, progress)
-        if options.verbose:
-            print_line(progress)
+        if options.callback is not None or options.verbose:
+            reached = inner.upper if size == ours.n else whole.upper
+            lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
+            if known is not None:
+                lower, upper = known.lower, min(known.upper, upper)
+            options.report(Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
         return options.stop(ahead=max(0.0, step - settings.overrun))
 
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before

@@ -182,10 +182,12 @@ class SampleSet(GrowingSet):
         (lam, eta, b), outcome, scaled = self.outcome.weights, self.outcome, self.scaled
         q, P = program.kernels.sweep(lam)
         value, every = float(eta @ q**0.5), self._scattered(lam)
-        self.f = scaled.margins(scaled.adjoint(every), eta, b)
+        own = program.with_intercept(P @ eta, b)
+        whole = len(self.rows) == scaled.n
+        self.f = self._scattered(own) if whole else scaled.margins(scaled.adjoint(every), eta, b)
         upper = upper_bound(value, self.f, scaled.box)[0]
         # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
-        self.least = upper_bound(value, program.with_intercept(P @ eta, b), program.box)[1]
+        self.least = upper_bound(value, own, program.box)[1]
         bounds, iterations = Bounds(outcome.bounds.lower, upper), self.best.iterations + outcome.iterations
         best = self.best.better(self._scattered(outcome.lam), (every, eta, b), bounds, iterations)
         self.best = replace(best, stopped=outcome.stopped, reason=outcome.reason)
