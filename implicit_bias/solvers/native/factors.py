@@ -37,6 +37,8 @@ class Factor(ABC):
 
     #: x ↦ Mx for x (n,), to refine solutions with; None for factors in double precision.
     product: Product | None = None
+    #: True if solutions need many such products.
+    coarse = False
 
     @abstractmethod
     def solve(self, right: Tensor) -> Tensor:
@@ -57,6 +59,8 @@ class DenseFactor(Factor):
 
 class SingleFactor(DenseFactor):
     """The Cholesky factor of a matrix in single precision, in half the time and memory."""
+
+    coarse = True
 
     def __init__(self, matrix: Tensor, product: Product) -> None:
         super().__init__(matrix)
@@ -169,6 +173,7 @@ class PartialFactor(Factor):
     """
 
     product: Product
+    coarse = True
 
     def __init__(
         self,

@@ -441,10 +441,10 @@ class NewtonSystem:
         """Return `step` or, if it is short and this is longer, the direction with a centrality correction (Gondzio).
 
         The products at a point beyond the longest step are corrected to at most `spread` times `target`, and at least
-        the inverse share. Conjugate gradients, by which partial factors solve, would take longer than they save.
+        the inverse share. With coarse factors, one more solution would take longer than it saves.
         """
         settings = self.kernels.settings
-        if not step.longest < settings.short_step or isinstance(self.factor, PartialFactor):
+        if not step.longest < settings.short_step or self.factor.coarse:
             return step
         ahead = self.at.moved(min(1.0, step.longest + settings.beyond), step).products
         least, most = target / settings.spread, target * settings.spread
