@@ -423,14 +423,11 @@ class NewtonSystem:
         (lam, rest), (more, other) = self.residual, self.program.second_order(self.at, guess, self.q, self.P)
         step = self.solution((lam + more, rest + other), centred + guess.products)
 
-        def left(direction: Direction) -> float:
-            return self.at.ahead(self._length(direction), direction)
-
-        if step.longest < 0.5 or left(step) > self.mu:
+        if step.longest < 0.5 or self._left(step) > self.mu:
             # Second-order terms of a guess with little room may leave no room, or make the iterates oscillate.
             plain = self.solution(self.residual, centred)
             farthest = max(step, plain, key=lambda direction: direction.longest)
-            step = min(step, plain, key=left) if left(step) > self.mu else farthest
+            step = min(step, plain, key=self._left) if self._left(step) > self.mu else farthest
         return self._recentred(step, target)
 
     def _paired(self, values: Any) -> Any:
@@ -438,7 +435,7 @@ class NewtonSystem:
         return values if self.at.unpaired is None else values * ~self.at.unpaired
 
     def _recentred(self, step: Direction, target: float) -> Direction:
-        """Return `step` or, if it is short and this is longer, the direction with a centrality correction (Gondzio).
+        """Return `step` or, if it is short and this is better, the direction with a centrality correction (Gondzio).
 
         The products at a point beyond the longest step are corrected to at most `spread` times `target`, and at least
         the inverse share. With coarse factors, one more solution would take longer than it saves.
@@ -451,11 +448,16 @@ class NewtonSystem:
         change = (ahead.clip(least, most) - ahead).clip(-most, None)
         residual, products = step.removes
         longer = self.solution(residual, products - self._paired(change))
-        return longer if longer.longest > step.longest + settings.longer else step
+        better = longer.longest > step.longest + settings.longer and self._left(longer) < self._left(step)
+        return longer if better else step
 
     def ahead(self, guess: Direction) -> float:
         """Return μ after the longest step along `guess`."""
         return self.at.ahead(guess.longest, guess)
+
+    def _left(self, direction: Direction) -> float:
+        """Return μ after the step along a direction."""
+        return self.at.ahead(self._length(direction), direction)
 
     def _length(self, direction: Direction) -> float:
         """Return the share `to_boundary` of the longest step."""
