@@ -21,9 +21,9 @@ from implicit_bias import (
     svm_gln,
 )
 from implicit_bias.solvers.native.arrays import as_numpy
-from implicit_bias.solvers.native.interior_point import NewtonSystem, Point, descend
+from implicit_bias.solvers.native.interior_point import NewtonSystem, Point, descend, upper_bound
 from tests.cases import PAIRS, problem
-from tests.solvers.native.shapes import in_our_coordinates
+from tests.solvers.native.shapes import in_our_coordinates, native
 
 #: NumPy, and torch on the CPU.
 DEVICES = ("cpu", "cpu:0")
@@ -86,6 +86,34 @@ def test_tight_tolerances_are_reached_in_few_iterations(gate, norm):
 def test_second_order_terms_save_iterations(gln):
     found = [solve(dataclasses.replace(gln, C=C), "NATIVE", tol=1e-9) for C in (np.inf, 0.05, 1.0)]
     assert sum(one.iterations for one in found) <= 42
+
+
+def test_centrality_corrections_save_iterations():
+    """With wrong labels, many λ are near their bounds, and steps are short without corrections."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 5))
+    y = np.where((X[:, 0] > 0) ^ (rng.random(3000) < 0.3), 1.0, -1.0)
+    cases = [MarginProblem(GatedFeatures(X), y, Frobenius(), C) for C in (1.0, 100.0)]
+    found = [[solve(case, solver) for case in cases] for solver in (native(), native(short_step=0.0))]
+    assert all(one.status is Status.OPTIMAL for solutions in found for one in solutions)
+    corrected, without = (sum(one.iterations for one in solutions) for solutions in found)
+    assert corrected <= without - 5
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_upper_bound_is_that_of_the_best_multiple(seed):
+    """No multiple at which a slack ends, nor 0, has a smaller objective, for many margins, also equal ones."""
+    rng = np.random.default_rng(seed)
+    n = (5, 300, 2000)[seed % 3]
+    f = rng.normal(size=n) + (0.0, 2.0)[seed % 2]
+    f = np.round(f, 1) if seed % 4 == 0 else np.full(n, 1.0) if seed == 1 else f
+    p = 10.0 ** rng.uniform(-3, 3, n)
+    value = 0.1 * float(p @ abs(f)) * (seed + 1) / 12
+    bound, least = upper_bound(value, f, p)
+    t = np.append(1 / f[f > 0], 0.0)
+    objectives = t * value + np.maximum(1 - t[:, None] * f, 0) @ p
+    assert bound == pytest.approx(objectives.min(), rel=1e-12)
+    assert (0.0 if least == np.inf else 1 / least) == pytest.approx(t[objectives.argmin()], rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
