@@ -48,6 +48,8 @@ def _plain(values: Any) -> np.ndarray:
 
 def as_reals(values: Any) -> Array:
     """Return a float64 array of any shape, with NaN and infinity allowed."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
     raw = _plain(values)
     if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
         raise TypeError(raw.dtype)
@@ -79,7 +81,8 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
         bad = np.argwhere(~np.isfinite(array))[0]
         raise InputError(f"{name} holds NaN or infinity (first at index {tuple(map(int, bad))}); clean it first")
     # Torch does not support read-only arrays or negative strides, which a contiguous array of one row may have.
-    array = np.require(array, requirements=["C", "W"])
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        array = np.require(array, requirements=["C", "W"])
     return array if min(array.strides) > 0 else array.copy()
 
 

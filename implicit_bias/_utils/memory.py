@@ -23,9 +23,8 @@ def free_memory() -> float:
 def _system() -> float:
     """Return the memory in bytes that Linux reports as available; infinity elsewhere."""
     try:
-        rows = dict(line.split(":") for line in SYSTEM.read_text().splitlines())
-        return 1024.0 * int(rows["MemAvailable"].split()[0])
-    except (OSError, ValueError, KeyError):
+        return 1024.0 * int(SYSTEM.read_text().partition("MemAvailable:")[2].split(maxsplit=1)[0])
+    except (OSError, ValueError, IndexError):
         return math.inf
 
 

@@ -158,7 +158,7 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
 def _feasible_multiple(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float]:
     """Return the multiple of W and b with the least objective under E vec(W) ≤ h; W and b if none is feasible."""
     f, error = _margins(problem, W, b, precise=False)
-    t = _best_multiple(problem, problem.norm.value(W), f - error)
+    t = _best_multiple(problem, W, f - error)
     E, h, equal = problem.constraints.E, problem.constraints.h, problem.constraints.equal
     e = E @ W.ravel()
     # te ≤ h is an upper limit of t if h > 0, a lower limit if h < 0, and both for an equality.
@@ -211,7 +211,7 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
     f, error = _margins(problem, W, b, precise)
     if problem.affine:
         return _bounded_objective(problem, W, b, f, error)
-    t = _best_multiple(problem, problem.norm.value(W), f - error)
+    t = _best_multiple(problem, W, f - error)
     if not precise and _normal(t * W, W):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
         return _bounded_objective(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
@@ -257,10 +257,12 @@ def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, err
 def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
     """Return the margins y_i ((ΦW)_i + b) and bounds of their errors and of rounding f ± error; (n,) each."""
     upper, lower, error = problem.features.apply_bounded(W, precise)
-    b_, zero = np.full_like(upper, b), np.zeros_like(upper)
-    upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
+    if b != 0:
+        b_, zero = np.full_like(upper, b), np.zeros_like(upper)
+        upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
+        error = error + more
     f = upper + lower
-    return problem.y * f, error + more + 2 * UNIT * np.abs(f)
+    return problem.y * f, error + 2 * UNIT * np.abs(f)
 
 
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:
@@ -277,8 +279,8 @@ def _objective(problem: MarginProblem, value: float, f: Array) -> float:
     return cost if np.isfinite(cost) else np.inf
 
 
-def _best_multiple(problem: MarginProblem, value: float, f: Array) -> float:
-    """Return the t ≥ 0 that minimises the objective of tW: t‖W‖ + Σ p_i (m_i − t f_i)₊, p_i = C c_i, ‖W‖ = `value`.
+def _best_multiple(problem: MarginProblem, W: Array, f: Array) -> float:
+    """Return the t ≥ 0 that minimises the objective of tW: t‖W‖ + Σ p_i (m_i − t f_i)₊, p_i = C c_i.
 
     It is convex and piecewise linear in t. Its slope increases by p_i f_i at m_i/f_i (f_i > 0), up to
     ‖W‖ − Σ_{f_i<0} p_i f_i. The slopes are summed from that end, so that large p_i cause no cancellation. For a hard
@@ -292,7 +294,7 @@ def _best_multiple(problem: MarginProblem, value: float, f: Array) -> float:
         breaks = np.broadcast_to(problem.required_margin, len(f))[positive] / f[positive]
         order = np.argsort(breaks)
         remaining = np.cumsum((p[positive] * f[positive])[order][::-1])[::-1]
-        slopes = value - p[~positive] @ f[~positive] - np.append(remaining, 0.0)
+        slopes = problem.norm.value(W) - p[~positive] @ f[~positive] - np.append(remaining, 0.0)
         first = int(np.argmax(slopes >= 0))
         return 0.0 if first == 0 or not (slopes >= 0).any() else float(breaks[order[first - 1]])
 

@@ -147,6 +147,11 @@ class GatedFeatures(Features):
         """Lengths ‖x_i‖, shape (n,)."""
         return np.concatenate([length(self.X[rows], axis=1) for rows in row_blocks(self.n)])
 
+    @cached_property
+    def _gate_lengths(self) -> Array:
+        """Lengths ‖g(x_i)‖, shape (n,)."""
+        return np.asarray(length(self.gate_values, axis=1))
+
     def block_lengths(self) -> Array:
         return np.abs(self.gate_values) * self.input_lengths[:, None]
 
@@ -173,7 +178,7 @@ class GatedFeatures(Features):
         lengths = self.input_lengths
         if np.ndim(units) or units != 1:
             lengths = np.concatenate([length(self.X[rows] / units, axis=1) for rows in row_blocks(self.n)])
-        return np.asarray(length(self.gate_values, axis=1) * lengths)
+        return np.asarray(self._gate_lengths * lengths)
 
     def units(self) -> Array:
         """Return the power of two nearest to ``max_i |x_il|`` for each input l, 1 for zero inputs; shape (d,)."""

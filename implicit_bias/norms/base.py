@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,22 @@ class GroupForm:
 
     expand: sp.csr_array
     groups: np.ndarray
+
+    @cached_property
+    def index(self) -> np.ndarray:
+        """The group of each row of Ŵ as a number from 0 to H − 1, shape (k̂,)."""
+        return np.unique(self.groups, return_inverse=True)[1]
+
+    @cached_property
+    def count(self) -> int:
+        """Number of groups."""
+        return int(self.index.max()) + 1
+
+
+def diagonal(entries: Array) -> sp.csr_array:
+    """Return the diagonal matrix with these entries (k,); SciPy's function takes six times as long for small k."""
+    k = len(entries)
+    return sp.csr_array((entries, np.arange(k), np.arange(k + 1)), shape=(k, k))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positives, check_range, without_torch
 from implicit_bias._utils.scaling import length
-from implicit_bias.norms.base import GroupForm, Norm
+from implicit_bias.norms.base import GroupForm, Norm, diagonal
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -65,7 +65,7 @@ class Frobenius(EuclideanNorm):
 
     def group_form(self, k: int) -> GroupForm:
         """Return the group form with all gates in one group and T = I."""
-        return GroupForm(sp.eye_array(k, format="csr"), np.zeros(k, dtype=np.int64))
+        return GroupForm(diagonal(np.ones(k)), np.zeros(k, dtype=np.int64))
 
 
 class GroupLasso(Norm):
@@ -160,7 +160,7 @@ class GroupLasso(Norm):
 
     def group_form(self, k: int) -> GroupForm:
         """Return the group form with Ŵ_h = c_h ζ_h, so that T is diagonal with entries 1/c_h."""
-        return GroupForm(sp.csr_array(sp.diags_array(1 / self.weights[self.index])), self.groups)
+        return GroupForm(diagonal(1 / self.weights[self.index]), self.groups)
 
     def __repr__(self) -> str:
         return f"GroupLasso({len(self.labels)} groups, {self.gates} gates)"

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from implicit_bias._utils.checks import Array, InputError, as_positives, one_of
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
-from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm, SpectralForm
+from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm, SpectralForm, diagonal
 from implicit_bias.norms.group import GroupLasso
 from implicit_bias.norms.nuclear import singular_bounds
 from implicit_bias.norms.two_summing import dual_bound, rescaled, value_bound
@@ -200,7 +200,7 @@ class _Rows:
             return None
         index = self.units.index
         groups = np.zeros_like(index) if self.euclidean else index
-        return GroupForm(sp.csr_array(sp.diags_array(1 / self.scales[index])), groups)
+        return GroupForm(diagonal(1 / self.scales[index]), groups)
 
     def polyhedral_form(self) -> PolyhedralForm | None:
         if 2 in (self.row, self.outer):

@@ -120,6 +120,13 @@ class Options:
             return None
         return Status.INTERRUPTED if self.deadline.reason == "interrupted" else Status.TIME_LIMIT
 
+    def report(self, progress: Progress) -> None:
+        """Pass the progress to `callback`, and print it if `verbose`."""
+        if self.callback is not None:
+            self.deadline.call(self.callback, progress)
+        if self.verbose:
+            print_line(progress)
+
     @property
     def special(self) -> frozenset[str]:
         """Given options that not every solver supports: limit of seconds, start, callback, device except 'cpu'."""

@@ -148,10 +148,9 @@ def random_dual_norm(problem: MarginProblem) -> float:
         squares = np.array([problem.norm.dual(features.adjoint(c * signs)) ** 2 for signs in random])
         size = float(np.sqrt(squares.mean()))
     else:
-        index = np.unique(form.groups, return_inverse=True)[1]
-        total = np.zeros(index.max() + 1)
+        total = np.zeros(form.count)
         for rows in row_blocks(features.n):
             lengths = c[rows, None] * features.select(rows).mixed(form.expand).block_lengths()
-            total += np.bincount(index, (lengths**2).sum(axis=0), len(total))
+            total += np.bincount(form.index, (lengths**2).sum(axis=0), len(total))
         size = float(np.sqrt(total.max()))
     return size if 0 < size < np.inf else 1.0

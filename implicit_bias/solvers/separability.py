@@ -61,14 +61,13 @@ def evident_conflict(problem: MarginProblem) -> Array | None:
 def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
     """Return the indices (2,) of samples with equal inputs and gates and opposite labels, or None.
 
-    A random projection sorts the samples. For features without gates and inputs the result is None.
+    A projection on irrational numbers sorts the samples. For features without gates and inputs the result is None.
     """
     features, y = problem.features, problem.y
     if not isinstance(features, GatedFeatures):
         return None
-    random = np.random.default_rng(0)
     with np.errstate(over="ignore", invalid="ignore"):
-        place = features.X @ random.normal(size=features.d) * (1 + features.gate_values @ random.random(features.k))
+        place = features.X @ np.cos(np.arange(features.d)) * (1 + features.gate_values @ np.cos(np.arange(features.k)))
         order = np.argsort(place)
         first, second = order[:-1], order[1:]
         near = place[second] - place[first] <= PROJECTION_TOL * features.row_norms()[first]

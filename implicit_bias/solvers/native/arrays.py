@@ -44,12 +44,13 @@ def on_device(values: np.ndarray, device: str) -> Tensor:
         return torch.as_tensor(values).to(device)
 
 
-def sparse_on_device(matrix: sp.coo_array, device: str) -> Tensor:
-    """Return a sparse matrix for products with dense ones: a sparse tensor on a device, or a CSR array for 'cpu'."""
+def sparse_on_device(matrix: sp.csr_array, device: str) -> Tensor:
+    """Return a sparse matrix for products with dense ones: a sparse tensor on a device, or unchanged for 'cpu'."""
     if device == CPU:
-        return matrix.tocsr()
+        return matrix
     import torch
 
+    matrix = matrix.tocoo()
     places, values = torch.as_tensor(np.array(matrix.coords)), torch.as_tensor(matrix.data)
     return torch.sparse_coo_tensor(places, values, matrix.shape, check_invariants=True).to(device)
 

@@ -11,7 +11,7 @@ import numpy as np
 from implicit_bias._utils.checks import Array
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.base import Answer, Options, Progress, end_line, print_line
+from implicit_bias.solvers.base import Answer, Options, Progress, end_line
 from implicit_bias.solvers.native.mehrotra import Linearised, descend_from
 from implicit_bias.solvers.native.settings import Settings
 
@@ -119,11 +119,7 @@ def solve_in_ball(
         seconds = options.deadline.seconds
         step, last = 0.0 if last is None else seconds - last, seconds
         n, unit = ours.features.n, margin / scale
-        progress = Progress(count, seconds, lower * unit, upper * unit, gap, n, n)
-        if options.callback is not None:
-            options.deadline.call(options.callback, progress)
-        if options.verbose:
-            print_line(progress)
+        options.report(Progress(count, seconds, lower * unit, upper * unit, gap, n, n))
         if count >= limit:
             return Status.ITERATION_LIMIT
         return options.stop(ahead=max(0.0, step - settings.overrun))

@@ -109,7 +109,7 @@ class ConeKernels(GroupKernels):
         """Return the corner A of K(η), that of the margins, shape (n, n)."""
         return (self.margins * eta) @ self.margins.T * self.gram
 
-    def factor(self, eta: Array, diagonal: Array, exact: bool = True, first: Array | None = None) -> ArrowFactor:
+    def factor(self, eta: Array, diagonal: Array, exact: bool = True, lam: Array | None = None) -> ArrowFactor:
         A = self.weighted(eta)
         add_to_diagonal_(A, diagonal[: self.samples])
         return ArrowFactor(A, self._blocks(eta, np.split(diagonal[self.samples :], self.H)))

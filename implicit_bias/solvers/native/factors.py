@@ -37,6 +37,8 @@ class Factor(ABC):
 
     #: x ↦ Mx for x (n,), to refine solutions with; None for factors in double precision.
     product: Product | None = None
+    #: True if solutions need many such products.
+    coarse = False
 
     @abstractmethod
     def solve(self, right: Tensor) -> Tensor:
@@ -57,6 +59,8 @@ class DenseFactor(Factor):
 
 class SingleFactor(DenseFactor):
     """The Cholesky factor of a matrix in single precision, in half the time and memory."""
+
+    coarse = True
 
     def __init__(self, matrix: Tensor, product: Product) -> None:
         super().__init__(matrix)
@@ -139,11 +143,15 @@ class LowRankFactor(Factor):
 
     def solve(self, right: Tensor) -> Tensor:
         x = self._once(right)
-        return x + self._once(right - self.D * x - self.B.times(self.B.adjoint(x)))
+        missing = right - self.D * x
+        missing -= self.B.times(self.B.adjoint(x))
+        x += self._once(missing)
+        return x
 
     def _once(self, right: Tensor) -> Tensor:
-        small = self.inner.solve(self.B.adjoint(right / self.D))
-        return (right - self.B.times(small)) / self.D
+        found = right - self.B.times(self.inner.solve(self.B.adjoint(right / self.D)))
+        found /= self.D
+        return found
 
 
 class PartialFactor(Factor):
@@ -165,6 +173,7 @@ class PartialFactor(Factor):
     """
 
     product: Product
+    coarse = True
 
     def __init__(
         self,

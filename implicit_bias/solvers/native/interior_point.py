@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
 from implicit_bias._utils.memory import TooLargeError
-from implicit_bias._utils.scaling import TINY
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.native.arrays import (
     Tensor,
@@ -42,74 +42,91 @@ from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
 from implicit_bias.solvers.native.mehrotra import descend_from
 from implicit_bias.solvers.native.separability_lp import inseparability_proof
 
-#: The complementary pairs: each of their products tends to zero.
-PAIRS = (("lam", "z"), ("eta", "s"), ("u", "w"))
+#: Numbers up to which sorting all is the fastest way to a quantile.
+FEW = 200
+#: Largest number of times that numbers are halved at their mean before the rest is sorted.
+HALVINGS = 20
 #: Largest number of refinements of a solution.
 REFINEMENTS = 2
 #: Residual of a solution, as a share of the right-hand side, that rounding alone leaves.
 EXACT = 1e-11
-#: Added to the diagonal of M, as a share of Σ_h η_h/ρ, if rounding leaves M not positive definite.
-SHIFT = 1e-14
+#: Attempts to factorise M: True for doubles (False: single precision for many samples, or a partial factor), and the
+#: number added to the diagonal, as a share of Σ_h η_h/ρ, if rounding leaves M not positive definite.
+ATTEMPTS = (False, 0.0), (True, 0.0), (True, 1e-14)
 
 
-@dataclass
 class Point:
-    """An iterate or a direction, in the symbols of the module: λ, z (n,), η, s (H,), u, w (n,), (ν, b) in `nu`, and ρ.
+    """An iterate or a direction: its variables, in the symbols of the module, in one array.
 
     u and w are empty for a hard margin. Without a free intercept, `nu` is (ν,).
+
+    Parameters
+    ----------
+    values : array or tensor, shape (2m + 1 + e,)
+        The m complementary pairs, whose products tend to zero: (λ, η, w), then (z, s, u). Then ρ and `nu`, (ν, b).
+    n, H : int
+        Lengths of λ and η.
+    m : int
     """
 
-    lam: Tensor
-    z: Tensor
-    eta: Tensor
-    s: Tensor
-    u: Tensor
-    w: Tensor
-    nu: Tensor
-    rho: Tensor
+    def __init__(self, values: Tensor, n: int, H: int, m: int) -> None:
+        self.values, self.shape = values, (n, H, m)
+        #: (λ, η, w) and (z, s, u).
+        self.first, self.second = values[:m], values[m : 2 * m]
+        self.lam, self.eta, self.rho, self.nu = values[:n], values[n : n + H], values[2 * m], values[2 * m + 1 :]
+
+    @classmethod
+    def of(cls, first: list[Tensor], second: list[Tensor], rho: Tensor, nu: Tensor) -> Self:
+        """Return the point of these parts: [λ, η, w], [z, s, u], ρ and (ν, b)."""
+        n, H, more = map(len, first)
+        values = library(nu).hstack([*first, *second, rho, nu])
+        return cls(values, n, H, n + H + more)
+
+    def split(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the numbers of λ and z, of η and s, and of w and u, given one for each pair, shape (m,)."""
+        n, H, _ = self.shape
+        return pairs[:n], pairs[n : n + H], pairs[n + H :]
 
     def moved(self, step: float, direction: Point) -> Point:
         """Return the point at `step` times `direction` from this one."""
-        return Point(*(getattr(self, name) + step * getattr(direction, name) for name in NAMES))
+        return Point(self.values + step * direction.values, *self.shape)
 
     def room(self, direction: Point) -> float:
         """Return the longest step along `direction`, at most 1, that keeps ρ and all members of pairs non-negative.
 
         Members whose product is 0 are ignored.
         """
-        falls = [1.0, float(-direction.rho / self.rho)]
-        for pair in PAIRS:
-            # A product of 0 is not a pair: a multiplier without an upper bound has no w.
-            partnered = self.products[pair[0]] != 0
-            whole = bool(partnered.all())
-            for value, change in ((getattr(self, name), getattr(direction, name)) for name in pair):
-                ratios = change / value if whole else (change / value)[partnered]
-                falls += [float(-ratios.min())] if len(ratios) else []
-        return 1 / float(np.max(falls))
+        m = self.shape[2]
+        ratios = direction.values[: 2 * m + 1] / self.values[: 2 * m + 1]
+        if self.unpaired is not None:
+            ratios[: 2 * m].reshape(2, m)[:, self.unpaired] = 0.0
+        fall = -float(ratios.min())
+        # NaN stays NaN.
+        return 1.0 if fall <= 1 else 1 / fall
 
     @cached_property
-    def products(self) -> dict[str, Tensor]:
-        """λz, ηs and uw, by the name of the first factor."""
-        return {a: getattr(self, a) * getattr(self, b) for a, b in PAIRS}
+    def products(self) -> Tensor:
+        """λz, ηs and uw, shape (m,)."""
+        return self.first * self.second
+
+    @cached_property
+    def quotients(self) -> Tensor:
+        """z/λ, s/η and u/w, shape (m,)."""
+        return self.second / self.first
+
+    @cached_property
+    def unpaired(self) -> Tensor | None:
+        """Mask (m,) of the products that are 0; None if there are none."""
+        # A product of 0 is not a pair: a multiplier without an upper bound has no w.
+        return None if self.products.all() else self.products == 0
 
     def complementarity(self) -> float:
         """Return μ, the mean of all products λz, ηs and uw."""
-        return float(library(self.lam).hstack(list(self.products.values())).mean())
+        return float(self.products.sum()) / self.shape[2]
 
     def ahead(self, step: float, direction: Point) -> float:
         """Return μ of the point at `step` times `direction` from this one."""
-        total = sum(float(product.sum()) for product in self.products.values())
-        for x, y, dx, dy in ((getattr(at, name) for at in (self, direction) for name in pair) for pair in PAIRS):
-            total += step * float(x @ dy + y @ dx + step * (dx @ dy))
-        return total / sum(map(len, self.products.values()))
-
-    def finite(self) -> bool:
-        """Return True if no number is NaN or infinite."""
-        return all_finite(library(self.lam).hstack([getattr(self, name) for name in NAMES]))
-
-
-#: The variables of a point.
-NAMES = tuple(Point.__dataclass_fields__)
+        return float((self.first + step * direction.first) @ (self.second + step * direction.second)) / self.shape[2]
 
 
 class Direction(Point):
@@ -117,20 +134,8 @@ class Direction(Point):
 
     #: The longest step along it, as `Point.room` defines it.
     longest: float
-
-
-@dataclass(frozen=True)
-class Residual:
-    """Left-hand minus right-hand sides of the optimality conditions without complementarity.
-
-    `lam` (n,) is that of f + bỹ + u = z + ν, `eta` (H,) that of q_h/(2ρ) + s_h = ρ/2, `nu` (e,) that of Eᵀλ + e₁ = 0,
-    and `rho` is 1 − ½ Σ_h η_h (q_h/ρ² + 1) − uᵀp.
-    """
-
-    lam: Tensor
-    eta: Tensor
-    nu: Tensor
-    rho: Tensor
+    #: The arguments of `NewtonSystem.solution` that it is the result of.
+    removes: tuple[tuple[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -162,18 +167,32 @@ def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[floa
     f, p = as_numpy(margins), as_numpy(box)
     if not all_finite(f):
         return float("inf"), float("inf")
-    rising = f > 0
-    with np.errstate(over="ignore"):
-        ends = 1.0 / f[rising]
-    order = np.argsort(ends)
-    # Summed backwards, so that large p cost no digits.
-    later = np.append(np.cumsum((p[rising] * f[rising])[order][::-1])[::-1], 0.0)
-    falls = value - p[~rising] @ f[~rising] - later < 0
-    count = len(falls) if falls.all() else int(np.argmin(falls))
-    t = float(ends[order[count - 1]]) if 0 < count < len(falls) else 0.0
+    # Samples with f_i ≤ 0 always have slack, and p_i f_i ≤ 0.
+    least = _quantile(f, p * f, value)
+    t = float(1 / np.float64(least))
     if t == float("inf"):
         return t, 0.0
-    return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), 1 / t if t > 0 else float("inf")
+    return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), least
+
+
+def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> float:
+    """Return the least f_i for which the weights of all f_j ≤ f_i exceed `total` together; infinity if none do."""
+    if not weights.sum() > total:
+        return float("inf")
+    for _ in range(HALVINGS):
+        if len(f) <= FEW:
+            break
+        below = f <= f.mean()
+        own = weights[below]
+        if not 0 < len(own) < len(f):
+            break
+        if own.sum() > total:
+            f, weights = f[below], own
+        else:
+            f, weights, total = f[~below], weights[~below], total - float(own.sum())
+    order = np.argsort(f)
+    place = int(np.searchsorted(np.cumsum(weights[order]), total, "right"))
+    return float(f[order[min(place, len(f) - 1)]])
 
 
 def balanced(lam: Tensor, column: Tensor) -> Tensor:
@@ -227,13 +246,17 @@ class Program:
         q_h = λᵀK_hλ, and f = K(η)λ + bỹ are the margins of W and b. If these violate a linear constraint, the upper
         bound is infinite.
         """
-        sizes = library(q).clip(q, 0, None) ** 0.5
+        sizes = q**0.5
         reach, box, margins = float(sizes.max()), None if self.box is None else self.samples(self.box), self.margins(f)
         scale = 1 / reach if reach > 0 else float("inf")
         if box is not None:
             scale = min(scale, float((box / self.samples(lam)).min()))
         upper = float("inf") if margins is None else upper_bound(float(eta @ sizes), margins, box)[0]
         return Bounds(scale * float(lam @ self.sum_mask), upper)
+
+    def with_intercept(self, f: Tensor, b: Tensor) -> Tensor:
+        """Return f + bỹ for f (n,) and an intercept b (1,); f itself for b (0,), without a free intercept."""
+        return f if self.intercept_column is None else f + self.intercept_column * b
 
     def samples(self, values: Tensor) -> Tensor:
         """Return the entries for samples of `values` (n,); the other entries belong to linear constraints."""
@@ -276,7 +299,7 @@ class Program:
             w, taken = self.box * rho - lam, u @ self.box
         multiple = (1 - taken) / (eta @ (q / rho**2 + 1) / 2)
         eta, b = multiple * eta, multiple * b
-        f = P @ eta / rho + self.equalities[:, 1:] @ b
+        f = self.with_intercept(P @ eta / rho, b)
         f = f if self.box is None else f + u
         least = f.min()
         nu = least - 0.1 * abs(f @ lam - least) - 0.01 * abs(f).max() / len(f) - 1e-12
@@ -284,30 +307,37 @@ class Program:
         if self.margin_rhs is not None:
             # The margin of a homogeneous row may be negative: a residual, until it vanishes.
             z = library(f).maximum(z, 0.1 * abs(f).mean())
-        return Point(lam, z, eta, (rho - q / rho) / 2, u, w, library(f).hstack([nu, b]), rho)
+        return Point.of([lam, eta, w], [z, (rho - q / rho) / 2, u], rho, library(f).hstack([nu, b]))
 
-    def residual(self, at: Point, q: Tensor, f: Tensor) -> Residual:
-        """Return the residuals of the iterate, with q_h = λᵀK_hλ and f = K(η)λ/ρ."""
-        lam = f - at.z + self.equalities @ at.nu
-        rho = 1 - at.eta @ (q / at.rho**2 + 1) / 2
+    def residual(self, at: Point, q: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the residuals of the iterate, with q_h = λᵀK_hλ/ρ² and f = K(η)λ/ρ.
+
+        They are left-hand minus right-hand sides of the optimality conditions without complementarity: those of
+        f + bỹ + u = z + ν, shape (n,); and those of q_h/(2ρ) + s_h = ρ/2, of ½ Σ_h η_h (q_h/ρ² + 1) + uᵀp = 1 with the
+        sign reversed, and of Eᵀλ + e₁ = 0, shape (H + 1 + e,).
+        """
+        z, s, u = at.split(at.second)
+        lam = f - z + self.equalities @ at.nu
+        rho = 1 - at.eta @ (q + 1) / 2
         if self.box is not None:
-            lam, rho = lam + at.u, rho - at.u @ self.box
-        missing = self.equalities.T @ at.lam
-        missing[0] += 1
-        return Residual(lam, (q / at.rho - at.rho) / 2 + at.s, missing, rho)
+            lam, rho = lam + u, rho - u @ self.box
+        rest = library(q).concatenate([(q - 1) * (at.rho / 2) + s, rho[None], self.equalities.T @ at.lam])
+        rest[len(q) + 1] += 1
+        return lam, rest
 
-    def second_order(self, at: Point, step: Point, q: Tensor, P: Tensor) -> Residual:
-        """Return the second-order terms of the residual at `at` + `step`; q_h = λᵀK_hλ, P has the columns K_hλ/ρ."""
+    def second_order(self, at: Point, step: Point, q: Tensor, P: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the second-order terms of the residual at `at` + `step`.
+
+        q_h = λᵀK_hλ/ρ², and P has the columns K_hλ/ρ.
+        """
         q2, P2 = self.kernels.directional(step.lam)
-        q, q2, P2, shrunk = q / at.rho**2, q2 / at.rho**2, P2 / at.rho, step.rho / at.rho
-        cross = P.T @ step.lam / at.rho
-        change = q2 - 2 * cross * shrunk + q * shrunk**2
-        return Residual(
-            (P2 - shrunk * P) @ step.eta - shrunk * ((P2 - shrunk * P) @ at.eta),
-            at.rho * change / 2,
-            0 * at.nu,
-            -step.eta @ (cross - q * shrunk) - at.eta @ (q2 - 4 * cross * shrunk + 3 * q * shrunk**2) / 2,
-        )
+        shrunk = step.rho / at.rho
+        cross = P.T @ step.lam / at.rho - q * shrunk
+        half = q2 / (2 * at.rho**2) - cross * shrunk - q * (shrunk**2 / 2)
+        eta = step.eta - shrunk * at.eta
+        lam = P2 @ (eta / at.rho) - P @ (shrunk * eta)
+        rho = at.eta @ (shrunk * cross - half) - step.eta @ cross
+        return lam, library(q).concatenate([at.rho * half, rho[None], 0 * at.nu])
 
 
 class NewtonSystem:
@@ -339,35 +369,25 @@ class NewtonSystem:
         self.program, self.kernels, self.at, self.mu = program, program.kernels, at, at.complementarity()
         if not self.mu > 0:
             raise ArithmeticError("no complementarity is left")
-        self.q, self.P, self.residual = q, P / at.rho, program.residual(at, q, f / at.rho)
-        self._eliminate()
+        self.q, self.P, f = q / at.rho**2, P / at.rho, f / at.rho
+        self.residual = program.residual(at, self.q, f)
+        self._eliminate(f)
         self._prepare()
 
-    def _eliminate(self) -> None:
-        """Set `columns` and `corner` of the bordered system, `factorise`, which factorises M, and its `attempts`.
-
-        An attempt is a pair: True for doubles (False: single precision for many samples, or a partial factor), and the
-        diagonal to add. None of these need a factor of M.
-        """
-        at, q, P, E, box = self.at, self.q, self.P, self.program.equalities, self.program.box
-        H = len(q)
-        f = P @ at.eta
-        diagonal = at.z / at.lam
-        c, corner = f / at.rho, at.eta @ q / at.rho**3
+    def _eliminate(self, f: Tensor) -> None:
+        """Set `columns` and `corner` of the bordered system, and the arguments of `kernels.factor`; f is K(η)λ/ρ."""
+        at, q, P, box, H = self.at, self.q, self.P, self.program.box, len(self.q)
+        diagonal, own, more = at.split(at.quotients)
+        c, corner = f / at.rho, at.eta @ q / at.rho
         if box is not None:
-            diagonal = diagonal + at.u / at.w
-            c, corner = c + at.u * box / at.w, corner + at.u @ (box**2 / at.w)
+            diagonal, c, corner = diagonal + more, c + more * box, corner + more @ box**2
         xp = library(P)
-        self.columns = xp.hstack([P, E, -c[:, None]])
+        self.columns = xp.concatenate([P, -c[:, None], self.program.equalities], 1)
         self.corner = filled(P, 2 * (self.columns.shape[1],), 0.0)
-        add_to_diagonal_(self.corner[:H, :H], -at.s / at.eta)
-        self.corner[:H, -1] -= (q / at.rho**2 + 1) / 2
-        self.corner[-1, :H] -= (q / at.rho**2 + 1) / 2
-        self.corner[-1, -1] += corner
-        weights = at.eta / at.rho
-        self.factorise = partial(self.kernels.factor, weights, first=f / (at.eta @ q / at.rho + TINY) ** 0.5)
-        # If doubles fail as well, M is shifted.
-        self.attempts = (False, diagonal), (True, diagonal), (True, diagonal + SHIFT * weights.sum())
+        add_to_diagonal_(self.corner[:H, :H], -own)
+        self.corner[H, :H] = self.corner[:H, H] = -(q + 1) / 2
+        self.corner[H, H] = corner
+        self.weights, self.diagonal = at.eta / at.rho, diagonal
 
     def _prepare(self, exact: bool = False) -> None:
         """Set `factor` of M, `solved` = M⁻¹ `columns`, and `border`, the LU factors of the system after eliminating Δλ.
@@ -375,11 +395,12 @@ class NewtonSystem:
         M is factorised in doubles if `exact` or if a cheaper factor fails. If doubles fail as well, M is shifted;
         ArithmeticError is raised if this fails, too.
         """
-        for precise, diagonal in self.attempts[exact:]:
+        for precise, shift in ATTEMPTS[exact:]:
             # Free the memory of an earlier factor.
             vars(self).pop("factor", None)
+            diagonal = self.diagonal + shift * self.weights.sum() if shift else self.diagonal
             try:
-                self.factor = self.factorise(diagonal, precise)
+                self.factor = self.kernels.factor(self.weights, diagonal, precise, self.at.lam)
             except ArithmeticError:
                 continue
             self.solved = self.factor.solve(self.columns)
@@ -392,31 +413,51 @@ class NewtonSystem:
         """Return the predictor if `guess` is None, else the corrector: towards products of `target`.
 
         The corrector includes the second-order terms of `guess`. If it has room for less than half of itself, or
-        would increase μ, it is compared with the direction without these terms, and the better one is returned.
+        would increase μ, it is compared with the direction without these terms, and the better one is returned,
+        `_recentred`.
         """
         products = self.at.products
         if guess is None:
             return self.solution(self.residual, products)
-        centred = {name: product - target * (product != 0) for name, product in products.items()}
-        second, change = guess.products, vars(self.program.second_order(self.at, guess, self.q, self.P))
-        step = self.solution(
-            Residual(**{name: value + change[name] for name, value in vars(self.residual).items()}),
-            {name: centred[name] + second[name] for name in products},
-        )
+        centred = products - self._paired(target)
+        (lam, rest), (more, other) = self.residual, self.program.second_order(self.at, guess, self.q, self.P)
+        step = self.solution((lam + more, rest + other), centred + guess.products)
 
-        def left(direction: Direction) -> float:
-            return self.at.ahead(self._length(direction), direction)
-
-        if step.longest < 0.5 or left(step) > self.mu:
+        if step.longest < 0.5 or self._left(step) > self.mu:
             # Second-order terms of a guess with little room may leave no room, or make the iterates oscillate.
             plain = self.solution(self.residual, centred)
             farthest = max(step, plain, key=lambda direction: direction.longest)
-            step = min(step, plain, key=left) if left(step) > self.mu else farthest
-        return step
+            step = min(step, plain, key=self._left) if self._left(step) > self.mu else farthest
+        return self._recentred(step, target)
+
+    def _paired(self, values: Any) -> Any:
+        """Return a number for all pairs, or one for each, shape (m,), with 0 for products that are 0."""
+        return values if self.at.unpaired is None else values * ~self.at.unpaired
+
+    def _recentred(self, step: Direction, target: float) -> Direction:
+        """Return `step` or, if it is short and this is better, the direction with a centrality correction (Gondzio).
+
+        The products at a point beyond the longest step are corrected to at most `spread` times `target`, and at least
+        the inverse share. With coarse factors, one more solution would take longer than it saves.
+        """
+        settings = self.kernels.settings
+        if not step.longest < settings.short_step or self.factor.coarse:
+            return step
+        ahead = self.at.moved(min(1.0, step.longest + settings.beyond), step).products
+        least, most = target / settings.spread, target * settings.spread
+        change = (ahead.clip(least, most) - ahead).clip(-most, None)
+        residual, products = step.removes
+        longer = self.solution(residual, products - self._paired(change))
+        better = longer.longest > step.longest + settings.longer and self._left(longer) < self._left(step)
+        return longer if better else step
 
     def ahead(self, guess: Direction) -> float:
         """Return μ after the longest step along `guess`."""
         return self.at.ahead(guess.longest, guess)
+
+    def _left(self, direction: Direction) -> float:
+        """Return μ after the step along a direction."""
+        return self.at.ahead(self._length(direction), direction)
 
     def _length(self, direction: Direction) -> float:
         """Return the share `to_boundary` of the longest step."""
@@ -426,33 +467,34 @@ class NewtonSystem:
         """Return the iterate after most of the longest step; None if this step is too short or not finite."""
         length = self._length(direction)
         short = not length > self.kernels.settings.shortest_step
-        return None if short or not direction.finite() else self.at.moved(length, direction)
+        return None if short or not all_finite(direction.values) else self.at.moved(length, direction)
 
-    def solution(self, residual: Residual, products: dict[str, Tensor]) -> Direction:
-        """Return the step that, to first order, removes `residual` and subtracts `products` from λz, ηs and uw.
-
-        The keys of `products` are those of `Point.products`.
-        """
-        at, box, H = self.at, self.program.box, len(residual.eta)
-        a, d = -residual.lam - products["lam"] / at.lam, -residual.rho
+    def solution(self, residual: tuple[Tensor, Tensor], products: Tensor) -> Direction:
+        """Return the step that, to first order, removes `residual` and subtracts `products` (m,) from λz, ηs and uw."""
+        at, box, H, xp = self.at, self.program.box, len(self.q), library(products)
+        quotients = products / at.first
+        z, s, u = at.split(quotients)
+        a, right = -residual[0], -residual[1]
+        a -= z
+        right[:H] += s
         if box is not None:
-            a, d = a + products["u"] / at.w, d - box @ (products["u"] / at.w)
-        b = products["eta"] / at.eta - residual.eta
-        lam, small = self._refined(a, library(a).hstack([b, -residual.nu, d]))
-        eta, nu, rho = small[:H], small[H:-1], small[-1]
-        z = -(products["lam"] + at.z * lam) / at.lam
-        s = -(products["eta"] + at.s * eta) / at.eta
-        w = at.w if box is None else box * rho - lam
-        u = -(products["u"] + at.u * w) / at.w
-        direction = Direction(lam, z, eta, s, u, w, nu, rho)
-        direction.longest = at.room(direction)
+            a += u
+            right[H] -= box @ u
+        lam, small = self._refined(a, right)
+        first = xp.concatenate([lam, small[:H]] if box is None else [lam, small[:H], box * small[H] - lam])
+        second = at.second * first
+        second += products
+        second /= -at.first
+        direction = Direction(xp.concatenate([first, second, small[H:]]), *at.shape)
+        direction.longest, direction.removes = at.room(direction), (residual, products)
         return direction
 
     def _once(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """Return Δλ and (Δη, Δν, Δρ) for the right-hand sides `a` and `right`, as accurately as the factor allows."""
         Ma = self.factor.solve(a[:, None])[:, 0]
         small = lu_solve(self.border, right - self.columns.T @ Ma)
-        return Ma - self.solved @ small, small
+        Ma -= self.solved @ small
+        return Ma, small
 
     def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """Return the result of `_once`, which has the same parameters, refined to double precision.
@@ -471,7 +513,8 @@ class NewtonSystem:
         if product is None:
             return lam, small
         for _ in range(REFINEMENTS):
-            missing = a - product(lam) - self.columns @ small
+            missing = a - product(lam)
+            missing -= self.columns @ small
             rest = right - self.columns.T @ lam - self.corner @ small
             off, whole = abs(missing).max(), abs(a).max()
             coarse = not off <= self.kernels.settings.coarse_residual * whole
@@ -530,12 +573,15 @@ class Outcome:
 
         λ belongs to the lower bound, the weights to the upper one.
         """
-        return replace(
-            self,
-            lam=lam if new.lower > self.bounds.lower else self.lam,
-            weights=weights if new.upper < self.bounds.upper else self.weights,
-            bounds=Bounds(max(self.bounds.lower, new.lower), min(self.bounds.upper, new.upper)),
-            iterations=iterations,
+        bounds = self.bounds
+        return Outcome(
+            lam if new.lower > bounds.lower else self.lam,
+            weights if new.upper < bounds.upper else self.weights,
+            Bounds(max(bounds.lower, new.lower), min(bounds.upper, new.upper)),
+            iterations,
+            self.stopped,
+            self.path,
+            self.reason,
         )
 
     def iterate(self, gap: float) -> Point:
@@ -586,7 +632,7 @@ class MarginDescent:
         q, P = program.kernels.sweep(at.lam)
         f, b = P @ at.eta, at.rho * at.nu[1:]
         self.swept = q, P, f
-        now = program.bounds(at.lam, at.eta, q, f + program.equalities[:, 1:] @ b)
+        now = program.bounds(at.lam, at.eta, q, program.with_intercept(f, b))
         count = iteration + self.others
         self.best = self.best.better(at.lam, (at.lam, at.eta, b), now, count)
         self.best.path.append((now.gap, at))

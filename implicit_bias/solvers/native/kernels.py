@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import scipy.linalg
@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import check_memory
+from implicit_bias._utils.scaling import TINY
 from implicit_bias.solvers.native.arrays import (
     BLOCK,
     Tensor,
@@ -75,12 +76,12 @@ class GroupKernels(ABC):
         """Return K(η) (n, n) in single precision; some subclasses fill only its lower triangle."""
         return in_precision("float32", self.weighted(eta))
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> Factor:
         """Return a factor of K(η) + diag(`diagonal`), by the features if `by_features`.
 
-        Unless `exact`, the kernels of many samples are factorised in single precision. `first` (n,) with K(η) − first
-        firstᵀ positive semidefinite is the first column of a partial factor, which only a subclass returns. Raises
-        ArithmeticError if the matrix is not positive definite in that precision, TooLargeError if doubles do not fit.
+        Unless `exact`, the kernels of many samples are factorised in single precision. The first column of a partial
+        factor, which only a subclass returns, is a multiple of K(η)λ, for λ (n,) in `lam`. Raises ArithmeticError if
+        the matrix is not positive definite in that precision, TooLargeError if doubles do not fit.
         """
         if self.by_features:
             return LowRankFactor(self.roots(eta), diagonal)
@@ -248,12 +249,12 @@ class GatedKernels(LinearKernels):
             kernel[rows, : rows.stop] *= half.X[rows] @ half.X[: rows.stop].T
         return kernel
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, first: Tensor | None = None) -> Factor:
-        """Return a partial factor if `first` is given and enough products are affordable, else a whole one.
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> Factor:
+        """Return a partial factor if `lam` is given and enough products are affordable, else a whole one.
 
         A whole one is also returned if `exact` or `by_features`, or once a partial factor has failed.
         """
-        if exact or first is None or self.by_features or self.affordable < self.settings.least_products:
+        if exact or lam is None or self.by_features or self.affordable < self.settings.least_products:
             return super().factor(eta, diagonal, exact)
         if self.partial_failed:
             need = 4 * self.n**2 + 8 * self.n * BLOCK
@@ -268,6 +269,9 @@ class GatedKernels(LinearKernels):
             return found
 
         own *= (self.X**2).sum(axis=1)
+        q, P = self.sweep(lam)
+        # With K(η)λ over √(λᵀK(η)λ), K(η) − first firstᵀ remains positive semidefinite.
+        first = P @ eta / (eta @ q + TINY) ** 0.5
         return PartialFactor(columns, own, first, diagonal, self._product(eta, diagonal), self.settings)
 
     def roots(self, eta: Tensor) -> LowRank:
@@ -414,36 +418,33 @@ class BorderedKernels(GroupKernels):
 class Contrasts:
     """Matrices L (k̂, k') in `turn` and S (k', H) in `share` that replace the columns g of G by the columns g' of GL.
 
-    For each group h, Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ.
+    For each group h, Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ. Large matrices are sparse.
     """
 
-    turn: sp.csr_array
-    share: sp.coo_array
+    turn: sp.csr_array | Array
+    share: sp.csr_array | Array
 
     def of(self, G: Array) -> Array:
         """Return GL, shape (n, k')."""
         return np.ascontiguousarray(G @ self.turn)
 
 
-def contrasts(parts: Callable[[], Iterable[Array]], groups: np.ndarray, up_to: int) -> Contrasts:
-    """Return fewer columns with the same kernels as gate values (n, k̂), whose groups are `groups` (k̂,).
+def contrasts(parts: Callable[[], Iterable[Array]], index: np.ndarray, settings: Settings) -> Contrasts:
+    """Return fewer columns with the same kernels as gate values (n, k̂), whose groups 0…H − 1 are `index` (k̂,).
 
     Each call of `parts()` yields all gate values, some rows at a time. A group whose gate values have the same sum, not
     0, in every sample (one-hot contexts, an always-on gate) is rotated by Helmert's orthogonal matrix to that constant
     and c − 1 contrasts; all groups then share one constant column. Columns that are zero in every sample are left out.
-    Groups of more than `up_to` columns remain as they are.
+    Groups of more than `contrasts_up_to` columns remain as they are.
     """
-    index = np.unique(groups, return_inverse=True)[1]
-    sizes = np.bincount(index)
-    H, k = len(sizes), len(index)
-    members = np.split(np.argsort(index, kind="stable"), np.cumsum(sizes)[:-1])
-    total = sp.csr_array((np.ones(k), (np.arange(k), index)), shape=(k, H))
+    sizes, order = np.bincount(index), np.argsort(index, kind="stable")
+    H, starts = len(sizes), np.cumsum(sizes) - sizes
     low, high = np.full(H, np.inf), np.full(H, -np.inf)
     for part in parts():
-        sums = part @ total
+        sums = np.add.reduceat(part[:, order], starts, axis=1)
         low, high = np.minimum(low, sums.min(axis=0)), np.maximum(high, sums.max(axis=0))
-    constant = np.where((low == high) & (low != 0) & (sizes <= up_to), low, 0.0)
-    turn, owners = _turn(members, constant)
+    constant = np.where((low == high) & (low != 0) & (sizes <= settings.contrasts_up_to), low, 0.0)
+    turn, owners = _turn(np.split(order, starts[1:]), constant, settings)
     used = np.zeros(turn.shape[1], dtype=bool)
     for part in parts():
         used |= (part @ turn).any(axis=0)
@@ -451,13 +452,11 @@ def contrasts(parts: Callable[[], Iterable[Array]], groups: np.ndarray, up_to: i
     own, first = np.arange(len(owners)), turn.shape[1] - len(owners)
     places = np.concatenate([np.zeros(first * H, dtype=np.int64), own + first]), np.append(np.arange(first * H), owners)
     values = np.concatenate([(constant**2 / sizes)[: first * H], np.ones(len(owners))])
-    share = sp.csr_array((values, places), shape=(turn.shape[1], H))
-    if not used.all():
-        turn, share = sp.csr_array(turn[:, used]), share[used]
-    return Contrasts(turn, share.tocoo())
+    share = _matrix(values, places, (turn.shape[1], H), settings.dense_share_up_to)
+    return Contrasts(turn, share) if used.all() else Contrasts(turn[:, used], share[used])
 
 
-def _turn(members: list[np.ndarray], constant: Array) -> tuple[sp.csr_array, np.ndarray]:
+def _turn(members: list[np.ndarray], constant: Array, settings: Settings) -> tuple[sp.csr_array | Array, np.ndarray]:
     """Return L (k̂, k'), in which the constant column comes first if there is one, and the groups of all other columns.
 
     `members` are the columns of each group, `constant` (H,) their sum if it is the same in every sample, else 0.
@@ -468,13 +467,29 @@ def _turn(members: list[np.ndarray], constant: Array) -> tuple[sp.csr_array, np.
     values = [np.full(len(own), 1 / constant[h]) for h, own in zip(first, rows, strict=True)]
     owners: list[int] = []
     for h, own in enumerate(members):
-        c = len(own)
-        block = np.eye(c) if constant[h] == 0 else scipy.linalg.helmert(c).T if c > 1 else np.zeros((1, 0))
-        i, j = np.nonzero(block)
+        i, j, entries, width = _rotation(len(own), bool(constant[h]))
         rows.append(own[i])
         columns.append(j + len(first) + len(owners))
-        values.append(block[i, j])
-        owners += [h] * block.shape[1]
-    places = np.concatenate(rows), np.concatenate(columns)
-    shape = sum(map(len, members)), len(first) + len(owners)
-    return sp.csr_array((np.concatenate(values), places), shape=shape), np.array(owners, dtype=np.int64)
+        values.append(entries)
+        owners += [h] * width
+    places, shape = (np.concatenate(rows), np.concatenate(columns)), (sum(map(len, members)), len(first) + len(owners))
+    return _matrix(np.concatenate(values), places, shape, settings.dense_turn_up_to), np.array(owners, dtype=np.int64)
+
+
+@cache
+def _rotation(c: int, constant: bool) -> tuple[np.ndarray, np.ndarray, Array, int]:
+    """Return rows, columns and values of the contrasts of c gates, and their number: c, or c − 1 beside a constant."""
+    block = np.eye(c) if not constant else scipy.linalg.helmert(c).T if c > 1 else np.zeros((1, 0))
+    i, j = np.nonzero(block)
+    return i, j, block[i, j], block.shape[1]
+
+
+def _matrix(
+    values: Array, places: tuple[np.ndarray, np.ndarray], shape: tuple[int, int], up_to: int
+) -> sp.csr_array | Array:
+    """Return the matrix with these values in these places, as an array if it has at most `up_to` entries."""
+    if shape[0] * shape[1] > up_to:
+        return sp.csr_array((values, places), shape=shape)
+    matrix = np.zeros(shape)
+    matrix[places] = values
+    return matrix

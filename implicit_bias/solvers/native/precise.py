@@ -246,8 +246,8 @@ class PreciseSet(GrowingSet):
         assert form is not None
         self.problem, self.known, self.tol, self.most, self.watch = problem, dual, tol, most, watch
         self.n = features.n
-        self.T, (labels, self.index) = form.expand.tocsc(), np.unique(form.groups, return_inverse=True)
-        self.H, self.width = len(labels), int(np.bincount(self.index).max()) * features.d
+        self.T, self.index, self.H = form.expand.tocsc(), form.index, form.count
+        self.width = int(np.bincount(self.index).max()) * features.d
         self.m = _exact(np.broadcast_to(problem.required_margin, self.n))
         size = float(length(features.row_norms() / problem.required_margin)) / self.n**0.5
         self.scale = nearest_power_of_two(size)

@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
+import scipy.sparse as sp
 
+from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import TINY, length
@@ -48,8 +50,7 @@ class ScaledProblem(ABC):
     def __init__(self, problem: MarginProblem, form: GroupForm, device: str, settings: Settings, scale: float) -> None:
         self.problem, self.device, self.settings, self.scale = problem, device, settings, scale
         self.n = problem.features.n
-        self.expand, (labels, self.index) = form.expand, np.unique(form.groups, return_inverse=True)
-        self.H = len(labels)
+        self.expand, self.index, self.H = form.expand, form.index, form.count
         # Upper bounds of λ. Zero would mean an equality.
         box = np.maximum(problem.upper_bounds * problem.required_margin * scale, TINY)
         self.box = None if problem.hard else self.to_device(box)
@@ -155,7 +156,7 @@ class ScaledProblem(ABC):
         # Most samples of many are outside the working set.
         if 0 < 4 * len(used) < len(a):
             features, a = features.select(used), a[used]
-        V = features.mixed(self.expand).adjoint(a)
+        V = self.expand.T @ features.adjoint(a)
         return np.asarray(self.expand @ (as_numpy(eta)[self.index, None] * V))
 
     def intercept(self, b: Tensor) -> float:
@@ -174,12 +175,12 @@ class GatedProblem(ScaledProblem):
         features = problem.features
         assert isinstance(features, GatedFeatures)
         gates = features.gate_values @ form.expand
-        groups = len(np.unique(form.groups))
-        gate_scale = float(length(gates)) / np.sqrt(features.n * groups) or 1.0
+        gate_scale = float(length(gates)) / np.sqrt(features.n * form.count) or 1.0
         input_scale = float(length(features.input_lengths / problem.required_margin)) / np.sqrt(features.n) or 1.0
         super().__init__(problem, form, device, settings, gate_scale * input_scale)
         gates /= gate_scale
-        self._prepare(input_scale, contrasts(lambda: [gates], form.groups, settings.contrasts_up_to))
+        parts = lambda: (gates[rows] for rows in row_blocks(features.n))  # noqa: E731
+        self._prepare(input_scale, contrasts(parts, form.index, settings))
         self.X, self.G = self.to_device(features.X), self.to_device(self.contrasts.of(gates))
 
     def _prepare(self, input_scale: float, found: Contrasts) -> None:
@@ -191,8 +192,7 @@ class GatedProblem(ScaledProblem):
         signs = np.broadcast_to(self.problem.y / self.problem.required_margin, self.n)
         self.signs = self.to_device(signs / input_scale)
         self.inputs = self.to_device(np.flatnonzero(self.problem.features.largest().any(axis=0)))
-        small = share.shape[0] * share.shape[1] <= self.settings.dense_share_up_to
-        self.share = self.to_device(share.toarray()) if small else sparse_on_device(share, self.device)
+        self.share = sparse_on_device(share, self.device) if sp.issparse(share) else self.to_device(share)
         self.columns = share.shape[0] * len(self.inputs)
         # Inputs count although some may be zero.
         self.wide = self.problem.features.d >= self.settings.wide_from
@@ -265,11 +265,12 @@ class ChunkedProblem(GatedProblem):
         features = problem.features
         assert isinstance(features, ChunkedFeatures)
         self.mixed = features.mixed(form.expand)
-        groups = len(np.unique(form.groups))
-        scale = float(length(self.mixed.row_norms() / problem.required_margin)) / np.sqrt(features.n * groups) or 1.0
+        scale = (
+            float(length(self.mixed.row_norms() / problem.required_margin)) / np.sqrt(features.n * form.count) or 1.0
+        )
         ScaledProblem.__init__(self, problem, form, device, settings, scale)
         parts = lambda: map(self.mixed.gates, features.X.chunks)  # noqa: E731
-        self._prepare(scale, contrasts(parts, form.groups, settings.contrasts_up_to))
+        self._prepare(scale, contrasts(parts, form.index, settings))
 
     def inputs_of(self, rows: Tensor) -> Tensor:
         return self.to_device(self.mixed.X[as_numpy(rows)])
@@ -289,7 +290,7 @@ class BlockProblem(ScaledProblem):
         features = problem.features
         blocks = features.mixed(form.expand).dense().reshape(features.n, -1, features.d)
         blocks = blocks / np.reshape(problem.required_margin * problem.y, (-1, 1, 1))
-        groups = [blocks[:, form.groups == label].reshape(features.n, -1) for label in np.unique(form.groups)]
+        groups = [blocks[:, form.index == h].reshape(features.n, -1) for h in range(form.count)]
         scale = float(length(blocks)) / np.sqrt(features.n * len(groups)) or 1.0
         super().__init__(problem, form, device, settings, scale)
         A = np.zeros((features.n, len(groups), max(group.shape[1] for group in groups)))

@@ -34,6 +34,14 @@ class Settings:
     to_boundary: float = 0.99
     #: Least centring parameter σ; values below cost about two more iterations.
     least_centring: float = 0.05
+    #: Longest step below which a direction is corrected, so that products of pairs are of similar size.
+    short_step: float = 0.8
+    #: Step beyond the longest one, at whose end the products are corrected.
+    beyond: float = 0.5
+    #: Factor by which corrected products may differ from their target.
+    spread: float = 10.0
+    #: Increase of the longest step at which a corrected direction replaces the other.
+    longer: float = 0.05
     #: Hard margins below this, for samples of mean square length 1, count as zero; a proof of inseparability is sought.
     no_margin: float = 1e-9
     #: Margins below this are close to a proof of inseparability: patience is not extended.
@@ -66,6 +74,8 @@ class Settings:
     kept_per_input: int = 20
     #: Entries of S, the weights of gates in groups, up to which a dense product is faster than a sparse one.
     dense_share_up_to: int = 2**22
+    #: Entries of the matrix that computes contrasts of gates, up to which a dense product is faster than a sparse one.
+    dense_turn_up_to: int = 2**10
     #: Gates of a group up to which contrasts replace them: for more, the product costs more than one column saves.
     contrasts_up_to: int = 64
     #: Samples whose margins or adjoint are computed at a time.

@@ -10,7 +10,7 @@ from implicit_bias._utils.threads import one_thread
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
-from implicit_bias.solvers.base import Answer, Options, Progress, end_line, print_line
+from implicit_bias.solvers.base import Answer, Options, Progress, end_line
 from implicit_bias.solvers.native.interior_point import Bounds
 from implicit_bias.solvers.native.polyhedral import solve_polyhedral
 from implicit_bias.solvers.native.scaled import scaled
@@ -46,8 +46,8 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
         answer = AtomSet(problem, problem.norm, tol, options.start, solve, settings).run()
     else:
         assert form is not None
-        groups, samples = len(np.unique(form.groups)), min(problem.features.n, settings.counted_samples)
-        if groups > max(settings.all_groups_up_to, settings.groups_per_sample * samples):
+        per_sample = settings.groups_per_sample * min(problem.features.n, settings.counted_samples)
+        if form.count > settings.all_groups_up_to and form.count > per_sample:
             answer = GroupSet(problem, form, tol, start, solve, settings).run()
         else:
             answer = solve(form, start, tol, 0, None).answer
@@ -88,15 +88,12 @@ def _solve_form(
         nonlocal last
         seconds = options.deadline.seconds
         step, last = 0.0 if last is None else seconds - last, seconds
-        reached = inner.upper if size == ours.n else whole.upper
-        lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
-        if known is not None:
-            lower, upper = known.lower, min(known.upper, upper)
-        progress = Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n)
-        if options.callback is not None:
-            options.deadline.call(options.callback, progress)
-        if options.verbose:
-            print_line(progress)
+        if options.callback is not None or options.verbose:
+            reached = inner.upper if size == ours.n else whole.upper
+            lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
+            if known is not None:
+                lower, upper = known.lower, min(known.upper, upper)
+            options.report(Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
         return options.stop(ahead=max(0.0, step - settings.overrun))
 
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before
@@ -109,11 +106,8 @@ def _solve_form(
     if not warm and not ours.few and (ours.box is not None or not ours.few_features):
         with one_thread():
             found = screen(ours, tol, limit, partial(watch, 0, ours.n, Bounds()), options.deadline.passed)
-    members = SampleSet(ours, start, found, tol, limit, watch)
-    if before == 0 and found.iterations == 0:
-        # Later, and after screening, an error here would discard the results so far.
-        ours.check_room(len(members.rows))
-    found = members.run()
+    # Later, and after screening, an error would discard the results so far.
+    found = SampleSet(ours, start, found, tol, limit, watch).run(strict=before == 0 and found.iterations == 0)
     lam, eta, b = found.weights
     weights, dual, intercept = ours.weights(lam, eta), ours.dual(found.lam), ours.intercept(b)
     bounds = Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)

@@ -93,11 +93,16 @@ class SampleSet(GrowingSet):
         best = self.best
         return self.failed or best.stopped is not None or bool(best.reason) or best.bounds.gap <= self.tol
 
-    def run(self) -> Outcome:
-        """Repeat rounds; return the best bounds and weights over all samples, also at a limit or without memory."""
+    def run(self, strict: bool) -> Outcome:
+        """Repeat rounds; return the best bounds and weights over all samples, also at a limit or without memory.
+
+        If `strict`, TooLargeError is raised before the first round.
+        """
         try:
             self.grow()
         except TooLargeError as error:
+            if strict and self.program is None:
+                raise
             return replace(self.best, reason=str(error))
         return self.best
 
@@ -179,10 +184,12 @@ class SampleSet(GrowingSet):
         (lam, eta, b), outcome, scaled = self.outcome.weights, self.outcome, self.scaled
         q, P = program.kernels.sweep(lam)
         value, every = float(eta @ q**0.5), self._scattered(lam)
-        self.f = scaled.margins(scaled.adjoint(every), eta, b)
+        own = program.with_intercept(P @ eta, b)
+        whole = len(self.rows) == scaled.n
+        self.f = self._scattered(own) if whole else scaled.margins(scaled.adjoint(every), eta, b)
         upper = upper_bound(value, self.f, scaled.box)[0]
         # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
-        self.least = upper_bound(value, P @ eta + program.equalities[:, 1:] @ b, program.box)[1]
+        self.least = upper_bound(value, own, program.box)[1]
         bounds, iterations = Bounds(outcome.bounds.lower, upper), self.best.iterations + outcome.iterations
         best = self.best.better(self._scattered(outcome.lam), (every, eta, b), bounds, iterations)
         self.best = replace(best, stopped=outcome.stopped, reason=outcome.reason)
@@ -245,7 +252,7 @@ class SampleSet(GrowingSet):
         near = self.outcome.iterate(min(settings.warm_gap, settings.warm_share * self.best.bounds.gap))
         xp, m, old, box = library(new), len(self.rows), self.rows, scaled.box
         kept = self.bounded[~xp.isin(self.bounded, new)]
-        lam, u = self._scattered(near.lam), near.u
+        lam, u = self._scattered(near.lam), near.split(near.second)[2]
         rows = xp.hstack([old[~inactive & ~at_bound], new])
         bounded = xp.hstack([kept, old[at_bound]])
         little = settings.newcomer * near.lam[:m].mean()
@@ -393,8 +400,7 @@ class GroupSet(FeatureSet):
     ) -> None:
         super().__init__(problem, tol, start, solve, settings)
         self.whole, self.features = form, problem.features.mixed(form.expand)
-        labels, self.index = np.unique(form.groups, return_inverse=True)
-        self.H, self.aim = len(labels), settings.group_gap
+        self.index, self.H, self.aim = form.index, form.count, settings.group_gap
         share = settings.first_groups_share * min(problem.features.n, settings.counted_samples)
         self.first = max(settings.first_groups, int(share))
         self.chosen, self.dropped = np.zeros(self.H, dtype=bool), np.zeros(self.H, dtype=bool)
