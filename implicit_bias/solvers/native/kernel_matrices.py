@@ -10,7 +10,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.scaling import length
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.base import Options, Progress, end_line, print_line
+from implicit_bias.solvers.base import Options, Progress, end_line
 from implicit_bias.solvers.native.arrays import Tensor, library
 from implicit_bias.solvers.native.factors import Product
 from implicit_bias.solvers.native.interior_point import Bounds
@@ -59,10 +59,10 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
         if options.verbose:
             lower, upper = max(inner.lower, whole.lower) / ours.scale, whole.upper / ours.scale
             seconds = options.deadline.seconds
-            print_line(Progress(inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
+            options.report(Progress(inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
         return options.stop()
 
-    found = SampleSet(ours, start, ours.nothing_known(), options.tol / 2, SETTINGS.max_iterations, watch).run()
+    found = SampleSet(ours, start, ours.nothing_known(), options.tol / 2, SETTINGS.max_iterations, watch).run(strict=False)
     if options.verbose:
         end_line()
     lam, eta, b = found.weights
