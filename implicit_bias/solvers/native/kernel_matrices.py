@@ -62,7 +62,8 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
             options.report(Progress(inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
         return options.stop()
 
-    found = SampleSet(ours, start, ours.nothing_known(), options.tol / 2, SETTINGS.max_iterations, watch).run(strict=False)
+    rounds = SampleSet(ours, start, ours.nothing_known(), options.tol / 2, SETTINGS.max_iterations, watch)
+    found = rounds.run(strict=False)
     if options.verbose:
         end_line()
     lam, eta, b = found.weights
