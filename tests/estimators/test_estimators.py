@@ -161,16 +161,19 @@ def test_classes_are_the_problems_one_by_one(wine):
 
 
 def test_a_warm_start_leads_from_price_to_price(cancer):
-    rng = np.random.default_rng(0)
-    many = rng.normal(size=(1500, 6))
-    signs = many[:, 0] + 0.3 * rng.normal(size=1500) > 0
-    cold = GLNClassifier(5, C=2.0, random_state=2)
-    warm = clone(cold).set_params(warm_start=True, C=1.0).fit(many, signs)
-    cold.fit(many, signs)
-    warm.set_params(C=2.0).fit(many, signs)
-    assert warm.certificate_.iterations < cold.certificate_.iterations
-    assert warm.certificate_.lower_bound <= cold.certificate_.objective
-    assert cold.certificate_.lower_bound <= warm.certificate_.objective
+    iterations = np.zeros(2)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        many = rng.normal(size=(1500, 6))
+        signs = many[:, 0] + 0.3 * rng.normal(size=1500) > 0
+        cold = GLNClassifier(5, C=2.0, random_state=2)
+        warm = clone(cold).set_params(warm_start=True, C=1.0).fit(many, signs)
+        cold.fit(many, signs)
+        warm.set_params(C=2.0).fit(many, signs)
+        iterations += warm.certificate_.iterations, cold.certificate_.iterations
+        assert warm.certificate_.lower_bound <= cold.certificate_.objective
+        assert cold.certificate_.lower_bound <= warm.certificate_.objective
+    assert iterations[0] < iterations[1]
     warm.fit(*cancer)
     # CLARABEL takes no start, and samples of another number are others.
     assert warm.set_params(solver="CLARABEL", tol=1e-4).fit(*cancer).certificate_.solver == "CLARABEL"
@@ -290,7 +293,7 @@ def test_weights_count_copies(cancer, norm):
     assert (balanced.dual > 0.02 * 1.01).any()
 
 
-@pytest.mark.parametrize("model", [GLNClassifier(5, C=0.1, random_state=0), MultipleKernelClassifier(C=0.1)])
+@pytest.mark.parametrize("model", [GLNClassifier(5, C=0.1, random_state=0), MultipleKernelClassifier(C=0.1, tol=1e-10)])
 def test_class_weights_are_sample_weights(cancer, model):
     X, y = cancer
     weight = np.where(y == "malignant", 4.0, 1.0)

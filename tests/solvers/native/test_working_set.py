@@ -322,7 +322,7 @@ def test_only_large_sets_merge_samples_at_their_bound(gln, least, merged):
     members = SampleSet(ours, None, known, 1e-7, 100, lambda *progress: None)
     assert (len(members.bounded) > 0) == merged
     first = set(members.rows.tolist())
-    found = members.run()
+    found = members.run(strict=True)
     assert found.bounds.gap <= 1e-7
     assert (len(members.bounded) > 0) == merged
     assert merged or first <= set(members.rows.tolist())
