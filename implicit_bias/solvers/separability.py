@@ -61,7 +61,8 @@ def evident_conflict(problem: MarginProblem) -> Array | None:
 def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
     """Return the indices (2,) of samples with equal inputs and gates and opposite labels, or None.
 
-    A projection on irrational numbers sorts the samples. For features without gates and inputs the result is None.
+    A projection sorts the samples, so that equal ones are neighbours. For features without gates and inputs the result
+    is None.
     """
     features, y = problem.features, problem.y
     if not isinstance(features, GatedFeatures):

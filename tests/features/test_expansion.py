@@ -46,7 +46,7 @@ def test_certificate_includes_errors_of_entries():
 
 @pytest.mark.parametrize("other", [0.0, 0.05])
 def test_certificate_is_that_of_several_kernels(other):
-    """As for one kernel; the weights of one of the three kernels are zero, which its dual norm must not be."""
+    """The bounds are those of the whole kernels, also where a kernel with weights of 0 has a positive dual norm."""
     rng = np.random.default_rng(0)
     blocks = rng.standard_normal((40, 3, 50)) * [[[0.5], [1.0], [2.0]]]
     y, lam, eta = np.sign(blocks[:, 0, 0]), rng.uniform(0.1, 1, 40), np.array([1.0, 0.5, 0.0])

@@ -573,15 +573,12 @@ class Outcome:
 
         λ belongs to the lower bound, the weights to the upper one.
         """
-        bounds = self.bounds
-        return Outcome(
-            lam if new.lower > bounds.lower else self.lam,
-            weights if new.upper < bounds.upper else self.weights,
-            Bounds(max(bounds.lower, new.lower), min(bounds.upper, new.upper)),
-            iterations,
-            self.stopped,
-            self.path,
-            self.reason,
+        return replace(
+            self,
+            lam=lam if new.lower > self.bounds.lower else self.lam,
+            weights=weights if new.upper < self.bounds.upper else self.weights,
+            bounds=Bounds(max(self.bounds.lower, new.lower), min(self.bounds.upper, new.upper)),
+            iterations=iterations,
         )
 
     def iterate(self, gap: float) -> Point:
