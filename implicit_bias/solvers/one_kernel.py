@@ -35,14 +35,16 @@ POOL_GROWTH, POOL_VIOLATION = 4, 1.0
 GROWTH = 1.0
 #: Samples that a round may add in any case for one class; for c classes, 1/√c of them each.
 LEAST_NEW = 1000
-#: Largest size of a working set, whose matrix is stored.
+#: Largest size of a working set, whose matrix is stored; larger ones may take MATRIX_SHARE of the free memory.
 MOST = 6000
 #: Largest number of rounds.
 ROUNDS = 200
 #: Largest number of Newton steps of a round.
 NEWTON_STEPS = 15
-#: Newton steps without other steps in between while they end at a bound.
-BLOCKED = 4
+#: Largest share of the s between their bounds that may reach them in the Newton steps with one factor.
+FIXED = 0.03
+#: Columns of the inverse that are computed at a time for this, those of the s that are the next to reach their bounds.
+COLUMNS = 16
 #: Steps of two s before a Newton step, per sample of the working set.
 PAIRS = 2
 #: Violation that ends a round, as a share of its first one.
@@ -55,8 +57,8 @@ MOST_FACTOR = 4.0
 PATIENCE = 20
 #: Added to the diagonal of K in a Newton step, as a share of its mean, by the number of bytes of a value of K.
 RIDGE = {8: 1e-13, 4: 1e-6}
-#: Share of the free memory for rows of K.
-CACHE_SHARE = 0.5
+#: Shares of the free memory for rows of K, and for the matrix of a working set and its factor.
+CACHE_SHARE, MATRIX_SHARE = 0.5, 0.2
 #: Rows of K that are computed at a time.
 BLOCK = 1000
 #: Rows of K that a product adds in the precision of the rows.
@@ -100,10 +102,13 @@ class KernelCache:
 
     def __init__(self, kernel: Kernel, n: int, dtype: Any) -> None:
         self.kernel, self.every, self.bytes = kernel, np.arange(n), np.dtype(dtype).itemsize
-        check_memory(8.0 * n * (BLOCK + 100) + 16.0 * min(n, MOST) ** 2, f"a round of {n} samples", "use fewer samples")
-        most = min(n, int(CACHE_SHARE * free_memory() / (self.bytes * n)))
+        matrices = 2.0 * self.bytes * min(n, MOST) ** 2
+        check_memory(8.0 * n * (BLOCK + 100) + matrices, f"a round of {n} samples", "use fewer samples")
+        free = free_memory()
+        self.largest = int(min(n, max(MOST, (MATRIX_SHARE * free / (2 * self.bytes)) ** 0.5)))
         # The memory of a row is not taken before it is written.
-        self.rows, self.place, self.count = np.zeros((most, n), dtype), np.full(n, -1), 0
+        self.rows = np.zeros((int(min(n, CACHE_SHARE * free / (self.bytes * n))), n), dtype)
+        self.place, self.count = np.full(n, -1), 0
 
     def load(self, samples: np.ndarray, used: np.ndarray, deadline: Deadline) -> None:
         """Compute and store the missing rows of `samples` until the deadline passes.
@@ -133,7 +138,7 @@ class KernelCache:
 
     def square(self, samples: np.ndarray) -> Array:
         """Return the kernel matrix K (m, m) of `samples` (m,), from stored rows if possible."""
-        found, place = np.empty((len(samples), len(samples))), self.place[samples]
+        found, place = np.empty((len(samples), len(samples)), self.rows.dtype), self.place[samples]
         for i in np.flatnonzero(place >= 0):
             found[i] = self.rows[place[i]][samples]
         others = np.flatnonzero(place < 0)
@@ -229,10 +234,10 @@ class _Dual:
         most, least = float(rising.max()), float(falling.min())
         return rising, falling, max(most - least if self.paired else max(most, -least), 0.0)
 
-    def working_set(self, pool: np.ndarray, share: float) -> np.ndarray:
+    def working_set(self, pool: np.ndarray, share: float, largest: int) -> np.ndarray:
         """Return the sorted indices of the next round: the most violated samples of `pool` and those between bounds.
 
-        Also set `round_tol` to a share of the largest violation.
+        These are at most `largest`. Also set `round_tol` to a share of the largest violation.
         """
         half = int(min(share * max(GROWTH * np.count_nonzero(self.s), LEAST_NEW), MOST // 2)) // 2
         rising, falling, violation = self.violations(pool)
@@ -242,8 +247,8 @@ class _Dual:
         self.round_tol = SHARE * violation
         free = np.flatnonzero((self.s > self.low) & (self.s < self.high))
         rest = (self.y - self.outputs / self.mu)[free]
-        free = free[np.argsort(-np.abs(rest - np.median(rest)))] if len(free) > MOST else free
-        return np.unique(np.concatenate([up, down, free[: MOST - len(up) - len(down)]]))
+        free = free[np.argsort(-np.abs(rest - np.median(rest)))] if len(free) > largest else free
+        return np.unique(np.concatenate([up, down, free[: largest - len(up) - len(down)]]))
 
     def solve_subproblem(self, chosen: np.ndarray, K: Array, ridge: float, deadline: Deadline) -> Array:
         """Update s of a working set, whose kernel matrix is K (m, m), and μ in place; return the changes of s (m,).
@@ -258,10 +263,7 @@ class _Dual:
             h = self.mu * y - v
             q += float((s - old) @ (before + h))
             mu = self.mu
-            for _ in range(BLOCKED):
-                s, h, q, self.mu, whole = _newton(K, y, s, h, q, low, high, self.mu, self.paired, ridge)
-                if whole:
-                    break
+            s, h, q, self.mu = _newton(K, y, s, h, q, low, high, self.mu, self.paired, ridge)
             if (violation <= self.round_tol and abs(mu / self.mu - 1) <= self.round_tol) or deadline.passed():
                 break
         change = s - self.s[chosen]
@@ -274,7 +276,7 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
 
     At most `steps` changes are made, until the violation is at most `tol`. s and v = μy − Ks are updated in place.
     """
-    diagonal = np.maximum(K.diagonal(), 1e-300)
+    diagonal = np.maximum(K.diagonal().astype(float), 1e-300)
     up, down = np.where(s < high, 0.0, -np.inf), np.where(s > low, 0.0, np.inf)
     worst = 0.0
     for _ in range(steps):
@@ -311,43 +313,68 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
 
 def _newton(
     K: Array, y: Array, s: Array, h: Array, q: float, low: Array, high: Array, mu: float, paired: bool, ridge: float
-) -> tuple[Array, Array, float, float, bool]:
-    """Take a Newton step; return s, h, q and μ after it, and False if it ended early at a bound, else True.
+) -> tuple[Array, Array, float, float]:
+    """Take Newton steps with one factor, each until an s_i reaches its bound; return s, h, q and μ after them.
 
-    The step leads to Ks = μy − b at the s_i strictly between their bounds, with sᵀKs = 1; the other s_i are fixed. h is
+    A step leads to Ks = μy − b at the s_i strictly between their bounds, with sᵀKs = 1; the other s_i are fixed. h is
     Ks (m,) with the part of all other samples, and q is sᵀKs over all samples.
     """
     F = np.flatnonzero((s > low) & (s < high))
     usual = mu / np.sqrt(q) if q > 0 else mu
     if not len(F):
-        return s, h, q, float(np.clip(usual, mu / MOST_FACTOR, MOST_FACTOR * mu)), True
-    free, own, old = K[np.ix_(F, F)], s[F], h[F]
-    with_ridge = free + ridge * max(float(free.diagonal().mean()), 1e-300) * np.eye(len(F))
+        return s, h, q, float(np.clip(usual, mu / MOST_FACTOR, MOST_FACTOR * mu))
+
+    def inverse(right: Array) -> Array:
+        return scipy.linalg.cho_solve(factor, right.astype(K.dtype), overwrite_b=True, check_finite=False)
+
+    first, old, matrix = s[F], h[F], K[np.ix_(F, F)].T
+    inner = matrix @ first.astype(K.dtype)
+    shift = ridge * max(float(matrix.diagonal().mean()), 1e-300)
+    matrix[np.diag_indices(len(F))] += shift
     try:
-        factor = scipy.linalg.cho_factor(with_ridge, lower=True, overwrite_a=True, check_finite=False)
+        # SciPy overwrites a transposed array, so that no second one is made.
+        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
-        return s, h, q, mu, True
-    inner = free @ own
-    bounded = old - inner
-    # The solution is μu − w − be; the sum of s stays the same.
-    u, w, e = scipy.linalg.cho_solve(factor, np.column_stack([y[F], bounded, np.ones(len(F))])).T
-    if paired:
-        u, w = u - u.sum() / e.sum() * e, w - (w.sum() + own.sum()) / e.sum() * e
-    # sᵀKs = aμ² + bμ + c shall be 1.
-    Ku, Kw = free @ u, free @ w
-    a, b = float(u @ Ku), float(2 * u @ (bounded - Kw))
-    c = float(w @ (Kw - 2 * bounded)) + q - float(own @ (2 * old - inner))
-    square = b * b - 4 * a * (c - 1)
-    root = (np.sqrt(square) - b) / (2 * a) if a > 0 and square >= 0 else usual
-    mu = float(np.clip(root if root > 0 else usual, mu / MOST_FACTOR, MOST_FACTOR * mu))
-    change = mu * u - w - own
-    room = np.where(change > 0, high[F] - own, low[F] - own)
-    shares = np.divide(room, change, out=np.full(len(F), np.inf), where=change != 0)
-    step = min(1.0, float(shares.min()))
+        return s, h, q, mu
+    bounded, rest = old - inner, q - float(first @ (2 * old - inner))
+    right = np.column_stack([y[F], bounded, np.ones(len(F))])
+    solved, own, fixed = inverse(right), first, np.empty(0, dtype=int)
+    columns: dict[int, Array] = {}
+    while True:
+        # The solution is μu − w − be, where w = −s and u = e = 0 at the `fixed`; the sum of s stays the same.
+        some = np.array([columns[i] for i in fixed]).reshape(-1, len(F)).T
+        forces = np.linalg.solve(some[fixed], solved[fixed] + own[fixed, None] * [0, 1, 0])
+        parts = solved - some @ forces
+        products = right - shift * parts
+        products[fixed] -= forces
+        sums = parts.sum(axis=0) + own.sum() * np.array([0, 1, 0])
+        without = np.vstack([np.eye(2), -sums[:2] / sums[2] if paired else np.zeros(2)])
+        (u, w), (Ku, Kw) = (parts @ without).T, (products @ without).T
+        # sᵀKs = aμ² + bμ + c shall be 1.
+        a, b, c = float(u @ Ku), float(2 * u @ (bounded - Kw)), float(w @ (Kw - 2 * bounded)) + rest
+        square = b * b - 4 * a * (c - 1)
+        root = (np.sqrt(square) - b) / (2 * a) if a > 0 and square >= 0 else usual
+        mu = float(np.clip(root if root > 0 else usual, mu / MOST_FACTOR, MOST_FACTOR * mu))
+        change = mu * u - w - own
+        change[fixed] = 0.0
+        room = np.where(change > 0, high[F] - own, low[F] - own)
+        shares = np.divide(room, change, out=np.full(len(F), np.inf), where=change != 0)
+        step = min(1.0, float(shares.min()))
+        own = np.where(shares <= step, np.where(change > 0, high[F], low[F]), own + step * change)
+        reached = np.flatnonzero(shares <= step)
+        if step == 1.0 or len(fixed) + len(reached) > FIXED * len(F):
+            break
+        fixed = np.concatenate([fixed, reached])
+        if not columns.keys() >= set(reached):
+            # Many columns of the inverse take little longer than one.
+            more = sorted({*reached, *np.argsort(shares)[:COLUMNS]} - columns.keys())
+            units = np.zeros((len(F), len(more)))
+            units[more, np.arange(len(more))] = 1.0
+            columns.update(zip(more, inverse(units).T, strict=True))
     new = s.copy()
-    new[F] = np.where(shares <= step, np.where(change > 0, high[F], low[F]), own + step * change)
-    h_new = h + K @ (new - s)
-    return new, h_new, q + float((new - s) @ (h + h_new)), mu, step == 1.0
+    new[F] = own
+    h_new = h + K @ (new - s).astype(K.dtype)
+    return new, h_new, q + float((new - s) @ (h + h_new)), mu
 
 
 def solve_one_kernel(
@@ -426,7 +453,7 @@ def solve_one_kernel(
         while not pool.all() and max(dual.violations(pool)[2] for dual in unsolved) <= POOL_VIOLATION:
             size *= POOL_GROWTH
             pool[order[:size]] = True
-        chosen = [dual.working_set(pool, len(unsolved) ** -0.5) for dual in unsolved]
+        chosen = [dual.working_set(pool, len(unsolved) ** -0.5, cache.largest) for dual in unsolved]
         used = np.any([dual.s != 0 for dual in duals], axis=0)
         cache.load(np.unique(np.concatenate(chosen)), used, deadline)
         changes = np.zeros((n, len(unsolved)))

@@ -45,6 +45,40 @@ def test_rows_that_are_not_kept(samples, monkeypatch):
     np.testing.assert_allclose(found.coefficients, expected.coefficients, atol=1e-6)
 
 
+def test_small_working_sets(samples, monkeypatch):
+    """Without memory for larger ones, working sets hold only some of the samples between their bounds."""
+    K, signs = samples
+    expected = solved(K, signs, 0.3, Deadline())
+    monkeypatch.setattr(one_kernel, "free_memory", lambda: 1e6)
+    monkeypatch.setattr(one_kernel, "MOST", 40)
+    found = solved(K, signs, 0.3, Deadline())
+    assert found.rounds > expected.rounds
+    np.testing.assert_allclose(found.coefficients, expected.coefficients, atol=1e-5)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(("dtype", "atol"), [(float, 1e-9), (np.float32, 2e-4)])
+def test_newton_steps_with_one_factor(samples, intercept, dtype, atol):
+    """They lead to Ks = μy − b at the s between their bounds, with sᵀKs = 1, and stop some s at their bounds."""
+    K, y = samples[0][:500, :500] + np.eye(500), samples[1][:500, 0]
+    rng = np.random.default_rng(0)
+    free = rng.random(500) < 0.8
+    s = np.where(free, 0.01 * y * rng.random(500), 0.0)
+    low, high = np.where(free, -1.0, 0.0), np.where(free, 1.0, 0.0)
+    low[:8], high[:8] = s[:8] - 1e-4 * free[:8], s[:8] + 1e-4 * free[:8]
+    mu = float(y @ K @ s / 500)
+    found, h, q, mu = one_kernel._newton(K.astype(dtype), y, s, K @ s, s @ K @ s, low, high, mu, intercept, 1e-12)
+    inside = free & (found > low) & (found < high)
+    assert 1 < free.sum() - inside.sum() < 15
+    rest = mu * y - K @ found
+    np.testing.assert_allclose(rest[inside], rest[inside].mean() if intercept else 0, atol=atol)
+    np.testing.assert_allclose(h, K @ found, atol=atol)
+    np.testing.assert_allclose([found @ K @ found, q], 1, atol=atol)
+    np.testing.assert_array_equal(found[~free], s[~free])
+    if intercept:
+        assert found.sum() == pytest.approx(s.sum(), abs=1e-6)
+
+
 def test_no_memory_for_a_round(samples, monkeypatch):
     monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e6)
     with pytest.raises(TooLargeError, match="a round of 1500 samples"):
