@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -41,18 +42,27 @@ def one_thread() -> Iterator[None]:
                 torch.set_num_threads(before)
 
 
-def in_threads(function: Callable[[Any], None], items: Iterable[Any]) -> None:
-    """Call a function for all items, in as many threads as BLAS has; each call has one thread of BLAS.
+def in_threads(function: Callable[[Any], None], items: Iterable[Any], most: float = math.inf) -> None:
+    """Call a function for all items, in as many threads as BLAS has, at most `most`; each has one thread of BLAS.
 
     >>> found = []
     >>> in_threads(found.append, range(3))
     >>> sorted(found)
     [0, 1, 2]
     """
-    count = max((library["num_threads"] for library in _blas().info()), default=1)
-    with one_thread(), ThreadPoolExecutor(count) as pool:
+    with one_thread(), ThreadPoolExecutor(int(min(thread_count(), most))) as pool:
         for _ in pool.map(function, items):
             pass
+
+
+def thread_count() -> int:
+    """Return the number of threads of BLAS.
+
+    >>> with one_thread():
+    ...     thread_count()
+    1
+    """
+    return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
 @cache

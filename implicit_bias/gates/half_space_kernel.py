@@ -18,7 +18,7 @@ from implicit_bias._utils.threads import in_threads
 #: Rows, and columns by the bytes of a number, of a tile of a half-space kernel; a tile stays in the cache.
 TILE, WIDTH = 128, {8: 256, 4: 512}
 #: 1 − |cos θ|, by the bytes of a number, below which the angle θ is computed from the difference of two directions.
-NEARLY_PARALLEL = {8: 1e-6, 4: 1e-3}
+NEARLY_PARALLEL = {8: 1e-6, 4: 1e-2}
 #: Least share of the inputs that have the most frequent direction of a receptive field, for treating it apart.
 COMMON = 0.02
 #: Largest number of inputs in which frequent directions are searched for.
@@ -63,18 +63,29 @@ def half_spaces_in_single(
     return _HalfSpaces(fields=receptive_fields(X.shape[1], side, stride, sets), dtype=np.float32, **gates).between(X, Z)
 
 
-def half_spaces_of_samples(X: Array, parameters: dict[str, Any]) -> Callable[[np.ndarray, np.ndarray], Array]:
-    """Return `half_spaces_in_single` as a function of two arrays of row numbers of X, whose directions it stores.
+def half_spaces_of_samples(
+    X: Array, parameters: dict[str, Any], dtype: Any = float
+) -> Callable[[np.ndarray, np.ndarray], Array]:
+    """Return `half_spaces` as a function of row numbers of X, i (n,) and j (m,), whose values (n, m) have a data type.
+
+    The directions of X are stored. The errors of single precision are those of `half_spaces_in_single`.
 
     >>> half_spaces_of_samples(np.eye(2), {})(np.array([1]), np.array([1, 0])).tolist()
     [[1.0, 0.0]]
     """
-    kernel = _HalfSpaces(*parameters_of(parameters, X.shape[1]), np.float32)
+    kernel = _HalfSpaces(*parameters_of(parameters, X.shape[1]), dtype)
     entries = len(X) * sum(X[:0, field].shape[1] for field in kernel.fields)
-    check_memory(4.0 * entries, f"the receptive fields of {len(X)} samples", "use fewer samples or fields")
+    need, what = float(entries * kernel.dtype.itemsize), f"the receptive fields of {len(X)} samples"
+    check_memory(need, what, "use fewer samples or fields")
     whole = _Directions(X, kernel)
     whole.set_apart(kernel.frequent(X))
-    return lambda i, j: kernel.matrix(lambda rows: (whole, i[rows]), lambda rows: (whole, j[rows]), len(i), len(j))
+
+    def values(i: np.ndarray, j: np.ndarray) -> Array:
+        found = np.empty((len(i), len(j)), dtype)
+        kernel.set_matrix(found, lambda rows: (whole, i[rows]), lambda rows: (whole, j[rows]))
+        return found
+
+    return values
 
 
 def parameters_of(parameters: dict[str, Any], inputs: int) -> tuple[int, float, list[Any]]:
@@ -88,7 +99,7 @@ def error_in_single(parameters: dict[str, Any], inputs: int) -> float:
     """Return a bound of the errors of `half_spaces_in_single`, as a share of √(k(x, x) k(z, z)).
 
     >>> f"{error_in_single({'side': 8, 'stride': 4}, 784):.1e}"
-    '3.9e-05'
+    '2.0e-05'
     """
     b, linear, fields = parameters_of(parameters, inputs)
     entries = max(np.empty((0, inputs))[:, field].shape[1] for field in fields)
@@ -123,7 +134,9 @@ class _HalfSpaces:
 
             return block
 
-        return self.matrix(prepared(X), prepared(Z), len(X), len(Z))
+        values = np.empty((len(X), len(Z)))
+        self.set_matrix(values, prepared(X), prepared(Z))
+        return values
 
     def frequent(self, A: Array) -> list[tuple[int, Array, Array]]:
         """Return p, the direction (1, d) and its key (1,) for each field in which a direction is frequent in A."""
@@ -135,16 +148,14 @@ class _HalfSpaces:
                 found.append((p, some.directions[p][[first[most]]], key[[most]]))
         return found
 
-    def matrix(self, left: Callable[[slice], Any], right: Callable[[slice], Any], n: int, m: int) -> Array:
-        """Return k (n, m) from functions of a block of rows that return directions and the numbers of the rows."""
-        values = np.empty((n, m))
-        for rows in row_blocks(n):
+    def set_matrix(self, values: Array, left: Callable[[slice], Any], right: Callable[[slice], Any]) -> None:
+        """Set `values` (n, m) to k; `left` and `right` return directions and the numbers of a block of rows in them."""
+        for rows in row_blocks(len(values)):
             directions, numbers = left(rows)
             block = directions.taken(numbers)
-            for columns in row_blocks(m):
+            for columns in row_blocks(values.shape[1]):
                 directions, numbers = right(columns)
                 self.fill(values[rows, columns], block, directions.taken(numbers))
-        return values
 
     def fill(self, values: Array, left: _Directions, right: _Directions) -> None:
         """Set `values` (n, m) to the kernel of `left` (n) and `right` (m), tile by tile."""

@@ -162,7 +162,10 @@ CVXPY_SOLVERS = {
             "max_iters",
             None,
             needs="second-order",
-            was_interrupted=lambda raw: raw["info"]["exitFlag"] == -4,
+            # Interrupted before its first step, ECOS reports an inaccurate answer, with an exit flag from 10 to 12.
+            was_interrupted=lambda raw: (
+                raw["info"]["exitFlag"] == -4 or (raw["info"]["exitFlag"] >= 10 and raw["info"]["iter"] == 0)
+            ),
         ),
         CvxpySolver(
             "OSQP",

@@ -26,6 +26,7 @@ from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory, free_memory
+from implicit_bias._utils.threads import in_threads, thread_count
 
 #: Size of the first pool, and the samples of each sign of each class that it has if there are as many.
 FIRST, FIRST_OF_SIGN = 1000, 100
@@ -62,7 +63,7 @@ CACHE_SHARE, MATRIX_SHARE = 0.5, 0.2
 #: Rows of K that are computed at a time.
 BLOCK = 1000
 #: Rows of K that a product adds in the precision of the rows.
-ADDED = 256
+ADDED = 128
 
 #: k(x_i, x_j) for the indices i and j of samples.
 Kernel = Callable[[np.ndarray, np.ndarray], Array]
@@ -100,12 +101,14 @@ class Expansion:
 class KernelCache:
     """Rows of a kernel matrix, computed when they are first needed, and stored as long as there is memory for them."""
 
-    def __init__(self, kernel: Kernel, n: int, dtype: Any) -> None:
+    def __init__(self, kernel: Kernel, n: int, classes: int, dtype: Any) -> None:
         self.kernel, self.every, self.bytes = kernel, np.arange(n), np.dtype(dtype).itemsize
         matrices = 2.0 * self.bytes * min(n, MOST) ** 2
         check_memory(8.0 * n * (BLOCK + 100) + matrices, f"a round of {n} samples", "use fewer samples")
         free = free_memory()
-        self.largest = int(min(n, max(MOST, (MATRIX_SHARE * free / (2 * self.bytes)) ** 0.5)))
+        # Working sets of several classes are treated at the same time if their matrices fit.
+        self.together = int(max(min(thread_count(), classes, MATRIX_SHARE * free / matrices), 1))
+        self.largest = int(min(n, max(MOST, (MATRIX_SHARE * free / (2 * self.bytes * self.together)) ** 0.5)))
         # The memory of a row is not taken before it is written.
         self.rows = np.zeros((int(min(n, CACHE_SHARE * free / (self.bytes * n))), n), dtype)
         self.place, self.count = np.full(n, -1), 0
@@ -152,9 +155,13 @@ class KernelCache:
         inside = np.zeros((self.count, coefficients.shape[1]), self.rows.dtype)
         known = np.flatnonzero(self.place >= 0)
         inside[self.place[known]] = coefficients[known]
-        for part in row_blocks(self.count, ADDED if self.bytes < 8 else BLOCK):
-            if inside[part].any():
-                found += self.rows[part].T @ inside[part]
+        parts = [part for part in row_blocks(self.count, ADDED) if inside[part].any()]
+
+        def add(columns: slice) -> None:
+            for part in parts:
+                found[columns] += self.rows[part, columns].T @ inside[part]
+
+        in_threads(add, row_blocks(len(found)))
         others = np.flatnonzero(used & (self.place < 0))
         for part in row_blocks(len(others), BLOCK):
             found += self.kernel(others[part], self.every).T @ coefficients[others[part]]
@@ -269,6 +276,24 @@ class _Dual:
         change = s - self.s[chosen]
         self.s[chosen] = s
         return change
+
+
+def _improved(duals: list[_Dual], chosen: list[np.ndarray], cache: KernelCache, deadline: Deadline) -> Array:
+    """Solve the subproblems of working sets, several at a time if memory allows; return the changes of all s (n, c)."""
+    changes = np.zeros((len(cache.every), len(duals)))
+
+    def improve(c: int) -> None:
+        if len(chosen[c]) and not deadline.passed():
+            K = cache.square(chosen[c])
+            changes[chosen[c], c] = duals[c].solve_subproblem(chosen[c], K, RIDGE[cache.bytes], deadline)
+
+    together = min(cache.together, len(duals))
+    if together > 1:
+        in_threads(improve, range(len(duals)), together)
+    else:
+        for c in range(len(duals)):
+            improve(c)
+    return changes
 
 
 def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, tol: float, steps: int) -> float:
@@ -425,7 +450,7 @@ def solve_one_kernel(
     [2.0, 1.0, -1.0]
     """
     n, count = signs.shape
-    cache, order = KernelCache(kernel, n, dtype), np.random.default_rng(0).permutation(n)
+    cache, order = KernelCache(kernel, n, count, dtype), np.random.default_rng(0).permutation(n)
     sides = [order[column[order] == sign][:FIRST_OF_SIGN] for column in signs.T for sign in (-1, 1)]
     pool, size = np.zeros(n, dtype=bool), FIRST
     pool[np.concatenate([*sides, order[:size]])] = True
@@ -456,11 +481,7 @@ def solve_one_kernel(
         chosen = [dual.working_set(pool, len(unsolved) ** -0.5, cache.largest) for dual in unsolved]
         used = np.any([dual.s != 0 for dual in duals], axis=0)
         cache.load(np.unique(np.concatenate(chosen)), used, deadline)
-        changes = np.zeros((n, len(unsolved)))
-        for c, (dual, samples) in enumerate(zip(unsolved, chosen, strict=True)):
-            if len(samples) and not deadline.passed():
-                K = cache.square(samples)
-                changes[samples, c] = dual.solve_subproblem(samples, K, RIDGE[cache.bytes], deadline)
+        changes = _improved(unsolved, chosen, cache, deadline)
         for dual, outputs in zip(unsolved, cache.products(changes).T, strict=True):
             dual.outputs = dual.outputs + outputs
             dual.update_gap()

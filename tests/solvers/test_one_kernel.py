@@ -53,7 +53,7 @@ def test_small_working_sets(samples, monkeypatch):
     monkeypatch.setattr(one_kernel, "MOST", 40)
     found = solved(K, signs, 0.3, Deadline())
     assert found.rounds > expected.rounds
-    np.testing.assert_allclose(found.coefficients, expected.coefficients, atol=1e-5)
+    np.testing.assert_allclose(found.coefficients, expected.coefficients, atol=1e-3)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
