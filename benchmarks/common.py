@@ -86,7 +86,7 @@ def memory_peak() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def timed(run: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> tuple[float, Any]:
+def timed(run: Callable[[], Any], clock: Callable[[], Any] = time.process_time) -> tuple[Any, Any]:
     """Return the seconds of `run` by the clock, by default CPU seconds, and its result."""
     begin = clock()
     found = run()
@@ -296,7 +296,7 @@ def run(
         with threadpool_limits(threads if isinstance(threads, int) else None):
             for part in report(values):
                 print(part if isinstance(part, str) else markdown(list(part)), end="\n\n", flush=True)
-        text = f"{threads} thread" if isinstance(threads, int) else threads
+        text = f"{threads} thread{'s'[: threads - 1]}" if isinstance(threads, int) else threads
         print(f"Command: `python {shlex.join(sys.argv)}`. {surroundings_line(about, text)}")
         return 0
 
