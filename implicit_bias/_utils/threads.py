@@ -50,7 +50,8 @@ def in_threads(function: Callable[[Any], None], items: Iterable[Any], most: floa
     >>> sorted(found)
     [0, 1, 2]
     """
-    with one_thread(), ThreadPoolExecutor(int(min(thread_count(), most))) as pool:
+    count = int(min(thread_count(), most))
+    with one_thread(), ThreadPoolExecutor(count) as pool:
         for _ in pool.map(function, items):
             pass
 

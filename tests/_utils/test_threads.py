@@ -1,10 +1,12 @@
 """Processes forked after torch has used its threads, which children lack: Linux's default before Python 3.14."""
 
 import multiprocessing
+import threading
 
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 from implicit_bias import (
     SGD,
@@ -18,7 +20,7 @@ from implicit_bias import (
     svm_lc,
     train,
 )
-from implicit_bias._utils.threads import one_thread
+from implicit_bias._utils.threads import in_threads, one_thread, thread_count
 from implicit_bias.extensions.galu import least_squares
 
 if "fork" not in multiprocessing.get_all_start_methods():
@@ -114,3 +116,30 @@ def test_child_of_a_block_with_one_thread(samples):
     assert forked(leave)[0] == 1
     block.__exit__(None, None, None)
     assert torch.get_num_threads() == 2
+
+
+def test_as_many_threads_as_blas_has():
+    """Two calls meet if they run at the same time, each with one thread of BLAS."""
+    meeting, counts = threading.Barrier(2, timeout=HANGS), []
+
+    def met(_):
+        meeting.wait()
+        counts.append(thread_count())
+
+    with threadpool_limits(2, "blas"):
+        in_threads(met, range(4))
+        assert thread_count() == 2
+    assert counts == [1] * 4
+
+
+def test_fewer_threads():
+    at_once, most = [0], []
+
+    def counted(_):
+        at_once[0] += 1
+        most.append(at_once[0])
+        at_once[0] -= 1
+
+    with threadpool_limits(2, "blas"):
+        in_threads(counted, range(100), 1)
+    assert max(most) == 1
