@@ -24,7 +24,7 @@ from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import COST_SCALE, FitData, MarginClassifier
 from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import UnkeptFeatures, semidefinite
-from implicit_bias.features.expansion import ENTRY_ERROR
+from implicit_bias.features.expansion import ENTRY_ERROR, ExpansionBlocks, ExpansionFeatures
 from implicit_bias.gates import KernelExpansions
 from implicit_bias.gates.expansions import diagonal_of, evaluated, function_of, in_single
 from implicit_bias.gates.half_space_kernel import error_in_single, half_spaces_of_samples
@@ -33,7 +33,8 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import Options, certify
-from implicit_bias.solvers.native.kernel_matrices import NEGLIGIBLE, THRESHOLDS, certified_expansion
+from implicit_bias.solvers.native.interior_point import balanced
+from implicit_bias.solvers.native.kernel_matrices import products, solve_kernel_matrices
 from implicit_bias.solvers.one_kernel import ADDED, Expansion, solve_one_kernel
 
 #: γ p Var X of the default Gaussian kernels.
@@ -46,8 +47,14 @@ SAMPLED = 500
 ROWS = 1000
 #: Largest √(k(x, x)/s), and largest inverse, for single precision.
 SINGLE_RANGE = 1e6
+#: Reason of a gap that only the rounding of the certificate leaves.
+ROUNDED = "the rounding of the kernel's values, multiplied by weights as large as these, exceeds the gap"
 #: Rows of a precomputed kernel that are copied at a time.
 TAKEN = 256
+#: Share of the norm up to which the weights of a kernel count as zero.
+NEGLIGIBLE = 1e-6
+#: Relative thresholds, tried in order, up to which λ_i is set to zero; the first that keeps the gap is taken.
+THRESHOLDS = (1e-5, 1e-6, 1e-7, 1e-8, 0.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -219,7 +226,7 @@ class MultipleKernelClassifier(MarginClassifier):
                 limit = Deadline(deadline.left(1 / (len(costs) - number)))
                 found, errors = self._expansion_of(features, signs, upper, intercept, start, limit, error)
                 solutions = [
-                    found.certified(problem, c, features.row_norms(), errors, self.tol, limit.seconds)
+                    _certified(problem, features, found, c, self.tol, limit.seconds, errors)
                     for c, problem in enumerate(problems)
                 ]
                 if max(solution.gap for solution in solutions) <= self.tol or found.reason == "max_seconds":
@@ -240,16 +247,12 @@ class MultipleKernelClassifier(MarginClassifier):
         None is yielded if a certificate is inconclusive: factors of the kernels lose fewer digits.
         """
         workers, known, classes = effective_n_jobs(self.n_jobs), earlier, len(whole)
-        features = whole[0].features
-        assert isinstance(features, _FittedKernels)
-        assert features.stack is not None
-        stack, lengths = features.stack, features.lengths
 
         def tasks(C: float, share: Deadline) -> Iterator[Any]:
             for c in range(classes):
                 seconds = share.left(min(workers / (classes - c), 1.0))
                 options = Options(self.tol, max_seconds=seconds, start=known[c], verbose=self.verbose)
-                yield delayed(certified_expansion)(whole[c].replace(C=C), stack, lengths, options)
+                yield delayed(_solved)(whole[c].replace(C=C), options)
 
         for number, C in enumerate(costs):
             whole[0].replace(C=C).check_upper_bounds()
@@ -454,6 +457,59 @@ class _FittedKernels(KernelFeatures):
 
     def closed(self) -> np.ndarray:
         return np.asarray(~self.lengths.any(axis=0))
+
+
+def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
+    """Return the certified solution with several kernels, and coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i).
+
+    a_mi = η_m λ_i y_i, where the smallest λ_i are set to zero as far as the gap allows.
+    """
+    features = problem.features
+    assert isinstance(features, _FittedKernels)
+    assert features.stack is not None
+    with options.deadline as deadline:
+        found = solve_kernel_matrices(problem, features.stack, options)
+        for dual, threshold in itertools.product((found.dual, found.best_dual), THRESHOLDS):
+            lam = np.where(dual > threshold * dual.max(), dual, 0.0)
+            lam = balanced(lam, problem.y) if problem.intercept and lam.any() else lam
+            along = ExpansionBlocks(problem.y * lam, products(features.stack, problem.y * lam), features.lengths)
+            sizes = found.eta * along.sizes
+            sizes[sizes <= NEGLIGIBLE * sizes.sum()] = 0.0
+            bounds = certify(problem.replace(features=along), sizes[:, None], lam, found.intercept)
+            if bounds.gap <= options.tol or deadline.passed():
+                break
+    stopped = Status.INTERRUPTED if deadline.interrupted else found.stopped or Status.INACCURATE
+    solution = Solution(
+        **vars(bounds),
+        status=Status.OPTIMAL if bounds.gap <= options.tol and not deadline.interrupted else stopped,
+        iterations=found.iterations,
+        seconds=deadline.seconds,
+        solver="NATIVE",
+        tol=options.tol,
+        reason=found.reason,
+    )
+    # The certificate contains the best multiple of the weights.
+    eta = np.divide(bounds.weights[:, 0], along.sizes, out=np.zeros(features.k), where=along.sizes > 0)
+    return solution, np.outer(eta, problem.y * lam)
+
+
+def _certified(
+    problem: MarginProblem, features: _FittedKernels, found: Expansion, c: int, tol: float, seconds: float, errors: Any
+) -> Solution:
+    """Return the certified solution of class number c, with the weights [[‖w‖]], along the direction of w."""
+    a, b = found.coefficients[:, c], float(found.intercepts[c])
+    along = ExpansionFeatures(a, found.outputs[:, c], features.row_norms(), errors)
+    bounds = certify(problem.replace(features=along), [[along.size]], np.abs(a), b)
+    status = Status.TIME_LIMIT if found.reason == "max_seconds" else Status.INACCURATE
+    return Solution(
+        **vars(bounds),
+        status=Status.OPTIMAL if bounds.gap <= tol else status,
+        iterations=found.rounds,
+        seconds=seconds,
+        solver="NATIVE",
+        tol=tol,
+        reason=(found.reason or ROUNDED) if bounds.gap > tol and status is Status.INACCURATE else "",
+    )
 
 
 def _warn_if_narrow(values: Array) -> None:

@@ -27,10 +27,6 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory, free_memory
 from implicit_bias._utils.threads import in_threads, thread_count
-from implicit_bias.certificate import certify
-from implicit_bias.features.expansion import ExpansionFeatures
-from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Solution, Status
 
 #: Size of the first pool, and the samples of each sign of each class that it has if there are as many.
 FIRST, FIRST_OF_SIGN = 1000, 100
@@ -68,8 +64,6 @@ CACHE_SHARE, MATRIX_SHARE = 0.5, 0.2
 BLOCK = 1000
 #: Rows of K that a product adds in the precision of the rows.
 ADDED = 128
-#: Reason of a gap that only the rounding of the certificate leaves.
-ROUNDED = "the rounding of the kernel's values, multiplied by weights as large as these, exceeds the gap"
 
 #: k(x_i, x_j) for the indices i and j of samples.
 Kernel = Callable[[np.ndarray, np.ndarray], Array]
@@ -102,27 +96,6 @@ class Expansion:
         """Coefficients of w_c/‖w_c‖, shape (c, n); zeros for zero weights."""
         sizes = np.sqrt(np.maximum((self.coefficients * self.outputs).sum(axis=0), 0.0))
         return (self.coefficients / np.where(sizes > 0, sizes, 1.0)).T
-
-    def certified(
-        self, problem: MarginProblem, c: int, lengths: Array, errors: Any, tol: float, seconds: float
-    ) -> Solution:
-        """Return the certified solution of class number c, with the weights [[‖w‖]], along the direction of w.
-
-        `lengths` are the √k(x_i, x_i), and `errors` those of entries of K in the outputs; see `ExpansionFeatures`.
-        """
-        a, b = self.coefficients[:, c], float(self.intercepts[c])
-        along = ExpansionFeatures(a, self.outputs[:, c], lengths, errors)
-        bounds = certify(problem.replace(features=along), [[along.size]], np.abs(a), b)
-        status = Status.TIME_LIMIT if self.reason == "max_seconds" else Status.INACCURATE
-        return Solution(
-            **vars(bounds),
-            status=Status.OPTIMAL if bounds.gap <= tol else status,
-            iterations=self.rounds,
-            seconds=seconds,
-            solver="NATIVE",
-            tol=tol,
-            reason=(self.reason or ROUNDED) if bounds.gap > tol and status is Status.INACCURATE else "",
-        )
 
 
 class KernelCache:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.scaling import length
-from implicit_bias.certificate import certify
-from implicit_bias.features.expansion import ExpansionBlocks
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Options, Progress, end_line
 from implicit_bias.solvers.native.arrays import Tensor, library
 from implicit_bias.solvers.native.factors import Product
-from implicit_bias.solvers.native.interior_point import Bounds, balanced
+from implicit_bias.solvers.native.interior_point import Bounds
 from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
 from implicit_bias.solvers.native.scaled import ScaledProblem
 from implicit_bias.solvers.native.settings import Settings
@@ -24,10 +21,6 @@ from implicit_bias.solvers.native.working_set import SampleSet
 
 #: Sets are smaller at first than those of features, because all kernels are read in every step, and grow faster.
 SETTINGS = replace(Settings(), all_samples_up_to=150, first_samples=120, least_samples=100, growth=1.0)
-#: Share of the norm up to which the weights of a kernel count as zero.
-NEGLIGIBLE = 1e-6
-#: Relative thresholds, tried in order, up to which λ_i is set to zero; the first that keeps the gap is taken.
-THRESHOLDS = (1e-5, 1e-6, 1e-7, 1e-8, 0.0)
 
 
 def products(stack: Array, a: Array) -> Array:
@@ -143,37 +136,3 @@ class KernelProblem(ScaledProblem):
 
     def _outputs(self, V: Tensor, eta: Tensor) -> Tensor:
         return eta @ V[:-1]
-
-
-def certified_expansion(
-    problem: MarginProblem, stack: Array, lengths: Array, options: Options
-) -> tuple[Solution, Array]:
-    """Return the certified solution for kernel matrices (k, n, n), and coefficients a (k, n), w_m = Σ_i a_mi φ_m(x_i).
-
-    a_mi = η_m λ_i y_i, where the smallest λ_i are set to zero as far as the gap allows. `lengths` are the
-    √k_m(x_i, x_i), shape (k, n).
-    """
-    with options.deadline as deadline:
-        found = solve_kernel_matrices(problem, stack, options)
-        for dual, threshold in itertools.product((found.dual, found.best_dual), THRESHOLDS):
-            lam = np.where(dual > threshold * dual.max(), dual, 0.0)
-            lam = balanced(lam, problem.y) if problem.intercept and lam.any() else lam
-            along = ExpansionBlocks(problem.y * lam, products(stack, problem.y * lam), lengths)
-            sizes = found.eta * along.sizes
-            sizes[sizes <= NEGLIGIBLE * sizes.sum()] = 0.0
-            bounds = certify(problem.replace(features=along), sizes[:, None], lam, found.intercept)
-            if bounds.gap <= options.tol or deadline.passed():
-                break
-    stopped = Status.INTERRUPTED if deadline.interrupted else found.stopped or Status.INACCURATE
-    solution = Solution(
-        **vars(bounds),
-        status=Status.OPTIMAL if bounds.gap <= options.tol and not deadline.interrupted else stopped,
-        iterations=found.iterations,
-        seconds=deadline.seconds,
-        solver="NATIVE",
-        tol=options.tol,
-        reason=found.reason,
-    )
-    # The certificate contains the best multiple of the weights.
-    eta = np.divide(bounds.weights[:, 0], along.sizes, out=np.zeros(len(stack)), where=along.sizes > 0)
-    return solution, np.outer(eta, problem.y * lam)
