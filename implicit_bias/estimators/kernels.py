@@ -401,8 +401,8 @@ class _FittedKernels(KernelFeatures):
         return evaluated(self.kernels[0], 0, self.samples[rows], self.samples[columns]) / self.scales[0]
 
     def of_half_spaces(self, dtype: Any) -> Callable[[np.ndarray, np.ndarray], Array]:
-        """Return a function like `values` in a data type, faster, if the kernel is "half-spaces"."""
-        # The kernel is homogeneous.
+        """Return a function like `values`, of a data type, for the kernel "half-spaces"; it stores the directions."""
+        # k(X/√s) = k(X)/s.
         return half_spaces_of_samples(self.samples / np.sqrt(self.scales[0]), self.kernels[0][1], dtype)
 
     @cached_property

@@ -36,15 +36,15 @@ POOL_GROWTH, POOL_VIOLATION = 4, 1.0
 GROWTH = 1.0
 #: Samples that a round may add in any case for one class; for c classes, 1/√c of them each.
 LEAST_NEW = 1000
-#: Largest size of a working set, whose matrix is stored; larger ones may take MATRIX_SHARE of the free memory.
+#: Size up to which a working set's matrix is stored in any case; larger sets must fit in MATRIX_SHARE of the memory.
 MOST = 6000
 #: Largest number of rounds.
 ROUNDS = 200
 #: Largest number of Newton steps of a round.
 NEWTON_STEPS = 15
-#: Largest share of the s between their bounds that may reach them in the Newton steps with one factor.
+#: Largest share of the s between their bounds that reach them before the matrix is factored again.
 FIXED = 0.03
-#: Columns of the inverse that are computed at a time for this, those of the s that are the next to reach their bounds.
+#: Columns of the inverse that are computed at a time: those of the s that are nearest to their bounds.
 COLUMNS = 16
 #: Steps of two s before a Newton step, per sample of the working set.
 PAIRS = 2
@@ -58,7 +58,7 @@ MOST_FACTOR = 4.0
 PATIENCE = 20
 #: Added to the diagonal of K in a Newton step, as a share of its mean, by the number of bytes of a value of K.
 RIDGE = {8: 1e-13, 4: 1e-6}
-#: Shares of the free memory for rows of K, and for the matrix of a working set and its factor.
+#: Shares of the free memory for rows of K, and for the matrices of working sets and their factors.
 CACHE_SHARE, MATRIX_SHARE = 0.5, 0.2
 #: Rows of K that are computed at a time.
 BLOCK = 1000
@@ -287,6 +287,7 @@ def _improved(duals: list[_Dual], chosen: list[np.ndarray], cache: KernelCache, 
             K = cache.square(chosen[c])
             changes[chosen[c], c] = duals[c].solve_subproblem(chosen[c], K, RIDGE[cache.bytes], deadline)
 
+    # A class alone is solved with all threads of BLAS.
     together = min(cache.together, len(duals))
     if together > 1:
         in_threads(improve, range(len(duals)), together)
@@ -391,7 +392,7 @@ def _newton(
             break
         fixed = np.concatenate([fixed, reached])
         if not columns.keys() >= set(reached):
-            # Many columns of the inverse take little longer than one.
+            # Several columns of the inverse take little longer than one.
             more = sorted({*reached, *np.argsort(shares)[:COLUMNS]} - columns.keys())
             units = np.zeros((len(F), len(more)))
             units[more, np.arange(len(more))] = 1.0

@@ -98,14 +98,14 @@ CALLS = {
 
 @functools.cache
 def timed(call):
-    """What a call returns that nothing ends, and its seconds."""
+    """Return what a call returns that nothing ends, and its seconds."""
     call()
     begin = time.perf_counter()
     return call(), time.perf_counter() - begin
 
 
 def struck(call, after):
-    """What a call returns that gets Ctrl-C after some seconds, or later."""
+    """Return what a call returns that gets Ctrl-C after some seconds, or later."""
     found, timer = None, threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
     try:
         timer.start()
@@ -142,7 +142,7 @@ def test_ctrl_c_gives_the_best_answer_so_far(name, share):
 @posix
 @pytest.mark.parametrize(("solver", "seconds"), [("ECOS", 0.05), ("ECOS", 1.5), ("SCS", 1.5)])
 def test_the_solvers_own_handlers_of_ctrl_c_are_heard(solver, seconds, monkeypatch):
-    """The signal before the package's handler is back in place, some CPU seconds after the solver began."""
+    """The signal comes some CPU seconds after the solver began, with the package's handler not yet back in place."""
     monkeypatch.setattr("implicit_bias.solvers.cvxpy_solvers.reclaim_signal", lambda: None)
     owner, name = (ecos, "solve") if solver == "ECOS" else (scs, "SCS")
     begin = getattr(owner, name)
