@@ -226,7 +226,7 @@ class MultipleKernelClassifier(MarginClassifier):
                 limit = Deadline(deadline.left(1 / (len(costs) - number)))
                 found, errors = self._expansion_of(features, signs, upper, intercept, start, limit, error)
                 solutions = [
-                    _certified(problem, features, found, c, self.tol, limit.seconds, errors)
+                    _certified(problem, features, found, c, self.tol, limit.seconds, errors[:, c])
                     for c, problem in enumerate(problems)
                 ]
                 if max(solution.gap for solution in solutions) <= self.tol or found.reason == "max_seconds":
@@ -273,8 +273,8 @@ class MultipleKernelClassifier(MarginClassifier):
         start: Array | None,
         limit: Deadline,
         error: float,
-    ) -> tuple[Expansion, Any]:
-        """Return the expansions of all classes, and the errors of entries of K in their outputs.
+    ) -> tuple[Expansion, Array]:
+        """Return the expansions of all classes, and the errors (n, c) of entries of K in their outputs.
 
         Rows of K are in double precision if `error` is ENTRY_ERROR, otherwise in single precision.
         """
@@ -285,7 +285,9 @@ class MultipleKernelClassifier(MarginClassifier):
         if limit.interrupted:
             raise KeyboardInterrupt  # A search over many fits must end, too.
         # After the time limit, errors of single precision remain.
-        return (found, error) if double or found.reason == "max_seconds" else features.recomputed(found, signs, error)
+        if double or found.reason == "max_seconds":
+            return found, np.full_like(signs, error)
+        return features.recomputed(found, signs, error)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]
@@ -417,24 +419,25 @@ class _FittedKernels(KernelFeatures):
         return entry + (ADDED + 4) * 2.0**-24 if moderate else np.inf
 
     def recomputed(self, found: Expansion, signs: Array, error: float) -> tuple[Expansion, Array]:
-        """Return the expansions with outputs in double precision, and the errors (n,) of entries of K in the outputs.
+        """Return the expansions with outputs in double precision, and the errors (n, c) of entries of K in the outputs.
 
-        Margins that exceed 1 by more than their error, those of all classes, are left in single precision.
+        Margins of samples without coefficients that exceed 1 by more than their error are left in single precision.
         """
-        lengths, used = self.row_norms(), found.coefficients.any(axis=1)
+        lengths, used = self.row_norms(), found.coefficients.any(axis=1, keepdims=True)
         reach = 1.01 * error * np.outer(lengths, np.abs(found.coefficients).T @ lengths)
-        near = ~used & (signs * (found.outputs + found.intercepts) < 1 + reach).any(axis=1)
-        support, others = np.flatnonzero(used), np.flatnonzero(near)
-        outputs, a = found.outputs.copy(), found.coefficients[support]
+        near = ~used & (signs * (found.outputs + found.intercepts) < 1 + reach)
+        support, outputs, exact = np.flatnonzero(used), found.outputs.copy(), self.of_half_spaces(float)
+        a = found.coefficients[support]
         outputs[support] = 0.0
-        size, exact = ROWS * self.n // max(len(support), 1), self.of_half_spaces(float)
-        for rows in row_blocks(len(support), size):
+        for rows in row_blocks(len(support), ROWS * self.n // max(len(support), 1)):
             # K is symmetric.
             values = exact(support[rows], support[rows.start :])
             outputs[support[rows]] += values @ a[rows.start :]
             outputs[support[rows.stop :]] += values[:, rows.stop - rows.start :].T @ a[rows]
-        for rows in row_blocks(len(others), size):
-            outputs[others[rows]] = exact(others[rows], support) @ a
+        for c, own in enumerate(found.coefficients.T):
+            others, columns = np.flatnonzero(near[:, c]), np.flatnonzero(own)
+            for rows in row_blocks(len(others), ROWS * self.n // max(len(columns), 1)):
+                outputs[others[rows], c] = exact(others[rows], columns) @ own[columns]
         return replace(found, outputs=outputs), np.where(used | near, ENTRY_ERROR, error)
 
     @cached_property
@@ -494,7 +497,13 @@ def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
 
 
 def _certified(
-    problem: MarginProblem, features: _FittedKernels, found: Expansion, c: int, tol: float, seconds: float, errors: Any
+    problem: MarginProblem,
+    features: _FittedKernels,
+    found: Expansion,
+    c: int,
+    tol: float,
+    seconds: float,
+    errors: Array,
 ) -> Solution:
     """Return the certified solution of class number c, with the weights [[‖w‖]], along the direction of w."""
     a, b = found.coefficients[:, c], float(found.intercepts[c])

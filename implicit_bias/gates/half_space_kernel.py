@@ -15,12 +15,18 @@ from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.threads import in_threads
 
-#: Rows, and columns by the bytes of a number, of a tile of a half-space kernel; a tile stays in the cache.
-TILE, WIDTH = 128, {8: 256, 4: 512}
+#: Rows and columns of a tile of a half-space kernel, which stays in the cache.
+TILE, WIDTH = 256, 512
+#: Largest number of products that single precision adds in a cosine before the next sum.
+SUMMED = 72
 #: 1 − |cos θ|, by the bytes of a number, below which the angle θ is computed from the difference of two directions.
 NEARLY_PARALLEL = {8: 1e-6, 4: 1e-2}
-#: Least share of the inputs that have the most frequent direction of a receptive field, for treating it apart.
-COMMON = 0.02
+#: Nearly parallel pairs, as a share of all pairs of their rows and columns, from which on products of matrices give
+#: their angles in single precision.
+DENSE = 0.02
+#: Share of the inputs that have the most frequent direction of a receptive field, in the mean of all fields, and in
+#: the field itself, from which on these directions are treated apart.
+COMMON, COMMON_HERE = 0.05, 0.02
 #: Largest number of inputs in which frequent directions are searched for.
 SAMPLED = 500
 #: Length of a part of an input, as a share of the whole one's, below which the part counts as zero.
@@ -105,7 +111,8 @@ def error_in_single(parameters: dict[str, Any], inputs: int) -> float:
     entries = max(np.empty((0, inputs))[:, field].shape[1] for field in fields)
     # An error of the cosine is multiplied by at most this in (1 − θ/π)ᵇ.
     slope = b / (np.pi * np.sqrt(2 * NEARLY_PARALLEL[4] * (1 - NEARLY_PARALLEL[4])))
-    terms = (entries + 2) * (1 + slope) + 3 * len(fields) + b + 12
+    sums = min(entries, SUMMED) + math.ceil(entries / SUMMED) - 1
+    terms = (sums + 2) * (1 + slope) + 3 * (len(fields) + b) + 12
     return float(terms * 2.0**-24 / (1 - (1 - linear) / 2.0**b))
 
 
@@ -140,13 +147,14 @@ class _HalfSpaces:
 
     def frequent(self, A: Array) -> list[tuple[int, Array, Array]]:
         """Return p, the direction (1, d) and its key (1,) for each field in which a direction is frequent in A."""
-        found, some = [], _Directions(A[:: len(A) // SAMPLED + 1], self)
+        found, some, total = [], _Directions(A[:: len(A) // SAMPLED + 1], self), 0
         for p, keys in enumerate(some.keys):
             key, first, counts = np.unique(keys, return_index=True, return_counts=True)
             most = counts.argmax()
-            if counts[most] > max(COMMON * len(keys), 1):
+            if counts[most] > max(COMMON_HERE * len(keys), 1):
                 found.append((p, some.directions[p][[first[most]]], key[[most]]))
-        return found
+                total += counts[most]
+        return found if total > COMMON * some.keys.size else []
 
     def set_matrix(self, values: Array, left: Callable[[slice], Any], right: Callable[[slice], Any]) -> None:
         """Set `values` (n, m) to k; `left` and `right` return directions and the numbers of a block of rows in them."""
@@ -159,14 +167,15 @@ class _HalfSpaces:
 
     def fill(self, values: Array, left: _Directions, right: _Directions) -> None:
         """Set `values` (n, m) to the kernel of `left` (n) and `right` (m), tile by tile."""
-        width, factor = WIDTH[self.dtype.itemsize], self.dtype.type(-(np.pi**-self.b))
+        factor = self.dtype.type(-(np.pi**-self.b))
         own = factor * np.hstack([left.own, np.where(left.own > 0, 0, left.along)])
         along, lengths = np.hstack([right.along, right.own]), factor * left.lengths
-        wide_tiles, direct = right.tiles(width), self.dtype == float and not own.shape[1]
+        wide_tiles, direct = right.tiles(WIDTH), self.dtype == float and not own.shape[1]
+        opposite = [-U for U in left.directions]
 
         def fill_rows(tile: tuple[slice, list[tuple[int, int]]]) -> None:
             # Arrays are allocated once, because new memory costs more than the arithmetic.
-            work, scaled = np.empty((4, TILE * width), self.dtype), np.empty(TILE * width)
+            work, scaled = np.empty((4, TILE * WIDTH), self.dtype), np.empty(TILE * WIDTH)
             rows, row_ends = tile
             for columns, column_ends in wide_tiles:
                 unsorted = values[rows, columns]
@@ -174,7 +183,7 @@ class _HalfSpaces:
                 np.matmul(own[rows], along[columns].T, out=total)
                 for p, ((a, b), (c, d)) in enumerate(zip(row_ends, column_ends, strict=True)):
                     if a < b and c < d:
-                        U, V = left.directions[p][a:b], right.directions[p][c:d]
+                        U, V = opposite[p][a:b], right.directions[p][c:d]
                         found = self.gated(U, V, left.keys[p, a:b], right.keys[p, c:d], work)
                         found *= lengths[p, a:b, None]
                         found *= right.lengths[p, c:d]
@@ -189,19 +198,25 @@ class _HalfSpaces:
         in_threads(fill_rows, left.tiles(TILE))
 
     def gated(self, U: Array, V: Array, keys: Array, others: Array, work: Array) -> Array:
-        """Return c((π − θ)ᵇ − `mean`), c = −cos θ, for the angles θ of U (n, d) and V (m, d), in the memory `work`."""
-        cosines, shares, once = (_shaped(part, len(U), len(V)) for part in work[:3])
-        np.matmul(-U, V.T, out=cosines)
-        _set_angles(shares, cosines, U, V, keys, others)
+        """Return c((π − θ)ᵇ − `mean`), c = −cos θ, for the angles θ of −U (n, d) and V (m, d), in the memory `work`."""
+        cosines, angles, powers = (_shaped(part, len(U), len(V)) for part in work[:3])
+        step = SUMMED if self.dtype != float else U.shape[1]
+        np.matmul(U[:, :step], V[:, :step].T, out=cosines)
+        # Shorter sums have smaller error bounds.
+        for start in range(step, U.shape[1], step):
+            cosines += np.matmul(U[:, start : start + step], V[:, start : start + step].T, out=angles)
+        _set_angles(angles, cosines, U, V, keys, others)
         if self.b > 1:
             # Faster than a power.
-            np.copyto(once, shares)
-            for _ in range(self.b - 1):
-                shares *= once
+            np.multiply(angles, angles, out=powers)
+            for _ in range(self.b - 2):
+                powers *= angles
+        else:
+            powers = angles
         if self.mean:
-            shares -= self.mean
-        shares *= cosines
-        return shares
+            powers -= self.mean
+        powers *= cosines
+        return powers
 
 
 def _shaped(buffer: Array, *shape: int) -> Array:
@@ -255,7 +270,7 @@ class _Directions:
         self.own, self.along = (np.zeros((len(self.order), len(frequent)), dtype) for _ in range(2))
         for i, (p, direction, key) in enumerate(frequent):
             U, work = self.directions[p], np.empty((3, len(self.order)), dtype)
-            self.along[:, i] = self.lengths[p] * self.kernel.gated(U, direction, self.keys[p], key, work)[:, 0]
+            self.along[:, i] = self.lengths[p] * self.kernel.gated(-U, direction, self.keys[p], key, work)[:, 0]
             self.apart[p] = (self.keys[p] == key) & (U @ direction[0] > 1 - NEARLY_PARALLEL[dtype.itemsize])
             self.own[:, i] = np.where(self.apart[p], self.lengths[p], 0)
             U[self.apart[p]] = 0
@@ -282,9 +297,9 @@ class _Directions:
 
 
 def _set_angles(angles: Array, cosines: Array, U: Array, V: Array, keys: Array, others: Array) -> None:
-    """Set `angles` (n, m) to arccos(`cosines`), the angles of the unit vectors −U (n, d) and V (m, d).
+    """Set `angles` (n, m) to arccos(`cosines`), the angles of the unit vectors U (n, d) and V (m, d).
 
-    The angle is exactly π where the keys of nearly equal directions U and V agree.
+    The angle is exactly π where the keys of nearly equal directions −U and V agree.
     """
     limit = 1 - NEARLY_PARALLEL[cosines.dtype.itemsize]
     # Cosines beyond ±1 are replaced below.
@@ -293,11 +308,19 @@ def _set_angles(angles: Array, cosines: Array, U: Array, V: Array, keys: Array, 
     for sign, some in ((1, cosines.max() > limit), (-1, cosines.min() < -limit)):
         if some:
             # arccos loses half of the digits for nearly parallel directions.
-            i, j = np.divmod(np.flatnonzero(cosines > limit if sign > 0 else cosines < -limit), len(V))
-            small, apart = np.zeros(len(i), cosines.dtype), keys[i] != -sign * others[j]
-            differences = U[i[apart]] + sign * V[j[apart]]
-            small[apart] = 2 * np.arcsin(np.sqrt(np.einsum("ij,ij->i", differences, differences)) / 2)
-            angles[i, j] = small if sign > 0 else np.pi - small
+            near = cosines > limit if sign > 0 else cosines < -limit
+            rows, columns = np.flatnonzero(near.any(axis=1)), np.flatnonzero(near.any(axis=0))
+            if cosines.dtype != float and near.sum() > DENSE * len(rows) * len(columns):
+                A, B = U[rows].astype(float), V[columns].astype(float)
+                squares = np.add.outer((A**2).sum(axis=1), (B**2).sum(axis=1)) - 2 * sign * (A @ B.T)
+                squares = np.maximum(squares, 0)[near[np.ix_(rows, columns)]]
+            else:
+                i, j = np.nonzero(near)
+                squares, apart = np.zeros(len(i), cosines.dtype), keys[i] != -sign * others[j]
+                differences = U[i[apart]] - sign * V[j[apart]]
+                squares[apart] = np.einsum("ij,ij->i", differences, differences)
+            small = 2 * np.arcsin(np.sqrt(squares) / 2)
+            angles[near] = small if sign > 0 else np.pi - small
 
 
 def receptive_fields(

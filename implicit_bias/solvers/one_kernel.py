@@ -63,7 +63,7 @@ CACHE_SHARE, MATRIX_SHARE = 0.5, 0.2
 #: Rows of K that are computed at a time.
 BLOCK = 1000
 #: Rows of K that a product adds in the precision of the rows.
-ADDED = 128
+ADDED = 64
 
 #: k(x_i, x_j) for the indices i and j of samples.
 Kernel = Callable[[np.ndarray, np.ndarray], Array]
@@ -287,12 +287,12 @@ def _improved(duals: list[_Dual], chosen: list[np.ndarray], cache: KernelCache, 
             K = cache.square(chosen[c])
             changes[chosen[c], c] = duals[c].solve_subproblem(chosen[c], K, RIDGE[cache.bytes], deadline)
 
-    # A class alone is solved with all threads of BLAS.
-    together = min(cache.together, len(duals))
+    # The largest first, so that no thread has to wait for it in the end; a class alone has all threads of BLAS.
+    together, order = min(cache.together, len(duals)), sorted(range(len(duals)), key=lambda c: -len(chosen[c]))
     if together > 1:
-        in_threads(improve, range(len(duals)), together)
+        in_threads(improve, order, together)
     else:
-        for c in range(len(duals)):
+        for c in order:
             improve(c)
     return changes
 
