@@ -238,9 +238,12 @@ def patches(n, seed):
 
 @pytest.mark.parametrize("parameters", [{}, {"hyperplanes": 3}, {"linear": 0.0}])
 @pytest.mark.parametrize("fields", [{}, {"side": 3, "stride": 1}])
-def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
+@pytest.mark.parametrize("dense", [half_space_kernel.DENSE, 1.0])
+def test_half_spaces_with_frequent_directions(parameters, fields, dense, monkeypatch):
     """Values are those of the formula, up to rounding and, in single precision, up to the stated bound."""
     monkeypatch.setattr(half_space_kernel, "TILE", 20)
+    monkeypatch.setattr(half_space_kernel, "SUMMED", 7)
+    monkeypatch.setattr(half_space_kernel, "DENSE", dense)
     X, Z = patches(70, 1), patches(150, 2)
     b, linear = parameters.get("hyperplanes", 1), parameters.get("linear", 1.0)
     expected = np.zeros((70, 150))
