@@ -286,7 +286,7 @@ class MultipleKernelClassifier(MarginClassifier):
             raise KeyboardInterrupt  # A search over many fits must end, too.
         # After the time limit, errors of single precision remain.
         if double or found.reason == "max_seconds":
-            return found, np.full_like(signs, error)
+            return found, np.full(signs.shape, error)
         return features.recomputed(found, signs, error)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:

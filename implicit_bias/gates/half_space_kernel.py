@@ -19,14 +19,15 @@ from implicit_bias._utils.threads import in_threads
 TILE, WIDTH = 256, 512
 #: Largest number of products that single precision adds in a cosine before the next sum.
 SUMMED = 72
-#: 1 − |cos θ|, by the bytes of a number, below which the angle θ is computed from the difference of two directions.
+#: 1 − |cos θ|, by the bytes of a number, below which the angle θ is computed from the distance of two directions.
 NEARLY_PARALLEL = {8: 1e-6, 4: 1e-2}
-#: Nearly parallel pairs, as a share of all pairs of their rows and columns, from which on products of matrices give
-#: their angles in single precision.
+#: Share of nearly parallel pairs among all pairs of their rows and columns, above which a matrix product gives their
+#: distances in single precision.
 DENSE = 0.02
-#: Share of the inputs that have the most frequent direction of a receptive field, in the mean of all fields, and in
-#: the field itself, from which on these directions are treated apart.
-COMMON, COMMON_HERE = 0.05, 0.02
+#: Least share of the inputs that have the most frequent direction of a receptive field, for treating it apart.
+COMMON = 0.02
+#: Least mean of these shares over all fields; below it, sorting the inputs costs more than it saves.
+COMMON_MEAN = 0.05
 #: Largest number of inputs in which frequent directions are searched for.
 SAMPLED = 500
 #: Length of a part of an input, as a share of the whole one's, below which the part counts as zero.
@@ -146,15 +147,18 @@ class _HalfSpaces:
         return values
 
     def frequent(self, A: Array) -> list[tuple[int, Array, Array]]:
-        """Return p, the direction (1, d) and its key (1,) for each field in which a direction is frequent in A."""
+        """Return p, the direction (1, d) and its key (1,) for each field in which a direction is frequent in A.
+
+        The list is empty if these directions are too few to be treated apart.
+        """
         found, some, total = [], _Directions(A[:: len(A) // SAMPLED + 1], self), 0
         for p, keys in enumerate(some.keys):
             key, first, counts = np.unique(keys, return_index=True, return_counts=True)
             most = counts.argmax()
-            if counts[most] > max(COMMON_HERE * len(keys), 1):
+            if counts[most] > max(COMMON * len(keys), 1):
                 found.append((p, some.directions[p][[first[most]]], key[[most]]))
                 total += counts[most]
-        return found if total > COMMON * some.keys.size else []
+        return found if total > COMMON_MEAN * some.keys.size else []
 
     def set_matrix(self, values: Array, left: Callable[[slice], Any], right: Callable[[slice], Any]) -> None:
         """Set `values` (n, m) to k; `left` and `right` return directions and the numbers of a block of rows in them."""
@@ -311,6 +315,7 @@ def _set_angles(angles: Array, cosines: Array, U: Array, V: Array, keys: Array, 
             near = cosines > limit if sign > 0 else cosines < -limit
             rows, columns = np.flatnonzero(near.any(axis=1)), np.flatnonzero(near.any(axis=0))
             if cosines.dtype != float and near.sum() > DENSE * len(rows) * len(columns):
+                # In double precision, squared distances lose few digits to cancellation.
                 A, B = U[rows].astype(float), V[columns].astype(float)
                 squares = np.add.outer((A**2).sum(axis=1), (B**2).sum(axis=1)) - 2 * sign * (A @ B.T)
                 squares = np.maximum(squares, 0)[near[np.ix_(rows, columns)]]
