@@ -26,7 +26,7 @@ from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import UnkeptFeatures, semidefinite
 from implicit_bias.features.expansion import ENTRY_ERROR, ExpansionBlocks, ExpansionFeatures
 from implicit_bias.gates import KernelExpansions
-from implicit_bias.gates.expansions import diagonal_of, evaluated, function_of, in_single
+from implicit_bias.gates.expansions import diagonal_of, evaluated, expansion, function_of
 from implicit_bias.gates.half_space_kernel import error_in_single, half_spaces_of_samples
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
@@ -313,10 +313,8 @@ class MultipleKernelClassifier(MarginClassifier):
         inputs = self.as_model().inputs(validated(self, X, reset=False, sparse=True))
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]
         scores = np.repeat(self.intercept_[None], len(inputs), axis=0)
-        used = np.flatnonzero(coefficients.any(axis=(0, 2))).tolist()
-        for rows, m in itertools.product(row_blocks(len(inputs)), used):
-            kernel = in_single(self.kernels_[m])
-            scores[rows] += evaluated(kernel, m, inputs[rows], self.support_vectors_) @ coefficients[:, m].T
+        for m in np.flatnonzero(coefficients.any(axis=(0, 2))).tolist():
+            scores += expansion(self.kernels_[m], m, self.support_vectors_, coefficients[:, m].T)(inputs)
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
 

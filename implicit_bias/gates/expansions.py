@@ -83,10 +83,8 @@ class KernelExpansions(Gates):
     def transform(self, X: Any) -> Array:
         X = self._fitted_inputs(X)
         values = np.zeros((len(X), len(self.kernels)))
-        for rows in row_blocks(len(X)):
-            for m in np.flatnonzero(self.coefficients.any(axis=1)).tolist():
-                kernel = in_single(function_of(self.kernels[m]))
-                values[rows, m] = evaluated(kernel, m, X[rows], self.samples) @ self.coefficients[m]
+        for m in np.flatnonzero(self.coefficients.any(axis=1)).tolist():
+            values[:, [m]] = expansion(self.kernels[m], m, self.samples, self.coefficients[[m]].T)(X)
         return values
 
     def __call__(self, X: Any) -> Any:
@@ -135,11 +133,28 @@ def gaussian(X: Array, Z: Array, gamma: float | None = None, **options: Any) -> 
     return np.asarray(pairwise_kernels(X, Z, metric="rbf", gamma=gamma, **options))
 
 
-def in_single(function: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Any]:
-    """Return a kernel's function in single precision if that is faster, for "half-spaces"; otherwise the function."""
+def expansion(kernel: Any, m: int, Z: Array, coefficients: Array) -> Callable[[Array], Array]:
+    """Return the function X ↦ k_m(X, Z) A for samples Z (s, d) and `coefficients` A (s, c), a block of rows at a time.
+
+    The kernel "half-spaces" is computed in single precision.
+
+    >>> expansion(("linear", {}), 0, np.eye(2), np.ones((2, 1)))(np.array([[2.0, 3.0]])).tolist()
+    [[5.0]]
+    """
+    function = function_of(kernel)
     if isinstance(function, partial) and function.func is half_spaces:
-        return partial(half_spaces_in_single, **function.keywords)
-    return function
+        single = half_spaces_in_single(Z, **function.keywords)
+
+        def function(X: Array, _: Array) -> Array:
+            return single(X)
+
+    def values(X: Array) -> Array:
+        found = np.empty((len(X), coefficients.shape[1]))
+        for rows in row_blocks(len(X)):
+            found[rows] = evaluated(function, m, X[rows], Z) @ coefficients
+        return found
+
+    return values
 
 
 def diagonal_of(kernel: Any, X: Array) -> Array:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import Chebyshev, Polynomial
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.threads import in_threads
@@ -20,10 +23,9 @@ TILE, WIDTH = 256, 512
 #: Largest number of products that single precision adds in a cosine before the next sum.
 SUMMED = 72
 #: 1 − |cos θ|, by the bytes of a number, below which the angle θ is computed from the distance of two directions.
-NEARLY_PARALLEL = {8: 1e-6, 4: 1e-2}
-#: Share of nearly parallel pairs among all pairs of their rows and columns, above which a matrix product gives their
-#: distances in single precision.
-DENSE = 0.02
+NEARLY_PARALLEL = {8: 1e-4, 4: 1e-2}
+#: Terms of the polynomial for arccos, by the bytes of a number, a multiple of 9. Its errors are below 1e-14 and 1e-8.
+TERMS = {8: 18, 4: 9}
 #: Least share of the inputs that have the most frequent direction of a receptive field, for treating it apart.
 COMMON = 0.02
 #: Least mean of these shares over all fields; below it, sorting the inputs costs more than it saves.
@@ -64,10 +66,25 @@ def half_spaces(
 
 
 def half_spaces_in_single(
-    X: Array, Z: Array, side: Any = None, stride: int = 1, sets: Any = None, **gates: Any
-) -> Array:
-    """Return the kernel `half_spaces` with errors of single precision; see `error_in_single`."""
-    return _HalfSpaces(fields=receptive_fields(X.shape[1], side, stride, sets), dtype=np.float32, **gates).between(X, Z)
+    Z: Array, side: Any = None, stride: int = 1, sets: Any = None, **gates: Any
+) -> Callable[[Array], Array]:
+    """Return the kernel `half_spaces` as a function of X alone, with errors of single precision; see `error_in_single`.
+
+    The directions of Z are stored.
+
+    >>> half_spaces_in_single(np.array([[1.0, 0.0], [1.0, 1.0]]))(np.array([[1.0, 0.0]])).round(6).tolist()
+    [[1.0, 0.75]]
+    """
+    kernel = _HalfSpaces(fields=receptive_fields(Z.shape[1], side, stride, sets), dtype=np.float32, **gates)
+    common = kernel.frequent(Z)
+    stored = _Directions(Z, kernel, common)
+
+    def values(X: Array) -> Array:
+        found = np.empty((len(X), len(Z)))
+        kernel.set_matrix(found, kernel.blocks(X, common), stored.chosen(np.arange(len(Z))))
+        return found
+
+    return values
 
 
 def half_spaces_of_samples(
@@ -84,12 +101,11 @@ def half_spaces_of_samples(
     entries = len(X) * sum(X[:0, field].shape[1] for field in kernel.fields)
     need, what = float(entries * kernel.dtype.itemsize), f"the receptive fields of {len(X)} samples"
     check_memory(need, what, "use fewer samples or fields")
-    whole = _Directions(X, kernel)
-    whole.set_apart(kernel.frequent(X))
+    stored = _Directions(X, kernel, kernel.frequent(X))
 
     def values(i: np.ndarray, j: np.ndarray) -> Array:
         found = np.empty((len(i), len(j)), dtype)
-        kernel.set_matrix(found, lambda rows: (whole, i[rows]), lambda rows: (whole, j[rows]))
+        kernel.set_matrix(found, stored.chosen(i), stored.chosen(j))
         return found
 
     return values
@@ -128,30 +144,30 @@ class _HalfSpaces:
                 f"hyperplanes must be a positive integer and linear between 0 and 1, not {hyperplanes} and {linear}"
             )
         self.b, self.fields, self.dtype = int(hyperplanes), fields, np.dtype(dtype)
-        self.mean = (1 - linear) * (np.pi / 2) ** self.b
+        self.mean, self.arccos = (1 - linear) * (np.pi / 2) ** self.b, _arccos(self.dtype.itemsize).astype(self.dtype)
 
     def between(self, X: Array, Z: Array) -> Array:
         """Return k(X, Z) (n, m)."""
-        common = self.frequent(Z)
-
-        def prepared(A: Array) -> Callable[[slice], tuple[_Directions, np.ndarray]]:
-            def block(rows: slice) -> tuple[_Directions, np.ndarray]:
-                directions = _Directions(A[rows], self)
-                directions.set_apart(common)
-                return directions, directions.order
-
-            return block
-
-        values = np.empty((len(X), len(Z)))
-        self.set_matrix(values, prepared(X), prepared(Z))
+        common, values = self.frequent(Z), np.empty((len(X), len(Z)))
+        self.set_matrix(values, self.blocks(X, common), self.blocks(Z, common))
         return values
+
+    def blocks(self, A: Array, frequent: list[tuple[int, Array, Array]]) -> Callable[[slice], _Directions]:
+        """Return a function whose values are the directions of a block of rows of A."""
+
+        def block(rows: slice) -> _Directions:
+            directions = _Directions(A[rows], self, frequent)
+            directions.order += rows.start
+            return directions
+
+        return block
 
     def frequent(self, A: Array) -> list[tuple[int, Array, Array]]:
         """Return p, the direction (1, d) and its key (1,) for each field in which a direction is frequent in A.
 
         The list is empty if these directions are too few to be treated apart.
         """
-        found, some, total = [], _Directions(A[:: len(A) // SAMPLED + 1], self), 0
+        found, some, total = [], _Directions(A[:: len(A) // SAMPLED + 1], self, []), 0
         for p, keys in enumerate(some.keys):
             key, first, counts = np.unique(keys, return_index=True, return_counts=True)
             most = counts.argmax()
@@ -160,67 +176,147 @@ class _HalfSpaces:
                 total += counts[most]
         return found if total > COMMON_MEAN * some.keys.size else []
 
-    def set_matrix(self, values: Array, left: Callable[[slice], Any], right: Callable[[slice], Any]) -> None:
-        """Set `values` (n, m) to k; `left` and `right` return directions and the numbers of a block of rows in them."""
+    def set_matrix(
+        self, values: Array, left: Callable[[slice], _Directions], right: Callable[[slice], _Directions]
+    ) -> None:
+        """Set `values` (n, m) to k; `left` and `right` return the directions of a block of rows."""
         for rows in row_blocks(len(values)):
-            directions, numbers = left(rows)
-            block = directions.taken(numbers)
+            block = left(rows)
             for columns in row_blocks(values.shape[1]):
-                directions, numbers = right(columns)
-                self.fill(values[rows, columns], block, directions.taken(numbers))
+                self.fill(values, block, right(columns))
 
     def fill(self, values: Array, left: _Directions, right: _Directions) -> None:
-        """Set `values` (n, m) to the kernel of `left` (n) and `right` (m), tile by tile."""
-        factor = self.dtype.type(-(np.pi**-self.b))
+        """Set the rows `left.order` and columns `right.order` of `values` to the kernel, tile by tile."""
+        factor = self.dtype.type(np.pi**-self.b)
         own = factor * np.hstack([left.own, np.where(left.own > 0, 0, left.along)])
         along, lengths = np.hstack([right.along, right.own]), factor * left.lengths
-        wide_tiles, direct = right.tiles(WIDTH), self.dtype == float and not own.shape[1]
-        opposite = [-U for U in left.directions]
+        wide_tiles = right.tiles(WIDTH)
 
         def fill_rows(tile: tuple[slice, list[tuple[int, int]]]) -> None:
             # Arrays are allocated once, because new memory costs more than the arithmetic.
-            work, scaled = np.empty((4, TILE * WIDTH), self.dtype), np.empty(TILE * WIDTH)
+            work = np.empty((3, TILE * WIDTH), self.dtype)
             rows, row_ends = tile
             for columns, column_ends in wide_tiles:
-                unsorted = values[rows, columns]
-                total = unsorted if direct else _shaped(work[3], *unsorted.shape)
+                total = _shaped(work[2], rows.stop - rows.start, columns.stop - columns.start)
                 np.matmul(own[rows], along[columns].T, out=total)
                 for p, ((a, b), (c, d)) in enumerate(zip(row_ends, column_ends, strict=True)):
                     if a < b and c < d:
-                        U, V = opposite[p][a:b], right.directions[p][c:d]
-                        found = self.gated(U, V, left.keys[p, a:b], right.keys[p, c:d], work)
-                        found *= lengths[p, a:b, None]
-                        found *= right.lengths[p, c:d]
-                        total[a - rows.start : b - rows.start, c - columns.start : d - columns.start] += found
-                if not direct:
-                    whole = _shaped(scaled, *total.shape) if own.shape[1] else unsorted
-                    np.multiply(total, left.sizes[rows, None], out=whole)
-                    whole *= right.sizes[columns]
-                    if own.shape[1]:
-                        values[np.ix_(left.order[rows], right.order[columns])] = whole
+                        left_part = left.directions[p][a:b], left.keys[p, a:b], lengths[p, a:b]
+                        right_part = right.directions[p][c:d], right.keys[p, c:d], right.lengths[p, c:d]
+                        self.add(total, a - rows.start, c - columns.start, left_part, right_part, work)
+                sizes = left.sizes[rows], right.sizes[columns]
+                _put(values, left.order[rows], right.order[columns], total, *sizes)
 
         in_threads(fill_rows, left.tiles(TILE))
 
-    def gated(self, U: Array, V: Array, keys: Array, others: Array, work: Array) -> Array:
-        """Return c((π − θ)ᵇ − `mean`), c = −cos θ, for the angles θ of −U (n, d) and V (m, d), in the memory `work`."""
-        cosines, angles, powers = (_shaped(part, len(U), len(V)) for part in work[:3])
+    def add(self, total: Array, i: int, j: int, left: tuple[Array, ...], right: tuple[Array, ...], work: Array) -> None:
+        """Add ((π − θ)ᵇ − `mean`) cos θ and the product of the lengths to the part of `total` that starts at (i, j).
+
+        θ are the angles of U (n, d) and V (m, d). `left` and `right` are U and V with their keys and lengths.
+        """
+        U, V = left[0], right[0]
+        cosines, last = (_shaped(part, len(U), len(V)) for part in work[:2])
         step = SUMMED if self.dtype != float else U.shape[1]
         np.matmul(U[:, :step], V[:, :step].T, out=cosines)
         # Shorter sums have smaller error bounds.
-        for start in range(step, U.shape[1], step):
-            cosines += np.matmul(U[:, start : start + step], V[:, start : start + step].T, out=angles)
-        _set_angles(angles, cosines, U, V, keys, others)
-        if self.b > 1:
-            # Faster than a power.
-            np.multiply(angles, angles, out=powers)
-            for _ in range(self.b - 2):
-                powers *= angles
-        else:
-            powers = angles
-        if self.mean:
-            powers -= self.mean
-        powers *= cosines
-        return powers
+        starts = range(step, U.shape[1], step)
+        for start in starts:
+            np.matmul(U[:, start : start + step], V[:, start : start + step].T, out=last)
+            if start < starts[-1]:
+                cosines += last
+        numbers = self.dtype.type(self.mean), self.dtype.type(1 - NEARLY_PARALLEL[self.dtype.itemsize])
+        _add_gated(total, i, j, cosines, last[: len(U) * bool(starts)], *left, *right, self.b, *numbers, self.arccos)
+
+
+@compiled
+def _add_gated(
+    total: Array,
+    first: int,
+    start: int,
+    cosines: Array,
+    last: Array,
+    U: Array,
+    keys: Array,
+    lengths: Array,
+    V: Array,
+    other_keys: Array,
+    other_lengths: Array,
+    b: int,
+    mean: Any,
+    limit: Any,
+    polynomial: Array,
+) -> None:
+    """Do `_HalfSpaces.add` for `cosines` + `last` (n, m), a row at a time, which stays in the cache.
+
+    `last` has no rows where it is 0.
+
+    If |cos θ| > `limit`, where arccos loses half of the digits, the angle is computed from the distance of ±U_i and
+    V_j. It is exactly 0 or π if their keys agree. `polynomial` is `_arccos`.
+    """
+    kind, m = cosines.dtype.type, cosines.shape[1]
+    zero, one, pi = kind(0), kind(1), kind(np.pi)
+    # π − θ.
+    angles, powers = np.empty(m, cosines.dtype), np.empty(m, cosines.dtype)
+    for i in range(len(cosines)):
+        row, out, near = cosines[i], total[first + i, start : start + m], 0
+        if len(last):
+            for j in range(m):
+                row[j] += last[i, j]
+        for j in range(m):
+            angles[j] = zero
+            near += abs(row[j]) > limit
+        for k in range(len(polynomial)):
+            # One loop over nine coefficients is one pass over the row.
+            c = polynomial[k]
+            c0, c1, c2, c3, c4, c5, c6, c7, c8 = c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]
+            for j in range(m):
+                x = abs(row[j])
+                x = x + x - one
+                angle = ((angles[j] * x + c0) * x + c1) * x + c2
+                angle = ((angle * x + c3) * x + c4) * x + c5
+                angles[j] = ((angle * x + c6) * x + c7) * x + c8
+        for j in range(m):
+            # Cosines beyond ±1 are nearly parallel.
+            angle = angles[j] * np.sqrt(max(one - abs(row[j]), zero))
+            angle = angle if row[j] < zero else pi - angle
+            angles[j] = angle
+            powers[j] = angle
+        if near:
+            for j in range(m):
+                if abs(row[j]) > limit:
+                    sign, square = (one if row[j] > zero else -one), zero
+                    if keys[i] != sign * other_keys[j]:
+                        for k in range(U.shape[1]):
+                            square += (U[i, k] - sign * V[j, k]) ** 2
+                    # 2 arcsin(√s/2), up to a relative error of 2e-11 for s < .02 and 2e-19 for s < 2e-4.
+                    s = float(square)
+                    small = kind(np.sqrt(s) * (1 + s * (1 / 24 + s * (3 / 640 + s * 5 / 7168))))
+                    angles[j] = powers[j] = pi - small if sign > zero else small
+        for _ in range(1, b):
+            for j in range(m):
+                powers[j] *= angles[j]
+        for j in range(m):
+            out[j] += (powers[j] - mean) * row[j] * (lengths[i] * other_lengths[j])
+
+
+@compiled
+def _put(values: Array, rows: np.ndarray, columns: np.ndarray, total: Array, sizes: Array, other_sizes: Array) -> None:
+    """Set `values` in the `rows` (n,) and `columns` (m,) to `total` (n, m) times the sizes."""
+    for i in range(len(rows)):
+        found, row = values[rows[i]], total[i]
+        for j in range(len(columns)):
+            found[columns[j]] = row[j] * (sizes[i] * other_sizes[j])
+
+
+@cache
+def _arccos(size: int) -> Array:
+    """Return the coefficients of arccos x/√(1 − x) ≈ Σ_k a_k (2x − 1)ᵏ for 0 ≤ x ≤ 1, from the last to the first.
+
+    They are those of the polynomial of TERMS terms that interpolates at Chebyshev nodes; shape (terms/9, 9).
+    """
+    found = Chebyshev.interpolate(lambda x: np.arccos(x) / np.sqrt(1 - x), TERMS[size] - 1, domain=[0, 1])
+    coefficients = found.convert(kind=Polynomial, domain=[0, 1], window=[-1, 1]).coef
+    return np.asarray(coefficients, float)[::-1].reshape(-1, 9)
 
 
 def _shaped(buffer: Array, *shape: int) -> Array:
@@ -245,10 +341,7 @@ class _Directions:
         Numbers of the rows.
     """
 
-    own: Array
-    along: Array
-
-    def __init__(self, A: Array, kernel: _HalfSpaces) -> None:
+    def __init__(self, A: Array, kernel: _HalfSpaces, frequent: list[tuple[int, Array, Array]]) -> None:
         n, fields, dtype = len(A), kernel.fields, kernel.dtype
         self.kernel, self.order = kernel, np.arange(n)
         weights = np.asarray(np.random.default_rng(0).uniform(-1, 1, A.shape[1]))
@@ -257,7 +350,8 @@ class _Directions:
         self.directions = [np.empty((n, A[:0, field].shape[1]), dtype) for field in fields]
         self.lengths, self.keys = np.empty((len(fields), n), dtype), np.empty((len(fields), n))
         self.apart = np.zeros((len(fields), n), dtype=bool)
-        for rows in row_blocks(n, TILE):
+
+        def set_rows(rows: slice) -> None:
             relative = A[rows] / np.where(self.sizes > 0, self.sizes, 1.0)[rows, None]
             for p, field in enumerate(fields):
                 part = relative[:, field]
@@ -268,24 +362,38 @@ class _Directions:
                 self.keys[p, rows] = np.round(np.einsum("ij,j->i", part, weights[field]), 13)
                 self.directions[p][rows], self.lengths[p, rows] = part, sizes
 
+        in_threads(set_rows, row_blocks(n, TILE))
+        self.set_apart(frequent)
+
     def set_apart(self, frequent: list[tuple[int, Array, Array]]) -> None:
-        """Set `own`, `along` and `apart` for the directions of `_HalfSpaces.frequent`."""
-        dtype = self.kernel.dtype
-        self.own, self.along = (np.zeros((len(self.order), len(frequent)), dtype) for _ in range(2))
+        """Set `own`, `along` and `apart` for the directions of `_HalfSpaces.frequent`, and sort the rows by `apart`."""
+        n, dtype = len(self.order), self.kernel.dtype
+        self.own, self.along = (np.zeros((n, len(frequent)), dtype) for _ in range(2))
         for i, (p, direction, key) in enumerate(frequent):
-            U, work = self.directions[p], np.empty((3, len(self.order)), dtype)
-            self.along[:, i] = self.lengths[p] * self.kernel.gated(-U, direction, self.keys[p], key, work)[:, 0]
+            U, found, work = self.directions[p], np.zeros((n, 1), dtype), np.empty((2, n), dtype)
+            one = direction, key, np.ones(1, dtype)
+            self.kernel.add(found, 0, 0, (U, self.keys[p], self.lengths[p]), one, work)
+            self.along[:, i] = found[:, 0]
             self.apart[p] = (self.keys[p] == key) & (U @ direction[0] > 1 - NEARLY_PARALLEL[dtype.itemsize])
             self.own[:, i] = np.where(self.apart[p], self.lengths[p], 0)
             U[self.apart[p]] = 0
+        if frequent:
+            order = np.lexsort(self.apart[np.argsort(self.apart.sum(axis=1))])
+            vars(self).update(vars(self.taken(order, order)))
 
-    def taken(self, rows: np.ndarray) -> _Directions:
-        """Return a copy with these rows, sorted by the fields in which they are apart, and `order` their places."""
-        found, masks = copy(self), self.apart[:, rows]
-        found.order = np.lexsort(masks[np.argsort(masks.sum(axis=1))])
-        taken = rows[found.order]
-        found.directions = [U[taken] for U in self.directions]
-        found.lengths, found.keys, found.apart = (A[:, taken] for A in (self.lengths, self.keys, self.apart))
+    def chosen(self, numbers: np.ndarray) -> Callable[[slice], _Directions]:
+        """Return a function whose values are a block of the directions with these `numbers`, which are sorted."""
+        places = np.argsort(self.order)[numbers]
+        order = np.argsort(places)
+        return lambda rows: self.taken(places[order[rows]], order[rows])
+
+    def taken(self, rows: np.ndarray, order: np.ndarray) -> _Directions:
+        """Return these rows with new numbers `order`, without a copy if they follow each other."""
+        successive = len(rows) > 0 and (np.diff(rows) == 1).all()
+        found, taken = copy(self), slice(rows[0], rows[-1] + 1) if successive else rows
+        found.order, found.directions = order, [U[taken] for U in self.directions]
+        by_field = self.lengths, self.keys, self.apart
+        found.lengths, found.keys, found.apart = (np.ascontiguousarray(A[:, taken]) for A in by_field)
         found.own, found.along, found.sizes = (A[taken] for A in (self.own, self.along, self.sizes))
         return found
 
@@ -298,34 +406,6 @@ class _Directions:
             end = np.where(others.any(axis=1), end, first)
             found.append((rows, list(zip(first.tolist(), end.tolist(), strict=True))))
         return found
-
-
-def _set_angles(angles: Array, cosines: Array, U: Array, V: Array, keys: Array, others: Array) -> None:
-    """Set `angles` (n, m) to arccos(`cosines`), the angles of the unit vectors U (n, d) and V (m, d).
-
-    The angle is exactly π where the keys of nearly equal directions −U and V agree.
-    """
-    limit = 1 - NEARLY_PARALLEL[cosines.dtype.itemsize]
-    # Cosines beyond ±1 are replaced below.
-    with np.errstate(invalid="ignore"):
-        np.arccos(cosines, out=angles)
-    for sign, some in ((1, cosines.max() > limit), (-1, cosines.min() < -limit)):
-        if some:
-            # arccos loses half of the digits for nearly parallel directions.
-            near = cosines > limit if sign > 0 else cosines < -limit
-            rows, columns = np.flatnonzero(near.any(axis=1)), np.flatnonzero(near.any(axis=0))
-            if cosines.dtype != float and near.sum() > DENSE * len(rows) * len(columns):
-                # In double precision, squared distances lose few digits to cancellation.
-                A, B = U[rows].astype(float), V[columns].astype(float)
-                squares = np.add.outer((A**2).sum(axis=1), (B**2).sum(axis=1)) - 2 * sign * (A @ B.T)
-                squares = np.maximum(squares, 0)[near[np.ix_(rows, columns)]]
-            else:
-                i, j = np.nonzero(near)
-                squares, apart = np.zeros(len(i), cosines.dtype), keys[i] != -sign * others[j]
-                differences = U[i[apart]] - sign * V[j[apart]]
-                squares[apart] = np.einsum("ij,ij->i", differences, differences)
-            small = 2 * np.arcsin(np.sqrt(squares) / 2)
-            angles[near] = small if sign > 0 else np.pi - small
 
 
 def receptive_fields(

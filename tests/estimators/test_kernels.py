@@ -238,12 +238,10 @@ def patches(n, seed):
 
 @pytest.mark.parametrize("parameters", [{}, {"hyperplanes": 3}, {"linear": 0.0}])
 @pytest.mark.parametrize("fields", [{}, {"side": 3, "stride": 1}])
-@pytest.mark.parametrize("dense", [half_space_kernel.DENSE, 1.0])
-def test_half_spaces_with_frequent_directions(parameters, fields, dense, monkeypatch):
+def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
     """Values are those of the formula, up to rounding and, in single precision, up to the stated bound."""
     monkeypatch.setattr(half_space_kernel, "TILE", 20)
     monkeypatch.setattr(half_space_kernel, "SUMMED", 7)
-    monkeypatch.setattr(half_space_kernel, "DENSE", dense)
     X, Z = patches(70, 1), patches(150, 2)
     b, linear = parameters.get("hyperplanes", 1), parameters.get("linear", 1.0)
     expected = np.zeros((70, 150))
@@ -258,7 +256,7 @@ def test_half_spaces_with_frequent_directions(parameters, fields, dense, monkeyp
     assert (np.abs(found - expected) <= 1e-13 * sizes).all()
     bound = half_space_kernel.error_in_single(kernel[1], 36)
     assert bound < 1e-4
-    single = half_space_kernel.half_spaces_in_single(X, Z, **parameters, **fields)
+    single = half_space_kernel.half_spaces_in_single(Z, **parameters, **fields)(X)
     assert (np.abs(single - expected) <= bound * sizes).all()
     rows = half_space_kernel.half_spaces_of_samples(np.vstack([X, Z]), kernel[1])
     assert (np.abs(rows(np.arange(70), np.arange(70, 220)) - expected) <= bound * sizes).all()
