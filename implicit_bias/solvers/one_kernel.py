@@ -24,6 +24,7 @@ import scipy.linalg
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory, free_memory
 from implicit_bias._utils.threads import in_threads, thread_count
@@ -297,44 +298,55 @@ def _improved(duals: list[_Dual], chosen: list[np.ndarray], cache: KernelCache, 
     return changes
 
 
+@compiled
 def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, tol: float, steps: int) -> float:
     """Change s, one entry at a time or, if `paired`, two with a constant sum, and return the largest violation.
 
     At most `steps` changes are made, until the violation is at most `tol`. s and v = μy − Ks are updated in place.
     """
-    diagonal = np.maximum(K.diagonal().astype(float), 1e-300)
-    up, down = np.where(s < high, 0.0, -np.inf), np.where(s > low, 0.0, np.inf)
-    worst = 0.0
+    m, worst, value = len(s), 0.0, np.empty(len(s))
+    diagonal = np.empty(m)
+    for k in range(m):
+        diagonal[k] = max(float(K[k, k]), 1e-300)
     for _ in range(steps):
-        rising = v + up
-        i = int(rising.argmax())
+        # A largest value is found before its place, so that the loop over all values is in vector instructions.
+        most, least = -np.inf, np.inf
+        for k in range(m):
+            most = max(most, v[k] if s[k] < high[k] else -np.inf)
+            least = min(least, v[k] if s[k] > low[k] else np.inf)
+        worst = most - least if paired else max(most, -least)
+        if worst <= tol:
+            break
+        i = 0
         if not paired:
-            falling = v + down
-            j = int(falling.argmin())
-            worst = max(rising[i], -falling[j])
-            if worst <= tol:
-                break
-            i = i if rising[i] >= -falling[j] else j
+            up = most >= -least
+            while v[i] != (most if up else least) or not (s[i] < high[i] if up else s[i] > low[i]):
+                i += 1
             new = min(max(s[i] + v[i] / diagonal[i], low[i]), high[i])
-            v -= (new - s[i]) * K[i]
-            s[i], changed = new, [i]
-        else:
-            gains = rising[i] - v - down
-            worst = gains.max()
-            if worst <= tol:
-                break
-            np.maximum(gains, 0.0, out=gains)
-            curvature = np.maximum(diagonal[i] + diagonal - 2 * K[i], 1e-12 * diagonal[i])
-            j = int((gains * gains / curvature).argmax())
-            step = min(gains[j] / curvature[j], high[i] - s[i], s[j] - low[j])
-            # A bound that is reached is reached exactly.
-            s[i] = high[i] if step == high[i] - s[i] else s[i] + step
-            s[j] = low[j] if step == s[j] - low[j] else s[j] - step
-            v -= step * (K[i] - K[j])
-            changed = [i, j]
-        for one in changed:
-            up[one], down[one] = 0.0 if s[one] < high[one] else -np.inf, 0.0 if s[one] > low[one] else np.inf
-    return float(max(worst, 0.0))
+            step, row = new - s[i], K[i]
+            for k in range(m):
+                v[k] -= step * row[k]
+            s[i] = new
+            continue
+        while v[i] != most or not s[i] < high[i]:
+            i += 1
+        best, row = 0.0, K[i]
+        for k in range(m):
+            gain = max(most - v[k], 0.0) if s[k] > low[k] else 0.0
+            value[k] = gain * gain / max(diagonal[i] + diagonal[k] - 2.0 * row[k], 1e-12 * diagonal[i])
+            best = max(best, value[k])
+        j = 0
+        while value[j] != best:
+            j += 1
+        step = (most - v[j]) / max(diagonal[i] + diagonal[j] - 2.0 * row[j], 1e-12 * diagonal[i])
+        step = min(step, high[i] - s[i], s[j] - low[j])
+        # A bound that is reached is reached exactly.
+        s[i] = high[i] if step == high[i] - s[i] else s[i] + step
+        s[j] = low[j] if step == s[j] - low[j] else s[j] - step
+        other = K[j]
+        for k in range(m):
+            v[k] -= step * (row[k] - other[k])
+    return max(worst, 0.0)
 
 
 def _newton(
