@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory, free_memory
@@ -61,8 +61,8 @@ PATIENCE = 20
 RIDGE = {8: 1e-13, 4: 1e-6}
 #: Shares of the free memory for rows of K, and for the matrices of working sets and their factors.
 CACHE_SHARE, MATRIX_SHARE = 0.5, 0.2
-#: Rows of K that are computed at a time.
-BLOCK = 1000
+#: Rows of K that are computed at a time, and that a thread stores at a time.
+BLOCK, STORED = 2048, 256
 #: Rows of K that a product adds in the precision of the rows.
 ADDED = 64
 
@@ -132,19 +132,27 @@ class KernelCache:
                 return
             new, stored = missing[part], self.place >= 0
             columns, known = np.flatnonzero(~stored), np.flatnonzero(stored)
-            values = self.kernel(new, columns)
-            for i, place in enumerate(places[part]):
-                self.rows[place, columns] = values[i]
-            # K is symmetric.
-            for tile in row_blocks(len(known), BLOCK):
-                self.rows[np.ix_(places[part], known[tile])] = self.rows[np.ix_(self.place[known[tile]], new)].T
+            self._store(places[part], columns, self.kernel(new, columns), new, known)
             self.place[new] = places[part]
+
+    def _store(
+        self, places: np.ndarray, columns: np.ndarray, values: Array, new: np.ndarray, known: np.ndarray
+    ) -> None:
+        """Store `values` in the `columns` of the rows at `places`, and the entries of stored rows in those `known`."""
+
+        def store(part: slice) -> None:
+            _set_entries(self.rows, places[part], columns, values[part])
+
+        def store_symmetric(part: slice) -> None:
+            _set_symmetric(self.rows, places, known[part], self.place[known[part]], new)
+
+        in_threads(store, row_blocks(len(places), STORED))
+        in_threads(store_symmetric, row_blocks(len(known), STORED))
 
     def square(self, samples: np.ndarray) -> Array:
         """Return the kernel matrix K (m, m) of `samples` (m,), from stored rows if possible."""
-        found, place = np.empty((len(samples), len(samples)), self.rows.dtype), self.place[samples]
-        for i in np.flatnonzero(place >= 0):
-            found[i] = self.rows[place[i]][samples]
+        place = self.place[samples]
+        found = _gathered(self.rows, place, samples)
         others = np.flatnonzero(place < 0)
         for part in row_blocks(len(others), BLOCK):
             found[others[part]] = self.kernel(samples[others[part]], samples)
@@ -299,6 +307,36 @@ def _improved(duals: list[_Dual], chosen: list[np.ndarray], cache: KernelCache, 
 
 
 @compiled
+def _gathered(A: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    """Return the entries of A in the `rows` (n,) and `columns` (m,), shape (n, m); rows below 0 are left out."""
+    found = np.empty((len(rows), len(columns)), A.dtype)
+    for i in range(len(rows)):
+        if rows[i] >= 0:
+            row, new = A[rows[i]], found[i]
+            for j in range(len(columns)):
+                new[j] = row[columns[j]]
+    return found
+
+
+@compiled
+def _set_entries(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array) -> None:
+    """Set the entries of A in the `rows` (n,) and `columns` (m,) to `values` (n, m)."""
+    for i in range(len(rows)):
+        row, new = A[rows[i]], values[i]
+        for j in range(len(columns)):
+            row[columns[j]] = new[j]
+
+
+@compiled
+def _set_symmetric(A: Array, rows: np.ndarray, columns: np.ndarray, others: np.ndarray, entries: np.ndarray) -> None:
+    """Set the entries of A in the `rows` (n,) and `columns` (m,) to the `entries` (n,) of its rows `others` (m,)."""
+    for j in range(len(columns)):
+        other = A[others[j]]
+        for i in range(len(rows)):
+            A[rows[i], columns[j]] = other[entries[i]]
+
+
+@compiled
 def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, tol: float, steps: int) -> float:
     """Change s, one entry at a time or, if `paired`, two with a constant sum, and return the largest violation.
 
@@ -362,21 +400,17 @@ def _newton(
     if not len(F):
         return s, h, q, float(np.clip(usual, mu / MOST_FACTOR, MOST_FACTOR * mu))
 
-    def inverse(right: Array) -> Array:
-        return scipy.linalg.cho_solve(factor, right.astype(K.dtype), overwrite_b=True, check_finite=False)
-
-    first, old, matrix = s[F], h[F], K[np.ix_(F, F)].T
+    first, old, matrix = s[F], h[F], _gathered(K, F, F)
     inner = matrix @ first.astype(K.dtype)
     shift = ridge * max(float(matrix.diagonal().mean()), 1e-300)
     matrix[np.diag_indices(len(F))] += shift
     try:
-        # SciPy overwrites a transposed array, so that no second one is made.
-        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        factor = Cholesky(matrix)
     except np.linalg.LinAlgError:
         return s, h, q, mu
     bounded, rest = old - inner, q - float(first @ (2 * old - inner))
     right = np.column_stack([y[F], bounded, np.ones(len(F))])
-    solved, own, fixed = inverse(right), first, np.empty(0, dtype=int)
+    solved, own, fixed = factor.solve(right), first, np.empty(0, dtype=int)
     columns: dict[int, Array] = {}
     while True:
         # The solution is μu − w − be, where w = −s and u = e = 0 at the `fixed`; the sum of s stays the same.
@@ -408,7 +442,7 @@ def _newton(
             more = sorted({*reached, *np.argsort(shares)[:COLUMNS]} - columns.keys())
             units = np.zeros((len(F), len(more)))
             units[more, np.arange(len(more))] = 1.0
-            columns.update(zip(more, inverse(units).T, strict=True))
+            columns.update(zip(more, factor.solve(units).T, strict=True))
     new = s.copy()
     new[F] = own
     h_new = h + K @ (new - s).astype(K.dtype)
