@@ -12,7 +12,7 @@ from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import SMALLEST, Array, InputError, as_floats
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import Gates
-from implicit_bias.gates.half_space_kernel import half_spaces, half_spaces_in_single, parameters_of
+from implicit_bias.gates.half_space_kernel import half_space_expansion, half_spaces, parameters_of
 
 #: Rounding error of a Gaussian kernel above which the differences of inputs are formed one by one, which is slower.
 MAX_CANCELLATION = 1e-12
@@ -143,10 +143,7 @@ def expansion(kernel: Any, m: int, Z: Array, coefficients: Array) -> Callable[[A
     """
     function = function_of(kernel)
     if isinstance(function, partial) and function.func is half_spaces:
-        single = half_spaces_in_single(Z, **function.keywords)
-
-        def function(X: Array, _: Array) -> Array:
-            return single(X)
+        return half_space_expansion(Z, coefficients, **function.keywords)
 
     def values(X: Array) -> Array:
         found = np.empty((len(X), coefficients.shape[1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -65,23 +65,26 @@ def half_spaces(
     return _HalfSpaces(hyperplanes, linear, receptive_fields(X.shape[1], side, stride, sets), float).between(X, Z)
 
 
-def half_spaces_in_single(
-    Z: Array, side: Any = None, stride: int = 1, sets: Any = None, **gates: Any
-) -> Callable[[Array], Array]:
-    """Return the kernel `half_spaces` as a function of X alone, with errors of single precision; see `error_in_single`.
+def half_space_expansion(Z: Array, coefficients: Array, **parameters: Any) -> Callable[[Array], Array]:
+    """Return the function X ↦ k(X, Z) A for the kernel `half_spaces` and `coefficients` A (m, c), in single precision.
 
-    The directions of Z are stored.
+    The directions of Z are stored, and k(X, Z) is not. `error_in_single` bounds the errors of k.
 
-    >>> half_spaces_in_single(np.array([[1.0, 0.0], [1.0, 1.0]]))(np.array([[1.0, 0.0]])).round(6).tolist()
+    >>> expansion = half_space_expansion(np.array([[1.0, 0.0], [1.0, 1.0]]), np.eye(2))
+    >>> expansion(np.array([[1.0, 0.0]])).round(6).tolist()
     [[1.0, 0.75]]
     """
-    kernel = _HalfSpaces(fields=receptive_fields(Z.shape[1], side, stride, sets), dtype=np.float32, **gates)
+    kernel = _HalfSpaces(*parameters_of(parameters, Z.shape[1]), np.float32)
     common = kernel.frequent(Z)
     stored = _Directions(Z, kernel, common)
 
     def values(X: Array) -> Array:
-        found = np.empty((len(X), len(Z)))
-        kernel.set_matrix(found, kernel.blocks(X, common), stored.chosen(np.arange(len(Z))))
+        found = np.zeros((len(X), coefficients.shape[1]))
+
+        def add(rows: np.ndarray, columns: np.ndarray, tile: Array, sizes: Array, other_sizes: Array) -> None:
+            found[rows] += sizes[:, None] * (tile @ (other_sizes[:, None] * coefficients[columns]))
+
+        kernel.visit_tiles(len(X), kernel.blocks(X, common), len(Z), stored.chosen(np.arange(len(Z))), add)
         return found
 
     return values
@@ -92,7 +95,7 @@ def half_spaces_of_samples(
 ) -> Callable[[np.ndarray, np.ndarray], Array]:
     """Return `half_spaces` as a function of row numbers of X, i (n,) and j (m,), whose values (n, m) have a data type.
 
-    The directions of X are stored. The errors of single precision are those of `half_spaces_in_single`.
+    The directions of X are stored. The errors of single precision are those of `half_space_expansion`.
 
     >>> half_spaces_of_samples(np.eye(2), {})(np.array([1]), np.array([1, 0])).tolist()
     [[1.0, 0.0]]
@@ -105,7 +108,7 @@ def half_spaces_of_samples(
 
     def values(i: np.ndarray, j: np.ndarray) -> Array:
         found = np.empty((len(i), len(j)), dtype)
-        kernel.set_matrix(found, stored.chosen(i), stored.chosen(j))
+        kernel.visit_tiles(len(i), stored.chosen(i), len(j), stored.chosen(j), partial(_put, found))
         return found
 
     return values
@@ -119,7 +122,7 @@ def parameters_of(parameters: dict[str, Any], inputs: int) -> tuple[int, float, 
 
 
 def error_in_single(parameters: dict[str, Any], inputs: int) -> float:
-    """Return a bound of the errors of `half_spaces_in_single`, as a share of √(k(x, x) k(z, z)).
+    """Return a bound of the errors of `half_spaces` in single precision, as a share of √(k(x, x) k(z, z)).
 
     >>> f"{error_in_single({'side': 8, 'stride': 4}, 784):.1e}"
     '2.0e-05'
@@ -149,7 +152,7 @@ class _HalfSpaces:
     def between(self, X: Array, Z: Array) -> Array:
         """Return k(X, Z) (n, m)."""
         common, values = self.frequent(Z), np.empty((len(X), len(Z)))
-        self.set_matrix(values, self.blocks(X, common), self.blocks(Z, common))
+        self.visit_tiles(len(X), self.blocks(X, common), len(Z), self.blocks(Z, common), partial(_put, values))
         return values
 
     def blocks(self, A: Array, frequent: list[tuple[int, Array, Array]]) -> Callable[[slice], _Directions]:
@@ -176,23 +179,31 @@ class _HalfSpaces:
                 total += counts[most]
         return found if total > COMMON_MEAN * some.keys.size else []
 
-    def set_matrix(
-        self, values: Array, left: Callable[[slice], _Directions], right: Callable[[slice], _Directions]
+    def visit_tiles(
+        self,
+        n: int,
+        left: Callable[[slice], _Directions],
+        m: int,
+        right: Callable[[slice], _Directions],
+        visit: Callable[[np.ndarray, np.ndarray, Array, Array, Array], None],
     ) -> None:
-        """Set `values` (n, m) to k; `left` and `right` return the directions of a block of rows."""
-        for rows in row_blocks(len(values)):
-            block = left(rows)
-            for columns in row_blocks(values.shape[1]):
-                self.fill(values, block, right(columns))
+        """Compute k (n, m) tile by tile; `left` and `right` return the directions of a block of its rows and columns.
 
-    def fill(self, values: Array, left: _Directions, right: _Directions) -> None:
-        """Set the rows `left.order` and columns `right.order` of `values` to the kernel, tile by tile."""
+        `visit` is called with the numbers of the rows and columns of a tile, the tile, and sizes that multiply its rows
+        and columns. Different threads have tiles of different rows.
+        """
+        for rows in row_blocks(n):
+            block = left(rows)
+            for columns in row_blocks(m):
+                self._visit(block, right(columns), visit)
+
+    def _visit(self, left: _Directions, right: _Directions, visit: Callable[..., None]) -> None:
         factor = self.dtype.type(np.pi**-self.b)
         own = factor * np.hstack([left.own, np.where(left.own > 0, 0, left.along)])
         along, lengths = np.hstack([right.along, right.own]), factor * left.lengths
         wide_tiles = right.tiles(WIDTH)
 
-        def fill_rows(tile: tuple[slice, list[tuple[int, int]]]) -> None:
+        def visit_rows(tile: tuple[slice, list[tuple[int, int]]]) -> None:
             # Arrays are allocated once, because new memory costs more than the arithmetic.
             work = np.empty((3, TILE * WIDTH), self.dtype)
             rows, row_ends = tile
@@ -204,10 +215,9 @@ class _HalfSpaces:
                         left_part = left.directions[p][a:b], left.keys[p, a:b], lengths[p, a:b]
                         right_part = right.directions[p][c:d], right.keys[p, c:d], right.lengths[p, c:d]
                         self.add(total, a - rows.start, c - columns.start, left_part, right_part, work)
-                sizes = left.sizes[rows], right.sizes[columns]
-                _put(values, left.order[rows], right.order[columns], total, *sizes)
+                visit(left.order[rows], right.order[columns], total, left.sizes[rows], right.sizes[columns])
 
-        in_threads(fill_rows, left.tiles(TILE))
+        in_threads(visit_rows, left.tiles(TILE))
 
     def add(self, total: Array, i: int, j: int, left: tuple[Array, ...], right: tuple[Array, ...], work: Array) -> None:
         """Add ((π − θ)ᵇ − `mean`) cos θ and the product of the lengths to the part of `total` that starts at (i, j).

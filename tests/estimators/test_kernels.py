@@ -256,7 +256,7 @@ def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
     assert (np.abs(found - expected) <= 1e-13 * sizes).all()
     bound = half_space_kernel.error_in_single(kernel[1], 36)
     assert bound < 1e-4
-    single = half_space_kernel.half_spaces_in_single(Z, **parameters, **fields)(X)
+    single = half_space_kernel.half_space_expansion(Z, np.eye(150), **parameters, **fields)(X)
     assert (np.abs(single - expected) <= bound * sizes).all()
     rows = half_space_kernel.half_spaces_of_samples(np.vstack([X, Z]), kernel[1])
     assert (np.abs(rows(np.arange(70), np.arange(70, 220)) - expected) <= bound * sizes).all()
