@@ -235,7 +235,7 @@ class _HalfSpaces:
             if start < starts[-1]:
                 cosines += last
         numbers = self.dtype.type(self.mean), self.dtype.type(1 - NEARLY_PARALLEL[self.dtype.itemsize])
-        _add_gated(total, i, j, cosines, last[: len(U) * bool(starts)], *left, *right, self.b, *numbers, self.arccos)
+        _add_gated(total, i, j, cosines, last[: len(U) * bool(starts)], left, right, self.b, *numbers, self.arccos)
 
 
 @compiled
@@ -245,27 +245,22 @@ def _add_gated(
     start: int,
     cosines: Array,
     last: Array,
-    U: Array,
-    keys: Array,
-    lengths: Array,
-    V: Array,
-    other_keys: Array,
-    other_lengths: Array,
+    left: tuple[Array, ...],
+    right: tuple[Array, ...],
     b: int,
     mean: Any,
     limit: Any,
     polynomial: Array,
 ) -> None:
-    """Do `_HalfSpaces.add` for `cosines` + `last` (n, m), a row at a time, which stays in the cache.
-
-    `last` has no rows where it is 0.
+    """Do `_HalfSpaces.add` for `cosines` + `last` (n, m), where `last` has no rows if it is 0.
 
     If |cos θ| > `limit`, where arccos loses half of the digits, the angle is computed from the distance of ±U_i and
     V_j. It is exactly 0 or π if their keys agree. `polynomial` is `_arccos`.
     """
+    (U, keys, lengths), (V, other_keys, other_lengths) = left, right
     kind, m = cosines.dtype.type, cosines.shape[1]
     zero, one, pi = kind(0), kind(1), kind(np.pi)
-    # π − θ.
+    # π − θ of one row, which stays in the cache.
     angles, powers = np.empty(m, cosines.dtype), np.empty(m, cosines.dtype)
     for i in range(len(cosines)):
         row, out, near = cosines[i], total[first + i, start : start + m], 0
