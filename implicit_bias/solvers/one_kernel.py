@@ -264,7 +264,9 @@ class _Dual:
         free = np.flatnonzero((self.s > self.low) & (self.s < self.high))
         rest = (self.y - self.outputs / self.mu)[free]
         free = free[np.argsort(-np.abs(rest - np.median(rest)))] if len(free) > largest else free
-        return np.unique(np.concatenate([up, down, free[: largest - len(up) - len(down)]]))
+        found = np.unique(np.concatenate([up, down, free[: largest - len(up) - len(down)]]))
+        # If all s are at their bounds, and optimal for μ, those nearest to a violation tell how far μ may change.
+        return found if len(found) else np.unique([rising.argmax(), falling.argmin()])
 
     def solve_subproblem(self, chosen: np.ndarray, K: Array, ridge: float, deadline: Deadline) -> Array:
         """Update s of a working set, whose kernel matrix is K (m, m), and μ in place; return the changes of s (m,).
@@ -273,13 +275,19 @@ class _Dual:
         """
         y, low, high, h = self.y[chosen], self.low[chosen], self.high[chosen], self.outputs[chosen]
         s, q = self.s[chosen], float(self.s @ self.outputs)
+        # sᵀKs rises with μ at the s that are optimal for it, and 1 is between its values at these μ.
+        least, most = 0.0, np.inf
         for _ in range(NEWTON_STEPS):
             v, old, before = self.mu * y - h, s.copy(), h
             violation = _pairs(K, v, s, low, high, self.paired, self.round_tol * self.mu, PAIRS * len(s)) / self.mu
             h = self.mu * y - v
             q += float((s - old) @ (before + h))
             mu = self.mu
+            if violation <= self.round_tol:
+                least, most = (least, min(mu, most)) if q > 1 else (max(mu, least), most)
             s, h, q, self.mu = _newton(K, y, s, h, q, low, high, self.mu, self.paired, ridge)
+            if not least <= self.mu <= most and 0 < least < most < np.inf:
+                self.mu = (least * most) ** 0.5
             if (violation <= self.round_tol and abs(mu / self.mu - 1) <= self.round_tol) or deadline.passed():
                 break
         change = s - self.s[chosen]
@@ -396,13 +404,16 @@ def _newton(
     Ks (m,) with the part of all other samples, and q is sᵀKs over all samples.
     """
     F = np.flatnonzero((s > low) & (s < high))
-    usual = mu / np.sqrt(q) if q > 0 else mu
+    usual = float(np.clip(1 / np.sqrt(q) if q > 0 else 1.0, 1 / MOST_FACTOR, MOST_FACTOR)) * mu
     if not len(F):
-        return s, h, q, float(np.clip(usual, mu / MOST_FACTOR, MOST_FACTOR * mu))
+        return s, h, q, usual
 
     first, old, matrix = s[F], h[F], _gathered(K, F, F)
     inner = matrix @ first.astype(K.dtype)
     shift = ridge * max(float(matrix.diagonal().mean()), 1e-300)
+    # The sum of s stays the same, so that K + lift 11ᵀ, which may have full rank where K has not, only changes b.
+    lift = matrix.dtype.type(matrix.diagonal().mean() if paired else 0.0)
+    matrix += lift
     matrix[np.diag_indices(len(F))] += shift
     try:
         factor = Cholesky(matrix)
@@ -422,6 +433,7 @@ def _newton(
         sums = parts.sum(axis=0) + own.sum() * np.array([0, 1, 0])
         without = np.vstack([np.eye(2), -sums[:2] / sums[2] if paired else np.zeros(2)])
         (u, w), (Ku, Kw) = (parts @ without).T, (products @ without).T
+        Ku, Kw = Ku - lift * u.sum(), Kw - lift * w.sum()
         # sᵀKs = aμ² + bμ + c shall be 1.
         a, b, c = float(u @ Ku), float(2 * u @ (bounded - Kw)), float(w @ (Kw - 2 * bounded)) + rest
         square = b * b - 4 * a * (c - 1)
@@ -446,7 +458,8 @@ def _newton(
     new = s.copy()
     new[F] = own
     h_new = h + K @ (new - s).astype(K.dtype)
-    return new, h_new, q + float((new - s) @ (h + h_new)), mu
+    # The root belongs to a whole step.
+    return new, h_new, q + float((new - s) @ (h + h_new)), mu if step == 1.0 else usual
 
 
 def solve_one_kernel(
