@@ -1,4 +1,4 @@
-"""Cholesky factors that several threads compute at the same time; those of SciPy hold Python's lock."""
+"""Cholesky factors without the GIL, which SciPy holds, so that several threads compute them at the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from implicit_bias._utils.checks import Array
 
 
 class Cholesky:
-    """Factor of a symmetric positive definite matrix (n, n) in single or double precision, which is overwritten.
+    """Factor of a symmetric positive definite matrix (n, n), in single or double precision; it may be overwritten.
 
     Raises
     ------
@@ -27,8 +27,8 @@ class Cholesky:
 
     def __init__(self, matrix: Array) -> None:
         self.factor = np.ascontiguousarray(matrix)
-        self.n, self.letter = ctypes.c_int(len(matrix)), "s" if matrix.dtype == np.float32 else "d"
-        if info := _call(f"{self.letter}potrf", b"U", self.n, self.factor, self.n):
+        self.n, self.prefix = ctypes.c_int(len(matrix)), "s" if matrix.dtype == np.float32 else "d"
+        if info := _call(f"{self.prefix}potrf", b"U", self.n, self.factor, self.n):
             raise np.linalg.LinAlgError(f"leading minor {info} is not positive")
 
     def solve(self, right: Array) -> Array:
@@ -36,15 +36,15 @@ class Cholesky:
         # LAPACK stores columns one after the other.
         found = np.array(right.T, self.factor.dtype, order="C")
         columns = ctypes.c_int(len(found) if found.ndim > 1 else 1)
-        _call(f"{self.letter}potrs", b"U", self.n, columns, self.factor, self.n, found, self.n)
+        _call(f"{self.prefix}potrs", b"U", self.n, columns, self.factor, self.n, found, self.n)
         return found.T
 
 
 def _call(name: str, *arguments: Any) -> int:
-    """Call a function of LAPACK for a flag, integers and arrays, without Python's lock, and return its `info`."""
+    """Call a function of LAPACK for a flag, integers and arrays, without the GIL, and return its `info`."""
     info = ctypes.c_int()
-    held = [ctypes.c_char(one) if isinstance(one, bytes) else one for one in arguments]
-    pointers = [one.ctypes.data if isinstance(one, np.ndarray) else ctypes.addressof(one) for one in held]
+    objects = [ctypes.c_char(one) if isinstance(one, bytes) else one for one in arguments]
+    pointers = [one.ctypes.data if isinstance(one, np.ndarray) else ctypes.addressof(one) for one in objects]
     _function(name, len(pointers) + 1)(*pointers, ctypes.addressof(info))
     return info.value
 

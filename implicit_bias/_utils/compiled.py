@@ -1,18 +1,20 @@
-"""Loops over arrays that Numba compiles when they are first called; its import alone takes .3 s."""
+"""Decorator that compiles loops with Numba at their first call, because importing Numba takes .3 s."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from threading import Lock
 from typing import Any
 
-#: Freedom of the compiler: fused and reordered sums and products, reciprocals, zeros without signs, and no NaN.
-ROUNDING = {"contract", "reassoc", "arcp", "nsz", "nnan"}
+#: What the compiler may do: fuse and reorder operations, multiply by reciprocals, ignore the sign of zero and NaN.
+FASTMATH = {"contract", "reassoc", "arcp", "nsz", "nnan"}
+#: Several threads may call a function first.
+LOCK = Lock()
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs as machine code without Python's lock; the code is kept for later processes.
+    """Return a function that runs as machine code without the GIL, for arguments without NaN.
 
     >>> @compiled
     ... def doubled(x):
@@ -20,29 +22,25 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     >>> doubled(1.5)
     3.0
     """
-    lock = Lock()
-    found: list[Any] = []
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        if not found:
-            # Several threads may be the first.
-            with lock:
-                if not found:
-                    found.append(_compiled(function))
-        return found[0](*arguments)
+        with LOCK:
+            code = _compiled(function)
+        return code(*arguments)
 
     return call
 
 
+@cache
 def _compiled(function: Callable[..., Any]) -> Any:
     from numba import njit
 
-    options = {"nogil": True, "fastmath": ROUNDING}
-    # Kept code refers to the module by its name.
+    options = {"nogil": True, "fastmath": FASTMATH}
+    # Machine code on disk belongs to a module by its name, so that only that of this package is kept.
     keep = function.__module__.startswith(__name__.partition(".")[0] + ".")
     try:
         return njit(cache=keep, **options)(function)
     except RuntimeError:
-        # Neither the folder of the module nor the user's own can be written.
+        # Neither the folder of the module nor the cache of the user can be written.
         return njit(**options)(function)

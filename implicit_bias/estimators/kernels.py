@@ -49,6 +49,8 @@ ROWS = 1000
 SINGLE_RANGE = 1e6
 #: Reason of a gap that only the rounding of the certificate leaves.
 ROUNDED = "the rounding of the kernel's values, multiplied by weights as large as these, exceeds the gap"
+#: Largest number of samples of one kernel whose factors follow if rounding leaves too large a gap.
+FACTORED = 2000
 #: Rows of a precomputed kernel that are copied at a time.
 TAKEN = 256
 #: Share of the norm up to which the weights of a kernel count as zero.
@@ -210,7 +212,8 @@ class MultipleKernelClassifier(MarginClassifier):
     ) -> Iterator[list[tuple[Solution, Array]] | None]:
         """Yield, for each C of `costs`, solution and coefficients (1, n) of each class, all solved together.
 
-        None is yielded if a gap is infinite: the factors must decide whether the samples are separable.
+        None is yielded if a gap is infinite: the factors must decide whether the samples are separable. It is also
+        yielded if a gap of few samples is too large because of rounding: factors lose fewer digits.
         """
         features, intercept = whole[0].features, bool(whole[0].intercept)
         assert isinstance(features, _FittedKernels)
@@ -232,7 +235,8 @@ class MultipleKernelClassifier(MarginClassifier):
                 if max(solution.gap for solution in solutions) <= self.tol or found.reason == "max_seconds":
                     break
                 start = np.stack([solution.dual for solution in solutions], axis=1)
-            if max(solution.gap for solution in solutions) == np.inf and found.reason != "max_seconds":
+            gap = max(solution.gap for solution in solutions)
+            if (gap == np.inf or (gap > self.tol and features.n <= FACTORED)) and found.reason != "max_seconds":
                 yield None
                 continue
             known = [solution.dual for solution in solutions]

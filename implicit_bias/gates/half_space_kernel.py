@@ -18,18 +18,20 @@ from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.threads import in_threads
 
-#: Rows and columns of a tile of a half-space kernel, which stays in the cache.
-TILE, WIDTH = 256, 512
-#: Largest number of products that single precision adds in a cosine before the next sum.
+#: Rows of a tile of the kernel, which stays in the cache of the processor.
+TILE_ROWS = 256
+#: Columns of a tile.
+TILE_COLUMNS = 512
+#: Products of a cosine that single precision adds at a time, because longer sums have larger errors.
 SUMMED = 72
-#: 1 − |cos θ|, by the bytes of a number, below which the angle θ is computed from the distance of two directions.
+#: 1 − |cos θ|, by the item size, below which the angle θ is computed from the distance of two directions.
 NEARLY_PARALLEL = {8: 1e-4, 4: 1e-2}
-#: Terms of the polynomial for arccos, by the bytes of a number, a multiple of 9. Its errors are below 1e-14 and 1e-8.
+#: Terms of the polynomial for θ/π, by the item size, a multiple of 9. Its errors are below 4e-15 and 3e-9.
 TERMS = {8: 18, 4: 9}
-#: Least share of the inputs that have the most frequent direction of a receptive field, for treating it apart.
-COMMON = 0.02
+#: Least share of the inputs with the same direction in a receptive field, for treating it apart.
+FREQUENT_SHARE = 0.02
 #: Least mean of these shares over all fields; below it, sorting the inputs costs more than it saves.
-COMMON_MEAN = 0.05
+MEAN_FREQUENT_SHARE = 0.05
 #: Largest number of inputs in which frequent directions are searched for.
 SAMPLED = 500
 #: Length of a part of an input, as a share of the whole one's, below which the part counts as zero.
@@ -101,9 +103,6 @@ def half_spaces_of_samples(
     [[1.0, 0.0]]
     """
     kernel = _HalfSpaces(*parameters_of(parameters, X.shape[1]), dtype)
-    entries = len(X) * sum(X[:0, field].shape[1] for field in kernel.fields)
-    need, what = float(entries * kernel.dtype.itemsize), f"the receptive fields of {len(X)} samples"
-    check_memory(need, what, "use fewer samples or fields")
     stored = _Directions(X, kernel, kernel.frequent(X))
 
     def values(i: np.ndarray, j: np.ndarray) -> Array:
@@ -114,11 +113,11 @@ def half_spaces_of_samples(
     return values
 
 
-def parameters_of(parameters: dict[str, Any], inputs: int) -> tuple[int, float, list[Any]]:
+def parameters_of(parameters: dict[str, Any], inputs: int) -> tuple[Any, float, list[Any]]:
     """Return b, l and the columns of the receptive fields for the parameters of `half_spaces`."""
     own = {"hyperplanes": 1, "linear": 1.0, **parameters}
     fields = receptive_fields(inputs, **{name: own[name] for name in ("side", "stride", "sets") if name in own})
-    return int(own["hyperplanes"]), own["linear"], fields
+    return own["hyperplanes"], own["linear"], fields
 
 
 def error_in_single(parameters: dict[str, Any], inputs: int) -> float:
@@ -142,12 +141,12 @@ class _HalfSpaces:
     def __init__(
         self, hyperplanes: int = 1, linear: float = 1.0, fields: Sequence[Any] = (), dtype: Any = float
     ) -> None:
-        if int(hyperplanes) != hyperplanes or hyperplanes < 1 or not 0 <= linear <= 1:
+        if not (hyperplanes >= 1 and hyperplanes % 1 == 0 and 0 <= linear <= 1):
             raise InputError(
                 f"hyperplanes must be a positive integer and linear between 0 and 1, not {hyperplanes} and {linear}"
             )
         self.b, self.fields, self.dtype = int(hyperplanes), fields, np.dtype(dtype)
-        self.mean, self.arccos = (1 - linear) * (np.pi / 2) ** self.b, _arccos(self.dtype.itemsize).astype(self.dtype)
+        self.offset, self.arccos = (1 - linear) / 2.0**self.b, _arccos(self.dtype.itemsize).astype(self.dtype)
 
     def between(self, X: Array, Z: Array) -> Array:
         """Return k(X, Z) (n, m)."""
@@ -160,7 +159,7 @@ class _HalfSpaces:
 
         def block(rows: slice) -> _Directions:
             directions = _Directions(A[rows], self, frequent)
-            directions.order += rows.start
+            directions.numbers += rows.start
             return directions
 
         return block
@@ -171,13 +170,13 @@ class _HalfSpaces:
         The list is empty if these directions are too few to be treated apart.
         """
         found, some, total = [], _Directions(A[:: len(A) // SAMPLED + 1], self, []), 0
-        for p, keys in enumerate(some.keys):
+        for p, keys in enumerate(some.keys if len(A) else []):
             key, first, counts = np.unique(keys, return_index=True, return_counts=True)
             most = counts.argmax()
-            if counts[most] > max(COMMON * len(keys), 1):
+            if counts[most] > max(FREQUENT_SHARE * len(keys), 1):
                 found.append((p, some.directions[p][[first[most]]], key[[most]]))
                 total += counts[most]
-        return found if total > COMMON_MEAN * some.keys.size else []
+        return found if total > MEAN_FREQUENT_SHARE * some.keys.size else []
 
     def visit_tiles(
         self,
@@ -198,31 +197,30 @@ class _HalfSpaces:
                 self._visit(block, right(columns), visit)
 
     def _visit(self, left: _Directions, right: _Directions, visit: Callable[..., None]) -> None:
-        factor = self.dtype.type(np.pi**-self.b)
-        own = factor * np.hstack([left.own, np.where(left.own > 0, 0, left.along)])
-        along, lengths = np.hstack([right.along, right.own]), factor * left.lengths
-        wide_tiles = right.tiles(WIDTH)
+        # Rows apart with all columns, and other rows with columns apart.
+        own = np.hstack([left.frequent_lengths, np.where(left.frequent_lengths > 0, 0, left.frequent_products)])
+        along, wide_tiles = np.hstack([right.frequent_products, right.frequent_lengths]), right.tiles(TILE_COLUMNS)
 
         def visit_rows(tile: tuple[slice, list[tuple[int, int]]]) -> None:
             # Arrays are allocated once, because new memory costs more than the arithmetic.
-            work = np.empty((3, TILE * WIDTH), self.dtype)
+            work = np.empty((3, TILE_ROWS * TILE_COLUMNS), self.dtype)
             rows, row_ends = tile
             for columns, column_ends in wide_tiles:
                 total = _shaped(work[2], rows.stop - rows.start, columns.stop - columns.start)
                 np.matmul(own[rows], along[columns].T, out=total)
                 for p, ((a, b), (c, d)) in enumerate(zip(row_ends, column_ends, strict=True)):
                     if a < b and c < d:
-                        left_part = left.directions[p][a:b], left.keys[p, a:b], lengths[p, a:b]
-                        right_part = right.directions[p][c:d], right.keys[p, c:d], right.lengths[p, c:d]
+                        left_part = left.directions[p][a:b], left.lengths[p, a:b]
+                        right_part = right.directions[p][c:d], right.lengths[p, c:d]
                         self.add(total, a - rows.start, c - columns.start, left_part, right_part, work)
-                visit(left.order[rows], right.order[columns], total, left.sizes[rows], right.sizes[columns])
+                visit(left.numbers[rows], right.numbers[columns], total, left.sizes[rows], right.sizes[columns])
 
-        in_threads(visit_rows, left.tiles(TILE))
+        in_threads(visit_rows, left.tiles(TILE_ROWS))
 
     def add(self, total: Array, i: int, j: int, left: tuple[Array, ...], right: tuple[Array, ...], work: Array) -> None:
-        """Add ((π − θ)ᵇ − `mean`) cos θ and the product of the lengths to the part of `total` that starts at (i, j).
+        """Add ((1 − θ/π)ᵇ − `offset`) cos θ ‖u‖ ‖v‖ to the part of `total` that starts at (i, j).
 
-        θ are the angles of U (n, d) and V (m, d). `left` and `right` are U and V with their keys and lengths.
+        `left` and `right` have the directions (n, d) and (m, d) of the u and v, which have angles θ, and the lengths.
         """
         U, V = left[0], right[0]
         cosines, last = (_shaped(part, len(U), len(V)) for part in work[:2])
@@ -234,7 +232,7 @@ class _HalfSpaces:
             np.matmul(U[:, start : start + step], V[:, start : start + step].T, out=last)
             if start < starts[-1]:
                 cosines += last
-        numbers = self.dtype.type(self.mean), self.dtype.type(1 - NEARLY_PARALLEL[self.dtype.itemsize])
+        numbers = self.dtype.type(self.offset), self.dtype.type(1 - NEARLY_PARALLEL[self.dtype.itemsize])
         _add_gated(total, i, j, cosines, last[: len(U) * bool(starts)], left, right, self.b, *numbers, self.arccos)
 
 
@@ -248,27 +246,27 @@ def _add_gated(
     left: tuple[Array, ...],
     right: tuple[Array, ...],
     b: int,
-    mean: Any,
+    offset: Any,
     limit: Any,
     polynomial: Array,
 ) -> None:
     """Do `_HalfSpaces.add` for `cosines` + `last` (n, m), where `last` has no rows if it is 0.
 
     If |cos θ| > `limit`, where arccos loses half of the digits, the angle is computed from the distance of ±U_i and
-    V_j. It is exactly 0 or π if their keys agree. `polynomial` is `_arccos`.
+    V_j. `polynomial` is `_arccos`.
     """
-    (U, keys, lengths), (V, other_keys, other_lengths) = left, right
+    (U, lengths), (V, other_lengths) = left, right
     kind, m = cosines.dtype.type, cosines.shape[1]
-    zero, one, pi = kind(0), kind(1), kind(np.pi)
-    # π − θ of one row, which stays in the cache.
-    angles, powers = np.empty(m, cosines.dtype), np.empty(m, cosines.dtype)
+    zero, one = kind(0), kind(1)
+    # 1 − θ/π of one row, which stays in the cache.
+    shares, powers = np.empty(m, cosines.dtype), np.empty(m, cosines.dtype)
     for i in range(len(cosines)):
         row, out, near = cosines[i], total[first + i, start : start + m], 0
         if len(last):
             for j in range(m):
                 row[j] += last[i, j]
         for j in range(m):
-            angles[j] = zero
+            shares[j] = zero
             near += abs(row[j]) > limit
         for k in range(len(polynomial)):
             # One loop over nine coefficients is one pass over the row.
@@ -277,31 +275,30 @@ def _add_gated(
             for j in range(m):
                 x = abs(row[j])
                 x = x + x - one
-                angle = ((angles[j] * x + c0) * x + c1) * x + c2
-                angle = ((angle * x + c3) * x + c4) * x + c5
-                angles[j] = ((angle * x + c6) * x + c7) * x + c8
+                share = ((shares[j] * x + c0) * x + c1) * x + c2
+                share = ((share * x + c3) * x + c4) * x + c5
+                shares[j] = ((share * x + c6) * x + c7) * x + c8
         for j in range(m):
             # Cosines beyond ±1 are nearly parallel.
-            angle = angles[j] * np.sqrt(max(one - abs(row[j]), zero))
-            angle = angle if row[j] < zero else pi - angle
-            angles[j] = angle
-            powers[j] = angle
+            share = shares[j] * np.sqrt(max(one - abs(row[j]), zero))
+            share = share if row[j] < zero else one - share
+            shares[j] = share
+            powers[j] = share
         if near:
             for j in range(m):
                 if abs(row[j]) > limit:
                     sign, square = (one if row[j] > zero else -one), zero
-                    if keys[i] != sign * other_keys[j]:
-                        for k in range(U.shape[1]):
-                            square += (U[i, k] - sign * V[j, k]) ** 2
-                    # 2 arcsin(√s/2), up to a relative error of 2e-11 for s < .02 and 2e-19 for s < 2e-4.
+                    for k in range(U.shape[1]):
+                        square += (U[i, k] - sign * V[j, k]) ** 2
+                    # 2 arcsin(√s/2)/π, up to a relative error of 2e-11 for s < .02 and 2e-19 for s < 2e-4.
                     s = float(square)
-                    small = kind(np.sqrt(s) * (1 + s * (1 / 24 + s * (3 / 640 + s * 5 / 7168))))
-                    angles[j] = powers[j] = pi - small if sign > zero else small
+                    small = kind(np.sqrt(s) / np.pi * (1 + s * (1 / 24 + s * (3 / 640 + s * 5 / 7168))))
+                    shares[j] = powers[j] = one - small if sign > zero else small
         for _ in range(1, b):
             for j in range(m):
-                powers[j] *= angles[j]
+                powers[j] *= shares[j]
         for j in range(m):
-            out[j] += (powers[j] - mean) * row[j] * (lengths[i] * other_lengths[j])
+            out[j] += (powers[j] - offset) * row[j] * (lengths[i] * other_lengths[j])
 
 
 @compiled
@@ -315,11 +312,11 @@ def _put(values: Array, rows: np.ndarray, columns: np.ndarray, total: Array, siz
 
 @cache
 def _arccos(size: int) -> Array:
-    """Return the coefficients of arccos x/√(1 − x) ≈ Σ_k a_k (2x − 1)ᵏ for 0 ≤ x ≤ 1, from the last to the first.
+    """Return the coefficients of arccos x/(π√(1 − x)) ≈ Σ_k a_k (2x − 1)ᵏ for 0 ≤ x ≤ 1, from the last to the first.
 
     They are those of the polynomial of TERMS terms that interpolates at Chebyshev nodes; shape (terms/9, 9).
     """
-    found = Chebyshev.interpolate(lambda x: np.arccos(x) / np.sqrt(1 - x), TERMS[size] - 1, domain=[0, 1])
+    found = Chebyshev.interpolate(lambda x: np.arccos(x) / np.pi / np.sqrt(1 - x), TERMS[size] - 1, domain=[0, 1])
     coefficients = found.convert(kind=Polynomial, domain=[0, 1], window=[-1, 1]).coef
     return np.asarray(coefficients, float)[::-1].reshape(-1, 9)
 
@@ -334,7 +331,7 @@ class _Directions:
     Attributes
     ----------
     sizes : array, shape (n,)
-        Lengths of the rows or, in double precision, ones.
+        Lengths of the rows.
     directions : list of arrays, shape (n, d)
         For each field; 0 for zero rows and those apart.
     lengths, keys, apart : array, shape (fields, n)
@@ -348,10 +345,11 @@ class _Directions:
 
     def __init__(self, A: Array, kernel: _HalfSpaces, frequent: list[tuple[int, Array, Array]]) -> None:
         n, fields, dtype = len(A), kernel.fields, kernel.dtype
-        self.kernel, self.order = kernel, np.arange(n)
+        self.kernel, self.numbers = kernel, np.arange(n)
+        entries = sum(A[:0, field].shape[1] * dtype.itemsize + dtype.itemsize + 9 for field in fields)
+        check_memory(float(n * entries), f"the receptive fields of {n} samples", "use fewer samples or fields")
         weights = np.asarray(np.random.default_rng(0).uniform(-1, 1, A.shape[1]))
-        # Single precision has a small range.
-        self.sizes = np.ones(n) if dtype == np.dtype(float) else np.asarray(length(A, axis=1))
+        self.sizes = np.asarray(length(A, axis=1))
         self.directions = [np.empty((n, A[:0, field].shape[1]), dtype) for field in fields]
         self.lengths, self.keys = np.empty((len(fields), n), dtype), np.empty((len(fields), n))
         self.apart = np.zeros((len(fields), n), dtype=bool)
@@ -367,20 +365,21 @@ class _Directions:
                 self.keys[p, rows] = np.round(np.einsum("ij,j->i", part, weights[field]), 13)
                 self.directions[p][rows], self.lengths[p, rows] = part, sizes
 
-        in_threads(set_rows, row_blocks(n, TILE))
+        in_threads(set_rows, row_blocks(n, TILE_ROWS))
         self.set_apart(frequent)
 
     def set_apart(self, frequent: list[tuple[int, Array, Array]]) -> None:
         """Set `own`, `along` and `apart` for the directions of `_HalfSpaces.frequent`, and sort the rows by `apart`."""
-        n, dtype = len(self.order), self.kernel.dtype
-        self.own, self.along = (np.zeros((n, len(frequent)), dtype) for _ in range(2))
+        n, dtype = len(self.numbers), self.kernel.dtype
+        self.frequent_lengths, self.frequent_products = (np.zeros((n, len(frequent)), dtype) for _ in range(2))
         for i, (p, direction, key) in enumerate(frequent):
             U, found, work = self.directions[p], np.zeros((n, 1), dtype), np.empty((2, n), dtype)
-            one = direction, key, np.ones(1, dtype)
-            self.kernel.add(found, 0, 0, (U, self.keys[p], self.lengths[p]), one, work)
-            self.along[:, i] = found[:, 0]
-            self.apart[p] = (self.keys[p] == key) & (U @ direction[0] > 1 - NEARLY_PARALLEL[dtype.itemsize])
-            self.own[:, i] = np.where(self.apart[p], self.lengths[p], 0)
+            self.kernel.add(found, 0, 0, (U, self.lengths[p]), (direction, np.ones(1, dtype)), work)
+            self.frequent_products[:, i] = found[:, 0]
+            # Different directions may have equal keys.
+            equal = length(U - direction, axis=1) < 2 * np.sqrt(U.shape[1]) * np.finfo(dtype).eps
+            self.apart[p] = (self.lengths[p] == 0) | ((self.keys[p] == key) & equal)
+            self.frequent_lengths[:, i] = np.where(self.apart[p], self.lengths[p], 0)
             U[self.apart[p]] = 0
         if frequent:
             order = np.lexsort(self.apart[np.argsort(self.apart.sum(axis=1))])
@@ -388,7 +387,7 @@ class _Directions:
 
     def chosen(self, numbers: np.ndarray) -> Callable[[slice], _Directions]:
         """Return a function whose values are a block of the directions with these `numbers`, which are sorted."""
-        places = np.argsort(self.order)[numbers]
+        places = np.argsort(self.numbers)[numbers]
         order = np.argsort(places)
         return lambda rows: self.taken(places[order[rows]], order[rows])
 
@@ -396,10 +395,11 @@ class _Directions:
         """Return these rows with new numbers `order`, without a copy if they follow each other."""
         successive = len(rows) > 0 and (np.diff(rows) == 1).all()
         found, taken = copy(self), slice(rows[0], rows[-1] + 1) if successive else rows
-        found.order, found.directions = order, [U[taken] for U in self.directions]
-        by_field = self.lengths, self.keys, self.apart
-        found.lengths, found.keys, found.apart = (np.ascontiguousarray(A[:, taken]) for A in by_field)
-        found.own, found.along, found.sizes = (A[taken] for A in (self.own, self.along, self.sizes))
+        found.numbers, found.directions = order, [U[taken] for U in self.directions]
+        found.lengths, found.apart = (np.ascontiguousarray(A[:, taken]) for A in (self.lengths, self.apart))
+        found.frequent_lengths, found.frequent_products, found.sizes = (
+            A[taken] for A in (self.frequent_lengths, self.frequent_products, self.sizes)
+        )
         return found
 
     def tiles(self, size: int) -> list[tuple[slice, list[tuple[int, int]]]]:

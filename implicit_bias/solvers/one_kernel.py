@@ -6,10 +6,10 @@ The signed dual s = λ∘y solves, for the multiplier μ ≥ 0 at which ‖Σ_i 
 
 with p_i = C c_i, and w = Σ_i s_i φ(x_i)/μ. If √(sᵀKs) < 1 for every μ, zero weights are optimal.
 
-A round solves a subproblem for a working set: the samples whose optimality conditions are violated most, of a random
-pool that grows to all samples, and all s between their bounds. There are two kinds of steps. Steps of two s at a time,
-those of the largest gain (Fan, Chen & Lin 2005), find the s at a bound. Newton steps find the others and μ. All classes
-share the rows of K, which may be in single precision.
+A round solves a subproblem for a working set: the most violated samples of a random pool, and all samples with s
+between its bounds. The pool grows until it contains all samples. There are two kinds of steps. SMO steps, which change
+one or two s by the largest gain (Fan, Chen & Lin 2005), find the s at a bound. Newton steps find the others and μ. All
+classes share the rows of K, which may be in single precision.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory, free_memory
 from implicit_bias._utils.threads import in_threads, thread_count
 
-#: Size of the first pool, and the samples of each sign of each class that it has if there are as many.
-FIRST, FIRST_OF_SIGN = 1000, 100
-#: Factor by which the pool grows, and the largest violation of a margin in it up to which it does.
-POOL_GROWTH, POOL_VIOLATION = 4, 1.0
-#: Largest share of the s ≠ 0 that a round adds to the working set of one class; for c classes, 1/√c of it each.
-GROWTH = 1.0
-#: Samples that a round may add in any case for one class; for c classes, 1/√c of them each.
+#: Size of the first pool.
+FIRST = 1000
+#: Samples of each sign of each class that the first pool has, if there are as many.
+FIRST_OF_SIGN = 100
+#: Factor by which the pool grows.
+POOL_GROWTH = 4
+#: Largest violation of a margin in the pool up to which it grows.
+POOL_VIOLATION = 1.0
+#: Samples that a round may add for one class if fewer s are positive; for c classes, divided by √c.
 LEAST_NEW = 1000
 #: Size up to which a working set's matrix is stored in any case; larger sets must fit in MATRIX_SHARE of the memory.
 MOST = 6000
@@ -47,8 +49,10 @@ NEWTON_STEPS = 15
 FIXED = 0.03
 #: Columns of the inverse that are computed at a time: those of the s that are nearest to their bounds.
 COLUMNS = 16
-#: Steps of two s before a Newton step, per sample of the working set.
-PAIRS = 2
+#: SMO steps before a Newton step, per sample of the working set.
+SMO_STEPS = 2
+#: Smallest diagonal entry of K in an SMO step, as a share of the largest.
+LEAST_CURVATURE = 1e-12
 #: Violation that ends a round, as a share of its first one.
 SHARE = 0.03
 #: Distance from a bound, as a share, up to which a known λ counts as at the bound.
@@ -57,12 +61,16 @@ NEAR_BOUND = 1e-6
 MOST_FACTOR = 4.0
 #: Rounds without a smaller gap after which rounding is the cause.
 PATIENCE = 20
-#: Added to the diagonal of K in a Newton step, as a share of its mean, by the number of bytes of a value of K.
+#: Added to the diagonal of K in a Newton step, as a share of its mean, by the item size of K.
 RIDGE = {8: 1e-13, 4: 1e-6}
-#: Shares of the free memory for rows of K, and for the matrices of working sets and their factors.
-CACHE_SHARE, MATRIX_SHARE = 0.5, 0.2
-#: Rows of K that are computed at a time, and that a thread stores at a time.
-BLOCK, STORED = 2048, 256
+#: Share of the free memory for rows of K.
+CACHE_SHARE = 0.5
+#: Share of the free memory for the matrices of working sets and their factors.
+MATRIX_SHARE = 0.2
+#: Rows of K that are computed at a time.
+BLOCK = 2048
+#: Rows of K that a thread stores at a time.
+STORED = 256
 #: Rows of K that a product adds in the precision of the rows.
 ADDED = 64
 
@@ -110,14 +118,14 @@ class KernelCache:
         # Working sets of several classes are treated at the same time if their matrices fit.
         self.together = int(max(min(thread_count(), classes, MATRIX_SHARE * free / matrices), 1))
         self.largest = int(min(n, max(MOST, (MATRIX_SHARE * free / (2 * self.bytes * self.together)) ** 0.5)))
-        # The memory of a row is not taken before it is written.
+        # Zeros take memory only when they are written.
         self.rows = np.zeros((int(min(n, CACHE_SHARE * free / (self.bytes * n))), n), dtype)
         self.place, self.count = np.full(n, -1), 0
 
     def load(self, samples: np.ndarray, used: np.ndarray, deadline: Deadline) -> None:
         """Compute and store the missing rows of `samples` until the deadline passes.
 
-        Without room, they replace rows of samples outside the mask `used` (n,); if none are left, they are not stored.
+        If there is no room, they replace rows of samples outside the mask `used` (n,); the others are not stored.
         """
         missing = samples[self.place[samples] < 0]
         # Rows that a deadline leaves out are zeros or those of other samples, and their coefficients are zero.
@@ -138,7 +146,7 @@ class KernelCache:
     def _store(
         self, places: np.ndarray, columns: np.ndarray, values: Array, new: np.ndarray, known: np.ndarray
     ) -> None:
-        """Store `values` in the `columns` of the rows at `places`, and the entries of stored rows in those `known`."""
+        """Store `values` in the `columns` of the rows at `places`, and in those `known` the entries of stored rows."""
 
         def store(part: slice) -> None:
             _set_entries(self.rows, places[part], columns, values[part])
@@ -255,7 +263,7 @@ class _Dual:
 
         These are at most `largest`. Also set `round_tol` to a share of the largest violation.
         """
-        half = int(min(share * max(GROWTH * np.count_nonzero(self.s), LEAST_NEW), MOST // 2)) // 2
+        half = int(min(share * max(int(np.count_nonzero(self.s)), LEAST_NEW), MOST // 2)) // 2
         rising, falling, violation = self.violations(pool)
         most, least = (float(rising.max()), float(falling.min())) if self.paired else (0.0, 0.0)
         up, down = np.argsort(-rising)[:half], np.argsort(falling)[:half]
@@ -279,7 +287,9 @@ class _Dual:
         least, most = 0.0, np.inf
         for _ in range(NEWTON_STEPS):
             v, old, before = self.mu * y - h, s.copy(), h
-            violation = _pairs(K, v, s, low, high, self.paired, self.round_tol * self.mu, PAIRS * len(s)) / self.mu
+            violation = (
+                _smo_steps(K, v, s, low, high, self.paired, self.round_tol * self.mu, SMO_STEPS * len(s)) / self.mu
+            )
             h = self.mu * y - v
             q += float((s - old) @ (before + h))
             mu = self.mu
@@ -304,7 +314,7 @@ def _improved(duals: list[_Dual], chosen: list[np.ndarray], cache: KernelCache, 
             K = cache.square(chosen[c])
             changes[chosen[c], c] = duals[c].solve_subproblem(chosen[c], K, RIDGE[cache.bytes], deadline)
 
-    # The largest first, so that no thread has to wait for it in the end; a class alone has all threads of BLAS.
+    # The largest subproblem begins first. A single class uses all threads of BLAS.
     together, order = min(cache.together, len(duals)), sorted(range(len(duals)), key=lambda c: -len(chosen[c]))
     if together > 1:
         in_threads(improve, order, together)
@@ -316,7 +326,7 @@ def _improved(duals: list[_Dual], chosen: list[np.ndarray], cache: KernelCache, 
 
 @compiled
 def _gathered(A: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    """Return the entries of A in the `rows` (n,) and `columns` (m,), shape (n, m); rows below 0 are left out."""
+    """Return A[rows[i], columns[j]], shape (n, m); rows with negative numbers are not set."""
     found = np.empty((len(rows), len(columns)), A.dtype)
     for i in range(len(rows)):
         if rows[i] >= 0:
@@ -328,7 +338,7 @@ def _gathered(A: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
 
 @compiled
 def _set_entries(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array) -> None:
-    """Set the entries of A in the `rows` (n,) and `columns` (m,) to `values` (n, m)."""
+    """Set A[rows[i], columns[j]] = values[i, j]."""
     for i in range(len(rows)):
         row, new = A[rows[i]], values[i]
         for j in range(len(columns)):
@@ -337,7 +347,7 @@ def _set_entries(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array)
 
 @compiled
 def _set_symmetric(A: Array, rows: np.ndarray, columns: np.ndarray, others: np.ndarray, entries: np.ndarray) -> None:
-    """Set the entries of A in the `rows` (n,) and `columns` (m,) to the `entries` (n,) of its rows `others` (m,)."""
+    """Set A[rows[i], columns[j]] = A[others[j], entries[i]]."""
     for j in range(len(columns)):
         other = A[others[j]]
         for i in range(len(rows)):
@@ -345,17 +355,21 @@ def _set_symmetric(A: Array, rows: np.ndarray, columns: np.ndarray, others: np.n
 
 
 @compiled
-def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, tol: float, steps: int) -> float:
+def _smo_steps(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, tol: float, steps: int) -> float:
     """Change s, one entry at a time or, if `paired`, two with a constant sum, and return the largest violation.
 
     At most `steps` changes are made, until the violation is at most `tol`. s and v = μy − Ks are updated in place.
     """
-    m, worst, value = len(s), 0.0, np.empty(len(s))
-    diagonal = np.empty(m)
+    m, worst, value, diagonal = len(s), 0.0, np.empty(len(s)), np.empty(len(s))
+    largest = 1e-150
     for k in range(m):
-        diagonal[k] = max(float(K[k, k]), 1e-300)
+        diagonal[k] = K[k, k]
+        largest = max(largest, diagonal[k])
+    least_curvature = LEAST_CURVATURE * largest
+    for k in range(m):
+        diagonal[k] = max(diagonal[k], least_curvature)
     for _ in range(steps):
-        # A largest value is found before its place, so that the loop over all values is in vector instructions.
+        # A loop for the largest value is vectorised if it does not look for its place.
         most, least = -np.inf, np.inf
         for k in range(m):
             most = max(most, v[k] if s[k] < high[k] else -np.inf)
@@ -366,7 +380,7 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
         i = 0
         if not paired:
             up = most >= -least
-            while v[i] != (most if up else least) or not (s[i] < high[i] if up else s[i] > low[i]):
+            while i < m - 1 and (v[i] != (most if up else least) or not (s[i] < high[i] if up else s[i] > low[i])):
                 i += 1
             new = min(max(s[i] + v[i] / diagonal[i], low[i]), high[i])
             step, row = new - s[i], K[i]
@@ -374,17 +388,17 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
                 v[k] -= step * row[k]
             s[i] = new
             continue
-        while v[i] != most or not s[i] < high[i]:
+        while i < m - 1 and (v[i] != most or not s[i] < high[i]):
             i += 1
         best, row = 0.0, K[i]
         for k in range(m):
             gain = max(most - v[k], 0.0) if s[k] > low[k] else 0.0
-            value[k] = gain * gain / max(diagonal[i] + diagonal[k] - 2.0 * row[k], 1e-12 * diagonal[i])
+            value[k] = gain * gain / max(diagonal[i] + diagonal[k] - 2.0 * row[k], least_curvature)
             best = max(best, value[k])
         j = 0
-        while value[j] != best:
+        while j < m - 1 and value[j] != best:
             j += 1
-        step = (most - v[j]) / max(diagonal[i] + diagonal[j] - 2.0 * row[j], 1e-12 * diagonal[i])
+        step = (most - v[j]) / max(diagonal[i] + diagonal[j] - 2.0 * row[j], least_curvature)
         step = min(step, high[i] - s[i], s[j] - low[j])
         # A bound that is reached is reached exactly.
         s[i] = high[i] if step == high[i] - s[i] else s[i] + step
@@ -398,9 +412,9 @@ def _pairs(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bool, 
 def _newton(
     K: Array, y: Array, s: Array, h: Array, q: float, low: Array, high: Array, mu: float, paired: bool, ridge: float
 ) -> tuple[Array, Array, float, float]:
-    """Take Newton steps with one factor, each until an s_i reaches its bound; return s, h, q and μ after them.
+    """Solve Ks = μy − b and sᵀKs = 1 for the s_i between their bounds, with one factor; return s, h, q and μ.
 
-    A step leads to Ks = μy − b at the s_i strictly between their bounds, with sᵀKs = 1; the other s_i are fixed. h is
+    These are Newton steps of an active-set method: each ends where an s_i reaches its bound, which then is fixed. h is
     Ks (m,) with the part of all other samples, and q is sᵀKs over all samples.
     """
     F = np.flatnonzero((s > low) & (s < high))
@@ -424,7 +438,7 @@ def _newton(
     solved, own, fixed = factor.solve(right), first, np.empty(0, dtype=int)
     columns: dict[int, Array] = {}
     while True:
-        # The solution is μu − w − be, where w = −s and u = e = 0 at the `fixed`; the sum of s stays the same.
+        # The solution is μu − w − be with Ke = 1, where w = −s and u = e = 0 at the `fixed`; the sum of s is constant.
         some = np.array([columns[i] for i in fixed]).reshape(-1, len(F)).T
         forces = np.linalg.solve(some[fixed], solved[fixed] + own[fixed, None] * [0, 1, 0])
         parts = solved - some @ forces
@@ -473,7 +487,7 @@ def solve_one_kernel(
     verbose: bool = False,
     dtype: Any = float,
 ) -> Expansion:
-    """Return expansions for the classes c whose relative gaps are at most `tol`, unless a limit ends the rounds.
+    """Return expansions for the classes c whose relative gaps are at most `tol`, unless `reason` says why not.
 
     Parameters
     ----------
@@ -484,6 +498,7 @@ def solve_one_kernel(
     intercept : bool
         True if the intercept is free.
     tol : float
+        Relative gap at which the rounds end.
     deadline : Deadline
         Its time limit and Ctrl-C end the rounds.
     start : array, shape (n, c), optional

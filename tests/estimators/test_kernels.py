@@ -240,7 +240,7 @@ def patches(n, seed):
 @pytest.mark.parametrize("fields", [{}, {"side": 3, "stride": 1}])
 def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
     """Values are those of the formula, up to rounding and, in single precision, up to the stated bound."""
-    monkeypatch.setattr(half_space_kernel, "TILE", 20)
+    monkeypatch.setattr(half_space_kernel, "TILE_ROWS", 20)
     monkeypatch.setattr(half_space_kernel, "SUMMED", 7)
     X, Z = patches(70, 1), patches(150, 2)
     b, linear = parameters.get("hyperplanes", 1), parameters.get("linear", 1.0)
