@@ -128,8 +128,10 @@ def test_ctrl_c_gives_the_best_answer_so_far(name, share):
         assert found.status in (Status.INTERRUPTED, whole.status)
         assert found.lower_bound <= whole.objective * (1 + 1e-9)
     elif isinstance(found, list):
+        # Between two solves, Ctrl-C interrupts none of them.
         assert [one.status for one in found][:-1] == [Status.OPTIMAL] * (len(found) - 1)
-        assert len(found) == len(whole) or found[-1].status is Status.INTERRUPTED
+        assert found[-1].status in (Status.OPTIMAL, Status.INTERRUPTED)
+        assert len(found) <= len(whole)
     elif name == "descent":
         assert found.end in ("interrupted", whole.end)
         assert len(found.table) >= 2

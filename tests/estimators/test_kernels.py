@@ -1,6 +1,7 @@
 """Several kernels at once: the margin problem of their sum, certified as it predicts, inside scikit-learn."""
 
 import pickle
+from itertools import product
 
 import cvxpy as cp
 import numpy as np
@@ -260,6 +261,54 @@ def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
     assert (np.abs(single - expected) <= bound * sizes).all()
     rows = half_space_kernel.half_spaces_of_samples(np.vstack([X, Z]), kernel[1])
     assert (np.abs(rows(np.arange(70), np.arange(70, 220)) - expected) <= bound * sizes).all()
+
+
+@pytest.mark.parametrize("b", [3, 100, 1000])
+@pytest.mark.parametrize("size", [1e-151, 1.0, 1e140])
+def test_half_spaces_of_many_hyperplanes_and_of_any_size(b, size):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((30, 4))
+    X[1], X[2] = 2 * X[0], X[0] + 1e-3
+    U = X / np.linalg.norm(X, axis=1, keepdims=True)
+    differences, sums = (np.linalg.norm(U[:, None] - sign * U, axis=2) for sign in (1, -1))
+    expected = (1 - 2 * np.arctan2(differences, sums) / np.pi) ** b * (X @ X.T)
+    sizes = np.sqrt(np.outer(*2 * [np.einsum("ij,ij->i", X, X)]))
+    exact, parameters = half_spaces(size * X, X, hyperplanes=b), {"hyperplanes": b}
+    assert (np.abs(exact / size - expected) <= 1e-12 * sizes).all()
+    found = half_space_kernel.half_space_expansion(X, np.eye(30), **parameters)(size * X) / size
+    assert (np.abs(found - expected) <= half_space_kernel.error_in_single(parameters, 4) * sizes).all()
+
+
+def test_different_directions_with_equal_projections():
+    """Their random projections, rounded to 13 digits, are equal."""
+    w = np.random.default_rng(0).uniform(-1, 1, 2)
+    u = w / np.linalg.norm(w)
+    near = u + 3e-7 * np.array([-u[1], u[0]])
+    assert half_spaces(u[None], near[None])[0, 0] == pytest.approx(1 - 3e-7 / np.pi, abs=1e-13)
+    stored = half_space_kernel.half_spaces_of_samples(np.vstack([np.tile(u, (9, 1)), near]), {})
+    assert stored(np.arange(1), np.arange(8, 10))[0, 1] == pytest.approx(1 - 3e-7 / np.pi, abs=1e-13)
+
+
+def test_half_spaces_of_empty_parts():
+    X = np.random.default_rng(4).random((40, 16)) * (np.arange(16) < np.arange(40)[:, None] % 5 * 4)
+    fields = {"side": 2, "stride": 2}
+    expected = sum(half_spaces(X[:, part], X[:, part]) for part in receptive_fields(16, **fields))
+    np.testing.assert_allclose(half_spaces(X, X, **fields), expected, atol=1e-13)
+    assert half_spaces(X, X[:0], **fields).shape == (40, 0)
+    assert half_spaces(X[:0], X, **fields).shape == (0, 40)
+
+
+@pytest.mark.parametrize("kernel", ["linear", ("half-spaces", {"sets": [[0], [1]]}), ("poly", {"degree": 2})])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_kernels_of_low_rank(kernel, C):
+    """Without `normalise`, rounding of the kernel may leave too large a gap, and factors follow."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((300, 5))
+        y = X[:, 0] + 0.3 * rng.standard_normal(300) > 0
+        for normalise, free in product((True, False), repeat=2):
+            model = MultipleKernelClassifier([kernel], C, normalise=normalise, free_intercept=free).fit(X, y)
+            assert model.status_.name == "OPTIMAL"
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
