@@ -155,7 +155,7 @@ class _HalfSpaces:
         return values
 
     def blocks(self, A: Array, frequent: list[tuple[int, Array, Array]]) -> Callable[[slice], _Directions]:
-        """Return a function whose values are the directions of a block of rows of A."""
+        """Return a function from a slice of the rows of A to their directions."""
 
         def block(rows: slice) -> _Directions:
             directions = _Directions(A[rows], self, frequent)
@@ -334,13 +334,16 @@ class _Directions:
         Lengths of the rows.
     directions : list of arrays, shape (n, d)
         For each field; 0 for zero rows and those apart.
-    lengths, keys, apart : array, shape (fields, n)
-        Lengths in the fields, divided by `sizes`; random projections of the directions, rounded to 13 digits, which
-        are equal for equal directions; and masks of those with the frequent direction.
-    own, along : array, shape (n, fields with a frequent direction)
-        Lengths in the fields where `apart`, otherwise 0, and the gated products of all rows with frequent directions.
-    order : array, shape (n,)
-        Numbers of the rows.
+    lengths : array, shape (fields, n)
+        Lengths in the fields, divided by `sizes`.
+    keys : array, shape (fields, n)
+        Random projections of the directions, rounded to 13 digits; equal for equal directions.
+    apart : array, shape (fields, n)
+        True for rows that are 0 in the field or have its frequent direction.
+    frequent_lengths, frequent_products : array, shape (n, fields with a frequent direction)
+        Lengths in the fields where `apart`, otherwise 0; gated products of all rows with the frequent directions.
+    numbers : array, shape (n,)
+        Numbers of the rows, which are sorted by `apart`.
     """
 
     def __init__(self, A: Array, kernel: _HalfSpaces, frequent: list[tuple[int, Array, Array]]) -> None:
@@ -369,7 +372,7 @@ class _Directions:
         self.set_apart(frequent)
 
     def set_apart(self, frequent: list[tuple[int, Array, Array]]) -> None:
-        """Set `own`, `along` and `apart` for the directions of `_HalfSpaces.frequent`, and sort the rows by `apart`."""
+        """Treat the directions of `_HalfSpaces.frequent` apart, and sort the rows, all but `keys`, by `apart`."""
         n, dtype = len(self.numbers), self.kernel.dtype
         self.frequent_lengths, self.frequent_products = (np.zeros((n, len(frequent)), dtype) for _ in range(2))
         for i, (p, direction, key) in enumerate(frequent):
@@ -386,7 +389,7 @@ class _Directions:
             vars(self).update(vars(self.taken(order, order)))
 
     def chosen(self, numbers: np.ndarray) -> Callable[[slice], _Directions]:
-        """Return a function whose values are a block of the directions with these `numbers`, which are sorted."""
+        """Return a function whose values are a block of the rows with these `numbers`, sorted by `apart`."""
         places = np.argsort(self.numbers)[numbers]
         order = np.argsort(places)
         return lambda rows: self.taken(places[order[rows]], order[rows])

@@ -287,9 +287,8 @@ class _Dual:
         least, most = 0.0, np.inf
         for _ in range(NEWTON_STEPS):
             v, old, before = self.mu * y - h, s.copy(), h
-            violation = (
-                _smo_steps(K, v, s, low, high, self.paired, self.round_tol * self.mu, SMO_STEPS * len(s)) / self.mu
-            )
+            tol, steps = self.round_tol * self.mu, SMO_STEPS * len(s)
+            violation = _smo_steps(K, v, s, low, high, self.paired, tol, steps) / self.mu
             h = self.mu * y - v
             q += float((s - old) @ (before + h))
             mu = self.mu
@@ -472,7 +471,7 @@ def _newton(
     new = s.copy()
     new[F] = own
     h_new = h + K @ (new - s).astype(K.dtype)
-    # The root belongs to a whole step.
+    # The root belongs to a whole step; a step that a bound cuts leaves s nearly where it was.
     return new, h_new, q + float((new - s) @ (h + h_new)), mu if step == 1.0 else usual
 
 
