@@ -137,7 +137,9 @@ def _features(rng: Any, X: Array, y: Array, contexts: bool) -> tuple[str, Raw, t
         return f"ib.GatedFeatures({X.tolist()})", Raw.gated(X, np.ones((n, 1)), y), None
     k = int(rng.integers(2, 5))
     if kind < 0.5:
-        factors = np.stack([X ** (j + 1) if rng.random() < 0.5 else X * rng.normal(size=d) for j in range(k)], axis=1)
+        size = abs(X).max() or 1.0
+        powers = [size * (X / size) ** (j + 1) if rng.random() < 0.5 else X * rng.normal(size=d) for j in range(k)]
+        factors = np.stack(powers, axis=1)
         return f"ib.KernelFeatures({factors.tolist()})", Raw(factors, y), None
     # Some samples find every gate closed.
     G = (rng.random((n, k)) < 0.6).astype(float)
