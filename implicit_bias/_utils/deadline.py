@@ -158,12 +158,6 @@ class _SecondInterrupt(KeyboardInterrupt):
 _blocks: list[Deadline] = []
 
 
-def reclaim_signal() -> None:
-    """Install the handler of `Deadline` again after a compiled solver replaced it; do nothing outside its blocks."""
-    if _blocks and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, _set_interrupted)
-
-
 def _set_interrupted(number: int, frame: Any) -> None:
     """Interrupt all blocks on SIGINT; raise KeyboardInterrupt the second time, without a block, or in a `call`."""
     if any(one.interrupted for one in _blocks):

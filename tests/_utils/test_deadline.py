@@ -5,11 +5,10 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
-import ecos
 import numpy as np
 import pytest
-import scs
 
 from implicit_bias import (
     ConstantGate,
@@ -30,7 +29,6 @@ from implicit_bias._utils.checks import InputError
 from implicit_bias._utils.deadline import Deadline, Interruptible
 from implicit_bias.extensions.best_networks import best_chains, best_network
 from implicit_bias.solvers import Answer, dispatch
-from implicit_bias.solvers.cvxpy_solvers import LEFT_BEHIND
 
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 #: Shares of the time of a call after which it gets Ctrl-C.
@@ -40,14 +38,23 @@ MOMENTS = [0.3, 0.8, *(pytest.param(share, marks=pytest.mark.long) for share in 
 @pytest.fixture(autouse=True)
 def default_handler():
     # A shell that starts the tests in its background has them ignore the signal.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before, threads = signal.signal(signal.SIGINT, signal.default_int_handler), threading.enumerate()
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     signal.signal(signal.SIGINT, before)
-    # Solvers that were left behind share their handler of Ctrl-C with the next ones.
-    for thread in threading.enumerate():
-        if thread.name == LEFT_BEHIND:
-            thread.join()
+    assert threading.enumerate() == threads
+    assert not running()
+
+
+def running():
+    """Return the processes of calls: those of the servers, which are processes of this one."""
+    found = [int(one) for one in children(os.getpid())]
+    return [call for server in found for call in children(server)]
+
+
+def children(process):
+    path = Path(f"/proc/{process}/task/{process}/children")
+    return path.read_text().split() if path.exists() else []
 
 
 def noise(n, d):
@@ -139,30 +146,6 @@ def test_ctrl_c_gives_the_best_answer_so_far(name, share):
         assert found.end in ("interrupted", whole.end)
         assert found.lower_bound <= whole.objective * (1 + 1e-9)
         assert whole.lower_bound <= found.objective * (1 + 1e-9)
-
-
-@posix
-@pytest.mark.parametrize(("solver", "seconds"), [("ECOS", 0.05), ("ECOS", 1.5), ("SCS", 1.5)])
-def test_the_solvers_own_handlers_of_ctrl_c_are_heard(solver, seconds, monkeypatch):
-    """The signal comes some CPU seconds after the solver began, with the package's handler not yet back in place."""
-    monkeypatch.setattr("implicit_bias.solvers.cvxpy_solvers.reclaim_signal", lambda: None)
-    owner, name = (ecos, "solve") if solver == "ECOS" else (scs, "SCS")
-    begin = getattr(owner, name)
-
-    def begun(*arguments, **options):
-        made = begin(*arguments, **options) if solver == "SCS" else None
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        return made or begin(*arguments, **options)
-
-    solve(gln(10, 3, 2, 1.0), solver)
-    monkeypatch.setattr(owner, name, begun)
-    before = signal.signal(signal.SIGPROF, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    try:
-        found = solve(gln(600, 30, 30, 1.0), solver, tol=1e-15, max_iterations=2000)
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-    assert found.status is Status.INTERRUPTED
 
 
 @posix
