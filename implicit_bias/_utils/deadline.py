@@ -111,7 +111,7 @@ class Deadline:
         return part
 
     def interrupt(self) -> None:
-        """Set `interrupted` here and in the blocks around, or in a part's parent. For solvers that catch Ctrl-C."""
+        """Set `interrupted` here and in the blocks around, or in a part's parent."""
         if self._parent is not None:
             self._parent.interrupt()
             return

@@ -43,15 +43,10 @@ def call_apart(function: Callable[..., T], *arguments: Any, deadline: Deadline, 
     """Return function(*arguments), called in another process, or None if that process is killed.
 
     It is killed after Ctrl-C, or `grace` seconds after the time limit. A deadline among the arguments has the same time
-    left there, because the processes share a clock. Exceptions are raised here.
+    left there, because the processes share a clock. Exceptions are raised here; ChildProcessError stands for a crash.
 
     Functions and classes of scripts and notebooks are sent by value. If an argument cannot be sent, such as an open
     file, or no process can be started, the function is called in this process, without a deadline.
-
-    Raises
-    ------
-    ChildProcessError
-        If the process ends before the function returns, or compiled code panics.
 
     >>> call_apart(lambda x: x + 1, 2, deadline=Deadline())
     3
@@ -145,7 +140,7 @@ def _taken() -> _Server:
 def _serve() -> None:
     """Answer the calls that arrive on standard input, a socket, until it is closed; an empty one ends the last one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A parent process may ignore it, and this one must wait for its own.
+    # A process that inherits that it is ignored cannot wait for others.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     connection = Connection(0)
     with contextlib.suppress(EOFError, OSError):
@@ -186,6 +181,7 @@ def _outcome(function: Callable[..., Any], arguments: Any) -> bytes:
     try:
         value = function(*arguments)
     except BaseException as error:
+        # Panics of Rust are no Exceptions.
         failure = error if isinstance(error, Exception) else ChildProcessError(str(error))
         failure.add_note("".join(traceback.format_tb(error.__traceback__)))
     with contextlib.suppress(OSError, AttributeError):

@@ -3,6 +3,8 @@
 import functools
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -22,6 +24,7 @@ from implicit_bias import (
     descend_to_limit,
     margin_path,
     solve,
+    solver_names,
     svm_gln,
     svm_shallow,
 )
@@ -43,18 +46,13 @@ def default_handler():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     signal.signal(signal.SIGINT, before)
     assert threading.enumerate() == threads
-    assert not running()
+    assert not any(running())
 
 
 def running():
-    """Return the processes of calls: those of the servers, which are processes of this one."""
-    found = [int(one) for one in children(os.getpid())]
-    return [call for server in found for call in children(server)]
-
-
-def children(process):
-    path = Path(f"/proc/{process}/task/{process}/children")
-    return path.read_text().split() if path.exists() else []
+    """Return the processes of calls, which are children of the servers."""
+    servers = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [Path(f"/proc/{one}/task/{one}/children").read_text() for one in servers]
 
 
 def noise(n, d):
@@ -287,3 +285,29 @@ def test_time_limits_hold(name):
     begin = time.process_time()
     LIMITED[name](0.5)
     assert time.process_time() - begin < 3.0
+
+
+#: CLARABEL is the last solver, because threads of it would abort the exit.
+ENDED = """
+import os, signal, threading
+import numpy as np
+from implicit_bias import HyperplaneGates, solve, solver_names, svm_shallow
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+X = np.random.default_rng(0).normal(size=(4000, 40))
+case = svm_shallow(X, np.sign(X[:, 0] + 1e-3), HyperplaneGates(10, 2, seed=1).fit(X))
+for name in sorted(solver_names(), key="CLARABEL".__eq__):
+    limited = solve(case, name, tol=1e-15, max_seconds=0.1)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    struck = solve(case, name, tol=1e-15)
+    timer.join()
+    print(limited.status.name, struck.status.name, threading.active_count())
+"""
+
+
+@posix
+def test_a_process_exits_after_limits_of_every_solver():
+    done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["TIME_LIMIT INTERRUPTED 1"] * len(solver_names())
