@@ -33,8 +33,10 @@ T = TypeVar("T")
 
 #: Seconds between two tests of the deadline.
 TICK = 0.005
-#: Seconds in which a server must kill the process of a call; otherwise it is killed itself.
+#: Seconds in which a server must kill the process of a call, otherwise it is killed itself; and the share of the time
+#: of the call, because large processes end slowly.
 PATIENCE = 0.2
+SHARE = 0.05
 #: Program of a server; its arguments are `sys.path`.
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from implicit_bias._utils.processes import _serve; _serve()"
 
@@ -65,7 +67,7 @@ def call_apart(function: Callable[..., T], *arguments: Any, deadline: Deadline, 
         server.connection.send_bytes(job)
         while not server.connection.poll(TICK):
             if deadline.passed(-grace):
-                server.stop()
+                server.stop(max(PATIENCE, SHARE * deadline.seconds))
                 return None
         known, value, failure = server.connection.recv()
     except BaseException as error:
@@ -97,10 +99,10 @@ class _Server:
             self.popen = subprocess.Popen(command, stdin=theirs.fileno(), process_group=0)
         _servers.add(self)
 
-    def stop(self) -> None:
+    def stop(self, patience: float) -> None:
         """End the process of the call."""
         self.connection.send_bytes(b"")
-        if self.connection.poll(PATIENCE):
+        if self.connection.poll(patience):
             self.connection.recv_bytes()
             _idle.append(self)
         else:
