@@ -33,9 +33,9 @@ T = TypeVar("T")
 
 #: Seconds between two tests of the deadline.
 TICK = 0.005
-#: Seconds in which a server must kill the process of a call, otherwise it is killed itself; and the share of the time
-#: of the call, because large processes end slowly.
+#: Least number of seconds in which a server must kill the process of a call; otherwise it is killed itself.
 PATIENCE = 0.2
+#: Share of the time since the deadline began that replaces it if larger, because large processes end slowly.
 SHARE = 0.05
 #: Program of a server; its arguments are `sys.path`.
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from implicit_bias._utils.processes import _serve; _serve()"
@@ -183,7 +183,7 @@ def _outcome(function: Callable[..., Any], arguments: Any) -> bytes:
     try:
         value = function(*arguments)
     except BaseException as error:
-        # Panics of Rust are no Exceptions.
+        # A panic of Rust is not an Exception.
         failure = error if isinstance(error, Exception) else ChildProcessError(str(error))
         failure.add_note("".join(traceback.format_tb(error.__traceback__)))
     with contextlib.suppress(OSError, AttributeError):
