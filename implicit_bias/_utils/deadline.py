@@ -111,7 +111,7 @@ class Deadline:
         return part
 
     def interrupt(self) -> None:
-        """Set `interrupted` here and in the blocks around, or in a part's parent. For solvers that catch Ctrl-C."""
+        """Set `interrupted` here and in the blocks around, or in a part's parent."""
         if self._parent is not None:
             self._parent.interrupt()
             return
@@ -156,12 +156,6 @@ class _SecondInterrupt(KeyboardInterrupt):
 
 #: The deadlines whose blocks the main thread is in, the outermost first; those under a custom handler are left out.
 _blocks: list[Deadline] = []
-
-
-def reclaim_signal() -> None:
-    """Install the handler of `Deadline` again after a compiled solver replaced it; do nothing outside its blocks."""
-    if _blocks and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, _set_interrupted)
 
 
 def _set_interrupted(number: int, frame: Any) -> None:

@@ -1,6 +1,5 @@
 """Execution of a command: errors as sentences and exit codes, and output as JSON if requested."""
 
-import ctypes
 import json
 import math
 import os
@@ -8,7 +7,7 @@ import sys
 import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -134,7 +133,7 @@ def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
 
 @contextmanager
 def messages_on_stderr() -> Iterator[None]:
-    """Redirect standard output to standard error in the block, including the output of compiled solvers."""
+    """Redirect standard output to standard error in the block, including that of the processes started there."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -142,9 +141,6 @@ def messages_on_stderr() -> Iterator[None]:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        with suppress(OSError, TypeError, AttributeError):
-            # The output of C code may still be in its buffer.
-            ctypes.CDLL(None).fflush(None)
         os.dup2(kept, 1)
         os.close(kept)
 

@@ -22,8 +22,6 @@ class MarginProgram(cp.Problem):
         y_i ((ΦW)_i + b) ≥ m_i − ξ_i; its dual value is λ (n,).
     linear_constraints : list of cvxpy.Constraint
         The `constraints` of the margin problem.
-    raw : object
-        The solver's own result of the last solve; None before.
 
     Examples
     --------
@@ -40,12 +38,6 @@ class MarginProgram(cp.Problem):
     margins: cp.Expression
     margin_constraint: cp.Constraint
     linear_constraints: list[cp.Constraint]
-    raw: Any = None
-
-    def unpack_results(self, solution: Any, chain: Any, inverse_data: Any) -> None:
-        """Keep the solver's own result, whose status CVXPY translates, and set the values of all variables."""
-        self.raw = solution
-        super().unpack_results(solution, chain, inverse_data)
 
 
 def program_of(problem: Any, reduce: bool, quadratic: bool) -> MarginProgram:

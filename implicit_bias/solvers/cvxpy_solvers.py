@@ -1,16 +1,15 @@
-"""Solvers that are called through CVXPY."""
+"""Solvers that are called through CVXPY, each in another process, which Ctrl-C and time limits end."""
 
 import contextlib
-import threading
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.deadline import Deadline, reclaim_signal
+from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.processes import call_apart, load
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Solver
@@ -19,30 +18,26 @@ from implicit_bias.solvers.base import Answer, Options, Solver
 EPSILONS = ("eps_abs", "eps_rel")
 #: Largest iteration limit, because the solvers count in 32-bit integers.
 MAX_ITERATIONS = 2**31 - 1
-#: Seconds after the time limit in which a solver may return its best answer; then it is left behind.
+#: Modules that a solve needs, CVXPY among them.
+MODULES = (__name__, "implicit_bias.margin.program")
+#: Seconds after the time limit in which a solver may return its best answer; then its process is killed.
 GRACE = 0.1
-#: Name of the threads of solvers.
-LEFT_BEHIND = "solver that may be left behind"
-#: Seconds between two looks at a solver that runs: its own handler of Ctrl-C is in place for no longer.
-TICK = 0.005
 
 
 @dataclass(frozen=True)
 class CvxpySolver(Solver):
-    """A solver called through CVXPY, with the names of its options and its own code for Ctrl-C."""
+    """A solver called through CVXPY, with the names of its options."""
 
     name: str
     tolerances: tuple[str, ...]
     limit_option: str
-    #: None if the solver has no time limit and is left behind.
+    #: None if the solver has no time limit and is killed.
     time_option: str | None
     #: Largest tolerance; smaller ones are a tenth of the relative gap.
     max_tolerance: float = 1e-8
     settings: dict[str, Any] = field(default_factory=dict)
     needs: str = "cone"
     takes: frozenset[str] = frozenset({"max_seconds"})
-    #: True for a result that the solver's own handler of Ctrl-C ended, early in the solve.
-    was_interrupted: Callable[[Any], bool] = lambda raw: False
 
     @property
     def installed(self) -> bool:
@@ -55,7 +50,7 @@ class CvxpySolver(Solver):
         return super().refuses(problem, options)
 
     def load(self) -> None:
-        import implicit_bias.margin.program  # noqa: F401
+        call_apart(load, *MODULES, deadline=Deadline())
 
     def translated(self, options: Options) -> dict[str, Any]:
         """Return the tolerance and limits of `solve` as options of this solver, by name."""
@@ -76,6 +71,21 @@ class CvxpySolver(Solver):
         Right-hand sides of constraints forbid to scale weights up to a hard margin afterwards. There the required
         margins are first larger by a tenth of the tolerance.
         """
+        nothing, reason = np.zeros((problem.features.k, problem.features.d)), ""
+        grace = 0.0 if self.time_option is None else GRACE
+        try:
+            call_apart(load, *MODULES, deadline=options.deadline)
+            # Gates are not needed, and may be large networks.
+            given = problem.replace(gates=None), options
+            answer = call_apart(self._first_answer, *given, deadline=options.deadline, grace=grace)
+            if answer is not None:
+                return answer
+        except ChildProcessError as error:
+            # CLARABEL panics if an eigenvalue computation fails.
+            reason = f"{self.name} returned no answer: {error}; try another solver"
+        return Answer(nothing, np.zeros(problem.features.n), -1, options.stop(), reason=reason)
+
+    def _first_answer(self, problem: MarginProblem, options: Options) -> Answer:
         if problem.hard and problem.affine:
             larger = problem.replace(required_margin=problem.required_margin * (1 + options.tol / 10))
             answer = self._answer(larger, options)
@@ -93,21 +103,14 @@ class CvxpySolver(Solver):
         unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required, constraints=constraints)
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
         chosen = {"solver": self.name, "canon_backend": "SCIPY"}
-
-        def work() -> None:
-            # Compiled first, and kept by the program, so that the solver's limit is the time that is left then.
-            program.get_problem_data(**chosen)
-            program.solve(**chosen, verbose=options.verbose, **self.translated(options))
-
         with warnings.catch_warnings():
             # CVXPY warns about inaccurate answers; the certificate measures them.
             warnings.simplefilter("ignore")
             # ECOS rejects some programs with a ValueError.
             with contextlib.suppress(cp.SolverError, ValueError):
-                if not _on_a_thread(work, options.deadline):
-                    return Answer(np.zeros((features.k, features.d)), np.zeros(features.n), -1, options.stop())
-        if program.raw is not None and self.was_interrupted(program.raw):
-            options.deadline.interrupt()
+                # Compiled first, and kept by the program, so that the solver's limit is the time that is left then.
+                program.get_problem_data(**chosen)
+                program.solve(**chosen, verbose=options.verbose, **self.translated(options))
         weights, dual = program.weights.value, program.margin_constraint.dual_value
         b = program.intercept.value
         stats = program.solver_stats
@@ -125,66 +128,14 @@ class CvxpySolver(Solver):
         )
 
 
-def _on_a_thread(action: Callable[[], Any], deadline: Deadline) -> bool:
-    """Run `action` on a thread, because compiled solvers ignore the deadline; return False if it passes first.
-
-    Such solvers release the interpreter's lock. An abandoned thread ends by itself or with the process. An exception of
-    `action` is raised here; one that is not an Exception, such as a panic, as a ValueError.
-    """
-    done, failures = threading.Event(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            action()
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            done.set()
-
-    threading.Thread(target=run, name=LEFT_BEHIND, daemon=True).start()
-    while not done.wait(TICK):
-        reclaim_signal()
-        if deadline.passed(-GRACE):
-            return False
-    for failure in failures:
-        # CLARABEL panics if an eigenvalue computation fails.
-        raise failure if isinstance(failure, Exception) else ValueError(str(failure))
-    return True
-
-
 CVXPY_SOLVERS = {
     solver.name: solver
     for solver in (
         CvxpySolver("CLARABEL", ("tol_gap_rel", "tol_gap_abs", "tol_feas"), "max_iter", "time_limit"),
+        CvxpySolver("ECOS", ("abstol", "reltol", "feastol"), "max_iters", None, needs="second-order"),
         CvxpySolver(
-            "ECOS",
-            ("abstol", "reltol", "feastol"),
-            "max_iters",
-            None,
-            needs="second-order",
-            # Interrupted before its first step, ECOS reports an inaccurate answer, with an exit flag from 10 to 12.
-            was_interrupted=lambda raw: (
-                raw["info"]["exitFlag"] == -4 or (raw["info"]["exitFlag"] >= 10 and raw["info"]["iter"] == 0)
-            ),
+            "OSQP", EPSILONS, "max_iter", "time_limit", np.inf, {"polishing": True, "max_iter": 100_000}, "quadratic"
         ),
-        CvxpySolver(
-            "OSQP",
-            EPSILONS,
-            "max_iter",
-            "time_limit",
-            np.inf,
-            {"polishing": True, "max_iter": 100_000},
-            needs="quadratic",
-            was_interrupted=lambda raw: raw.info.status == "interrupted",
-        ),
-        CvxpySolver(
-            "SCS",
-            EPSILONS,
-            "max_iters",
-            "time_limit_secs",
-            np.inf,
-            {"max_iters": 100_000},
-            was_interrupted=lambda raw: raw["info"]["status_val"] == -5,
-        ),
+        CvxpySolver("SCS", EPSILONS, "max_iters", "time_limit_secs", np.inf, {"max_iters": 100_000}),
     )
 }

@@ -2,6 +2,7 @@ import dataclasses
 import os
 import signal
 import threading
+import time
 
 import cvxpy as cp
 import numpy as np
@@ -24,7 +25,7 @@ from implicit_bias import (
     svm_shallow,
 )
 from implicit_bias.solvers.base import Answer, Solver
-from implicit_bias.solvers.cvxpy_solvers import CvxpySolver
+from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS, CvxpySolver
 from implicit_bias.solvers.dispatch import SOLVERS
 from implicit_bias.studies.paper.studies import Config
 from tests.cases import assert_farkas, inputs, problem
@@ -89,34 +90,41 @@ def test_a_sample_with_every_gate_closed_is_its_own_proof():
     assert soft.status is Status.OPTIMAL
 
 
+def acting(action) -> MarginProblem:
+    """Return a problem whose translation for CVXPY calls `action`."""
+    norm = Frobenius()
+    norm.gauge = lambda W: action() or []
+    return weighted(norm=norm)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
-@pytest.mark.parametrize("solver", [name for name in SOLVERS if name not in ("NATIVE", "PRECISE")])
-def test_ctrl_c_does_not_wait_for_compiled_solvers(solver, monkeypatch, request):
-    """Ctrl-C returns an INTERRUPTED answer before a compiled solver that ignores it has ended."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+@pytest.mark.parametrize("solver", CVXPY_SOLVERS)
+def test_ctrl_c_and_time_limits_end_the_translation(solver, request):
+    before, here = signal.signal(signal.SIGINT, signal.default_int_handler), os.getpid()
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-    answered, ended = threading.Event(), threading.Event()
 
-    def deaf(program, **settings):
-        os.kill(os.getpid(), signal.SIGINT)
-        answered.wait()
-        ended.set()
+    def deaf():
+        os.kill(here, signal.SIGINT)
+        time.sleep(1000)
 
-    monkeypatch.setattr(cp.Problem, "solve", deaf)
-    found = solve(problem("constant", "frobenius"), solver)
-    assert not ended.is_set()
-    assert found.status is Status.INTERRUPTED
-    assert found.lower_bound == 0
-    answered.set()
+    found = solve(acting(deaf), solver)
+    assert (found.status, found.lower_bound) == (Status.INTERRUPTED, 0)
+    assert solve(acting(lambda: time.sleep(1000)), solver, max_seconds=0.2).status is Status.TIME_LIMIT
+    assert solve(problem("constant", "frobenius"), solver, tol=1e-4).status is Status.OPTIMAL
 
 
-def test_what_a_solver_raises_is_raised(monkeypatch):
-    def broken(program, **settings):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(cp.Problem, "solve", broken)
+def test_what_a_solver_raises_is_raised():
     with pytest.raises(ZeroDivisionError):
-        solve(problem("constant", "frobenius"), "CLARABEL")
+        solve(acting(lambda: 1 / 0), "CLARABEL")
+    found = solve(acting(lambda: os.kill(os.getpid(), signal.SIGKILL)), "CLARABEL")
+    assert found.status is Status.INACCURATE
+    assert "its process ended with the exit code -9" in found.reason
+
+
+def test_what_cannot_be_sent_is_solved_here():
+    lock, found = threading.Lock(), []
+    assert solve(acting(lambda: found.append(lock)), "CLARABEL").status is Status.OPTIMAL
+    assert found == [lock]
 
 
 def test_stopping_early_is_said():
