@@ -29,6 +29,7 @@ from implicit_bias import (
 from implicit_bias.solvers.base import Options
 from tests.cases import (
     CASES,
+    FEATURES,
     FEW_SAMPLES,
     NORMS,
     SIZE,
@@ -198,6 +199,35 @@ def test_conflicting_samples_are_proved_not_separable(gate, norm, kind, intercep
         if solver and solvers.SOLVERS[solver].refuses(conflict, Options(1e-6, 500)):
             continue
         assert_farkas(conflict, solve(conflict, solver, max_iterations=500))
+
+
+def with_closed(gate, norm, kind, rows, **options):
+    """Return the problem of `case_of` with all gates closed at the samples `rows`."""
+    gates, features, y = samples(gate, size=SIZE)
+    values = features.gate_values.copy()
+    values[rows] = 0.0
+    return MarginProblem(FEATURES[kind](GatedFeatures(features.X, values)), y, NORMS[norm](gates.groups), **options)
+
+
+@every_case_with("intercept", [False, True])
+def test_closed_samples_cost_their_margins(gate, norm, kind, intercept):
+    weights = np.linspace(1, 2, SIZE[0])
+    soft = with_closed(gate, norm, kind, slice(None), C=0.3, sample_weight=weights, intercept=intercept)
+    hard = with_closed(gate, norm, kind, slice(None), intercept=intercept)
+    # Without features, an intercept decides for one class, and samples of the other have the slack 2.
+    cost = 0.6 * min(weights[soft.y == sign].sum() for sign in (-1, 1)) if intercept else 0.3 * weights.sum()
+    for solver in SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
+        tol = SOLVERS.get(solver, 1e-6)
+        if solver != "PRECISE" and not (solver and solvers.SOLVERS[solver].refuses(soft, Options(tol))):
+            found = solve(soft, solver, tol=tol)
+            assert found.status is Status.OPTIMAL
+            assert found.objective == pytest.approx(cost, rel=2 * tol)
+        if not (solver and solvers.SOLVERS[solver].refuses(hard, Options(tol))):
+            assert_farkas(hard, solve(hard, solver))
+    few = with_closed(gate, norm, kind, slice(3), C=0.3, sample_weight=weights, intercept=intercept)
+    found = solve(few)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(optimum(few), rel=2e-6)
 
 
 @every_case

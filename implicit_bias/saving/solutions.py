@@ -109,8 +109,12 @@ def _check(fields: dict[str, Any]) -> None:
 
 
 def _contradictions(found: Solution) -> dict[str, bool]:
-    """Return a dict from the description of each possible contradiction to True if this solution has it."""
-    proof, optimal = found.status.inseparable, found.status is Status.OPTIMAL
+    """Return a dict from the description of each possible contradiction to True if this solution has it.
+
+    NOT_SEPARABLE has λ with the sum 1 and an infinite lower bound; INFEASIBLE, too, but λ = 0 and multipliers whose
+    sizes have the sum 1; NOT_SEPARABLE_BELOW has λ or multipliers and a finite bound. All others have weights.
+    """
+    status, proof, optimal = found.status, found.status.inseparable, found.status is Status.OPTIMAL
     values = np.concatenate([found.weights.ravel(), found.margins])
     known = [*found.dual, *found.multipliers, found.intercept, found.seconds, found.tol]
     sizes = [found.objective, found.lower_bound, found.farkas_residual, found.seconds, found.tol]
@@ -118,6 +122,8 @@ def _contradictions(found: Solution) -> dict[str, bool]:
     if found.objective < np.inf:
         gap = 0.0 if found.objective == 0 else (found.objective - found.lower_bound) / found.objective
     wrong_gap = gap != found.gap and not abs(gap - found.gap) <= _ROUNDING * max(1.0, abs(gap))
+    total = float(found.dual.sum() or np.abs(found.multipliers).sum())
+    exact = {Status.NOT_SEPARABLE: bool(found.dual.any()), Status.INFEASIBLE: not found.dual.any()}
     return {
         "weights or margins are NaN or infinite": not proof and not np.isfinite(values).all(),
         "weights or margins in spite of a proof that no weights separate": proof and not np.isnan(values).all(),
@@ -127,8 +133,10 @@ def _contradictions(found: Solution) -> dict[str, bool]:
         "the gap does not match the bounds": bool(wrong_gap),
         "the lower bound exceeds the objective": bool(gap < 0),
         "OPTIMAL, but the gap exceeds tol": optimal and not found.gap <= found.tol < 1,
-        "not separable, but the dual proves nothing": proof and not (found.objective == np.inf and found.dual.any()),
-        "a lower bound without a dual": found.lower_bound > 0 and not found.dual.any(),
+        "not separable, but the dual proves nothing": proof and not (found.objective == np.inf and total > 0),
+        "a lower bound without a dual": found.lower_bound > 0 and not total > 0,
         "an infinite lower bound without NOT_SEPARABLE or INFEASIBLE, or vice versa": (found.lower_bound == np.inf)
-        != (found.status in (Status.NOT_SEPARABLE, Status.INFEASIBLE)),
+        != (status in exact),
+        "NOT_SEPARABLE without a dual, or INFEASIBLE with one": not exact.get(status, True),
+        "the dual of a proof does not have the sum 1": status in exact and not abs(total - 1) <= _ROUNDING,
     }

@@ -360,8 +360,8 @@ class FeatureSet(GrowingSet):
         self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
         largest, own = self._evaluate(answer.dual)
         lower, reach = lower_bound(self.problem, answer.dual, largest)
-        # The first atoms have at least half of the largest dual norm.
-        self.allowed = largest / 2 if own is None else max(own, reach)
+        # The first atoms have at least half of the largest dual norm; if it is 0, the weights are 0, and any atoms do.
+        self.allowed = (largest / 2 or -1.0) if own is None else max(own, reach)
         best = self.best or answer
         upper = self.best is None or found.bounds.upper < self.bounds.upper
         self.best = replace(
@@ -436,7 +436,8 @@ class GroupSet(FeatureSet):
 
     def update(self, new: np.ndarray) -> None:
         settings = self.settings
-        small = self.sizes < settings.inactive_group * self.allowed
+        # The largest group stays, even if all weights are 0.
+        small = self.sizes < min(settings.inactive_group * self.allowed, self.sizes[self.chosen].max())
         inactive = self.chosen & ~self.dropped & small & self.separated
         self.dropped |= inactive
         self.chosen &= ~inactive
@@ -508,7 +509,8 @@ class AtomSet(FeatureSet):
 
     def update(self, new: np.ndarray) -> None:
         settings = self.settings
-        kept = (self.sizes >= settings.inactive_atom * self.allowed) | (not self.separated)
+        least = min(settings.inactive_atom * self.allowed, self.sizes.max(initial=0.0))
+        kept = (self.sizes >= least) | (not self.separated)
         self.groups, self.directions = self.groups[kept], self.directions[kept]
         self._add(new[:, 0], self.left[new[:, 0], :, new[:, 1]])
         if self.separated:

@@ -14,6 +14,7 @@ from implicit_bias import (
     GroupLasso,
     HyperplaneGates,
     MarginProblem,
+    NuclearNorm,
     Status,
     solve,
     svm_gln,
@@ -326,3 +327,18 @@ def test_only_large_sets_merge_samples_at_their_bound(gln, least, merged):
     assert found.bounds.gap <= 1e-7
     assert (len(members.bounded) > 0) == merged
     assert merged or first <= set(members.rows.tolist())
+
+
+def test_inactive_groups_leave_a_set():
+    """No group is active for a small C, and a round of few steps does not yet prove that zero weights are optimal."""
+    case = dataclasses.replace(many_groups(n=9), C=1e-6, intercept=True)
+    found = solve(case, "NATIVE")
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(2e-6 * min((case.y > 0).sum(), (case.y < 0).sum()), rel=2e-6)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_equal_samples_of_both_classes_have_no_atoms(intercept):
+    features, norm = GatedFeatures([[1.0, 2.0]] * 2, np.ones((2, 2))), NuclearNorm([0, 0], [0, 1])
+    found = solve(MarginProblem(features, [1, -1], norm, 3.0, intercept=intercept), "NATIVE")
+    assert (found.status, found.objective) == (Status.OPTIMAL, pytest.approx(6.0, rel=1e-6))
