@@ -12,7 +12,8 @@ from implicit_bias._utils.files import open_archive, write_archive
 from implicit_bias.margin.solution import Solution, Status
 
 KIND = "solution 3"
-_ARRAYS = ("weights", "dual", "margins", "multipliers")
+#: The arrays and their numbers of dimensions.
+_ARRAYS = {"weights": 2, "dual": 1, "margins": 1, "multipliers": 1}
 #: Difference of gaps that rounding may cause, because versions may sum in different orders.
 _ROUNDING = 1e-9
 _FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "seconds", "tol")
@@ -56,7 +57,7 @@ def solution_parts(solution: Solution) -> tuple[dict[str, Any], dict[str, np.nda
         raise InputError(f"solution must be a Solution (from solve), not {shown(solution)}")
     about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
     about["reason"] = solution.reason
-    arrays = {name: np.asarray(getattr(solution, name)) for name in _ARRAYS + _FLOATS}
+    arrays = {name: np.asarray(getattr(solution, name)) for name in (*_ARRAYS, *_FLOATS)}
     return about, arrays
 
 
@@ -98,10 +99,8 @@ def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solu
 
 def _check(fields: dict[str, Any]) -> None:
     """Raise TypeError unless all fields have the types and dimensions of a solution of `solve`."""
-    shapes = {name: fields[name].shape for name in _ARRAYS}
-    n = shapes["dual"]
-    valid = len(shapes["weights"]) == 2 and len(n) == 1 and shapes["margins"] == n and len(shapes["multipliers"]) == 1
-    valid = valid and all(fields[name].dtype.kind == "f" for name in _ARRAYS)
+    valid = len(fields["margins"]) == len(fields["dual"])
+    valid = valid and all((fields[k].ndim, fields[k].dtype.kind) == (ndim, "f") for k, ndim in _ARRAYS.items())
     valid = valid and all(isinstance(fields[name], float) for name in _FLOATS)
     valid = valid and all(isinstance(fields[name], str) for name in ("solver", "reason"))
     if not (valid and isinstance(fields["iterations"], int)):

@@ -454,15 +454,10 @@ class AtomSet(FeatureSet):
     """
 
     def __init__(
-        self,
-        problem: MarginProblem,
-        norm: Any,
-        tol: float,
-        start: Solution | None,
-        solve: Solve,
-        settings: Settings,
+        self, problem: MarginProblem, tol: float, start: Solution | None, solve: Solve, settings: Settings
     ) -> None:
         super().__init__(problem, tol, None if start is None else np.asarray(start.dual), solve, settings)
+        norm: Any = problem.norm
         self.norm, self.aim = norm, settings.atom_gap
         self.groups, self.directions = np.zeros(0, dtype=int), np.zeros((0, norm.shape[1]))
         self.seeds = None if start is None else _usable_weights(start, problem)
