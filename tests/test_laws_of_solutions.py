@@ -10,12 +10,9 @@ import pytest
 
 from implicit_bias import (
     ConstantGate,
-    Frobenius,
     GatedFeatures,
-    GroupLasso,
     InputError,
     MarginProblem,
-    PredictorL2,
     Status,
     certify,
     load_problem,
@@ -45,31 +42,7 @@ from tests.cases import (
 
 
 def optimum(case):
-    """Return the optimum by CVXPY on the dense dual, with dual norms written from scratch; else `primal_optimum`."""
-    lam = cp.Variable(case.features.n, nonneg=True)
-    V = cp.reshape(case.features.dense().T @ cp.multiply(lam, case.y), case.features.shape[1:], order="C")
-    norm = case.norm
-    if isinstance(norm, GroupLasso):
-        labels = np.unique(norm.groups)
-        limits = [cp.norm(V[norm.groups == g], "fro") <= c for g, c in zip(labels, norm.weights, strict=True)]
-    elif isinstance(norm, Frobenius):
-        limits = [cp.norm(V, "fro") <= 1]
-    elif not isinstance(norm, PredictorL2):
-        return primal_optimum(case)
-    else:
-        H, K = norm.units, norm.contexts
-        A = np.ones((H * K, H * K)) / np.sqrt(H * K) - np.kron(np.eye(H), np.ones((K, K))) / np.sqrt(K)
-        limits = [cp.norm(np.linalg.pinv(A + np.sqrt(K) * np.eye(H * K)) @ V, "fro") <= 1]
-    if not case.hard:
-        limits.append(lam <= case.upper_bounds)
-    if case.intercept:
-        limits.append(case.y @ lam == 0)
-    worth = cp.sum(cp.multiply(case.required_margin, lam))
-    return float(cp.Problem(cp.Maximize(worth), limits).solve(solver="CLARABEL"))
-
-
-def primal_optimum(case):
-    """Return the optimum by CVXPY on the dense primal, for norms with an expression alone."""
+    """Return the optimum by CVXPY on the dense features, without the package's reductions."""
     W, b = cp.Variable(case.features.shape[1:]), cp.Variable() if case.intercept else 0
     missing = case.required_margin - cp.multiply(case.y, case.features.dense() @ cp.vec(W, order="C") + b)
     paid, limits = (0, [missing <= 0]) if case.hard else (case.upper_bounds @ cp.pos(missing), [])
