@@ -21,7 +21,7 @@ from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import Tensor, filled, library
-from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Point, Program, descend, upper_bound
+from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Point, Program, balanced, descend, upper_bound
 from implicit_bias.solvers.native.scaled import ScaledProblem
 from implicit_bias.solvers.native.screening import many_bounded
 from implicit_bias.solvers.native.settings import Settings
@@ -318,7 +318,9 @@ class FeatureSet(GrowingSet):
     def __init__(
         self, problem: MarginProblem, tol: float, start: Array | None, solve: Solve, settings: Settings
     ) -> None:
-        self.problem, self.tol, self.start, self.solve_form, self.settings = problem, tol, start, solve, settings
+        self.problem, self.tol, self.solve_form, self.settings = problem, tol, solve, settings
+        # A start may be of a problem without an intercept, whose λ proves no bound here.
+        self.start = balanced(start, problem.y) if start is not None and problem.intercept else start
         self.best: Answer | None = None
         self.bounds, self.iterations, self.rounds, self.stopped = Bounds(), 0, 0, False
 
@@ -404,7 +406,7 @@ class GroupSet(FeatureSet):
         share = settings.first_groups_share * min(problem.features.n, settings.counted_samples)
         self.first = max(settings.first_groups, int(share))
         self.chosen, self.dropped = np.zeros(self.H, dtype=bool), np.zeros(self.H, dtype=bool)
-        sizes = self._dual_norms(self._even() if start is None else start)
+        sizes = self._dual_norms(self._even() if self.start is None else self.start)
         self.chosen[np.argsort(-sizes, kind="stable")[: self.first]] = True
 
     @property
@@ -413,12 +415,10 @@ class GroupSet(FeatureSet):
         return GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
 
     def _even(self) -> Array:
-        """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, the λ of each class are scaled to the sum 1."""
-        norms, y = self.problem.features.row_norms(), self.problem.y
+        """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, those of one class are scaled down to Σ y_iλ_i = 0."""
+        norms = self.problem.features.row_norms()
         lam = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-        if self.problem.intercept:
-            lam = lam / np.where(y > 0, lam[y > 0].sum() or 1.0, lam[y < 0].sum() or 1.0)
-        return lam
+        return balanced(lam, self.problem.y) if self.problem.intercept else lam
 
     def _dual_norms(self, lam: Array) -> Array:
         """Return ‖Φ̂_hᵀ(λ∘y)‖ of all groups, shape (H,)."""

@@ -342,3 +342,10 @@ def test_equal_samples_of_both_classes_have_no_atoms(intercept):
     features, norm = GatedFeatures([[1.0, 2.0]] * 2, np.ones((2, 2))), NuclearNorm([0, 0], [0, 1])
     found = solve(MarginProblem(features, [1, -1], norm, 3.0, intercept=intercept), "NATIVE")
     assert (found.status, found.objective) == (Status.OPTIMAL, pytest.approx(6.0, rel=1e-6))
+
+
+def test_a_start_without_an_intercept_proves_no_bound_with_one():
+    case = problem("contexts 2", "nuclear")
+    found = solve(dataclasses.replace(case, intercept=True), "NATIVE", start=solve(case))
+    assert found.status is Status.OPTIMAL
+    assert found.objective < 0.999 * solve(case).objective
