@@ -186,7 +186,9 @@ def with_closed(gate, norm, kind, rows, **options):
 def test_closed_samples_cost_their_margins(gate, norm, kind, intercept):
     weights = np.linspace(1, 2, SIZE[0])
     soft = with_closed(gate, norm, kind, slice(None), C=0.3, sample_weight=weights, intercept=intercept)
-    hard = with_closed(gate, norm, kind, slice(None), intercept=intercept)
+    few = with_closed(gate, norm, kind, slice(3), C=0.3, sample_weight=weights, intercept=intercept)
+    # One closed sample proves that nothing separates, and samples of both classes do with an intercept.
+    hard = with_closed(gate, norm, kind, slice(None) if intercept else [5], intercept=intercept)
     # Without features, an intercept decides for one class, and samples of the other have the slack 2.
     cost = 0.6 * min(weights[soft.y == sign].sum() for sign in (-1, 1)) if intercept else 0.3 * weights.sum()
     for solver in SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
@@ -197,7 +199,6 @@ def test_closed_samples_cost_their_margins(gate, norm, kind, intercept):
             assert found.objective == pytest.approx(cost, rel=2 * tol)
         if not (solver and solvers.SOLVERS[solver].refuses(hard, Options(tol))):
             assert_farkas(hard, solve(hard, solver))
-    few = with_closed(gate, norm, kind, slice(3), C=0.3, sample_weight=weights, intercept=intercept)
     found = solve(few)
     assert found.status is Status.OPTIMAL
     assert found.objective == pytest.approx(optimum(few), rel=2e-6)
