@@ -138,8 +138,9 @@ def interrupt(progress):
 TIGHT, EMPTY = (lambda W: [W[0, 0] >= 100]), (lambda W: [W[0, 0] >= 1, W[0, 0] <= -1])
 #: The answer if only the constraint is active.
 MULTIPLIER = Answer([[100.0, 0.0, 0.0]], np.zeros(12), -1, multipliers=np.ones(1))
+NOTHING = Answer(np.zeros((1, 3)), np.zeros(12), 0)
 #: Two samples with the distance 2^-45, whose weights have a norm of 1e14.
-NEARLY_EQUAL = GatedFeatures([[1, 1, 1], [1, 1, 1 + 2.0**-45]])
+NEARLY_EQUAL = partial(MarginProblem, GatedFeatures([[1, 1, 1], [1, 1, 1 + 2.0**-45]]), [1, -1], Frobenius())
 #: Answers of `solve`, of every status: the problem, the options and the status.
 ENDINGS = {
     "hard": (stated, {}, "OPTIMAL"),
@@ -148,13 +149,10 @@ ENDINGS = {
     "several classes": (lambda: svm_classes(inputs(12, 3), ["b", *"abaabbaabab"], ConstantGate(), 0.2), {}, "OPTIMAL"),
     "constraint": (partial(stated, constraints=TIGHT), {"solver": lambda problem, options: MULTIPLIER}, "OPTIMAL"),
     "too small a gap": (stated, {"tol": 1e-17}, "INACCURATE"),
+    "no answer": (stated, {"solver": lambda problem, options: NOTHING}, "INACCURATE"),
     "in conflict": (partial(stated, conflict=True, intercept=True), {}, "NOT_SEPARABLE"),
     "in conflict, constrained": (partial(stated, conflict=True, constraints=TIGHT), {}, "NOT_SEPARABLE"),
-    "nearly equal": (
-        lambda: MarginProblem(NEARLY_EQUAL, [1, -1], Frobenius()),
-        {"solver": "NATIVE"},
-        "NOT_SEPARABLE_BELOW",
-    ),
+    "nearly equal": (NEARLY_EQUAL, {"solver": "NATIVE"}, "NOT_SEPARABLE_BELOW"),
     "contradictory": (partial(stated, constraints=EMPTY), {}, "INFEASIBLE"),
     "contradictory, soft": (partial(stated, 1.0, constraints=EMPTY, intercept=True), {}, "INFEASIBLE"),
     "one iteration": (stated, {"max_iterations": 1}, "ITERATION_LIMIT"),
@@ -177,8 +175,8 @@ def test_every_ending_loads_equal(tmp_path, make, options, status):
     model = load_model(path)
     for again in (load_solution(save_solution(found, tmp_path / "solution.npz")), *model.solutions):
         assert str(again) == str(found)
-        for field in dataclasses.fields(found):
-            np.testing.assert_array_equal(getattr(again, field.name), getattr(found, field.name))
+        for name, value in vars(found).items():
+            np.testing.assert_array_equal(getattr(again, name), value)
         bounds = certify(model.problems[0], again.weights, again.dual, again.intercept, again.multipliers)
         assert bounds.lower_bound == pytest.approx(found.lower_bound, rel=1e-9)
     np.savez(tmp_path / "new.npz", X=inputs(5, 3))

@@ -14,7 +14,6 @@ from implicit_bias import (
     GroupLasso,
     HyperplaneGates,
     MarginProblem,
-    NuclearNorm,
     Status,
     solve,
     svm_gln,
@@ -335,13 +334,6 @@ def test_inactive_groups_leave_a_set():
     found = solve(case, "NATIVE")
     assert found.status is Status.OPTIMAL
     assert found.objective == pytest.approx(2e-6 * min((case.y > 0).sum(), (case.y < 0).sum()), rel=2e-6)
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_equal_samples_of_both_classes_have_no_atoms(intercept):
-    features, norm = GatedFeatures([[1.0, 2.0]] * 2, np.ones((2, 2))), NuclearNorm([0, 0], [0, 1])
-    found = solve(MarginProblem(features, [1, -1], norm, 3.0, intercept=intercept), "NATIVE")
-    assert (found.status, found.objective) == (Status.OPTIMAL, pytest.approx(6.0, rel=1e-6))
 
 
 def test_a_start_without_an_intercept_proves_no_bound_with_one():
