@@ -292,10 +292,7 @@ def test_labels_and_inputs_that_do_not_fit_are_refused():
 @pytest.mark.parametrize(
     "change",
     [
-        lambda about: about | {"classes": ["a"]},
         lambda about: about | {"classes": [["a"], "b"]},
-        lambda about: about | {"constant": 7},
-        lambda about: about | {"dtype": "V8"},
         lambda about: about | {"constant": True},
         lambda about: about | {"solutions": about["solutions"] * 2},
         lambda about: about | {"problems": [None]},
