@@ -185,12 +185,10 @@ def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], di
         about, held = problem_parts(problem, samples) if whole else (None, {"y": problem.y})
         abouts.append(about)
         arrays |= {f"problem{i}.{name}": values for name, values in held.items()}
-    solutions = []
-    for i, solution in enumerate(model.solutions):
-        about, held = solution_parts(solution)
-        solutions.append(about)
+    solutions = [solution_parts(solution) for solution in model.solutions]
+    for i, (_, held) in enumerate(solutions):
         arrays |= {f"solution{i}.{name}": values for name, values in held.items()}
-    return {"problems": abouts, "solutions": solutions, "offset": model.offset}, arrays
+    return {"problems": abouts, "solutions": [about for about, _ in solutions], "offset": model.offset}, arrays
 
 
 def _differ_only_in_labels(problem: MarginProblem, first: MarginProblem) -> bool:
@@ -231,14 +229,12 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             return named_class(about["model"], core_models, Labelled).from_parts(about, arrays, **shared)
         problems: list[MarginProblem] = []
         for i, entry in enumerate(about["problems"]):
-            held = _with_prefix(f"problem{i}.", arrays)
+            held = _under(f"problem{i}.", arrays)
             problems.append(replace(problems[0], y=held["y"]) if entry is None else problem_of(entry, held))
-        solutions = [
-            solution_of(entry, _with_prefix(f"solution{i}.", arrays)) for i, entry in enumerate(about["solutions"])
-        ]
+        solutions = [solution_of(one, _under(f"solution{i}.", arrays)) for i, one in enumerate(about["solutions"])]
         return MarginModel(problems, solutions, offset=about["offset"], **shared)
 
 
-def _with_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays whose names begin with `prefix`, under the rest of their names."""
     return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}

@@ -66,8 +66,7 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
     """Return a problem, with or without its samples, as a JSON dictionary and arrays; InputError as `save_problem`."""
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
-    if not features.kept:
-        samples = False
+    samples = samples and features.kept
     if samples and not _known(all_features, features):
         raise InputError(
             f"{type(features).__name__} are user-defined or read from elsewhere and cannot be saved: "

@@ -12,7 +12,8 @@ from implicit_bias._utils.files import open_archive, write_archive
 from implicit_bias.margin.solution import Solution, Status
 
 KIND = "solution 3"
-_ARRAYS = ("weights", "dual", "margins", "multipliers")
+#: The arrays and their numbers of dimensions.
+_ARRAYS = {"weights": 2, "dual": 1, "margins": 1, "multipliers": 1}
 #: Difference of gaps that rounding may cause, because versions may sum in different orders.
 _ROUNDING = 1e-9
 _FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "seconds", "tol")
@@ -56,7 +57,7 @@ def solution_parts(solution: Solution) -> tuple[dict[str, Any], dict[str, np.nda
         raise InputError(f"solution must be a Solution (from solve), not {shown(solution)}")
     about = {"status": solution.status.name, "solver": solution.solver, "iterations": int(solution.iterations)}
     about["reason"] = solution.reason
-    arrays = {name: np.asarray(getattr(solution, name)) for name in _ARRAYS + _FLOATS}
+    arrays = {name: np.asarray(getattr(solution, name)) for name in (*_ARRAYS, *_FLOATS)}
     return about, arrays
 
 
@@ -98,10 +99,8 @@ def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solu
 
 def _check(fields: dict[str, Any]) -> None:
     """Raise TypeError unless all fields have the types and dimensions of a solution of `solve`."""
-    shapes = {name: fields[name].shape for name in _ARRAYS}
-    n = shapes["dual"]
-    valid = len(shapes["weights"]) == 2 and len(n) == 1 and shapes["margins"] == n and len(shapes["multipliers"]) == 1
-    valid = valid and all(fields[name].dtype.kind == "f" for name in _ARRAYS)
+    valid = len(fields["margins"]) == len(fields["dual"])
+    valid = valid and all((fields[k].ndim, fields[k].dtype.kind) == (ndim, "f") for k, ndim in _ARRAYS.items())
     valid = valid and all(isinstance(fields[name], float) for name in _FLOATS)
     valid = valid and all(isinstance(fields[name], str) for name in ("solver", "reason"))
     if not (valid and isinstance(fields["iterations"], int)):
@@ -109,8 +108,12 @@ def _check(fields: dict[str, Any]) -> None:
 
 
 def _contradictions(found: Solution) -> dict[str, bool]:
-    """Return a dict from the description of each possible contradiction to True if this solution has it."""
-    proof, optimal = found.status.inseparable, found.status is Status.OPTIMAL
+    """Return a dict from the description of each possible contradiction to True if this solution has it.
+
+    NOT_SEPARABLE has λ with the sum 1 and an infinite lower bound; INFEASIBLE, too, but λ = 0 and multipliers whose
+    sizes have the sum 1; NOT_SEPARABLE_BELOW has λ or multipliers and a finite bound. All others have weights.
+    """
+    status, proof, optimal = found.status, found.status.inseparable, found.status is Status.OPTIMAL
     values = np.concatenate([found.weights.ravel(), found.margins])
     known = [*found.dual, *found.multipliers, found.intercept, found.seconds, found.tol]
     sizes = [found.objective, found.lower_bound, found.farkas_residual, found.seconds, found.tol]
@@ -118,6 +121,8 @@ def _contradictions(found: Solution) -> dict[str, bool]:
     if found.objective < np.inf:
         gap = 0.0 if found.objective == 0 else (found.objective - found.lower_bound) / found.objective
     wrong_gap = gap != found.gap and not abs(gap - found.gap) <= _ROUNDING * max(1.0, abs(gap))
+    total = float(found.dual.sum() or np.abs(found.multipliers).sum())
+    exact = {Status.NOT_SEPARABLE: bool(found.dual.any()), Status.INFEASIBLE: not found.dual.any()}
     return {
         "weights or margins are NaN or infinite": not proof and not np.isfinite(values).all(),
         "weights or margins in spite of a proof that no weights separate": proof and not np.isnan(values).all(),
@@ -127,8 +132,10 @@ def _contradictions(found: Solution) -> dict[str, bool]:
         "the gap does not match the bounds": bool(wrong_gap),
         "the lower bound exceeds the objective": bool(gap < 0),
         "OPTIMAL, but the gap exceeds tol": optimal and not found.gap <= found.tol < 1,
-        "not separable, but the dual proves nothing": proof and not (found.objective == np.inf and found.dual.any()),
-        "a lower bound without a dual": found.lower_bound > 0 and not found.dual.any(),
+        "not separable, but the dual proves nothing": proof and not (found.objective == np.inf and total > 0),
+        "a lower bound without a dual": found.lower_bound > 0 and not total > 0,
         "an infinite lower bound without NOT_SEPARABLE or INFEASIBLE, or vice versa": (found.lower_bound == np.inf)
-        != (found.status in (Status.NOT_SEPARABLE, Status.INFEASIBLE)),
+        != (status in exact),
+        "NOT_SEPARABLE without a dual, or INFEASIBLE with one": not exact.get(status, True),
+        "the dual of a proof does not have the sum 1": status in exact and not abs(total - 1) <= _ROUNDING,
     }

@@ -168,10 +168,10 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
     An answer after the deadline counts as stopped.
     """
     counted = isinstance(answer, Answer) and isinstance(answer.iterations, int | np.integer)
-    if not counted or answer.stopped not in STOPPED:
+    if not counted or answer.iterations < -1 or answer.stopped not in STOPPED:
         raise InputError(
-            f"the solver {name} must return an Answer(weights, dual, iterations) with an integer number of iterations "
-            f"and `stopped` None or the status of a limit, not {shown(answer)}"
+            f"the solver {name} must return an Answer(weights, dual, iterations) with an integer number of iterations, "
+            f"-1 if unknown, and `stopped` None or the status of a limit, not {shown(answer)}"
         )
     bounds = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     stopped = options.stop() or answer.stopped

@@ -15,7 +15,7 @@ import numpy as np
 from implicit_bias import InputError, Status
 from tests.fuzz.exact import Exact, faults
 from tests.fuzz.exact_layers import LARGEST, SPECTRAL, SQUARES, SUMS
-from tests.fuzz.judge import Raw
+from tests.fuzz.judge import Raw, saved_otherwise
 from tests.fuzz.problems import ALL_KINDS, KINDS, tiny
 from tests.fuzz.values import Array
 
@@ -288,6 +288,8 @@ def run_case(seed: int, number: int) -> Result:
         found = names["solution"]
         result.status, result.story = found.status.name, str(found)
         result.faults = faults(case.exact, found, case.tol)
+        if otherwise := saved_otherwise(found):
+            result.faults[otherwise] = np.inf
         if found.status is Status.INACCURATE:
             result.remarks[INACCURATE if getattr(found, "reason", "") else f"{INACCURATE}, no reason"] = found.gap
         if found.objective == np.inf and not found.status.inseparable and case.exact.feasible():

@@ -13,7 +13,7 @@ from implicit_bias.extensions.galu import GaLUClassifier, GaLUFeatures, GaLURegr
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, Wrong, expect
 from tests.fuzz.judge import expect_certified
-from tests.fuzz.strategies import ARGUMENTS, choice, count, is_count
+from tests.fuzz.strategies import ARGUMENTS, choice, count, equals, is_count
 from tests.fuzz.table import arguments, entry
 from tests.fuzz.values import Array
 
@@ -34,7 +34,7 @@ PARAMETERS: dict[str, Any] = {
     "norm": choice("group-lasso", "predictor-l2", "frobenius", Frobenius()),
     "multi_class": choice("ovr", "joint", "shared"),
     "gates": choice("random", ib.RandomHalfSpaces(2, always_on=True), ib.ConstantGate()),
-    "kernels": choice(None, ["linear", ("rbf", {"gamma": 0.5})], [lambda X, Z: X @ Z.T]),
+    "kernels": choice(None, ["linear", ("rbf", {"gamma": 0.5})], [lambda X, Z: X @ Z.T], also=equals(None)),
 }
 
 #: Sparse inputs, which these classifiers make dense.
@@ -77,11 +77,16 @@ def _classifier(kind: Any, **fixed: Any) -> None:
     @entry(kind, share=3)
     def _fit(draw: Draw) -> None:
         X, y = problems.clean_task(draw)
+        (n, d), ordinary = X.shape, draw.chance(0.7)
+        if not ordinary:
+            # Tables in which gates are closed, or samples of both classes are equal.
+            tables = {"one-hot": np.eye(d)[draw.rng.integers(0, d, n)], "few rows": X[draw.rng.integers(0, 3, n)]}
+            X = draw.among("table", tables | {"constant columns": np.where(draw.rng.random(d) < 0.7, 0.0, X)})
         classes = draw.pick(CLASSES)
         labels = np.array([classes[int(sign > 0)] for sign in y])
         if len(classes) == 3:
             labels[2:4] = classes[2]
-        given, n = _inputs(draw, X), len(y)
+        given = _inputs(draw, X)
         target = _targets(draw, labels, *BAD_LABELS, labels[:-1], np.full(n, classes[0]))
         weight = _weights(draw, n, [*[None] * 4, np.exp(draw.normal(n)), np.r_[0.0, np.ones(n - 1)]])
         options = arguments(kind, draw, but=[], known=ARGUMENTS | PARAMETERS)
@@ -90,7 +95,7 @@ def _classifier(kind: Any, **fixed: Any) -> None:
             options = {name: part for name, part in options.items() if name not in ("units", "cutoff")}
         # Some parameters are not looked at before others are, and numbers of every size may be none of these. Not every
         # classifier, nor every norm, has a problem of several classes at once.
-        ordinary = getattr(options.get("multi_class"), "value", "ovr") == "ovr"
+        ordinary = ordinary and getattr(options.get("multi_class"), "value", "ovr") == "ovr"
         may = draw.badness > 0 or weight.value is not None or not ordinary
         may = may or getattr(options.get("C"), "value", 1.0) == np.inf
         model = _fitted(draw, kind, given, target, weight, may, True, fixed | options)

@@ -6,7 +6,7 @@ import pickle
 import tarfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -16,6 +16,8 @@ import numpy as np
 import torch
 
 import implicit_bias as ib
+from implicit_bias.datasets.scaling import Scaling
+from tests import cases
 from tests.fuzz import problems
 from tests.fuzz.draw import MARKER, Draw, Given, expect
 from tests.fuzz.networks import DTYPES, network
@@ -179,11 +181,20 @@ class Format:
 
 
 def _problem(draw: Draw) -> Any:
-    """A problem of drawn features, of gates or of a network."""
+    """A problem of drawn features, of gates or of a network, of classes, or of the laws, perhaps with constraints."""
     X, y = problems.clean_task(draw)
     spaces, net = ib.RandomHalfSpaces(3, seed=2), ib.ReLUNetwork(X.shape[1], 3)
     built = [ib.svm_gln(X, y, problems.fitted_gates(draw, X)), ib.svm_shallow(X, y, spaces), ib.svm_lc(X, y, net)]
-    return draw.pick([problems.problem(draw)[0], *built])
+    built.append(ib.svm_classes(X, y, problems.fitted_gates(draw, X), 0.3, shared=draw.chance(0.5)))
+    gate, norm, kind = draw.pick(SAVED)
+    law = cases.problem(gate, norm, draw.pick([0.3, np.inf]), kind, size=(14, 4), seed=draw.whole(0, 9))
+    if draw.chance(0.5) and not law.norm.seminorm:
+        law = replace(law, constraints=lambda W: [W[0] >= -0.1, W[:, 0] == draw.pick([0, 0.2])])
+    return draw.pick([problems.problem(draw)[0], law, law, *built])
+
+
+def _solution(draw: Draw) -> Any:
+    return ib.solve(_problem(draw), max_iterations=draw.pick([None, 1, 20]), tol=draw.pick([1e-6, 1e-12]))
 
 
 def _model(draw: Draw) -> Any:
@@ -191,7 +202,16 @@ def _model(draw: Draw) -> Any:
         # Of kernels, by name.
         return ib.OneClassMargin(nu=0.4).fit(problems.clean_task(draw)[0]).as_model()
     problem = _problem(draw)
-    return ib.MarginModel([problem], [ib.solve(problem)], classes=draw.pick([["cat", "dog"], [-1, 1], [0.5, 2.5]]))
+    model = ib.MarginModel([problem], [ib.solve(problem)], classes=draw.pick([["cat", "dog"], [-1, 1], [0.5, 2.5]]))
+    limits = np.sort(draw.normal(2, model.width), axis=0)
+    scaled = replace(model, scaling=Scaling([("subtract", limits[0]), ("divide", np.exp(limits[1]))]), ranges=limits)
+    return draw.pick([model, scaled])
+
+
+def _but_samples(model: Any) -> Any:
+    """All that a file of a model holds."""
+    about = [vars(model) | {"problems": 0, "solutions": 0}, None if model.scaling is None else vars(model.scaling)]
+    return [*(problem.replace(features=None) for problem in model.problems), *model.solutions, *about]
 
 
 def _network(draw: Draw) -> Any:
@@ -219,11 +239,15 @@ def _outputs(net: Any) -> Any:
     return net.decision_function(np.ones((2, net.inputs)))
 
 
+#: The cases of the laws that files can hold.
+SAVED = [case for case in cases.CASES if case[1] != "l1" and case[2] not in ("chunked", "own")]
 FORMATS = {
-    "solution": Format(lambda d: ib.solve(_problem(d)), ib.save_solution, ib.load_solution, ".npz", vars, repr),
-    "model": Format(_model, ib.save_model, ib.load_model, ".npz", lambda m: [vars(one) for one in m.solutions], repr),
+    "solution": Format(_solution, ib.save_solution, ib.load_solution, ".npz", vars, repr),
+    "model": Format(_model, ib.save_model, ib.load_model, ".npz", _but_samples, repr),
     "problem": Format(_problem, ib.save_problem, ib.load_problem, ".npz", lambda problem: problem, ib.solve),
-    "network": Format(_network, ib.save_network, ib.load_network, ".pt", lambda net: net.state_dict(), _outputs),
+    "network": Format(
+        _network, ib.save_network, ib.load_network, ".pt", lambda net: [repr(net), net.state_dict()], _outputs
+    ),
     "CSV": Format(problems.clean_task, _write_csv, ib.read_samples, ".csv", _samples, _samples),
     "NPZ": Format(problems.clean_task, _write_npz, ib.read_samples, ".npz", _samples, _samples),
 }

@@ -186,6 +186,8 @@ def leaves(value: Any, depth: int = 0) -> list[Any]:
     if isinstance(value, pd.Series | pd.DataFrame):
         columns = value.to_numpy() if isinstance(value, pd.Series) else dict(value.items())
         return leaves([value.index.tolist(), columns], deeper)
+    if sp.issparse(value):
+        value = value.toarray()
     if isinstance(value, np.ndarray):
         return [value.astype(np.longdouble) if value.dtype.kind in "biuf" else value.tolist()]
     if isinstance(value, list | tuple):
@@ -195,7 +197,8 @@ def leaves(value: Any, depth: int = 0) -> list[Any]:
     if is_dataclass(value) and not isinstance(value, type):
         return leaves({field.name: getattr(value, field.name) for field in fields(value)}, deeper)
     if isinstance(value, Gates | Norm) and depth < 4:
-        return leaves(vars(value), deeper)
+        # Attributes that the class defines are cached properties.
+        return leaves({name: part for name, part in vars(value).items() if not hasattr(type(value), name)}, deeper)
     if isinstance(value, float | np.floating | np.integer | np.bool_):
         return [np.longdouble(value)]
     return [value if isinstance(value, str | bytes | int | complex) else type(value).__name__]

@@ -19,8 +19,6 @@ from implicit_bias import (
     NuclearNorm,
     Status,
     descend_to_limit,
-    load_problem,
-    save_problem,
     solve,
     svm_classes,
     svm_gln,
@@ -235,16 +233,6 @@ def test_labels_of_any_kind_and_bad_ones():
     odd = FunctionGates(lambda X: np.column_stack([X[:, 0] > 0, X[:, 1] > 0, X[:, 2] > 0]), [0, 0, 1])
     with pytest.raises(InputError, match="the same rows"):
         svm_classes(X, LABELS, odd.fit(X), shared=True)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("labels", [LABELS, LABELS.astype(object), np.arange(24) % 3])
-def test_what_is_saved_loads_equal_and_predicts(shared, labels, tmp_path):
-    problem = svm_classes(X, labels, GATES, 0.2, shared=shared)
-    again = load_problem(save_problem(problem, tmp_path / "classes.npz"))
-    solution = solve(problem)
-    assert solve(again).objective == solution.objective
-    assert (again.predict(solution.weights, X) == problem.predict(solution.weights, X)).all()
 
 
 def test_a_problem_of_several_classes_is_a_model_of_as_many_and_alone():

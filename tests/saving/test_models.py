@@ -11,10 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
 from implicit_bias import (
-    SGD,
-    GatedReLUClassifier,
     GLNClassifier,
-    HiddenLayerClassifier,
     InputError,
     MarginClassifierCV,
     MultipleKernelClassifier,
@@ -41,13 +38,9 @@ SCALERS = {
 }
 ESTIMATORS = {
     "gln": GLNClassifier(3, C=0.1, random_state=1),
-    "joint": GLNClassifier(3, C=0.1, multi_class="joint", random_state=1),
-    "relu": GatedReLUClassifier(3, C=0.1, random_state=1),
-    "hidden": HiddenLayerClassifier(3, training=SGD(steps=20), random_state=1),
     "kernels": MultipleKernelClassifier(C=1.0),
     "chosen C": MarginClassifierCV(GLNClassifier(2, random_state=1), cv=2, Cs=[0.1, 1.0]),
     "outliers by kernels": OneClassMargin(nu=0.1),
-    "outliers by gates": OneClassMargin(GLNClassifier(3, fit_intercept=False, random_state=1), nu=0.2),
     "galu": GaLUClassifier(3, random_state=1),
     "galu targets": GaLURegressor(3, random_state=1),
 }

@@ -5,25 +5,36 @@ import io
 import json
 import tracemalloc
 import zipfile
+from functools import partial
 
 import numpy as np
 import pytest
 
 from implicit_bias import (
     ConstantGate,
+    Frobenius,
+    GatedFeatures,
     HyperplaneGates,
     InputError,
+    MarginModel,
+    MarginProblem,
     Status,
+    certify,
+    load_model,
     load_problem,
     load_solution,
+    save_model,
     save_problem,
     save_solution,
     solve,
+    svm_classes,
     svm_gln,
     svm_shallow,
 )
 from implicit_bias._utils import memory
+from implicit_bias.solvers import Answer
 from tests.cases import inputs, problem
+from tests.cli.commands import run
 
 
 def peak(call):
@@ -56,14 +67,6 @@ def announcing(data, shape):
     return header.getvalue() + data[-16:]
 
 
-def test_constraints_survive_saving(tmp_path):
-    case = dataclasses.replace(problem("contexts 2", "group lasso", 1.0), constraints=lambda W: [W >= -1, W[0] == W[1]])
-    copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
-    np.testing.assert_array_equal(copy.constraints.E.toarray(), case.constraints.E.toarray())
-    np.testing.assert_array_equal(copy.constraints.equal, case.constraints.equal)
-    np.testing.assert_array_equal(copy.constraints.h, case.constraints.h)
-
-
 def test_the_format_is_open_and_carries_its_version(tmp_path):
     path = save_problem(problem("contexts 2", "group lasso"), tmp_path / "problem.npz")
     with np.load(path, allow_pickle=False) as content:
@@ -79,9 +82,11 @@ def test_the_format_is_open_and_carries_its_version(tmp_path):
                 target.writestr(name, source.read(name))
     with pytest.raises(InputError, match="damaged"):
         load_problem(other)
-    other.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(InputError, match="damaged"):
-        load_problem(other)
+    whole = path.read_bytes()
+    for size in (0, 10, len(whole) // 2, len(whole) - 5):
+        other.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="damaged or not a saved problem"):
+            load_problem(other)
     np.savez(other, about=json.dumps({"format": "implicit_bias problem 99"}))
     with pytest.raises(InputError, match="problem 99"):
         load_problem(other)
@@ -117,16 +122,67 @@ def test_tampered_problems_are_refused(tmp_path, change):
         load_problem(path)
 
 
-def test_damaged_solution_files_are_refused(tmp_path):
-    path = save_solution(solve(problem("constant", "frobenius")), tmp_path / "a.npz")
-    whole = path.read_bytes()
-    for size in (0, 10, len(whole) // 2, len(whole) - 5):
-        path.write_bytes(whole[:size])
-        with pytest.raises(InputError, match="damaged"):
-            load_solution(path)
-    np.savez(tmp_path / "other.npz", a=1)
-    with pytest.raises(InputError, match="damaged or not a saved solution"):
-        load_solution(tmp_path / "other.npz")
+def stated(slack=np.inf, scale=1.0, conflict=False, **parts):
+    """Return a small problem, with gates."""
+    X = scale * inputs(12, 3)
+    y = np.where(inputs(12, 3)[:, 0] > 0, 1, -1)
+    y[::3] *= -1 if conflict else 1
+    gates = ConstantGate().fit(X)
+    return MarginProblem(gates(X), y, Frobenius(), slack, gates, **parts)
+
+
+def interrupt(progress):
+    raise KeyboardInterrupt
+
+
+TIGHT, EMPTY = (lambda W: [W[0, 0] >= 100]), (lambda W: [W[0, 0] >= 1, W[0, 0] <= -1])
+#: The answer if only the constraint is active.
+MULTIPLIER = Answer([[100.0, 0.0, 0.0]], np.zeros(12), -1, multipliers=np.ones(1))
+NOTHING = Answer(np.zeros((1, 3)), np.zeros(12), 0)
+#: Two samples with the distance 2^-45, whose weights have a norm of 1e14.
+NEARLY_EQUAL = partial(MarginProblem, GatedFeatures([[1, 1, 1], [1, 1, 1 + 2.0**-45]]), [1, -1], Frobenius())
+#: Answers of `solve`, of every status: the problem, the options and the status.
+ENDINGS = {
+    "hard": (stated, {}, "OPTIMAL"),
+    "soft": (partial(stated, 1.0, intercept=True), {}, "OPTIMAL"),
+    "without weights": (partial(stated, 1.0, scale=0.0), {}, "OPTIMAL"),
+    "several classes": (lambda: svm_classes(inputs(12, 3), ["b", *"abaabbaabab"], ConstantGate(), 0.2), {}, "OPTIMAL"),
+    "constraint": (partial(stated, constraints=TIGHT), {"solver": lambda problem, options: MULTIPLIER}, "OPTIMAL"),
+    "too small a gap": (stated, {"tol": 1e-17}, "INACCURATE"),
+    "no answer": (stated, {"solver": lambda problem, options: NOTHING}, "INACCURATE"),
+    "in conflict": (partial(stated, conflict=True, intercept=True), {}, "NOT_SEPARABLE"),
+    "in conflict, constrained": (partial(stated, conflict=True, constraints=TIGHT), {}, "NOT_SEPARABLE"),
+    "nearly equal": (NEARLY_EQUAL, {"solver": "NATIVE"}, "NOT_SEPARABLE_BELOW"),
+    "contradictory": (partial(stated, constraints=EMPTY), {}, "INFEASIBLE"),
+    "contradictory, soft": (partial(stated, 1.0, constraints=EMPTY, intercept=True), {}, "INFEASIBLE"),
+    "one iteration": (stated, {"max_iterations": 1}, "ITERATION_LIMIT"),
+    "no time": (stated, {"max_seconds": 1e-9}, "TIME_LIMIT"),
+    "no time for weights": (partial(stated, conflict=True), {"max_seconds": 1e-9}, "TIME_LIMIT"),
+    "interrupted": (stated, {"callback": interrupt}, "INTERRUPTED"),
+}
+
+
+def test_endings_are_all_statuses():
+    assert {status for *_, status in ENDINGS.values()} == {*Status.__members__}
+
+
+@pytest.mark.parametrize(("make", "options", "status"), ENDINGS.values(), ids=ENDINGS)
+def test_every_ending_loads_equal(tmp_path, make, options, status):
+    case = make()
+    found = solve(case, **options)
+    assert found.status.name == status
+    path = save_model(MarginModel([case], [found]), tmp_path / "model.npz", samples=True)
+    model = load_model(path)
+    for again in (load_solution(save_solution(found, tmp_path / "solution.npz")), *model.solutions):
+        assert str(again) == str(found)
+        for name, value in vars(found).items():
+            np.testing.assert_array_equal(getattr(again, name), value)
+        bounds = certify(model.problems[0], again.weights, again.dual, again.intercept, again.multipliers)
+        assert bounds.lower_bound == pytest.approx(found.lower_bound, rel=1e-9)
+    np.savez(tmp_path / "new.npz", X=inputs(5, 3))
+    done = run("predict", path, tmp_path / "new.npz", "--out", tmp_path / "new.csv")
+    assert done.returncode == (2 if found.status.inseparable else 0)
+    assert ("has no weights" in done.stderr) == found.status.inseparable
 
 
 def spoiled(values, rng, what):
@@ -134,6 +190,13 @@ def spoiled(values, rng, what):
     changed = np.array(values, dtype=float)
     changed.flat[rng.integers(changed.size)] = what
     return changed
+
+
+def as_proof(status, total, found, rng):
+    """Return the fields of a proof by the λ of `found`, scaled to the sum `total`."""
+    nothing = {"weights": found.weights * np.nan, "margins": found.margins * np.nan}
+    bounds = dict.fromkeys(("objective", "lower_bound", "gap"), np.inf)
+    return {"status": status, "dual": total * found.dual / found.dual.sum()} | nothing | bounds
 
 
 #: What no answer of `solve` is: the fields that a draw changes, and words of the refusal.
@@ -154,16 +217,13 @@ CONTRADICTIONS = {
     "a negative bound": (lambda s, r: {"objective": -r.random(), "gap": np.inf}, "cannot be negative"),
     "a proof": (lambda s, r: {"status": Status.NOT_SEPARABLE}, "in spite of a proof"),
     "a bound without a dual": (lambda s, r: {"dual": 0 * s.dual}, "a lower bound without a dual"),
-    "an empty proof": (
-        lambda s, r: {
-            "status": Status.NOT_SEPARABLE,
-            "weights": s.weights * np.nan,
-            "margins": s.margins * np.nan,
-            "objective": np.inf,
-            "gap": np.inf,
-        },
+    "a finite proof": (
+        lambda s, r: as_proof(Status.NOT_SEPARABLE, 1.0, s, r) | {"lower_bound": s.lower_bound},
         "an infinite lower bound without",
     ),
+    "a proof without a dual": (partial(as_proof, Status.NOT_SEPARABLE, 0.0), "the dual proves nothing"),
+    "contradictory constraints with a dual": (partial(as_proof, Status.INFEASIBLE, 1.0), "or INFEASIBLE with one"),
+    "a proof of another size": (partial(as_proof, Status.NOT_SEPARABLE, 1.5), "does not have the sum 1"),
 }
 
 

@@ -12,6 +12,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
+from implicit_bias.solvers.native.interior_point import balanced
 from implicit_bias.solvers.native.mehrotra import Linearised, descend_from
 from implicit_bias.solvers.native.settings import Settings
 
@@ -47,11 +48,7 @@ class BallProgram(ABC):
 
     def balanced(self, lam: Array) -> Array:
         """Return λ with Σ y_iλ_i = 0 if the intercept is free: those of one class are reduced in proportion."""
-        if not self.intercept:
-            return lam
-        positive = self.problem.y > 0
-        sums = lam[positive].sum(), lam[~positive].sum()
-        return np.asarray(lam * (min(sums) / np.where(positive, *sums)))
+        return np.asarray(balanced(lam, self.problem.y)) if self.intercept else lam
 
 
 class BallDescent:

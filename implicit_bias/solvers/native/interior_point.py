@@ -196,11 +196,14 @@ def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> float:
 
 
 def balanced(lam: Tensor, column: Tensor) -> Tensor:
-    """Return λ with ỹᵀλ = 0, ỹ in `column`: the λ_i of the class with the larger Σ |ỹ_i| λ_i are scaled down."""
+    """Return λ with ỹᵀλ = 0, ỹ in `column`: the λ_i of the class with the larger Σ |ỹ_i| λ_i are scaled down.
+
+    If a class has no λ, all are 0.
+    """
     xp = library(lam)
     sides = [lam @ xp.clip(column, 0, None), -lam @ xp.clip(column, None, 0)]
     least = min(sides)
-    return lam * xp.where(column > 0, least / sides[0], least / sides[1])
+    return lam * xp.where(column > 0, least / (sides[0] or 1.0), least / (sides[1] or 1.0))
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def solve_native(problem: MarginProblem, options: Options, settings: Settings) -
     solve = partial(_solve_form, problem, options, settings)
     form = problem.group_form
     if problem.norm.has_atoms:
-        answer = AtomSet(problem, problem.norm, tol, options.start, solve, settings).run()
+        answer = AtomSet(problem, tol, options.start, solve, settings).run()
     else:
         assert form is not None
         per_sample = settings.groups_per_sample * min(problem.features.n, settings.counted_samples)

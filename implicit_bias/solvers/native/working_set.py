@@ -21,7 +21,7 @@ from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import Tensor, filled, library
-from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Point, Program, descend, upper_bound
+from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Point, Program, balanced, descend, upper_bound
 from implicit_bias.solvers.native.scaled import ScaledProblem
 from implicit_bias.solvers.native.screening import many_bounded
 from implicit_bias.solvers.native.settings import Settings
@@ -318,7 +318,9 @@ class FeatureSet(GrowingSet):
     def __init__(
         self, problem: MarginProblem, tol: float, start: Array | None, solve: Solve, settings: Settings
     ) -> None:
-        self.problem, self.tol, self.start, self.solve_form, self.settings = problem, tol, start, solve, settings
+        self.problem, self.tol, self.solve_form, self.settings = problem, tol, solve, settings
+        # A start may be of a problem without an intercept, whose λ proves no bound here.
+        self.start = balanced(start, problem.y) if start is not None and problem.intercept else start
         self.best: Answer | None = None
         self.bounds, self.iterations, self.rounds, self.stopped = Bounds(), 0, 0, False
 
@@ -360,8 +362,8 @@ class FeatureSet(GrowingSet):
         self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
         largest, own = self._evaluate(answer.dual)
         lower, reach = lower_bound(self.problem, answer.dual, largest)
-        # The first atoms have at least half of the largest dual norm.
-        self.allowed = largest / 2 if own is None else max(own, reach)
+        # The first atoms have at least half of the largest dual norm; if it is 0, the weights are 0, and any atoms do.
+        self.allowed = (largest / 2 or -1.0) if own is None else max(own, reach)
         best = self.best or answer
         upper = self.best is None or found.bounds.upper < self.bounds.upper
         self.best = replace(
@@ -404,7 +406,7 @@ class GroupSet(FeatureSet):
         share = settings.first_groups_share * min(problem.features.n, settings.counted_samples)
         self.first = max(settings.first_groups, int(share))
         self.chosen, self.dropped = np.zeros(self.H, dtype=bool), np.zeros(self.H, dtype=bool)
-        sizes = self._dual_norms(self._even() if start is None else start)
+        sizes = self._dual_norms(self._even() if self.start is None else self.start)
         self.chosen[np.argsort(-sizes, kind="stable")[: self.first]] = True
 
     @property
@@ -413,12 +415,10 @@ class GroupSet(FeatureSet):
         return GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
 
     def _even(self) -> Array:
-        """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, the λ of each class are scaled to the sum 1."""
-        norms, y = self.problem.features.row_norms(), self.problem.y
+        """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, those of one class are scaled down to Σ y_iλ_i = 0."""
+        norms = self.problem.features.row_norms()
         lam = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-        if self.problem.intercept:
-            lam = lam / np.where(y > 0, lam[y > 0].sum() or 1.0, lam[y < 0].sum() or 1.0)
-        return lam
+        return balanced(lam, self.problem.y) if self.problem.intercept else lam
 
     def _dual_norms(self, lam: Array) -> Array:
         """Return ‖Φ̂_hᵀ(λ∘y)‖ of all groups, shape (H,)."""
@@ -436,7 +436,8 @@ class GroupSet(FeatureSet):
 
     def update(self, new: np.ndarray) -> None:
         settings = self.settings
-        small = self.sizes < settings.inactive_group * self.allowed
+        # The largest group stays, even if all weights are 0.
+        small = self.sizes < min(settings.inactive_group * self.allowed, self.sizes[self.chosen].max())
         inactive = self.chosen & ~self.dropped & small & self.separated
         self.dropped |= inactive
         self.chosen &= ~inactive
@@ -453,15 +454,10 @@ class AtomSet(FeatureSet):
     """
 
     def __init__(
-        self,
-        problem: MarginProblem,
-        norm: Any,
-        tol: float,
-        start: Solution | None,
-        solve: Solve,
-        settings: Settings,
+        self, problem: MarginProblem, tol: float, start: Solution | None, solve: Solve, settings: Settings
     ) -> None:
         super().__init__(problem, tol, None if start is None else np.asarray(start.dual), solve, settings)
+        norm: Any = problem.norm
         self.norm, self.aim = norm, settings.atom_gap
         self.groups, self.directions = np.zeros(0, dtype=int), np.zeros((0, norm.shape[1]))
         self.seeds = None if start is None else _usable_weights(start, problem)
@@ -508,7 +504,8 @@ class AtomSet(FeatureSet):
 
     def update(self, new: np.ndarray) -> None:
         settings = self.settings
-        kept = (self.sizes >= settings.inactive_atom * self.allowed) | (not self.separated)
+        least = min(settings.inactive_atom * self.allowed, self.sizes.max(initial=0.0))
+        kept = (self.sizes >= least) | (not self.separated)
         self.groups, self.directions = self.groups[kept], self.directions[kept]
         self._add(new[:, 0], self.left[new[:, 0], :, new[:, 1]])
         if self.separated:

@@ -326,3 +326,18 @@ def test_only_large_sets_merge_samples_at_their_bound(gln, least, merged):
     assert found.bounds.gap <= 1e-7
     assert (len(members.bounded) > 0) == merged
     assert merged or first <= set(members.rows.tolist())
+
+
+def test_inactive_groups_leave_a_set():
+    """No group is active for a small C, and a round of few steps does not yet prove that zero weights are optimal."""
+    case = dataclasses.replace(many_groups(n=9), C=1e-6, intercept=True)
+    found = solve(case, "NATIVE")
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(2e-6 * min((case.y > 0).sum(), (case.y < 0).sum()), rel=2e-6)
+
+
+def test_a_start_without_an_intercept_proves_no_bound_with_one():
+    case = problem("contexts 2", "nuclear")
+    found = solve(dataclasses.replace(case, intercept=True), "NATIVE", start=solve(case))
+    assert found.status is Status.OPTIMAL
+    assert found.objective < 0.999 * solve(case).objective
