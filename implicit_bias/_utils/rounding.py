@@ -13,8 +13,6 @@ from implicit_bias._utils.scaling import TINY
 UNIT = float(np.finfo(float).eps) / 2
 #: Largest number of slices of a matrix; 8 slices of about 20 bits are far more precise than two doubles.
 MAX_SLICES = 8
-#: Error bound per term of size 1 in a sum: what the slices omit, and the rounding of the second double.
-ERROR_PER_TERM = 2.0**-90
 #: Exponent whose negative is below those of all products of floats.
 BELOW_ALL = 5000
 
@@ -77,7 +75,7 @@ def precise_product(A: Array, B: Array) -> tuple[Array, Array, Array]:
     """Return S, T and E, each (m, p), with |AB − (S + T)| ≤ E for A (m, n) and B (n, p).
 
     Each matrix is split into slices of so few bits that the products of slices are exact in doubles. The bound E_ik is
-    about n 2⁻⁹⁰ max_j |a_ij|/s_j · max_j s_j |b_jk| with s_j = max_i |a_ij|.
+    at most about n 2⁻⁹⁴ max_j |a_ij|/s_j · max_j s_j |b_jk| with s_j = max_i |a_ij|.
 
     >>> upper, lower, error = precise_product(np.array([[1e20, 1.0, -1e20]]), np.ones((3, 1)))
     >>> float(upper[0, 0] + lower[0, 0]), bool(error[0, 0] < 1e-5)
@@ -91,16 +89,19 @@ def precise_product(A: Array, B: Array) -> tuple[Array, Array, Array]:
     n = A.shape[1]
     bits = (52 - int(n).bit_length()) // 2
     left, right = _slices(A, bits), _slices(B, bits)
-    upper = np.zeros((A.shape[0], B.shape[1]))
-    lower = np.zeros_like(upper)
+    upper, lower, sizes = np.zeros((3, A.shape[0], B.shape[1]))
     for order in range(len(left) + len(right) - 1):
         for i in range(max(0, order - len(right) + 1), min(order + 1, len(left))):
             upper, lost = two_sum(upper, left[i] @ right[order - i])
+            # An addition has an error of at most UNIT times its result.
             lower += lost
+            sizes += np.abs(lower)
     by = rows + columns
     with np.errstate(over="ignore", under="ignore"):
-        # The second term bounds the underflow of entries of A that are tiny compared with their column.
-        error = np.ldexp(n * ERROR_PER_TERM, by) + np.ldexp(n * TINY, columns) + n * TINY
+        # The second term is more than what the slices omit. The third one bounds the underflow of entries of A that are
+        # tiny compared with their column.
+        error = np.ldexp(2 * UNIT * sizes + n * 2.0 ** (2 - bits * MAX_SLICES), by)
+        error += np.ldexp(n * TINY, columns) + n * TINY
         return np.ldexp(upper, by), np.ldexp(lower, by), error
 
 

@@ -6,7 +6,7 @@ The bounds include the rounding errors of their computation. No code is shared w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,10 @@ ACCEPTED_SHARE_OF_GAP = 0.02
 ACCEPTED_ERROR = 1e-13
 #: Relative distance from the required margin up to which a margin counts as near it.
 NEAR_MARGIN = 1e-6
-#: Relative distance up to which a power of two may replace the best multiple of weights or dual.
+#: Relative distance up to which a power of two may replace the best multiple of weights.
 POWER_OF_TWO_TOL = 0.02
+#: Largest float.
+MOST = float(np.finfo(float).max)
 
 
 @np.errstate(all="ignore")
@@ -212,14 +214,18 @@ def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = Fal
     if problem.affine:
         return _bounded_objective(problem, W, b, f, error)
     t = _best_multiple(problem, W, f - error)
-    if not precise and _normal(t * W, W):
+    if not precise and (t == 0 or _normal(t * W, W)):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
-        return _bounded_objective(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
-    found = [
+        found = _bounded_objective(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
+        # Large errors reduce t, up to 0, where they vanish.
+        most = _best_multiple(problem, W, f + error)
+        least = _objective(problem, most * problem.norm.value(W), most * (f + error))
+        return replace(found, optimistic=min(found.optimistic, least))
+    tried = [
         _bounded_objective(problem, factor * W, factor * b, *_margins(problem, factor * W, factor * b, precise))
         for factor in [t, *_without_slack(problem, t, f, error), *_close_power_of_two(t)]
     ]
-    return min(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
+    return min(tried, key=lambda one: one.bound) if _differ([one.bound for one in tried]) else tried[0]
 
 
 def _without_slack(problem: MarginProblem, t: float, f: Array, error: Array) -> list[float]:
@@ -329,7 +335,8 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     used = lam > 0
     # The factor is limited so that sums do not overflow.
     scale = min(1 / max(size, 1 / LARGEST), float((problem.upper_bounds[used] / lam[used]).min(initial=np.inf)))
-    factors = [scale, *(power for power in _close_power_of_two(scale) if power < scale)] if precise else [scale]
+    # Products with a power of two are exact, and a multiple of λ has the same bound.
+    factors = [scale, math.ldexp(0.5, math.frexp(scale)[1])] if precise else [scale]
     found = []
     for factor in factors:
         scaled, multipliers = _with_zero_sum(problem, factor * lam), factor * mu
@@ -344,12 +351,14 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
 def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:
     """Return λ, μ and V with bounds of the dual objective Σ m_iλ_i − hᵀμ of their largest feasible multiple."""
     size, least = problem.norm.dual_upper(V, error + 4 * UNIT * length(V, axis=1)), float(problem.norm.dual(V))
+    # Rounding may move V out of the range of a seminorm; then only the relative size of λ limits the bound.
+    least = least if least < np.inf else 0.0
     relative = float((lam / problem.upper_bounds).max())
     size = max(size, 1 / LARGEST**1.05)
     total = _dual_objective(problem, lam, mu)
     # A finite λ never proves an infinite bound.
-    bound = float(min(total * (1 - 8 * UNIT) / max(size, relative * (1 + 2 * UNIT)), LARGEST))
-    return _Lower(lam, mu, V, bound, float(min(total / max(least, relative, 1 / LARGEST), LARGEST)))
+    bounds = (total * (1 - 8 * UNIT) / max(size, relative * (1 + 2 * UNIT)), total / max(least, relative, 1 / LARGEST))
+    return _Lower(lam, mu, V, *(min(float(bound), MOST) for bound in bounds))
 
 
 def _dual_objective(problem: MarginProblem, lam: Array, mu: Array) -> float:

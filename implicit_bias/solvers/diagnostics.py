@@ -40,6 +40,9 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
             f"the margin of sample {i} is {UNIT / errors[i]:.0e} times the sum of its terms' sizes, so that double "
             f"precision resolves it to {errors[i]:.0e}: samples of both classes nearly coincide, or inputs need scaling"
         )
+    scaled_C = 1.0 if problem.hard else float(problem.upper_bounds.max() * (features.row_norms().max() or 1.0))
+    off = f"C is {_power(np.log10(scaled_C))} in units of the features: bring it nearer to 1 by scaling the inputs or C"
+    reasons = [(abs(np.log10(scaled_C)), off)]
     for sizes, what, remedy in (
         (features.largest().max(axis=0), "input", "bring the inputs to one scale"),
         (features.row_norms(), "sample", "bring the samples to one scale"),
@@ -52,12 +55,11 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
         if len(used):
             large, small = used[sizes[used].argmax()], used[sizes[used].argmin()]
             power = np.log10(sizes[large]) - np.log10(sizes[small])
-            if power >= np.log10(REPORTED_RATIO):
-                times = f"{10**power:.0e}" if power < MAX_EXPONENT else f"1e+{power:.0f}"
-                return f"{what} {large} is {times} times as large as {what} {small}: {remedy}"
-    scaled_C = 0.0 if problem.hard else float(problem.upper_bounds.max() * features.row_norms().max())
-    if not problem.hard and not 1 / REPORTED_RATIO < scaled_C < REPORTED_RATIO:
-        return f"C is {scaled_C:.0e} in units of the features: bring it nearer to 1 by scaling the inputs or C"
+            reasons.append((power, f"{what} {large} is {_power(power)} times as large as {what} {small}: {remedy}"))
+    # Of equal ones, the first is the cause of the others.
+    power, reason = max(reasons[1:] + reasons[:1], key=lambda one: one[0])
+    if power >= np.log10(REPORTED_RATIO):
+        return reason
     if problem.affine and not found.objective < np.inf:
         return "no weights that satisfy the constraints were found; loosen the tightest ones, or a hard margin"
     if not found.objective < np.inf:
@@ -78,3 +80,8 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
         f"the samples' features are nearly dependent: the solver made no progress below a gap of {found.gap:.0e}; "
         "bring the inputs to one scale, or loosen tol"
     )
+
+
+def _power(exponent: float) -> str:
+    """Return 10^exponent as text with one digit, also if no double is as large."""
+    return f"{10**exponent:.0e}" if abs(exponent) < MAX_EXPONENT else f"1e{exponent:+.0f}"

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from implicit_bias import ConstantGate, GatedFeatures, GroupLasso, InputError, MarginProblem, certify, solve, svm_gln
+from implicit_bias import (
+    ConstantGate,
+    Frobenius,
+    GatedFeatures,
+    GroupLasso,
+    InputError,
+    MarginProblem,
+    PredictorL2,
+    certify,
+    solve,
+    svm_gln,
+)
 from tests.cases import PAIRS, problem
 
 every_problem = pytest.mark.parametrize(
@@ -127,3 +138,25 @@ def test_wrong_shapes():
         certify(case, np.zeros(3), np.zeros(case.features.n))
     with pytest.raises(InputError, match="dual must have shape"):
         certify(case, np.zeros((1, case.features.d)), np.zeros(2))
+
+
+def test_margins_that_rounding_hides_are_computed_precisely():
+    """The margin is 1, and its error in doubles is larger: without a second look, the best multiple is 0."""
+    case = MarginProblem(GatedFeatures([[1 + 2.0**-52, 1.0]]), [1], Frobenius(), C=1e20)
+    assert certify(case, [[2.0**52, -(2.0**52)]], [1.0]).objective == pytest.approx(2.0**52.5)
+
+
+def test_a_correlation_that_rounding_moves_out_of_the_range_of_a_seminorm():
+    X = [[0.5 + 2.0**-53], [-0.5], [1 + 2.0**-52], [-1.0]]
+    G = [[1, 0, 1, 0], [1, 0, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1]]
+    norm = PredictorL2(2, 2)
+    exact = 4 / norm.dual(np.array([[3.0], [0.0], [1.0], [2.0]]) * 2.0**-53)
+    found = certify(MarginProblem(GatedFeatures(X, G), [1] * 4, norm, C=1e20), np.zeros((4, 1)), np.ones(4))
+    assert found.lower_bound == pytest.approx(exact, rel=1e-9)
+
+
+def test_bounds_near_the_largest_float():
+    case = MarginProblem(GatedFeatures([[3e-280, 1e-283], [3e-280, -1e-283]]), [1, -1], Frobenius())
+    found = certify(case, [[0.0, 1.0]], [1.0, 1.0])
+    assert found.lower_bound == pytest.approx(1e283, rel=1e-9)
+    assert found.objective == pytest.approx(1e283, rel=1e-9)

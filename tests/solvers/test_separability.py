@@ -21,6 +21,7 @@ from implicit_bias import (
     svm_gln,
     svm_shallow,
 )
+from implicit_bias.solvers import Answer
 from implicit_bias.solvers.separability import farkas_candidate
 from tests.fuzz import audit
 
@@ -143,6 +144,16 @@ def test_an_inaccurate_answer_names_what_in_the_data_makes_it_so():
     found = solve(MarginProblem(GatedFeatures(X), [1, 1], Frobenius()), "SCS", tol=1e-9)
     assert found.status is not Status.OPTIMAL
     assert "input 0 is 1e+17 times as large as input 1" in found.reason
+
+
+def test_the_largest_ratio_is_named():
+    """Of C in units of the features and the ratio of inputs, the reason states the one further from 1."""
+    X, answer = np.array([[1.0, 2e5], [-1.0, 1.0]]), Answer(np.zeros((1, 2)), np.zeros(2), 0)
+    for scale, text in ((1e140, "C is 2e+142 in units"), (1.0, "input 1 is 2e+05 times as large as input 0")):
+        for C in (1e-3, np.inf):
+            case = MarginProblem(GatedFeatures(X * scale), [1, 1], Frobenius(), C=C)
+            told = solve(case, lambda *_: answer).reason
+            assert (text if np.isfinite(C) else "input 1 is 2e+05") in told
 
 
 VANISHING = [

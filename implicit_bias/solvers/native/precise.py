@@ -18,7 +18,8 @@ Lenstra, Lenstra & Lovász (1982), "Factoring polynomials with rational coeffici
 reduction and the nearest lattice point problem".
 """
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -80,16 +81,24 @@ NEAR_BOUND = 1e-6
 ROUNDING_ERROR = 0.1
 #: Change of a number without a cost, as a share of itself.
 FREE_CHANGE = 1e-3
+#: Share of the largest λ_i ‖φ(x_i)‖ below which a λ_i of a hard margin becomes 0: it is 0 in proofs of inseparability.
+VANISHED = 1e-27
 #: Dual norm to which λ is scaled.
 LENGTH = 0.99
-#: Error of a sum that must be 0, as a share of the largest λ.
-ZERO_SUM = 1e-30
+#: Error of a sum that must be 0, as a share of the last bit of the smallest λ, of which all sums are multiples.
+ZERO_SUM = 1e-3
 #: Increases of tight margins that are tried, in units of the error of their sums.
 PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
 #: Weights above this are not normalised: their sums would overflow.
 LARGEST = 1e300
 #: How many numbers, those of the largest terms, are rounded together; all others are rounded one by one.
 TOGETHER = 12
+#: Relative change of the scale of W or λ, of which all multiples are equivalent in a hard margin.
+SCALE_CHANGE = 0.3
+#: Roundings of λ that are tried: the distance NEAR_BOUND from 0 and the bound below which λ becomes that number, how
+#: many λ are rounded together, and whether near any multiple of λ, if none is near its upper bound.
+SOFT_ROUNDINGS = (NEAR_BOUND, TOGETHER, False), (0.0, TOGETHER, False), (NEAR_BOUND, 30, False)
+HARD_ROUNDINGS = (0.0, TOGETHER, True), (0.0, TOGETHER, False), (0.0, 30, True)
 #: Least squared length of a reduced basis vector, as a share of the previous one's (Lovász).
 LOVASZ = 0.75
 #: Largest number of steps of the reduction, about a millisecond each; then the basis is used as it is.
@@ -110,6 +119,8 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
         found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
+    # Sums that must be 0 have units far below those of the largest terms.
+    with gmpy2.context(gmpy2.get_context(), precision=2 * BITS), np.errstate(all="ignore"):
         weights, intercept = _weights(problem, found.W, found.b, options.tol, options.deadline)
         dual, mu = _dual(problem, found.lam, found.mu, options.tol, options.deadline)
     given = None if problem.constraints is None else mu
@@ -122,7 +133,7 @@ def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
     If C is too large for doubles and n > ALL_SAMPLES, NATIVE is run at a smaller C, and its λ times the ratio of the
     two C is returned instead: from a certain C on, the same λ_i are at their upper bounds.
     """
-    share = 1.0 if problem.hard else SAFE_C / largest_bound(problem)
+    share = 1.0 if problem.hard else SAFE_C / max(largest_bound(problem), SAFE_C)
     if share < 1 and problem.features.n > ALL_SAMPLES:
         safe = replace(options, tol=max(options.tol, SAFE_TOL), start=None, callback=None)
         lam = solve_native(problem.replace(C=problem.C * share), safe, Settings()).dual
@@ -162,19 +173,10 @@ class ExactFactor:
 
 @dataclass(frozen=True)
 class Solved:
-    """Result of `PreciseSet.run`, in the coordinates of the problem.
+    """Result of `PreciseSet.run`, in the coordinates of the problem and in many digits.
 
-    Attributes
-    ----------
-    W, b, lam, mu : array (k, d), number, arrays (n,) and (m,)
-        W, b, λ and the μ of m linear constraints, in many digits. W and b are those of the best upper bound, λ and μ
-        those of the best lower bound; zeros without one.
-    iterations : int
-        Number of iterations in all rounds.
-    stopped : Status, optional
-        The limit that was reached.
-    reason : str
-        Another cause of an early end, or ''.
+    W and b are those of the best upper bound, λ and μ those of the best lower bound; zeros without one. `stopped` is
+    the limit that was reached, `reason` another cause of an early end, or ''.
     """
 
     W: Any
@@ -198,18 +200,7 @@ class PreciseSet(GrowingSet):
 
     so that required margins are 1, and objectives are multiplied by s. Arrays without a dtype below are in many digits.
 
-    Parameters
-    ----------
-    problem : MarginProblem
-        Its norm has a group form.
-    dual : array, shape (n,), optional
-        The earlier λ, in the coordinates of the problem.
-    tol : float
-        Relative gap over all samples that ends the rounds.
-    most : int
-        Largest number of iterations of all rounds.
-    watch : function
-        Returns the status of a limit that is reached, else None.
+    `tol` is the relative gap over all samples that ends the rounds, `most` the largest number of their iterations.
 
     Attributes
     ----------
@@ -570,24 +561,37 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
     if 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
         exact = exact / least
         W, b = exact[:-1].reshape(W.shape), exact[-1]
-    best = _objective(problem, W.astype(np.float64), float(b))
-    if best[0] <= target * (1 + ROUNDING_ERROR * tol):
-        return best[1:]
-    spare = (forms @ exact).astype(np.float64) - m
-    allowed = SUM_ERROR * tol * (m if problem.hard else best[0] / problem.upper_bounds[near])
-    room = _exact(np.maximum(allowed, spare / 4))
-    sizes = np.array([norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
-    # An intercept costs nothing.
-    stay = _exact(
-        np.append(SUM_ERROR * tol * norm.value(W.astype(np.float64)) / sizes, FREE_CHANGE * abs(float(b)) + TINY)
-    )
-    tight = spare / 4 < allowed
-    for push in PUSHES:
-        if deadline.passed():
+    best, enough = _objective(problem, W.astype(np.float64), float(b)), target * (1 + ROUNDING_ERROR * tol)
+    for arguments in _roundings(problem, near, forms, exact, target, tol):
+        if best[0] <= enough or deadline.passed():
             break
-        x = rounded(exact, forms, room, stay, push * tight, deadline)
+        x = rounded(exact, *arguments, deadline)
         best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
     return best[1:]
+
+
+def _roundings(
+    problem: MarginProblem, near: np.ndarray, forms: Any, exact: Any, target: float, tol: float
+) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Yield arguments of `rounded` that `_weights` tries: forms, room, stay and push; `target` is the objective.
+
+    In a soft margin, errors of margins first cost little slack. Then, as in a hard margin, those without slack may also
+    exceed the required margins a little.
+    """
+    norm, prices = problem.norm, problem.upper_bounds[near]
+    m = np.broadcast_to(problem.required_margin, problem.features.n)[near]
+    spare = (forms @ exact).astype(np.float64) - m
+    units = np.eye(len(exact) - 1).reshape(-1, *problem.features.shape[1:])
+    value = norm.value(np.tensordot(exact[:-1].astype(np.float64), units, axes=1))
+    # An intercept costs nothing.
+    stay = SUM_ERROR * tol * value / np.array([norm.value(unit) for unit in units])
+    stay = _exact(np.append(stay, FREE_CHANGE * abs(float(exact[-1])) + TINY))
+    cheap = SUM_ERROR * tol * target / prices
+    slack = np.isfinite(prices) & (prices * np.maximum(-spare, 0.0) > tol * target)
+    small = np.where(slack, cheap, np.maximum(cheap, SUM_ERROR * tol * m))
+    for allowed in [small] if problem.hard else [cheap, small]:
+        for push in PUSHES:
+            yield forms, _exact(np.maximum(allowed, spare / 4)), stay, _exact(push * (spare / 4 < allowed))
 
 
 def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
@@ -621,7 +625,9 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     λ, μ or Φᵀ(λ∘y) exceeds the largest double, zeros are returned.
     """
     norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
-    used = np.flatnonzero(lam != 0)
+    sizes = lam * _exact(problem.features.row_norms())
+    vanished = problem.hard & (sizes > 0) & (sizes < VANISHED * sizes.max())
+    used = np.flatnonzero((lam != 0) & ~vanished.astype(bool))
     if not len(used) or deadline.passed():
         return lam.astype(np.float64), mu.astype(np.float64)
     lam, y, upper_bounds = lam[used], problem.y[used], problem.upper_bounds[used]
@@ -641,9 +647,12 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     def bound(x: Array) -> float:
         """Return the lower bound that λ and μ in x prove, without the errors of its computation."""
         own = np.maximum(x[: len(used)], 0.0)
-        if problem.intercept:
+        if problem.intercept and math.fsum((y * own).tolist()):
+            # The certificate scales one class, and then rounds λ to multiples of one unit, so that sums are exact.
             sides = [own[y == sign].sum() for sign in (-1, 1)]
+            unit = np.spacing(2 * sum(sides))
             own = own * np.where(y > 0, min(sides) / (sides[1] + TINY), min(sides) / (sides[0] + TINY))
+            own = np.floor(own / unit) * unit
         V = (forms[: k * d] @ _exact(np.append(own, x[len(used) :]))).astype(np.float64)
         return float(m @ own) / max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
 
@@ -653,9 +662,9 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     stay = np.append(stay, FREE_CHANGE * abs(best[len(used) :])) + TINY
     if problem.intercept:
         forms = np.vstack([forms, _exact(np.append(y, np.zeros(len(mu))))])
-        allowed.append(ZERO_SUM * float(best[: len(used)].max()))
+        allowed.append(ZERO_SUM * float(np.spacing(best[: len(used)]).min()) + TINY)
     room, sums = _exact(np.array(allowed)), forms @ exact
-    for near_bound in [0.0] if problem.hard else [NEAR_BOUND, 0.0]:
+    for near_bound, together, of_any_scale in HARD_ROUNDINGS if reach < SCALE_CHANGE else SOFT_ROUNDINGS:
         if bound(best) >= total / LENGTH * (1 - ROUNDING_ERROR * tol):
             break
         # In a soft margin λ_i near 0 and near the upper bound are rounded to it: only the others may change much.
@@ -665,8 +674,9 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
             for part in (exact < near_bound * most, exact > (1 - near_bound) * most)
         )
         target = np.where(high, most, np.where(low, 0 * exact, exact))
-        units, push = _exact(np.where(high, CLOSE * stay, stay)), (sums - forms @ target) / room
-        best = max(best, rounded(target, forms, room, units, push, deadline), key=bound)
+        given = forms, room, _exact(np.where(high, CLOSE * stay, stay)), (sums - forms @ target) / room
+        given = _of_any_scale(exact, *given) if of_any_scale else given
+        best = max(best, rounded(target, *given, deadline, together), key=bound)
     dual[used] = best[: len(used)]
     return dual, best[len(used) :]
 
@@ -683,22 +693,35 @@ def _blocks(features: Features) -> Any:
     return _exact(features.gate_values)[:, :, None] * _exact(features.X)[:, None]  # type: ignore[attr-defined]
 
 
-def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadline: Deadline | None = None) -> Array:
+def _of_any_scale(exact: Any, forms: Any, room: Any, stay: Any, push: Any) -> tuple[Any, Any, Any, Any]:
+    """Return these arguments of `rounded` for doubles x near any multiple t·exact, t within SCALE_CHANGE of 1.
+
+    t is the coefficient of x along `exact`, for distances in units of `stay`. The sums are those of x − t·exact, and
+    its entries in units of `stay` are further sums.
+    """
+    share = exact / stay**2
+    forms = np.vstack([forms / room[:, None], np.diag(1 / stay)])
+    forms = forms - np.outer(forms @ exact, share / (share @ exact))
+    push = np.append(push, 0 * exact)
+    return forms, _exact(np.ones(len(forms))), SCALE_CHANGE * abs(exact) + TINY, push
+
+
+def rounded(
+    exact: Any,
+    forms: Any,
+    room: Any,
+    stay: Any,
+    push: Any = 0.0,
+    deadline: Deadline | None = None,
+    together: int = TOGETHER,
+) -> Array:
     """Return doubles x (k,) near `exact` with forms @ x near forms @ exact + push ∘ room, and x_j within about stay_j.
 
-    The TOGETHER numbers with the largest terms are rounded together, so that these errors are small in units of `room`
-    and `stay`; all others are rounded one by one.
+    The `together` numbers with the largest terms are rounded together, so that these errors are small in units of
+    `room` and `stay`; all others are rounded one by one.
 
-    Parameters
-    ----------
-    exact, forms : arrays, shapes (k,) and (s, k)
-        The numbers, and the coefficients of the sums; all arrays in many digits.
-    room, stay : arrays, shapes (s,) and (k,)
-        Positive units of the errors of sums and numbers.
-    push : number or array, shape (s,)
-        Increases of the sums, in units of `room`.
-    deadline : Deadline, optional
-        After it, the result is less accurate. None for no limit.
+    Arrays are in many digits: `exact` (k,), the coefficients `forms` (s, k) of the sums, and positive units `room` (s,)
+    and `stay` (k,) of the errors of sums and numbers. After the deadline, the result is less accurate.
 
     Examples
     --------
@@ -713,7 +736,7 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadl
     x = exact.astype(np.float64)
     reach = (abs(forms * exact) / room[:, None]).max(axis=0).astype(np.float64)
     free = abs(exact) * 1e-12 < stay
-    chosen = np.lexsort([-reach, ~free.astype(bool)])[:TOGETHER]
+    chosen = np.lexsort([-reach, ~free.astype(bool)])[:together]
     chosen = chosen[x[chosen] != 0]
     if not len(chosen):
         return x

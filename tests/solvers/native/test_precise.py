@@ -10,6 +10,8 @@ from sklearn.datasets import make_blobs
 from implicit_bias import ConstantGate, HyperplaneGates, InputError, MarginProblem, Status, solve, svm_gln
 from implicit_bias.features import GatedFeatures
 from implicit_bias.norms import Frobenius, GroupLasso
+from tests.fuzz.exact import faults
+from tests.fuzz.judge import Raw
 
 
 def near_a_plane(e, n=200, d=10, seed=0):
@@ -104,3 +106,43 @@ def test_many_groups_are_a_reason():
         GatedFeatures(rng.normal(size=(100, 1)), rng.random((100, 500))), [1, -1] * 50, GroupLasso(range(500)), C=1.0
     )
     assert "100 samples in 500 groups" in solve(problem, "PRECISE", tol=1e-12).reason
+
+
+#: Samples that only their rounding separates, and a pair whose λ are far below their upper bounds.
+BY_ROUNDING = (
+    [[2.0, -1.0, -1.0], [-3.0, -1.0, 1.0], [-2.8, -1.1, 0.9], [-3.8, 1.9, 1.9]],
+    [[1, 1, 0], [1, 1, 0], [1, 1, 0], [1, 0, 1]],
+    [1, 1, -1, 1],
+    np.inf,
+)
+FAR_BELOW = (
+    [
+        [1.4356413156677394, 0.120224772633634, -1.370523162534382],
+        [1.4356413156677312, 0.12022477263364119, -1.3705231625343821],
+    ],
+    [[1, 1, 1], [1, 1, 1]],
+    [-1, 1],
+    1e18,
+)
+
+
+@pytest.mark.parametrize("case", [BY_ROUNDING, FAR_BELOW], ids=["rounding", "far below"])
+def test_multiples_of_weights_and_dual_are_rounded_to_any_scale(case):
+    X, G, y, C = (np.asarray(part, dtype=float) for part in case)
+    found = solve(MarginProblem(GatedFeatures(X, G), y, GroupLasso([0, 1, 2]), C=float(C)), "PRECISE")
+    assert found.status is Status.OPTIMAL, found
+    assert not faults(Raw.gated(X, G, y, "groups", groups=np.arange(3), C=float(C)).exact, found, 1e-6)
+
+
+def test_samples_with_closed_gates_alone():
+    margins, weights = [2.0, 0.5], [1.0, 3.0]
+    closed = MarginProblem(
+        GatedFeatures(np.ones((2, 2)), np.zeros((2, 2))),
+        [1, -1],
+        GroupLasso([0, 1]),
+        C=5.7e-7,
+        required_margin=margins,
+        sample_weight=weights,
+        constraints=lambda W: [W[0, 0] >= 0],
+    )
+    assert solve(closed, "PRECISE").objective == pytest.approx(5.7e-7 * (2.0 + 1.5), rel=1e-12)
