@@ -99,7 +99,8 @@ def certify(
         if upper.imprecise(_gap(upper.bound, lower.bound)):
             upper = _precise_upper_bound(problem, W, b, upper)
     farkas, mu_terms = _farkas_residual(problem, lower)
-    if np.isinf(upper.bound) and (problem.hard or not feasible) and farkas <= POSSIBLY_ZERO * (1 + mu_terms):
+    unproved = np.isinf(upper.bound) and (problem.hard or not feasible) and problem.features.whole
+    if unproved and farkas <= POSSIBLY_ZERO * (1 + mu_terms):
         proof = _proof(problem, lower)
         if proof is not None:
             V = _correlation(problem, *proof, precise=True)[0]

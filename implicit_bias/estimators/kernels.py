@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from joblib import effective_n_jobs
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.parallel import Parallel, delayed
@@ -19,22 +18,23 @@ from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, check_range, one_of, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory
+from implicit_bias._utils.rounding import precise_product
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.validation import validated
-from implicit_bias.estimators.base import COST_SCALE, FitData, MarginClassifier
+from implicit_bias.estimators.base import COST_SCALE, FitData, MarginClassifier, NotSeparableError
 from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import UnkeptFeatures, semidefinite
-from implicit_bias.features.expansion import ENTRY_ERROR, ExpansionBlocks, ExpansionFeatures
+from implicit_bias.features.expansion import ExpansionFeatures
 from implicit_bias.gates import KernelExpansions
-from implicit_bias.gates.expansions import diagonal_of, evaluated, expansion, function_of
-from implicit_bias.gates.half_space_kernel import error_in_single, half_spaces_of_samples
+from implicit_bias.gates.expansions import diagonal_of, entry_error, evaluated, expansion, function_of
+from implicit_bias.gates.half_space_kernel import half_spaces_error, half_spaces_of_samples
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.margin.solution import Certificate, Solution, Status
 from implicit_bias.norms import GroupLasso
-from implicit_bias.solvers import Options, certify
+from implicit_bias.solvers import Options, certify, margin_path
 from implicit_bias.solvers.native.interior_point import balanced
-from implicit_bias.solvers.native.kernel_matrices import products, solve_kernel_matrices
+from implicit_bias.solvers.native.kernel_matrices import solve_kernel_matrices
 from implicit_bias.solvers.one_kernel import ADDED, Expansion, solve_one_kernel
 
 #: γ p Var X of the default Gaussian kernels.
@@ -48,9 +48,19 @@ ROWS = 1000
 #: Largest √(k(x, x)/s), and largest inverse, for single precision.
 SINGLE_RANGE = 1e6
 #: Reason of a gap that only the rounding of the certificate leaves.
-ROUNDED = "the rounding of the kernel's values, multiplied by weights as large as these, exceeds the gap"
+ROUNDED = (
+    "the rounding of the kernel's values, multiplied by coefficients as large as these, exceeds the gap; use a smaller "
+    "C, a larger tol, or a kernel with a larger margin"
+)
+#: Reason why samples count as inseparable, with a place for the lower bound.
+INSEPARABLE = (
+    "no weights of a norm below {:.3g} separate these samples, and the rounding of the kernel's values hides larger "
+    "ones; use another kernel, or a soft margin (finite C)"
+)
 #: Largest number of samples of one kernel whose factors follow if rounding leaves too large a gap.
 FACTORED = 2000
+#: Statuses after which no factors follow.
+CONCLUSIVE = {Status.OPTIMAL, Status.TIME_LIMIT}
 #: Rows of a precomputed kernel that are copied at a time.
 TAKEN = 256
 #: Share of the norm up to which the weights of a kernel count as zero.
@@ -93,7 +103,10 @@ class MultipleKernelClassifier(MarginClassifier):
     Attributes
     ----------
     classes_, C_, certificate_, status_, intercept_, support_, n_support_, n_features_in_, feature_names_in_
-        As for `GLNClassifier`. The certificate is that of the weights used for prediction.
+        As for `GLNClassifier`. The certificate is that of the expansion used for prediction, and holds for the kernels
+        themselves: it includes the rounding of their values. Those of a function or matrix count as the kernel, up to
+        1e-12 √(k(x, x) k(z, z)) and what makes them positive semidefinite. If this rounding hides the weights of a hard
+        margin, NotSeparableError states a norm below which none separate.
     kernel_weights_ : array, shape (k,), or (classes, k)
         Share ‖w_m‖ / Σ_l ‖w_l‖ of each kernel.
     dual_coef_ : array, shape (k, s), or (classes, k, s)
@@ -134,16 +147,18 @@ class MultipleKernelClassifier(MarginClassifier):
         if not isinstance(self.normalise, bool | np.bool_):
             raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
         kernels = _listed(self.kernels, X, weight)
+        changes = np.zeros(len(kernels))
         if len(kernels) == 1:
             diagonals = diagonal_of(kernels[0], X)[None]
             some = X[np.random.default_rng(seed).permutation(len(X))[:SAMPLED]]
-            values = semidefinite(evaluated(kernels[0], 0, some, some), "kernel 0")[None]
+            known, changes[0] = _semidefinite(kernels[0], 0, some)
+            values = known[None]
         else:
             need = 8.0 * (len(kernels) + 3) * len(X) ** 2
             check_memory(need, f"{len(kernels)} kernels of {len(X)} samples", "use fewer kernels or samples")
             values = np.empty((len(kernels), len(X), len(X)))
             for m, kernel in enumerate(kernels):
-                values[m] = semidefinite(evaluated(kernel, m, X, X), f"kernel {m}")
+                values[m], changes[m] = _semidefinite(kernel, m, X)
             diagonals = values.diagonal(axis1=1, axis2=2).copy()
         _warn_if_narrow(values)
         scales = np.ones(len(kernels))
@@ -152,7 +167,8 @@ class MultipleKernelClassifier(MarginClassifier):
             scales = np.where(means > 0, means, 1.0)
         if len(kernels) > 1:
             values /= scales[:, None, None]
-        return _FittedKernels(X, kernels, scales, diagonals, values if len(kernels) > 1 else None)
+        errors = changes + [entry_error(kernel, X) for kernel in kernels]
+        return _FittedKernels(X, kernels, scales, diagonals, errors, values if len(kernels) > 1 else None)
 
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
         return MarginProblem(gates, y, GroupLasso(range(gates.k)))
@@ -165,18 +181,24 @@ class MultipleKernelClassifier(MarginClassifier):
         The `gates` of each problem is the pair of the features and a (k, n), until `_set_results` replaces it.
         """
         whole = list(data.problems)
-        if self.solver not in (None, "NATIVE") or str(self.device) != "cpu":
-            yield from self._solve_factored(whole, data, costs, earlier, deadline)
-            return
         features, weight = whole[0].features, whole[0].sample_weight
         assert isinstance(features, _FittedKernels)
         scale = COST_SCALE / (float(length(weight * features.lengths, axis=1).max()) or 1.0)
         values = [scale if cost == "scale" else float(cost) for cost in costs]
         method = self._solve_one_kernel if features.k == 1 else self._solve_several_kernels
+        factored = self.solver not in (None, "NATIVE") or str(self.device) != "cpu"
+        if factored:
+            method = self._solve_factored
         for C, found in zip(values, method(whole, values, earlier, deadline), strict=True):
-            if found is None:
-                yield from self._solve_factored(whole, data, [C], earlier, deadline)
-                continue
+            statuses, gap = {solution.status for solution, _ in found}, max(solution.gap for solution, _ in found)
+            few = features.k > 1 or features.n <= FACTORED or gap == np.inf
+            if few and not factored and not statuses <= CONCLUSIVE and Status.NOT_SEPARABLE_BELOW not in statuses:
+                # Factors, and sums without rounding, lose fewer digits.
+                again = next(self._solve_factored(whole, [C], earlier, deadline))
+                found = [min(pair, key=_rank) for pair in zip(again, found, strict=True)]
+            for name, (solution, _) in zip(data.names, found, strict=True):
+                if solution.status.inseparable:
+                    raise NotSeparableError(f"{name}: {solution.reason}", solution)
             unkept = UnkeptFeatures((features.n, features.k, 1), products=False)
             # `_set_results` replaces these pairs of features and coefficients by gates.
             yield (
@@ -185,36 +207,23 @@ class MultipleKernelClassifier(MarginClassifier):
             )
 
     def _solve_factored(
-        self,
-        whole: list[MarginProblem],
-        data: FitData,
-        costs: Sequence[Any],
-        earlier: list[Solution | None],
-        deadline: Deadline,
-    ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield problems and solutions as `_solve`, with the factors of all kernel matrices."""
-        for problems, solutions in super()._solve(replace(data, problems=iter(whole)), costs, earlier, deadline):
-            each = [
-                _expansion(problem.replace(features=known.features), solution, self.tol, deadline)
-                for known, problem, solution in zip(whole, problems, solutions, strict=True)
-            ]
-            # `_set_results` replaces these pairs of features and coefficients by gates.
-            yield (
-                [
-                    problem.replace(gates=(known.features, found))
-                    for known, problem, (found, _) in zip(whole, problems, each, strict=True)
-                ],
-                [solution for _, solution in each],
-            )
+        self, whole: list[MarginProblem], costs: list[float], earlier: list[Solution | None], deadline: Deadline
+    ) -> Iterator[list[tuple[Solution, Array]]]:
+        """Yield as `_solve_several_kernels`, from solutions with the factors of all kernel matrices."""
+        workers, classes = effective_n_jobs(self.n_jobs), len(whole)
+        options = {key: getattr(self, key) for key in ("solver", "tol", "device", "verbose")}
+
+        def tasks() -> Iterator[Any]:
+            for c, (problem, start) in enumerate(zip(whole, earlier, strict=True)):
+                seconds = deadline.left(min(workers / (classes - c), 1.0))
+                yield delayed(_factored_path)(problem, costs, start=start, max_seconds=seconds, **options)
+
+        yield from map(list, zip(*Parallel(self.n_jobs)(tasks()), strict=True))
 
     def _solve_one_kernel(
         self, whole: list[MarginProblem], costs: list[float], earlier: list[Solution | None], deadline: Deadline
-    ) -> Iterator[list[tuple[Solution, Array]] | None]:
-        """Yield, for each C of `costs`, solution and coefficients (1, n) of each class, all solved together.
-
-        None is yielded if a gap is infinite: the factors must decide whether the samples are separable. It is also
-        yielded if a gap of few samples is too large because of rounding: factors lose fewer digits.
-        """
+    ) -> Iterator[list[tuple[Solution, Array]]]:
+        """Yield, for each C of `costs`, solution and coefficients (1, n) of each class, all solved together."""
         features, intercept = whole[0].features, bool(whole[0].intercept)
         assert isinstance(features, _FittedKernels)
         signs = np.stack([problem.y for problem in whole], axis=1)
@@ -225,31 +234,25 @@ class MultipleKernelClassifier(MarginClassifier):
             upper = np.repeat(problems[0].upper_bounds[:, None], len(whole), axis=1)
             start = np.stack(known, axis=1) if len(known) == len(whole) else None
             # Rows in single precision are tried first if they suffice for the tolerance.
-            for error in [features.single_error, ENTRY_ERROR] if features.single_error < self.tol else [ENTRY_ERROR]:
+            for single in [True, False] if features.single_error < self.tol else [False]:
                 limit = Deadline(deadline.left(1 / (len(costs) - number)))
-                found, errors = self._expansion_of(features, signs, upper, intercept, start, limit, error)
-                solutions = [
-                    _certified(problem, features, found, c, self.tol, limit.seconds, errors[:, c])
+                found, errors = self._expansion_of(features, signs, upper, intercept, start, limit, single)
+                cost = {"tol": self.tol, "seconds": limit.seconds, "iterations": found.rounds}
+                answers = [
+                    _solution_of_class(problem, features, found, c, errors, **cost)
                     for c, problem in enumerate(problems)
                 ]
+                solutions = [solution for solution, _ in answers]
                 if max(solution.gap for solution in solutions) <= self.tol or found.reason == "max_seconds":
                     break
                 start = np.stack([solution.dual for solution in solutions], axis=1)
-            gap = max(solution.gap for solution in solutions)
-            if (gap == np.inf or (gap > self.tol and features.n <= FACTORED)) and found.reason != "max_seconds":
-                yield None
-                continue
             known = [solution.dual for solution in solutions]
-            # The certificate contains the best multiple of the weights.
-            yield [(solution, solution.weights * a) for solution, a in zip(solutions, found.directions, strict=True)]
+            yield answers
 
     def _solve_several_kernels(
         self, whole: list[MarginProblem], costs: list[float], earlier: list[Solution | None], deadline: Deadline
-    ) -> Iterator[list[tuple[Solution, Array]] | None]:
-        """Yield, for each C of `costs`, solution and coefficients (k, n) of each class, by the kernel matrices.
-
-        None is yielded if a certificate is inconclusive: factors of the kernels lose fewer digits.
-        """
+    ) -> Iterator[list[tuple[Solution, Array]]]:
+        """Yield, for each C of `costs`, solution and coefficients (k, n) of each class, by the kernel matrices."""
         workers, known, classes = effective_n_jobs(self.n_jobs), earlier, len(whole)
 
         def tasks(C: float, share: Deadline) -> Iterator[Any]:
@@ -261,12 +264,10 @@ class MultipleKernelClassifier(MarginClassifier):
         for number, C in enumerate(costs):
             whole[0].replace(C=C).check_upper_bounds()
             found = Parallel(self.n_jobs)(tasks(C, Deadline(deadline.left(1 / (len(costs) - number)))))
-            statuses = {solution.status for solution, _ in found}
-            if Status.INTERRUPTED in statuses:
+            known = [solution for solution, _ in found]
+            if any(solution.status is Status.INTERRUPTED for solution, _ in found):
                 raise KeyboardInterrupt  # A search over many fits must end, too.
-            conclusive = statuses <= {Status.OPTIMAL, Status.TIME_LIMIT}
-            known = [solution for solution, _ in found] if conclusive else known
-            yield found if conclusive else None
+            yield found
 
     def _expansion_of(
         self,
@@ -276,20 +277,20 @@ class MultipleKernelClassifier(MarginClassifier):
         intercept: bool,
         start: Array | None,
         limit: Deadline,
-        error: float,
+        single: bool,
     ) -> tuple[Expansion, Array]:
         """Return the expansions of all classes, and the errors (n, c) of entries of K in their outputs.
 
-        Rows of K are in double precision if `error` is ENTRY_ERROR, otherwise in single precision.
+        Rows of K are in single precision if `single`, otherwise in double precision.
         """
-        double = error == ENTRY_ERROR
-        kernel, dtype = (features.values, float) if double else (features.of_half_spaces(np.float32), np.float32)
+        kernel, dtype = (features.of_half_spaces(np.float32), np.float32) if single else (features.values, float)
         with limit:
             found = solve_one_kernel(kernel, signs, upper, intercept, self.tol / 2, limit, start, self.verbose, dtype)
         if limit.interrupted:
             raise KeyboardInterrupt  # A search over many fits must end, too.
         # After the time limit, errors of single precision remain.
-        if double or found.reason == "max_seconds":
+        error = features.single_error if single else features.entry_errors[0]
+        if not single or found.reason == "max_seconds":
             return found, np.full(signs.shape, error)
         return features.recomputed(found, signs, error)
 
@@ -381,6 +382,8 @@ class _FittedKernels(KernelFeatures):
         The s_m.
     diagonals : array, shape (k, n)
         k_m(x, x) of the samples.
+    entry_errors : array, shape (k,)
+        Bounds of the errors of the values, as shares of √(k_m(x, x) k_m(z, z)).
     stack : array, shape (k, n, n), optional
         The matrices of the k_m/s_m; None for one kernel, of which `values` are computed when needed.
     """
@@ -391,14 +394,22 @@ class _FittedKernels(KernelFeatures):
     scales: Array
     #: √(k_m(x, x)/s_m) of the samples, shape (k, n).
     lengths: Array
+    entry_errors: Array
     stack: Array | None
 
     def __init__(
-        self, samples: Array, kernels: list[Any], scales: Array, diagonals: Array, stack: Array | None
+        self,
+        samples: Array,
+        kernels: list[Any],
+        scales: Array,
+        diagonals: Array,
+        entry_errors: Array,
+        stack: Array | None,
     ) -> None:
         check_range(np.sqrt(np.abs(diagonals)).ravel(), "the kernels")
         lengths = np.sqrt(np.maximum(diagonals, 0.0) / scales[:, None])
-        vars(self).update(samples=samples, kernels=kernels, scales=scales, lengths=lengths, stack=stack)
+        found = {"scales": scales, "lengths": lengths, "entry_errors": entry_errors, "stack": stack}
+        vars(self).update(samples=samples, kernels=kernels, **found)
 
     def values(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return k(x_i, x_j)/s of the first kernel for i in `rows` and j in `columns`, shape (rows, columns)."""
@@ -415,7 +426,7 @@ class _FittedKernels(KernelFeatures):
         kernel = self.kernels[0]
         if callable(kernel) or kernel[0] != "half-spaces":
             return np.inf
-        entry = error_in_single(kernel[1], self.samples.shape[1])
+        entry = half_spaces_error(kernel[1], self.samples.shape[1], np.float32)
         positive = self.lengths[self.lengths > 0]
         moderate = (positive < SINGLE_RANGE).all() and (positive > 1 / SINGLE_RANGE).all()
         return entry + (ADDED + 4) * 2.0**-24 if moderate else np.inf
@@ -425,7 +436,7 @@ class _FittedKernels(KernelFeatures):
 
         Margins of samples without coefficients that exceed 1 by more than their error are left in single precision.
         """
-        lengths, used = self.row_norms(), found.coefficients.any(axis=1, keepdims=True)
+        lengths, used = self.lengths[0], found.coefficients.any(axis=1, keepdims=True)
         reach = 1.01 * error * np.outer(lengths, np.abs(found.coefficients).T @ lengths)
         near = ~used & (signs * (found.outputs + found.intercepts) < 1 + reach)
         support, outputs, exact = np.flatnonzero(used), found.outputs.copy(), self.of_half_spaces(float)
@@ -440,13 +451,20 @@ class _FittedKernels(KernelFeatures):
             others, columns = np.flatnonzero(near[:, c]), np.flatnonzero(own)
             for rows in row_blocks(len(others), ROWS * self.n // max(len(columns), 1)):
                 outputs[others[rows], c] = exact(others[rows], columns) @ own[columns]
-        return replace(found, outputs=outputs), np.where(used | near, ENTRY_ERROR, error)
+        return replace(found, outputs=outputs), np.where(used | near, self.entry_errors[0], error)
+
+    @cached_property
+    def matrices(self) -> Array:
+        """The matrices of all kernels, `stack` if it is not None."""
+        every = np.arange(self.n)
+        return self.values(every, every)[None] if self.stack is None else self.stack
 
     @cached_property
     def factors(self) -> Array:
-        n, every = len(self.samples), np.arange(len(self.samples))
-        check_memory(24.0 * self.k * n**2, f"the factors of kernels of {n} samples", "use fewer samples")
-        stack = self.values(every, every)[None] if self.stack is None else self.stack
+        check_memory(24.0 * self.k * self.n**2, f"the factors of kernels of {self.n} samples", "use fewer samples")
+        stack = self.stack
+        if stack is None:
+            stack = _semidefinite(self.kernels[0], 0, self.samples)[0][None] / self.scales[0]
         return KernelFeatures.from_kernels(stack).factors
 
     @property
@@ -457,70 +475,163 @@ class _FittedKernels(KernelFeatures):
     def k(self) -> int:
         return len(self.kernels)
 
-    def row_norms(self, units: Any = 1.0) -> Array:
-        return np.asarray(length(self.lengths, axis=0)) if np.ndim(units) == 0 else super().row_norms(units)
-
-    def closed(self) -> np.ndarray:
-        return np.asarray(~self.lengths.any(axis=0))
-
 
 def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
-    """Return the certified solution with several kernels, and coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i).
-
-    a_mi = η_m λ_i y_i, where the smallest λ_i are set to zero as far as the gap allows.
-    """
+    """Return the certified solution with several kernels, and coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i)."""
     features = problem.features
     assert isinstance(features, _FittedKernels)
     assert features.stack is not None
     with options.deadline as deadline:
         found = solve_kernel_matrices(problem, features.stack, options)
-        for dual, threshold in itertools.product((found.dual, found.best_dual), THRESHOLDS):
-            lam = np.where(dual > threshold * dual.max(), dual, 0.0)
-            lam = balanced(lam, problem.y) if problem.intercept and lam.any() else lam
-            along = ExpansionBlocks(problem.y * lam, products(features.stack, problem.y * lam), features.lengths)
-            sizes = found.eta * along.sizes
-            sizes[sizes <= NEGLIGIBLE * sizes.sum()] = 0.0
-            bounds = certify(problem.replace(features=along), sizes[:, None], lam, found.intercept)
-            if bounds.gap <= options.tol or deadline.passed():
-                break
-    stopped = Status.INTERRUPTED if deadline.interrupted else found.stopped or Status.INACCURATE
-    solution = Solution(
-        **vars(bounds),
-        status=Status.OPTIMAL if bounds.gap <= options.tol and not deadline.interrupted else stopped,
-        iterations=found.iterations,
-        seconds=deadline.seconds,
-        solver="NATIVE",
-        tol=options.tol,
-        reason=found.reason,
-    )
-    # The certificate contains the best multiple of the weights.
-    eta = np.divide(bounds.weights[:, 0], along.sizes, out=np.zeros(features.k), where=along.sizes > 0)
-    return solution, np.outer(eta, problem.y * lam)
+        candidates = (
+            one
+            for dual in (found.dual, found.best_dual)
+            for one in _along_dual(problem, dual, lambda lengths: found.eta * lengths)
+        )
+        bounds, a, resolved = _certified(problem, features, candidates, found.intercept, options.tol, deadline)
+    stopped = Status.INTERRUPTED if deadline.interrupted else found.stopped
+    cost = {"tol": options.tol, "seconds": deadline.seconds, "iterations": found.iterations}
+    solution = _concluded(problem, bounds, resolved, stopped, found.reason, **cost)
+    return (replace(solution, status=Status.INTERRUPTED) if deadline.interrupted else solution), a
+
+
+def _rank(answer: tuple[Solution, Array]) -> tuple[bool, float]:
+    """Return a key that is least for the best answer: proofs come first, then small gaps."""
+    return not answer[0].status.inseparable, answer[0].gap
+
+
+def _factored_path(problem: MarginProblem, costs: Sequence[float], **options: Any) -> list[tuple[Solution, Array]]:
+    """Return, for each C of `costs`, the solution with factors of the kernels, certified like that of `_solved`.
+
+    Bounds of rounded factors are not those of the kernels.
+    """
+    deadline = Deadline(options["max_seconds"])
+    features, path = problem.features, margin_path(problem, costs, **options)
+    assert isinstance(features, _FittedKernels)
+    if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
+        raise KeyboardInterrupt  # A search over many fits must end, too.
+    answers = []
+    for C, solution in zip(costs, path, strict=True):
+        weights, own = np.nan_to_num(solution.weights), problem.replace(C=C)
+        candidates = itertools.chain(
+            _along_dual(own, solution.dual, partial(lambda sizes, _: sizes, length(weights, axis=1))),
+            _along_weights(features, weights, solution.dual),
+        )
+        rest = solution.intercept, solution.tol, deadline
+        bounds, a, resolved = _certified(own, features, candidates, *rest, exact=True)
+        stopped = solution.status if solution.status is Status.TIME_LIMIT else None
+        reason = solution.reason if solution.gap > solution.tol else ""
+        cost = {name: getattr(solution, name) for name in ("tol", "seconds", "iterations")}
+        answers.append((replace(_concluded(own, bounds, resolved, stopped, reason, **cost), solver=solution.solver), a))
+    return answers
+
+
+def _along_dual(problem: MarginProblem, dual: Array, sizes: Callable[[Array], Array]) -> Iterator[Any]:
+    """Yield candidates of `_certified` with a_mi = λ_i y_i, where more and more of the smallest λ_i are kept."""
+    for threshold in THRESHOLDS:
+        lam = np.where(dual > threshold * dual.max(), dual, 0.0)
+        lam = balanced(lam, problem.y) if problem.intercept and lam.any() else lam
+        yield (problem.y * lam)[None], sizes, lam
+
+
+def _along_weights(features: _FittedKernels, weights: Array, dual: Array) -> Iterator[Any]:
+    """Yield a candidate of `_certified` whose a_m (n,) are nearest to the weights w_m: they may not belong to λ."""
+    blocks = features.factors.transpose(1, 2, 0)
+    yield np.stack([np.linalg.lstsq(A, w)[0] for A, w in zip(blocks, weights, strict=True)]), lambda sizes: sizes, dual
 
 
 def _certified(
     problem: MarginProblem,
     features: _FittedKernels,
-    found: Expansion,
-    c: int,
+    candidates: Iterable[tuple[Array, Callable[[Array], Array], Array]],
+    b: float,
     tol: float,
-    seconds: float,
-    errors: Array,
+    deadline: Deadline,
+    exact: bool = False,
+) -> tuple[Certificate, Array, bool]:
+    """Return the best bounds of expansions, the a (k, n) of the upper one, and whether that of λ is resolved.
+
+    The candidates are a (k, n) or (1, n), a function from the lengths (k,) of Σ_i a_mi φ_m(x_i) to those of the w_m,
+    and λ (n,). They end when the `deadline` passes. Sums K_m a_m are rounded once if `exact`.
+    """
+    found = list[tuple[Certificate, Array, bool]]()
+    for a, norms, lam in candidates:
+        a = np.broadcast_to(a, (features.k, features.n))
+        given = a, _products(features.matrices, a, exact), features.lengths, features.entry_errors[:, None]
+        along = ExpansionFeatures(*given, terms=0 if exact else None)
+        sizes = norms(along.sizes).copy()
+        sizes[sizes <= NEGLIGIBLE * sizes.sum()] = 0.0
+        bounds = certify(problem.replace(features=along), sizes[:, None], lam, b)
+        by = np.divide(bounds.weights, along.sizes[:, None], out=np.zeros((features.k, 1)), where=sizes[:, None] > 0)
+        found.append((bounds, by * a, along.resolved or not a.any()))
+        upper, lower = min(found, key=lambda one: one[0].objective), max(found, key=lambda one: one[0].lower_bound)
+        best = _merged(upper[0], lower[0])
+        if best.gap <= tol or (deadline.passed() and best.gap < np.inf):
+            break
+    return best, upper[1], lower[2]
+
+
+def _products(stack: Array, coefficients: Array, exact: bool) -> Array:
+    """Return K_m a_m (k, n) for symmetric kernels in `stack` (k, n, n), rounded once if `exact`."""
+    found = np.zeros_like(coefficients)
+    for K, a, own in zip(stack, coefficients, found, strict=True):
+        used = np.flatnonzero(a)
+        if exact and len(used):
+            upper, lower, _ = precise_product(a[None, used], K[used])
+            own[:] = (upper + lower)[0]
+        else:
+            own[:] = a[used] @ K[used]
+    return found
+
+
+def _merged(upper: Certificate, lower: Certificate) -> Certificate:
+    """Return the upper bound of one certificate with its weights, and the lower bound of another with its dual."""
+    gap = (upper.objective - lower.lower_bound) / upper.objective if 0 < upper.objective < np.inf else upper.gap
+    proof = {name: getattr(lower, name) for name in ("dual", "lower_bound", "farkas_residual")}
+    return replace(upper, **proof, gap=gap)
+
+
+def _concluded(
+    problem: MarginProblem, bounds: Certificate, resolved: bool, stopped: Status | None, reason: str, **cost: Any
 ) -> Solution:
-    """Return the certified solution of class number c, with the weights [[‖w‖]], along the direction of w."""
-    a, b = found.coefficients[:, c], float(found.intercepts[c])
-    along = ExpansionFeatures(a, found.outputs[:, c], features.row_norms(), errors)
-    bounds = certify(problem.replace(features=along), [[along.size]], np.abs(a), b)
-    status = Status.TIME_LIMIT if found.reason == "max_seconds" else Status.INACCURATE
-    return Solution(
-        **vars(bounds),
-        status=Status.OPTIMAL if bounds.gap <= tol else status,
-        iterations=found.rounds,
-        seconds=seconds,
-        solver="NATIVE",
-        tol=tol,
-        reason=(found.reason or ROUNDED) if bounds.gap > tol and status is Status.INACCURATE else "",
-    )
+    """Return the solution with the status that its bounds imply, or that of the limit that `stopped` the method.
+
+    A hard margin counts as inseparable if no margin exceeds its error, and neither does Σ_i λ_i y_i φ_m(x_i): it is not
+    `resolved`.
+    """
+    status = Status.OPTIMAL if bounds.gap <= cost["tol"] else stopped or Status.INACCURATE
+    if problem.hard and np.isinf(bounds.objective) and not resolved and stopped is None:
+        status, reason = Status.NOT_SEPARABLE_BELOW, INSEPARABLE.format(bounds.lower_bound)
+    elif status is not Status.INACCURATE:
+        reason = ""
+    elif not reason:
+        reason = ROUNDED
+    return Solution(**vars(bounds), status=status, reason=reason, solver="NATIVE", **cost)
+
+
+def _solution_of_class(
+    problem: MarginProblem, features: _FittedKernels, found: Expansion, c: int, errors: Array, **cost: Any
+) -> tuple[Solution, Array]:
+    """Return the certified solution of class number c with one kernel, and coefficients a (1, n)."""
+    a, stopped = found.coefficients[:, c], Status.TIME_LIMIT if found.reason == "max_seconds" else None
+    along = ExpansionFeatures(a[None], found.outputs[None, :, c], features.lengths, errors[None, :, c])
+    b = float(found.intercepts[c])
+    bounds = certify(problem.replace(features=along), along.sizes[:, None], np.abs(a), b)
+    solution = _concluded(problem, bounds, along.resolved, stopped, found.reason, **cost)
+    return solution, a[None] * (bounds.weights[0, 0] / (along.sizes[0] or 1.0))
+
+
+def _semidefinite(kernel: Any, m: int, X: Array) -> tuple[Array, float]:
+    """Return the values (n, n) of kernel m at X (n, p), made positive semidefinite, and the largest change.
+
+    It is a share of √(k(x, x) k(z, z)).
+    """
+    K = evaluated(kernel, m, X, X)
+    values, lengths = semidefinite(K, f"kernel {m}"), np.sqrt(np.abs(K.diagonal()))
+    if values is K:
+        return values, 0.0
+    sizes = np.outer(lengths, lengths)
+    return values, float(np.divide(np.abs(values - K), sizes, out=np.zeros_like(K), where=sizes > 0).max())
 
 
 def _warn_if_narrow(values: Array) -> None:
@@ -569,30 +680,6 @@ def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
         case _:
             raise InputError(f"a kernel is a function, a name, or a name and a dict of parameters, not {shown(kernel)}")
     return one_of(name, ["half-spaces", *sorted(PAIRWISE_KERNEL_FUNCTIONS)], "kernel"), dict(parameters)
-
-
-def _expansion(problem: MarginProblem, solution: Solution, tol: float, deadline: Deadline) -> tuple[Array, Solution]:
-    """Return coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i), and the certificate of these weights.
-
-    a_mi = η_m λ_i y_i, where the smallest λ_i are set to zero as far as the gap allows. If no such a has a small enough
-    gap, which happens with solvers other than NATIVE, least squares compute a, and `solution` is returned. After the
-    deadline, any finite gap is small enough.
-    """
-    features = problem.features
-    assert isinstance(features, KernelFeatures)
-    sizes = length(solution.weights, axis=1)
-    for threshold in THRESHOLDS:
-        lam = np.where(solution.dual > threshold * solution.dual.max(initial=0.0), solution.dual, 0.0) * problem.y
-        correlation = features.adjoint(lam)
-        used = (sizes > NEGLIGIBLE * sizes.sum()) & correlation.any(axis=1)
-        eta = np.divide(sizes, length(correlation, axis=1), out=np.zeros_like(sizes), where=used)
-        again = certify(problem, eta[:, None] * correlation, solution.dual, intercept=solution.intercept)
-        if again.gap <= max(tol, solution.gap) or (deadline.passed() and again.gap < np.inf):
-            # The certificate contains the best multiple of the weights.
-            eta *= length(again.weights) / (length(eta[:, None] * correlation) or 1.0)
-            return np.outer(eta, lam), replace(solution, **vars(again))
-    blocks = features.factors.transpose(1, 2, 0)
-    return np.stack([scipy.linalg.lstsq(A, w)[0] for A, w in zip(blocks, solution.weights, strict=True)]), solution
 
 
 def _model_of_expansions(

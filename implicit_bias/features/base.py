@@ -70,6 +70,8 @@ class Features(ABC):
     gate_values: Array | None = None
     #: False if the samples are missing, as in `UnkeptFeatures`.
     kept = True
+    #: False if `dense` is only a part of Φ, which proves nothing in rational arithmetic, as in `ExpansionFeatures`.
+    whole = True
     #: True if the methods of the class are tested. Each class sets this itself; subclasses do not inherit it and are
     #: checked when a problem is built.
     verified = False

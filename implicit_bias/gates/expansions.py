@@ -10,12 +10,17 @@ import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import SMALLEST, Array, InputError, as_floats
+from implicit_bias._utils.rounding import UNIT
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import Gates
-from implicit_bias.gates.half_space_kernel import half_space_expansion, half_spaces, parameters_of
+from implicit_bias.gates.half_space_kernel import half_space_expansion, half_spaces, half_spaces_error, parameters_of
 
 #: Rounding error of a Gaussian kernel above which the differences of inputs are formed one by one, which is slower.
 MAX_CANCELLATION = 1e-12
+#: Distance of the values of a function or matrix from a positive semidefinite kernel, as a share of √(k(x, x) k(z, z)).
+FUNCTION_ERROR = 1e-12
+#: Roundings of powers, exponential functions and scales.
+ROUNDINGS = 24
 
 
 class KernelExpansions(Gates):
@@ -123,14 +128,48 @@ def gaussian(X: Array, Z: Array, gamma: float | None = None, **options: Any) -> 
     from scipy.spatial.distance import cdist
     from sklearn.metrics.pairwise import pairwise_kernels
 
-    gamma = 1 / X.shape[1] if gamma is None else gamma
-    centre = Z.mean(axis=0)
-    X, Z = X - centre, Z - centre
+    gamma, centre = 1 / X.shape[1] if gamma is None else gamma, Z.mean(axis=0)
+    U, V = X - centre, Z - centre
     # ‖x‖² + ‖z‖² − 2⟨x, z⟩ cancels for neighbours, with an error of this multiple of the machine epsilon.
-    error = gamma * ((X**2).sum(axis=1).max() + (Z**2).sum(axis=1).max()) * np.finfo(float).eps
+    error = gamma * ((U**2).sum(axis=1).max() + (V**2).sum(axis=1).max()) * np.finfo(float).eps
     if error > MAX_CANCELLATION:
         return np.asarray(np.exp(-gamma * cdist(X, Z, "sqeuclidean")))
-    return np.asarray(pairwise_kernels(X, Z, metric="rbf", gamma=gamma, **options))
+    return np.asarray(pairwise_kernels(U, V, metric="rbf", gamma=gamma, **options))
+
+
+def entry_error(kernel: Any, X: Array) -> float:
+    """Return a bound of the errors of `function_of(kernel)` at rows of X (n, p), as a share of √(k(x, x) k(z, z)).
+
+    For the unit roundoff u, a sum of p terms has an error of pu times that of their sizes: pu ‖x‖ ‖z‖ for ⟨x, z⟩.
+    Polynomials multiply it by their degree, and exp(−t) for a sum t of positive terms by t exp(−t) < 1. The squared
+    distances of Gaussian kernels are differences, with errors of 2(p + 7)u (‖x‖² + ‖z‖²) for centred x and z, unless
+    they are so large that `gaussian` sums the squares of differences. A constant c₀ < 0, and the hyperbolic tangent,
+    enlarge errors relative to k(x, x). Values of functions are the kernel itself, up to FUNCTION_ERROR.
+
+    >>> f"{entry_error(('linear', {}), np.ones((5, 10))):.1e}", f"{entry_error(('rbf', {}), np.eye(10)):.1e}"
+    ('3.8e-15', '6.5e-15')
+    """
+    if callable(kernel):
+        return FUNCTION_ERROR
+    (name, parameters), p = kernel, X.shape[1]
+    if name == "half-spaces":
+        return half_spaces_error(parameters, p)
+    given = {"gamma": None, "coef0": 1.0, "degree": 3} | parameters
+    gamma = 1 / p if given["gamma"] is None else given["gamma"]
+    terms = float(p + ROUNDINGS)
+    if name == "rbf":
+        # Centres are means of rows of X, and at most twice as far from x as the farthest x is from the mean of all.
+        size = 8 * gamma * float(((X - X.mean(axis=0)) ** 2).sum(axis=1).max())
+        terms += 2 * (p + 7) * min(size, MAX_CANCELLATION / np.finfo(float).eps)
+    elif name == "cosine":
+        terms *= 2
+    elif name in ("poly", "polynomial", "sigmoid"):
+        squares, c = gamma * (X**2).sum(axis=1), given["coef0"]
+        value = np.abs(np.tanh(squares + c) if name == "sigmoid" else squares + c)
+        # Where k(x, x) is 0, so is k(x, z).
+        ratio = float(np.divide(np.abs(squares) + abs(c), value, out=np.ones_like(value), where=value > 0).max())
+        terms *= ratio if name == "sigmoid" else given["degree"] * ratio ** given["degree"]
+    return terms * UNIT
 
 
 def expansion(kernel: Any, m: int, Z: Array, coefficients: Array) -> Callable[[Array], Array]:

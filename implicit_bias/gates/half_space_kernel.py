@@ -26,8 +26,10 @@ TILE_COLUMNS = 512
 SUMMED = 72
 #: 1 − |cos θ|, by the item size, below which the angle θ is computed from the distance of two directions.
 NEARLY_PARALLEL = {8: 1e-4, 4: 1e-2}
-#: Terms of the polynomial for θ/π, by the item size, a multiple of 9. Its errors are below 4e-15 and 3e-9.
+#: Terms of the polynomial for θ/π, by the item size, a multiple of 9.
 TERMS = {8: 18, 4: 9}
+#: Bounds of the errors of θ/π from this polynomial, including the rounding of its evaluation, by the item size.
+ARCCOS_ERRORS = {8: 4e-15, 4: 1e-7}
 #: Least share of the inputs with the same direction in a receptive field, for treating it apart.
 FREQUENT_SHARE = 0.02
 #: Least mean of these shares over all fields; below it, sorting the inputs costs more than it saves.
@@ -70,7 +72,7 @@ def half_spaces(
 def half_space_expansion(Z: Array, coefficients: Array, **parameters: Any) -> Callable[[Array], Array]:
     """Return the function X ↦ k(X, Z) A for the kernel `half_spaces` and `coefficients` A (m, c), in single precision.
 
-    The directions of Z are stored, and k(X, Z) is not. `error_in_single` bounds the errors of k.
+    The directions of Z are stored, and k(X, Z) is not. `half_spaces_error` bounds the errors of k.
 
     >>> expansion = half_space_expansion(np.array([[1.0, 0.0], [1.0, 1.0]]), np.eye(2))
     >>> expansion(np.array([[1.0, 0.0]])).round(6).tolist()
@@ -120,19 +122,26 @@ def parameters_of(parameters: dict[str, Any], inputs: int) -> tuple[Any, float, 
     return own["hyperplanes"], own["linear"], fields
 
 
-def error_in_single(parameters: dict[str, Any], inputs: int) -> float:
-    """Return a bound of the errors of `half_spaces` in single precision, as a share of √(k(x, x) k(z, z)).
+def half_spaces_error(parameters: dict[str, Any], inputs: int, dtype: Any = float) -> float:
+    """Return a bound of the errors of `half_spaces` in a data type, as a share of √(k(x, x) k(z, z)).
 
-    >>> f"{error_in_single({'side': 8, 'stride': 4}, 784):.1e}"
-    '2.0e-05'
+    For the unit roundoff u, a sum of m products of entries of unit vectors has an error of mu. Directions have lengths
+    1 + δ, with |δ| ≤ (p/2 + 6) 2⁻⁵³ for p inputs, because lengths are in doubles. Both are errors of cos θ, and change
+    (1 − θ/π)ᵇ by at most b/(π sin θ) times as much, which is largest at the switch to nearly parallel directions, whose
+    distance has smaller errors. To these are added b times the error of θ/π for a given cosine, and the roundings of
+    powers and of sums over the fields. By Cauchy–Schwarz, shares of ‖x_p‖ ‖z_p‖ add up to that of ‖x‖ ‖z‖.
+
+    >>> f"{half_spaces_error({'side': 8, 'stride': 4}, 784, np.float32):.1e}", f"{half_spaces_error({}, 784):.1e}"
+    ('2.0e-05', '4.0e-12')
     """
     b, linear, fields = parameters_of(parameters, inputs)
-    entries = max(np.empty((0, inputs))[:, field].shape[1] for field in fields)
-    # An error of the cosine is multiplied by at most this in (1 − θ/π)ᵇ.
-    slope = b / (np.pi * np.sqrt(2 * NEARLY_PARALLEL[4] * (1 - NEARLY_PARALLEL[4])))
-    sums = min(entries, SUMMED) + math.ceil(entries / SUMMED) - 1
+    size, unit = np.dtype(dtype).itemsize, float(np.finfo(dtype).eps) / 2
+    entries, switch = max(np.empty((0, inputs))[:, field].shape[1] for field in fields), NEARLY_PARALLEL[size]
+    slope = b / (np.pi * np.sqrt(2 * switch * (1 - switch)))
+    sums = entries if size == 8 else min(entries, SUMMED) + math.ceil(entries / SUMMED) - 1
     terms = (sums + 2) * (1 + slope) + 3 * (len(fields) + b) + 12
-    return float(terms * 2.0**-24 / (1 - (1 - linear) / 2.0**b))
+    errors = terms * unit + slope * (entries + 12) * 2.0**-53 + b * ARCCOS_ERRORS[size]
+    return float(errors / (1 - (1 - linear) / 2.0**b))
 
 
 class _HalfSpaces:

@@ -100,12 +100,6 @@ class Expansion:
     rounds: int
     reason: str
 
-    @property
-    def directions(self) -> Array:
-        """Coefficients of w_c/‖w_c‖, shape (c, n); zeros for zero weights."""
-        sizes = np.sqrt(np.maximum((self.coefficients * self.outputs).sum(axis=0), 0.0))
-        return (self.coefficients / np.where(sizes > 0, sizes, 1.0)).T
-
 
 class KernelCache:
     """Rows of a kernel matrix, computed when they are first needed, and stored as long as there is memory for them."""

@@ -40,7 +40,7 @@ RECORDS: tuple[str, ...] = (
 #: The modules of cases: case number i is about entry i, in this order.
 MODULES: tuple[str, ...] = (
     *("networks", "classifiers", "comparisons", "files", "fits", "gates"),
-    *("grams", "parts", "patterns", "solving", "theorems", "training"),
+    *("grams", "kernels", "parts", "patterns", "solving", "theorems", "training"),
 )
 
 
