@@ -285,10 +285,10 @@ class _Factor:
     """Approximate `inverse` of ΦΦᵀ + shift·I ('samples') or ΦᵀΦ + shift·I ('weights'), as `form` says; shift is nρ.
 
     The inverse is a function of right-hand sides in columns. It is restricted to the `rank` singular vectors that are
-    used, on which all eigenvalues of the shifted matrix are about `modulus` or more.
-    `proven` is a lower bound of the eigenvalues of ΦᵀΦ + shift·I on the range of Φᵀ, if the rank of Φ is `rank`; 0 if
-    there is none. If `features` are reduced, their weights times `back`ᵀ are those of the features as given; otherwise
-    `back` is None. `spectrum` is the decomposition, None for a Cholesky factor.
+    used, on which all eigenvalues of the shifted matrix are about `modulus` or more. `proven` is a lower bound of the
+    positive eigenvalues of ΦᵀΦ + shift·I, with a ridge or if the rank of Φ is `rank`; 0 if there is none. If `features`
+    are reduced, their weights times `back`ᵀ are those of the features as given; otherwise `back` is None. `spectrum` is
+    the decomposition, None for a Cholesky factor.
     """
 
     features: Features
@@ -332,12 +332,15 @@ class _Factor:
         """Return the evaluation of weights for features as given, and an upper bound on n times their excess."""
         n, size = features.n, features.k * features.d
         limit = FINE * n * size * length(Y) ** 2
+        # Without a ridge a bound on the eigenvalues needs the rank.
         known = self.proven > 0 and (self.shift > 0 or rank_bound(features, self.rank) <= self.rank)
         for precise in (False, True):
             at = Evaluation.of(features, Y, W, self.shift, precise)
             gap = min(at.objective, at.by_eigenvalue(self.proven) if known else np.inf)
             if gap <= limit:
                 break
+        if gap > limit and self.form == "samples" and self.shift:
+            gap = min(gap, at.by_dual(self.inverse))
         if self.spectrum is not None and gap > (LOOSE * length(Y) ** 2 if self.shift and size > n else limit):
             gap = min(gap, at.by_directions(*self.spectrum.directions_of(features, self.shift)))
         return at, gap

@@ -5,6 +5,7 @@ Residual and slope are computed in pairs of doubles, and every bound includes th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -24,7 +25,7 @@ ROUNDED = 1 + 1e-10
 UNCLEAR = 1e-3
 #: Maximum number of products of entries of Φ for directions that are computed in pairs of doubles.
 MAX_PRECISE = 10**8
-#: Maximum number of operations of a rank of Φ modulo a prime, a few seconds.
+#: Maximum number of operations of a rank modulo a prime, about a second.
 MAX_MODULAR = 10**8
 #: Number of random primes modulo which a rank is computed.
 PRIMES = 3
@@ -76,11 +77,25 @@ class Evaluation:
         slopes = length(self.upper + self.lower, axis=0) + self.error
         return ROUNDED * float(np.sum((slopes / least**0.5 + self.off) ** 2))
 
+    def by_dual(self, inverse: Callable[[Array], Array]) -> float:
+        """Return a bound on n times the excess for a ridge, where `inverse` approximates (ΦΦᵀ + sI)⁻¹.
+
+        By duality, ‖Y − ΦW − α − δ‖² + ‖g + Φᵀδ‖²/s is one for every δ (n, q); the least is at −(ΦΦᵀ + sI)⁻¹Φg.
+        """
+        shape, bounds = (self.features.k, self.features.d), []
+        for upper, lower, error, off in zip(self.upper.T, self.lower.T, self.error, self.off, strict=True):
+            delta = -inverse(self.features @ upper.reshape(shape))
+            more, rest, away = self.features.adjoint_bounded(delta, precise=True)
+            slope = upper + more.ravel() + (lower + rest.ravel())
+            size = length(slope) + error + length(away) + 4 * UNIT * (length(upper) + length(more))
+            bounds.append((length(delta) + off) ** 2 + size**2 / self.shift)
+        return ROUNDED * float(np.sum(bounds))
+
     def by_directions(self, T: Array, directions: Array) -> float:
         """Return a bound on n times the excess, or infinity, from T (kd, c) with nearly orthonormal columns ΦT.
 
         For a ridge, Φ is (Φ, √s I) here. The `directions` (kd, h), which complete the range of T, are those of tiny
-        singular values: `orthonormal` replaces them by T' with ΦT' orthonormal. If the rank of Φ is the number of
+        singular values: `_orthonormal` replaces them by T' with ΦT' orthonormal. If the rank of Φ is the number of
         columns of both, and σ the least singular value of Φ(T, T'), then ‖Pα‖ ≤ ‖(T, T')ᵀg‖/σ.
         """
         n, (size, seen) = self.features.n, T.shape
@@ -158,13 +173,16 @@ def rank_bound(features: Features, enough: int) -> int:
     n, k, d = features.shape
     if enough >= min(n, k * d):
         return min(n, k * d)
-    bound = 0
+    if isinstance(features, GatedFeatures):
+        parts = [features.gate_values, features.X]
+    else:
+        parts = [np.ones((n, 1)), features.dense()]
+    rows, bound = np.unique(np.hstack(parts), axis=0), 0
     for prime in _primes():
-        matrices = [features.gate_values, features.X] if isinstance(features, GatedFeatures) else [features.dense()]
-        factors = [_residues(matrix, prime) for matrix in matrices]
-        rank = int(np.prod([_rank(factor, prime) for factor in factors]))
-        if rank > enough and len(factors) == 2 and n * k * d * min(n, k * d) <= MAX_MODULAR:
-            rank = _rank((factors[0][:, :, None] * factors[1][:, None] % prime).reshape(n, -1), prime)
+        G, X = np.split(_residues(rows, prime), [parts[0].shape[1]], axis=1)
+        rank = _rank(G, prime) * _rank(X, prime)
+        if rank > enough and len(rows) * k * d * min(len(rows), k * d) <= MAX_MODULAR:
+            rank = _rank((G[:, :, None] * X[:, None] % prime).reshape(len(rows), -1), prime)
         bound = max(bound, min(rank, n, k * d))
     return bound
 
@@ -184,8 +202,10 @@ def _residues(A: Array, prime: int) -> np.ndarray:
 
 
 def _rank(A: np.ndarray, prime: int) -> int:
-    """Return the rank of a matrix of integers modulo a prime below 2^31, by elimination."""
+    """Return the rank of a matrix of integers modulo a prime below 2^31, by elimination; min(shape) if it is large."""
     A = A[A.any(axis=1)][:, A.any(axis=0)]
+    if A.size * min(A.shape) > MAX_MODULAR:
+        return min(A.shape)
     A, rank = A.copy() if len(A) >= A.shape[1] else A.T.copy(), 0
     for j in range(A.shape[1]):
         found = np.flatnonzero(A[rank:, j])
