@@ -83,10 +83,11 @@ class LeastSquares:
         Upper bound on the objective minus its minimum, both in exact arithmetic for the floats Φ, Y and W: gᵀH⁺g/n with
         g = Φᵀ(Y − ΦW) − nρW and H = ΦᵀΦ + nρI, computed from above. It is at most the objective. Directions that are
         not used count, as do columns that are equal up to rounding; only exactly dependent ones do not.
-        The bound is ‖g‖²/(nλ) for a least eigenvalue λ of H, or else ‖Tᵀg‖²/(nσ²) for T with nearly orthonormal columns
-        ΦT, or a dual bound (`excess`). It includes all rounding errors. Two statements are wrong with a probability of
-        about 1e-12: a Cholesky factor's λ, over eight random vectors, and a rank below min(n, kd) without a ridge,
-        over three random primes. If such a rank cannot be shown, as for more than 1e8 operations, the gap is the loss.
+        It is ‖g‖²/(nλ) for a least eigenvalue λ of H, or ‖Tᵀg‖²/(nσ²) for T with nearly orthonormal columns ΦT and
+        their least singular value σ, or a dual bound, each plus its rounding errors. Two statements may be wrong, with
+        a probability of about 1e-12: a Cholesky factor's λ, over eight random vectors, and a rank below min(n, kd)
+        without a ridge, over three random primes. If such a rank cannot be shown, as for more than 1e8 operations, the
+        gap is the loss. It is not improved below about 1e-30 n kd (1/n)‖Y‖².
     ridge : float
         The ridge ρ.
     form : 'samples' or 'weights'
@@ -168,7 +169,8 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
 
     The cheaper matrix is factorised by Cholesky, with s = n or kd: 8s² bytes and about s³/3 operations. An
     eigendecomposition, which costs ten to thirty times more, replaces it if Φ is rank-deficient without a ridge, or
-    the condition number exceeds about 1e5. Refinement with Φ itself undoes the squaring of the condition number.
+    the condition number exceeds about 1e5, or 1e4 for thousands of samples. Refinement with Φ itself undoes the
+    squaring of the condition number.
     Source: Fiat, Malach & Shalev-Shwartz (2019), section 3. The refinement follows the "corrected seminormal equations"
     of Björck (1987).
 

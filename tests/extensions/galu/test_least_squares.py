@@ -107,14 +107,12 @@ def test_the_gap_counts_singular_values_that_are_left_out(e, ridge):
 def excess(features, y, W, ridge):
     """Return objective − minimum = gᵀ(ΦᵀΦ + nρ)⁺g/n in rational arithmetic, by elimination."""
     A, w, shift = exact_rows(features, np.arange(W.size)), to_fractions(W.ravel()), features.n * Fraction(ridge)
-    H, g = A.T @ A + shift * np.eye(len(w), dtype=int), A.T @ (to_fractions(y) - A @ w) - shift * w
-    total = Fraction(0)
+    H, g, total = A.T @ A + shift * np.eye(len(w), dtype=int), A.T @ (to_fractions(y) - A @ w) - shift * w, 0
     for j in range(len(w)):
         if H[j, j]:
             total += g[j] ** 2 / H[j, j]
             share = H[j] / H[j, j]
             g, H = g - share * g[j], H - np.outer(H[:, j], share)
-    assert not g.any()
     return total / len(y)
 
 
@@ -290,9 +288,6 @@ def test_twenty_thousand_samples_and_features():
     found = least_squares(features, y)
     assert found.rank == 20_000
     assert found.loss < 1e-20
-
-
-# Found by tests/fuzz/reliability.py
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
