@@ -12,7 +12,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import (
     Array,
     InputError,
@@ -23,14 +22,16 @@ from implicit_bias._utils.checks import (
     dimensions,
     shown,
 )
+from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
+from implicit_bias.extensions.galu.excess import Evaluation, images, rank_bound
 from implicit_bias.features import Features
 
 #: Least ratio of singular values for which a Cholesky factor of the Gram matrix, which squares it, is used.
 CLEAR = 1e-6
 #: Singular values below this share of the largest are lost to rounding in the eigenvalues of the Gram matrix.
 VISIBLE = 1e-5
-#: Singular values below this share of the largest may be rounding alone.
+#: Singular values below this share of the largest, which may be rounding alone, are not used.
 NOISE = 1e-13
 #: Maximum number of refinement steps of a solution; each costs one product with Φ and two with Φᵀ.
 MAX_REFINEMENTS = 10
@@ -52,6 +53,10 @@ PRODUCTS = 6
 ENTRY_COST = 200
 #: Cost of an operation of a Cholesky factorisation, relative to one of a matrix product.
 FACTOR_COST = 1.3
+#: Share of ‖Y‖², times n and kd, below which a gap is not improved.
+FINE = 1e-30
+#: Share of ‖Y‖² above which the gap of a Cholesky factor leads to an eigendecomposition.
+LOOSE = 1e-16
 #: Leverages H_ii closer to 1 than this count as 1: no other sample helps to predict sample i.
 ESSENTIAL = 1e-9
 
@@ -75,11 +80,14 @@ class LeastSquares:
         √((σ_1² + nρ)/(σ_rank² + nρ)), the condition number of the problem on the directions that are used. If a
         Cholesky factor suffices, this is an estimate from below, mostly by less than a fifth.
     gap : float
-        Upper bound on the objective minus its minimum, at most the objective: ‖Φᵀ(Y − ΦW) − nρW‖²/(n(σ_rank² + nρ)),
-        plus ‖UᵀR‖²/n, where R is the residual and U contains the left singular vectors that are not used although
-        rounding cannot explain their singular values (without a ridge). In place of σ_rank² + nρ, a Cholesky factor
-        yields a lower bound that is wrong with a probability of at most 1e-12, over eight random vectors. The gap is
-        computed in doubles, whose rounding is about 1e-31 times (1/n)‖Y‖² and the square of `condition`.
+        Upper bound on the objective minus its minimum, both in exact arithmetic for the floats Φ, Y and W: gᵀH⁺g/n with
+        g = Φᵀ(Y − ΦW) − nρW and H = ΦᵀΦ + nρI, computed from above. It is at most the objective. Directions that are
+        not used count, as do columns that are equal up to rounding; only exactly dependent ones do not.
+        It is ‖g‖²/(nλ) for a least eigenvalue λ of H, or ‖Tᵀg‖²/(nσ²) for T with nearly orthonormal columns ΦT and
+        their least singular value σ, or a dual bound, each plus its rounding errors. Two statements may be wrong, with
+        a probability of about 1e-12: a Cholesky factor's λ, over eight random vectors, and a rank below min(n, kd)
+        without a ridge, over three random primes. If such a rank cannot be shown, as for more than 1e8 operations, the
+        gap is the loss. It is not improved below about 1e-30 n kd (1/n)‖Y‖².
     ridge : float
         The ridge ρ.
     form : 'samples' or 'weights'
@@ -161,7 +169,8 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
 
     The cheaper matrix is factorised by Cholesky, with s = n or kd: 8s² bytes and about s³/3 operations. An
     eigendecomposition, which costs ten to thirty times more, replaces it if Φ is rank-deficient without a ridge, or
-    the condition number exceeds about 1e5. Refinement with Φ itself undoes the squaring of the condition number.
+    the condition number exceeds about 1e5, or 1e4 for thousands of samples. Refinement with Φ itself undoes the
+    squaring of the condition number.
     Source: Fiat, Malach & Shalev-Shwartz (2019), section 3. The refinement follows the "corrected seminormal equations"
     of Björck (1987).
 
@@ -208,25 +217,28 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
 
     def solved(factor: _Factor, ridge: float, start: float) -> LeastSquares:
         """Return the solution for one ridge, converted from the scaled problem to features and targets as given."""
-        W, residual, slope = factor.solve(Y / y_scale)
-        objective = (length(residual) ** 2 + factor.shift * length(W) ** 2) / features.n
-        excess = length(slope) ** 2 / factor.modulus + length(factor.dropped.T @ residual) ** 2
-        gap = min(objective, (1 + NOISE) * excess / features.n) * y_scale**2
-        W = (W if factor.back is None else W @ factor.back.T) * (y_scale / scale)
+        W = factor.solve(Y / y_scale)
+        W = W if factor.back is None else W @ factor.back.T
+        at, gap = factor.evaluate(scaled, Y / y_scale, W)
+        W = W * (y_scale / scale)
         return LeastSquares(
             weights=W if dimensions(y) == 2 else W[0],
-            loss=float(length(residual) ** 2 / features.n * y_scale**2),
+            loss=float(length(at.residual) ** 2 / features.n * y_scale**2),
             norm=float(length(W)),
             rank=factor.rank,
             condition=factor.condition,
-            gap=float(gap),
+            gap=gap / features.n * y_scale**2,
             ridge=ridge,
             form=factor.form,
             seconds=time.perf_counter() - start,
         )
 
     if not several:
-        return solved(_factorised(scaled, shifts[0], tol), ridges[0], start)
+        factor = _factorised(scaled, shifts[0], tol)
+        found = solved(factor, ridges[0], start)
+        if factor.spectrum is None and found.gap / y_scale**2 > LOOSE * length(Y / y_scale) ** 2 / features.n:
+            found = solved(_Spectrum.of(*scaled.reduced()).factor(shifts[0], tol), ridges[0], start)
+        return found
     spectrum = _Spectrum.of(*scaled.reduced())
     solutions = []
     for each, shift in zip(ridges, shifts, strict=True):
@@ -275,9 +287,10 @@ class _Factor:
     """Approximate `inverse` of ΦΦᵀ + shift·I ('samples') or ΦᵀΦ + shift·I ('weights'), as `form` says; shift is nρ.
 
     The inverse is a function of right-hand sides in columns. It is restricted to the `rank` singular vectors that are
-    used, on which all eigenvalues of the shifted matrix are at least `modulus`. `dropped` (n, r) are the left singular
-    vectors of Φ that are not used although rounding cannot explain their singular values. If `features` are reduced,
-    their weights times `back`ᵀ are those of the features as given; otherwise `back` is None.
+    used, on which all eigenvalues of the shifted matrix are about `modulus` or more. `proven` is a lower bound of the
+    positive eigenvalues of ΦᵀΦ + shift·I, with a ridge or if the rank of Φ is `rank`; 0 if there is none. If `features`
+    are reduced, their weights times `back`ᵀ are those of the features as given; otherwise `back` is None. `spectrum` is
+    the decomposition, None for a Cholesky factor.
     """
 
     features: Features
@@ -287,14 +300,15 @@ class _Factor:
     rank: int
     condition: float
     modulus: float
+    proven: float
     inverse: Callable[[Array], Array]
-    dropped: Array
+    spectrum: _Spectrum | None = None
 
-    def solve(self, Y: Array) -> tuple[Array, Array, Array]:
-        """Return W (q, k, d) for targets (n, q), the residual Y − ΦW and its slope Φᵀ(Y − ΦW) − nρW.
+    def solve(self, Y: Array) -> Array:
+        """Return W (q, k, d) for targets (n, q).
 
         Iterative refinement solves (ΦΦᵀ + nρ)z = Y, W = Φᵀz, or its dual form (ΦᵀΦ + nρ)W = ΦᵀY. It ends when the
-        slope proves an error of at most ACCURATE for the weights of each target, or halves no more.
+        slope Φᵀ(Y − ΦW) − nρW indicates an error of at most ACCURATE for the weights of each target, or halves no more.
         """
         targets, samples = Y.shape[1], self.form == "samples"
         z, W = np.zeros_like(Y), np.zeros((targets, self.features.k, self.features.d))
@@ -314,7 +328,24 @@ class _Factor:
             if error <= ACCURATE or not error < 0.5 * last:
                 break
             last = error
-        return W, residual, slope
+        return W
+
+    def evaluate(self, features: Features, Y: Array, W: Array) -> tuple[Evaluation, float]:
+        """Return the evaluation of weights for features as given, and an upper bound on n times their excess."""
+        n, size = features.n, features.k * features.d
+        limit = FINE * n * size * length(Y) ** 2
+        # Without a ridge a bound on the eigenvalues needs the rank.
+        known = self.proven > 0 and (self.shift > 0 or rank_bound(features, self.rank) <= self.rank)
+        for precise in (False, True):
+            at = Evaluation.of(features, Y, W, self.shift, precise)
+            gap = min(at.objective, at.by_eigenvalue(self.proven) if known else np.inf)
+            if gap <= limit:
+                break
+        if gap > limit and self.form == "samples" and self.shift:
+            gap = min(gap, at.by_dual(self.inverse))
+        if self.spectrum is not None and gap > (LOOSE * length(Y) ** 2 if self.shift and size > n else limit):
+            gap = min(gap, at.by_directions(*self.spectrum.directions_of(features, self.shift)))
+        return at, gap
 
     def _adjoint(self, columns: Array) -> Array:
         """Return Φᵀc for each column c of an array (n, q), shape (q, k, d)."""
@@ -347,9 +378,14 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
     Each Gaussian vector z has ‖M⁻ᵖz‖ ≥ |ζ| λ⁻ᵖ, where λ is the least eigenvalue of M and ζ the component of z along its
     eigenvector. At least one of the PROBES has |ζ| ≥ UNLIKELY, except with a probability of 1e-12.
     """
-    form = _cheaper_form(features, shift)
-    gram = features.gram() if form == "samples" else features.weight_gram()
+    form, (n, k, d) = _cheaper_form(features, shift), features.shape
+    samples = form == "samples"
+    gram = features.gram() if samples else features.weight_gram()
     gram[np.diag_indices(len(gram))] += shift
+    # Errors of an entry m_ij of the matrix and of its factorisation are relative to √(m_ii m_jj).
+    terms = 10 + len(gram) + (n if not samples else k + d if features.gated else k * d)
+    trace = 1.01 * float(np.trace(gram))
+    room = share(terms) * trace
     rng = np.random.default_rng(0)
     largest, vector = 0.0, rng.normal(size=len(gram))
     for _ in range(PRODUCTS):
@@ -366,21 +402,25 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
         for _ in range(SOLVES):
             before, probes = np.linalg.norm(probes, axis=0), largest * inverse(probes)
         after = np.linalg.norm(probes, axis=0)
-    # Half of the bound leaves room for the rounding of the matrix.
-    modulus = max(shift, 0.5 * largest * (UNLIKELY / float(after.max())) ** (1 / SOLVES))
+    # Half of the bound leaves room for the rounding of the solutions, whose errors are relative to √λ.
+    least = 0.5 * largest * (UNLIKELY / float(after.max())) ** (1 / SOLVES)
+    modulus = max(shift, least)
     if not modulus >= max(CLEAR, 0.0 if shift else tol) ** 2 * largest:
         return None
     condition = max(1.0, float(np.sqrt(np.max(after / before))))
-    rank = min(features.n, features.k * features.d)
-    return _Factor(features, back, form, shift, rank, condition, modulus, inverse, np.zeros((features.n, 0)))
+    # Reduced features differ from those given, which may have smaller singular values.
+    apart = 0.0 if back is None else 4 * share(2 * max(n, len(back)) * (k * len(back)) ** 0.5) * trace**0.5
+    proven = max(0.0, max(0.0, least - room) ** 0.5 - apart) ** 2
+    proven = max(shift, 0.0 if shift and (samples or back is not None) else proven)
+    return _Factor(features, back, form, shift, min(n, k * d), condition, modulus, proven, inverse)
 
 
 @dataclass(frozen=True, eq=False)
 class _Spectrum:
     """Singular value decomposition of Φ: `sizes` (s,) are the s = min(n, kd) singular values, in no sorted order.
 
-    `directions` are left singular vectors (n, s) if `form` is 'samples', right ones (kd, s) if it is 'weights'. `left`
-    (n, h) are the left ones of the last h values, which were recomputed from Φ.
+    `directions` are left singular vectors (n, s) if `form` is 'samples', right ones (kd, s) if it is 'weights';
+    `others` are those of the other side for the last h values, which were recomputed from Φ.
     """
 
     features: Features
@@ -388,7 +428,7 @@ class _Spectrum:
     form: str
     sizes: Array
     directions: Array
-    left: Array
+    others: Array
 
     @classmethod
     def of(cls, features: Features, back: Array) -> _Spectrum:
@@ -397,16 +437,10 @@ class _Spectrum:
         gram = features.gram() if samples else features.weight_gram()
         squares, vectors = scipy.linalg.eigh(gram.T, overwrite_a=True, check_finite=False)
         visible = squares > VISIBLE**2 * squares[-1]
-        hidden = vectors[:, ~visible]
-        sizes, directions, left = np.sqrt(squares[visible]), vectors[:, visible], np.zeros((features.n, 0))
-        if hidden.size:
-            shape = (features.k, features.d)
-            across = [features.adjoint(v).ravel() if samples else features @ v.reshape(shape) for v in hidden.T]
-            left, below, turn = scipy.linalg.svd(np.stack(across, axis=1), full_matrices=False, check_finite=False)
-            hidden = hidden @ turn.T
-            left = hidden if samples else left
-            sizes, directions = np.append(sizes, below), np.hstack([directions, hidden])
-        return cls(features, back, "samples" if samples else "weights", sizes, directions, left)
+        hidden, sizes, directions = vectors[:, ~visible], np.sqrt(squares[visible]), vectors[:, visible]
+        others, below, turn = scipy.linalg.svd(images(features, hidden, samples), full_matrices=False)
+        sizes, directions = np.append(sizes, below), np.hstack([directions, hidden @ turn.T])
+        return cls(features, back, "samples" if samples else "weights", sizes, directions, others)
 
     def used(self, shift: float, tol: float) -> np.ndarray:
         """Return a mask of `sizes`: without a shift the values above `tol` σ_1, else those above NOISE σ_1."""
@@ -415,29 +449,38 @@ class _Spectrum:
     def factor(self, shift: float, tol: float) -> _Factor:
         """Return the inverse of the Gram matrix plus `shift`, restricted to the values that are `used`."""
         used, largest = self.used(shift, tol), float(self.sizes.max())
-        sizes, directions = self.sizes[used], self.directions[:, used]
-        squares = sizes**2 + shift
-        inverse = lambda b: directions @ ((directions.T @ b).T / squares).T  # noqa: E731
-        condition = float(np.sqrt((largest**2 + shift) / squares.min()))
-        # Values that rounding alone may leave are zeros.
-        dropped = self.left_vectors(~used & (self.sizes > NOISE * largest))
-        modulus = float(squares.min())
-        return _Factor(self.features, self.back, self.form, shift, len(sizes), condition, modulus, inverse, dropped)
+        squares = self.sizes**2 + shift
+        directions, kept = self.directions[:, used], squares[used]
+        inverse = lambda b: directions @ ((directions.T @ b).T / kept).T  # noqa: E731
+        modulus = float(squares[used].min())
+        condition = float(np.sqrt((largest**2 + shift) / modulus))
+        rank = int(used.sum())
+        return _Factor(self.features, self.back, self.form, shift, rank, condition, modulus, shift, inverse, self)
 
-    def left_vectors(self, chosen: np.ndarray) -> Array:
-        """Return the left singular vectors (n, r) of the r singular values in the mask `chosen` (s,)."""
-        if self.form == "samples":
-            return self.directions[:, chosen]
-        count = len(self.sizes) - self.left.shape[1]
-        seen, columns = chosen[:count], self.directions[:, :count]
-        columns = columns[:, seen] / self.sizes[:count][seen]
-        blocks = [self.features.select(rows).dense() @ columns for rows in row_blocks(self.features.n)]
-        return np.hstack([np.concatenate(blocks), self.left[:, chosen[count:]]])
+    def directions_of(self, features: Features, shift: float) -> tuple[Array, Array]:
+        """Return V/√(σ² + shift) of the visible right singular vectors V (kd, c), and directions to complete them.
+
+        They are those of `features` as given, so that the others contain the directions that `reduced` dropped.
+        """
+        seen, (n, k, r) = len(self.sizes) - self.others.shape[1], self.features.shape
+        V = (self.back @ self.vectors("weights").reshape(k, r, -1)).reshape(k * features.d, -1)
+        visible, hidden = V[:, :seen], V[:, seen:]
+        if seen < len(V) and (shift or len(V) <= n):
+            hidden = np.linalg.qr(visible, mode="complete")[0][:, seen:]
+        return visible / np.sqrt(self.sizes[:seen] ** 2 + shift), hidden
+
+    def vectors(self, side: str) -> Array:
+        """Return all left singular vectors (n, s) for side 'samples', or all right ones (kd, s) for 'weights'."""
+        if side == self.form:
+            return self.directions
+        visible = len(self.sizes) - self.others.shape[1]
+        across = images(self.features, self.directions[:, :visible] / self.sizes[:visible], side == "weights")
+        return np.hstack([across, self.others])
 
     @cached_property
     def left_whole(self) -> Array:
         """All left singular vectors, shape (n, s)."""
-        return self.left_vectors(np.ones(len(self.sizes), dtype=bool))
+        return self.vectors("samples")
 
     def left_out(self, Y: Array, shift: float, tol: float) -> tuple[Array, float]:
         """Return the leave-one-out errors (n, q) of targets (n, q), and the generalised cross-validation score."""
