@@ -12,6 +12,7 @@ from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import NEARLY_ZERO, certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.norms import Frobenius
 from implicit_bias.solvers.base import Answer, Options, Progress, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.diagnostics import diagnose
@@ -24,6 +25,8 @@ SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECIS
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 #: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive.
 FALLBACK_SOLVERS = ("PRECISE", "CLARABEL", "ECOS")
+#: Fallback solver for linear constraints, after the others, with an iteration limit, up to a number of entries of Φ.
+LAST_SOLVER, LAST_ITERATIONS, MAX_LAST_ENTRIES = "SCS", 20_000, 30_000
 #: Number of entries of Φ up to which all fallback solvers run, which take seconds then; with more, only the first one.
 MAX_RETRY_ENTRIES = 3_000_000
 
@@ -216,7 +219,10 @@ def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) 
 def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Solution]) -> Solution:
     """Run fallback solvers until one is conclusive; append their solutions to `attempts`; return the merged bounds."""
     best, entries = attempts[0], problem.features.n * problem.features.k * problem.features.d
-    for name in FALLBACK_SOLVERS if entries <= MAX_RETRY_ENTRIES else FALLBACK_SOLVERS[:1]:
+    names = FALLBACK_SOLVERS if entries <= MAX_RETRY_ENTRIES else FALLBACK_SOLVERS[:1]
+    if problem.constraints is not None and entries <= MAX_LAST_ENTRIES:
+        names = (*names, LAST_SOLVER)
+    for name in names:
         inconclusive = best.status is Status.INACCURATE or (
             best.status is Status.NOT_SEPARABLE_BELOW and not is_final(best)
         )
@@ -228,8 +234,17 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
             return replace(best, status=stopped) if best.status is Status.INACCURATE else best
         start = best if "start" in SOLVERS[name].takes else None
         limited = replace(options, start=start, callback=None, device="cpu")
-        if name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
-            attempts.append(_certified(problem, name, SOLVERS[name](problem, limited), limited))
+        if name == LAST_SOLVER:
+            limited = replace(limited, max_iterations=min(options.max_iterations or LAST_ITERATIONS, LAST_ITERATIONS))
+        posed = problem
+        if problem.affine and np.isinf(best.objective) and problem.unsupported("groups"):
+            # Whether any weights are feasible does not depend on the norm.
+            posed = problem.replace(norm=Frobenius()) if name == FALLBACK_SOLVERS[0] else problem
+        if name != attempts[0].solver and not SOLVERS[name].refuses(posed, limited):
+            answer = SOLVERS[name](posed, limited)
+            if answer.stopped is Status.ITERATION_LIMIT and options.max_iterations is None:
+                answer = replace(answer, stopped=None)
+            attempts.append(_certified(problem, name, answer, limited))
             best = _merged(problem, best, attempts[-1])
     return best
 

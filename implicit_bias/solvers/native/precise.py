@@ -50,6 +50,8 @@ MAX_ITERATIONS = 500
 NO_MARGIN = 1e-30
 #: Largest upper bound of a λ, in units of the features, that doubles resolve.
 SAFE_C = 1e6
+#: Gap at which linear constraints with right-hand sides, which forbid to scale W, are satisfied and contradictions found.
+AFFINE_TOL = 1e-36
 #: Smallest gap of a solution with that bound.
 SAFE_TOL = 1e-5
 #: Samples up to which one set holds all; also the number of a random first set.
@@ -86,6 +88,8 @@ LENGTH = 0.99
 ZERO_SUM = 1e-30
 #: Increases of tight margins that are tried, in units of the error of their sums.
 PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
+#: The same for constraints with right-hand sides, in units of the rounding error of the sum.
+ULPS = (0.0, 1.0, 4.0, 16.0, 64.0)
 #: Weights above this are not normalised: their sums would overflow.
 LARGEST = 1e300
 #: How many numbers, those of the largest terms, are rounded together; all others are rounded one by one.
@@ -110,7 +114,8 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
         found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
-        weights, intercept = _weights(problem, found.W, found.b, options.tol, options.deadline)
+        rounding = _weights if problem.constraints is None else _feasible_weights
+        weights, intercept = rounding(problem, found.W, found.b, options.tol, options.deadline)
         dual, mu = _dual(problem, found.lam, found.mu, options.tol, options.deadline)
     given = None if problem.constraints is None else mu
     return Answer(weights, dual, found.iterations, found.stopped, intercept, given, found.reason)
@@ -223,7 +228,7 @@ class PreciseSet(GrowingSet):
         p̂; None for a hard margin.
     column : array, shape (n,), optional
         ỹ; None without an intercept.
-    more, sizes, equal, used : array (m, H, r), array (m,), bool (m,), int (m,)
+    more, sizes, equal, used, least : array (m, H, r), array (m,), bool (m,), int (m,), array (m,)
         Rows of linear constraints, see `_constraint_rows`.
     rows, bounded : int arrays
         Samples of the set, disjoint.
@@ -254,6 +259,8 @@ class PreciseSet(GrowingSet):
         self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
         self.column = problem.y / self.m if problem.intercept else None
         self.more, self.sizes, self.equal, self.used = self._constraint_rows()
+        h = np.zeros(0) if problem.constraints is None else problem.constraints.h[self.used]
+        self.least = -_exact(h) * self.scale / self.sizes
         self.rows, self.bounded = np.zeros(0, dtype=int), np.zeros(0, dtype=int)
         #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
         self.left = np.zeros(self.n, dtype=bool)
@@ -274,7 +281,20 @@ class PreciseSet(GrowingSet):
         lam = self.lam / self.m / self.scale
         mu = np.full(0 if self.problem.constraints is None else len(self.problem.constraints.equal), gmpy2.mpfr(0))
         mu[self.used] = self.mu / self.sizes
+        self._cancel_opposite(mu)
         return Solved(self._original(self.W), self.b, lam, mu, self.iterations, self.stopped, self.reason)
+
+    def _cancel_opposite(self, mu: Any) -> None:
+        """Subtract from the μ (m,) of opposite rows what they share, in place, if that cannot reduce the dual objective.
+
+        The μ of an interval with one point are not bounded, and only their difference is well-defined.
+        """
+        constraints = self.problem.constraints
+        rows = [] if constraints is None else [(tuple(row), h) for row, h in zip(constraints.E.toarray(), constraints.h)]
+        for j, (row, h) in enumerate(rows):
+            for l, (other, bound) in enumerate(rows[:j]):
+                if h + bound >= 0 and not constraints.equal[[j, l]].any() and np.array_equal(row, np.negative(other)):
+                    mu[[j, l]] -= min(mu[j], mu[l])
 
     @property
     def ended(self) -> bool:
@@ -334,8 +354,8 @@ class PreciseSet(GrowingSet):
     def _constraint_rows(self) -> tuple[Any, Any, np.ndarray, np.ndarray]:
         """Return rows (m, H, r), lengths (m,), a mask of equalities (m,), and indices (m,) of the constraints E_j ≠ 0.
 
-        A row is −E_jT divided by its length, so that its margin must be at least 0, and μ_j is the multiplier of the
-        row divided by the length. The indices j are those in `problem.constraints`.
+        A row is −E_jT divided by its length, so that its margin must be at least −h_j s divided by the length, `least`,
+        and μ_j is the multiplier of the row divided by the length. The indices j are those in `problem.constraints`.
         """
         constraints, (_, k, d) = self.problem.constraints, self.problem.features.shape
         if constraints is None:
@@ -379,13 +399,25 @@ class PreciseSet(GrowingSet):
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
         self.own, self.f = found.lam[: len(self.rows)], self._margins(found.W, found.b)
-        upper = np.inf if self.failed else upper_bound(found.value, self.f, self.box)[0]
+        upper = np.inf if self.failed else self.objective(found.value, self.f, self.box)[0]
         self.rose = found.lower > self.bounds.lower * (1 + self.tol)
         if upper < self.bounds.upper:
             self.W, self.b = found.W, found.b
         if found.lower > self.bounds.lower:
             self.lam, self.mu = found.dual()
         self.bounds = Bounds(max(self.bounds.lower, found.lower), min(self.bounds.upper, upper))
+
+    def objective(self, value: float, f: Any, box: Any) -> tuple[float, float]:
+        """Return the objective of the best multiple of weights with norm `value` and margins f, and its divisor.
+
+        If a constraint has a right-hand side, the divisor is 1, and hard margins below 1 increase the objective.
+        """
+        if not self.problem.affine:
+            return upper_bound(value, f, box)
+        if box is not None:
+            return value + float(box @ np.maximum(1 - f, 0)), 1.0
+        worst = min(float(f.min()), 1.0)
+        return (value / worst if worst > 0 else np.inf), 1.0
 
     def violated(self) -> np.ndarray:
         """Return at most GROWTH samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
@@ -423,9 +455,9 @@ class SetProgram:
     Attributes
     ----------
     A, rhs, column : arrays (N, H, r), (N,) and (N,)
-        Rows, required margins (1, or 0 of constraints), and ỹ (None without an intercept).
+        Rows, required margins (1, or `least` of constraints), and ỹ (None without an intercept).
     box : array, shape (N,), optional
-        p̂, 0 for constraints; None for a hard margin.
+        p̂, infinite for constraints; None for a hard margin.
     joined, totals : list of int arrays, array
         The samples of each row of bounded ones, and its Σ p̂_i.
     free : int
@@ -451,13 +483,13 @@ class SetProgram:
         shares = [box[part] / total for part, total in zip(self.joined, self.totals, strict=True)]
         means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
         self.A = np.concatenate([whole.samples(rows), whole.more, *means])
-        self.rhs = np.concatenate([np.full(len(rows), one), np.full(more, zero), np.full(len(means), one)])
+        self.rhs = np.concatenate([np.full(len(rows), one), whole.least, np.full(len(means), one)])
         self.column = self.box = None
         if column is not None:
             own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
             self.column = np.concatenate([column[rows], np.full(more, zero), own])
         if box is not None:
-            self.box = np.concatenate([box[rows], np.full(more, zero), self.totals])
+            self.box = np.concatenate([box[rows], np.full(more, gmpy2.inf()), self.totals])
         self.free, self.equal = len(rows) + more, np.zeros(len(self.rhs), dtype=bool)
         self.equal[len(rows) : self.free] = whole.equal
         self.constraints = np.arange(len(rows), self.free)
@@ -492,10 +524,15 @@ class SetProgram:
         whole = self.whole
         lam = at.x / self.units
         self._keep_dual(np.concatenate([lam, at.tau * self.totals]))
-        self._keep_weights(-at.z.cones[:, 1:], at.b.sum(), lam[self.constraints] / at.tau)
+        self._keep_weights(-at.z.cones[:, 1:] / at.tau, at.b.sum() / at.tau, lam[self.constraints] / at.tau)
         bounds = Bounds(self.lower, self.upper)
         # With constraints `upper` may be too small by what violations cost.
-        if abs(bounds.gap) <= whole.tol / 2 or (self.box is None and self.lower >= 1 / NO_MARGIN):
+        affine = whole.problem.affine
+        infeasible = (self.box is None or affine) and self.lower >= 1 / NO_MARGIN
+        solved = abs(bounds.gap) <= whole.tol / 2
+        if len(self.constraints):
+            solved = at.product() <= AFFINE_TOL * at.tau**2 * self.lower
+        if infeasible or solved:
             return True
         limit = Status.ITERATION_LIMIT if self.iterations >= whole.most else None
         self.stopped = whole.watch() or limit
@@ -511,11 +548,8 @@ class SetProgram:
         lam = np.where(self.equal, lam, np.maximum(lam, 0))
         if self.column is not None:
             sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
-            if not min(sides) > 0:
-                return
-            lam = lam * np.where(
-                self.column > 0, min(sides) / sides[0], np.where(self.column < 0, min(sides) / sides[1], 1)
-            )
+            shares = [min(sides) / side if side > 0 else side for side in sides]
+            lam = lam * np.where(self.column > 0, shares[0], np.where(self.column < 0, shares[1], 1))
         size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
         if self.box is not None:
             size = max(size, max(lam[self.samples] / self.box[self.samples]))
@@ -532,13 +566,13 @@ class SetProgram:
         """
         f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
         f = f if self.column is None else f + self.column * b
-        own = f[self.constraints]
-        violation = np.where(self.equal[self.constraints], abs(own), np.maximum(-own, 0))
+        short = (self.rhs - f)[self.constraints]
+        violation = np.where(self.equal[self.constraints], abs(short), np.maximum(short, 0))
         box = None if self.box is None else self.box[self.samples]
-        upper, divisor = upper_bound(float(value), f[self.samples], box)
+        upper, divisor = self.whole.objective(float(value), f[self.samples], box)
         scale = 1 / divisor if divisor > 0 else 0.0
         upper += float(abs(mu) @ violation * scale)
-        if upper < self.upper or (len(own) and np.isfinite(upper)):
+        if upper < self.upper or (len(short) and np.isfinite(upper)):
             self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
 
     def dual(self) -> tuple[Any, Any]:
@@ -590,6 +624,65 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
     return best[1:]
 
 
+def _feasible_weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
+    """Round W (k, d) and b to doubles, as `_weights` does, for linear constraints whose multiples are not equivalent.
+
+    The sums of constraints are as accurate as those of margins. Roundings that increase tight margins, and those of
+    tight inequalities, follow.
+    """
+    constraints, near = problem.constraints, _nearest(problem, W, b)
+    assert constraints is not None
+    m, y = np.broadcast_to(problem.required_margin, problem.features.n)[near], problem.y[near]
+    forms = (_blocks(problem.features.select(near)) * y[:, None, None]).reshape(len(m), -1)
+    rows = np.append(_exact(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
+    forms, exact = np.vstack([np.hstack([forms, y[:, None]]), rows]), np.append(W.ravel(), b)
+    spare = (forms @ exact - np.append(m, -constraints.h)).astype(np.float64)
+    terms = UNIT * (abs(forms) @ abs(exact)).astype(np.float64) + TINY
+    best = _feasible_objective(problem, W.astype(np.float64), float(b))
+    target = best[0] if problem.hard else float(problem.norm.value(W.astype(np.float64)))
+    if not problem.hard:
+        target += float(problem.upper_bounds[near] @ np.maximum(-spare[: len(m)], 0.0))
+    allowed = terms * CLOSE
+    allowed[: len(m)] = SUM_ERROR * tol * (m if problem.hard else target / problem.upper_bounds[near])
+    room, tight = np.maximum(allowed, spare / 4), spare / 4 < allowed + terms
+    value = problem.norm.value(W.astype(np.float64))
+    sizes = np.array([problem.norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
+    stay = _exact(np.append(SUM_ERROR * tol * value / sizes, FREE_CHANGE * abs(float(b))) + TINY)
+    margins = np.append(np.ones(len(m)), np.zeros(len(constraints.h)))
+    inequalities = np.append(np.ones(len(m)), ~constraints.equal)
+    for times in ULPS:
+        for pushed in (inequalities, margins):
+            if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
+                return best[1:]
+            push = _exact(times * pushed * tight * terms / room)
+            x = rounded(exact, forms, _exact(room), stay, push, deadline)
+            best = min(
+                best, _feasible_objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0]
+            )
+    return best[1:]
+
+
+def _feasible_objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
+    """Return the objective of W and b after a move into the feasible set, estimated, followed by the given W and b.
+
+    The certificate changes the entry of a violated constraint that has the largest coefficient.
+    """
+    constraints = problem.constraints
+    assert constraints is not None
+    if not np.isfinite(W).all():
+        return np.inf, W, b
+    short = (_exact(constraints.E.toarray()) @ _exact(W.ravel()) - constraints.h).astype(np.float64)
+    short = np.where(constraints.equal, abs(short), np.maximum(short, 0.0))
+    moved = float((short / (abs(constraints.E).max(axis=1).toarray().ravel() + TINY)).sum())
+    upper, lower, error = problem.features.apply_bounded(W, precise=True)
+    f = problem.y * ((upper + b) + lower)
+    error = error + problem.features.magnitudes(np.full(W.shape, moved)) + 4 * UNIT * abs(f)
+    slack = np.maximum(problem.required_margin - f + error, 0.0)
+    if problem.hard:
+        return problem.norm.value(W) * (1 + float((slack / problem.required_margin).max())), W, b
+    return problem.norm.value(W) + float(problem.upper_bounds @ slack), W, b
+
+
 def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
     """Return the ascending indices of the MOST_ROWS samples with the smallest y_i((ΦW)_i + b)/m_i, in doubles."""
     upper, lower, _ = problem.features.apply_bounded(W.astype(np.float64), precise=True)
@@ -630,6 +723,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     if problem.constraints is not None:
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
     exact = np.concatenate([lam, mu])
+    gains = _exact(np.append(m, np.zeros(0) if problem.constraints is None else -problem.constraints.h))
     V = (forms @ exact).astype(np.float64)
     if not (np.isfinite(V).all() and np.isfinite(exact.astype(np.float64)).all()):
         return dual, np.zeros(len(mu))
@@ -645,9 +739,9 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
             sides = [own[y == sign].sum() for sign in (-1, 1)]
             own = own * np.where(y > 0, min(sides) / (sides[1] + TINY), min(sides) / (sides[0] + TINY))
         V = (forms[: k * d] @ _exact(np.append(own, x[len(used) :]))).astype(np.float64)
-        return float(m @ own) / max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
+        return float(gains @ _exact(np.append(own, x[len(used) :]))) / max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
 
-    reach, total = float((best[: len(used)] / upper_bounds).max()), float(m @ best[: len(used)])
+    reach, total = float((best[: len(used)] / upper_bounds).max()), float(gains @ exact)
     allowed = [SUM_ERROR * tol / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
     stay = np.minimum(SUM_ERROR * tol * np.minimum(total / m, upper_bounds), best[: len(used)] / 2)
     stay = np.append(stay, FREE_CHANGE * abs(best[len(used) :])) + TINY
@@ -661,7 +755,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
         # In a soft margin λ_i near 0 and near the upper bound are rounded to it: only the others may change much.
         most = np.append(upper_bounds * reach, np.full(len(mu), np.inf))
         low, high = (
-            (near_bound > 0) & part.astype(bool)
+            (near_bound > 0) & (most < np.inf) & part.astype(bool)
             for part in (exact < near_bound * most, exact > (1 - near_bound) * most)
         )
         target = np.where(high, most, np.where(low, 0 * exact, exact))
