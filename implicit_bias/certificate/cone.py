@@ -185,9 +185,10 @@ def into_cone(constraints: LinearConstraints, W: Array) -> Array:
 def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float, Array, float] | None:
     """Return weights (k, d) and b near W and b, and the distances of each entry, and of b, from a feasible point.
 
-    A feasible point satisfies all constraints exactly and, for a hard margin, y_i((ΦW)_i + b) ≥ m_i. W and b may violate
-    the margins by a share of MAX_SHORTFALL. The result is None if no point is found. A point is feasible if (vec(W), b, 1) is in the cone of E vec(W) ≤ hτ, τ ≥ 0,
-    and of the margins that are near m_i: its points with τ > 0 are divided by τ (`Cone.point_near`).
+    A feasible point satisfies all constraints exactly and, for a hard margin, y_i((ΦW)_i + b) ≥ m_i, which the given W
+    and b may violate by a share of MAX_SHORTFALL. The result is None if no point is found. Points are feasible if
+    (vec(W), b, 1) is in the cone of E vec(W) ≤ hτ, τ ≥ 0, and of the margins near m_i. Its points with τ > 0 are
+    divided by τ (`Cone.point_near`).
 
     Examples
     --------
@@ -249,7 +250,7 @@ def _short(problem: MarginProblem, W: Array, b: float, exact: list[Fraction], ne
 
 
 def _margin_rows(problem: MarginProblem, samples: np.ndarray) -> Any:
-    """Return the coefficients of m_iτ − y_i(⟨w, φ(x_i)⟩ + b) for these samples, an exact matrix with columns w, b, τ."""
+    """Return the exact coefficients of m_iτ − y_i(⟨w, φ(x_i)⟩ + b) for these samples, a matrix with columns w, b, τ."""
     features, y = problem.features.select(samples), problem.y[samples]
     m = np.broadcast_to(problem.required_margin, problem.features.n)[samples]
     table = -exact_rows(features, np.arange(features.k * features.d)) * y.astype(int)[:, None]

@@ -50,8 +50,8 @@ MAX_ITERATIONS = 500
 NO_MARGIN = 1e-30
 #: Largest upper bound of a λ, in units of the features, that doubles resolve.
 SAFE_C = 1e6
-#: Gap at which linear constraints with right-hand sides, which forbid to scale W, are satisfied and contradictions found.
-AFFINE_TOL = 1e-36
+#: Relative gap of a set with linear constraints: violations below the rounding of doubles matter, too.
+CONSTRAINED_TOL = 1e-36
 #: Smallest gap of a solution with that bound.
 SAFE_TOL = 1e-5
 #: Samples up to which one set holds all; also the number of a random first set.
@@ -285,16 +285,15 @@ class PreciseSet(GrowingSet):
         return Solved(self._original(self.W), self.b, lam, mu, self.iterations, self.stopped, self.reason)
 
     def _cancel_opposite(self, mu: Any) -> None:
-        """Subtract from the μ (m,) of opposite rows what they share, in place, if that cannot reduce the dual objective.
+        """Subtract from the μ (m,) of opposite rows what they share, in place, unless that reduces the dual objective.
 
         The μ of an interval with one point are not bounded, and only their difference is well-defined.
         """
         constraints = self.problem.constraints
-        rows = [] if constraints is None else [(tuple(row), h) for row, h in zip(constraints.E.toarray(), constraints.h)]
-        for j, (row, h) in enumerate(rows):
-            for l, (other, bound) in enumerate(rows[:j]):
-                if h + bound >= 0 and not constraints.equal[[j, l]].any() and np.array_equal(row, np.negative(other)):
-                    mu[[j, l]] -= min(mu[j], mu[l])
+        E = np.zeros((0, 0)) if constraints is None else constraints.E.toarray()
+        for i, j in zip(*np.nonzero((E[:, None] == -E).all(axis=2)), strict=True):
+            if i < j and not constraints.equal[[i, j]].any() and constraints.h[i] + constraints.h[j] >= 0:
+                mu[[i, j]] -= min(mu[i], mu[j])
 
     @property
     def ended(self) -> bool:
@@ -527,11 +526,10 @@ class SetProgram:
         self._keep_weights(-at.z.cones[:, 1:] / at.tau, at.b.sum() / at.tau, lam[self.constraints] / at.tau)
         bounds = Bounds(self.lower, self.upper)
         # With constraints `upper` may be too small by what violations cost.
-        affine = whole.problem.affine
-        infeasible = (self.box is None or affine) and self.lower >= 1 / NO_MARGIN
+        infeasible = (self.box is None or whole.problem.affine) and self.lower >= 1 / NO_MARGIN
         solved = abs(bounds.gap) <= whole.tol / 2
         if len(self.constraints):
-            solved = at.product() <= AFFINE_TOL * at.tau**2 * self.lower
+            solved = at.product() <= CONSTRAINED_TOL * at.tau**2 * self.lower
         if infeasible or solved:
             return True
         limit = Status.ITERATION_LIMIT if self.iterations >= whole.most else None
@@ -595,9 +593,8 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
     if not np.isfinite(W.astype(np.float64)).all():
         return np.zeros(W.shape), 0.0
     norm, near = problem.norm, _nearest(problem, W, b)
-    m, y = np.broadcast_to(problem.required_margin, problem.features.n)[near], problem.y[near]
-    forms = (_blocks(problem.features.select(near)) * y[:, None, None]).reshape(len(m), -1)
-    forms, exact = np.hstack([forms, y[:, None]]), np.append(W.ravel(), b)
+    m = np.broadcast_to(problem.required_margin, problem.features.n)[near]
+    forms, exact = _margin_forms(problem, near), np.append(W.ravel(), b)
     f, box = forms @ exact / m, None if problem.hard else _exact(problem.upper_bounds[near] * m)
     value = norm.value(W.astype(np.float64))
     target, least = upper_bound(value, f, box)
@@ -610,11 +607,7 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
     spare = (forms @ exact).astype(np.float64) - m
     allowed = SUM_ERROR * tol * (m if problem.hard else best[0] / problem.upper_bounds[near])
     room = _exact(np.maximum(allowed, spare / 4))
-    sizes = np.array([norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
-    # An intercept costs nothing.
-    stay = _exact(
-        np.append(SUM_ERROR * tol * norm.value(W.astype(np.float64)) / sizes, FREE_CHANGE * abs(float(b)) + TINY)
-    )
+    stay = _free_changes(problem, W, b, tol)
     tight = spare / 4 < allowed
     for push in PUSHES:
         if deadline.passed():
@@ -625,41 +618,50 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
 
 
 def _feasible_weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
-    """Round W (k, d) and b to doubles, as `_weights` does, for linear constraints whose multiples are not equivalent.
+    """Round W (k, d) and b to doubles, as `_weights` does, for linear constraints, with which multiples may differ.
 
-    The sums of constraints are as accurate as those of margins. Roundings that increase tight margins, and those of
-    tight inequalities, follow.
+    The sums of constraints are more accurate than doubles, so that the certificate moves W by less than a rounding.
+    Further roundings increase tight margins, and those of tight inequalities, by multiples of their rounding errors.
     """
     constraints, near = problem.constraints, _nearest(problem, W, b)
     assert constraints is not None
-    m, y = np.broadcast_to(problem.required_margin, problem.features.n)[near], problem.y[near]
-    forms = (_blocks(problem.features.select(near)) * y[:, None, None]).reshape(len(m), -1)
+    m, many = np.broadcast_to(problem.required_margin, problem.features.n)[near], len(near)
     rows = np.append(_exact(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
-    forms, exact = np.vstack([np.hstack([forms, y[:, None]]), rows]), np.append(W.ravel(), b)
+    forms, exact = np.vstack([_margin_forms(problem, near), rows]), np.append(W.ravel(), b)
     spare = (forms @ exact - np.append(m, -constraints.h)).astype(np.float64)
     terms = UNIT * (abs(forms) @ abs(exact)).astype(np.float64) + TINY
-    best = _feasible_objective(problem, W.astype(np.float64), float(b))
-    target = best[0] if problem.hard else float(problem.norm.value(W.astype(np.float64)))
+    target = float(problem.norm.value(W.astype(np.float64)))
     if not problem.hard:
-        target += float(problem.upper_bounds[near] @ np.maximum(-spare[: len(m)], 0.0))
-    allowed = terms * CLOSE
-    allowed[: len(m)] = SUM_ERROR * tol * (m if problem.hard else target / problem.upper_bounds[near])
+        target += float(problem.upper_bounds[near] @ np.maximum(-spare[:many], 0.0))
+    allowed = SUM_ERROR * tol * (m if problem.hard else target / problem.upper_bounds[near])
+    allowed = np.append(allowed, CLOSE * terms[many:])
     room, tight = np.maximum(allowed, spare / 4), spare / 4 < allowed + terms
-    value = problem.norm.value(W.astype(np.float64))
-    sizes = np.array([problem.norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
-    stay = _exact(np.append(SUM_ERROR * tol * value / sizes, FREE_CHANGE * abs(float(b))) + TINY)
-    margins = np.append(np.ones(len(m)), np.zeros(len(constraints.h)))
-    inequalities = np.append(np.ones(len(m)), ~constraints.equal)
+    margins = np.arange(many + len(rows)) < many
+    best = _feasible_objective(problem, W.astype(np.float64), float(b))
     for times in ULPS:
-        for pushed in (inequalities, margins):
+        for pushed in (margins | np.append(margins[:many], ~constraints.equal), margins):
             if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
                 return best[1:]
-            push = _exact(times * pushed * tight * terms / room)
-            x = rounded(exact, forms, _exact(room), stay, push, deadline)
-            best = min(
-                best, _feasible_objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0]
-            )
+            push = _exact(times * (pushed & tight) * terms / room)
+            x = rounded(exact, forms, _exact(room), _free_changes(problem, W, b, tol), push, deadline)
+            found = _feasible_objective(problem, x[:-1].reshape(W.shape), float(x[-1]))
+            best = min(best, found, key=lambda one: one[0])
     return best[1:]
+
+
+def _margin_forms(problem: MarginProblem, rows: np.ndarray) -> Any:
+    """Return y_i(φ(x_i), 1) of the samples `rows`, in many digits, shape (len(rows), k·d + 1)."""
+    y = problem.y[rows]
+    forms = (_blocks(problem.features.select(rows)) * y[:, None, None]).reshape(len(rows), -1)
+    return np.hstack([forms, y[:, None]])
+
+
+def _free_changes(problem: MarginProblem, W: Any, b: Any, tol: float) -> Any:
+    """Return the changes (k·d + 1,) of W and b, in many digits, that increase the norm by a small share of `tol`."""
+    value = problem.norm.value(W.astype(np.float64))
+    sizes = np.array([problem.norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
+    # An intercept costs nothing.
+    return _exact(np.append(SUM_ERROR * tol * value / sizes, FREE_CHANGE * abs(float(b)) + TINY))
 
 
 def _feasible_objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
@@ -739,7 +741,8 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
             sides = [own[y == sign].sum() for sign in (-1, 1)]
             own = own * np.where(y > 0, min(sides) / (sides[1] + TINY), min(sides) / (sides[0] + TINY))
         V = (forms[: k * d] @ _exact(np.append(own, x[len(used) :]))).astype(np.float64)
-        return float(gains @ _exact(np.append(own, x[len(used) :]))) / max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
+        size = max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
+        return float(gains @ _exact(np.append(own, x[len(used) :]))) / size
 
     reach, total = float((best[: len(used)] / upper_bounds).max()), float(gains @ exact)
     allowed = [SUM_ERROR * tol / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
