@@ -31,7 +31,7 @@ ACCEPTED_ERROR = 1e-13
 #: Relative distance from the required margin up to which a margin counts as near it.
 NEAR_MARGIN = 1e-6
 #: Distance of a multiple from 1 up to which 1 is tried, too: the multiple also makes up for rounding errors of margins.
-NEAR_ONE = 0.01
+NEAR_ONE = 0.5
 #: Relative distance up to which a power of two may replace the best multiple of weights or dual.
 POWER_OF_TWO_TOL = 0.02
 

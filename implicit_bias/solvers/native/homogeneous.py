@@ -151,7 +151,7 @@ class DualProgram:
     Parameters
     ----------
     A : array, shape (N, H, r)
-        Rows A_i in groups, padded with zeros: y_i φ_i of a sample, or those of a constraint ⟨A_i, W⟩ ≥ 0.
+        Rows A_i in groups, padded with zeros: y_i φ_i of a sample, or those of a constraint ⟨A_i, W⟩ ≥ m_i.
     rhs : array, shape (N,)
         m: positive for samples, any number for linear constraints.
     offset : array, shape (H, r)
@@ -163,7 +163,7 @@ class DualProgram:
     column_offset : number
         −e = ỹᵀλ over the samples with a fixed λ; ignored without `column`.
     equal : array of bool, shape (N,)
-        Rows of linear constraints that are equalities: the margin must be 0, and λ_i may have any sign.
+        Rows of linear constraints that are equalities: the margin must be m_i, and λ_i may have any sign.
     """
 
     A: Any

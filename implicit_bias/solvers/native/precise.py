@@ -21,7 +21,7 @@ reduction and the nearest lattice point problem".
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import gmpy2
@@ -169,17 +169,9 @@ class ExactFactor:
 class Solved:
     """Result of `PreciseSet.run`, in the coordinates of the problem.
 
-    Attributes
-    ----------
-    W, b, lam, mu : array (k, d), number, arrays (n,) and (m,)
-        W, b, λ and the μ of m linear constraints, in many digits. W and b are those of the best upper bound, λ and μ
-        those of the best lower bound; zeros without one.
-    iterations : int
-        Number of iterations in all rounds.
-    stopped : Status, optional
-        The limit that was reached.
-    reason : str
-        Another cause of an early end, or ''.
+    W and b are those of the best upper bound; λ (n,) and the μ (m,) of linear constraints are those of the best lower
+    bound; zeros without one. All are in many digits. `stopped` is the limit that was reached, `reason` another cause of
+    an early end, or ''. `iterations` counts those of all rounds.
     """
 
     W: Any
@@ -203,18 +195,8 @@ class PreciseSet(GrowingSet):
 
     so that required margins are 1, and objectives are multiplied by s. Arrays without a dtype below are in many digits.
 
-    Parameters
-    ----------
-    problem : MarginProblem
-        Its norm has a group form.
-    dual : array, shape (n,), optional
-        The earlier λ, in the coordinates of the problem.
-    tol : float
-        Relative gap over all samples that ends the rounds.
-    most : int
-        Largest number of iterations of all rounds.
-    watch : function
-        Returns the status of a limit that is reached, else None.
+    The norm of `problem` has a group form. `dual` (n,) is the earlier λ in the coordinates of the problem. The rounds
+    end at a relative gap `tol` over all samples, after `most` iterations, or if `watch` returns a limit.
 
     Attributes
     ----------
@@ -453,24 +435,20 @@ class SetProgram:
 
     Attributes
     ----------
-    A, rhs, column : arrays (N, H, r), (N,) and (N,)
-        Rows, required margins (1, or `least` of constraints), and ỹ (None without an intercept).
-    box : array, shape (N,), optional
-        p̂, infinite for constraints; None for a hard margin.
+    A, rhs, column, box, equal : arrays (N, H, r) and (N,)
+        Rows, required margins (1, or `least` of constraints), ỹ (None without an intercept), p̂ (infinite for
+        constraints; None for a hard margin), and a mask of equalities.
     joined, totals : list of int arrays, array
         The samples of each row of bounded ones, and its Σ p̂_i.
     free : int
         Number of rows with variable λ̂: all but those of bounded samples, which come last.
     constraints, samples : int arrays
-        Indices of the rows of constraints, and of all others. `equal` (N,) is True for equalities.
-    lower, lam : float, array (N,)
-        Best lower bound, which also holds for all samples, and the λ̂ that proves it.
-    upper, W, b, value : float, array (H, r), number, float
-        Best upper bound for the samples of the set, its Ŵ and b, and ‖Ŵ‖; infinite if no weights separate.
-    iterations : int
-        Iterations, with those of earlier rounds.
-    stopped : Status, optional
-        The limit that was reached.
+        Indices of the rows of constraints, and of all others.
+    lower, lam, upper, W, b, value : float, array (N,), float, array (H, r), number, float
+        Best lower bound, which also holds for all samples, and its λ̂; best upper bound for the samples of the set, its
+        Ŵ, b and ‖Ŵ‖, infinite if no weights separate.
+    iterations, stopped : int, optional Status
+        Iterations, with those of earlier rounds, and the limit that was reached.
     """
 
     def __init__(self, whole: PreciseSet) -> None:
@@ -637,15 +615,15 @@ def _feasible_weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadli
     allowed = np.append(allowed, CLOSE * terms[many:])
     room, tight = np.maximum(allowed, spare / 4), spare / 4 < allowed + terms
     margins = np.arange(many + len(rows)) < many
-    best = _feasible_objective(problem, W.astype(np.float64), float(b))
-    for times in ULPS:
-        for pushed in (margins | np.append(margins[:many], ~constraints.equal), margins):
-            if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
-                return best[1:]
-            push = _exact(times * (pushed & tight) * terms / room)
-            x = rounded(exact, forms, _exact(room), _free_changes(problem, W, b, tol), push, deadline)
-            found = _feasible_objective(problem, x[:-1].reshape(W.shape), float(x[-1]))
-            best = min(best, found, key=lambda one: one[0])
+    best, stay = _objective(problem, W.astype(np.float64), float(b)), _free_changes(problem, W, b, tol)
+    # The reduced basis does not depend on the increases.
+    known: list[Any] = []
+    inequalities = margins | np.append(margins[:many], ~constraints.equal)
+    for times, pushed in product(ULPS, (inequalities, margins)):
+        if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
+            break
+        x = rounded(exact, forms, _exact(room), stay, _exact(times * (pushed & tight) * terms / room), deadline, known)
+        best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
     return best[1:]
 
 
@@ -664,27 +642,6 @@ def _free_changes(problem: MarginProblem, W: Any, b: Any, tol: float) -> Any:
     return _exact(np.append(SUM_ERROR * tol * value / sizes, FREE_CHANGE * abs(float(b)) + TINY))
 
 
-def _feasible_objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
-    """Return the objective of W and b after a move into the feasible set, estimated, followed by the given W and b.
-
-    The certificate changes the entry of a violated constraint that has the largest coefficient.
-    """
-    constraints = problem.constraints
-    assert constraints is not None
-    if not np.isfinite(W).all():
-        return np.inf, W, b
-    short = (_exact(constraints.E.toarray()) @ _exact(W.ravel()) - constraints.h).astype(np.float64)
-    short = np.where(constraints.equal, abs(short), np.maximum(short, 0.0))
-    moved = float((short / (abs(constraints.E).max(axis=1).toarray().ravel() + TINY)).sum())
-    upper, lower, error = problem.features.apply_bounded(W, precise=True)
-    f = problem.y * ((upper + b) + lower)
-    error = error + problem.features.magnitudes(np.full(W.shape, moved)) + 4 * UNIT * abs(f)
-    slack = np.maximum(problem.required_margin - f + error, 0.0)
-    if problem.hard:
-        return problem.norm.value(W) * (1 + float((slack / problem.required_margin).max())), W, b
-    return problem.norm.value(W) + float(problem.upper_bounds @ slack), W, b
-
-
 def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
     """Return the ascending indices of the MOST_ROWS samples with the smallest y_i((ΦW)_i + b)/m_i, in doubles."""
     upper, lower, _ = problem.features.apply_bounded(W.astype(np.float64), precise=True)
@@ -696,15 +653,21 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
     """Return the objective of W and b or, for a hard margin, of their best multiple, followed by the given W and b.
 
     Margins are lowered by the bounds of their errors. The objective is infinite if W is not finite or, for a hard
-    margin, does not separate.
+    margin, does not separate. With linear constraints, it is an estimate for the feasible point near W: the certificate
+    changes the entry of a violated constraint that has the largest coefficient.
     """
     if not np.isfinite(W).all():
         return np.inf, W, b
     upper, lower, error = problem.features.apply_bounded(W, precise=True)
-    f, value = problem.y * ((upper + b) + lower) - error, problem.norm.value(W)
+    f, value, constraints = problem.y * ((upper + b) + lower) - error, problem.norm.value(W), problem.constraints
+    if constraints is not None:
+        short = (_exact(constraints.E.toarray()) @ _exact(W.ravel()) - constraints.h).astype(np.float64)
+        short = np.where(constraints.equal, abs(short), np.maximum(short, 0.0))
+        moved = float((short / (abs(constraints.E).max(axis=1).toarray().ravel() + TINY)).sum())
+        f = f - problem.features.magnitudes(np.full(W.shape, moved)) - 4 * UNIT * abs(f)
     if not problem.hard:
         return value + float(problem.upper_bounds @ np.maximum(problem.required_margin - f, 0.0)), W, b
-    worst = float((f / problem.required_margin).min())
+    worst = min(float((f / problem.required_margin).min()), 1.0 if problem.affine else np.inf)
     return (value / worst if worst > 0 else np.inf), W, b
 
 
@@ -780,7 +743,15 @@ def _blocks(features: Features) -> Any:
     return _exact(features.gate_values)[:, :, None] * _exact(features.X)[:, None]  # type: ignore[attr-defined]
 
 
-def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadline: Deadline | None = None) -> Array:
+def rounded(
+    exact: Any,
+    forms: Any,
+    room: Any,
+    stay: Any,
+    push: Any = 0.0,
+    deadline: Deadline | None = None,
+    known: list[Any] | None = None,
+) -> Array:
     """Return doubles x (k,) near `exact` with forms @ x near forms @ exact + push ∘ room, and x_j within about stay_j.
 
     The TOGETHER numbers with the largest terms are rounded together, so that these errors are small in units of `room`
@@ -796,6 +767,8 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadl
         Increases of the sums, in units of `room`.
     deadline : Deadline, optional
         After it, the result is less accurate. None for no limit.
+    known : list, optional
+        An empty list, filled by the first call, for calls that differ only in `push`.
 
     Examples
     --------
@@ -820,9 +793,11 @@ def rounded(exact: Any, forms: Any, room: Any, stay: Any, push: Any = 0.0, deadl
     stay = stay[chosen]
     basis = np.hstack([(forms[:, chosen] * unit / room[:, None]).T, np.diag(unit / stay)])
     missing = np.concatenate([(forms @ (exact - x)) / room + push, (exact - x)[chosen] / stay])
-    basis, planes = _reduced(basis, deadline or Deadline())
+    known = [] if known is None else known
+    if not known:
+        known.extend(_reduced(basis, deadline or Deadline()))
     moved = 0 * missing
-    for b, plane in zip(basis[::-1], planes[::-1], strict=True):
+    for b, plane in zip(known[0][::-1], known[1][::-1], strict=True):
         times = gmpy2.rint((missing - moved) @ plane / (plane @ plane))
         moved = moved + times * b
     x[chosen] += (moved[-len(chosen) :] * stay).astype(np.float64)
