@@ -196,7 +196,7 @@ def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, 
     >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem
     >>> problem = MarginProblem(GatedFeatures([[1.0, 0.0]]), [1], Frobenius(), constraints=lambda W: W[0, 1] <= 0.1)
     >>> W, b, distances, _ = into_polyhedron(problem, np.array([[0.99999, 0.100001]]), 0.0)
-    >>> W.tolist(), distances.max()
+    >>> W.tolist(), float(distances.max())
     ([[1.0, 0.1]], 0.0)
     """
     x = np.concatenate([W.ravel(), [b] * problem.intercept, [1.0]])
