@@ -30,6 +30,8 @@ ACCEPTED_SHARE_OF_GAP = 0.02
 ACCEPTED_ERROR = 1e-13
 #: Relative distance from the required margin up to which a margin counts as near it.
 NEAR_MARGIN = 1e-6
+#: Distance of a multiple from 1 up to which 1 is tried, too: the multiple also makes up for rounding errors of margins.
+NEAR_ONE = 0.5
 #: Relative distance up to which a power of two may replace the best multiple of weights.
 POWER_OF_TWO_TOL = 0.02
 #: Largest float.
@@ -81,30 +83,32 @@ def certify(
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
-    feasible = True
-    if problem.affine:
-        moved = into_polyhedron(problem, *_feasible_multiple(problem, W, b))
-        feasible, (W, b) = moved is not None, moved or (W, b)
-    else:
+    if not problem.affine:
         W, b = _normalised(W, b)
         if problem.constraints is not None:
             W, b = _normalised(into_cone(problem.constraints, W), b)
+    points: list[Any] = [(W, b)]
+    if problem.affine:
+        multiples = _feasible_multiples(problem, W, b)
+        points = [moved for one in multiples if (moved := into_polyhedron(problem, *one)) is not None]
+    feasible = bool(points)
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
-    upper = _upper_bound(problem, W, b) if feasible else _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
+    upper = _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
+    if feasible:
+        upper = _upper_bound(problem, points)
     lower = _lower_bound(problem, lam, mu)
     if upper.imprecise(_gap(upper.bound, lower.bound)):
-        upper = _precise_upper_bound(problem, W, b, upper)
+        upper = _precise_upper_bound(problem, points, upper)
     if lower.imprecise(_gap(upper.bound, lower.bound)):
         lower = max(_lower_bound(problem, lam, mu, precise=True), lower, key=lambda one: one.bound)
         if upper.imprecise(_gap(upper.bound, lower.bound)):
-            upper = _precise_upper_bound(problem, W, b, upper)
-    farkas, mu_terms = _farkas_residual(problem, lower)
-    unproved = np.isinf(upper.bound) and (problem.hard or not feasible) and problem.features.whole
-    if unproved and farkas <= POSSIBLY_ZERO * (1 + mu_terms):
-        proof = _proof(problem, lower)
+            upper = _precise_upper_bound(problem, points, upper)
+    if np.isinf(upper.bound) and (problem.hard or not feasible) and problem.features.whole:
+        # The multiples in `lower` are rounded once more than λ and μ.
+        proof = _proof(problem, _with_zero_sum(problem, lam), mu)
         if proof is not None:
             V = _correlation(problem, *proof, precise=True)[0]
-            farkas, _ = _farkas_residual(problem, _Lower(*proof, V, np.inf, np.inf))
+            farkas, _ = _farkas_residual(problem, *proof, V)
             return Certificate(W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, b, proof[1])
     if problem.norm.needs_check:
         # Imported here because the checks load CVXPY, which takes a second, and only user-defined norms need them.
@@ -116,13 +120,13 @@ def certify(
             f"{problem.norm!r} contradicts itself: its value gives the objective {upper.bound:.9g}, below the lower "
             f"bound {lower.bound:.9g} from its dual; correct its `value` or `dual`"
         )
-    gap = _gap(upper.bound, lower.bound)
+    gap, (farkas, _) = _gap(upper.bound, lower.bound), _farkas_residual(problem, lower.lam, lower.mu, lower.V)
     return Certificate(upper.W, lower.lam, upper.bound, lower.bound, gap, upper.margins, farkas, upper.b, lower.mu)
 
 
-def _precise_upper_bound(problem: MarginProblem, W: Array, b: float, upper: _Upper) -> _Upper:
+def _precise_upper_bound(problem: MarginProblem, points: list[Any], upper: _Upper) -> _Upper:
     """Return the upper bound by error-free summation, or `upper` if underflow makes the new bound worse."""
-    return min(_upper_bound(problem, W, b, precise=True), upper, key=lambda one: one.bound)
+    return min(_upper_bound(problem, points, precise=True), upper, key=lambda one: one.bound)
 
 
 def _gap(objective: float, lower: float) -> float:
@@ -158,8 +162,11 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
     return _normalised(lam, constraints.feasible(mu))
 
 
-def _feasible_multiple(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float]:
-    """Return the multiple of W and b with the least objective under E vec(W) ≤ h; W and b if none is feasible."""
+def _feasible_multiples(problem: MarginProblem, W: Array, b: float) -> list[tuple[Array, float]]:
+    """Return the multiple of W and b with the least objective under E vec(W) ≤ h; W and b if none is feasible.
+
+    They are also returned if the multiple is so close to 1 that its rounding may exceed what it gains.
+    """
     f, error = _margins(problem, W, b, precise=False)
     t = _best_multiple(problem, W, f - error)
     E, h, equal = problem.constraints.E, problem.constraints.h, problem.constraints.equal
@@ -169,7 +176,8 @@ def _feasible_multiple(problem: MarginProblem, W: Array, b: float) -> tuple[Arra
     at = h / e
     least, most = at[limited & (equal | (h < 0))].max(initial=0.0), at[limited & (equal | (h > 0))].min(initial=np.inf)
     t = float(np.clip(t, least, most)) if least <= most else 1.0
-    return (t * W, t * b) if np.isfinite(t * W).all() else (W, b)
+    given = [(W, b)] if abs(t - 1) <= NEAR_ONE or not np.isfinite(t * W).all() else []
+    return given if t == 1 or not np.isfinite(t * W).all() else [*given, (t * W, t * b)]
 
 
 def _close_power_of_two(t: float) -> list[float]:
@@ -205,15 +213,17 @@ class _Upper:
         return self.bound - self.optimistic > max(ACCEPTED_SHARE_OF_GAP * gap, ACCEPTED_ERROR) * self.optimistic
 
 
-def _upper_bound(problem: MarginProblem, W: Array, b: float, precise: bool = False) -> _Upper:
+def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = False) -> _Upper:
     """Return the best multiple t ≥ 0 of W and b with bounds of its objective, including rounding errors.
 
-    The objective is infinite, and t = 1, if W has no feasible multiple for a hard margin. If a linear constraint has a
-    right-hand side, W and b are feasible, and t = 1.
+    `points` is [(W, b)]. The objective is infinite, and t = 1, if W has no feasible multiple for a hard margin. If a
+    linear constraint has a right-hand side, the best of the `points`, results of `into_polyhedron`, is returned.
     """
-    f, error = _margins(problem, W, b, precise)
     if problem.affine:
-        return _bounded_objective(problem, W, b, f, error)
+        each = (_bounded_objective(problem, W, b, *_margins(problem, W, b, precise), near) for W, b, *near in points)
+        return min(each, key=lambda one: one.bound)
+    W, b = points[0]
+    f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, W, f - error)
     if not precise and (t == 0 or _normal(t * W, W)):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
@@ -251,13 +261,16 @@ def _entrywise_bound(problem: MarginProblem, W: Array) -> float:
     return float((sizes * each).sum()) * (1 + norm.rounding(*W.shape))
 
 
-def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, error: Array) -> _Upper:
+def _bounded_objective(
+    problem: MarginProblem, W: Array, b: float, f: Array, error: Array, rounding: Any = None
+) -> _Upper:
     """Return W and b with bounds of their objective; their margins are f (n,) up to `error` (n,)."""
     value = problem.norm.value_bound(W)
     if problem.constraints is not None:
-        # A point of the cone was rounded to floats and scaled: two roundings of each entry.
-        value += 4 * UNIT * _entrywise_bound(problem, W)
-        error = error + 4 * UNIT * (problem.features.magnitudes(W) + abs(b))
+        # By default, a point of the cone was rounded to floats and scaled: two roundings of each entry.
+        D, distance = rounding or (2 * UNIT * np.abs(W), 2 * UNIT * abs(b))
+        value += 2 * _entrywise_bound(problem, D)
+        error = error + 2 * (problem.features.magnitudes(D) + distance)
     return _Upper(W, b, f, _objective(problem, value, f - error), _objective(problem, value, f + error))
 
 
@@ -412,35 +425,39 @@ def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
     return lam * unit
 
 
-def _proof(problem: MarginProblem, lower: _Lower) -> tuple[Array, Array] | None:
-    """Return λ and μ near those of `lower` that prove in rational arithmetic that no weights are feasible, or None.
+def _proof(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, Array] | None:
+    """Return λ and μ near the given ones that prove in rational arithmetic that no weights are feasible, or None.
 
     Constraints that contradict each other have a proof with λ = 0. A soft margin has no other, because λ is bounded.
+    The result is also None if ‖V‖_F exceeds a share POSSIBLY_ZERO of the terms of V, with and without λ.
     """
-    found = null_vector(problem, np.zeros_like(lower.lam), lower.mu) if problem.affine else None
-    return null_vector(problem, lower.lam, lower.mu) if found is None and problem.hard else found
+    candidates = [0 * lam] * problem.affine + [lam] * problem.hard
+    if not min(_farkas_residual(problem, one, mu)[1] for one in candidates) <= POSSIBLY_ZERO:
+        return None
+    return next((proof for one in candidates if (proof := null_vector(problem, one, mu)) is not None), None)
 
 
-def _farkas_residual(problem: MarginProblem, lower: _Lower) -> tuple[float, float]:
-    """Return ‖V‖_F and Σ_j |μ_j| ‖E_j‖, both over Σ_i λ_i ‖φ(x_i)‖, for inputs divided by `Features.units`.
+def _farkas_residual(problem: MarginProblem, lam: Array, mu: Array, V: Array | None = None) -> tuple[float, float]:
+    """Return ‖V‖_F over Σ_i λ_i ‖φ(x_i)‖, and over this sum plus Σ_j |μ_j| ‖E_j‖; inputs are divided by their `units`.
 
-    λ, μ and V are those of `lower`. If the denominator is 0 or infinite, the second is 0, and the first is 0 if a
-    sample with φ(x_i) = 0 has λ_i > 0, and else infinity. If a constraint has a right-hand side, see
-    `Certificate.farkas_residual`; the second is then 0.
+    V is computed unless it is given. If Σ_i λ_i ‖φ(x_i)‖ is 0 or infinite, both are 0 if a sample with φ(x_i) = 0 has
+    λ_i > 0, and else infinity. If a constraint has a right-hand side, see `Certificate.farkas_residual`.
     """
     units = problem.features.units()
-    reach = float(lower.lam @ problem.features.row_norms(units))
+    reach = float(lam @ problem.features.row_norms(units))
     slack = 0.0
+    V = _correlation(problem, lam, mu, precise=False)[0] if V is None else V
     if problem.constraints is not None:
-        E = problem.constraints.E @ sp.diags_array(np.tile(1 / units, len(lower.V)))
-        slack = float(np.abs(lower.mu) @ np.sqrt((E**2).sum(axis=1)))
-    size = float(length(lower.V / units))
+        E = problem.constraints.E @ sp.diags_array(np.tile(1 / units, len(V)))
+        slack = float(np.abs(mu) @ np.sqrt((E**2).sum(axis=1)))
+    size = float(length(V / units))
     if problem.affine:
-        terms = np.append(problem.required_margin * lower.lam, problem.constraints.h * lower.mu)
-        gain = _dual_objective(problem, lower.lam, lower.mu)
+        terms = np.append(problem.required_margin * lam, problem.constraints.h * mu)
+        gain = _dual_objective(problem, lam, mu)
         # With λ = μ = 0, or terms that overflow, nothing is proved.
-        reach = (reach + slack) * (gain / float(np.abs(terms).sum()) if gain > 0 else 0.0)
-        return (size / reach if reach > 0 else 0.0 if size == 0 < gain else np.inf), 0.0
+        share = size / (reach + slack) if reach + slack > 0 else 0.0 if size == 0 < gain else np.inf
+        return (share / (gain / float(np.abs(terms).sum())) if gain > 0 else np.inf), share
     if 0 < reach < np.inf:
-        return size / reach, slack / reach
-    return (0.0 if (lower.lam[problem.features.closed()] > 0).any() else np.inf), 0.0
+        return size / reach, size / (reach + slack)
+    residual = 0.0 if (lam[problem.features.closed()] > 0).any() else np.inf
+    return residual, residual

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -181,21 +182,22 @@ def into_cone(constraints: LinearConstraints, W: Array) -> Array:
     return np.zeros_like(W) if point is None else _floats(point, W.shape)
 
 
-def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float] | None:
-    """Return weights (k, d) and b near W and b that satisfy all constraints, up to the rounding of each entry.
+def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float, Array, float] | None:
+    """Return weights (k, d) and b near W and b, and the distances of each entry, and of b, from a feasible point.
 
-    For a hard margin these include y_i((ΦW)_i + b) ≥ m_i, for weights that satisfy them up to a share of MAX_SHORTFALL.
-    The result is None if none are found. A point is feasible if (vec(W), b, 1) is in the cone of E vec(W) ≤ hτ, τ ≥ 0,
-    and of the margins that are near m_i: its points with τ > 0 are divided by τ (`Cone.point_near`).
+    A feasible point satisfies all constraints exactly and, for a hard margin, y_i((ΦW)_i + b) ≥ m_i, which the given W
+    and b may violate by a share of MAX_SHORTFALL. The result is None if no point is found. Points are feasible if
+    (vec(W), b, 1) is in the cone of E vec(W) ≤ hτ, τ ≥ 0, and of the margins near m_i. Its points with τ > 0 are
+    divided by τ (`Cone.point_near`).
 
     Examples
     --------
     >>> import numpy as np
     >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem
     >>> problem = MarginProblem(GatedFeatures([[1.0, 0.0]]), [1], Frobenius(), constraints=lambda W: W[0, 1] <= 0.1)
-    >>> W, b = into_polyhedron(problem, np.array([[0.99999, 0.100001]]), 0.0)
-    >>> W.tolist()
-    [[1.0, 0.1]]
+    >>> W, b, distances, _ = into_polyhedron(problem, np.array([[0.99999, 0.100001]]), 0.0)
+    >>> W.tolist(), float(distances.max())
+    ([[1.0, 0.1]], 0.0)
     """
     x = np.concatenate([W.ravel(), [b] * problem.intercept, [1.0]])
     cone = _homogenised(problem.constraints, problem.intercept)
@@ -205,12 +207,17 @@ def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, 
         if point is None or not point[-1] > 0:
             return None
         exact = [value / point[-1] for value in point[:-1]]
-        found, intercept = _floats(exact[: W.size], W.shape), float(exact[-1]) if problem.intercept else 0.0
-        if not np.isfinite(found).all():
+        floats = _floats(exact, (len(exact),))
+        if not np.isfinite(floats).all():
             return None
-        short = _short(problem, found, intercept, near)
+        # Rounded up.
+        distances = np.nextafter([float(abs(Fraction(v) - e)) for v, e in zip(floats, exact, strict=True)], np.inf)
+        distances[floats == exact] = 0.0
+        found, D = (values[: W.size].reshape(W.shape) for values in (floats, distances))
+        intercept, distance = (float(values[W.size :].sum()) for values in (floats, distances))
+        short = _short(problem, found, intercept, exact, near)
         if short is None or not len(short):
-            return None if short is None else (found, intercept)
+            return None if short is None else (found, intercept, D, distance)
         near = np.union1d(near, short)
         cone = _with_margins(cone, problem, short)
     return None
@@ -224,8 +231,8 @@ def _homogenised(constraints: LinearConstraints, intercept: bool) -> Cone:
     return Cone.of(sp.csr_array(sp.vstack([A, positive])), np.append(constraints.equal, False), A.shape[1] - 1)
 
 
-def _short(problem: MarginProblem, W: Array, b: float, near: np.ndarray) -> np.ndarray | None:
-    """Return the indices, except `near`, of samples whose margins are not certainly ≥ m_i.
+def _short(problem: MarginProblem, W: Array, b: float, exact: list[Fraction], near: np.ndarray) -> np.ndarray | None:
+    """Return the indices, except `near`, of samples whose margins at the point `exact`, rounded to W and b, are < m_i.
 
     The result is None if a margin is below m_i by more than a share of MAX_SHORTFALL, and empty for a soft margin.
     """
@@ -236,18 +243,25 @@ def _short(problem: MarginProblem, W: Array, b: float, near: np.ndarray) -> np.n
     error = error + 8 * UNIT * (problem.features.magnitudes(W) + abs(b))
     if not (f >= (1 - MAX_SHORTFALL) * problem.required_margin).all():
         return None
-    return np.setdiff1d(np.flatnonzero(~(f - error >= problem.required_margin)), near)
+    unsure = np.setdiff1d(np.flatnonzero(~(f - error >= problem.required_margin)), near)
+    if not len(unsure):
+        return unsure
+    return unsure[(_margin_rows(problem, unsure) @ np.array([*exact, Fraction(1)]) > 0).astype(bool)]
+
+
+def _margin_rows(problem: MarginProblem, samples: np.ndarray) -> Any:
+    """Return the exact coefficients of m_iτ − y_i(⟨w, φ(x_i)⟩ + b) for these samples, a matrix with columns w, b, τ."""
+    features, y = problem.features.select(samples), problem.y[samples]
+    m = np.broadcast_to(problem.required_margin, problem.features.n)[samples]
+    table = -exact_rows(features, np.arange(features.k * features.d)) * y.astype(int)[:, None]
+    return np.hstack([table, to_fractions(np.column_stack([-y] * problem.intercept + [m]))])
 
 
 def _with_margins(cone: Cone, problem: MarginProblem, samples: np.ndarray) -> Cone:
     """Return the cone with y_i(⟨w, φ(x_i)⟩ + b) ≥ m_iτ for these samples."""
-    features, y = problem.features.select(samples), problem.y[samples]
-    m = np.broadcast_to(problem.required_margin, problem.features.n)[samples]
-    width = cone.A.shape[1]
-    table = -exact_rows(features, np.arange(features.k * features.d)) * y.astype(int)[:, None]
-    exact = np.hstack([table, to_fractions(np.column_stack([-y] * problem.intercept + [m]))])
+    exact = _margin_rows(problem, samples)
     rows = [{int(j): row[j] for j in np.flatnonzero(row)} for row in exact]
-    A = sp.csr_array(sp.vstack([cone.A, sp.csr_array(exact.astype(np.float64).reshape(-1, width))]))
+    A = sp.csr_array(sp.vstack([cone.A, sp.csr_array(exact.astype(np.float64))]))
     return Cone(A, cone.rows + rows, np.append(cone.equal, np.zeros(len(rows), dtype=bool)), cone.kept)
 
 

@@ -12,6 +12,7 @@ from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import NEARLY_ZERO, certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.norms import Frobenius
 from implicit_bias.solvers.base import Answer, Options, Progress, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.diagnostics import diagnose
@@ -22,10 +23,11 @@ from implicit_bias.solvers.separability import evident_conflict, farkas_candidat
 SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECISE": PreciseSolver()}
 #: Values of `Answer.stopped`: the limits. Only the certificate decides whether an answer is optimal or inseparable.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
-#: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive.
-FALLBACK_SOLVERS = ("PRECISE", "CLARABEL", "ECOS")
-#: Number of entries of Φ up to which all fallback solvers run, which take seconds then; with more, only the first one.
-MAX_RETRY_ENTRIES = 3_000_000
+#: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive, and the number of
+#: entries of Φ up to which each takes seconds. SCS runs only for linear constraints.
+FALLBACK_SOLVERS = {"PRECISE": np.inf, "CLARABEL": 3_000_000, "ECOS": 3_000_000, "SCS": 30_000}
+#: Iteration limit of SCS as a fallback solver.
+SCS_ITERATIONS = 20_000
 
 #: Type of a solver: any function of a problem and options.
 Run = Callable[[MarginProblem, Options], Answer]
@@ -63,8 +65,9 @@ def solve(
         One of `solver_names()`, or a custom solver: a function of the problem and the options that returns an
         `Answer`. The default is NATIVE, the package's interior-point methods, if the norm is a sum of group norms, a
         nuclear norm or polyhedral, and there are no linear constraints; else CLARABEL. If its answer is inconclusive,
-        PRECISE and, if Φ has at most 3,000,000 entries, CLARABEL and ECOS run in turn until one is conclusive; `reason`
-        then lists the attempts. OSQP solves only hard margins with a quadratic norm.
+        PRECISE and, if Φ has at most 3,000,000 entries, CLARABEL and ECOS run in turn until one is conclusive; for
+        linear constraints and at most 30,000 entries also SCS. `reason` then lists the attempts. OSQP solves only hard
+        margins with a quadratic norm.
     tol : float
         Largest relative gap of an OPTIMAL solution, below 1.
     max_iterations : int, optional
@@ -216,7 +219,7 @@ def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) 
 def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Solution]) -> Solution:
     """Run fallback solvers until one is conclusive; append their solutions to `attempts`; return the merged bounds."""
     best, entries = attempts[0], problem.features.n * problem.features.k * problem.features.d
-    for name in FALLBACK_SOLVERS if entries <= MAX_RETRY_ENTRIES else FALLBACK_SOLVERS[:1]:
+    for name, most in FALLBACK_SOLVERS.items():
         inconclusive = best.status is Status.INACCURATE or (
             best.status is Status.NOT_SEPARABLE_BELOW and not is_final(best)
         )
@@ -228,8 +231,18 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
             return replace(best, status=stopped) if best.status is Status.INACCURATE else best
         start = best if "start" in SOLVERS[name].takes else None
         limited = replace(options, start=start, callback=None, device="cpu")
-        if name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
-            attempts.append(_certified(problem, name, SOLVERS[name](problem, limited), limited))
+        if name == "SCS":
+            limited = replace(limited, max_iterations=min(options.max_iterations or SCS_ITERATIONS, SCS_ITERATIONS))
+        posed = problem
+        if name == "PRECISE" and problem.affine and problem.unsupported("groups") and np.isinf(best.objective):
+            # Whether any weights are feasible does not depend on the norm.
+            posed = problem.replace(norm=Frobenius())
+        fits = entries <= most and (name != "SCS" or problem.constraints is not None)
+        if fits and name != attempts[0].solver and not SOLVERS[name].refuses(posed, limited):
+            answer = SOLVERS[name](posed, limited)
+            if options.max_iterations is None and answer.stopped is Status.ITERATION_LIMIT:
+                answer = replace(answer, stopped=None)
+            attempts.append(_certified(problem, name, answer, limited))
             best = _merged(problem, best, attempts[-1])
     return best
 

@@ -15,6 +15,7 @@ from implicit_bias import (
     InputError,
     MarginProblem,
     Status,
+    TwoLayerNorm,
     certify,
     margin_path,
     solve,
@@ -272,14 +273,53 @@ def test_solvers_of_right_hand_sides():
     X, y = separable_samples()
     case = MarginProblem(GatedFeatures(X), y, Frobenius(), constraints=lambda W: cp.abs(W @ ROW) <= 0.1)
     best = solve(case)
-    for name, tol in (("ECOS", 1e-6), ("OSQP", 1e-3), ("SCS", 1e-3)):
+    for name, tol in (("ECOS", 1e-6), ("PRECISE", 1e-9), ("OSQP", 1e-3), ("SCS", 1e-3)):
         found = solve(case, name, tol=tol)
         assert found.status is Status.OPTIMAL, str(found)
         assert found.lower_bound <= best.objective
         assert found.objective >= best.lower_bound
-    for name in ("NATIVE", "PRECISE"):
-        with pytest.raises(InputError, match="use CLARABEL"):
-            solve(case, name)
+    with pytest.raises(InputError, match="use CLARABEL"):
+        solve(case, "NATIVE")
+
+
+@pytest.mark.parametrize("norm", [Frobenius(), TwoLayerNorm([0], "spectral", "l_inf")])
+def test_hard_margins_that_constraints_allow_or_forbid_by_a_hair(norm):
+    """Only W = w attains all required margins if ⟨Σ_i λ_i y_i x_i, W⟩ is at most its value at w."""
+    rng, w = np.random.default_rng(0), np.array([1.0, -2.0, 3.0])
+    X = rng.normal(size=(6, 3)) * 10.0 ** rng.choice([-5, 0, 5], (6, 1))
+    f, lam = X @ w, rng.uniform(1, 2, 6) / np.linalg.norm(X, axis=1)
+    row, most = (lam * np.sign(f)) @ X, lam @ abs(f)
+    for share, status in ((1 - 1e-12, Status.NOT_SEPARABLE), (1 + 1e-9, Status.OPTIMAL)):
+        rule = lambda W, h=share * most: W[0] @ row <= h  # noqa: E731
+        found = solve(MarginProblem(GatedFeatures(X), np.sign(f), norm, required_margin=abs(f), constraints=rule))
+        assert found.status is status, str(found)
+        assert status is not Status.OPTIMAL or found.objective == pytest.approx(np.linalg.norm(w), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "C", "constraints", "optimum", "solver"),
+    [
+        ([[1e8, 5e7], [1e-8, -1e-8]], [1, 1], np.inf, lambda W: W[0, 1] - W[0, 0] <= 300, 1e8 / 2**0.5, "PRECISE"),
+        ([[3.0, 3, -3, 3, 1], [-3.0, -3, 3, -3, -1]], [-1, -1], 1.6e11, lambda W: W[0, 4] >= 0.01, 3.2e11, "PRECISE"),
+        ([[67108951.0, 67108952], [67108952.0, 67108953]], [1, -1], 0.3, lambda W: W == -1e-3, 40265.6723, "SCS"),
+    ],
+)
+def test_fallback_solvers_of_right_hand_sides(X, y, C, constraints, optimum, solver):
+    norm = TwoLayerNorm([0], "spectral", "l_inf") if solver == "SCS" else Frobenius()
+    found = solve(MarginProblem(GatedFeatures(X), y, norm, C, constraints=constraints))
+    assert found.status is Status.OPTIMAL, str(found)
+    assert found.solver == solver
+    assert found.objective == pytest.approx(optimum, rel=1e-6)
+
+
+def test_slack_that_costs_more_than_rounding_allows():
+    X = [[-1.0, 0.0, 3.0, 2.0, -2.0], [-2.0, 1.0, 2.0, 1.0, 3.0], [0.0, -2.0, 1.0, -2.0, 1.0]]
+    row = np.array([0.0, 0.0, -1.6879364211757386, -0.016493794353373042, 1.1379978049552164])
+    rules = lambda W: [W >= 0, cp.abs(W[0] @ row) <= 1e-6]  # noqa: E731
+    case = MarginProblem(GatedFeatures(X), [-1, 1, 1], Frobenius(), 1.3e10, intercept=True, constraints=rules)
+    soft, hard = solve(case), solve(dataclasses.replace(case, C=np.inf))
+    assert soft.status is Status.OPTIMAL, str(soft)
+    assert soft.objective == pytest.approx(hard.objective, rel=1e-5)
 
 
 @pytest.mark.parametrize("s", [1e-6, 1e6])

@@ -67,8 +67,6 @@ class PreciseSolver(Solver):
             return f"its arithmetic is for at most {PRECISE_FEATURES} features; use NATIVE"
         if constraints is not None and len(constraints.equal) > PRECISE_CONSTRAINTS:
             return f"its arithmetic is for at most {PRECISE_CONSTRAINTS} linear constraints; use CLARABEL"
-        if problem.affine:
-            return "it needs linear constraints whose right-hand side is 0; use CLARABEL"
         return super().refuses(problem, options) or problem.unsupported("groups")
 
 

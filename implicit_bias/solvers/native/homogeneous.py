@@ -151,19 +151,19 @@ class DualProgram:
     Parameters
     ----------
     A : array, shape (N, H, r)
-        Rows A_i in groups, padded with zeros: y_i φ_i of a sample, or those of a constraint ⟨A_i, W⟩ ≥ 0.
+        Rows A_i in groups, padded with zeros: y_i φ_i of a sample, or those of a constraint ⟨A_i, W⟩ ≥ m_i.
     rhs : array, shape (N,)
-        m: positive for samples, 0 for linear constraints.
+        m: positive for samples, any number for linear constraints.
     offset : array, shape (H, r)
         V⁰ = Σ_i λ_i A_i over the samples with a fixed λ; 0 without any.
     box : array, shape (N,), optional
-        p; None stands for a hard margin. The entries of linear constraints, which have no bound, are ignored.
+        p, infinite for linear constraints; None stands for a hard margin.
     column : array, shape (N,), optional
         ỹ of a free intercept, 0 for linear constraints; None without one.
     column_offset : number
         −e = ỹᵀλ over the samples with a fixed λ; ignored without `column`.
     equal : array of bool, shape (N,)
-        Rows of linear constraints that are equalities: the margin must be 0, and λ_i may have any sign.
+        Rows of linear constraints that are equalities: the margin must be m_i, and λ_i may have any sign.
     """
 
     A: Any
@@ -187,7 +187,7 @@ class DualProgram:
     @cached_property
     def boxed(self) -> np.ndarray:
         """Indices of the rows with the constraint λ_i ≤ p_i: the samples of a soft margin."""
-        return np.flatnonzero(self.rhs != 0) if self.box is not None else np.zeros(0, dtype=int)
+        return np.flatnonzero(self.box < np.inf) if self.box is not None else np.zeros(0, dtype=int)
 
     @cached_property
     def h(self) -> Element:

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import gmpy2
@@ -51,6 +51,8 @@ MAX_ITERATIONS = 500
 NO_MARGIN = 1e-30
 #: Largest upper bound of a λ, in units of the features, that doubles resolve.
 SAFE_C = 1e6
+#: Relative gap of a set with linear constraints: violations below the rounding of doubles matter, too.
+CONSTRAINED_TOL = 1e-36
 #: Smallest gap of a solution with that bound.
 SAFE_TOL = 1e-5
 #: Samples up to which one set holds all; also the number of a random first set.
@@ -89,6 +91,8 @@ LENGTH = 0.99
 ZERO_SUM = 1e-3
 #: Increases of tight margins that are tried, in units of the error of their sums.
 PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
+#: The same for constraints with right-hand sides, in units of the rounding error of the sum.
+ULPS = (0.0, 1.0, 4.0, 16.0, 64.0)
 #: Weights above this are not normalised: their sums would overflow.
 LARGEST = 1e300
 #: How many numbers, those of the largest terms, are rounded together; all others are rounded one by one.
@@ -121,7 +125,8 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
         found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
     # Sums that must be 0 have units far below those of the largest terms.
     with gmpy2.context(gmpy2.get_context(), precision=2 * BITS), np.errstate(all="ignore"):
-        weights, intercept = _weights(problem, found.W, found.b, options.tol, options.deadline)
+        rounding = _weights if problem.constraints is None else _feasible_weights
+        weights, intercept = rounding(problem, found.W, found.b, options.tol, options.deadline)
         dual, mu = _dual(problem, found.lam, found.mu, options.tol, options.deadline)
     given = None if problem.constraints is None else mu
     return Answer(weights, dual, found.iterations, found.stopped, intercept, given, found.reason)
@@ -200,7 +205,8 @@ class PreciseSet(GrowingSet):
 
     so that required margins are 1, and objectives are multiplied by s. Arrays without a dtype below are in many digits.
 
-    `tol` is the relative gap over all samples that ends the rounds, `most` the largest number of their iterations.
+    The norm of `problem` has a group form. `tol` is the relative gap over all samples that ends the rounds, `most` the
+    largest number of their iterations.
 
     Attributes
     ----------
@@ -214,7 +220,7 @@ class PreciseSet(GrowingSet):
         p̂; None for a hard margin.
     column : array, shape (n,), optional
         ỹ; None without an intercept.
-    more, sizes, equal, used : array (m, H, r), array (m,), bool (m,), int (m,)
+    more, sizes, equal, used, least : array (m, H, r), array (m,), bool (m,), int (m,), array (m,)
         Rows of linear constraints, see `_constraint_rows`.
     rows, bounded : int arrays
         Samples of the set, disjoint.
@@ -245,6 +251,8 @@ class PreciseSet(GrowingSet):
         self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
         self.column = problem.y / self.m if problem.intercept else None
         self.more, self.sizes, self.equal, self.used = self._constraint_rows()
+        h = np.zeros(0) if problem.constraints is None else problem.constraints.h[self.used]
+        self.least = -_exact(h) * self.scale / self.sizes
         self.rows, self.bounded = np.zeros(0, dtype=int), np.zeros(0, dtype=int)
         #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
         self.left = np.zeros(self.n, dtype=bool)
@@ -265,7 +273,19 @@ class PreciseSet(GrowingSet):
         lam = self.lam / self.m / self.scale
         mu = np.full(0 if self.problem.constraints is None else len(self.problem.constraints.equal), gmpy2.mpfr(0))
         mu[self.used] = self.mu / self.sizes
+        self._cancel_opposite(mu)
         return Solved(self._original(self.W), self.b, lam, mu, self.iterations, self.stopped, self.reason)
+
+    def _cancel_opposite(self, mu: Any) -> None:
+        """Subtract from the μ (m,) of opposite rows what they share, in place, unless that reduces the dual objective.
+
+        The μ of an interval with one point are not bounded, and only their difference is well-defined.
+        """
+        constraints = self.problem.constraints
+        E = np.zeros((0, 0)) if constraints is None else constraints.E.toarray()
+        for i, j in zip(*np.nonzero((E[:, None] == -E).all(axis=2)), strict=True):
+            if i < j and not constraints.equal[[i, j]].any() and constraints.h[i] + constraints.h[j] >= 0:
+                mu[[i, j]] -= min(mu[i], mu[j])
 
     @property
     def ended(self) -> bool:
@@ -325,8 +345,8 @@ class PreciseSet(GrowingSet):
     def _constraint_rows(self) -> tuple[Any, Any, np.ndarray, np.ndarray]:
         """Return rows (m, H, r), lengths (m,), a mask of equalities (m,), and indices (m,) of the constraints E_j ≠ 0.
 
-        A row is −E_jT divided by its length, so that its margin must be at least 0, and μ_j is the multiplier of the
-        row divided by the length. The indices j are those in `problem.constraints`.
+        A row is −E_jT divided by its length, so that its margin must be at least −h_j s divided by the length, `least`,
+        and μ_j is the multiplier of the row divided by the length. The indices j are those in `problem.constraints`.
         """
         constraints, (_, k, d) = self.problem.constraints, self.problem.features.shape
         if constraints is None:
@@ -370,13 +390,25 @@ class PreciseSet(GrowingSet):
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
         self.own, self.f = found.lam[: len(self.rows)], self._margins(found.W, found.b)
-        upper = np.inf if self.failed else upper_bound(found.value, self.f, self.box)[0]
+        upper = np.inf if self.failed else self.objective(found.value, self.f, self.box)[0]
         self.rose = found.lower > self.bounds.lower * (1 + self.tol)
         if upper < self.bounds.upper:
             self.W, self.b = found.W, found.b
         if found.lower > self.bounds.lower:
             self.lam, self.mu = found.dual()
         self.bounds = Bounds(max(self.bounds.lower, found.lower), min(self.bounds.upper, upper))
+
+    def objective(self, value: float, f: Any, box: Any) -> tuple[float, float]:
+        """Return the objective of the best multiple of weights with norm `value` and margins f, and its divisor.
+
+        If a constraint has a right-hand side, the divisor is 1, and hard margins below 1 increase the objective.
+        """
+        if not self.problem.affine:
+            return upper_bound(value, f, box)
+        if box is not None:
+            return value + float(box @ np.maximum(1 - f, 0)), 1.0
+        worst = min(float(f.min()), 1.0)
+        return (value / worst if worst > 0 else np.inf), 1.0
 
     def violated(self) -> np.ndarray:
         """Return at most GROWTH samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
@@ -413,24 +445,20 @@ class SetProgram:
 
     Attributes
     ----------
-    A, rhs, column : arrays (N, H, r), (N,) and (N,)
-        Rows, required margins (1, or 0 of constraints), and ỹ (None without an intercept).
-    box : array, shape (N,), optional
-        p̂, 0 for constraints; None for a hard margin.
+    A, rhs, column, box, equal : arrays (N, H, r) and (N,)
+        Rows, required margins (1, or `least` of constraints), ỹ (None without an intercept), p̂ (infinite for
+        constraints; None for a hard margin), and a mask of equalities.
     joined, totals : list of int arrays, array
         The samples of each row of bounded ones, and its Σ p̂_i.
     free : int
         Number of rows with variable λ̂: all but those of bounded samples, which come last.
     constraints, samples : int arrays
-        Indices of the rows of constraints, and of all others. `equal` (N,) is True for equalities.
-    lower, lam : float, array (N,)
-        Best lower bound, which also holds for all samples, and the λ̂ that proves it.
-    upper, W, b, value : float, array (H, r), number, float
-        Best upper bound for the samples of the set, its Ŵ and b, and ‖Ŵ‖; infinite if no weights separate.
-    iterations : int
-        Iterations, with those of earlier rounds.
-    stopped : Status, optional
-        The limit that was reached.
+        Indices of the rows of constraints, and of all others.
+    lower, lam, upper, W, b, value : float, array (N,), float, array (H, r), number, float
+        Best lower bound, which also holds for all samples, and its λ̂; best upper bound for the samples of the set, its
+        Ŵ, b and ‖Ŵ‖, infinite if no weights separate.
+    iterations, stopped : int, optional Status
+        Iterations, with those of earlier rounds, and the limit that was reached.
     """
 
     def __init__(self, whole: PreciseSet) -> None:
@@ -442,13 +470,13 @@ class SetProgram:
         shares = [box[part] / total for part, total in zip(self.joined, self.totals, strict=True)]
         means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
         self.A = np.concatenate([whole.samples(rows), whole.more, *means])
-        self.rhs = np.concatenate([np.full(len(rows), one), np.full(more, zero), np.full(len(means), one)])
+        self.rhs = np.concatenate([np.full(len(rows), one), whole.least, np.full(len(means), one)])
         self.column = self.box = None
         if column is not None:
             own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
             self.column = np.concatenate([column[rows], np.full(more, zero), own])
         if box is not None:
-            self.box = np.concatenate([box[rows], np.full(more, zero), self.totals])
+            self.box = np.concatenate([box[rows], np.full(more, gmpy2.inf()), self.totals])
         self.free, self.equal = len(rows) + more, np.zeros(len(self.rhs), dtype=bool)
         self.equal[len(rows) : self.free] = whole.equal
         self.constraints = np.arange(len(rows), self.free)
@@ -483,10 +511,14 @@ class SetProgram:
         whole = self.whole
         lam = at.x / self.units
         self._keep_dual(np.concatenate([lam, at.tau * self.totals]))
-        self._keep_weights(-at.z.cones[:, 1:], at.b.sum(), lam[self.constraints] / at.tau)
+        self._keep_weights(-at.z.cones[:, 1:] / at.tau, at.b.sum() / at.tau, lam[self.constraints] / at.tau)
         bounds = Bounds(self.lower, self.upper)
         # With constraints `upper` may be too small by what violations cost.
-        if abs(bounds.gap) <= whole.tol / 2 or (self.box is None and self.lower >= 1 / NO_MARGIN):
+        infeasible = (self.box is None or whole.problem.affine) and self.lower >= 1 / NO_MARGIN
+        solved = abs(bounds.gap) <= whole.tol / 2
+        if len(self.constraints):
+            solved = at.product() <= CONSTRAINED_TOL * at.tau**2 * self.lower
+        if infeasible or solved:
             return True
         limit = Status.ITERATION_LIMIT if self.iterations >= whole.most else None
         self.stopped = whole.watch() or limit
@@ -502,11 +534,8 @@ class SetProgram:
         lam = np.where(self.equal, lam, np.maximum(lam, 0))
         if self.column is not None:
             sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
-            if not min(sides) > 0:
-                return
-            lam = lam * np.where(
-                self.column > 0, min(sides) / sides[0], np.where(self.column < 0, min(sides) / sides[1], 1)
-            )
+            shares = [min(sides) / side if side > 0 else side for side in sides]
+            lam = lam * np.where(self.column > 0, shares[0], np.where(self.column < 0, shares[1], 1))
         size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
         if self.box is not None:
             size = max(size, max(lam[self.samples] / self.box[self.samples]))
@@ -523,13 +552,13 @@ class SetProgram:
         """
         f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
         f = f if self.column is None else f + self.column * b
-        own = f[self.constraints]
-        violation = np.where(self.equal[self.constraints], abs(own), np.maximum(-own, 0))
+        short = (self.rhs - f)[self.constraints]
+        violation = np.where(self.equal[self.constraints], abs(short), np.maximum(short, 0))
         box = None if self.box is None else self.box[self.samples]
-        upper, divisor = upper_bound(float(value), f[self.samples], box)
+        upper, divisor = self.whole.objective(float(value), f[self.samples], box)
         scale = 1 / divisor if divisor > 0 else 0.0
         upper += float(abs(mu) @ violation * scale)
-        if upper < self.upper or (len(own) and np.isfinite(upper)):
+        if upper < self.upper or (len(short) and np.isfinite(upper)):
             self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
 
     def dual(self) -> tuple[Any, Any]:
@@ -552,9 +581,8 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
     if not np.isfinite(W.astype(np.float64)).all():
         return np.zeros(W.shape), 0.0
     norm, near = problem.norm, _nearest(problem, W, b)
-    m, y = np.broadcast_to(problem.required_margin, problem.features.n)[near], problem.y[near]
-    forms = (_blocks(problem.features.select(near)) * y[:, None, None]).reshape(len(m), -1)
-    forms, exact = np.hstack([forms, y[:, None]]), np.append(W.ravel(), b)
+    m = np.broadcast_to(problem.required_margin, problem.features.n)[near]
+    forms, exact = _margin_forms(problem, near), np.append(W.ravel(), b)
     f, box = forms @ exact / m, None if problem.hard else _exact(problem.upper_bounds[near] * m)
     value = norm.value(W.astype(np.float64))
     target, least = upper_bound(value, f, box)
@@ -578,20 +606,64 @@ def _roundings(
     In a soft margin, errors of margins first cost little slack. Then, as in a hard margin, those without slack may also
     exceed the required margins a little.
     """
-    norm, prices = problem.norm, problem.upper_bounds[near]
-    m = np.broadcast_to(problem.required_margin, problem.features.n)[near]
+    prices, m = problem.upper_bounds[near], np.broadcast_to(problem.required_margin, problem.features.n)[near]
     spare = (forms @ exact).astype(np.float64) - m
-    units = np.eye(len(exact) - 1).reshape(-1, *problem.features.shape[1:])
-    value = norm.value(np.tensordot(exact[:-1].astype(np.float64), units, axes=1))
-    # An intercept costs nothing.
-    stay = SUM_ERROR * tol * value / np.array([norm.value(unit) for unit in units])
-    stay = _exact(np.append(stay, FREE_CHANGE * abs(float(exact[-1])) + TINY))
+    stay = _free_changes(problem, exact[:-1].reshape(problem.features.shape[1:]), exact[-1], tol)
     cheap = SUM_ERROR * tol * target / prices
     slack = np.isfinite(prices) & (prices * np.maximum(-spare, 0.0) > tol * target)
     small = np.where(slack, cheap, np.maximum(cheap, SUM_ERROR * tol * m))
     for allowed in [small] if problem.hard else [cheap, small]:
         for push in PUSHES:
             yield forms, _exact(np.maximum(allowed, spare / 4)), stay, _exact(push * (spare / 4 < allowed))
+
+
+def _feasible_weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
+    """Round W (k, d) and b to doubles, as `_weights` does, for linear constraints, with which multiples may differ.
+
+    The sums of constraints are more accurate than doubles, so that the certificate moves W by less than a rounding.
+    Further roundings increase tight margins, and those of tight inequalities, by multiples of their rounding errors.
+    """
+    constraints, near = problem.constraints, _nearest(problem, W, b)
+    assert constraints is not None
+    m, many = np.broadcast_to(problem.required_margin, problem.features.n)[near], len(near)
+    rows = np.append(_exact(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
+    forms, exact = np.vstack([_margin_forms(problem, near), rows]), np.append(W.ravel(), b)
+    spare = (forms @ exact - np.append(m, -constraints.h)).astype(np.float64)
+    terms = UNIT * (abs(forms) @ abs(exact)).astype(np.float64) + TINY
+    target = float(problem.norm.value(W.astype(np.float64)))
+    if not problem.hard:
+        target += float(problem.upper_bounds[near] @ np.maximum(-spare[:many], 0.0))
+    allowed = SUM_ERROR * tol * (m if problem.hard else target / problem.upper_bounds[near])
+    allowed = np.append(allowed, CLOSE * terms[many:])
+    room, tight = np.maximum(allowed, spare / 4), spare / 4 < allowed + terms
+    margins = np.arange(many + len(rows)) < many
+    best, stay = _objective(problem, W.astype(np.float64), float(b)), _free_changes(problem, W, b, tol)
+    # The reduced basis does not depend on the increases.
+    known: list[Any] = []
+    inequalities = margins | np.append(margins[:many], ~constraints.equal)
+    for times, pushed in product(ULPS, (inequalities, margins)):
+        if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
+            break
+        x = rounded(
+            exact, forms, _exact(room), stay, _exact(times * (pushed & tight) * terms / room), deadline, known=known
+        )
+        best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
+    return best[1:]
+
+
+def _margin_forms(problem: MarginProblem, rows: np.ndarray) -> Any:
+    """Return y_i(φ(x_i), 1) of the samples `rows`, in many digits, shape (len(rows), k·d + 1)."""
+    y = problem.y[rows]
+    forms = (_blocks(problem.features.select(rows)) * y[:, None, None]).reshape(len(rows), -1)
+    return np.hstack([forms, y[:, None]])
+
+
+def _free_changes(problem: MarginProblem, W: Any, b: Any, tol: float) -> Any:
+    """Return the changes (k·d + 1,) of W and b, in many digits, that increase the norm by a small share of `tol`."""
+    value = problem.norm.value(W.astype(np.float64))
+    sizes = np.array([problem.norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
+    # An intercept costs nothing.
+    return _exact(np.append(SUM_ERROR * tol * value / sizes, FREE_CHANGE * abs(float(b)) + TINY))
 
 
 def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
@@ -605,15 +677,21 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
     """Return the objective of W and b or, for a hard margin, of their best multiple, followed by the given W and b.
 
     Margins are lowered by the bounds of their errors. The objective is infinite if W is not finite or, for a hard
-    margin, does not separate.
+    margin, does not separate. With linear constraints, it is an estimate for the feasible point near W: the certificate
+    changes the entry of a violated constraint that has the largest coefficient.
     """
     if not np.isfinite(W).all():
         return np.inf, W, b
     upper, lower, error = problem.features.apply_bounded(W, precise=True)
-    f, value = problem.y * ((upper + b) + lower) - error, problem.norm.value(W)
+    f, value, constraints = problem.y * ((upper + b) + lower) - error, problem.norm.value(W), problem.constraints
+    if constraints is not None:
+        short = (_exact(constraints.E.toarray()) @ _exact(W.ravel()) - constraints.h).astype(np.float64)
+        short = np.where(constraints.equal, abs(short), np.maximum(short, 0.0))
+        moved = float((short / (abs(constraints.E).max(axis=1).toarray().ravel() + TINY)).sum())
+        f = f - problem.features.magnitudes(np.full(W.shape, moved)) - 4 * UNIT * abs(f)
     if not problem.hard:
         return value + float(problem.upper_bounds @ np.maximum(problem.required_margin - f, 0.0)), W, b
-    worst = float((f / problem.required_margin).min())
+    worst = min(float((f / problem.required_margin).min()), 1.0 if problem.affine else np.inf)
     return (value / worst if worst > 0 else np.inf), W, b
 
 
@@ -636,6 +714,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     if problem.constraints is not None:
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
     exact = np.concatenate([lam, mu])
+    gains = _exact(np.append(m, np.zeros(0) if problem.constraints is None else -problem.constraints.h))
     V = (forms @ exact).astype(np.float64)
     if not (np.isfinite(V).all() and np.isfinite(exact.astype(np.float64)).all()):
         return dual, np.zeros(len(mu))
@@ -654,9 +733,10 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
             own = own * np.where(y > 0, min(sides) / (sides[1] + TINY), min(sides) / (sides[0] + TINY))
             own = np.floor(own / unit) * unit
         V = (forms[: k * d] @ _exact(np.append(own, x[len(used) :]))).astype(np.float64)
-        return float(m @ own) / max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
+        size = max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
+        return float(gains @ _exact(np.append(own, x[len(used) :]))) / size
 
-    reach, total = float((best[: len(used)] / upper_bounds).max()), float(m @ best[: len(used)])
+    reach, total = float((best[: len(used)] / upper_bounds).max()), float(gains @ exact)
     allowed = [SUM_ERROR * tol / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
     stay = np.minimum(SUM_ERROR * tol * np.minimum(total / m, upper_bounds), best[: len(used)] / 2)
     stay = np.append(stay, FREE_CHANGE * abs(best[len(used) :])) + TINY
@@ -670,7 +750,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
         # In a soft margin λ_i near 0 and near the upper bound are rounded to it: only the others may change much.
         most = np.append(upper_bounds * reach, np.full(len(mu), np.inf))
         low, high = (
-            (near_bound > 0) & part.astype(bool)
+            (near_bound > 0) & (most < np.inf) & part.astype(bool)
             for part in (exact < near_bound * most, exact > (1 - near_bound) * most)
         )
         target = np.where(high, most, np.where(low, 0 * exact, exact))
@@ -714,6 +794,7 @@ def rounded(
     push: Any = 0.0,
     deadline: Deadline | None = None,
     together: int = TOGETHER,
+    known: list[Any] | None = None,
 ) -> Array:
     """Return doubles x (k,) near `exact` with forms @ x near forms @ exact + push ∘ room, and x_j within about stay_j.
 
@@ -721,7 +802,8 @@ def rounded(
     `room` and `stay`; all others are rounded one by one.
 
     Arrays are in many digits: `exact` (k,), the coefficients `forms` (s, k) of the sums, and positive units `room` (s,)
-    and `stay` (k,) of the errors of sums and numbers. After the deadline, the result is less accurate.
+    and `stay` (k,) of the errors of sums and numbers. After the deadline, the result is less accurate. `known` is
+    an empty list, filled by the first of calls that differ only in `push`.
 
     Examples
     --------
@@ -746,9 +828,11 @@ def rounded(
     stay = stay[chosen]
     basis = np.hstack([(forms[:, chosen] * unit / room[:, None]).T, np.diag(unit / stay)])
     missing = np.concatenate([(forms @ (exact - x)) / room + push, (exact - x)[chosen] / stay])
-    basis, planes = _reduced(basis, deadline or Deadline())
+    known = [] if known is None else known
+    if not known:
+        known.extend(_reduced(basis, deadline or Deadline()))
     moved = 0 * missing
-    for b, plane in zip(basis[::-1], planes[::-1], strict=True):
+    for b, plane in zip(known[0][::-1], known[1][::-1], strict=True):
         times = gmpy2.rint((missing - moved) @ plane / (plane @ plane))
         moved = moved + times * b
     x[chosen] += (moved[-len(chosen) :] * stay).astype(np.float64)
