@@ -248,10 +248,7 @@ def _names(file: Path, wanted: list[str], label: str | None, header: bool | None
 
 
 def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bool:
-    """True if the first row of `head` contains names, False if it is a sample; raise InputError if both are possible.
-
-    `place` is the number of the column of labels; None if it is unknown.
-    """
+    """True if the first row of `head` contains names, False if it is a sample; `place` is the column of labels."""
     import pandas as pd
 
     first, below = head.iloc[0].tolist(), head.iloc[1:]
@@ -287,11 +284,7 @@ def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bo
 
 
 def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFrame:
-    """Return a CSV file as a table without empty rows; raise InputError if none remains.
-
-    `names` are those of all columns, and `header` is True if the first row contains them and is no sample. The column
-    `label`, if it is one of them, contains texts without outer spaces. Elsewhere, MISSING cells are NaN.
-    """
+    """Return a CSV file as a table without empty rows; texts of `label` are stripped, other MISSING cells NaN."""
     missing = {name: list(MISSING) for name in names if name != label}
     kinds = {label: str} if label in names else {}
     table = _parsed(file, header=0 if header else None, names=names, dtype=kinds, na_values=missing)

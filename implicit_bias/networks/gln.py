@@ -151,11 +151,7 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
 
     @torch.no_grad()
     def _initialise(self, first: ContextGates, seed: int | None) -> None:
-        """Draw default weights in the published order, then replace them by orthogonal ones, except the bias.
-
-        `first` are the gates of the first layer. If `seed` is None, torch's random numbers continue after those of its
-        hyperplanes; for gates of other kinds, the seed is then 1.
-        """
+        """Draw default weights in the published order, then replace them by orthogonal ones, except the bias."""
         if seed is None and isinstance(first, HyperplaneGates):
             generator = _after_hyperplanes(self.inputs, len(first.directions_), first.seed)
         else:

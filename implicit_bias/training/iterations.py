@@ -224,11 +224,7 @@ class ScaledIteration(Iteration):
         return vector
 
     def _grow(self, margins: Any, radial: float, tangential: float, sharpness: float) -> bool:
-        """Let R grow if u is close to stationary; return True, without growth, if the descent has converged.
-
-        At radius R and the step's start v, `margins` are the margins, `radial` is −⟨∇F_R, v⟩, and `tangential` the
-        length of the rest of ∇F_R; `sharpness` is R^L.
-        """
+        """Let R grow if u is close to stationary; return True, without growth, if the descent has converged."""
         smallest = float(margins.min())
         mean = radial * sharpness / self.function.degree
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0

@@ -181,11 +181,7 @@ def _filled(group: Sequence[Tensor]) -> Tensor:
 def _samples(
     first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str | CustomLoss
 ) -> tuple[Tensor, Tensor]:
-    """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n).
-
-    `count` is the number of networks, all with the inputs and outputs of `first`. Signs for q = 1 are targets; y are
-    classes for q > 1 and a loss other than 'squared'. InputError is raised for wrong shapes or labels.
-    """
+    """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n)."""
     own = dimensions(X) == 3
     inputs = as_floats(X, "X", 3 if own else 2)
     if inputs.shape[-1] != first.inputs or (own and len(inputs) != count):

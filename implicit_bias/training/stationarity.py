@@ -198,10 +198,7 @@ def _as_support(support: Any, n: int) -> str | Array:
 
 
 def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Parameter]) -> Array:
-    """Return the ν_i (n,) with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w; raise InputError if these differ.
-
-    `margins` (n,) are y_i f_w(x_i) > 0.
-    """
+    """Return the ν_i (n,) with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w, given y_i f_w(x_i) > 0."""
     twice, fourfold = (_scaled(network, X, parameters, factor) for factor in (2, 4))
     with np.errstate(all="ignore"):
         degrees = np.log2(twice / margins)

@@ -181,11 +181,7 @@ def _solve_pieces(
 def _solve_callable(
     gates: Callable[[float], Any], first: Any, w0: Array, at: Array, tau: float, tolerance: float, progress: Any
 ) -> tuple[Array, int, float]:
-    """Return weights (T, k, d), the number of pieces and their absolute error estimate, by halving pieces.
-
-    `first` are moments of the right kind and size; `tolerance` is relative to the largest weight. Raise InputError if
-    MAX_PIECES are not enough.
-    """
+    """Return weights (T, k, d), the number of pieces and their absolute error estimate, by halving pieces."""
     before, last, count, jump_before = None, np.inf, 1, np.inf
     edges = np.unique(np.append(0.0, at))
     while count <= MAX_PIECES:

@@ -83,10 +83,7 @@ class MomentSums:
         return targets[:, 0]
 
     def _rearrange(self, parents: np.ndarray, overlap: np.ndarray) -> None:
-        """Rebuild the blocks for q distinct gates: gate i starts with the sums of the old gate `parents`[i] (q,).
-
-        Blocks are the connected components of the mask `overlap` (q, q). Sums between old blocks are 0.
-        """
+        """Rebuild the blocks, connected components of `overlap` (q, q); gate i starts with the sums of `parents`[i]."""
         count, labels = connected_components(csr_array(overlap), directed=False)
         sizes = np.bincount(labels) * self.d
         check_size(int(np.sum(sizes**2)), "the moments")

@@ -131,10 +131,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame, claim: Claim, norm: str, fit: str) -> Verdict:
-    """Return the verdict on the ratios of `slope_ratios` for one way to fit, by the confidence interval of their mean.
-
-    The claim is that the mean is within the limits (a linear relation), or outside of them if `fit` is in `TRAINED`.
-    """
+    """Return the verdict on the ratios of `slope_ratios` for one way to fit, by the interval of their mean."""
     names, levels = {"norm": NORMS[norm][1], "how": TRAINED.get(fit, "")}, table.sigma_y.nunique()
     table = table[table.groupby("seed").sigma_y.transform("nunique") == levels]
     ratios = slope_ratios(table, norm) if levels >= LEVELS and table.seed.nunique() > 1 else pd.Series([np.nan])

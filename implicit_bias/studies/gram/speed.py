@@ -218,11 +218,8 @@ def _scatter(ax: Axes, found: pd.DataFrame) -> None:
     ax.set(xlabel="worst rate $\\eta\\lambda_{\\min}$", ylabel="rate of decay a step", title="all three tasks")
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = speeds(table).dropna()
     tasks = [task for _, task in found.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
     ranks = pd.Series([task.measured.corr(task.worst, method="spearman") for task in tasks], dtype=float)
@@ -237,10 +234,7 @@ def _judged(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _jump(found: pd.DataFrame) -> tuple[str, float]:
-    """Return text, and the median measured speed where σ' jumps divided by that where it is smooth, of `speeds`.
-
-    Only rows of the "own" rate with a positive ηλ_min count.
-    """
+    """Return text, and the median speed where σ' jumps divided by that where it is smooth, of the "own" rate."""
     own = found.query("rate == 'own' and worst > 0")
     names = own.index.get_level_values("activation")
     times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()

@@ -164,11 +164,8 @@ def _way(part: pd.DataFrame) -> tuple[str, float]:
     return f"{text}enough from s = {row.time:.4g}, when the network has {row.network:.2f}", share
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for units in (ONE["units"], TEN["units"]):
         ways = [_way(part) for _, part in where(table, units=units).groupby("gain")]

@@ -162,11 +162,8 @@ def _gln_rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _chosen(problem: MarginProblem, norm: Equation23, separable: Solved, task: BinaryTask) -> Scored:
-    """Return row and scores of the published SVM-L2: OSQP's choice among many solutions, without a certificate.
-
-    The problem of `separable` has the same features, and therefore has a solution if and only if `problem` has one;
-    without one, the scores are None. The objective is ‖Aζ‖ / min margin, with A from `norm`.
-    """
+    """Return row and scores of the published SVM-L2: OSQP's choice among many solutions, without a certificate."""
+    # Both problems have the same features, and therefore solutions for the same samples.
     status = separable.solution.status
     row = {"model": "SVM-L2", "status": status.name, "closed": separable.row["closed"], "solver": "OSQP"}
     if status.inseparable:
