@@ -362,7 +362,6 @@ def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str
 
 
 def _require(file: Path, table: pd.DataFrame, name: str) -> None:
-    """Raise InputError unless the table has the column `name`."""
     if name not in table.columns:
         listed = [*table.columns[:20], *(["…"] if len(table.columns) > 20 else [])]
         raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(listed)}")

@@ -41,10 +41,7 @@ class PatternBlocks:
 
 
 def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBlocks:
-    """Factorise Φ of inputs X (n, d) and gate values G (n, k) by the distinct rows of blocks of consecutive gates.
-
-    A block has far fewer distinct rows than samples. If Φ has fewer than `least` nonzeros, each gate is a block.
-    """
+    """Factorise Φ by the distinct rows of blocks of gates; with fewer than `least` nonzeros, each gate is a block."""
     share = np.count_nonzero(G) * X.shape[1] >= least
     columns_of = _blocks(G) if share else [slice(j, j + 1) for j in range(G.shape[1])]
     blocks = [_patterns(G[:, columns]) for columns in columns_of]

@@ -173,7 +173,6 @@ class MarginModel(Labelled):
         return GatedFeatures(X, gate_values)
 
     def _require_weights(self) -> None:
-        """Raise InputError if a solution is missing or proves that no weights exist."""
         for positive, solution in zip(self.positives, self.solutions, strict=False):
             if solution.status.inseparable:
                 raise InputError(f"class {positive!r} has no weights: {solution.status.value}")

@@ -139,7 +139,6 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
 
     @staticmethod
     def _check(layers: list[ContextGates], readout: bool) -> None:
-        """Raise InputError unless all gates are fitted on inputs of one size and, without a readout, H_L is 1."""
         if not layers or not all(isinstance(g, ContextGates) and g.is_fitted for g in layers):
             raise InputError(
                 "a GLN needs fitted contexts for each layer, such as HyperplaneGates; call gates.fit(X_pool) first"

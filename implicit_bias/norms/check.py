@@ -61,7 +61,6 @@ def check_pair(norm: Norm, W: Any, V: Any, max_solved: int = MAX_SOLVED_AT_ANSWE
 
 
 def _claim(norm: Norm, holds: bool, text: str) -> None:
-    """Raise InputError with the name of the norm and `text` unless `holds`."""
     if not holds:
         raise InputError(f"{norm!r}: {text}")
 

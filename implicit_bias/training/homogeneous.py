@@ -162,7 +162,6 @@ class MarginFunction(Objective):
         return V, rest
 
     def _set(self, w: Tensor) -> None:
-        """Replace the data of the twin's parameters by views of w."""
         for parameter, values in zip(self.parameters, views(w, self.parameters), strict=True):
             parameter.data = values
 

@@ -219,7 +219,6 @@ class ScaledIteration(Iteration):
             self.length /= 2
 
     def _unit(self, vector: Any) -> Any:
-        """Return the vector, divided by its length in place."""
         vector /= self.function.dot(vector, vector) ** 0.5
         return vector
 

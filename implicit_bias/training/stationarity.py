@@ -149,12 +149,10 @@ def stationarity(
 
 
 def _largest(parameters: list[Parameter]) -> float:
-    """Return the largest size of an entry of all parameters."""
     return max((float(p.detach().abs().max()) for p in parameters if p.numel()), default=0.0)
 
 
 def _length(parameters: list[Parameter]) -> float:
-    """Return the Euclidean norm of all parameters together."""
     return float(torch.sqrt(sum(((p.detach() ** 2).sum() for p in parameters), torch.zeros(()).double())))
 
 

@@ -189,7 +189,6 @@ class ProjectedDescent(LayeredDescent):
 
 
 def _check_limits(config: SteepestDescent | ProjectedDescent) -> None:
-    """Raise InputError unless tolerance, max_steps and max_seconds are positive."""
     as_positive(config.tolerance, "tolerance")
     as_count(config.max_steps, "max_steps")
     as_positive(config.max_seconds, "max_seconds", infinite=True)

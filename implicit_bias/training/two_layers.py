@@ -85,7 +85,6 @@ class TwoLayerUpdates(MarginStepper):
         return self.parts
 
     def _square(self) -> float:
-        """Return ‖w‖², for the weights w of `_hidden`."""
         return _square(self.parts)
 
     @torch.no_grad()

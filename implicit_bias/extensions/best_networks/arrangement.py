@@ -95,7 +95,6 @@ def activation_patterns(X: Any) -> Arrangement:
 
 
 def _check_number(m: int, rank: int) -> None:
-    """Raise InputError if m hyperplanes whose normals have this rank may need more than MAX_SIGNS signs."""
     pairs = 2 * math.comb(m, max(rank - 1, 0)) * 2 ** (rank - 1) * m
     if pairs > MAX_SIGNS:
         raise InputError(

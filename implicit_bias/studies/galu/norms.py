@@ -96,10 +96,7 @@ def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def slope_ratios(table: pd.DataFrame, norm: str) -> pd.Series:
-    """Return, for each seed, the slope of the gap against a norm at the largest noise levels over that at the smallest.
-
-    Each slope is a least-squares one over a third of the levels, rounded up. The ratio is 1 for a line.
-    """
+    """Return, for each seed, the slope of gap against norm in the noisiest third of levels over that in the least."""
     found = {}
     for seed, own in table.sort_values("sigma_y").groupby("seed"):
         x, gap, third = own[norm], own.test_loss - own.train_loss, -(-len(own) // 3)

@@ -135,10 +135,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def trained(settings: Settings, X: Array, y: Array, sigma: Activation, eta: float) -> list[float | None]:
-    """Train the hidden weights by gradient descent with rate η; return ‖f(X) − y‖²/‖y‖² at the recorded steps.
-
-    A loss that is not finite is None.
-    """
+    """Train the hidden weights with rate η; return ‖f(X) − y‖²/‖y‖² at the recorded steps, None if not finite."""
     (W, a), kept, losses = start(settings), set(_recorded(settings["steps"])), []
     with np.errstate(over="ignore", invalid="ignore"):
         for step in range(settings["steps"] + 1):
@@ -156,10 +153,7 @@ def cost(settings: Settings) -> float:
 
 
 def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the speeds measured, flow and worst of each data set, d, labels, rate and activation.
-
-    `measured` and `flow` are the mean rates of `decay` for the network and for the gradient flow; `worst` is ηλ_min.
-    """
+    """Return by task the mean rates `measured` of the network and `flow` of the gradient flow, and `worst`, ηλ_min."""
     runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
     decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
     worst = runs.eta.first() * runs["least"].first()
