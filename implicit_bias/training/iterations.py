@@ -250,10 +250,7 @@ class PlainIteration(Iteration):
         self.function, self.lr, self.weights = function, config.lr, function.start
 
     def step(self) -> bool:
-        """Make a step of gradient descent; return False, because there is no test of convergence.
-
-        InputError is raised if weights, loss or margins diverge.
-        """
+        """Make a step of gradient descent; return False, as nothing tests convergence. InputError if it diverges."""
         value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
         self.weights = self.weights - self.lr * gradient
         # With larger weights, outputs overflow when the network is evaluated.

@@ -344,10 +344,7 @@ class WeightFunction(LayerFunction):
         return tangent
 
     def direction(self, tangent: Array, radial: float, w: Array, radius: float) -> Array:
-        """Return the vector of which a step subtracts a multiple: the tangent, maybe preconditioned, and its V.
-
-        The tangent and `radial` are the parts of ∇F_R at the unit vector `w`, R = `radius`.
-        """
+        """Return the tangent, maybe preconditioned, and its V: the vector of which a step at w subtracts a multiple."""
         if self.preconditioned:
             rho = max(abs(radial), LEAST * self.dot(tangent, tangent) ** 0.5)
             tangent = self._steered(tangent, rho, w, radius) if rho > 0 else tangent

@@ -50,10 +50,7 @@ class Stack(Stepper):
         self.update(views(self.gradient(batch), self.rows), rate)
 
     def gradient(self, batch: Tensor) -> Tensor:
-        """Return the gradient of the sum of the networks' mean losses on the samples with indices `batch` (b,).
-
-        It is one vector in the order of `flat`: layer after layer, each (R, out, in) flattened.
-        """
+        """Return the gradient of the sum of mean losses on the samples `batch`, one vector in the order of `flat`."""
         weights = [weights.detach().requires_grad_() for weights in self.weights]
         outputs = self._outputs(self.X.index_select(-2, batch), weights)
         total = mean_losses(outputs, self.y.index_select(1, batch), self.loss).sum()
