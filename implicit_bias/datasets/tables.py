@@ -121,10 +121,6 @@ def read_samples(
         of numbers, if it contains all of the names given here, or if its label is no label of another row and its
         numbers increase.
 
-    Returns
-    -------
-    LabelledSamples
-
     Raises
     ------
     InputError

@@ -212,10 +212,6 @@ class MarginProblem:
         quadratic : bool
             Minimise ‖W‖² instead of ‖W‖, for QP solvers such as OSQP. The weights of a hard margin stay the same.
 
-        Returns
-        -------
-        MarginProgram
-
         Raises
         ------
         InputError

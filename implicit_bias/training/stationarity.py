@@ -94,10 +94,6 @@ def stationarity(
         S contains the samples whose margin exceeds the least one by at most this share.
     support : 'tight', 'lowest' or array of whole numbers, shape (n,)
 
-    Returns
-    -------
-    Stationarity
-
     Raises
     ------
     InputError
