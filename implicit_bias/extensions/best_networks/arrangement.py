@@ -105,7 +105,7 @@ def _check_number(m: int, rank: int) -> None:
 
 
 def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
-    """Return distinct lines ℝv through samples, v coprime, the first entry positive; indices and signs (n,)."""
+    """Return the lines ℝv through samples, v coprime integers, the first nonzero one > 0; indices and signs (n,)."""
     known: dict[tuple[int, ...], int] = {}
     line_of, side = np.zeros(len(X), dtype=np.int64), np.zeros(len(X), dtype=np.int64)
     for i in np.flatnonzero(X.any(axis=1)):
@@ -139,7 +139,7 @@ def _independent(lines: list[Any]) -> Iterator[int]:
 
 
 def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return masks (N, m) of v by pair of a cell and an extreme ray: ⟨u, v⟩ > 0 in the cell, and v ⊥ the ray."""
+    """Return masks (N, m), a row per pair of a cell and an extreme ray: ⟨u, v⟩ > 0 in the cell, v ⊥ the ray."""
     m, rank = len(lines), len(lines[0])
     if rank == 1:
         return np.array([[True], [False]]), np.zeros((2, 1), dtype=bool)

@@ -80,7 +80,7 @@ def decide(claim: str, found: str, value: float, relation: str, limit: float, un
 
 
 def over_seeds(verdicts: Callable[[pd.DataFrame], list[Verdict]]) -> Callable[[pd.DataFrame], list[Verdict]]:
-    """Decorate a function from a table to verdicts: it is called for each value of the column `seed`, and they count.
+    """Decorate a function from a table to verdicts, to judge each value of the column `seed` and count the outcomes.
 
     A claim holds or fails if it does in at least `AGREED` of the seeds, and is undecided otherwise. Numbers that differ
     between seeds become ranges. With one seed, its verdicts are returned unchanged.
