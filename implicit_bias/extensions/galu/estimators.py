@@ -70,10 +70,7 @@ def _moved(weights: Array, by: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """Fitted gates, their `values` (n, k), and the `inputs` (n, d): X minus `centre` (p,), with a constant appended.
-
-    Without an intercept the centre is 0 and there is no constant.
-    """
+    """Fitted gates, their values (n, k), and inputs (n, d): X minus `centre`, with a constant; X without intercept."""
 
     gates: Gates
     values: Array
