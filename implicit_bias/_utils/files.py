@@ -28,10 +28,7 @@ MAX_COMPRESSION_RATIO = 1100
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Write `content` to a temporary file next to `path`, rename it to `path`, and return the path.
-
-    If the folder cannot be created or written, InputError is raised and an earlier file at `path` does not change.
-    """
+    """Write `content` by way of a temporary file and return the path; after InputError, the file is unchanged."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
     return as_path(path, "the output")
@@ -159,10 +156,7 @@ def write_archive(
 
 @contextmanager
 def open_archive(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[dict[str, Any], Arrays]]:
-    """Open an archive of this `kind`; yield `about` and the arrays, each read on access.
-
-    InputError is raised if the file is missing, damaged or of another kind, and for every exception of the block.
-    """
+    """Open an archive of this `kind`; yield `about` and arrays, read on access. Every exception becomes InputError."""
     file, name = as_file(path), kind.split()[0]
     with reading(path, name), open_arrays(file) as arrays:
         about = json.loads(str(arrays["about"]))

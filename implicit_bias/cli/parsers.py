@@ -123,10 +123,7 @@ class Parser(argparse.ArgumentParser):
         texts: Mapping[str, str],
         offered: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Add an option for each setting in `texts`, which maps names to help; `default` returns the default of a name.
-
-        The option takes a list of values if its default is a tuple, otherwise one value of the type of the default.
-        """
+        """Add an option for each setting in `texts` (name: help), a list of values if its default is a tuple."""
         for name, text in texts.items():
             value, option = default(name), f"--{name.replace('_', '-')}"
             if isinstance(value, tuple):

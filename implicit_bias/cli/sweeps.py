@@ -70,10 +70,7 @@ def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable
 
 
 def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn: str | None = None) -> Path:
-    """Return the folder of the results: --out, else `default`, or with --redraw `redrawn` or `default`-redrawn.
-
-    With --redraw, InputError is raised if `computing` is true, that is, options of a computation are given.
-    """
+    """Return --out, else `default`, or with --redraw, which excludes `computing`, `redrawn` or `default`-redrawn."""
     if not options.redraw:
         return Path(options.out or default)
     if computing:

@@ -57,10 +57,6 @@ def load_binary(
         Labels of the classes +1 and −1. By default 0–4 are positive, and all other labels negative. Samples of other
         labels are removed before the split.
 
-    Returns
-    -------
-    BinaryTask
-
     Raises
     ------
     InputError

@@ -12,10 +12,7 @@ from implicit_bias._utils.checks import Array, InputError, shown, without_torch
 
 
 def positive_signs(labels: Sequence[ArrayLike], positive: Any) -> list[Array]:
-    """Return each array of labels as signs: +1.0 for labels in `positive`, one or several, and −1.0 for others.
-
-    InputError is raised if a label in `positive` does not occur.
-    """
+    """Return arrays of labels as +1.0 in `positive`, one or several labels that must occur, and −1.0 elsewhere."""
     values = [labels_and_classes(part)[0].tolist() for part in labels]
     wanted = list(positive) if isinstance(positive, Iterable) and not isinstance(positive, str) else [positive]
     known = [value for part in values for value in part]
@@ -26,10 +23,7 @@ def positive_signs(labels: Sequence[ArrayLike], positive: Any) -> list[Array]:
 
 
 def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
-    """Return −1.0 for labels of classes[0] and +1.0 for classes[1], shape (n,), and the pair of classes.
-
-    By default, these are the sorted labels. InputError is raised unless labels are of two classes, or of `classes`.
-    """
+    """Return −1.0 for labels of classes[0] and +1.0 for classes[1], and the two classes, by default sorted labels."""
     values, found = labels_and_classes(labels)
     if classes is None:
         if len(found) != 2:

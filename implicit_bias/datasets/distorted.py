@@ -54,10 +54,6 @@ def distorted_images(
     seed : int
         Seed of angles and shifts, for NumPy's PCG64.
 
-    Returns
-    -------
-    DistortedImages
-
     Raises
     ------
     InputError

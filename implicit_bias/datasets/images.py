@@ -61,10 +61,7 @@ def load_images(name: str, root: str | PathLike[str] | None, train: bool = True)
 
 
 def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training or test images of 'mnist' or 'fashion-mnist' as bytes (N, 784), and the labels (N,).
-
-    If no file of the set exists, all are downloaded. InputError is raised if some are missing, or one is damaged.
-    """
+    """Return the images of 'mnist' or 'fashion-mnist' as bytes (N, 784) and labels (N,), downloaded if none exists."""
     folder, sums = IMAGE_SETS[name]
     top = data_root(root)
     raw = top / folder / "raw"

@@ -71,7 +71,6 @@ class Labelled(ABC):
         return self.width - bool(self.constant)
 
     def _check_inputs(self) -> None:
-        """Raise InputError unless `scaling` and `ranges` match the number of inputs."""
         if not isinstance(self.scaling, Scaling | None):
             raise InputError(f"scaling must be a Scaling or None, not {shown(self.scaling)}")
         if self.ranges is not None:

@@ -121,10 +121,6 @@ def read_samples(
         of numbers, if it contains all of the names given here, or if its label is no label of another row and its
         numbers increase.
 
-    Returns
-    -------
-    LabelledSamples
-
     Raises
     ------
     InputError
@@ -248,10 +244,7 @@ def _names(file: Path, wanted: list[str], label: str | None, header: bool | None
 
 
 def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bool:
-    """True if the first row of `head` contains names, False if it is a sample; raise InputError if both are possible.
-
-    `place` is the number of the column of labels; None if it is unknown.
-    """
+    """True if the first row of `head` contains names, False if it is a sample; `place` is the column of labels."""
     import pandas as pd
 
     first, below = head.iloc[0].tolist(), head.iloc[1:]
@@ -287,11 +280,7 @@ def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bo
 
 
 def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFrame:
-    """Return a CSV file as a table without empty rows; raise InputError if none remains.
-
-    `names` are those of all columns, and `header` is True if the first row contains them and is no sample. The column
-    `label`, if it is one of them, contains texts without outer spaces. Elsewhere, MISSING cells are NaN.
-    """
+    """Return a CSV file as a table without empty rows; texts of `label` are stripped, other MISSING cells NaN."""
     missing = {name: list(MISSING) for name in names if name != label}
     kinds = {label: str} if label in names else {}
     table = _parsed(file, header=0 if header else None, names=names, dtype=kinds, na_values=missing)
@@ -369,7 +358,6 @@ def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str
 
 
 def _require(file: Path, table: pd.DataFrame, name: str) -> None:
-    """Raise InputError unless the table has the column `name`."""
     if name not in table.columns:
         listed = [*table.columns[:20], *(["…"] if len(table.columns) > 20 else [])]
         raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(listed)}")

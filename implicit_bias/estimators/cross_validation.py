@@ -218,11 +218,7 @@ def _scores_and_gaps(
     train: np.ndarray,
     test: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """Fit the samples `train` at each C of `costs`; return the scores on the samples `test`, and the largest gaps.
-
-    Both lists are in the order of `costs`. `weight` (n,) or None are the sample weights of fit and score. Error
-    messages begin with `fold`.
-    """
+    """Fit the samples `train` at each C of `costs`; return the scores on the samples `test`, and the largest gaps."""
     scores, gaps, deadline = [], [], Deadline(estimator.max_seconds)
     weights = {} if weight is None else {"sample_weight": weight[test]}
     classes = np.unique(y[train] if weight is None else y[train][weight[train] > 0])

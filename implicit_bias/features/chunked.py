@@ -396,7 +396,6 @@ def _norms_and_closed(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any
 
 
 def _checked(X: Array, split: tuple[np.ndarray, ...], shared: tuple[()]) -> None:
-    """Raise InputError if the inputs and gate values of a chunk are invalid features."""
     GatedFeatures(X, split[0])
 
 

@@ -41,10 +41,7 @@ class PatternBlocks:
 
 
 def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBlocks:
-    """Factorise Φ of inputs X (n, d) and gate values G (n, k) by the distinct rows of blocks of consecutive gates.
-
-    A block has far fewer distinct rows than samples. If Φ has fewer than `least` nonzeros, each gate is a block.
-    """
+    """Factorise Φ by the distinct rows of blocks of gates; with fewer than `least` nonzeros, each gate is a block."""
     share = np.count_nonzero(G) * X.shape[1] >= least
     columns_of = _blocks(G) if share else [slice(j, j + 1) for j in range(G.shape[1])]
     blocks = [_patterns(G[:, columns]) for columns in columns_of]
@@ -62,10 +59,7 @@ def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBloc
 
 
 def _blocks(G: Array) -> list[slice]:
-    """Return slices of consecutive columns, blocks of one or more columns.
-
-    Columns are added to a block while the number of its distinct rows plus that of their nonzeros is at most n/4.
-    """
+    """Return blocks of columns, of several while their distinct rows plus the nonzeros of these are at most n/4."""
     n, k = G.shape
     starts, code = [0], np.unique(G[:, 0], return_inverse=True)[1]
     for j in range(1, k):
@@ -97,10 +91,7 @@ def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
 
 
 def _selector(X: Array, index: np.ndarray, scale: Array, patterns: int) -> sp.csr_array:
-    """Return the sparse M (n, patterns·d) for inputs X (n, d), index and scale (n, blocks).
-
-    Row i contains scale_ib · x_i in the columns of pattern index_ib; entries with scale 0 are not stored.
-    """
+    """Return the sparse M (n, patterns·d): row i contains scale_ib · x_i in the columns of pattern index_ib."""
     n, d = X.shape
     sample, block = np.nonzero(scale)
     data = (scale[sample, block, None] * X[sample]).ravel()

@@ -105,10 +105,7 @@ class Gates(TransformerMixin, BaseEstimator):
         return GatedFeatures(X, self.transform(X))
 
     def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Array, Array | None]:
-        """Return the inputs of `fit` with nonzero weight, and their weights or None; set `n_features_in_`.
-
-        The gates are marked as not fitted first, so that a failing fit does not leave them half fitted.
-        """
+        """Return inputs of `fit` with nonzero weight, and their weights or None; set `n_features_in_`."""
         self.__dict__.pop(self.learned[-1], None)
         inputs: Array = validated(self, X, reset=True)
         if sample_weight is None:

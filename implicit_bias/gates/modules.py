@@ -70,10 +70,7 @@ class HiddenLayer(NamedTuple):
 
 
 def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
-    """Return the single hidden layer of a module on inputs (n, d), d = `inputs`.
-
-    InputError is raised for other forms than that of `HiddenLayer`, torch's RuntimeError for another number of inputs.
-    """
+    """Return the single hidden layer of a module on `inputs` inputs; InputError for a form other than `HiddenLayer`."""
     module = copy.deepcopy(module).cpu().double().eval()
     # Values at 0 and at the unit vectors determine affine functions; random inputs test that they are affine.
     rng = np.random.default_rng(0)

@@ -16,11 +16,7 @@ MAX_BINS = 40
 
 
 def summary(solutions: Mapping[Any, Any], groups: np.ndarray | None = None) -> str:
-    """Return an HTML table of solutions, one row per class: status, bounds, gap, active groups, support vectors.
-
-    `solutions` maps classes to solutions; if "" is the only class, there is no column of classes. `groups` (k,) is the
-    group of each gate; without it, the table counts active gates.
-    """
+    """Return an HTML table of solutions, one row per class, "" without a name; `groups` (k,) are those of gates."""
     classes = list(solutions) != [""]
     head = ["class"] * classes + ["status", "lower bound", "objective", "gap"]
     head += ["active gates" if groups is None else "active groups", "support vectors", "solver"]

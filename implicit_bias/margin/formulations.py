@@ -56,10 +56,6 @@ def svm_gln(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProblem:
     C : float
         Cost of slack; inf for the hard margin.
 
-    Returns
-    -------
-    MarginProblem
-
     Raises
     ------
     InputError
@@ -218,10 +214,6 @@ def svm_of_optimiser(
         A name in the table, or the norms of U and v, such as ("rows", "l_inf"); see `TwoLayerNorm`.
     multiplicities : int or array of int, shape (H,)
         Number of units that share the gates of unit h.
-
-    Returns
-    -------
-    MarginProblem
 
     Raises
     ------

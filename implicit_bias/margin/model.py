@@ -147,11 +147,7 @@ class MarginModel(Labelled):
         return np.concatenate([self._scores(inputs[rows], gate_values) for rows in blocks])
 
     def _scores(self, inputs: Array, gate_values: Any) -> Array:
-        """Return the scores (m,), for two classes, or (m, K) of inputs (m, d), less `offset`.
-
-        The inputs include the constant; shared gates are evaluated once. `gate_values` (m, k) are required if there are
-        no gates.
-        """
+        """Return the scores (m,) or (m, K) of inputs (m, d) with the constant, less `offset`."""
         first = self.problems[0]
         if isinstance(first, ClassMarginProblem):
             found = first.decision_function(self.solutions[0].weights, inputs)
@@ -177,7 +173,6 @@ class MarginModel(Labelled):
         return GatedFeatures(X, gate_values)
 
     def _require_weights(self) -> None:
-        """Raise InputError if a solution is missing or proves that no weights exist."""
         for positive, solution in zip(self.positives, self.solutions, strict=False):
             if solution.status.inseparable:
                 raise InputError(f"class {positive!r} has no weights: {solution.status.value}")

@@ -125,10 +125,7 @@ class MarginProblem:
             self._check_samples()
 
     def _check_samples(self) -> None:
-        """Check what depends on the samples: sizes of features and upper bounds, and whether the norm supports them.
-
-        InputError is raised if a check fails, also one of `check_norm` for a user-defined norm.
-        """
+        """Check sizes of features and upper bounds, whether the norm supports them, and a user-defined norm."""
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
@@ -214,10 +211,6 @@ class MarginProblem:
             same, but the weights stay in this span: pass False to add constraints on single weights.
         quadratic : bool
             Minimise ‖W‖² instead of ‖W‖, for QP solvers such as OSQP. The weights of a hard margin stay the same.
-
-        Returns
-        -------
-        MarginProgram
 
         Raises
         ------

@@ -139,7 +139,6 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
 
     @staticmethod
     def _check(layers: list[ContextGates], readout: bool) -> None:
-        """Raise InputError unless all gates are fitted on inputs of one size and, without a readout, H_L is 1."""
         if not layers or not all(isinstance(g, ContextGates) and g.is_fitted for g in layers):
             raise InputError(
                 "a GLN needs fitted contexts for each layer, such as HyperplaneGates; call gates.fit(X_pool) first"
@@ -151,11 +150,7 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
 
     @torch.no_grad()
     def _initialise(self, first: ContextGates, seed: int | None) -> None:
-        """Draw default weights in the published order, then replace them by orthogonal ones, except the bias.
-
-        `first` are the gates of the first layer. If `seed` is None, torch's random numbers continue after those of its
-        hyperplanes; for gates of other kinds, the seed is then 1.
-        """
+        """Draw default weights in the published order, then replace them by orthogonal ones, except the bias."""
         if seed is None and isinstance(first, HyperplaneGates):
             generator = _after_hyperplanes(self.inputs, len(first.directions_), first.seed)
         else:

@@ -137,7 +137,6 @@ def _values(module: nn.Module, X: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _check_parameters(module: nn.Module) -> None:
-    """Raise InputError unless some parameters are trainable, and all finite, on the CPU, and float32 or float64."""
     parameters = list(module.parameters())
     if not any(p.requires_grad and p.numel() for p in parameters):
         raise InputError("the module has no trainable parameters; give it some, with requires_grad=True")
@@ -206,7 +205,6 @@ def _reasons(shape: tuple[int, ...]) -> Iterator[None]:
 
 
 def _check_outputs(outputs: Any) -> None:
-    """Raise InputError unless outputs of SAMPLES inputs are a finite tensor (n,) or (n, q)."""
     if not isinstance(outputs, Tensor):
         raise InputError(f"the module returns {type(outputs).__name__}; return one tensor (n,) or (n, q)")
     if outputs.ndim not in (1, 2) or len(outputs) != SAMPLES or not outputs.numel():
@@ -219,7 +217,6 @@ def _check_outputs(outputs: Any) -> None:
 
 
 def _check_samples(module: nn.Module, X: Tensor, shape: tuple[int, ...], first: Tensor) -> None:
-    """Raise InputError if a module's outputs are random, or an output depends on the other samples."""
     if not torch.equal(_values(module, X, shape), first):
         raise InputError(
             "the module's outputs differ between two calls on the same inputs; remove dropout, or call module.eval()"

@@ -61,7 +61,6 @@ def check_pair(norm: Norm, W: Any, V: Any, max_solved: int = MAX_SOLVED_AT_ANSWE
 
 
 def _claim(norm: Norm, holds: bool, text: str) -> None:
-    """Raise InputError with the name of the norm and `text` unless `holds`."""
     if not holds:
         raise InputError(f"{norm!r}: {text}")
 
@@ -104,10 +103,7 @@ def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
 
 
 def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
-    """Check a `GroupForm`, if the norm has one, at one random Ŵ: ‖TŴ‖ ≤ Σ_h ‖Ŵ_h‖.
-
-    Equality is required if T has no null space and k ≤ 500. `shape` is (k, d).
-    """
+    """Check ‖TŴ‖ ≤ Σ_h ‖Ŵ_h‖ at one random Ŵ, with equality if T has no null space and k ≤ 500."""
     form = norm.group_form(shape[0])
     if form is not None:
         k, size = form.expand.shape
@@ -172,10 +168,7 @@ def _gradient(norm: Norm, W: Array) -> Array:
 
 
 def _maximiser(norm: Norm, V: Array, max_solved: int) -> list[Array]:
-    """Maximise ⟨V, W⟩ over the unit ball with CLARABEL; return W in a list.
-
-    The list is empty if the solver has no result, or V has more than `max_solved` entries.
-    """
+    """Maximise ⟨V, W⟩ over the unit ball with CLARABEL; return W in a list, which is empty without a result."""
     W = cp.Variable(V.shape)
     with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
         warnings.simplefilter("ignore")

@@ -148,10 +148,7 @@ class MarginFunction(Objective):
         return (outputs.gather(1, self.y[:, None]) - outputs).flatten()[self.pairs]
 
     def _rotate(self, X: Array) -> tuple[Tensor, list[Tensor]]:
-        """Replace the twin's inputs x by Vᵀx; return V (d, r), and the parts of its input weights outside V's span.
-
-        These parts never change. Both are empty if the network declares no `input_layers`.
-        """
+        """Replace inputs x by Vᵀx; return V (d, r), and the constant parts of input weights outside V's span."""
         found, rest = self.twin.input_layers(), []
         V = torch.as_tensor(GatedFeatures(X).reduced()[1]) if found else torch.empty(0)
         for layers in found:
@@ -165,7 +162,6 @@ class MarginFunction(Objective):
         return V, rest
 
     def _set(self, w: Tensor) -> None:
-        """Replace the data of the twin's parameters by views of w."""
         for parameter, values in zip(self.parameters, views(w, self.parameters), strict=True):
             parameter.data = values
 

@@ -219,16 +219,11 @@ class ScaledIteration(Iteration):
             self.length /= 2
 
     def _unit(self, vector: Any) -> Any:
-        """Return the vector, divided by its length in place."""
         vector /= self.function.dot(vector, vector) ** 0.5
         return vector
 
     def _grow(self, margins: Any, radial: float, tangential: float, sharpness: float) -> bool:
-        """Let R grow if u is close to stationary; return True, without growth, if the descent has converged.
-
-        At radius R and the step's start v, `margins` are the margins, `radial` is −⟨∇F_R, v⟩, and `tangential` the
-        length of the rest of ∇F_R; `sharpness` is R^L.
-        """
+        """Let R grow if u is close to stationary; return True, without growth, if the descent has converged."""
         smallest = float(margins.min())
         mean = radial * sharpness / self.function.degree
         gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
@@ -255,10 +250,7 @@ class PlainIteration(Iteration):
         self.function, self.lr, self.weights = function, config.lr, function.start
 
     def step(self) -> bool:
-        """Make a step of gradient descent; return False, because there is no test of convergence.
-
-        InputError is raised if weights, loss or margins diverge.
-        """
+        """Make a step of gradient descent; return False, as nothing tests convergence. InputError if it diverges."""
         value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
         self.weights = self.weights - self.lr * gradient
         # With larger weights, outputs overflow when the network is evaluated.

@@ -90,10 +90,7 @@ class LayerFunction(Objective):
 
     @abstractmethod
     def _vectors(self, kept: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
-        """Return the vectors (2, …) of two sets of weights: V (2, H·n), W (2, M, H, d) and A (2, K·H).
-
-        `kept` are the indices of the n selected samples, None for all; the arrays of these samples are set.
-        """
+        """Return the vectors (2, …) of two sets of weights: V (2, H·n), W (2, M, H, d) and A (2, K·H)."""
 
     @abstractmethod
     def _split(self, vector: Array) -> tuple[Array, Array]:
@@ -109,10 +106,7 @@ class LayerFunction(Objective):
 
     @abstractmethod
     def _gradient(self, values: Array, readout: Array, slopes: Array, of_readout: Array) -> Array:
-        """Return the gradient as a vector, given V (H, n) and A (K, H).
-
-        The derivatives of the loss are `slopes` (K, n) by the outputs and `of_readout` (K, H) by A.
-        """
+        """Return the gradient as a vector, given the derivatives `slopes` (K, n) and `of_readout` (K, H)."""
 
     def mix(self, s: float, a: Array, t: float, b: Array) -> Array:
         mixed: Array = s * a
@@ -137,10 +131,7 @@ class LayerFunction(Objective):
         return torch.as_tensor(np.concatenate([part for own in zip(*both, strict=True) for part in own]))
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
-        """Select the samples of indices `kept`, all if None; return the vectors of the current and previous weights.
-
-        `parts` W (2, M, H, d) and `readouts` A (2, K, H) are these weights, the current ones first.
-        """
+        """Select the samples `kept`, None for all; return the vectors of both weights, the current ones first."""
         rows = slice(None) if kept is None else kept
         self.own_X, self.own_y = self.X[rows], self.y[rows]
         self.own_gates = None if self.gates is None else self.gates[:, :, rows]
@@ -353,10 +344,7 @@ class WeightFunction(LayerFunction):
         return tangent
 
     def direction(self, tangent: Array, radial: float, w: Array, radius: float) -> Array:
-        """Return the vector of which a step subtracts a multiple: the tangent, maybe preconditioned, and its V.
-
-        The tangent and `radial` are the parts of ∇F_R at the unit vector `w`, R = `radius`.
-        """
+        """Return the tangent, maybe preconditioned, and its V: the vector of which a step at w subtracts a multiple."""
         if self.preconditioned:
             rho = max(abs(radial), LEAST * self.dot(tangent, tangent) ** 0.5)
             tangent = self._steered(tangent, rho, w, radius) if rho > 0 else tangent

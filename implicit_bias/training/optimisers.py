@@ -364,7 +364,6 @@ class Muon(SteepestSteps):
 
 
 def _check_normalised(config: Adam | SteepestSteps, losses: Collection[str], *momenta: str) -> None:
-    """Raise InputError if a parameter of Adam or SteepestSteps is out of range; `momenta` must be from 0 to below 1."""
     as_count(config.steps, "steps", least=0)
     as_count(config.batch_size, "batch_size")
     as_positive(config.lr, "lr")

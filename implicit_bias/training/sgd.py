@@ -150,10 +150,7 @@ def _descend(
     progress: Callable[[int, int], None] | None,
     deadline: Deadline,
 ) -> tuple[list[dict[str, float]], str]:
-    """Train by `stepper`; return the rows of the table and the `end` of `TrainingResult`.
-
-    `bar` is the `target`, or −∞ without one. The networks have their latest weights even after an error.
-    """
+    """Train by `stepper` to the loss `bar`; return the rows of the table and the `end` of `TrainingResult`."""
     n = stepper.X.shape[-2]
     last, due = config.count(n), _due(config.batches_per_epoch(n) if every is None else every)
     rows: list[dict[str, float]] = []

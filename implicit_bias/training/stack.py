@@ -50,10 +50,7 @@ class Stack(Stepper):
         self.update(views(self.gradient(batch), self.rows), rate)
 
     def gradient(self, batch: Tensor) -> Tensor:
-        """Return the gradient of the sum of the networks' mean losses on the samples with indices `batch` (b,).
-
-        It is one vector in the order of `flat`: layer after layer, each (R, out, in) flattened.
-        """
+        """Return the gradient of the sum of mean losses on the samples `batch`, one vector in the order of `flat`."""
         weights = [weights.detach().requires_grad_() for weights in self.weights]
         outputs = self._outputs(self.X.index_select(-2, batch), weights)
         total = mean_losses(outputs, self.y.index_select(1, batch), self.loss).sum()
@@ -181,11 +178,7 @@ def _filled(group: Sequence[Tensor]) -> Tensor:
 def _samples(
     first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str | CustomLoss
 ) -> tuple[Tensor, Tensor]:
-    """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n).
-
-    `count` is the number of networks, all with the inputs and outputs of `first`. Signs for q = 1 are targets; y are
-    classes for q > 1 and a loss other than 'squared'. InputError is raised for wrong shapes or labels.
-    """
+    """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n)."""
     own = dimensions(X) == 3
     inputs = as_floats(X, "X", 3 if own else 2)
     if inputs.shape[-1] != first.inputs or (own and len(inputs) != count):

@@ -94,10 +94,6 @@ def stationarity(
         S contains the samples whose margin exceeds the least one by at most this share.
     support : 'tight', 'lowest' or array of whole numbers, shape (n,)
 
-    Returns
-    -------
-    Stationarity
-
     Raises
     ------
     InputError
@@ -149,12 +145,10 @@ def stationarity(
 
 
 def _largest(parameters: list[Parameter]) -> float:
-    """Return the largest size of an entry of all parameters."""
     return max((float(p.detach().abs().max()) for p in parameters if p.numel()), default=0.0)
 
 
 def _length(parameters: list[Parameter]) -> float:
-    """Return the Euclidean norm of all parameters together."""
     return float(torch.sqrt(sum(((p.detach() ** 2).sum() for p in parameters), torch.zeros(()).double())))
 
 
@@ -198,10 +192,7 @@ def _as_support(support: Any, n: int) -> str | Array:
 
 
 def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Parameter]) -> Array:
-    """Return the ν_i (n,) with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w; raise InputError if these differ.
-
-    `margins` (n,) are y_i f_w(x_i) > 0.
-    """
+    """Return the ν_i (n,) with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w, given y_i f_w(x_i) > 0."""
     twice, fourfold = (_scaled(network, X, parameters, factor) for factor in (2, 4))
     with np.errstate(all="ignore"):
         degrees = np.log2(twice / margins)

@@ -189,7 +189,6 @@ class ProjectedDescent(LayeredDescent):
 
 
 def _check_limits(config: SteepestDescent | ProjectedDescent) -> None:
-    """Raise InputError unless tolerance, max_steps and max_seconds are positive."""
     as_positive(config.tolerance, "tolerance")
     as_count(config.max_steps, "max_steps")
     as_positive(config.max_seconds, "max_seconds", infinite=True)
@@ -234,10 +233,7 @@ class LayerMargins(ABC):
 
     @abstractmethod
     def correlation(self, shares: Tensor, *values: Tensor) -> Tensor:
-        """Return the gradient of Σ_i λ_i q_i, for `shares` λ (n,), by the effective weights: (H·M, d) or (K, d).
-
-        `values` are those that `evaluate` returned at the same layers. The gradient has one row per gate.
-        """
+        """Return the gradient of Σ_i λ_i q_i by the effective weights, one row per gate, from `evaluate`."""
 
     def dual(self, layers: Layers) -> float:
         """Return N*(layers), the sum of the dual norms of the layers."""
@@ -460,10 +456,7 @@ class ProjectedIteration(Iteration):
         return self.sharpness ** (1 / self.margins.degree)
 
     def step(self) -> bool:
-        """Make an accelerated step for the current norm R, then raise R if the step is near stationary.
-
-        Return False: the rows of the table test for convergence.
-        """
+        """Make an accelerated step, then raise R if it is near stationary; return False, as tables test convergence."""
         margins, momentum = self.margins, self.run / (self.run + 3)
         now, before = self.layers, self.before
         v = tuple(a + momentum * (a - b) for a, b in zip(now, before, strict=True))

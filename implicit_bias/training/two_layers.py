@@ -65,10 +65,7 @@ class TwoLayerUpdates(MarginStepper):
         self.update_readout((slopes @ hidden, slopes.sum())[: len(self.readout)], rate)
 
     def _descend(self, batch: Tensor, rows: Tensor, gates: Tensor, slopes: Tensor, rate: float) -> Tensor:
-        """Make a step of `parts`, with the `rows` of `_values` and gate values (M, b, H); return a_h ∂ℓ/∂f (b, H).
-
-        `slopes` (b,) are ∂ℓ/∂f, and `rate` is the learning rate.
-        """
+        """Make a step with gate values (M, b, H) and `slopes` ∂ℓ/∂f (b,); return a_h ∂ℓ/∂f (b, H)."""
         target, kept, factor = (self.velocity, self.momentum, 1.0) if self.momentum else (self.parts, 1.0, -rate)
         pushed = torch.outer(slopes, self.readout[0])
         if self.constant:
@@ -88,7 +85,6 @@ class TwoLayerUpdates(MarginStepper):
         return self.parts
 
     def _square(self) -> float:
-        """Return ‖w‖², for the weights w of `_hidden`."""
         return _square(self.parts)
 
     @torch.no_grad()

@@ -68,10 +68,7 @@ class WeightUpdates(MarginStepper):
 
     @torch.no_grad()
     def record(self) -> list[dict[str, float]]:
-        """Return one row: loss and norm, and for classes the training error.
-
-        For labels ±1, return the row of `MarginStepper` instead.
-        """
+        """Return one row: for labels ±1 that of `MarginStepper`, else loss, norm, and for classes the error."""
         if self.signs:
             return super().record()
         outputs = self.outputs()

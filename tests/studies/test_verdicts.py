@@ -29,5 +29,5 @@ def test_four_of_five_seeds_decide(losses, outcome, found):
         verdict = decide("low", f"−0.1 at K = 2, loss {own.loss.iloc[0]:g}", own.loss.iloc[0], "below", 1)
         return [replace(verdict, found="nothing") if verdict.holds is None else verdict]
 
-    (verdict,) = over_seeds(table, judged)
+    (verdict,) = over_seeds(judged)(table)
     assert (verdict.outcome, verdict.found) == (outcome, found)

@@ -95,7 +95,6 @@ def activation_patterns(X: Any) -> Arrangement:
 
 
 def _check_number(m: int, rank: int) -> None:
-    """Raise InputError if m hyperplanes whose normals have this rank may need more than MAX_SIGNS signs."""
     pairs = 2 * math.comb(m, max(rank - 1, 0)) * 2 ** (rank - 1) * m
     if pairs > MAX_SIGNS:
         raise InputError(
@@ -106,11 +105,7 @@ def _check_number(m: int, rank: int) -> None:
 
 
 def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
-    """Return the distinct lines ℝv through nonzero samples, each as a tuple v of d coprime integers.
-
-    The first nonzero integer is positive. Also return the index of each sample's line (n,), and the sign of c in
-    x_i = c v (n,); both are 0 for samples of zeros.
-    """
+    """Return the lines ℝv through samples, v coprime integers, the first nonzero one > 0; indices and signs (n,)."""
     known: dict[tuple[int, ...], int] = {}
     line_of, side = np.zeros(len(X), dtype=np.int64), np.zeros(len(X), dtype=np.int64)
     for i in np.flatnonzero(X.any(axis=1)):
@@ -144,10 +139,7 @@ def _independent(lines: list[Any]) -> Iterator[int]:
 
 
 def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Enumerate all pairs of a cell and one of its extreme rays, for m distinct lines of rank r with r entries each.
-
-    Return two masks (N, m), one row per pair: v with ⟨u, v⟩ > 0 inside the cell, and v orthogonal to the ray.
-    """
+    """Return masks (N, m), a row per pair of a cell and an extreme ray: ⟨u, v⟩ > 0 in the cell, v ⊥ the ray."""
     m, rank = len(lines), len(lines[0])
     if rank == 1:
         return np.array([[True], [False]]), np.zeros((2, 1), dtype=bool)

@@ -150,11 +150,7 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
 
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
-    """Return the gate values of the layers above the first (n, J, E), and those of the first layer (n, H, C).
-
-    Each of the J combinations of one unit per upper layer has E combinations of contexts, whose values are products of
-    gate values. Without upper layers, they are ones of shape (n, 1, 1). InputError for a network without such gates.
-    """
+    """Return the gate values (n, J, E) of J combinations of upper units, E of their contexts; first layer (n, H, C)."""
     found = network.layer_gates(X) if hasattr(network, "layer_gates") else None
     if found is None:
         raise InputError(f"network must be a GLN or a ReLU network with one output, not {type(network).__name__}")

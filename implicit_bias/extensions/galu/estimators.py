@@ -70,10 +70,7 @@ def _moved(weights: Array, by: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """Fitted gates, their `values` (n, k), and the `inputs` (n, d): X minus `centre` (p,), with a constant appended.
-
-    Without an intercept the centre is 0 and there is no constant.
-    """
+    """Fitted gates, their values (n, k), and inputs (n, d): X minus `centre`, with a constant; X without intercept."""
 
     gates: Gates
     values: Array
@@ -92,10 +89,7 @@ class _GatedInputs(BaseEstimator):
     random_state: Any = field(default=None, kw_only=True)
 
     def _layer(self, X: Array, weight: Array | None) -> _Layer:
-        """Return gates fitted to X (n, p), and the inputs: X minus its mean and a constant, or X without intercept.
-
-        `weight` (n,) are sample weights, or None. Warns of inputs of unequal scale; InputError for invalid parameters.
-        """
+        """Return gates fitted to X (n, p), and the inputs: X minus its mean and a constant, or X without intercept."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
         # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.

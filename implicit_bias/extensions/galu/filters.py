@@ -311,10 +311,7 @@ class _LeastValue(ABC):
 
 
 def _least_value(X: Array, Y: Array, G: Array, shift: float) -> _LeastValue:
-    """Return the form with the smaller of ΦΦᵀ and ΦᵀΦ for inputs X (n, d), targets Y (n, q) and gates G (n, k).
-
-    Its s is `shift` plus SHIFT times the mean diagonal entry of that matrix, or for ΦᵀΦ an upper bound of the mean.
-    """
+    """Return the form with the smaller of ΦΦᵀ and ΦᵀΦ for inputs X (n, d), targets Y (n, q) and gates G (n, k)."""
     if not (G.any(axis=1) & X.any(axis=1)).any():
         raise InputError("every filter is closed for every sample; use more units or other directions")
     if G.shape[1] * X.shape[1] >= len(X):

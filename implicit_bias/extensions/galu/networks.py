@@ -83,7 +83,6 @@ class GaLUNetwork(LayeredNetwork, kind="gated"):
         return [torch.randn(units, fan_in, generator=generator) / fan_in**0.5 for units, fan_in in sizes]
 
     def _gate(self, values: Tensor) -> Tensor:
-        """Return the gate values g(v) of v = `values`."""
         return gate_values(values, self.sharpness)
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:

@@ -153,11 +153,7 @@ def _check_alike(moments: Any, first: Any) -> Any:
 def _solve_pieces(
     starts: Array, known: Sequence[Any], w: Array, at: Array, tau: float, compare: bool = False
 ) -> tuple[Array, float]:
-    """Return the weights (T, k, d) at the times `at` (T,), by the closed form of each piece, and the largest jump.
-
-    The pieces start at `starts` with the moments `known`, and the weights at `w` (k, d). With `compare`, the jump is
-    the largest change of a weight at the end of a piece if that piece had the gates of the piece before; otherwise 0.
-    """
+    """Return the weights (T, k, d) at the times `at`, by closed forms, and if `compare` the largest jump of gates."""
     check_size(len(at) * w.size, "the weights at all times")
     found, jump = np.empty((len(at), *w.shape)), 0.0
     for piece, moments in enumerate(known):
@@ -181,11 +177,7 @@ def _solve_pieces(
 def _solve_callable(
     gates: Callable[[float], Any], first: Any, w0: Array, at: Array, tau: float, tolerance: float, progress: Any
 ) -> tuple[Array, int, float]:
-    """Return weights (T, k, d), the number of pieces and their absolute error estimate, by halving pieces.
-
-    `first` are moments of the right kind and size; `tolerance` is relative to the largest weight. Raise InputError if
-    MAX_PIECES are not enough.
-    """
+    """Return weights (T, k, d), the number of pieces and their absolute error estimate, by halving pieces."""
     before, last, count, jump_before = None, np.inf, 1, np.inf
     edges = np.unique(np.append(0.0, at))
     while count <= MAX_PIECES:

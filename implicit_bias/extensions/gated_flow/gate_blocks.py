@@ -83,10 +83,7 @@ class MomentSums:
         return targets[:, 0]
 
     def _rearrange(self, parents: np.ndarray, overlap: np.ndarray) -> None:
-        """Rebuild the blocks for q distinct gates: gate i starts with the sums of the old gate `parents`[i] (q,).
-
-        Blocks are the connected components of the mask `overlap` (q, q). Sums between old blocks are 0.
-        """
+        """Rebuild the blocks, connected components of `overlap` (q, q); gate i starts with the sums of `parents`[i]."""
         count, labels = connected_components(csr_array(overlap), directed=False)
         sizes = np.bincount(labels) * self.d
         check_size(int(np.sum(sizes**2)), "the moments")
@@ -108,11 +105,7 @@ class MomentSums:
 
 
 def split_classes(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
-    """Split classes of gates, `members` (k,), so that gates of a class also have equal values `G` (n, k).
-
-    Return the new class of each gate (k,), the old class of each new one (q,), and its values (n, q). Classes are
-    numbered in the order of their first gates.
-    """
+    """Split classes of gates by values G (n, k); return new classes (k,), and the old class and values of each."""
     numbers: dict[tuple[int, bytes], int] = {}
     # Adding 0.0 turns −0.0 into 0.0, whose bytes differ.
     columns = np.ascontiguousarray(G.T) + 0.0

@@ -274,10 +274,7 @@ class _Descent:
 
 
 def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[int, Iterator[tuple[Array, Array]]]:
-    """Return the number of inputs, and an iterator over `steps` + 1 pairs (X, y), the last one for the final loss.
-
-    `size` is that of a process's batches. With cross-entropy, targets outside [0, 1] raise InputError.
-    """
+    """Return the number of inputs, and `steps` + 1 pairs (X, y), the last one for the final loss."""
     if isinstance(data, Ring):
         n, batches = data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
     elif isinstance(data, tuple | list) and len(data) == 2:

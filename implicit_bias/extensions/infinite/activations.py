@@ -201,20 +201,17 @@ def _polynomial_mean(p: GaussianPairs, factors: list[float]) -> Numbers:
     return value
 
 
-def _gram_determinant(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
-    """Return D = k²m² + k²r'² + m²r² + r²r'² sin² θ, the determinant of the covariance of (z + kn, z' + mn').
+# Below, c = rr' cos θ, a = k² + r² and b = m² + r'², and n, n' ~ N(0, 1) are independent of all else. For k = m = 1 the
+# closed forms are those of erf, GELU and its like; other k and m are the scales of `mixture`.
 
-    n and n' are independent of z, z' and of each other, as in the functions below. Their closed forms for k = m = 1
-    are those of erf, GELU and its like; other k and m are the scales of `mixture`.
-    """
+
+def _gram_determinant(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
+    """Return D = k²m² + k²r'² + m²r² + r²r'² sin² θ, the determinant of the covariance of (z + kn, z' + mn')."""
     return (k * m) ** 2 + (k * p.s) ** 2 + (m * p.r) ** 2 + (p.r * p.s * p.sine) ** 2
 
 
 def _gelu_pair(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
-    """Return E[σ'(z/k)σ'(z'/m)] = ¼ + [atan(c/√D) + c(k²/a + m²/b)/√D + ck²m²/D^{3/2}]/2π, σ'(z) = Φ(z) + zφ(z).
-
-    Here c = rr' cos θ, a = k² + r², b = m² + r'² and D = `_gram_determinant`, as in the functions below.
-    """
+    """Return E[σ'(z/k)σ'(z'/m)] = ¼ + [atan(c/√D) + c(k²/a + m²/b)/√D + ck²m²/D^{3/2}]/2π, σ'(z) = Φ(z) + zφ(z)."""
     root, a, b, c = sqrt(_gram_determinant(p, k, m)), k**2 + p.r**2, m**2 + p.s**2, p.r * p.s * p.cosine
     return (arctan2(c, root) + c * (k**2 / a + m**2 / b) / root + c * (k * m) ** 2 / root**3) / (2 * p.pi) + 0.25
 
@@ -238,10 +235,7 @@ def _erf_pair(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
 
 
 def _erf_dual(p: GaussianPairs, k: float = 1.0, m: float = 1.0) -> Numbers:
-    """Return E[f(z)g(z')] = (2/π) asin(c/√(ab)) of f(z) = erf(z/√2k) and g(z') = erf(z'/√2m).
-
-    Here c = rr' cos θ, a = k² + r² and b = m² + r'².
-    """
+    """Return E[f(z)g(z')] = (2/π) asin(c/√(ab)) of f(z) = erf(z/√2k) and g(z') = erf(z'/√2m)."""
     return 2 / p.pi * arctan2(p.r * p.s * p.cosine, sqrt(_gram_determinant(p, k, m)))
 
 

@@ -124,10 +124,7 @@ def _stretches(activation: Activation, norms: Array) -> tuple[float, float]:
 
 
 def _angle_errors(cosines: Array, errors: Array) -> Array:
-    """Bound |arccos a − arccos b| for computed cosines b = `cosines` of true ones a with |a − b| ≤ `errors`.
-
-    |arccos a − arccos b| is at most π √(|a − b|/2) and at most |a − b|/√(1 − max(a², b²)).
-    """
+    """Bound |arccos a − arccos b| by π √(e/2) and e/√(1 − max(a², b²)), |a − b| ≤ e = `errors`, b = `cosines`."""
     inside = 1 - np.minimum(1.0, np.abs(cosines) + errors) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.fmin(math.pi * np.sqrt(errors / 2), errors / np.sqrt(inside))

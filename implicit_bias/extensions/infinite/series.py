@@ -264,10 +264,7 @@ def panel_rule(longest: float, terms: int, level: int, refinements: int = 24) ->
 
 
 def _coefficients(activation: Activation, norms: Numbers, rule: _Rule, terms: int) -> tuple[Numbers, Numbers, Number]:
-    """Return E[σ'(rz) he_k(z)] for k = 0 … terms (p, terms + 1), E[σ'(rz)²] (p,), and the rounding error.
-
-    he_k at a node and its opposite differ by the sign (−1)^k. The error is that of each coefficient over √E[σ'(rz)²].
-    """
+    """Return E[σ'(rz) he_k(z)], k = 0 … terms (p, terms + 1), E[σ'(rz)²] (p,), and the rounding over its root."""
     coarse = rule.nodes.dtype != object and len(norms) * len(rule.nodes) * terms > MAX_EXTENDED_PRODUCTS
     even: Number = 0
     odd: Number = 0

@@ -47,11 +47,7 @@ def unit_of(values: ArrayLike) -> Number:
 
 
 def _for_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[..., Number]]) -> Callable[..., Numbers]:
-    """Return an elementwise function of doubles or mpmath numbers.
-
-    It applies `double` to arrays of doubles. If any argument has mpmath numbers, it applies `many(context)` instead,
-    for the context of the first such argument.
-    """
+    """Return a function that applies `double` to arrays of doubles, and `many(context)` to numbers of mpmath."""
 
     def function(*values: Numbers) -> Numbers:
         context = next((found for found in map(context_of, values) if found is not None), None)

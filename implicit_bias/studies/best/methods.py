@@ -55,11 +55,7 @@ def beside(best: BestNetwork, settings: Settings, X: Array, y: Array, fresh: tup
 
 
 def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Array, Array]) -> Rows:
-    """Return a row for each method with `units` units: method, objective, error, and for 'limit' also end.
-
-    Methods are GD, limit, LC in cones, LC and RC; an objective is NaN if no weights separate. Of the settings, `seed`,
-    `steps` and `max_steps` are used.
-    """
+    """Return a row (method, objective, error) for GD, limit, LC in cones, LC and RC; NaN if no weights separate."""
     network = ReLUNetwork(X.shape[1], units, seed=settings["seed"])
     train(network, X, y, SGD(steps=settings["steps"], batch_size=len(X), lr=0.1), seed=settings["seed"])
     found = [_scored("GD", network, X, y, fresh)]

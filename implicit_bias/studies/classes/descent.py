@@ -137,11 +137,7 @@ def _solved(X: Array, y: np.ndarray, gates: Gates, norm: str, W: Array) -> tuple
 def _held(
     solved: tuple[ClassMarginProblem, Solution], norm: float, scores: Array, tests: Features, labels: np.ndarray
 ) -> dict[str, Any]:
-    """Compare a network with the solution of a problem, given its `norm` and its test `scores` (n, classes).
-
-    `tests` are the gated test inputs. Return lower_bound, gap, ratio = norm/lower_bound, problem_error and
-    inconsistency, the share of test images with different predictions.
-    """
+    """Compare a network with a solved problem, given its `norm` and test `scores` (n, classes); return its columns."""
     problem, solution = solved
     answers = np.column_stack([tests @ own for own in problem.outputs(solution.weights)]).argmax(axis=1)
     return {

@@ -54,10 +54,7 @@ def train(
 def fits(
     settings: Settings, seeds: Sequence[int], samples: Sequence[Any], loss: str, kind: str
 ) -> Iterator[tuple[LayeredNetwork, float, tuple[Array, Array], tuple[Array, Array]]]:
-    """Train a network of `kind` for each seed on the first m of its samples, all together.
-
-    Yield the network, its training loss, and the pairs (scores, labels) of its training samples and of the others.
-    """
+    """Train networks on the first m samples of each; yield each, its loss, (scores, labels) of these and the others."""
     m = settings["m"]
     networks = [NETWORKS[kind](settings["d"], settings["units"], seed=seed) for seed in seeds]
     inputs, labels = (np.stack([sample[part][:m] for sample in samples]) for part in (0, 1))
@@ -70,10 +67,7 @@ def fits(
 def image_rows(
     settings: Settings, images: ImageClasses, networks: Sequence[tuple[dict[str, Any], LayeredNetwork]], *parts: str
 ) -> Rows:
-    """Train all networks together; return a row for each pair (columns, network).
-
-    A row has these columns, train_loss (mean cross entropy), and PART_error for each of `parts`, such as "test".
-    """
+    """Train all networks; return a row of each: its columns, train_loss, and PART_error for each of `parts`."""
     losses = train(settings, [network for _, network in networks], images.X_train, images.y_train, "logistic")
     found = []
     for (name, network), loss in zip(networks, losses, strict=True):

@@ -96,10 +96,7 @@ def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def slope_ratios(table: pd.DataFrame, norm: str) -> pd.Series:
-    """Return, for each seed, the slope of the gap against a norm at the largest noise levels over that at the smallest.
-
-    Each slope is a least-squares one over a third of the levels, rounded up. The ratio is 1 for a line.
-    """
+    """Return, for each seed, the slope of gap against norm in the noisiest third of levels over that in the least."""
     found = {}
     for seed, own in table.sort_values("sigma_y").groupby("seed"):
         x, gap, third = own[norm], own.test_loss - own.train_loss, -(-len(own) // 3)
@@ -131,10 +128,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame, claim: Claim, norm: str, fit: str) -> Verdict:
-    """Return the verdict on the ratios of `slope_ratios` for one way to fit, by the confidence interval of their mean.
-
-    The claim is that the mean is within the limits (a linear relation), or outside of them if `fit` is in `TRAINED`.
-    """
+    """Return the verdict on the ratios of `slope_ratios` for one way to fit, by the interval of their mean."""
     names, levels = {"norm": NORMS[norm][1], "how": TRAINED.get(fit, "")}, table.sigma_y.nunique()
     table = table[table.groupby("seed").sigma_y.transform("nunique") == levels]
     ratios = slope_ratios(table, norm) if levels >= LEVELS and table.seed.nunique() > 1 else pd.Series([np.nan])

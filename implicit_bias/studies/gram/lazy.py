@@ -80,11 +80,8 @@ def draw(table: pd.DataFrame) -> Figure:
     return axes[0].figure
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     times = ratios(table)
     names = (f"k = {name}" if name != "flow" else name for name in times.index)
     listed = ", ".join(f"{value:.2g} ({name})" for name, value in zip(names, times, strict=True))

@@ -48,11 +48,7 @@ def cost(settings: Settings) -> float:
 
 
 def ranks(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table by degree, d and n: rank, kept and cut, of eigenvalues relative to the largest.
-
-    `rank` is the number of eigenvalues above their error bound, `kept` the least of these, and `cut` the largest
-    |eigenvalue| of the others, NaN if there are none.
-    """
+    """Return rank (eigenvalues above their error), kept (least of these) and cut (largest other) by degree, d and n."""
     above, keys = table.eigenvalue > table.error, ["degree", "d", "n"]
     kept = table[above].groupby(keys).eigenvalue.agg(["size", "min"]).set_axis(["rank", "kept"], axis=1)
     return kept.join(table[~above].assign(cut=table.eigenvalue.abs()).groupby(keys).cut.max())

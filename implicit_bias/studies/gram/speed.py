@@ -135,10 +135,7 @@ def rows(settings: Settings) -> Rows:
 
 
 def trained(settings: Settings, X: Array, y: Array, sigma: Activation, eta: float) -> list[float | None]:
-    """Train the hidden weights by gradient descent with rate η; return ‖f(X) − y‖²/‖y‖² at the recorded steps.
-
-    A loss that is not finite is None.
-    """
+    """Train the hidden weights with rate η; return ‖f(X) − y‖²/‖y‖² at the recorded steps, None if not finite."""
     (W, a), kept, losses = start(settings), set(_recorded(settings["steps"])), []
     with np.errstate(over="ignore", invalid="ignore"):
         for step in range(settings["steps"] + 1):
@@ -156,10 +153,7 @@ def cost(settings: Settings) -> float:
 
 
 def speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the speeds measured, flow and worst of each data set, d, labels, rate and activation.
-
-    `measured` and `flow` are the mean rates of `decay` for the network and for the gradient flow; `worst` is ηλ_min.
-    """
+    """Return by task the mean rates `measured` of the network and `flow` of the gradient flow, and `worst`, ηλ_min."""
     runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
     decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
     worst = runs.eta.first() * runs["least"].first()
@@ -218,11 +212,8 @@ def _scatter(ax: Axes, found: pd.DataFrame) -> None:
     ax.set(xlabel="worst rate $\\eta\\lambda_{\\min}$", ylabel="rate of decay a step", title="all three tasks")
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = speeds(table).dropna()
     tasks = [task for _, task in found.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
     ranks = pd.Series([task.measured.corr(task.worst, method="spearman") for task in tasks], dtype=float)
@@ -237,10 +228,7 @@ def _judged(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _jump(found: pd.DataFrame) -> tuple[str, float]:
-    """Return text, and the median measured speed where σ' jumps divided by that where it is smooth, of `speeds`.
-
-    Only rows of the "own" rate with a positive ηλ_min count.
-    """
+    """Return text, and the median speed where σ' jumps divided by that where it is smooth, of the "own" rate."""
     own = found.query("rate == 'own' and worst > 0")
     names = own.index.get_level_values("activation")
     times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()

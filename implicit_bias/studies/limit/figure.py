@@ -70,7 +70,6 @@ def _path_figure(table: pd.DataFrame, title: str) -> Figure:
 
 
 def _line(descent: str) -> dict[str, Any]:
-    """Return colour and line style of a descent."""
     model, line = STYLES[descent]
     return {"color": style(model)["color"], "linestyle": line}
 

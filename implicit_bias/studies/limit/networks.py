@@ -21,11 +21,7 @@ FROZEN_AFTERWARDS = ("relu", "deep-frozen-relu")
 
 
 def begun(settings: Settings, task: BinaryTask, draw: int = 0) -> GatedNetwork:
-    """Return the network before training; each `draw` has other weights, and the same gates if gates are fixed.
-
-    For frozen gates of a trained network, this network is trained first. Raises KeyboardInterrupt if Ctrl-C ends this
-    training.
-    """
+    """Return the network before the descent, frozen gates trained; each `draw` has other weights and the same gates."""
     name, seed, units = settings["network"], settings["seed"], settings["units"]
     of_draw = seed + 1000 * draw
     if name == "linear":

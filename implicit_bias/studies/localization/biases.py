@@ -81,11 +81,8 @@ def draw(table: pd.DataFrame) -> Figure:
     return beside(axes)
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     clone = where(table, process="Gaussian").ipr.max()
     for activation, name in NAMES.items():

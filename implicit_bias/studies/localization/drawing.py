@@ -30,10 +30,7 @@ def slashed(values: Iterable[float], form: str = "g") -> str:
 
 
 def curve(ax: Axes, part: pd.DataFrame, x: str, **style: Any) -> None:
-    """Plot the median IPR against the column `x`, with a band between the quartiles (see `spread`).
-
-    Lines and bands are medians over seeds; a faint dot is one seed.
-    """
+    """Plot the median IPR against the column `x`, with a band between the quartiles: medians over seeds."""
     trend(ax, part.set_index(x).ipr, **style)
     ends = part.groupby(x)[["ipr_low", "ipr_high"]].median()
     ax.fill_between(ends.index, ends.ipr_low, ends.ipr_high, color=style["color"], alpha=0.2, linewidth=0)

@@ -29,10 +29,7 @@ def approaches(steps: pd.Series, iprs: pd.Series) -> bool:
 
 
 def decide_local(claim: str, found: str, part: pd.DataFrame, relation: str = "above", *, some: bool = False) -> Verdict:
-    """Return the verdict that the IPRs of all rows of `part`, or of one if `some`, are 'above' or 'below' `LOCAL`.
-
-    It is undecided if rows without a side (see `sides`) could change it. Without rows it is undecided.
-    """
+    """Return the verdict that all IPRs, or one if `some`, are 'above' or 'below' `LOCAL`; undecided without `sides`."""
     threshold = f"{relation} {LOCAL:g} {RULE.verdict('', None).threshold}"
     part = part.dropna(subset="ipr")
     if part.empty:

@@ -80,11 +80,8 @@ def draw(table: pd.DataFrame) -> Figure:
     return axes[0, 0].figure
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     found, decided, gain = _shapes(table), [], PANELS[-1][1]
     for units in (ONE["units"], MANY["units"]):
         for process, shape, relation in (("NLGP", "local", "above"), ("Gaussian", "spread", "below")):

@@ -121,10 +121,7 @@ SHOWN = {
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot flips, place and direction, IPR, length and loss against time, for the first seed.
-
-    Columns are 1 and 40 units.
-    """
+    """Plot flips, place, direction, IPR, length and loss of the first seed against time; columns are 1 and 40 units."""
     table = where(table, seed=table.seed.min())
     bases = [base for base in (ONE, MANY) if base["units"] in set(table.units)]
     axes = panels(TITLE, columns=len(bases), rows=5, size=(4.2, 1.9))
@@ -153,11 +150,8 @@ def draw(table: pd.DataFrame) -> Figure:
     return axes[0, 0].figure
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     found, most = [], 100 * EARLY
     start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):

@@ -116,10 +116,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot the final IPR (above) and the distance from the network's weights (below) against the time of freezing.
-
-    Columns are pairs of K and g, of the first seed.
-    """
+    """Plot final IPR (above) and distance from the network (below) of the first seed against the time of freezing."""
     table = where(table, seed=table.seed.min())
     found = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
     axes = panels(TITLE, columns=len(found), rows=2, size=(3.0, 2.5))
@@ -164,11 +161,8 @@ def _way(part: pd.DataFrame) -> tuple[str, float]:
     return f"{text}enough from s = {row.time:.4g}, when the network has {row.network:.2f}", share
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for units in (ONE["units"], TEN["units"]):
         ways = [_way(part) for _, part in where(table, units=units).groupby("gain")]

@@ -74,11 +74,8 @@ def _fall(part: pd.DataFrame) -> tuple[float, str]:
     return float(falls.max()), " to ".join(f"{row.ipr:.3f} at g = {row.gain:g}" for row in ends)
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for activation, name in NAMES.items():
         ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)

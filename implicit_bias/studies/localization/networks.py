@@ -33,10 +33,7 @@ def process_of(settings: Settings) -> RingProcess:
 
 
 def trained(settings: Settings, data: Any = None, **options: Any) -> OnlineTraining:
-    """Train the networks of the settings until their fields settle or `steps` are made; return the training.
-
-    The data are those of `process_of` by default. Raises KeyboardInterrupt if Ctrl-C ends the training early.
-    """
+    """Train until fields settle or `steps` are made, by default on `process_of`; Ctrl-C raises KeyboardInterrupt."""
     given = {name: settings[name] for name in ("steps", "lr", "scale", "biases", "output_bias", "repeats", "seed")}
     given |= {"batch_size": settings["batch"], "record": [], "stay": STAY} | options
     data = process_of(settings) if data is None else data

@@ -72,11 +72,8 @@ def draw(table: pd.DataFrame) -> Figure:
     return beside(axes)
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     variants = table.sort_values("ipr") if len(table) > 1 else table.assign(ipr=np.nan)
     least, best = variants.iloc[0], variants.iloc[-1]
     texts = [f"median IPR {row.ipr:.3f} ({_name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]

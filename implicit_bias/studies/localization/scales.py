@@ -75,11 +75,8 @@ def draw(table: pd.DataFrame) -> Figure:
     return axes[0, 0].figure
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     local, waves = (where(_summary(table), xi0=one, xi1=two).set_index("gain") for one, two in STYLES)
     gains = local.index.intersection(waves.index)
     # Below a gain of 1 the data are all but Gaussian.

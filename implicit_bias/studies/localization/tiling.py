@@ -105,10 +105,7 @@ def _opened(X: Array, places: tuple[int, ...]) -> Array:
 
 
 def _best_set(process: RingProcess, settings: Settings) -> tuple[tuple[int, ...], int]:
-    """Return the places of the best K pixel or constant gates (−1), by moments over all shifts, and the number of sets.
-
-    All sets are tried for K = 2; otherwise the search is that of `_annealed`.
-    """
+    """Return the best K places of pixel or constant gates (−1), by moments over all shifts, and the count of sets."""
     n, K = settings["n"], settings["units"]
     X, y = process.sample(min(settings["samples"], 2000), seed=settings["seed"])
     orbit = OrbitMoments.from_samples(lambda X: X[:, 0] >= 0, X, y)
@@ -136,11 +133,7 @@ def _pair(orbit: OrbitMoments, mean: Array, i: int, j: int) -> Array:
 
 
 def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settings) -> tuple[tuple[int, ...], int]:
-    """Search by simulated annealing for the `units` places from −1 to n − 1 with the least loss.
-
-    Each step exchanges one place and accepts a worse set with a probability that falls to 0. Return the best set and
-    the number of sets evaluated.
-    """
+    """Return the `units` places from −1 to n − 1 with the least loss by simulated annealing, and the number of sets."""
     rng = np.random.default_rng([settings["seed"], settings["units"]])
     now = tuple(int(i) for i in rng.permutation(n)[: settings["units"]])
     value = loss(now)
@@ -172,10 +165,7 @@ def _half_spaces(process: RingProcess, settings: Settings) -> Found:
 
 
 def _any(process: RingProcess, settings: Settings) -> Found:
-    """Improve gates and weights alternately; return the better of two starts for each kind of gates.
-
-    Each sample has the best of K single gates ('tiling'), or of all 2^K sets of open gates ('overlapping').
-    """
+    """Improve gates and weights alternately; return the better of two starts for each kind of gates."""
     K, m = settings["units"], settings["samples"] // 4
     X, y = process.sample(m, seed=settings["seed"])
     fresh, target = process.sample(m, seed=settings["seed"] + 10)
@@ -220,11 +210,8 @@ def draw(table: pd.DataFrame) -> Figure:
     return beside(axes)
 
 
+@over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    return over_seeds(table, _judged)
-
-
-def _judged(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for family in ("pixels", "any"):
         for K in sorted(table.units.unique()):

@@ -100,10 +100,7 @@ def readout(network: GatedLinearNetwork) -> Array:
 
 
 def descended(network: GatedNetwork, task: BinaryTask, config: LayeredDescent, optimum: float) -> dict[str, Any]:
-    """Descend with the network, in place; return made (steps), end, cpu_seconds and ratio.
-
-    `ratio` is N(θ)² divided by margin and optimum; infinite if the network does not separate the samples.
-    """
+    """Descend, in place; return made (steps), end, cpu_seconds, and ratio, N(θ)²/(margin × optimum) or infinity."""
     begin = time.process_time()
     result = descend_to_limit(network, task.X_train, task.y_train, config)
     last, seconds = result.table.iloc[-1], time.process_time() - begin

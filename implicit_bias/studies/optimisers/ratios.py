@@ -83,10 +83,7 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Plot a matrix for each data set: a row for each path and search, a column for each norm, medians over draws.
-
-    Random data are those of long paths, if there are any.
-    """
+    """Plot a matrix for each data set: a row for each path and search, a column for each norm, medians over draws."""
     shorter = (table.dataset == "random") & (table.steps < table.steps.max())
     return common.matrices(_named(table[(table.kind != "optimum") & ~shorter]), LABELS, TITLE)
 

@@ -128,7 +128,6 @@ def _faults(settings: Settings, version: str) -> tuple[str, ...]:
 
 
 def _trainings(settings: Settings) -> int:
-    """Return the number of networks that a cell trains."""
     return len(settings["versions"]) * len(settings["momentum"])
 
 
@@ -162,11 +161,8 @@ def _gln_rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _chosen(problem: MarginProblem, norm: Equation23, separable: Solved, task: BinaryTask) -> Scored:
-    """Return row and scores of the published SVM-L2: OSQP's choice among many solutions, without a certificate.
-
-    The problem of `separable` has the same features, and therefore has a solution if and only if `problem` has one;
-    without one, the scores are None. The objective is ‖Aζ‖ / min margin, with A from `norm`.
-    """
+    """Return row and scores of the published SVM-L2: OSQP's choice among many solutions, without a certificate."""
+    # Both problems have the same features, and therefore solutions for the same samples.
     status = separable.solution.status
     row = {"model": "SVM-L2", "status": status.name, "closed": separable.row["closed"], "solver": "OSQP"}
     if status.inseparable:
@@ -182,7 +178,6 @@ def _chosen(problem: MarginProblem, norm: Equation23, separable: Solved, task: B
 
 
 def _gln_cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell of `compare_gln` on one core."""
     n, units, contexts = settings["train_size"], settings["units"], settings["contexts"]
     # Products of a step: with the kernel, or with the 626 inputs of MNIST that are not always 0.
     products = min((contexts - 1) * n, (2 * contexts - 1) * 626)
@@ -222,7 +217,6 @@ def _relu_rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _relu_cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell of `compare_relu` on one core."""
     n, units = settings["train_size"], settings["units"]
     # Products of a step: with the kernel, or with the 626 inputs of MNIST that are not always 0, twice.
     products = min(n, 2 * 626)
@@ -248,7 +242,6 @@ def _shallow_rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _shallow_cost(settings: Settings) -> float:
-    """Return the approximate seconds of a cell of `compare_shallow_gln` on one core."""
     n = settings["train_size"] / 2000
     descent = _trainings(settings) * settings["steps"] / 3200 * (0.1 + 1.3 * n)
     regions = n**2 * (1.2 + 4 * min(1.0, settings["contexts"] / 8192))

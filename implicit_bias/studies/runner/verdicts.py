@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import pandas as pd
@@ -78,20 +79,25 @@ def decide(claim: str, found: str, value: float, relation: str, limit: float, un
     return Verdict(claim, found, threshold, bool(RELATIONS[relation](value, limit)))
 
 
-def over_seeds(table: pd.DataFrame, verdicts: Callable[[pd.DataFrame], list[Verdict]]) -> list[Verdict]:
-    """Return the verdicts of a function on a table, judged for each value of its column `seed` and then counted.
+def over_seeds(verdicts: Callable[[pd.DataFrame], list[Verdict]]) -> Callable[[pd.DataFrame], list[Verdict]]:
+    """Decorate a function from a table to verdicts, to judge each value of the column `seed` and count the outcomes.
 
     A claim holds or fails if it does in at least `AGREED` of the seeds, and is undecided otherwise. Numbers that differ
     between seeds become ranges. With one seed, its verdicts are returned unchanged.
 
     >>> table = pd.DataFrame({"seed": [1, 2], "loss": [0.25, 0.4]})
-    >>> print(over_seeds(table, lambda own: [decide("low", f"loss {own.loss.max():g}", own.loss.max(), "below", 1)])[0])
+    >>> print(over_seeds(lambda own: [decide("low", f"loss {own.loss.max():g}", own.loss.max(), "below", 1)])(table)[0])
     Yes: low; found: yes in 2 of 2 seeds; loss 0.25–0.4; threshold: below 1.
     """
-    each = [verdicts(part) for _, part in table.groupby("seed")]
-    claims = dict.fromkeys(verdict.claim for part in each for verdict in part)
-    grouped = [[verdict for part in each for verdict in part if verdict.claim == claim] for claim in claims]
-    return [_counted(parts) if len(each) > 1 else parts[0] for parts in grouped]
+
+    @wraps(verdicts)
+    def counted(table: pd.DataFrame) -> list[Verdict]:
+        each = [verdicts(part) for _, part in table.groupby("seed")]
+        claims = dict.fromkeys(verdict.claim for part in each for verdict in part)
+        grouped = [[verdict for part in each for verdict in part if verdict.claim == claim] for claim in claims]
+        return [_counted(parts) if len(each) > 1 else parts[0] for parts in grouped]
+
+    return counted
 
 
 def _counted(parts: list[Verdict]) -> Verdict:

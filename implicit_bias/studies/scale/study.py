@@ -84,11 +84,7 @@ def _timed(call: Callable[[], Timed]) -> Timed:
 
 
 def _descended(network: GatedNetwork, task: BinaryTask, settings: Settings, row: Settings, least: float) -> Trained:
-    """Descend further from a trained network, in place; return its row and scores, with the steps of training added.
-
-    Descent ends once ‖w‖²/(2 min margin), which is at least Σ_h ‖ζ_h‖/min margin, is at most `REACHED` times `least`,
-    the lower bound of the margin problem. For learned gates, `least` is infinite, and this end does not occur.
-    """
+    """Descend further, in place, to `REACHED` times the lower bound `least`; return the network's row and scores."""
     config = LossScaled(
         settings["tolerance"],
         max_steps=settings["max_steps"],

@@ -197,11 +197,7 @@ class _DirectedDistance:
         self._evaluate(subsets, deadline)
 
     def relax(self, largest: float, draws: int, rng: np.random.Generator, deadline: Deadline) -> None:
-        """Fit the affine rule to all but the shortest samples, and ascend from `draws` roundings of its relaxation.
-
-        `largest` is the largest known dual correlation. Sets `omitted`, the indices `long` of the other samples and
-        their `rule` P, all of which `branch` needs.
-        """
+        """Fit the affine rule that `branch` needs to the longer samples, and ascend from `draws` roundings."""
         sizes = length(self.A, axis=1)
         order = np.argsort(sizes)
         omitted = order[np.cumsum(sizes[order]) <= OMITTED_SHARE * self.accuracy * largest]

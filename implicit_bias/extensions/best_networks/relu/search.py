@@ -353,10 +353,7 @@ class _Search:
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
     def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
-        """Return units u with large |h_λ(u)|, the dual correlation at λ = `dual`; raise the lower bound if it improves.
-
-        Without `with_bound` only local ascents run, and the bound of |h_λ| is infinite.
-        """
+        """Return units u with large |h_λ(u)| at λ = `dual`; raise the lower bound if `with_bound` and it improves."""
         self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
         limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}

@@ -167,10 +167,7 @@ def _labels(y: ArrayLike, samples: int, label_bound: float) -> Array:
 def _bound(
     loss: float, output: float, label_bound: float, k: int, m: int, sampling: float, delta: float
 ) -> GeneralisationBound:
-    """Return the `GeneralisationBound` of the training loss `loss` for |f| ≤ M = `output`, k gates and m samples.
-
-    It is a union bound over the radii 2ⁱB. `sampling` is the δ of δ_i; `delta`, the total one, is only recorded.
-    """
+    """Return the union bound over the radii 2ⁱB, for |f| ≤ M = `output`, k gates, m samples and `sampling` = Σ δ_i."""
     check_range(np.array([output, label_bound]), "label_bound and the outputs √k‖w‖", 1e-100, 1e100)
     mantissa, exponent = math.frexp(output / label_bound)
     doublings = max(0, exponent - (mantissa == 0.5))

@@ -191,7 +191,6 @@ def _share(epsilon: float, k: int, delta: float) -> float:
 
 
 def _check_shapes(X: Array, start: Array, trained: Array, alpha: Array) -> None:
-    """Raise InputError unless the arrays of `galu_excess` fit together and are in range, and no sample exceeds 1."""
     if start.shape != trained.shape or start.shape[1] != X.shape[1]:
         raise InputError(
             f"start and trained must have one shape (k, {X.shape[1]}), not {start.shape} and {trained.shape}"
