@@ -181,7 +181,9 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
         stopped = options.stop() or answer.stopped
         if candidate is not None:
             proof = certify(problem, answer.weights, candidate[0], 0.0, candidate[1])
-            bounds = max(bounds, proof, key=lambda one: one.lower_bound)
+            # After a limit only a proof counts: a longer limit may end without a search, and with a smaller bound.
+            if stopped is None or not proof.separable or proof.farkas_residual <= NEARLY_ZERO:
+                bounds = max(bounds, proof, key=lambda one: one.lower_bound)
     found = Solution(
         **vars(bounds),
         status=Status.INACCURATE,

@@ -124,6 +124,8 @@ class Settings:
     warm_gap: float = 0.1
     #: λ of a new sample, as a share of the mean.
     newcomer: float = 0.01
+    #: Multiplications of iterations, per feature of all samples, after which a solve with a limit checks all samples.
+    check_after: float = 8.0
     #: Samples of a set from which it uses all BLAS threads: with fewer, threads wait more than they work.
     threads_from: int = 1000
 
@@ -160,7 +162,7 @@ class Settings:
     visits: float = 7e-5
     #: Time of a multiplication for a right-hand side, in units of one for the factor.
     side_cost: int = 50
-    #: Gap above which a screening is discarded if one set could hold all samples.
+    #: Gap above which a screening is no start if one set could hold all samples.
     rough_gap: float = 0.1
     #: Share of the positive λ at their bound from which a screening saves more than it costs.
     bounded: float = 0.25
