@@ -378,14 +378,18 @@ class PreciseSet(GrowingSet):
         found = SetProgram(self)
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
-        self.own, self.f = found.lam[: len(self.rows)], self._margins(found.W, found.b)
-        upper = np.inf if self.failed else upper_bound(found.value, self.f, self.box)[0]
+        self.own = found.lam[: len(self.rows)]
         self.rose = found.lower > self.bounds.lower * (1 + self.tol)
-        if upper < self.bounds.upper:
-            self.W, self.b = found.W, found.b
         if found.lower > self.bounds.lower:
             self.lam, self.mu = found.dual()
-        self.bounds = Bounds(max(self.bounds.lower, found.lower), min(self.bounds.upper, upper))
+        self.bounds = Bounds(max(self.bounds.lower, found.lower), self.bounds.upper)
+
+    def check(self, W: Any, b: Any, value: float) -> None:
+        """Compute the margins `f` of all samples at Ŵ and b, ‖Ŵ‖ = `value`, and keep these if their bound is better."""
+        self.f = self._margins(W, b)
+        upper = upper_bound(value, self.f, self.box)[0]
+        if upper < self.bounds.upper:
+            self.W, self.b, self.bounds = W, b, Bounds(self.bounds.lower, upper)
 
     def violated(self) -> np.ndarray:
         """Return at most GROWTH samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
@@ -434,8 +438,8 @@ class SetProgram:
         Indices of the rows of constraints, and of all others. `equal` (N,) is True for equalities.
     lower, lam : float, array (N,)
         Best lower bound, which also holds for all samples, and the λ̂ that proves it.
-    upper, W, b, value : float, array (H, r), number, float
-        Best upper bound for the samples of the set, its Ŵ and b, and ‖Ŵ‖; infinite if no weights separate.
+    upper, W, b : float, array (H, r), number
+        Best upper bound for the samples of the set, infinite if no weights separate, and its Ŵ and b.
     iterations : int
         Iterations, with those of earlier rounds.
     stopped : Status, optional
@@ -463,7 +467,7 @@ class SetProgram:
         self.constraints = np.arange(len(rows), self.free)
         self.samples = np.setdiff1d(np.arange(len(self.rhs)), self.constraints)
         self.lam, self.W, self.b = np.full(len(self.rhs), zero), np.full((whole.H, whole.width), zero), zero
-        self.lower, self.upper, self.value = 0.0, np.inf, 0.0
+        self.lower, self.upper = 0.0, np.inf
         self.iterations = whole.iterations
         self.stopped: Status | None = None
 
@@ -539,7 +543,8 @@ class SetProgram:
         scale = 1 / divisor if divisor > 0 else 0.0
         upper += float(abs(mu) @ violation * scale)
         if upper < self.upper or (len(own) and np.isfinite(upper)):
-            self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
+            self.upper, self.W, self.b = upper, W * scale, b * scale
+            self.whole.check(self.W, self.b, float(value * scale))
 
     def dual(self) -> tuple[Any, Any]:
         """Return λ̂ (n,) of all samples, and the multipliers of the rows of constraints."""
