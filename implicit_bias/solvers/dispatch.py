@@ -24,6 +24,10 @@ SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECIS
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 #: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive.
 FALLBACK_SOLVERS = ("PRECISE", "CLARABEL", "ECOS")
+#: Time of a certificate, in units of that of a product with Φ.
+CERTIFICATE_PRODUCTS = 8
+#: Least share of the time left that a solver has.
+LEAST_SHARE = 0.5
 #: Number of entries of Φ up to which all fallback solvers run, which take seconds then; with more, only the first one.
 MAX_RETRY_ENTRIES = 3_000_000
 
@@ -132,7 +136,7 @@ def _solved(problem: MarginProblem, name: str, run: Run, options: Options, sever
     if conflict is not None:
         answer = Answer(nowhere, conflict, 0)
     elif isinstance(run, Solver):
-        answer = run(problem, options)
+        answer = run(problem, _without_certificate(problem, options))
     else:
         # A function of the user need not look at the deadline: Ctrl-C raises KeyboardInterrupt in it.
         called = options.deadline.call(lambda: (run(problem, options),))
@@ -196,6 +200,17 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
     return _concluded(problem, found, stopped)
 
 
+def _without_certificate(problem: MarginProblem, options: Options) -> Options:
+    """Return the options with a deadline that leaves time for the certificate, measured by a product with Φ."""
+    left = options.deadline.left()
+    if left is None:
+        return options
+    before = options.deadline.seconds
+    problem.margins(np.zeros((problem.features.k, problem.features.d)))
+    share = CERTIFICATE_PRODUCTS * (options.deadline.seconds - before) / left
+    return replace(options, deadline=options.deadline.part(max(1 - share, LEAST_SHARE)))
+
+
 def _ended(stopped: Status | None) -> bool:
     """True if the solver ended by itself or at its iteration limit, not by a time limit or Ctrl-C.
 
@@ -231,7 +246,8 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
         start = best if "start" in SOLVERS[name].takes else None
         limited = replace(options, start=start, callback=None, device="cpu")
         if name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
-            attempts.append(_certified(problem, name, SOLVERS[name](problem, limited), limited))
+            answer = SOLVERS[name](problem, _without_certificate(problem, limited))
+            attempts.append(_certified(problem, name, answer, limited))
             best = _merged(problem, best, attempts[-1])
     return best
 

@@ -12,7 +12,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Progress
-from implicit_bias.solvers.native.incumbent import Incumbent, lower_bound
+from implicit_bias.solvers.native.incumbent import Incumbent, Pace, lower_bound
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.mehrotra import Linearised, descend_from
 from implicit_bias.solvers.native.settings import Settings
@@ -109,16 +109,11 @@ def solve_in_ball(
         C=problem.C * scale,
     )
     limit = ITERATIONS if options.max_iterations is None else options.max_iterations
-    last: float | None = None
+    pace, (n, k, d) = Pace(options, settings), problem.features.shape
 
     def ends(count: int, best: Bounds) -> Status | None:
-        nonlocal last
-        seconds = options.deadline.seconds
-        step, last = 0.0 if last is None else seconds - last, seconds
-        options.report(Progress(count, seconds, best.lower, best.upper, best.gap, ours.features.n, ours.features.n))
-        if count >= limit:
-            return Status.ITERATION_LIMIT
-        return options.stop(ahead=max(0.0, step - settings.overrun))
+        options.report(Progress(count, options.deadline.seconds, best.lower, best.upper, best.gap, n, n))
+        return Status.ITERATION_LIMIT if count >= limit else pace.stop(count, n**2 * (n / 3 + k * d))
 
     program = program_of(ours)
     descent = BallDescent(program, incumbent, ends, options.tol / 2)

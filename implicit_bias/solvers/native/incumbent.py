@@ -1,4 +1,4 @@
-"""The best answer of a solve so far, over all of its phases."""
+"""The state of a solve over all of its phases: its best answer, and the pace of its iterations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,25 @@ import numpy as np
 from implicit_bias._utils.checks import Array
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.base import Answer
+from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
+from implicit_bias.solvers.native.settings import Settings
+
+
+class Pace:
+    """Predict the time of the next iteration by its multiplications and the speed of the last one."""
+
+    def __init__(self, options: Options, settings: Settings) -> None:
+        self.options, self.settings, self.speed = options, settings, settings.speed
+        self.seconds, self.work = 0.0, 0.0
+
+    def stop(self, iteration: int, work: float) -> Status | None:
+        """Return a status after Ctrl-C, or if the next iteration is likely to exceed the limit; 0 is the first."""
+        seconds = self.options.deadline.seconds
+        if iteration > 0 and self.work > 0 and seconds > self.seconds:
+            self.speed = self.work / (seconds - self.seconds)
+        self.seconds, self.work = seconds, work
+        return self.options.stop(ahead=max(0.0, work / self.speed - self.settings.overrun))
 
 
 def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[float, float]:
@@ -62,6 +79,14 @@ class Incumbent:
         f = problem.margins(answer.weights, answer.intercept) / problem.required_margin
         upper = upper_bound(problem.norm.value(answer.weights), f, box)[0]
         return Bounds(lower_bound(problem, answer.dual, problem.norm.dual(problem.adjoint(answer.dual)))[0], upper)
+
+    def even(self) -> Array:
+        """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, the λ of each class are scaled to the sum 1."""
+        norms, y = self.problem.features.row_norms(), self.problem.y
+        lam = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+        if self.problem.intercept:
+            lam = lam / np.where(y > 0, lam[y > 0].sum() or 1.0, lam[y < 0].sum() or 1.0)
+        return lam
 
     def answer(self, iterations: int, stopped: Status | None, reason: str = "") -> Answer:
         """Return the best weights and the best λ."""

@@ -23,8 +23,10 @@ class Settings:
     # Limits of a solve.
     #: Iterations of all rounds together if `solve` has no limit: a round needs 5 to 20, and atoms need many rounds.
     max_iterations: int = 5000
-    #: Seconds by which an iteration, expected to take as long as the last one, may exceed the time limit.
-    overrun: float = 0.5
+    #: Seconds by which an iteration, expected to be as fast as the last one, may exceed the time limit.
+    overrun: float = 0.1
+    #: Multiplications per second of an iteration, before any was measured.
+    speed: float = 1e10
 
     #: Largest C c_i ‖φ(x_i)‖ up to which a soft margin is not first solved as a hard one.
     large_bound: float = 1e6

@@ -11,7 +11,7 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
-from implicit_bias.solvers.native.incumbent import Incumbent
+from implicit_bias.solvers.native.incumbent import Incumbent, Pace
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome
 from implicit_bias.solvers.native.polyhedral import solve_polyhedral
 from implicit_bias.solvers.native.scaled import scaled
@@ -31,7 +31,13 @@ def solve_native(
     over the groups of its group form, and the features have the gate values GT. At the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If
     there are many groups, most Ŵ_h are 0, and working sets of groups are solved. `outer` is offered the answers, too.
     """
-    incumbent, before = Incumbent(problem, outer), 0
+    incumbent, before, stopped = Incumbent(problem, outer), 0, options.stop()
+    if options.limited:
+        # A screening or a round that is cut short may end with less than this.
+        lam = incumbent.even()
+        incumbent.offer(Answer(problem.adjoint(lam), lam, 0))
+    if stopped is not None:
+        return incumbent.answer(0, stopped)
     if not problem.hard and largest_bound(problem) > settings.large_bound:
         # If no λ of the hard margin exceeds its upper bound, the solution is the same.
         hard = solve_native(problem.replace(C=np.inf), replace(options, callback=None), settings, incumbent)
@@ -92,8 +98,11 @@ def _solve_form(
     `before` is the number of iterations so far. `known` are the bounds over all groups so far, which are reported as
     the progress; None if `form` has all groups. TooLargeError is raised only in the first round of the solve.
     """
-    problem, last = incumbent.problem, None
-    ours = scaled(problem, form, str(options.device), settings)
+    problem, pace = incumbent.problem, Pace(options, settings)
+    ours = None if options.stop() else scaled(problem, form, str(options.device), settings)
+    stopped = options.stop()
+    if ours is None or stopped:
+        return Found(incumbent.answer(0, stopped), incumbent.bounds)
 
     def answer(found: Outcome) -> Answer:
         """Return a result for all samples in the original coordinates."""
@@ -102,28 +111,32 @@ def _solve_form(
         return Answer(weights, dual, found.iterations, found.stopped, intercept, reason=found.reason)
 
     def watch(
-        inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds, checked: Outcome | None
+        inside: int,
+        size: int,
+        whole: Bounds,
+        iteration: int,
+        inner: Bounds,
+        checked: Outcome | None,
+        work: float = 0.0,
     ) -> Status | None:
         """Report an iterate; return a status after Ctrl-C, or if the next step is likely to exceed `max_seconds`.
 
         `inside` and `whole` are the iterations and the bounds of the working set's earlier rounds; `iteration`, `inner`
         and `size` are the iteration, the bounds and the number of samples of the present one.
         """
-        nonlocal last
         if checked is not None and (known is not None or incumbent.outer is not None):
             incumbent.offer(answer(checked))
-        seconds = options.deadline.seconds
-        step, last = 0.0 if last is None else seconds - last, seconds
         if options.callback is not None or options.verbose:
             reached = inner.upper if size == ours.n else whole.upper
             lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
             if known is not None:
                 lower, upper = known.lower, min(known.upper, upper)
+            seconds = options.deadline.seconds
             options.report(Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
-        return options.stop(ahead=max(0.0, step - settings.overrun))
+        return pace.stop(iteration, work or ours.step_work(size))
 
     def screened(epoch: int, best: Outcome) -> Status | None:
-        return watch(0, ours.n, Bounds(), epoch, best.bounds, best if best.iterations == epoch else None)
+        return watch(0, ours.n, Bounds(), epoch, best.bounds, best if best.iterations == epoch else None, 1.0)
 
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before
     found = ours.nothing_known()
@@ -136,6 +149,7 @@ def _solve_form(
         with one_thread():
             found = screen(ours, tol, limit, screened, options.deadline.passed)
     if found.stopped is None:
+        pace = Pace(options, settings)
         # Later, and after screening, an error would discard the results so far.
         strict = before == 0 and found.iterations == 0
         found = SampleSet(ours, start, found, tol, limit, watch, options.limited).run(strict)

@@ -422,21 +422,13 @@ class GroupSet(FeatureSet):
         share = settings.first_groups_share * min(problem.features.n, settings.counted_samples)
         self.first = max(settings.first_groups, int(share))
         self.chosen, self.dropped = np.zeros(self.H, dtype=bool), np.zeros(self.H, dtype=bool)
-        sizes = self._dual_norms(self._even() if start is None else start)
+        sizes = self._dual_norms(incumbent.even() if start is None else start)
         self.chosen[np.argsort(-sizes, kind="stable")[: self.first]] = True
 
     @property
     def form(self) -> GroupForm:
         columns = np.flatnonzero(self.chosen[self.index])
         return GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
-
-    def _even(self) -> Array:
-        """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, the λ of each class are scaled to the sum 1."""
-        norms, y = self.problem.features.row_norms(), self.problem.y
-        lam = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-        if self.problem.intercept:
-            lam = lam / np.where(y > 0, lam[y > 0].sum() or 1.0, lam[y < 0].sum() or 1.0)
-        return lam
 
     def _dual_norms(self, lam: Array) -> Array:
         """Return ‖Φ̂_hᵀ(λ∘y)‖ of all groups, shape (H,)."""
