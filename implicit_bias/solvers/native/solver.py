@@ -74,7 +74,9 @@ def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answe
     if form.count > settings.all_groups_up_to and form.count > per_sample:
         return GroupSet(incumbent, form, tol, start, solve, settings).run()
     found = solve(form, start, tol, 0, None)
-    incumbent.offer(found.answer, found.bounds, checked=found.answer.stopped is None)
+    # With a limit, bounds are compared in the original coordinates, where rounding may differ.
+    bounds = None if options.limited else found.bounds
+    incumbent.offer(found.answer, bounds, checked=found.answer.stopped is None)
     return incumbent.answer(found.answer.iterations, found.answer.stopped, found.answer.reason)
 
 
@@ -124,7 +126,7 @@ def _solve_form(
         `inside` and `whole` are the iterations and the bounds of the working set's earlier rounds; `iteration`, `inner`
         and `size` are the iteration, the bounds and the number of samples of the present one.
         """
-        if checked is not None and (known is not None or incumbent.outer is not None):
+        if checked is not None and options.limited:
             incumbent.offer(answer(checked))
         if options.callback is not None or options.verbose:
             reached = inner.upper if size == ours.n else whole.upper
