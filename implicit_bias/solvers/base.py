@@ -120,6 +120,11 @@ class Options:
             return None
         return Status.INTERRUPTED if self.deadline.reason == "interrupted" else Status.TIME_LIMIT
 
+    @property
+    def limited(self) -> bool:
+        """True if there is a limit of iterations or seconds."""
+        return self.max_iterations is not None or self.deadline.left() is not None
+
     def report(self, progress: Progress) -> None:
         """Pass the progress to `callback`, and print it if `verbose`."""
         if self.callback is not None:

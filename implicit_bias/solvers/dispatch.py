@@ -28,6 +28,10 @@ STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
 FALLBACK_SOLVERS = {"PRECISE": np.inf, "CLARABEL": 3_000_000, "ECOS": 3_000_000, "SCS": 30_000}
 #: Iteration limit of SCS as a fallback solver.
 SCS_ITERATIONS = 20_000
+#: Time of a certificate, in units of that of a product with Φ.
+CERTIFICATE_PRODUCTS = 8
+#: Least share of the time left that a solver has.
+LEAST_SHARE = 0.5
 
 #: Type of a solver: any function of a problem and options.
 Run = Callable[[MarginProblem, Options], Answer]
@@ -135,7 +139,7 @@ def _solved(problem: MarginProblem, name: str, run: Run, options: Options, sever
     if conflict is not None:
         answer = Answer(nowhere, conflict, 0)
     elif isinstance(run, Solver):
-        answer = run(problem, options)
+        answer = run(problem, _without_certificate(problem, options))
     else:
         # A function of the user need not look at the deadline: Ctrl-C raises KeyboardInterrupt in it.
         called = options.deadline.call(lambda: (run(problem, options),))
@@ -184,7 +188,9 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
         stopped = options.stop() or answer.stopped
         if candidate is not None:
             proof = certify(problem, answer.weights, candidate[0], 0.0, candidate[1])
-            bounds = max(bounds, proof, key=lambda one: one.lower_bound)
+            # After a limit only a proof counts: a longer limit may end without a search, and with a smaller bound.
+            if stopped is None or not proof.separable or proof.farkas_residual <= NEARLY_ZERO:
+                bounds = max(bounds, proof, key=lambda one: one.lower_bound)
     found = Solution(
         **vars(bounds),
         status=Status.INACCURATE,
@@ -195,6 +201,17 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
         reason=answer.reason,
     )
     return _concluded(problem, found, stopped)
+
+
+def _without_certificate(problem: MarginProblem, options: Options) -> Options:
+    """Return the options with a deadline that leaves time for the certificate, measured by a product with Φ."""
+    left = options.deadline.left()
+    if left is None:
+        return options
+    before = options.deadline.seconds
+    problem.margins(np.zeros((problem.features.k, problem.features.d)))
+    share = CERTIFICATE_PRODUCTS * (options.deadline.seconds - before) / left
+    return replace(options, deadline=options.deadline.part(max(1 - share, LEAST_SHARE)))
 
 
 def _ended(stopped: Status | None) -> bool:
@@ -239,7 +256,7 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
             posed = problem.replace(norm=Frobenius())
         fits = entries <= most and (name != "SCS" or problem.constraints is not None)
         if fits and name != attempts[0].solver and not SOLVERS[name].refuses(posed, limited):
-            answer = SOLVERS[name](posed, limited)
+            answer = SOLVERS[name](posed, _without_certificate(problem, limited))
             if options.max_iterations is None and answer.stopped is Status.ITERATION_LIMIT:
                 answer = replace(answer, stopped=None)
             attempts.append(_certified(problem, name, answer, limited))

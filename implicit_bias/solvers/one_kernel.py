@@ -195,6 +195,8 @@ class _Dual:
     gap: float = np.inf
     #: Violation at which a round ends.
     round_tol: float = SHARE
+    #: The least gap so far, with its s, outputs and μ.
+    best: tuple[Any, ...] = (np.inf,)
 
     def __post_init__(self) -> None:
         self.low, self.high = np.where(self.y > 0, 0.0, -self.p), np.where(self.y > 0, self.p, 0.0)
@@ -239,6 +241,13 @@ class _Dual:
             # A large C multiplies the slack that rounding leaves.
             upper = min(upper, size / self.mu / f.min()) if f.min() > 0 else upper
         self.gap = 1 - lower / upper if upper < np.inf else np.inf
+        if self.gap < self.best[0]:
+            self.best = self.gap, self.s.copy(), self.outputs, self.mu
+
+    def restore_best(self) -> None:
+        """Set s, the outputs and μ to those of the least gap so far."""
+        if self.best[0] < self.gap:
+            self.gap, self.s, self.outputs, self.mu = self.best
 
     def violations(self, pool: np.ndarray) -> tuple[Array, Array, float]:
         """Return r = y − Ks/μ (n,), with −∞ where s_i may not rise; r, with ∞ where it may not fall; and the violation.
@@ -556,6 +565,8 @@ def solve_one_kernel(
         if verbose:
             gap = max(dual.gap for dual in duals)
             print(f"round {number}: gap {gap:.1e}, {cache.count} rows, {deadline.seconds:.1f} s", file=sys.stderr)
+    for dual in duals:
+        dual.restore_best()
     coefficients = np.stack([dual.s / dual.mu for dual in duals], axis=1)
     intercepts = np.array([dual.intercept for dual in duals])
     return Expansion(coefficients, cache.products(coefficients), intercepts, number, reason)

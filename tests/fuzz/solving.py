@@ -14,6 +14,8 @@ import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem, Solution, Status, solve
 from implicit_bias.extensions.galu import LeastSquaresModel, least_squares
 from implicit_bias.solvers import Progress
+from implicit_bias.solvers.base import Options
+from implicit_bias.solvers.dispatch import SOLVERS as BY_NAME
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given, expect
 from tests.fuzz.judge import Raw, agree, judge
@@ -21,6 +23,8 @@ from tests.fuzz.strategies import ARGUMENTS, anything, choice, count, equals, nu
 from tests.fuzz.table import entry, row
 from tests.fuzz.values import NOT_FINITE
 
+#: Relative room for growing limits: what the rounding of a certificate adds to bounds of nearly parallel samples.
+CERTIFIED = 1e-5
 SOLVERS = [None, "NATIVE", "NATIVE", "NATIVE", "CLARABEL", "ECOS", "OSQP", "SCS"]
 
 
@@ -76,6 +80,22 @@ def _solve_options(draw: Draw) -> str:
     options = {name: candidates[name](draw) for name in names}
     found = _quietly(draw, solve, problem, may=True, **options)
     return judge(raw, found, float(options["tol"].value) if "tol" in options else 1e-6, limited=True)
+
+
+@entry("solve, growing limits", share=3)
+def _growing_limits(draw: Draw) -> str:
+    """A longer limit of iterations loosens no bound, and both solvers of the package keep to this law."""
+    problem, raw = problems.problem(draw, scaled=False)
+    solver = draw.pick([name for name in ("NATIVE", "PRECISE") if not BY_NAME[name].refuses(problem, Options(1e-6))])
+    shorter = solve(problem, solver, max_iterations=1)
+    for limit in (2, 3, 5, 8, 13, 21):
+        found = solve(problem, solver, max_iterations=limit)
+        if found.status.inseparable:
+            break
+        expect(found.objective <= shorter.objective * (1 + CERTIFIED), f"{limit} iterations give a larger objective")
+        expect(found.lower_bound * (1 + CERTIFIED) >= shorter.lower_bound, f"{limit} iterations prove less")
+        shorter = found
+    return judge(raw, found, limited=True)
 
 
 @entry(ib.margin_path, share=3)

@@ -11,8 +11,9 @@ import numpy as np
 from implicit_bias._utils.checks import Array
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.base import Answer, Options, Progress, end_line
-from implicit_bias.solvers.native.interior_point import balanced
+from implicit_bias.solvers.base import Answer, Options, Progress
+from implicit_bias.solvers.native.incumbent import Incumbent, Pace, lower_bound
+from implicit_bias.solvers.native.interior_point import Bounds, balanced, upper_bound
 from implicit_bias.solvers.native.mehrotra import Linearised, descend_from
 from implicit_bias.solvers.native.settings import Settings
 
@@ -52,16 +53,17 @@ class BallProgram(ABC):
 
 
 class BallDescent:
-    """State of `solve_in_ball` for `descend_from`: the best weights, the best λ, their bounds, and the limit reached.
+    """State of `solve_in_ball` for `descend_from`: every iterate is offered to `incumbent`.
 
-    `ends(count, lower, upper, gap)` is called at every iterate and returns the status of a limit, or None.
+    `program` is in units in which weights are `size` times, and λ is 1/`scale` times those of the problem.
+    `ends(count, gap)` is called at every iterate and returns the status of a limit, or None.
     """
 
-    def __init__(self, program: BallProgram, ends: Callable[..., Status | None], tol: float) -> None:
-        self.program, self.ends, self.tol = program, ends, tol
-        self.count, self.lower, self.upper = -1, 0.0, np.inf
-        self.weights: tuple[Array, float] = (np.zeros(0), 0.0)
-        self.lam = np.zeros_like(program.m)
+    def __init__(self, program: BallProgram, incumbent: Incumbent, ends: Callable[..., Status | None], tol: float):
+        self.program, self.incumbent, self.ends, self.tol = program, incumbent, ends, tol
+        self.scale = incumbent.problem.features.scale()
+        self.margin = float(np.mean(incumbent.problem.required_margin))
+        self.count = -1
         self.stopped: Status | None = None
 
     def linearised(self, at: Any) -> Linearised:
@@ -71,27 +73,20 @@ class BallDescent:
         """Update the bounds, and return True at the tolerance, at a limit, or if the margin is zero."""
         self.count += 1
         program, problem, (W, b) = self.program, self.program.problem, self.program.solution(at)
-        m, f, lam = program.m, problem.margins(W, b), program.balanced(at.lam)
+        lam, unit = program.balanced(at.lam), self.margin / self.scale
         value, size = program.sizes(at, W, problem.adjoint(lam))
-        if program.p is None:
-            least = float((f / m).min())
-            upper = value / least if least > 0 else np.inf
-            lower = float(m @ lam) / size if size > 0 else np.inf
-        else:
-            upper = value + float(program.p @ np.maximum(m - f, 0.0))
-            lower = float(m @ lam) / max(size, 1.0)
-        if upper < self.upper or self.count == 0:
-            self.upper, self.weights = upper, (W, b)
-        if lower > self.lower:
-            self.lower, self.lam = lower, lam
-        gap = 1 - self.lower / self.upper if self.upper < np.inf else np.inf
-        self.stopped = self.ends(self.count, self.lower, self.upper, gap)
-        inseparable = program.hard and self.lower > LARGEST_NORM
-        return self.stopped is not None or gap <= self.tol or inseparable
+        box = None if program.p is None else program.p * program.m
+        upper = upper_bound(value, problem.margins(W, b) / program.m, box)[0]
+        bounds = Bounds(lower_bound(problem, lam, size)[0] * unit, upper * unit)
+        self.incumbent.offer(Answer(W * unit, lam / self.scale, 0, None, b * self.margin), bounds)
+        best = self.incumbent.bounds
+        self.stopped = self.ends(self.count, best)
+        inseparable = program.hard and best.lower > LARGEST_NORM * unit
+        return self.stopped is not None or best.gap <= self.tol or inseparable
 
 
 def solve_in_ball(
-    problem: MarginProblem,
+    incumbent: Incumbent,
     program_of: Callable[[MarginProblem], BallProgram],
     options: Options,
     settings: Settings,
@@ -101,6 +96,7 @@ def solve_in_ball(
 
     `program_of` takes the problem in units in which inputs and required margins are about 1.
     """
+    problem = incumbent.problem
     # Inputs of length about 1, and required margins of mean 1.
     scale, margin = problem.features.scale(), float(np.mean(problem.required_margin))
     ours = problem.replace(
@@ -109,22 +105,13 @@ def solve_in_ball(
         C=problem.C * scale,
     )
     limit = ITERATIONS if options.max_iterations is None else options.max_iterations
-    last: float | None = None
+    pace, (n, k, d) = Pace(options, settings), problem.features.shape
 
-    def ends(count: int, lower: float, upper: float, gap: float) -> Status | None:
-        nonlocal last
-        seconds = options.deadline.seconds
-        step, last = 0.0 if last is None else seconds - last, seconds
-        n, unit = ours.features.n, margin / scale
-        options.report(Progress(count, seconds, lower * unit, upper * unit, gap, n, n))
-        if count >= limit:
-            return Status.ITERATION_LIMIT
-        return options.stop(ahead=max(0.0, step - settings.overrun))
+    def ends(count: int, best: Bounds) -> Status | None:
+        options.report(Progress(count, options.deadline.seconds, best.lower, best.upper, best.gap, n, n))
+        return Status.ITERATION_LIMIT if count >= limit else pace.stop(count, n**2 * (n / 3 + k * d))
 
     program = program_of(ours)
-    descent = BallDescent(program, ends, options.tol / 2)
+    descent = BallDescent(program, incumbent, ends, options.tol / 2)
     descend_from(program.start(), descent, least_centring)
-    if options.verbose:
-        end_line()
-    W, b = descent.weights
-    return Answer(W * margin / scale, descent.lam / scale, descent.count, descent.stopped, b * margin)
+    return incumbent.answer(descent.count, descent.stopped)

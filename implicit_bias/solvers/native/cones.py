@@ -28,7 +28,7 @@ from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import add_to_diagonal_
 from implicit_bias.solvers.native.factors import DenseFactor, Factor
-from implicit_bias.solvers.native.interior_point import Bounds, Program, descend, upper_bound
+from implicit_bias.solvers.native.interior_point import Outcome, Program, descend, upper_bound
 from implicit_bias.solvers.native.kernels import GroupKernels
 from implicit_bias.solvers.native.settings import Settings
 
@@ -204,7 +204,7 @@ def solve_in_cones(
     box = None if np.inf == C else C * unit * rhs
     program = ConeProgram(kernels, box, margin_rhs=rhs, outputs=outputs)
 
-    def watch(iteration: int, bounds: Bounds) -> Status | None:
+    def watch(iteration: int, best: Outcome) -> Status | None:
         return Status.TIME_LIMIT if late() else None
 
     found = descend(program, tol, SETTINGS.max_iterations, None, watch)

@@ -561,6 +561,7 @@ class Outcome:
 
     `weights` are (λ, η, b): W_h = η_h Φ_hᵀ(λ∘y), and the intercept b, shape (0,) or (1,), in the units of ỹ. `stopped`
     is the limit that ended the method early, `reason` another cause. `path` lists pairs (gap of the iterate, iterate).
+    `rough` is True for a screening whose gap is too large for a start of working sets.
     """
 
     lam: Tensor
@@ -570,6 +571,7 @@ class Outcome:
     stopped: Status | None = None
     path: list[tuple[float, Point]] = field(default_factory=list)
     reason: str = ""
+    rough: bool = False
 
     def better(self, lam: Tensor, weights: tuple[Tensor, Tensor, Tensor], new: Bounds, iterations: int) -> Outcome:
         """Return a copy with `iterations` and, of λ, weights and `new`, what belongs to a better bound.
@@ -590,14 +592,14 @@ class Outcome:
         return far[-1] if far else self.path[0][1]
 
 
-#: Called with the iteration and the best bounds; may return a status to stop with.
-Watch = Callable[[int, Bounds], Status | None]
+#: Called with the iteration and the best result; may return a status to stop with.
+Watch = Callable[[int, Outcome], Status | None]
 
 
 def descend(program: Program, tol: float, max_iterations: int, start: Point | None, watch: Watch) -> Outcome:
     """Reduce the relative gap to `tol` from a warm `start`, or from `program.start()`; return the best result.
 
-    `watch(iteration, bounds)` is called at every iterate and may return a status to stop with. The method also ends if
+    `watch(iteration, best)` is called at every iterate and may return a status to stop with. The method also ends if
     a factorisation fails or exceeds the memory, and at a step without progress.
     """
     descent = MarginDescent(program, tol, max_iterations, start, watch)
@@ -636,7 +638,7 @@ class MarginDescent:
         count = iteration + self.others
         self.best = self.best.better(at.lam, (at.lam, at.eta, b), now, count)
         self.best.path.append((now.gap, at))
-        stop = self.watch(count, self.best.bounds)
+        stop = self.watch(count, self.best)
         doubtful = iteration == settings.separability_after < self.most and self.best.bounds.upper == float("inf")
         if doubtful and self._few_features and not stop:
             if self._inseparable():
@@ -687,7 +689,7 @@ class MarginDescent:
         def ends(step: int, lam: Tensor) -> bool:
             """Keep the lower bound of an iterate; return True if a limit is reached."""
             score(lam, before + step)
-            stop = self.watch(self.best.iterations, self.best.bounds)
+            stop = self.watch(self.best.iterations, self.best)
             limit = Status.ITERATION_LIMIT if self.best.iterations >= self.most else None
             self.best = replace(self.best, stopped=stop or limit)
             return self.best.stopped is not None

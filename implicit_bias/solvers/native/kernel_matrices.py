@@ -54,7 +54,7 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
     ours = KernelProblem(problem, stack, SETTINGS)
     start = None if options.start is None else np.asarray(options.start.dual)
 
-    def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
+    def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds, _: object) -> Status | None:
         """Print an iterate if `verbose`; return a status to stop with. See `WatchAll`."""
         if options.verbose:
             lower, upper = max(inner.lower, whole.lower) / ours.scale, whole.upper / ours.scale
@@ -62,7 +62,8 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
             options.report(Progress(inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
         return options.stop()
 
-    rounds = SampleSet(ours, start, ours.nothing_known(), options.tol / 2, SETTINGS.max_iterations, watch)
+    tol, most = options.tol / 2, SETTINGS.max_iterations
+    rounds = SampleSet(ours, start, ours.nothing_known(), tol, most, watch, options.limited)
     found = rounds.run(strict=False)
     if options.verbose:
         end_line()

@@ -28,6 +28,7 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import PolyhedralForm
 from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.ball import BallProgram, solve_in_ball
+from implicit_bias.solvers.native.incumbent import Incumbent
 from implicit_bias.solvers.native.settings import Settings
 
 #: Refinements of a solution by the factorised matrix.
@@ -319,8 +320,8 @@ class Conditions:
         return self.at.moved(direction, first, second, primal)
 
 
-def solve_polyhedral(problem: MarginProblem, options: Options, settings: Settings) -> Answer:
+def solve_polyhedral(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
     """Return weights and dual of a margin problem whose norm has a polyhedral form, to a gap of `options.tol`."""
-    form = problem.norm.polyhedral_form()
+    form = incumbent.problem.norm.polyhedral_form()
     assert form is not None
-    return solve_in_ball(problem, lambda ours: Program(ours, form), options, settings, LEAST_CENTRING)
+    return solve_in_ball(incumbent, lambda ours: Program(ours, form), options, settings, LEAST_CENTRING)

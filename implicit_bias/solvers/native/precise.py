@@ -257,7 +257,7 @@ class PreciseSet(GrowingSet):
         #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
         self.left = np.zeros(self.n, dtype=bool)
         zero = gmpy2.mpfr(0)
-        self.W, self.b = np.full((self.H, self.width), zero), zero
+        self.W, self.b, self.f = np.full((self.H, self.width), zero), zero, np.full(self.n, zero)
         self.lam, self.mu = np.full(self.n, zero), np.full(len(self.more), zero)
         self.bounds, self.iterations = Bounds(), 0
         self.stopped: Status | None = None
@@ -389,14 +389,18 @@ class PreciseSet(GrowingSet):
         found = SetProgram(self)
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
-        self.own, self.f = found.lam[: len(self.rows)], self._margins(found.W, found.b)
-        upper = np.inf if self.failed else self.objective(found.value, self.f, self.box)[0]
+        self.own = found.lam[: len(self.rows)]
         self.rose = found.lower > self.bounds.lower * (1 + self.tol)
-        if upper < self.bounds.upper:
-            self.W, self.b = found.W, found.b
         if found.lower > self.bounds.lower:
             self.lam, self.mu = found.dual()
-        self.bounds = Bounds(max(self.bounds.lower, found.lower), min(self.bounds.upper, upper))
+        self.bounds = Bounds(max(self.bounds.lower, found.lower), self.bounds.upper)
+
+    def check(self, W: Any, b: Any, value: float) -> None:
+        """Compute the margins `f` of all samples at Ŵ and b, ‖Ŵ‖ = `value`, and keep these if their bound is better."""
+        self.f = self._margins(W, b)
+        upper = self.objective(value, self.f, self.box)[0]
+        if upper < self.bounds.upper:
+            self.W, self.b, self.bounds = W, b, Bounds(self.bounds.lower, upper)
 
     def objective(self, value: float, f: Any, box: Any) -> tuple[float, float]:
         """Return the objective of the best multiple of weights with norm `value` and margins f, and its divisor.
@@ -454,9 +458,9 @@ class SetProgram:
         Number of rows with variable λ̂: all but those of bounded samples, which come last.
     constraints, samples : int arrays
         Indices of the rows of constraints, and of all others.
-    lower, lam, upper, W, b, value : float, array (N,), float, array (H, r), number, float
+    lower, lam, upper, W, b : float, array (N,), float, array (H, r), number
         Best lower bound, which also holds for all samples, and its λ̂; best upper bound for the samples of the set, its
-        Ŵ, b and ‖Ŵ‖, infinite if no weights separate.
+        Ŵ and b, infinite if no weights separate.
     iterations, stopped : int, optional Status
         Iterations, with those of earlier rounds, and the limit that was reached.
     """
@@ -482,7 +486,7 @@ class SetProgram:
         self.constraints = np.arange(len(rows), self.free)
         self.samples = np.setdiff1d(np.arange(len(self.rhs)), self.constraints)
         self.lam, self.W, self.b = np.full(len(self.rhs), zero), np.full((whole.H, whole.width), zero), zero
-        self.lower, self.upper, self.value = 0.0, np.inf, 0.0
+        self.lower, self.upper = 0.0, np.inf
         self.iterations = whole.iterations
         self.stopped: Status | None = None
 
@@ -559,7 +563,8 @@ class SetProgram:
         scale = 1 / divisor if divisor > 0 else 0.0
         upper += float(abs(mu) @ violation * scale)
         if upper < self.upper or (len(short) and np.isfinite(upper)):
-            self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
+            self.upper, self.W, self.b = upper, W * scale, b * scale
+            self.whole.check(self.W, self.b, float(value * scale))
 
     def dual(self) -> tuple[Any, Any]:
         """Return λ̂ (n,) of all samples, and the multipliers of the rows of constraints."""

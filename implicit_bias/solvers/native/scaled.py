@@ -81,6 +81,15 @@ class ScaledProblem(ABC):
         """True if the features are so few that a step can take all samples."""
         return self.by_features(self.n) and self.n * self.columns**2 <= self.settings.all_products_up_to
 
+    def step_work(self, samples: int) -> float:
+        """Return about how many multiplications a step of so many samples takes."""
+        return samples * self.columns**2 if self.by_features(samples) else samples**3 / 3
+
+    @property
+    def check_work(self) -> float:
+        """Multiplications of steps after which the margins and the adjoint of all samples cost little next to them."""
+        return self.settings.check_after * self.n * max(self.columns, self.problem.features.k * self.problem.features.d)
+
     def check_room(self, samples: int) -> None:
         """Raise TooLargeError if a step of so many samples needs more memory than the device has free."""
         what = f"a step of {samples} samples in {self.H} groups"

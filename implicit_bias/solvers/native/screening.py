@@ -16,6 +16,7 @@ import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.scaling import TINY
+from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.native.arrays import Tensor, as_numpy, filled, library
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Watch, balanced, upper_bound
 from implicit_bias.solvers.native.kernels import LinearKernels
@@ -119,14 +120,16 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
     Epochs count as iterations, at most `most`. The first one passes over a random draw, the others over the samples
     that were not settled at the last evaluation of all. The λ of the weights is exactly 0 or p where it reached these
     bounds. If the features are few, `visits` may end the ascent earlier; at a gap above `rough_gap`, the result is then
-    `nothing_known()`, with iterations. `watch(epoch, bounds)` may return a status to stop with, and must do so once
-    `late()` is true; by default it never is.
+    `rough`. `watch(epoch, best)` may return a status to stop with, and must do so once `late()` is true; by default it
+    never is.
     """
     settings, at, random, best = scaled.settings, Ascent(scaled), np.random.default_rng(0), scaled.nothing_known()
     rows = np.arange(scaled.n) if scaled.n <= settings.drawn else random.choice(scaled.n, settings.drawn, replace=False)
     products = scaled.columns * (scaled.columns + settings.side_cost * (scaled.H + 3))
     visits = settings.visits * products * scaled.n if scaled.few_features else np.inf
-    for epoch in range(1, min(most, settings.epochs_unsettled) + 1):
+    if most < 1:
+        return replace(best, stopped=Status.ITERATION_LIMIT)
+    for epoch in range(1, settings.epochs_unsettled + 1):
         visits -= len(rows)
         many = len(rows) >= settings.unsettled_from
         if visits < 0 or (epoch > settings.epochs and not (many or scaled.uses_partial(len(rows)))):
@@ -138,7 +141,8 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
         if evaluates:
             f = at.margins()
             best = at.evaluated(f, best, epoch)
-        stop, bounded = watch(epoch, best.bounds), many_bounded(at.lam, scaled.box, settings)
+        stop = watch(epoch, best) or (Status.ITERATION_LIMIT if epoch >= most else None)
+        bounded = many_bounded(at.lam, scaled.box, settings)
         enough = settings.screening_gap if bounded else settings.unsettled_gap if many else settings.unbounded_gap
         if stop or best.bounds.gap <= max(enough, tol):
             return replace(best, stopped=stop, iterations=epoch)
@@ -146,8 +150,7 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
             rows = at.unsettled(f)
             if not bounded:
                 at.rescale()
-    rough = scaled.few_features and best.bounds.gap > settings.rough_gap
-    return replace(scaled.nothing_known(), iterations=best.iterations) if rough else best
+    return replace(best, rough=scaled.few_features and best.bounds.gap > settings.rough_gap)
 
 
 def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, box: np.ndarray, passes: int) -> np.ndarray:

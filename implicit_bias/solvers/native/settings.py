@@ -23,8 +23,10 @@ class Settings:
     # Limits of a solve.
     #: Iterations of all rounds together if `solve` has no limit: a round needs 5 to 20, and atoms need many rounds.
     max_iterations: int = 5000
-    #: Seconds by which an iteration, expected to take as long as the last one, may exceed the time limit.
-    overrun: float = 0.5
+    #: Seconds by which an iteration, expected to be as fast as the last one, may exceed the time limit.
+    overrun: float = 0.1
+    #: Multiplications per second of an iteration, before any was measured.
+    speed: float = 1e10
 
     #: Largest C c_i ‖φ(x_i)‖ up to which a soft margin is not first solved as a hard one.
     large_bound: float = 1e6
@@ -124,6 +126,8 @@ class Settings:
     warm_gap: float = 0.1
     #: λ of a new sample, as a share of the mean.
     newcomer: float = 0.01
+    #: Multiplications of iterations, per feature of all samples, after which a solve with a limit checks all samples.
+    check_after: float = 8.0
     #: Samples of a set from which it uses all BLAS threads: with fewer, threads wait more than they work.
     threads_from: int = 1000
 
@@ -160,7 +164,7 @@ class Settings:
     visits: float = 7e-5
     #: Time of a multiplication for a right-hand side, in units of one for the factor.
     side_cost: int = 50
-    #: Gap above which a screening is discarded if one set could hold all samples.
+    #: Gap above which a screening is no start if one set could hold all samples.
     rough_gap: float = 0.1
     #: Share of the positive λ at their bound from which a screening saves more than it costs.
     bounded: float = 0.25

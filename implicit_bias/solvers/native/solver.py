@@ -11,7 +11,8 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
-from implicit_bias.solvers.native.interior_point import Bounds
+from implicit_bias.solvers.native.incumbent import Incumbent, Pace
+from implicit_bias.solvers.native.interior_point import Bounds, Outcome
 from implicit_bias.solvers.native.polyhedral import solve_polyhedral
 from implicit_bias.solvers.native.scaled import scaled
 from implicit_bias.solvers.native.screening import many_bounded, screen
@@ -20,40 +21,63 @@ from implicit_bias.solvers.native.spectral import solve_spectral
 from implicit_bias.solvers.native.working_set import AtomSet, Found, GroupSet, SampleSet
 
 
-def solve_native(problem: MarginProblem, options: Options, settings: Settings) -> Answer:
+def solve_native(
+    problem: MarginProblem, options: Options, settings: Settings, outer: Incumbent | None = None
+) -> Answer:
     """Return weights and dual of a margin problem to a relative gap of `options.tol`.
 
     A soft margin with C c_i ‖φ(x_i)‖ above `large_bound` is first solved as a hard one: often both have one solution.
     Norms with a polyhedral or a spectral form have their own methods. For the others, with W = TŴ the norm is Σ_h ‖Ŵ_h‖
     over the groups of its group form, and the features have the gate values GT. At the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If
-    there are many groups, most Ŵ_h are 0, and working sets of groups are solved.
+    there are many groups, most Ŵ_h are 0, and working sets of groups are solved. `outer` is offered the answers, too.
     """
+    incumbent, before, stopped = Incumbent(problem, outer), 0, options.stop()
+    if options.limited:
+        # A screening or a round that is cut short may end with less than this.
+        lam = incumbent.even()
+        incumbent.offer(Answer(problem.adjoint(lam), lam, 0))
+    if stopped is not None:
+        return incumbent.answer(0, stopped)
     if not problem.hard and largest_bound(problem) > settings.large_bound:
         # If no λ of the hard margin exceeds its upper bound, the solution is the same.
-        answer = solve_native(problem.replace(C=np.inf), replace(options, callback=None), settings)
-        separate = (problem.margins(answer.weights, answer.intercept) > 0).all()
-        if answer.stopped is not None or (separate and (answer.dual <= problem.upper_bounds).all()):
-            return answer
-    if problem.norm.polyhedral_form() is not None:
-        return solve_polyhedral(problem, options, settings)
-    if problem.norm.spectral_form() is not None:
-        return solve_spectral(problem, options, settings)
-    # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
-    tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
-    solve = partial(_solve_form, problem, options, settings)
-    form = problem.group_form
-    if problem.norm.has_atoms:
-        answer = AtomSet(problem, tol, options.start, solve, settings).run()
-    else:
-        assert form is not None
-        per_sample = settings.groups_per_sample * min(problem.features.n, settings.counted_samples)
-        if form.count > settings.all_groups_up_to and form.count > per_sample:
-            answer = GroupSet(problem, form, tol, start, solve, settings).run()
-        else:
-            answer = solve(form, start, tol, 0, None).answer
+        hard = solve_native(problem.replace(C=np.inf), replace(options, callback=None), settings, incumbent)
+        separate = (problem.margins(hard.weights, hard.intercept) > 0).all()
+        if hard.stopped is None and separate and (hard.dual <= problem.upper_bounds).all():
+            return hard
+        before = hard.iterations
+        stopped = Status.ITERATION_LIMIT if before == options.max_iterations else hard.stopped
+        if stopped is not None:
+            return incumbent.answer(before, stopped, hard.reason)
+        if options.max_iterations is not None:
+            options = replace(options, max_iterations=options.max_iterations - before)
+    answer = _answer(incumbent, options, settings)
     if options.verbose:
         end_line()
-    return answer
+    return replace(answer, iterations=before + answer.iterations)
+
+
+def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
+    """Return the answer of the method that suits the norm."""
+    problem, norm = incumbent.problem, incumbent.problem.norm
+    if norm.polyhedral_form() is not None:
+        return solve_polyhedral(incumbent, options, settings)
+    if norm.spectral_form() is not None:
+        return solve_spectral(incumbent, options, settings)
+    # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
+    tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
+    solve = partial(_solve_form, incumbent, options, settings)
+    if norm.has_atoms:
+        return AtomSet(incumbent, tol, options.start, solve, settings).run()
+    form = problem.group_form
+    assert form is not None
+    per_sample = settings.groups_per_sample * min(problem.features.n, settings.counted_samples)
+    if form.count > settings.all_groups_up_to and form.count > per_sample:
+        return GroupSet(incumbent, form, tol, start, solve, settings).run()
+    found = solve(form, start, tol, 0, None)
+    # With a limit, bounds are compared in the original coordinates, where rounding may differ.
+    bounds = None if options.limited else found.bounds
+    incumbent.offer(found.answer, bounds, checked=found.answer.stopped is None)
+    return incumbent.answer(found.answer.iterations, found.answer.stopped, found.answer.reason)
 
 
 def largest_bound(problem: MarginProblem) -> float:
@@ -62,7 +86,7 @@ def largest_bound(problem: MarginProblem) -> float:
 
 
 def _solve_form(
-    problem: MarginProblem,
+    incumbent: Incumbent,
     options: Options,
     settings: Settings,
     form: GroupForm,
@@ -76,25 +100,45 @@ def _solve_form(
     `before` is the number of iterations so far. `known` are the bounds over all groups so far, which are reported as
     the progress; None if `form` has all groups. TooLargeError is raised only in the first round of the solve.
     """
-    last: float | None = None
-    ours = scaled(problem, form, str(options.device), settings)
+    problem, pace = incumbent.problem, Pace(options, settings)
+    ours = None if options.stop() else scaled(problem, form, str(options.device), settings)
+    stopped = options.stop()
+    if ours is None or stopped:
+        return Found(incumbent.answer(0, stopped), incumbent.bounds)
 
-    def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds) -> Status | None:
+    def answer(found: Outcome) -> Answer:
+        """Return a result for all samples in the original coordinates."""
+        lam, eta, b = found.weights
+        weights, dual, intercept = ours.weights(lam, eta), ours.dual(found.lam), ours.intercept(b)
+        return Answer(weights, dual, found.iterations, found.stopped, intercept, reason=found.reason)
+
+    def watch(
+        inside: int,
+        size: int,
+        whole: Bounds,
+        iteration: int,
+        inner: Bounds,
+        checked: Outcome | None,
+        work: float = 0.0,
+    ) -> Status | None:
         """Report an iterate; return a status after Ctrl-C, or if the next step is likely to exceed `max_seconds`.
 
         `inside` and `whole` are the iterations and the bounds of the working set's earlier rounds; `iteration`, `inner`
         and `size` are the iteration, the bounds and the number of samples of the present one.
         """
-        nonlocal last
-        seconds = options.deadline.seconds
-        step, last = 0.0 if last is None else seconds - last, seconds
+        if checked is not None and options.limited:
+            incumbent.offer(answer(checked))
         if options.callback is not None or options.verbose:
             reached = inner.upper if size == ours.n else whole.upper
             lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
             if known is not None:
                 lower, upper = known.lower, min(known.upper, upper)
+            seconds = options.deadline.seconds
             options.report(Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
-        return options.stop(ahead=max(0.0, step - settings.overrun))
+        return pace.stop(iteration, work or ours.step_work(size))
+
+    def screened(epoch: int, best: Outcome) -> Status | None:
+        return watch(0, ours.n, Bounds(), epoch, best.bounds, best if best.iterations == epoch else None, 1.0)
 
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before
     found = ours.nothing_known()
@@ -105,10 +149,10 @@ def _solve_form(
         warm = not many_bounded(share, share.max() + 0 * share, settings)
     if not warm and not ours.few and (ours.box is not None or not ours.few_features):
         with one_thread():
-            found = screen(ours, tol, limit, partial(watch, 0, ours.n, Bounds()), options.deadline.passed)
-    # Later, and after screening, an error would discard the results so far.
-    found = SampleSet(ours, start, found, tol, limit, watch).run(strict=before == 0 and found.iterations == 0)
-    lam, eta, b = found.weights
-    weights, dual, intercept = ours.weights(lam, eta), ours.dual(found.lam), ours.intercept(b)
-    bounds = Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)
-    return Found(Answer(weights, dual, found.iterations, found.stopped, intercept, reason=found.reason), bounds)
+            found = screen(ours, tol, limit, screened, options.deadline.passed)
+    if found.stopped is None:
+        pace = Pace(options, settings)
+        # Later, and after screening, an error would discard the results so far.
+        strict = before == 0 and found.iterations == 0
+        found = SampleSet(ours, start, found, tol, limit, watch, options.limited).run(strict)
+    return Found(answer(found), Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale))

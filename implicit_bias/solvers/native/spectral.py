@@ -31,6 +31,7 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import SpectralForm
 from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.ball import BallProgram, solve_in_ball
+from implicit_bias.solvers.native.incumbent import Incumbent
 from implicit_bias.solvers.native.settings import Settings
 
 #: Share of the way to the boundary that a step takes.
@@ -344,8 +345,8 @@ class Conditions:
         return self.at.plus(step, direction) if step > SHORTEST_STEP else None
 
 
-def solve_spectral(problem: MarginProblem, options: Options, settings: Settings) -> Answer:
+def solve_spectral(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
     """Return weights and dual of a margin problem whose norm has a spectral form, to a gap of `options.tol`."""
-    form = problem.norm.spectral_form()
+    form = incumbent.problem.norm.spectral_form()
     assert form is not None
-    return solve_in_ball(problem, lambda ours: SpectralProgram(ours, form), options, settings, LEAST_CENTRING)
+    return solve_in_ball(incumbent, lambda ours: SpectralProgram(ours, form), options, settings, LEAST_CENTRING)

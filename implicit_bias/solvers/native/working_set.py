@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,15 @@ from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import Tensor, filled, library
+from implicit_bias.solvers.native.incumbent import Incumbent, lower_bound
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Point, Program, balanced, descend, upper_bound
 from implicit_bias.solvers.native.scaled import ScaledProblem
 from implicit_bias.solvers.native.screening import many_bounded
 from implicit_bias.solvers.native.settings import Settings
 
 #: Called with the iterations of earlier rounds, the size of the set, the bounds over all samples, the iteration and
-#: the bounds of the current iterate; may return a status to stop with.
-WatchAll = Callable[[int, int, Bounds, int, Bounds], Status | None]
+#: the bounds of the current iterate, and its result for all samples if these were checked; may return a status.
+WatchAll = Callable[[int, int, Bounds, int, Bounds, Outcome | None], Status | None]
 
 
 class GrowingSet(ABC):
@@ -58,8 +58,10 @@ class GrowingSet(ABC):
         """Repeat rounds until nothing outside the set is violated in a round at the final tolerance, or `ended`."""
         while not self.ended:
             self.solve()
+            if self.ended:
+                return
             new = self.violated()
-            if self.ended or (self.last and len(new) == 0):
+            if self.last and len(new) == 0:
                 return
             self.update(new)
 
@@ -70,20 +72,33 @@ class SampleSet(GrowingSet):
     If `known`, the result of the screening, has weights, these determine the first set. Otherwise it is the support of
     an earlier λ (n,) in `dual`; without one, all samples if they or the features are few, else a seeded random draw.
     With a free intercept, the set has samples of both classes.
+
+    If the solve is `limited`, iterates are checked over all samples from time to time, and a round that the limit ends
+    leaves the weights of its last check: those of the last iterate might be worse.
     """
 
     def __init__(
-        self, scaled: ScaledProblem, dual: Array | None, known: Outcome, tol: float, most: int, watch: WatchAll
+        self,
+        scaled: ScaledProblem,
+        dual: Array | None,
+        known: Outcome,
+        tol: float,
+        most: int,
+        watch: WatchAll,
+        limited: bool = False,
     ) -> None:
         self.scaled, self.settings, self.best = scaled, scaled.settings, known
-        self.tol, self.most, self.watch = tol, most, watch
-        self.rows, self.bounded = self._screened() if known.weights[0].any() else self._first(dual)
+        self.tol, self.most, self.watch, self.limited = tol, most, watch, limited
+        self.screened = bool(known.weights[0].any()) and not known.rough
+        self.rows, self.bounded = self._screened() if self.screened else self._first(dual)
         #: Mask of the samples that have left the rows: each may leave only once, so that the rounds end.
         self.left = scaled.positive & False
         self.stage, self.failed = int(len(self.rows) == scaled.n), False
         self.program: Program | None = None
         self.start: Point | None = None
-        if known.bounds.gap < 1:
+        #: Multiplications since the last check. Without any bounds the first iterate is checked.
+        self.work = 0.0 if known.bounds.upper < np.inf else np.inf
+        if self.screened and known.bounds.gap < 1:
             # After screening only few samples are missing, and one finer round finds them.
             few = len(self.rows) <= self.settings.least_samples + 2 * self.settings.nearest
             self.stage = len(self.settings.round_gaps) - (not few)
@@ -168,20 +183,37 @@ class SampleSet(GrowingSet):
         whole = (scaled.few or scaled.few_features) and size == scaled.n
         self.last = whole or self.stage == len(gaps)
         self.aim = self.tol if whole else self.tol / 2 if self.last else max(gaps[self.stage], self.tol / 2)
-        seen = partial(self.watch, self.best.iterations, size, self.best.bounds)
         with one_thread() if size < settings.threads_from else nullcontext():
             if self.program is None:
                 self.program = scaled.program(self.rows, self.bounded)
-                if self.best.bounds.gap < 1 and len(self.bounded) == 0:
+                if self.screened and self.best.bounds.gap < 1 and len(self.bounded) == 0:
                     self.start = self._warm_start(self.program)
-            most = self.most - self.best.iterations
-            self.outcome = descend(self.program, self.aim, most, self.start, seen)
-            self._evaluate(self.program)
+            most, self.checked = self.most - self.best.iterations, self.best
+            self.outcome = descend(self.program, self.aim, most, self.start, self._seen)
+            ended, whole = self.outcome.stopped in (None, Status.INTERRUPTED), size == scaled.n
+            found = self._evaluated(self.outcome) if ended or whole or not self.limited else self.checked
+        iterations = self.best.iterations + self.outcome.iterations
+        bounds = Bounds(self.outcome.bounds.lower, found.bounds.upper)
+        best = self.checked.better(self._scattered(self.outcome.lam), found.weights, bounds, iterations)
+        self.best = replace(best, stopped=self.outcome.stopped, reason=self.outcome.reason)
         self.failed = self.outcome.bounds.upper == float("inf")
 
-    def _evaluate(self, program: Program) -> None:
-        """Update the best bounds, all samples' margins `f` (n,), and the margin `least` that the set requires."""
-        (lam, eta, b), outcome, scaled = self.outcome.weights, self.outcome, self.scaled
+    def _seen(self, iteration: int, inner: Outcome) -> Status | None:
+        """Call `watch`; if steps have taken longer than a check, first check the best weights over all samples."""
+        size, checked = len(self.rows), None
+        self.work += self.scaled.step_work(size)
+        if self.limited and self.work >= self.scaled.check_work:
+            checked, self.work = self._evaluated(inner), 0.0
+            self.checked = self.checked.better(checked.lam, checked.weights, checked.bounds, iteration)
+        return self.watch(self.best.iterations, size, self.checked.bounds, iteration, inner.bounds, checked)
+
+    def _evaluated(self, outcome: Outcome) -> Outcome:
+        """Return a result of the round for all samples, and set their margins `f` (n,) and `least`, which it requires.
+
+        `least` is the margin of the samples of the set at the best multiple of the weights for this set.
+        """
+        assert self.program is not None
+        (lam, eta, b), scaled, program = outcome.weights, self.scaled, self.program
         q, P = program.kernels.sweep(lam)
         value, every = float(eta @ q**0.5), self._scattered(lam)
         own = program.with_intercept(P @ eta, b)
@@ -190,9 +222,8 @@ class SampleSet(GrowingSet):
         upper = upper_bound(value, self.f, scaled.box)[0]
         # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
         self.least = upper_bound(value, own, program.box)[1]
-        bounds, iterations = Bounds(outcome.bounds.lower, upper), self.best.iterations + outcome.iterations
-        best = self.best.better(self._scattered(outcome.lam), (every, eta, b), bounds, iterations)
-        self.best = replace(best, stopped=outcome.stopped, reason=outcome.reason)
+        bounds = Bounds(outcome.bounds.lower, upper)
+        return replace(outcome, lam=self._scattered(outcome.lam), weights=(every, eta, b), bounds=bounds)
 
     def _scattered(self, lam: Tensor) -> Tensor:
         """Return the λ (n,) of all samples, given the λ of the program; 0 outside the set."""
@@ -315,14 +346,12 @@ class FeatureSet(GrowingSet):
     Weights of its members give an upper bound, with 0 for all others; a lower bound needs the dual norms of all.
     """
 
-    def __init__(
-        self, problem: MarginProblem, tol: float, start: Array | None, solve: Solve, settings: Settings
-    ) -> None:
-        self.problem, self.tol, self.solve_form, self.settings = problem, tol, solve, settings
+    def __init__(self, incumbent: Incumbent, tol: float, start: Array | None, solve: Solve, settings: Settings) -> None:
+        self.incumbent, self.problem, self.tol = incumbent, incumbent.problem, tol
         # A start may be of a problem without an intercept, whose λ proves no bound here.
-        self.start = balanced(start, problem.y) if start is not None and problem.intercept else start
-        self.best: Answer | None = None
-        self.bounds, self.iterations, self.rounds, self.stopped = Bounds(), 0, 0, False
+        self.start = balanced(start, self.problem.y) if start is not None and self.problem.intercept else start
+        self.solve_form, self.settings = solve, settings
+        self.iterations, self.rounds, self.stopped = 0, 0, False
 
     #: The gap of the next round.
     aim: float
@@ -338,50 +367,38 @@ class FeatureSet(GrowingSet):
 
     @property
     def ended(self) -> bool:
-        return self.stopped or self.bounds.gap <= self.tol or self.rounds >= self.settings.rounds
+        return self.stopped or self.incumbent.bounds.gap <= self.tol or self.rounds >= self.settings.rounds
 
     def run(self) -> Answer:
         """Repeat rounds; return the best weights and the best λ."""
         self.grow()
-        assert self.best is not None
-        return self.best
+        return self.incumbent.answer(self.iterations, self.answer.stopped, self.answer.reason)
 
     def solve(self) -> None:
         self.last = self.aim <= self.tol / 2
         aim = max(self.aim, self.tol / 2)
-        self._record(self.solve_form(self.form, self.start, aim, self.iterations, self.bounds))
+        self._record(self.solve_form(self.form, self.start, aim, self.iterations, self.incumbent.bounds))
 
     def _record(self, found: Found) -> None:
-        """Update the best weights, λ and bounds with the result of a round, and the counts of iterations and rounds.
+        """Offer the result of a round, and update the counts of iterations and rounds.
 
         Also set `allowed`, above which the dual norm of a group or atom outside the set is violated, and the λ in
-        `start` of the next round.
+        `start` of the next round. Of a round that a limit ended only the upper bound is offered: it only improves with
+        the iterations, but the λ of the next iterate might be worse for the groups or atoms outside the set.
         """
-        self.separated, answer = found.bounds.upper < np.inf, found.answer
-        self.stopped = answer.stopped is not None or bool(answer.reason)
+        self.separated, self.answer, answer = found.bounds.upper < np.inf, found.answer, found.answer
         self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
+        if answer.stopped not in (None, Status.INTERRUPTED):
+            self.incumbent.offer(answer, Bounds(0.0, found.bounds.upper), checked=False)
+            self.stopped = True
+            return
         largest, own = self._evaluate(answer.dual)
         lower, reach = lower_bound(self.problem, answer.dual, largest)
         # The first atoms have at least half of the largest dual norm; if it is 0, the weights are 0, and any atoms do.
         self.allowed = (largest / 2 or -1.0) if own is None else max(own, reach)
-        best = self.best or answer
-        upper = self.best is None or found.bounds.upper < self.bounds.upper
-        self.best = replace(
-            answer,
-            weights=answer.weights if upper else best.weights,
-            intercept=answer.intercept if upper else best.intercept,
-            dual=answer.dual if lower > self.bounds.lower else best.dual,
-            iterations=self.iterations,
-        )
-        self.bounds = Bounds(max(self.bounds.lower, lower), min(self.bounds.upper, found.bounds.upper))
+        self.incumbent.offer(answer, Bounds(lower, found.bounds.upper))
+        self.stopped = answer.stopped is not None or bool(answer.reason)
         self.start, self.weights = answer.dual, answer.weights
-
-
-def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[float, float]:
-    """Return the dual objective of the best multiple of λ (n,) of this dual norm, and max_i λ_i/p_i (0 if hard)."""
-    reach = 0.0 if problem.hard else float((lam / problem.upper_bounds).max())
-    size = max(dual_norm, reach)
-    return (float((problem.required_margin * lam).sum()) / size if size > 0 else 0.0), reach
 
 
 class GroupSet(FeatureSet):
@@ -393,32 +410,27 @@ class GroupSet(FeatureSet):
 
     def __init__(
         self,
-        problem: MarginProblem,
+        incumbent: Incumbent,
         form: GroupForm,
         tol: float,
         start: Array | None,
         solve: Solve,
         settings: Settings,
     ) -> None:
-        super().__init__(problem, tol, start, solve, settings)
+        super().__init__(incumbent, tol, start, solve, settings)
+        problem = self.problem
         self.whole, self.features = form, problem.features.mixed(form.expand)
         self.index, self.H, self.aim = form.index, form.count, settings.group_gap
         share = settings.first_groups_share * min(problem.features.n, settings.counted_samples)
         self.first = max(settings.first_groups, int(share))
         self.chosen, self.dropped = np.zeros(self.H, dtype=bool), np.zeros(self.H, dtype=bool)
-        sizes = self._dual_norms(self._even() if self.start is None else self.start)
+        sizes = self._dual_norms(incumbent.even() if self.start is None else self.start)
         self.chosen[np.argsort(-sizes, kind="stable")[: self.first]] = True
 
     @property
     def form(self) -> GroupForm:
         columns = np.flatnonzero(self.chosen[self.index])
         return GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
-
-    def _even(self) -> Array:
-        """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, those of one class are scaled down to Σ y_iλ_i = 0."""
-        norms = self.problem.features.row_norms()
-        lam = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-        return balanced(lam, self.problem.y) if self.problem.intercept else lam
 
     def _dual_norms(self, lam: Array) -> Array:
         """Return ‖Φ̂_hᵀ(λ∘y)‖ of all groups, shape (H,)."""
@@ -442,7 +454,8 @@ class GroupSet(FeatureSet):
         self.dropped |= inactive
         self.chosen &= ~inactive
         self.chosen[new[: max(self.first // 2, int(settings.group_growth * self.chosen.sum()))]] = True
-        self.aim = min(self.aim, settings.group_gap_share * self.bounds.gap) if len(new) else self.tol / 2
+        gap = settings.group_gap_share * self.incumbent.bounds.gap
+        self.aim = min(self.aim, gap) if len(new) else self.tol / 2
 
 
 class AtomSet(FeatureSet):
@@ -454,13 +467,13 @@ class AtomSet(FeatureSet):
     """
 
     def __init__(
-        self, problem: MarginProblem, tol: float, start: Solution | None, solve: Solve, settings: Settings
+        self, incumbent: Incumbent, tol: float, start: Solution | None, solve: Solve, settings: Settings
     ) -> None:
-        super().__init__(problem, tol, None if start is None else np.asarray(start.dual), solve, settings)
-        norm: Any = problem.norm
+        super().__init__(incumbent, tol, None if start is None else np.asarray(start.dual), solve, settings)
+        norm: Any = self.problem.norm
         self.norm, self.aim = norm, settings.atom_gap
         self.groups, self.directions = np.zeros(0, dtype=int), np.zeros((0, norm.shape[1]))
-        self.seeds = None if start is None else _usable_weights(start, problem)
+        self.seeds = None if start is None else _usable_weights(start, self.problem)
         if self.seeds is not None:
             self._add(*self._singular_vectors(self.seeds, settings.visible_atom))
 
@@ -479,15 +492,19 @@ class AtomSet(FeatureSet):
         return own[:, 0], U[own[:, 0], :, own[:, 1]]
 
     def solve(self) -> None:
-        if self.best is not None:
+        if self.rounds > 0:
             super().solve()
         elif self.seeds is not None:
             assert self.start is not None
-            self._record(Found(Answer(self.seeds, self.start, 0), Bounds()))
+            answer = Answer(self.seeds, self.start, 0)
+            self.incumbent.offer(answer)
+            self._record(Found(answer, Bounds()))
         else:
             whole = GroupForm(sp.eye_array(self.norm.gates, format="csr"), self.norm.groups)
             found = self.solve_form(whole, self.start, self.aim, 0, Bounds())
             # The weights have another norm, so that their objective is no bound here.
+            if found.answer.stopped is None:
+                self.incumbent.offer(found.answer)
             self._record(replace(found, bounds=Bounds()))
             self.stopped |= found.bounds.upper == np.inf
             self.aim = 1.0
@@ -511,7 +528,7 @@ class AtomSet(FeatureSet):
         if self.separated:
             # Also the singular vectors of the weights, because those of V are only halfway to the next ones.
             self._add(*self._singular_vectors(self.weights, settings.negligible_atom))
-        gap = settings.atom_gap_share * min(self.bounds.gap, self.aim)
+        gap = settings.atom_gap_share * min(self.incumbent.bounds.gap, self.aim)
         self.aim = max(self.tol / 2, gap if len(new) else 0.0)
 
 

@@ -197,7 +197,7 @@ def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm, device):
 def test_bounds_only_tighten(C):
     program = whole(problem("half-spaces", "group lasso", C))
     seen = []
-    descend(program, 1e-9, 50, None, lambda iteration, bounds: seen.append(bounds))
+    descend(program, 1e-9, 50, None, lambda iteration, best: seen.append(best.bounds))
     assert all(b.lower >= a.lower and b.upper <= a.upper for a, b in itertools.pairwise(seen))
     assert seen[-1].gap <= 1e-9
 
