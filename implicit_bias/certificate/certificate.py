@@ -340,7 +340,8 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     found = []
     for factor in factors:
         scaled, multipliers = _with_zero_sum(problem, factor * lam), factor * mu
-        summed = precise or problem.intercept or not _normal(factor * lam, lam)
+        exact = _normal(np.append(factor * lam, multipliers), np.append(lam, mu))
+        summed = not exact or (factor == scale and (precise or problem.intercept))
         V_, error_ = (
             _correlation(problem, scaled, multipliers, precise) if summed else (factor * V, 1.5 * factor * error)
         )
