@@ -125,7 +125,6 @@ def _precise_upper_bound(problem: MarginProblem, W: Array, b: float, upper: _Upp
 
 
 def _gap(objective: float, lower: float) -> float:
-    """Return the relative gap; 0 if the objective is 0, and infinity if it is infinite."""
     if objective == 0:
         return 0.0
     return (objective - lower) / objective if objective < np.inf else np.inf
@@ -183,7 +182,6 @@ def _normal(scaled: Array, values: Array) -> bool:
 
 
 def _differ(bounds: list[float]) -> bool:
-    """Return True if the largest of the bounds exceeds the smallest by more than ACCEPTED_ERROR, relatively."""
     return bool(max(bounds) > min(bounds) * (1 + ACCEPTED_ERROR))
 
 
