@@ -130,7 +130,6 @@ def _precise_upper_bound(problem: MarginProblem, points: list[Any], upper: _Uppe
 
 
 def _gap(objective: float, lower: float) -> float:
-    """Return the relative gap; 0 if the objective is 0, and infinity if it is infinite."""
     if objective == 0:
         return 0.0
     return (objective - lower) / objective if objective < np.inf else np.inf
@@ -192,7 +191,6 @@ def _normal(scaled: Array, values: Array) -> bool:
 
 
 def _differ(bounds: list[float]) -> bool:
-    """Return True if the largest of the bounds exceeds the smallest by more than ACCEPTED_ERROR, relatively."""
     return bool(max(bounds) > min(bounds) * (1 + ACCEPTED_ERROR))
 
 
@@ -354,7 +352,8 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     found = []
     for factor in factors:
         scaled, multipliers = _with_zero_sum(problem, factor * lam), factor * mu
-        summed = precise or problem.intercept or not _normal(factor * lam, lam)
+        exact = _normal(np.append(factor * lam, multipliers), np.append(lam, mu))
+        summed = not exact or (factor == scale and (precise or problem.intercept))
         V_, error_ = (
             _correlation(problem, scaled, multipliers, precise) if summed else (factor * V, 1.5 * factor * error)
         )

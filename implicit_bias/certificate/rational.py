@@ -101,7 +101,6 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
 
 
 def _used_columns(features: Features) -> np.ndarray:
-    """Return the indices of the columns of Φ that are not zero."""
     if isinstance(features, GatedFeatures):
         # Factors are tested, because their products may underflow to zero.
         return np.flatnonzero(np.outer(features.gate_values.any(axis=0), features.X.any(axis=0)))

@@ -767,7 +767,6 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
 
 
 def _array(numbers: Iterable[Any]) -> Any:
-    """Return numbers of many digits as a one-dimensional array of dtype object."""
     return np.array(list(numbers), dtype=object)
 
 
@@ -872,7 +871,6 @@ def _reduced(basis: Any, deadline: Deadline) -> tuple[Any, list[Any]]:
 
 
 def _orthogonal(vector: Any, planes: list[Any]) -> Any:
-    """Return `vector` without its components along `planes`, which are orthogonal to each other."""
     for plane in planes:
         vector = vector - (vector @ plane / (plane @ plane)) * plane
     return vector

@@ -117,7 +117,6 @@ class Iterate:
 
 
 def _room(values: Tensor, change: Tensor) -> float:
-    """Return the longest step, at most 1, that leaves no value negative."""
     return 1 / max(float((-change / values).max()), 1.0)
 
 
