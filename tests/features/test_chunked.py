@@ -153,7 +153,7 @@ def test_what_does_not_fit_is_refused(images, y, monkeypatch):
         with pytest.raises(InputError, match="GiB of memory"):
             whole()
     with pytest.raises(InputError, match="GiB of memory"):
-        solve(problem, "CLARABEL")
+        problem.cvxpy()
     with pytest.raises(InputError, match="use fewer units"):
         RandomHalfSpaces(10_000, seed=1).fit(X)(X)
 

@@ -390,6 +390,8 @@ class PreciseSet(GrowingSet):
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
         self.own = found.lam[: len(self.rows)]
+        if len(self.more) and not self.failed:
+            self.check(found.W, found.b, found.value)
         self.rose = found.lower > self.bounds.lower * (1 + self.tol)
         if found.lower > self.bounds.lower:
             self.lam, self.mu = found.dual()
@@ -458,9 +460,9 @@ class SetProgram:
         Number of rows with variable λ̂: all but those of bounded samples, which come last.
     constraints, samples : int arrays
         Indices of the rows of constraints, and of all others.
-    lower, lam, upper, W, b : float, array (N,), float, array (H, r), number
+    lower, lam, upper, W, b, value : float, array (N,), float, array (H, r), number, float
         Best lower bound, which also holds for all samples, and its λ̂; best upper bound for the samples of the set, its
-        Ŵ and b, infinite if no weights separate.
+        Ŵ, b and ‖Ŵ‖, infinite if no weights separate.
     iterations, stopped : int, optional Status
         Iterations, with those of earlier rounds, and the limit that was reached.
     """
@@ -563,8 +565,10 @@ class SetProgram:
         scale = 1 / divisor if divisor > 0 else 0.0
         upper += float(abs(mu) @ violation * scale)
         if upper < self.upper or (len(short) and np.isfinite(upper)):
-            self.upper, self.W, self.b = upper, W * scale, b * scale
-            self.whole.check(self.W, self.b, float(value * scale))
+            self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
+            # The objectives of iterates that violate constraints are too small.
+            if not len(short):
+                self.whole.check(self.W, self.b, self.value)
 
     def dual(self) -> tuple[Any, Any]:
         """Return λ̂ (n,) of all samples, and the multipliers of the rows of constraints."""
