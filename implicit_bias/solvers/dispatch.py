@@ -17,6 +17,8 @@ from implicit_bias.solvers.base import Answer, Options, Progress, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.diagnostics import diagnose
 from implicit_bias.solvers.native import NativeSolver, PreciseSolver
+from implicit_bias.solvers.native.settings import Settings
+from implicit_bias.solvers.native.solver import largest_bound
 from implicit_bias.solvers.separability import evident_conflict, farkas_candidate, is_final
 
 #: The solvers by name, in order of preference.
@@ -260,6 +262,14 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
             if options.max_iterations is None and answer.stopped is Status.ITERATION_LIMIT:
                 answer = replace(answer, stopped=None)
             attempts.append(_certified(problem, name, answer, limited))
+            best = _merged(problem, best, attempts[-1])
+    if best.status is Status.INACCURATE and not problem.hard and largest_bound(problem) > Settings.large_bound:
+        # If no λ of the hard margin exceeds its upper bound, the solution is the same.
+        hard = problem.replace(C=np.inf)
+        found = _solved(hard, *_chosen(hard, None), replace(options, start=None, callback=None, device="cpu"), True)
+        if found.objective < np.inf:
+            answer = Answer(found.weights, found.dual, 0, None, found.intercept, found.multipliers)
+            attempts.append(_certified(problem, found.solver, answer, options))
             best = _merged(problem, best, attempts[-1])
     return best
 
