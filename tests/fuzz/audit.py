@@ -59,7 +59,8 @@ class Case:
 class Family:
     """What the problems of a family have. Without `named`, `solve` chooses the solver, and the tolerance is 1e-6.
 
-    C, weights and margins are powers of 10 with exponents in `C` and up to ± `spread`; `scale` is that of all features.
+    C, weights and margins are powers of 10 with exponents in `C` and up to ± `spread`. All features are multiplied by a
+    power with an exponent up to ± `scale`, and C is divided by it.
     `constraints` and `layers` are shares; `tight` constraints leave a thin wedge, or an interval of one point or none.
     """
 
@@ -91,7 +92,8 @@ def draw(seed: int, number: int) -> Case:
     about_family = list(FAMILIES)[number % len(FAMILIES)]
     family, kind = FAMILIES[about_family], str(rng.choice(FAMILIES[about_family].kinds))
     X, y = ALL_KINDS[kind](rng, int(rng.integers(2, 31 if rng.random() < 0.15 else 11)), int(rng.integers(1, 6)))
-    X = X * 10.0 ** (family.scale * rng.choice([0.0, -1.0, 1.0]) * rng.random())
+    unit = 10.0 ** (family.scale * rng.choice([0.0, -1.0, 1.0]) * rng.random())
+    X = X * unit
     layered = rng.random() < family.layers
     if layered and family.constraints < 1 and rng.random() < 0.25 and len(set(y)) == 2:
         return _classes(rng, X, y, [about_family, kind])
@@ -108,7 +110,7 @@ def draw(seed: int, number: int) -> Case:
             options[name] = str(numbers.tolist())
             tags.append(name)
     if rng.random() < 0.4:
-        about["C"] = float(10.0 ** rng.uniform(*family.C))
+        about["C"] = float(10.0 ** rng.uniform(*family.C) / unit)
         options["C"] = repr(about["C"])
     hard = "C" not in about
     tags.append("hard margin" if hard else "soft margin")
@@ -321,9 +323,9 @@ def told(seed: int, number: int) -> int:
 INTRODUCTION = """\
 Random problems of at most 30 samples, judged in rational arithmetic (`tests/fuzz/exact.py`), of seven families in turn.
 *Of all kinds*: nearly parallel, in conflict or badly scaled samples, any solver and tolerance. *Ordinary*: C from 1e-3
-to 1e3, with degenerate and collinear samples. *Wild*: features times 1e-140 to 1e140, C from 1e-6 to 1e12. *Large C*:
-up to 1e15, weights from 1e-8 to 1e8. *Tight*: wedges, and intervals of one point or none. `--audit-case NUMBER` prints
-a problem."""
+to 1e3, with degenerate and collinear samples. *Wild*: features times 1e-140 to 1e140, C from 1e-6 to 1e12 in their
+units. *Large C*: up to 1e15, weights from 1e-8 to 1e8. *Tight*: wedges, and intervals of one point or none.
+`--audit-case NUMBER` prints a problem."""
 FOUND = "Median and largest are gaps, or relative errors of bounds. Neither INACCURATE nor missing weights are faults."
 BY_KIND = """\
 Outcomes by family and kind of samples (`else`: limits, exceptions). The last columns are shares of INACCURATE by
