@@ -50,7 +50,8 @@ class CvxpySolver(Solver):
         return super().refuses(problem, options)
 
     def load(self) -> None:
-        call_apart(load, *MODULES, deadline=Deadline())
+        with Deadline() as deadline:
+            call_apart(load, *MODULES, deadline=deadline)
 
     def translated(self, options: Options) -> dict[str, Any]:
         """Return the tolerance and limits of `solve` as options of this solver, by name."""

@@ -124,9 +124,12 @@ def solve(
         reason = run.refuses(problem, options)
         if reason:
             raise InputError(f"{name} does not support {problem.name}: {reason}")
-        run.load()
+        with Deadline() as loading:
+            run.load()
         # Imports are not part of the time of a solve.
         options = replace(options, deadline=Deadline(options.max_seconds))
+        if loading.interrupted:
+            options.deadline.interrupt()
     with options.deadline as deadline:
         found = _solved(problem, name, run, options, several=solver is None)
     # Also for an answer that was finished: a loop of solves must end.
