@@ -54,7 +54,10 @@ def as_reals(values: Any) -> Array:
     if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
         raise TypeError(raw.dtype)
     with np.errstate(over="ignore"):
-        return raw.astype(np.float64, copy=False)
+        found = raw.astype(np.float64, copy=False)
+    if raw.dtype == np.longdouble and (np.isinf(found) & ~np.isinf(raw)).any():
+        raise OverflowError("a number exceeds the largest double")
+    return found
 
 
 def dimensions(values: Any) -> int:
@@ -245,17 +248,19 @@ def as_real(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return math.nan
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         return math.nan
+    # Numbers of higher precision become infinity.
+    return number if value == number or math.isfinite(number) else math.nan
 
 
 def as_positive(value: Any, name: str, infinite: bool = False, zero: bool = False) -> float:
     """Return a positive finite number as a float; `infinite` also allows infinity, and `zero` allows 0."""
     number = as_real(value)
-    # A nonzero value of higher precision may become 0 or infinity as a float; both comparisons exclude this.
+    # A nonzero value of higher precision may become 0 as a float; the comparison excludes this.
     valid = number > 0 or (zero and number == 0 and value == 0)
-    if not valid or (math.isinf(number) and not (infinite and value == number)):
+    if not valid or (math.isinf(number) and not infinite):
         kind = "number of at least 0" if zero else "positive number"
         raise InputError(f"{name} must be a {kind}{' or infinity' if infinite else ''}, not {shown(value)}")
     return number

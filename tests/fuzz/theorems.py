@@ -64,7 +64,7 @@ def _layers(draw: Draw) -> dict[str, Any]:
     return {"network": draw.scalar([net], never), "X": draw.array(X), "y": draw.array(y)}
 
 
-TOLERANCE = choice(1e-3, 0.1)
+TOLERANCE = number(1e-3, 0.1, high=1.0)
 row(
     best_networks.margin_bound,
     _layers,
