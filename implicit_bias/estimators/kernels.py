@@ -475,6 +475,13 @@ class _FittedKernels(KernelFeatures):
     def k(self) -> int:
         return len(self.kernels)
 
+    # The checks of a problem need no factors.
+    def row_norms(self, units: Any = 1.0) -> Array:
+        return np.asarray(length(self.lengths, axis=0)) if np.ndim(units) == 0 else super().row_norms(units)
+
+    def closed(self) -> np.ndarray:
+        return np.asarray(~self.lengths.any(axis=0))
+
 
 def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
     """Return the certified solution with several kernels, and coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i)."""

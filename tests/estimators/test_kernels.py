@@ -450,3 +450,11 @@ def test_memory_is_asked_for_before_kernels_are_computed(cancer, monkeypatch):
     monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e5)
     with pytest.raises(TooLargeError, match="3 kernels of 160 samples"):
         MultipleKernelClassifier(KERNELS).fit(*cancer)
+
+
+def test_one_kernel_needs_no_factors(monkeypatch):
+    monkeypatch.setattr(
+        "implicit_bias.features.KernelFeatures.from_kernels", lambda _: pytest.fail("factors were computed")
+    )
+    X, y = load_digits(return_X_y=True)
+    assert MultipleKernelClassifier(["rbf"], C=0.1).fit(X[:100] / 16, y[:100] % 2).status_.name == "OPTIMAL"
