@@ -87,7 +87,6 @@ def _warn_of_far(model: Any, X: Array) -> int:
 
 
 def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table of predicted targets, and a dict of the root mean square error if `labels` has targets."""
     import pandas as pd
 
     names = ["prediction"] if scores.ndim == 1 else [f"prediction_{j}" for j in range(scores.shape[1])]
@@ -107,7 +106,6 @@ def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
 
 
 def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table of classes and scores, with margins of known labels, and a dict of counts and errors."""
     import pandas as pd
 
     table = pd.DataFrame({"prediction": model.chosen(scores)})

@@ -98,7 +98,6 @@ def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> Binary
 
 
 def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
-    """Return the sorted labels of the classes +1 and −1; `negative` None means all of 0 … 9 that are not positive."""
     try:
         plus = sorted({operator.index(label) for label in positive})
         minus = sorted(set(range(10)) - set(plus) if negative is None else {operator.index(n) for n in negative})
@@ -113,7 +112,6 @@ def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
 
 
 def _split(total: int, train_size: int, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the training and validation samples of `total`; `name` is the data set in errors."""
     validation = total // 5
     if train_size > total - validation:
         raise InputError(

@@ -177,11 +177,9 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         """
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
-        """Return the joint margin problem of inputs X (n, d) and classes `codes` (n,); its C has no effect."""
         raise InputError(f"{type(self).__name__} has no joint problem of several classes; use multi_class='ovr'")
 
     def _constrained(self, problem: MarginProblem) -> MarginProblem:
-        """Return the problem with the linear constraints of the estimator, if it has any."""
         return problem
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
@@ -346,7 +344,6 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             warnings.warn(f"{message}; {remedy} apart", UserWarning, stacklevel=3)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
-        """Set the model and the fitted attributes of problems and solutions at one C, except those of samples."""
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]
         self._model = _model_of(self, problems, solutions)
         self.status_ = self._model.status
@@ -366,7 +363,6 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
 
     def _html_repr(self) -> str:
-        """Return scikit-learn's diagram for a notebook, followed by a table of the certificates."""
         diagram: str = super()._html_repr()
         if not self.__sklearn_is_fitted__():
             return diagram

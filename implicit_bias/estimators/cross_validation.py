@@ -198,7 +198,6 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
 
 @contextmanager
 def _named(fold: str) -> Iterator[None]:
-    """Prefix the message of an InputError in the block with the name of a fold."""
     try:
         yield
     except NotSeparableError as error:

@@ -209,7 +209,6 @@ class MultipleKernelClassifier(MarginClassifier):
     def _solve_factored(
         self, whole: list[MarginProblem], costs: list[float], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[list[tuple[Solution, Array]]]:
-        """Yield as `_solve_several_kernels`, from solutions with the factors of all kernel matrices."""
         workers, classes = effective_n_jobs(self.n_jobs), len(whole)
         options = {key: getattr(self, key) for key in ("solver", "tol", "device", "verbose")}
 
@@ -496,7 +495,6 @@ def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
 
 
 def _rank(answer: tuple[Solution, Array]) -> tuple[bool, float]:
-    """Return a key that is least for the best answer: proofs come first, then small gaps."""
     return not answer[0].status.inseparable, answer[0].gap
 
 
@@ -572,7 +570,6 @@ def _certified(
 
 
 def _products(stack: Array, coefficients: Array, exact: bool) -> Array:
-    """Return K_m a_m (k, n) for symmetric kernels in `stack` (k, n, n), rounded once if `exact`."""
     found = np.zeros_like(coefficients)
     for K, a, own in zip(stack, coefficients, found, strict=True):
         used = np.flatnonzero(a)
@@ -635,7 +632,6 @@ def _semidefinite(kernel: Any, m: int, X: Array) -> tuple[Array, float]:
 
 
 def _warn_if_narrow(values: Array) -> None:
-    """Warn if kernels (k, n, n) are nearly zero between most samples and all others."""
     if _narrow(values):
         warnings.warn(
             "most samples have nearly zero kernel values with all others, so that nothing is learned about new "
@@ -671,7 +667,6 @@ def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
 
 
 def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
-    """Return name and parameters of a kernel, given as a name or as this pair; raise InputError for anything else."""
     match kernel:
         case str(name):
             parameters: dict[str, Any] = {}

@@ -494,7 +494,6 @@ def check_features(features: Features) -> None:
 
 
 def _check_equal(features: Features, name: str, found: Any, expected: np.ndarray, tolerance: Array) -> None:
-    """Raise InputError unless |found − expected| ≤ tolerance for each entry; `name` is the method that computed it."""
     found = np.asarray(found, dtype=np.float64)
     equal = found.shape == expected.shape and bool((np.abs(found - expected) <= tolerance).all())
     if not equal:

@@ -15,7 +15,6 @@ from implicit_bias.gates.contexts import ContextGates
 
 
 def _evaluated(function: Any, X: Array, what: str, columns: int | None = None) -> Array:
-    """Return function(X), finite (n, `columns`), or (n, any) for None; raise InputError otherwise, about `what`."""
     if not callable(function):
         raise InputError(f"function must be callable, not {type(function).__name__}")
     values = as_floats(function(X), f"the values of the {what}' function", 2)

@@ -158,7 +158,6 @@ class _HalfSpaces:
         self.offset, self.arccos = (1 - linear) / 2.0**self.b, _arccos(self.dtype.itemsize).astype(self.dtype)
 
     def between(self, X: Array, Z: Array) -> Array:
-        """Return k(X, Z) (n, m)."""
         common, values = self.frequent(Z), np.empty((len(X), len(Z)))
         self.visit_tiles(len(X), self.blocks(X, common), len(Z), self.blocks(Z, common), partial(_put, values))
         return values
@@ -312,7 +311,6 @@ def _add_gated(
 
 @compiled
 def _put(values: Array, rows: np.ndarray, columns: np.ndarray, total: Array, sizes: Array, other_sizes: Array) -> None:
-    """Set `values` in the `rows` (n,) and `columns` (m,) to `total` (n, m) times the sizes."""
     for i in range(len(rows)):
         found, row = values[rows[i]], total[i]
         for j in range(len(columns)):

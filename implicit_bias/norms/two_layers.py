@@ -217,7 +217,6 @@ class _Rows:
 
 
 def _size(values: Array, s: float) -> float:
-    """Return ‖values‖_s for values ≥ 0 and s = 1, 2 or infinity."""
     return float(length(values) if s == 2 else values.sum() if s == 1 else values.max())
 
 
@@ -236,7 +235,6 @@ class _Operator:
         self.order = np.argsort(units.index, kind="stable")
 
     def matrix(self, W: Array, scales: Array | float = 1.0) -> Array:
-        """Return diag(scales)W as a matrix (H, D)."""
         return np.asarray(W[self.order].reshape(len(self.scales), -1) * np.reshape(scales, (-1, 1)))
 
     def value(self, W: Array) -> float:

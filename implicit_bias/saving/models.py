@@ -159,7 +159,6 @@ def _steps_of(fitted: Any) -> Iterator[Any]:
 
 
 def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
-    """Return a fitted scaler as operations of `Scaling`, (name, values (p,)); raise InputError for other steps."""
     # Without this module there is no scaler, and importing it takes a second.
     known = sys.modules.get("sklearn.preprocessing")
     name = None if known is None else class_name(type(scaler), known)
@@ -172,12 +171,10 @@ def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
 
 
 def _limits(columns: int, low: float, high: float) -> list[tuple[str, np.ndarray]]:
-    """Return the operations of `Scaling` that clip all columns to [low, high]."""
     return [("maximum", np.full(columns, low)), ("minimum", np.full(columns, high))]
 
 
 def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return a model as a JSON dictionary and arrays with the prefixes of `save_model`, with its samples if asked."""
     first, abouts = model.problems[0], []
     arrays: dict[str, np.ndarray] = {}
     for i, problem in enumerate(model.problems):
@@ -236,5 +233,4 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with `prefix`, under the rest of their names."""
     return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}

@@ -53,7 +53,6 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
 
 
 def _content(network: Any) -> dict[str, Any]:
-    """Return the class and the `config` of a network; raise InputError if it cannot be saved."""
     kind = class_name(type(network), networks)
     if kind is None or not isinstance(network, GatedNetwork):
         raise InputError(f"cannot save a {type(network).__name__}; use a network of this package")
@@ -105,7 +104,6 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
 
 
 def _restored(content: Any) -> GatedNetwork:
-    """Return the network of a dict of format, class, config and state; raise any exception for invalid content."""
     if content["format"] != FORMAT:
         raise KeyError(content["format"])
     config, state = content["config"], content["state"]

@@ -124,7 +124,6 @@ def _known(module: ModuleType, thing: Any) -> bool:
 
 
 def _parts(thing: Any, names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
-    """Return the attributes `names` of `thing` as arrays; None is no names."""
     return {name: np.asarray(getattr(thing, name)) for name in names or ()}
 
 
@@ -213,5 +212,4 @@ def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: 
 
 
 def _unwrapped(values: np.ndarray) -> Any:
-    """Return an array without dimensions as a number, and any other array unchanged."""
     return values.item() if values.ndim == 0 else values

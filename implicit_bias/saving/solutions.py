@@ -98,7 +98,6 @@ def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solu
 
 
 def _check(fields: dict[str, Any]) -> None:
-    """Raise TypeError unless all fields have the types and dimensions of a solution of `solve`."""
     valid = len(fields["margins"]) == len(fields["dual"])
     valid = valid and all((fields[k].ndim, fields[k].dtype.kind) == (ndim, "f") for k, ndim in _ARRAYS.items())
     valid = valid and all(isinstance(fields[name], float) for name in _FLOATS)
