@@ -72,7 +72,6 @@ def predict(options: Namespace) -> Outcome:
 
 
 def _warn_of_far(model: Any, X: Array) -> int:
-    """Return the number of samples with inputs far outside the range of the fit; warn of them."""
     far = model.far_outside(X)
     rows, columns = far.any(axis=1).sum(), np.flatnonzero(far.any(axis=0))
     if rows:

@@ -162,7 +162,6 @@ def _share(validate: str | None) -> float | None:
 
 
 def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSamples, LabelledSamples | None]:
-    """Return the samples for the fit, and those of --validate: of a file, a random share of each class, or None."""
     share = _share(options.validate)
     if share is not None:
         place, size = _places(samples.labels, options.seed)
@@ -355,10 +354,6 @@ def _problems(samples: LabelledSamples, scaled: bool, options: Namespace, C: flo
 
 
 def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace, C: float) -> core.MarginProblem:
-    """Return the problem of --formulation at C for inputs X (n, d) and signs y (n,), with the file's or drawn gates.
-
-    InputError if the file has gates and the formulation, neither svm-gln nor svm-shallow, makes its own.
-    """
     name, H, K, seed = options.formulation, options.units, options.contexts, options.seed
     if samples.gate_values is not None:
         if name not in ("svm-gln", "svm-shallow"):

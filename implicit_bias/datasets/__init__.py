@@ -93,8 +93,15 @@ def load_signs(
 
 def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> BinaryTask:
     """Return the task of inputs X (N, d) and labels y (N,), with the split of `load_binary`."""
-    train, validation = _split(len(y), train_size, seed, name)
-    return BinaryTask(name, X[train], y[train], X[validation], y[validation], X)
+    total, validation = len(y), len(y) // 5
+    if train_size > total - validation:
+        raise InputError(
+            f"train_size must be at most {total - validation} for {name}, not {train_size}: "
+            f"{validation} of its {total} samples are for validation"
+        )
+    order = TorchStream(seed).permutation(total)
+    train, held = order[:train_size], order[total - validation :]
+    return BinaryTask(name, X[train], y[train], X[held], y[held], X)
 
 
 def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
@@ -109,14 +116,3 @@ def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
     if not plus or not minus or not set(plus) | set(minus) <= set(range(10)):
         raise InputError(f"each class needs labels from 0 to 9; got positive={plus}, negative={minus}")
     return plus, minus
-
-
-def _split(total: int, train_size: int, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    validation = total // 5
-    if train_size > total - validation:
-        raise InputError(
-            f"train_size must be at most {total - validation} for {name}, not {train_size}: "
-            f"{validation} of its {total} samples are for validation"
-        )
-    order = TorchStream(seed).permutation(total)
-    return order[:train_size], order[total - validation :]

@@ -346,7 +346,6 @@ def _first(flags: pd.Series) -> int:
 
 
 def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
-    """Return the names that begin with gate_, and all other names."""
     listed = [str(name) for name in names]
     gates = [name for name in listed if name.startswith("gate_")]
     return gates, [name for name in listed if name not in gates]

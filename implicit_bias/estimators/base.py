@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
-from implicit_bias._utils.checks import Array, InputError, as_positive, one_of, shown
+from implicit_bias._utils.checks import Array, InputError, as_flag, as_positive, one_of, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import (
     UnfittedError,
@@ -171,10 +171,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
-        """Return the margin problem of inputs X (n, d) and signs y (n,); its C has no effect.
-
-        `gates` is the result of `_shared_gates`.
-        """
+        """Return the margin problem of X (n, d), signs y (n,) and the `_shared_gates`; its C has no effect."""
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
         raise InputError(f"{type(self).__name__} has no joint problem of several classes; use multi_class='ovr'")
@@ -224,8 +221,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _fit_data(self, X: Any, y: Any, sample_weight: Any) -> FitData:
         """Check samples and parameters; return the distinct samples, the classes, and the problems, not yet solved."""
         for name in ("fit_intercept", "free_intercept", "warm_start"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
+            as_flag(getattr(self, name), name)
         check_processes(self.n_jobs)
         check_cost(self.C)
         kind = one_of(self.multi_class, ("ovr", "joint", "shared"), "multi_class")
@@ -255,12 +251,9 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _problems(
         self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, weight: Array
     ) -> Iterator[MarginProblem]:
-        """Yield the problems of a fit: a joint one, one for two classes, or one for each class.
-
-        `codes` (n,) are the numbers of the classes. If `gates` is given, the classes share it, and the problems differ
-        only in the signs. In a joint problem every pair of a sample and another class has the sample's weight.
-        """
+        """Yield a joint problem, one for two classes, or one for each class; with `gates` they differ only in signs."""
         if self.multi_class != "ovr" and codes.max() > 1:
+            # Every pair of a sample and another class has the sample's weight.
             pair_weight = np.repeat(weight, codes.max())
             joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
             yield self._constrained(joint)
@@ -319,14 +312,9 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return rows, with_class_weights(given, self.class_weight, y[rows])
 
     def _inputs(self, X: Array) -> Array:
-        """Return X (n, p), with the constant input as last column if `fit_intercept`."""
         return with_constant(X) if self.fit_intercept else X
 
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, two_classes: bool) -> None:
-        """Warn if the solution is not OPTIMAL, its weights are (nearly) zero, or all samples get one class.
-
-        The last check is for `two_classes` only. `name` is that of the problem in messages.
-        """
         if solution.status is not Status.OPTIMAL:
             details = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
             warnings.warn(f"{name}: {solution.status.value} ({details})", ConvergenceWarning, stacklevel=3)
@@ -419,10 +407,7 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
 
 
 def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **options: Any) -> list[Solution]:
-    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError if one is inseparable.
-
-    `name` begins the error message; `options` are those of `margin_path`.
-    """
+    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError if one is inseparable."""
     path = margin_path(problem, costs, **options)
     if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
         raise KeyboardInterrupt  # A search over many fits must end, too.

@@ -263,7 +263,6 @@ class Features(ABC):
         return PatternBlocks(sp.eye_array(self.k, format="csr"), sp.csr_array(self.dense()))
 
     def _blocks(self) -> Array:
-        """Blocks φ_j(x_i), shape (n, k, d)."""
         return self.dense().reshape(self.shape)
 
 

@@ -22,14 +22,7 @@ MIN_NONZEROS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class PatternBlocks:
-    """Factorisation ΦW = M vec(U), U = SW, with K patterns as the rows of S.
-
-    Attributes
-    ----------
-    S : sparse array, shape (K, k)
-    M : sparse array, shape (n, K·d)
-        Columns are ordered by pattern.
-    """
+    """Factorisation ΦW = M vec(SW): the rows of S (K, k) are K patterns, which also order the columns of M (n, K·d)."""
 
     S: sp.csr_array
     M: sp.csr_array

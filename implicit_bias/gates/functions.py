@@ -120,7 +120,6 @@ class FunctionContexts(ContextGates):
         return self._values(self._fitted_inputs(X), self.units)
 
     def _values(self, X: Array, units: int | None = None) -> np.ndarray:
-        """Return the contexts function(X) (n, H); raise InputError unless all are from 0 to K − 1 and H is `units`."""
         values = _evaluated(self.function, X, "contexts", units)
         wrong = values[(values % 1 != 0) | (values < 0) | (values >= self.contexts)]
         if wrong.size:

@@ -100,7 +100,6 @@ class ThresholdGates(Gates):
         return projections
 
     def _fit_cutoffs(self, X: Any, random: Array, spread: float, weight: Array | None) -> Array:
-        """Return the cutoffs (p,) on X (n, d) for the parameter `cutoff`, with sample weights (n,) or None."""
         cutoff = self.cutoff
         if cutoff == "random":
             return random

@@ -221,10 +221,7 @@ def _size(values: Array, s: float) -> float:
 
 
 class _Operator:
-    """Spectral norm ‖diag(c)W‖_op, c = `scales`, with the dual norm ‖diag(c)⁻¹V‖_*.
-
-    Row h of W as a matrix (H, D) contains the weights of all gates of unit h.
-    """
+    """Norm ‖diag(c)W‖_op, c = `scales`, dual ‖diag(c)⁻¹V‖_*; row h of W as (H, D) has all weights of unit h."""
 
     def __init__(self, units: GroupLasso, scales: Array) -> None:
         counts = np.bincount(units.index)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from implicit_bias._utils.checks import InputError, shown
+from implicit_bias._utils.checks import InputError, as_flag, shown
 from implicit_bias._utils.files import open_archive, write_archive
 from implicit_bias.datasets.labels import Labelled, columns_of
 from implicit_bias.datasets.scaling import Scaling
@@ -82,14 +82,10 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
         Fitted. The steps of a pipeline before the estimator are StandardScaler, MinMaxScaler, RobustScaler or
         MaxAbsScaler.
     path : path
+        Of the file, which is also returned.
     samples : bool
         Include the inputs of the samples if the model has them. The file then suffices to certify the solutions, and
         contains the data.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Raises
     ------
@@ -118,10 +114,9 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
             "model must be a MarginModel, a fitted estimator of this package, or a pipeline of scalers and such an "
             f"estimator (of a search, its best_estimator_), not {shown(model)}"
         )
-    if not isinstance(samples, bool | np.bool_):
-        raise InputError(f"samples must be True or False, not {shown(samples)}")
+    samples = as_flag(samples, "samples")
     if isinstance(found, MarginModel):
-        about, arrays = _margin_parts(found, bool(samples))
+        about, arrays = _margin_parts(found, samples)
     else:
         about, arrays = found.parts()
         about["model"] = name

@@ -21,18 +21,9 @@ FORMAT = "implicit_bias network 1"
 
 
 def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
-    """Write a network with its gates and cutoffs to a file, so that the loaded network has the same predictions.
+    """Write a network of this package with its gates and cutoffs to a file, and return the path.
 
-    Parameters
-    ----------
-    network : GatedNetwork
-        A network of this package.
-    path : path
-
-    Returns
-    -------
-    Path
-        The file.
+    The loaded network has the same predictions.
 
     Raises
     ------

@@ -28,21 +28,11 @@ MAX_INPUTS = 10**7
 
 
 def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
-    """Write a margin problem to an npz file.
+    """Write a margin problem to an npz file, and return its path.
 
     The arrays are `X` and `gate_values`, or `factors`; `y`, `C`, `required_margin`, `sample_weight`; those of norm,
     gates and linear constraints with the prefixes `norm.`, `gates.` and `constraints.`; and `classes` of a joint
     problem. The array `about` is a JSON text with the other fields, the format and its version.
-
-    Parameters
-    ----------
-    problem : MarginProblem
-    path : path
-
-    Returns
-    -------
-    Path
-        The file.
 
     Raises
     ------

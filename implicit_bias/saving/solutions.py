@@ -20,19 +20,9 @@ _FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "s
 
 
 def save_solution(solution: Solution, path: str | os.PathLike[str]) -> Path:
-    """Write a solution with its certificate to an npz file.
+    """Write a solution with its certificate to an npz file, and return its path.
 
     Numbers are arrays with the names of the attributes. The array `about` is a JSON text with the other attributes.
-
-    Parameters
-    ----------
-    solution : Solution
-    path : path
-
-    Returns
-    -------
-    Path
-        The file.
 
     Raises
     ------
