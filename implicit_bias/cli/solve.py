@@ -194,7 +194,6 @@ def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
-    """Return --standardise; by default print and return True if inputs are `out_of_scale`."""
     if option is not None:
         return option
     apart = out_of_scale(samples.X)

@@ -270,11 +270,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield, for each C of `costs`, the list of problems and that of their solutions.
-
-        A C may be "scale". `earlier` has a solution to start from, or None, for each problem. The processes share the
-        time left among the problems left. To save memory, the yielded problems have no samples.
-        """
+        """Yield, for each C of `costs`, the problems and their solutions, which start from those in `earlier`."""
         problems: list[MarginProblem] = []
         values: list[list[Any]] = []
         workers = effective_n_jobs(self.n_jobs)
@@ -284,6 +280,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             for name, problem, start in zip(data.names, data.problems, earlier, strict=True):
                 left = len(data.names) - len(problems)
                 options["max_seconds"] = deadline.left(min(workers / left, 1.0))
+                # To save memory, the yielded problems have no samples.
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.replace(features=features))
                 values.append([COST_SCALE / random_dual_norm(problem) if C == "scale" else C for C in costs])
