@@ -207,6 +207,12 @@ def as_file(value: Any) -> Path:
     return path
 
 
+def as_flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, not {shown(value)}")
+    return bool(value)
+
+
 def as_seed(seed: Any) -> int:
     return as_count(seed, "seed", least=0, most=2**63 - 1, limit="2^63 − 1")
 

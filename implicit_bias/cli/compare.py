@@ -51,7 +51,6 @@ def declare(parser: Parser, command: str) -> None:
 
 
 def _cutoff(text: str) -> Any:
-    """Parse the value of --cutoff: 'median' or 'random', a float, or a tuple of floats that commas separate."""
     if text in ("median", "random"):
         return text
     try:

@@ -54,7 +54,6 @@ def completion(options: Namespace) -> Outcome:
 
 
 def _actions(parser: Parser) -> Iterator[Action]:
-    """Yield all arguments of a parser and of its commands, after they are declared."""
     for action in parser.declared()._actions:
         yield action
         if isinstance(action, _SubParsersAction):

@@ -57,7 +57,6 @@ def info(options: Namespace) -> Outcome:
 
 
 def _versions() -> dict[str, str | None]:
-    """Return the versions of Python, this package and its requirements by name; None for those not installed."""
     found: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
     for requirement in requires("implicit-bias") or ():
         if "extra ==" not in requirement:
@@ -67,7 +66,6 @@ def _versions() -> dict[str, str | None]:
 
 
 def _torch() -> dict[str, Any]:
-    """Return threads, devices, networks and file format of torch; without torch, only the device 'cpu'."""
     try:
         import torch
     except ImportError:
@@ -86,7 +84,6 @@ def _torch() -> dict[str, Any]:
 
 
 def _texts(name: str, value: Any) -> list[str]:
-    """Return the parts of the line that prints the entry `name` of the document."""
     if name == "data_sets":
         return [f"{data_set} {_state(files)}" for data_set, files in value.items()]
     if isinstance(value, dict):
@@ -98,7 +95,6 @@ def _texts(name: str, value: Any) -> list[str]:
 
 
 def _state(files: dict[str, str]) -> str:
-    """Return the state of all files if it is the same; otherwise the files whose state is not 'found'."""
     states = set(files.values())
     if len(states) <= 1:
         return states.pop() if states else "embedded"

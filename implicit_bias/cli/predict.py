@@ -72,7 +72,6 @@ def predict(options: Namespace) -> Outcome:
 
 
 def _warn_of_far(model: Any, X: Array) -> int:
-    """Return the number of samples with inputs far outside the range of the fit; warn of them."""
     far = model.far_outside(X)
     rows, columns = far.any(axis=1).sum(), np.flatnonzero(far.any(axis=0))
     if rows:
@@ -87,7 +86,6 @@ def _warn_of_far(model: Any, X: Array) -> int:
 
 
 def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table of predicted targets, and a dict of the root mean square error if `labels` has targets."""
     import pandas as pd
 
     names = ["prediction"] if scores.ndim == 1 else [f"prediction_{j}" for j in range(scores.shape[1])]
@@ -107,7 +105,6 @@ def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
 
 
 def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table of classes and scores, with margins of known labels, and a dict of counts and errors."""
     import pandas as pd
 
     table = pd.DataFrame({"prediction": model.chosen(scores)})

@@ -26,7 +26,6 @@ and figures of several runs are collected in one folder."""
 
 
 def _collection(name: str) -> Collection:
-    """Return the collection of experiments of the study `name`, such as 'galu'."""
     found: Collection = import_module(f"implicit_bias.studies.{name}").COLLECTION
     return found
 

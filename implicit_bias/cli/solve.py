@@ -132,14 +132,12 @@ def solve(options: Namespace) -> Outcome:
 
 
 def _code(status: core.Status) -> int:
-    """Return the exit code of a status that is not inseparable: 0 if optimal, 130 if interrupted, else 1."""
     if status is core.Status.INTERRUPTED:
         return 130
     return 0 if status is core.Status.OPTIMAL else 1
 
 
 def _check(options: Namespace) -> None:
-    """Raise InputError for options that are invalid for any samples, before the samples are read."""
     from implicit_bias.solvers.base import Options
 
     Options(options.tol, options.max_iterations, options.max_seconds)
@@ -154,7 +152,6 @@ def _check(options: Namespace) -> None:
 
 
 def _share(validate: str | None) -> float | None:
-    """Return --validate as a share, or None if it is a file; raise InputError unless the share is between 0 and 1."""
     try:
         share = float(validate or "")
     except ValueError:
@@ -165,7 +162,6 @@ def _share(validate: str | None) -> float | None:
 
 
 def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSamples, LabelledSamples | None]:
-    """Return the samples for the fit, and those of --validate: of a file, a random share of each class, or None."""
     share = _share(options.validate)
     if share is not None:
         place, size = _places(samples.labels, options.seed)
@@ -198,7 +194,6 @@ def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
-    """Return --standardise; by default print and return True if inputs are `out_of_scale`."""
     if option is not None:
         return option
     apart = out_of_scale(samples.X)
@@ -305,7 +300,6 @@ def _describe_samples(samples: LabelledSamples, problem: core.MarginProblem) -> 
 def _solutions(
     problems: dict[Any, core.MarginProblem], starts: dict[Any, core.Solution], deadline: Deadline, options: Namespace
 ) -> list[core.Solution]:
-    """Solve and print the problems in order; return the solutions, fewer if interrupted."""
     found = list[core.Solution]()
     watched = sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE")
     limits = {"tol": options.tol, "max_iterations": options.max_iterations, "verbose": options.verbose}
@@ -341,12 +335,10 @@ def _model(
 
 
 def _positives(samples: LabelledSamples) -> tuple[Any, ...]:
-    """Return the class that is +1 in each problem: the second of two classes, or each of several."""
     return samples.classes[1:] if len(samples.classes) == 2 else samples.classes
 
 
 def _problems(samples: LabelledSamples, scaled: bool, options: Namespace, C: float) -> dict[Any, core.MarginProblem]:
-    """Return a dict from each class that is +1 to its problem of --formulation, at C."""
     X = Scaling.standard(samples.X)(samples.X) if scaled else samples.X
     X = X if options.no_constant else with_constant(X)
     own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
@@ -361,10 +353,6 @@ def _problems(samples: LabelledSamples, scaled: bool, options: Namespace, C: flo
 
 
 def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace, C: float) -> core.MarginProblem:
-    """Return the problem of --formulation at C for inputs X (n, d) and signs y (n,), with the file's or drawn gates.
-
-    InputError if the file has gates and the formulation, neither svm-gln nor svm-shallow, makes its own.
-    """
     name, H, K, seed = options.formulation, options.units, options.contexts, options.seed
     if samples.gate_values is not None:
         if name not in ("svm-gln", "svm-shallow"):
@@ -427,7 +415,6 @@ def _interval(wrong: int, samples: int) -> tuple[float, float]:
 
 
 def _warn_of_constant(model: core.MarginModel, label: Any) -> None:
-    """Warn that a model predicts `label` for all samples, and state the C up to which its weights are zero."""
     from implicit_bias.solvers.path import zero_weights_up_to
 
     C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
@@ -436,7 +423,6 @@ def _warn_of_constant(model: core.MarginModel, label: Any) -> None:
 
 
 def _described(model: core.MarginModel, weighted: bool) -> dict[str, Any]:
-    """Return the JSON document of a model: status, numbers of each solution, and a description of the first problem."""
     problem = model.problems[0]
     features = problem.features
     numbers = ("objective", "lower_bound", "gap", "minimum_margin", "farkas_residual", "tol", "iterations", "seconds")

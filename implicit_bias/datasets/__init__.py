@@ -93,12 +93,18 @@ def load_signs(
 
 def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> BinaryTask:
     """Return the task of inputs X (N, d) and labels y (N,), with the split of `load_binary`."""
-    train, validation = _split(len(y), train_size, seed, name)
-    return BinaryTask(name, X[train], y[train], X[validation], y[validation], X)
+    total, validation = len(y), len(y) // 5
+    if train_size > total - validation:
+        raise InputError(
+            f"train_size must be at most {total - validation} for {name}, not {train_size}: "
+            f"{validation} of its {total} samples are for validation"
+        )
+    order = TorchStream(seed).permutation(total)
+    train, held = order[:train_size], order[total - validation :]
+    return BinaryTask(name, X[train], y[train], X[held], y[held], X)
 
 
 def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
-    """Return the sorted labels of the classes +1 and −1; `negative` None means all of 0 … 9 that are not positive."""
     try:
         plus = sorted({operator.index(label) for label in positive})
         minus = sorted(set(range(10)) - set(plus) if negative is None else {operator.index(n) for n in negative})
@@ -110,15 +116,3 @@ def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
     if not plus or not minus or not set(plus) | set(minus) <= set(range(10)):
         raise InputError(f"each class needs labels from 0 to 9; got positive={plus}, negative={minus}")
     return plus, minus
-
-
-def _split(total: int, train_size: int, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the training and validation samples of `total`; `name` is the data set in errors."""
-    validation = total // 5
-    if train_size > total - validation:
-        raise InputError(
-            f"train_size must be at most {total - validation} for {name}, not {train_size}: "
-            f"{validation} of its {total} samples are for validation"
-        )
-    order = TorchStream(seed).permutation(total)
-    return order[:train_size], order[total - validation :]

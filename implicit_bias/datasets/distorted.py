@@ -95,7 +95,6 @@ def distorted_images(
 
 
 def _require_space(folder: Path, size: int) -> None:
-    """Create the folder; raise InputError if it cannot be written or has fewer than `size` bytes free."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free

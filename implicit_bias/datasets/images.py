@@ -86,7 +86,6 @@ def _stored(raw: Path, file: str) -> Path:
 
 
 def _verified(file: Path, expected: str) -> np.ndarray:
-    """Return the bytes of a file; raise InputError if it cannot be read or its MD5 sum is not `expected`."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -101,7 +100,6 @@ def _verified(file: Path, expected: str) -> np.ndarray:
 
 
 def _torchvision(folder: str) -> type:
-    """Return torchvision's class that downloads the files; raise ImportError or RuntimeError if it cannot be loaded."""
     import torchvision.datasets
 
     return getattr(torchvision.datasets, folder)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_text, shown, without_torch
+from implicit_bias._utils.checks import Array, InputError, as_flag, as_floats, as_text, shown, without_torch
 from implicit_bias.datasets.scaling import Scaling
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
@@ -44,8 +44,7 @@ class Labelled(ABC):
     ranges: Any = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.constant, bool | np.bool_):
-            raise InputError(f"constant must be True or False, not {shown(self.constant)}")
+        as_flag(self.constant, "constant")
         if self.columns is not None:
             object.__setattr__(self, "columns", as_columns(self.columns))
         given, dtype = as_labels(self.classes, self.dtype)

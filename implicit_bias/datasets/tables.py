@@ -178,7 +178,6 @@ def read_inputs(
 
 
 def _table_file(path: str | os.PathLike[str]) -> Path:
-    """Return `path` as a Path; raise InputError unless it is a .csv or .npz file."""
     file = as_file(path)
     if file.suffix.lower() not in (".csv", ".npz"):
         raise InputError(f"{file} is neither .csv nor .npz; convert it to one of them")
@@ -186,13 +185,11 @@ def _table_file(path: str | os.PathLike[str]) -> Path:
 
 
 def _no_header(header: bool | None) -> None:
-    """Raise InputError unless `header` is None, because an NPZ file has no rows of text."""
     if header is not None:
         raise InputError("an NPZ file has no first row of names; leave header out")
 
 
 def _parsed(file: Path, **options: Any) -> pd.DataFrame:
-    """Return a CSV file as a table; raise InputError if it is not readable."""
     import pandas as pd
 
     try:
@@ -208,7 +205,6 @@ def _parsed(file: Path, **options: Any) -> pd.DataFrame:
 
 
 def _check_separator(file: Path) -> None:
-    """Raise InputError if the first line of a file has more semicolons or tabs than commas outside of quotes."""
     with file.open(encoding="utf-8-sig", errors="replace") as lines:
         # Without quoted cells and decimal commas.
         line = re.sub(r'"[^"]*"|(?<=\d),(?=\d)', "", lines.readline())
@@ -346,12 +342,10 @@ def _labels(texts: pd.Series) -> np.ndarray:
 
 
 def _first(flags: pd.Series) -> int:
-    """Return the number of the first True, counted from 1."""
     return int(np.argmax(flags.to_numpy())) + 1
 
 
 def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
-    """Return the names that begin with gate_, and all other names."""
     listed = [str(name) for name in names]
     gates = [name for name in listed if name.startswith("gate_")]
     return gates, [name for name in listed if name not in gates]
@@ -364,7 +358,6 @@ def _require(file: Path, table: pd.DataFrame, name: str) -> None:
 
 
 def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
-    """Return the columns `names` as float64 (n, columns); raise InputError for a value that is not a finite number."""
     import pandas as pd
 
     for name in names:
@@ -382,7 +375,6 @@ def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Ar
 
 
 def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Return labels and classes; raise InputError for one class, or for more classes than half the samples."""
     labels, classes = labels_and_classes(values)
     if len(classes) < 2:
         raise InputError(f"labels are of one class only ({classes[0]!r}); give samples of at least two")
@@ -392,7 +384,6 @@ def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
 
 
 def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return those of the `wanted` arrays that an NPZ file has, by name; raise InputError if it has no X."""
     try:
         with open_arrays(file) as held:
             names = list(held)

@@ -213,7 +213,6 @@ class BinaryTask:
     def _divided(
         cls, X: Array, labels: np.ndarray, held: Any, positive: Any, constant: bool, seed: int, name: str
     ) -> BinaryTask:
-        """Return the task of samples; `held` is the share drawn for validation, or these samples (X, labels)."""
         options: Any = {"positive": positive, "constant": constant, "name": name}
         if isinstance(held, tuple):
             return cls.from_arrays(X, labels, *held, **options)
@@ -231,7 +230,6 @@ def with_constant(X: Array) -> Array:
 
 
 def _samples(path: Any, label: str | None) -> LabelledSamples:
-    """Return the samples of a file; raise InputError for values that a task does not have."""
     samples = read_samples(path, label)
     more = [kind for kind in ("gate_values", "sample_weight", "required_margin") if getattr(samples, kind) is not None]
     if more:
@@ -240,7 +238,6 @@ def _samples(path: Any, label: str | None) -> LabelledSamples:
 
 
 def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
-    """Return the inputs (n, d) and labels (n,) of a data set of pairs; `name` is that of the set in errors."""
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or isinstance(dataset, str | dict):
         raise InputError(
             f"{name} must be a sequence of (input, label), such as a data set of torchvision, not {shown(dataset)}"
@@ -262,7 +259,6 @@ def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
 
 
 def _pair(item: Any, index: int, name: str) -> tuple[np.ndarray, Any]:
-    """Return an input and a label of a data set, the input as floats with its colours first."""
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise InputError(f"item {index} of {name} must be a pair (input, label), not {shown(item)}")
     values = np.asarray(without_torch(item[0]))

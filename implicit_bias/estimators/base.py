@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
-from implicit_bias._utils.checks import Array, InputError, as_positive, one_of, shown
+from implicit_bias._utils.checks import Array, InputError, as_flag, as_positive, one_of, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import (
     UnfittedError,
@@ -171,17 +171,12 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
-        """Return the margin problem of inputs X (n, d) and signs y (n,); its C has no effect.
-
-        `gates` is the result of `_shared_gates`.
-        """
+        """Return the margin problem of X (n, d), signs y (n,) and the `_shared_gates`; its C has no effect."""
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
-        """Return the joint margin problem of inputs X (n, d) and classes `codes` (n,); its C has no effect."""
         raise InputError(f"{type(self).__name__} has no joint problem of several classes; use multi_class='ovr'")
 
     def _constrained(self, problem: MarginProblem) -> MarginProblem:
-        """Return the problem with the linear constraints of the estimator, if it has any."""
         return problem
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
@@ -226,8 +221,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _fit_data(self, X: Any, y: Any, sample_weight: Any) -> FitData:
         """Check samples and parameters; return the distinct samples, the classes, and the problems, not yet solved."""
         for name in ("fit_intercept", "free_intercept", "warm_start"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r:.60}")
+            as_flag(getattr(self, name), name)
         check_processes(self.n_jobs)
         check_cost(self.C)
         kind = one_of(self.multi_class, ("ovr", "joint", "shared"), "multi_class")
@@ -257,12 +251,9 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _problems(
         self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, weight: Array
     ) -> Iterator[MarginProblem]:
-        """Yield the problems of a fit: a joint one, one for two classes, or one for each class.
-
-        `codes` (n,) are the numbers of the classes. If `gates` is given, the classes share it, and the problems differ
-        only in the signs. In a joint problem every pair of a sample and another class has the sample's weight.
-        """
+        """Yield a joint problem, one for two classes, or one for each class; with `gates` they differ only in signs."""
         if self.multi_class != "ovr" and codes.max() > 1:
+            # Every pair of a sample and another class has the sample's weight.
             pair_weight = np.repeat(weight, codes.max())
             joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
             yield self._constrained(joint)
@@ -279,11 +270,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield, for each C of `costs`, the list of problems and that of their solutions.
-
-        A C may be "scale". `earlier` has a solution to start from, or None, for each problem. The processes share the
-        time left among the problems left. To save memory, the yielded problems have no samples.
-        """
+        """Yield, for each C of `costs`, the problems and their solutions, which start from those in `earlier`."""
         problems: list[MarginProblem] = []
         values: list[list[Any]] = []
         workers = effective_n_jobs(self.n_jobs)
@@ -293,6 +280,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             for name, problem, start in zip(data.names, data.problems, earlier, strict=True):
                 left = len(data.names) - len(problems)
                 options["max_seconds"] = deadline.left(min(workers / left, 1.0))
+                # To save memory, the yielded problems have no samples.
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.replace(features=features))
                 values.append([COST_SCALE / random_dual_norm(problem) if C == "scale" else C for C in costs])
@@ -321,14 +309,9 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return rows, with_class_weights(given, self.class_weight, y[rows])
 
     def _inputs(self, X: Array) -> Array:
-        """Return X (n, p), with the constant input as last column if `fit_intercept`."""
         return with_constant(X) if self.fit_intercept else X
 
     def _warn(self, solution: Solution, name: str, problem: MarginProblem, two_classes: bool) -> None:
-        """Warn if the solution is not OPTIMAL, its weights are (nearly) zero, or all samples get one class.
-
-        The last check is for `two_classes` only. `name` is that of the problem in messages.
-        """
         if solution.status is not Status.OPTIMAL:
             details = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
             warnings.warn(f"{name}: {solution.status.value} ({details})", ConvergenceWarning, stacklevel=3)
@@ -346,7 +329,6 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             warnings.warn(f"{message}; {remedy} apart", UserWarning, stacklevel=3)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
-        """Set the model and the fitted attributes of problems and solutions at one C, except those of samples."""
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]
         self._model = _model_of(self, problems, solutions)
         self.status_ = self._model.status
@@ -366,7 +348,6 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
 
     def _html_repr(self) -> str:
-        """Return scikit-learn's diagram for a notebook, followed by a table of the certificates."""
         diagram: str = super()._html_repr()
         if not self.__sklearn_is_fitted__():
             return diagram
@@ -423,10 +404,7 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
 
 
 def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **options: Any) -> list[Solution]:
-    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError if one is inseparable.
-
-    `name` begins the error message; `options` are those of `margin_path`.
-    """
+    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError if one is inseparable."""
     path = margin_path(problem, costs, **options)
     if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
         raise KeyboardInterrupt  # A search over many fits must end, too.

@@ -130,17 +130,9 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             shortest = min((limit for limit in limits if limit is not None), default=None)
             return clone(estimator).set_params(max_seconds=shortest)
 
+        common = costs[::-1], scorer, samples, labels, weight
         tasks = (
-            delayed(_scores_and_gaps)(
-                f"fold {i} of {len(folds)}",
-                limited(len(folds) + 2 - i),
-                costs[::-1],
-                scorer,
-                samples,
-                labels,
-                weight,
-                *fold,
-            )
+            delayed(_scores_and_gaps)(f"fold {i} of {len(folds)}", limited(len(folds) + 2 - i), *common, *fold)
             for i, fold in enumerate(folds, 1)
         )
         # Imported here because only cross-validation needs it.
@@ -198,7 +190,6 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
 
 @contextmanager
 def _named(fold: str) -> Iterator[None]:
-    """Prefix the message of an InputError in the block with the name of a fold."""
     try:
         yield
     except NotSeparableError as error:

@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import Array, InputError, as_floats, check_range, one_of, shown
+from implicit_bias._utils.checks import Array, InputError, as_flag, as_floats, check_range, one_of, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.rounding import precise_product
@@ -138,18 +138,13 @@ class MultipleKernelClassifier(MarginClassifier):
     fit_intercept: bool = field(default=False, kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Any:
-        """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates.
-
-        If `normalise`, s_m is the mean of k_m(x_i, x_i) with the weights, or 1 if that is not positive; otherwise 1.
-        A single kernel is checked on a random part of the samples, and its matrix is not computed. All features are
-        computed when they are first needed.
-        """
-        if not isinstance(self.normalise, bool | np.bool_):
-            raise InputError(f"normalise must be True or False, not {self.normalise!r:.60}")
+        """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates."""
+        as_flag(self.normalise, "normalise")
         kernels = _listed(self.kernels, X, weight)
         changes = np.zeros(len(kernels))
         if len(kernels) == 1:
             diagonals = diagonal_of(kernels[0], X)[None]
+            # The matrix is not computed, but a random part of it is checked.
             some = X[np.random.default_rng(seed).permutation(len(X))[:SAMPLED]]
             known, changes[0] = _semidefinite(kernels[0], 0, some)
             values = known[None]
@@ -176,10 +171,7 @@ class MultipleKernelClassifier(MarginClassifier):
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
-        """Yield problems and solutions like the base class, where solutions certify weights w_m = Σ_i a_mi φ_m(x_i).
-
-        The `gates` of each problem is the pair of the features and a (k, n), until `_set_results` replaces it.
-        """
+        """Yield problems and solutions like the base class, where solutions certify weights w_m = Σ_i a_mi φ_m(x_i)."""
         whole = list(data.problems)
         features, weight = whole[0].features, whole[0].sample_weight
         assert isinstance(features, _FittedKernels)
@@ -195,7 +187,8 @@ class MultipleKernelClassifier(MarginClassifier):
             if few and not factored and not statuses <= CONCLUSIVE and Status.NOT_SEPARABLE_BELOW not in statuses:
                 # Factors, and sums without rounding, lose fewer digits.
                 again = next(self._solve_factored(whole, [C], earlier, deadline))
-                found = [min(pair, key=_rank) for pair in zip(again, found, strict=True)]
+                pairs = zip(again, found, strict=True)
+                found = [min(pair, key=lambda one: (not one[0].status.inseparable, one[0].gap)) for pair in pairs]
             for name, (solution, _) in zip(data.names, found, strict=True):
                 if solution.status.inseparable:
                     raise NotSeparableError(f"{name}: {solution.reason}", solution)
@@ -209,7 +202,6 @@ class MultipleKernelClassifier(MarginClassifier):
     def _solve_factored(
         self, whole: list[MarginProblem], costs: list[float], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[list[tuple[Solution, Array]]]:
-        """Yield as `_solve_several_kernels`, from solutions with the factors of all kernel matrices."""
         workers, classes = effective_n_jobs(self.n_jobs), len(whole)
         options = {key: getattr(self, key) for key in ("solver", "tol", "device", "verbose")}
 
@@ -224,19 +216,17 @@ class MultipleKernelClassifier(MarginClassifier):
         self, whole: list[MarginProblem], costs: list[float], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[list[tuple[Solution, Array]]]:
         """Yield, for each C of `costs`, solution and coefficients (1, n) of each class, all solved together."""
-        features, intercept = whole[0].features, bool(whole[0].intercept)
+        features = whole[0].features
         assert isinstance(features, _FittedKernels)
-        signs = np.stack([problem.y for problem in whole], axis=1)
         known = [solution.dual for solution in earlier if solution is not None]
         for number, C in enumerate(costs):
             problems = [problem.replace(C=C) for problem in whole]
             problems[0].check_upper_bounds()
-            upper = np.repeat(problems[0].upper_bounds[:, None], len(whole), axis=1)
             start = np.stack(known, axis=1) if len(known) == len(whole) else None
             # Rows in single precision are tried first if they suffice for the tolerance.
             for single in [True, False] if features.single_error < self.tol else [False]:
                 limit = Deadline(deadline.left(1 / (len(costs) - number)))
-                found, errors = self._expansion_of(features, signs, upper, intercept, start, limit, single)
+                found, errors = self._expansion_of(problems, start, limit, single)
                 cost = {"tol": self.tol, "seconds": limit.seconds, "iterations": found.rounds}
                 answers = [
                     _solution_of_class(problem, features, found, c, errors, **cost)
@@ -270,19 +260,13 @@ class MultipleKernelClassifier(MarginClassifier):
             yield found
 
     def _expansion_of(
-        self,
-        features: _FittedKernels,
-        signs: Array,
-        upper: Array,
-        intercept: bool,
-        start: Array | None,
-        limit: Deadline,
-        single: bool,
+        self, problems: list[MarginProblem], start: Array | None, limit: Deadline, single: bool
     ) -> tuple[Expansion, Array]:
-        """Return the expansions of all classes, and the errors (n, c) of entries of K in their outputs.
-
-        Rows of K are in single precision if `single`, otherwise in double precision.
-        """
+        """Return the expansions of all classes, and the errors (n, c) of entries of K in their outputs."""
+        features, intercept = problems[0].features, bool(problems[0].intercept)
+        assert isinstance(features, _FittedKernels)
+        signs = np.stack([problem.y for problem in problems], axis=1)
+        upper = np.repeat(problems[0].upper_bounds[:, None], len(problems), axis=1)
         kernel, dtype = (features.of_half_spaces(np.float32), np.float32) if single else (features.values, float)
         with limit:
             found = solve_one_kernel(kernel, signs, upper, intercept, self.tol / 2, limit, start, self.verbose, dtype)
@@ -372,39 +356,23 @@ class PrecomputedKernel:
 
 
 class _FittedKernels(KernelFeatures):
-    """Kernels k_m/s_m, whose factors are computed when they are first needed.
-
-    Parameters
-    ----------
-    samples : array, shape (n, p)
-    kernels : list of the k_m
-    scales : array, shape (k,)
-        The s_m.
-    diagonals : array, shape (k, n)
-        k_m(x, x) of the samples.
-    entry_errors : array, shape (k,)
-        Bounds of the errors of the values, as shares of √(k_m(x, x) k_m(z, z)).
-    stack : array, shape (k, n, n), optional
-        The matrices of the k_m/s_m; None for one kernel, of which `values` are computed when needed.
-    """
+    """Kernels k_m/s_m, whose factors are computed when they are first needed; `diagonals` are the k_m(x, x)."""
 
     verified = True
     samples: Array
+    #: The k_m.
     kernels: list[Any]
+    #: The s_m, shape (k,).
     scales: Array
     #: √(k_m(x, x)/s_m) of the samples, shape (k, n).
     lengths: Array
+    #: Bounds of the errors of the values, as shares of √(k_m(x, x) k_m(z, z)), shape (k,).
     entry_errors: Array
+    #: The matrices (k, n, n) of the k_m/s_m; None for one kernel, of which `values` are computed when needed.
     stack: Array | None
 
     def __init__(
-        self,
-        samples: Array,
-        kernels: list[Any],
-        scales: Array,
-        diagonals: Array,
-        entry_errors: Array,
-        stack: Array | None,
+        self, samples: Array, kernels: list[Any], scales: Array, diagonals: Array, entry_errors: Array, stack: Any
     ) -> None:
         check_range(np.sqrt(np.abs(diagonals)).ravel(), "the kernels")
         lengths = np.sqrt(np.maximum(diagonals, 0.0) / scales[:, None])
@@ -432,12 +400,10 @@ class _FittedKernels(KernelFeatures):
         return entry + (ADDED + 4) * 2.0**-24 if moderate else np.inf
 
     def recomputed(self, found: Expansion, signs: Array, error: float) -> tuple[Expansion, Array]:
-        """Return the expansions with outputs in double precision, and the errors (n, c) of entries of K in the outputs.
-
-        Margins of samples without coefficients that exceed 1 by more than their error are left in single precision.
-        """
+        """Return the expansions with outputs in double precision, and the errors (n, c) of entries of K in them."""
         lengths, used = self.lengths[0], found.coefficients.any(axis=1, keepdims=True)
         reach = 1.01 * error * np.outer(lengths, np.abs(found.coefficients).T @ lengths)
+        # Other margins of samples without coefficients exceed 1 by more than their error.
         near = ~used & (signs * (found.outputs + found.intercepts) < 1 + reach)
         support, outputs, exact = np.flatnonzero(used), found.outputs.copy(), self.of_half_spaces(float)
         a = found.coefficients[support]
@@ -502,22 +468,14 @@ def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
     return (replace(solution, status=Status.INTERRUPTED) if deadline.interrupted else solution), a
 
 
-def _rank(answer: tuple[Solution, Array]) -> tuple[bool, float]:
-    """Return a key that is least for the best answer: proofs come first, then small gaps."""
-    return not answer[0].status.inseparable, answer[0].gap
-
-
 def _factored_path(problem: MarginProblem, costs: Sequence[float], **options: Any) -> list[tuple[Solution, Array]]:
-    """Return, for each C of `costs`, the solution with factors of the kernels, certified like that of `_solved`.
-
-    Bounds of rounded factors are not those of the kernels.
-    """
     deadline = Deadline(options["max_seconds"])
     features, path = problem.features, margin_path(problem, costs, **options)
     assert isinstance(features, _FittedKernels)
     if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
         raise KeyboardInterrupt  # A search over many fits must end, too.
     answers = []
+    # The bounds of rounded factors are not those of the kernels, which are certified here.
     for C, solution in zip(costs, path, strict=True):
         weights, own = np.nan_to_num(solution.weights), problem.replace(C=C)
         candidates = itertools.chain(
@@ -579,7 +537,6 @@ def _certified(
 
 
 def _products(stack: Array, coefficients: Array, exact: bool) -> Array:
-    """Return K_m a_m (k, n) for symmetric kernels in `stack` (k, n, n), rounded once if `exact`."""
     found = np.zeros_like(coefficients)
     for K, a, own in zip(stack, coefficients, found, strict=True):
         used = np.flatnonzero(a)
@@ -601,12 +558,8 @@ def _merged(upper: Certificate, lower: Certificate) -> Certificate:
 def _concluded(
     problem: MarginProblem, bounds: Certificate, resolved: bool, stopped: Status | None, reason: str, **cost: Any
 ) -> Solution:
-    """Return the solution with the status that its bounds imply, or that of the limit that `stopped` the method.
-
-    A hard margin counts as inseparable if no margin exceeds its error, and neither does Σ_i λ_i y_i φ_m(x_i): it is not
-    `resolved`.
-    """
     status = Status.OPTIMAL if bounds.gap <= cost["tol"] else stopped or Status.INACCURATE
+    # Neither a margin nor Σ_i λ_i y_i φ_m(x_i) exceeds its error.
     if problem.hard and np.isinf(bounds.objective) and not resolved and stopped is None:
         status, reason = Status.NOT_SEPARABLE_BELOW, INSEPARABLE.format(bounds.lower_bound)
     elif status is not Status.INACCURATE:
@@ -629,10 +582,7 @@ def _solution_of_class(
 
 
 def _semidefinite(kernel: Any, m: int, X: Array) -> tuple[Array, float]:
-    """Return the values (n, n) of kernel m at X (n, p), made positive semidefinite, and the largest change.
-
-    It is a share of √(k(x, x) k(z, z)).
-    """
+    """Return the positive semidefinite k_m(X, X), and the change from the values as a share of √(k(x, x) k(z, z))."""
     K = evaluated(kernel, m, X, X)
     values, lengths = semidefinite(K, f"kernel {m}"), np.sqrt(np.abs(K.diagonal()))
     if values is K:
@@ -642,7 +592,6 @@ def _semidefinite(kernel: Any, m: int, X: Array) -> tuple[Array, float]:
 
 
 def _warn_if_narrow(values: Array) -> None:
-    """Warn if kernels (k, n, n) are nearly zero between most samples and all others."""
     if _narrow(values):
         warnings.warn(
             "most samples have nearly zero kernel values with all others, so that nothing is learned about new "
@@ -678,7 +627,6 @@ def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
 
 
 def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
-    """Return name and parameters of a kernel, given as a name or as this pair; raise InputError for anything else."""
     match kernel:
         case str(name):
             parameters: dict[str, Any] = {}
@@ -692,11 +640,7 @@ def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
 def _model_of_expansions(
     model: MarginModel, kernels: Sequence[Any], samples: Array, coefficients: Array
 ) -> MarginModel:
-    """Return the model with one feature per kernel: its part Σ_i a_mi k_m(x, x_i) of f, scaled to norm 1.
-
-    The weight of a feature is ‖w_m‖. `samples` are the x_i (s, d), and `coefficients` are a (problems, k, s); samples
-    without coefficients are left out.
-    """
+    """Return the model whose features are the parts Σ_i a_mi k_m(x, x_i) of f, scaled to norm 1, with weights ‖w_m‖."""
     problems, solutions = [], []
     for problem, solution, a in zip(model.problems, model.solutions, coefficients, strict=True):
         sizes = length(solution.weights, axis=1)[:, None]

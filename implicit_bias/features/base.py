@@ -263,7 +263,6 @@ class Features(ABC):
         return PatternBlocks(sp.eye_array(self.k, format="csr"), sp.csr_array(self.dense()))
 
     def _blocks(self) -> Array:
-        """Blocks φ_j(x_i), shape (n, k, d)."""
         return self.dense().reshape(self.shape)
 
 
@@ -494,7 +493,6 @@ def check_features(features: Features) -> None:
 
 
 def _check_equal(features: Features, name: str, found: Any, expected: np.ndarray, tolerance: Array) -> None:
-    """Raise InputError unless |found − expected| ≤ tolerance for each entry; `name` is the method that computed it."""
     found = np.asarray(found, dtype=np.float64)
     equal = found.shape == expected.shape and bool((np.abs(found - expected) <= tolerance).all())
     if not equal:

@@ -175,7 +175,6 @@ class ChunkedInputs:
 
 
 def _each_column(values: Any, columns: int, name: str) -> Array:
-    """Return a number as an array (1,) or one number per column (p,), in float64; raise InputError for other shapes."""
     if np.ndim(values) == 0:
         return as_floats([values], name, 1)
     array = as_floats(values, name, 1)
@@ -257,7 +256,6 @@ class ChunkedFeatures(Features):
         return self.X.each(_called, (self.gate_values, *split), (self.mixing, method, *shared))
 
     def _with(self, **parts: Any) -> ChunkedFeatures:
-        """Return a copy with other attributes and without cached results."""
         features = copy.copy(self)
         features.__dict__.pop("_sizes", None)
         features.__dict__.update(parts)
@@ -332,7 +330,6 @@ class ChunkedFeatures(Features):
         return GatedFeatures.of_computed(self.X[chosen], self.gates(chosen))
 
     def _whole(self) -> GatedFeatures:
-        """Return all features in memory; raise InputError if they do not fit."""
         check_memory(8 * self.n * (self.k + self.d), "all these samples in memory", "use NATIVE, which takes chunks")
         return self.select(slice(None))
 
@@ -379,7 +376,6 @@ def _compact(X: Array, split: tuple[()], shared: tuple[Callable[[Array], Array]]
 
 
 def _mixed(values: np.ndarray, mixing: Any) -> Array:
-    """Return gate values (m, k) in float64, multiplied by the matrix `mixing` (k, k̂) unless it is None."""
     values = values.astype(np.float64)
     return values if mixing is None else np.asarray(values @ mixing)
 

@@ -24,16 +24,9 @@ class ExpansionFeatures(Features):
     includes the part that is not along v_m. Both bounds hold for the whole kernels, and for all positive semidefinite
     matrices with entries within `entry_errors` √(k_ii k_jj) of the computed ones.
 
-    Parameters
-    ----------
-    coefficients, outputs : array, shape (k, n)
-        a_m and K_m a_m.
-    lengths : array, shape (k, n)
-        √k_m(x_i, x_i).
-    entry_errors : float or array, shape (k, n)
-        Errors of the values k_m(x_i, x_j) in `outputs`, as shares of √(k_m(x_i, x_i) k_m(x_j, x_j)).
-    terms : int, optional
-        Number of roundings of a sum; by default that of the coefficients that are not 0.
+    `coefficients` and `outputs` are the a_m and K_m a_m, `lengths` the √k_m(x_i, x_i), all (k, n). `entry_errors`, a
+    number or (k, n), are those of the values in `outputs`. Sums have `terms` roundings, by default one for each
+    coefficient other than 0.
 
     Examples
     --------

@@ -149,7 +149,6 @@ class GatedFeatures(Features):
 
     @cached_property
     def _gate_lengths(self) -> Array:
-        """Lengths ‖g(x_i)‖, shape (n,)."""
         return np.asarray(length(self.gate_values, axis=1))
 
     def block_lengths(self) -> Array:

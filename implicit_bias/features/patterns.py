@@ -22,14 +22,7 @@ MIN_NONZEROS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class PatternBlocks:
-    """Factorisation ΦW = M vec(U), U = SW, with K patterns as the rows of S.
-
-    Attributes
-    ----------
-    S : sparse array, shape (K, k)
-    M : sparse array, shape (n, K·d)
-        Columns are ordered by pattern.
-    """
+    """Factorisation ΦW = M vec(SW): the rows of S (K, k) are K patterns, which also order the columns of M (n, K·d)."""
 
     S: sp.csr_array
     M: sp.csr_array
@@ -75,11 +68,7 @@ def _blocks(G: Array) -> list[slice]:
 
 
 def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
-    """Return patterns P (K, width), indices s (n,) and factors f (n,) with G_i = f_i P_{s_i} for a block G (n, width).
-
-    P holds the distinct nonzero rows, or one row of ones if all are zero. f is 1, or 0 for a zero row. For one gate,
-    P = [[1]] and f = G.
-    """
+    """Return patterns P (K, width), indices s (n,) and factors f (n,) with G_i = f_i P_{s_i} for a block G of gates."""
     if G.shape[1] == 1:
         return np.ones((1, 1)), np.zeros(len(G), dtype=np.int64), G[:, 0]
     patterns, of_sample = np.unique(G, axis=0, return_inverse=True)

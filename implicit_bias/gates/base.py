@@ -125,7 +125,6 @@ class Gates(TransformerMixin, BaseEstimator):
             raise UnfittedError(f"these {type(self).__name__} are not fitted; call fit(X) first")
 
     def _fitted_inputs(self, X: Any) -> Array:
-        """Return X (n, d) as float64; raise InputError if the gates are not fitted, or fitted for another d."""
         self._require_fitted()
         return np.asarray(validated(self, X, reset=False))
 

@@ -15,7 +15,6 @@ from implicit_bias.gates.contexts import ContextGates
 
 
 def _evaluated(function: Any, X: Array, what: str, columns: int | None = None) -> Array:
-    """Return function(X), finite (n, `columns`), or (n, any) for None; raise InputError otherwise, about `what`."""
     if not callable(function):
         raise InputError(f"function must be callable, not {type(function).__name__}")
     values = as_floats(function(X), f"the values of the {what}' function", 2)
@@ -121,7 +120,6 @@ class FunctionContexts(ContextGates):
         return self._values(self._fitted_inputs(X), self.units)
 
     def _values(self, X: Array, units: int | None = None) -> np.ndarray:
-        """Return the contexts function(X) (n, H); raise InputError unless all are from 0 to K − 1 and H is `units`."""
         values = _evaluated(self.function, X, "contexts", units)
         wrong = values[(values % 1 != 0) | (values < 0) | (values >= self.contexts)]
         if wrong.size:

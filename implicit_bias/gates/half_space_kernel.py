@@ -39,6 +39,9 @@ SAMPLED = 500
 #: Length of a part of an input, as a share of the whole one's, below which the part counts as zero.
 NEGLIGIBLE = 1e-150
 
+#: Function from a block of rows to their directions.
+_Blocks = Callable[[slice], "_Directions"]
+
 
 def half_spaces(
     X: Array,
@@ -158,14 +161,11 @@ class _HalfSpaces:
         self.offset, self.arccos = (1 - linear) / 2.0**self.b, _arccos(self.dtype.itemsize).astype(self.dtype)
 
     def between(self, X: Array, Z: Array) -> Array:
-        """Return k(X, Z) (n, m)."""
         common, values = self.frequent(Z), np.empty((len(X), len(Z)))
         self.visit_tiles(len(X), self.blocks(X, common), len(Z), self.blocks(Z, common), partial(_put, values))
         return values
 
-    def blocks(self, A: Array, frequent: list[tuple[int, Array, Array]]) -> Callable[[slice], _Directions]:
-        """Return a function from a slice of the rows of A to their directions."""
-
+    def blocks(self, A: Array, frequent: list[tuple[int, Array, Array]]) -> _Blocks:
         def block(rows: slice) -> _Directions:
             directions = _Directions(A[rows], self, frequent)
             directions.numbers += rows.start
@@ -174,10 +174,7 @@ class _HalfSpaces:
         return block
 
     def frequent(self, A: Array) -> list[tuple[int, Array, Array]]:
-        """Return p, the direction (1, d) and its key (1,) for each field in which a direction is frequent in A.
-
-        The list is empty if these directions are too few to be treated apart.
-        """
+        """Return p, direction (1, d) and key (1,) of each frequent direction in A; none if they are too few."""
         found, some, total = [], _Directions(A[:: len(A) // SAMPLED + 1], self, []), 0
         for p, keys in enumerate(some.keys if len(A) else []):
             key, first, counts = np.unique(keys, return_index=True, return_counts=True)
@@ -187,14 +184,7 @@ class _HalfSpaces:
                 total += counts[most]
         return found if total > MEAN_FREQUENT_SHARE * some.keys.size else []
 
-    def visit_tiles(
-        self,
-        n: int,
-        left: Callable[[slice], _Directions],
-        m: int,
-        right: Callable[[slice], _Directions],
-        visit: Callable[[np.ndarray, np.ndarray, Array, Array, Array], None],
-    ) -> None:
+    def visit_tiles(self, n: int, left: _Blocks, m: int, right: _Blocks, visit: Callable[..., None]) -> None:
         """Compute k (n, m) tile by tile; `left` and `right` return the directions of a block of its rows and columns.
 
         `visit` is called with the numbers of the rows and columns of a tile, the tile, and sizes that multiply its rows
@@ -312,7 +302,6 @@ def _add_gated(
 
 @compiled
 def _put(values: Array, rows: np.ndarray, columns: np.ndarray, total: Array, sizes: Array, other_sizes: Array) -> None:
-    """Set `values` in the `rows` (n,) and `columns` (m,) to `total` (n, m) times the sizes."""
     for i in range(len(rows)):
         found, row = values[rows[i]], total[i]
         for j in range(len(columns)):
@@ -321,10 +310,7 @@ def _put(values: Array, rows: np.ndarray, columns: np.ndarray, total: Array, siz
 
 @cache
 def _arccos(size: int) -> Array:
-    """Return the coefficients of arccos x/(π√(1 − x)) ≈ Σ_k a_k (2x − 1)ᵏ for 0 ≤ x ≤ 1, from the last to the first.
-
-    They are those of the polynomial of TERMS terms that interpolates at Chebyshev nodes; shape (terms/9, 9).
-    """
+    """Return the a_k, last first, of arccos x/(π√(1 − x)) ≈ Σ_k a_k (2x − 1)ᵏ for 0 ≤ x ≤ 1; shape (terms/9, 9)."""
     found = Chebyshev.interpolate(lambda x: np.arccos(x) / np.pi / np.sqrt(1 - x), TERMS[size] - 1, domain=[0, 1])
     coefficients = found.convert(kind=Polynomial, domain=[0, 1], window=[-1, 1]).coef
     return np.asarray(coefficients, float)[::-1].reshape(-1, 9)
@@ -335,35 +321,24 @@ def _shaped(buffer: Array, *shape: int) -> Array:
 
 
 class _Directions:
-    """Rows of inputs in the receptive fields of a kernel, with a frequent direction of each field treated apart.
-
-    Attributes
-    ----------
-    sizes : array, shape (n,)
-        Lengths of the rows.
-    directions : list of arrays, shape (n, d)
-        For each field; 0 for zero rows and those apart.
-    lengths : array, shape (fields, n)
-        Lengths in the fields, divided by `sizes`.
-    keys : array, shape (fields, n)
-        Random projections of the directions, rounded to 13 digits; equal for equal directions.
-    apart : array, shape (fields, n)
-        True for rows that are 0 in the field or have its frequent direction.
-    frequent_lengths, frequent_products : array, shape (n, fields with a frequent direction)
-        Lengths in the fields where `apart`, otherwise 0; gated products of all rows with the frequent directions.
-    numbers : array, shape (n,)
-        Numbers of the rows, which are sorted by `apart`.
-    """
+    """Rows of inputs in the receptive fields of a kernel, with a frequent direction of each field treated apart."""
 
     def __init__(self, A: Array, kernel: _HalfSpaces, frequent: list[tuple[int, Array, Array]]) -> None:
         n, fields, dtype = len(A), kernel.fields, kernel.dtype
-        self.kernel, self.numbers = kernel, np.arange(n)
+        self.kernel = kernel
+        #: Numbers (n,) of the rows, which are sorted by `apart`.
+        self.numbers = np.arange(n)
         entries = sum(A[:0, field].shape[1] * dtype.itemsize + dtype.itemsize + 9 for field in fields)
         check_memory(float(n * entries), f"the receptive fields of {n} samples", "use fewer samples or fields")
         weights = np.asarray(np.random.default_rng(0).uniform(-1, 1, A.shape[1]))
         self.sizes = np.asarray(length(A, axis=1))
+        #: Directions (n, d) in each field; 0 for zero rows and those apart.
         self.directions = [np.empty((n, A[:0, field].shape[1]), dtype) for field in fields]
-        self.lengths, self.keys = np.empty((len(fields), n), dtype), np.empty((len(fields), n))
+        #: Lengths (fields, n) in the fields, divided by `sizes`.
+        self.lengths = np.empty((len(fields), n), dtype)
+        #: Random projections (fields, n) of the directions, rounded to 13 digits; equal for equal directions.
+        self.keys = np.empty((len(fields), n))
+        #: True for rows that are 0 in the field or have its frequent direction, shape (fields, n).
         self.apart = np.zeros((len(fields), n), dtype=bool)
 
         def set_rows(rows: slice) -> None:
@@ -383,6 +358,7 @@ class _Directions:
     def set_apart(self, frequent: list[tuple[int, Array, Array]]) -> None:
         """Treat the directions of `_HalfSpaces.frequent` apart, and sort the rows, all but `keys`, by `apart`."""
         n, dtype = len(self.numbers), self.kernel.dtype
+        # Lengths in the fields where `apart`, otherwise 0; gated products of all rows with the frequent directions.
         self.frequent_lengths, self.frequent_products = (np.zeros((n, len(frequent)), dtype) for _ in range(2))
         for i, (p, direction, key) in enumerate(frequent):
             U, found, work = self.directions[p], np.zeros((n, 1), dtype), np.empty((2, n), dtype)
@@ -397,7 +373,7 @@ class _Directions:
             order = np.lexsort(self.apart[np.argsort(self.apart.sum(axis=1))])
             vars(self).update(vars(self.taken(order, order)))
 
-    def chosen(self, numbers: np.ndarray) -> Callable[[slice], _Directions]:
+    def chosen(self, numbers: np.ndarray) -> _Blocks:
         """Return a function whose values are a block of the rows with these `numbers`, sorted by `apart`."""
         places = np.argsort(self.numbers)[numbers]
         order = np.argsort(places)

@@ -93,7 +93,6 @@ class ThresholdGates(Gates):
         check_cutoff(self.cutoff)
 
     def _project(self, X: Any) -> Array:
-        """Return the projections ⟨v_j, x_i⟩, shape (n, p); raise InputError if one overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
             projections: Array = self._fitted_inputs(X) @ self.directions_.T
         if not np.isfinite(projections).all():
@@ -101,7 +100,6 @@ class ThresholdGates(Gates):
         return projections
 
     def _fit_cutoffs(self, X: Any, random: Array, spread: float, weight: Array | None) -> Array:
-        """Return the cutoffs (p,) on X (n, d) for the parameter `cutoff`, with sample weights (n,) or None."""
         cutoff = self.cutoff
         if cutoff == "random":
             return random

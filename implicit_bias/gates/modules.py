@@ -129,11 +129,9 @@ def learned_gates(module: nn.Module, X: Any) -> Gates:
 
 
 def _slopes(output: Tensor, results: Tensor) -> Tensor:
-    """Return the derivatives (H,) of `output`, a number of the last sample, by the `results` of this sample."""
     return torch.autograd.grad(output, results, retain_graph=True, materialize_grads=True)[0][-1].flatten()
 
 
 def _is_parameter(module: nn.Module, values: Tensor) -> bool:
-    """True if a parameter of the module has these values, in any shape."""
     same = [p.reshape(values.shape) for p in module.parameters() if p.numel() == values.numel()]
     return any(torch.allclose(p, values) for p in same)

@@ -37,7 +37,6 @@ def _row(one: Any, groups: np.ndarray | None) -> list[str]:
 
 
 def _axes(certificate: Any, ax: Any) -> Any:
-    """Return `ax`, or new axes for None; raise InputError if the certificate has no weights to plot."""
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
 

@@ -34,7 +34,6 @@ def fitted_gates(X: Any, gates: Any, grouped: bool) -> Gates:
 
 
 def _build(X: Any, y: Any, gates: Any, norm: Norm | None, C: float, name: str) -> MarginProblem:
-    """Build the margin problem of `gates` on X; the default norm is the group lasso over the gates' groups."""
     gates = fitted_gates(X, gates, norm is None)
     features = gates(X)
     return MarginProblem(features, as_signs(y, features.n), norm or GroupLasso(gates.groups), C, gates, name)

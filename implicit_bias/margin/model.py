@@ -161,7 +161,6 @@ class MarginModel(Labelled):
         return scores[0] if len(scores) == 1 else np.column_stack(scores)
 
     def _features(self, problem: MarginProblem, X: Array, gate_values: Any) -> Features:
-        """Return the features of inputs X (m, d), from the problem's gates or from `gate_values` (m, k)."""
         if problem.gates is not None:
             return problem.gates(X)
         if not problem.features.gated:
@@ -196,5 +195,4 @@ class MarginModel(Labelled):
 
 
 def _width(problem: MarginProblem) -> int:
-    """Return the number of inputs that the gates, if there are any, or else the features take."""
     return problem.features.d if problem.gates is None else int(problem.gates.n_features_in_)

@@ -125,7 +125,6 @@ class MarginProblem:
             self._check_samples()
 
     def _check_samples(self) -> None:
-        """Check sizes of features and upper bounds, whether the norm supports them, and a user-defined norm."""
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")

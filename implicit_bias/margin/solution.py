@@ -129,16 +129,9 @@ class Certificate:
         return np.asarray(lengths > INACTIVE * lengths.max(initial=0.0))
 
     def plot_margins(self, ax: Any = None) -> Any:
-        """Draw histograms of the margins of support vectors and other samples.
+        """Draw histograms of the margins of support vectors and other samples; return the matplotlib axes.
 
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            New axes by default.
-
-        Returns
-        -------
-        matplotlib axes
+        They are drawn in `ax`, by default in new axes.
 
         Raises
         ------

@@ -65,6 +65,10 @@ def _claim(norm: Norm, holds: bool, text: str) -> None:
         raise InputError(f"{norm!r}: {text}")
 
 
+def _claim_form(norm: Norm, holds: bool, form: str, stated: float, value: float) -> None:
+    _claim(norm, holds, f"its `{form}` gives {stated:.10g}, but its `value` is {value:.10g}; correct one of them")
+
+
 def _check_value(norm: Norm, W: Array, U: Array) -> None:
     """Check ‖2W‖ = 2‖W‖, ‖W + U‖ ≤ ‖W‖ + ‖U‖, the value of the expression, and rotation invariance, if claimed."""
     once, twice, minus = (norm.number("value", t * W) for t in (1, 2, -1))
@@ -112,9 +116,7 @@ def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
         total = sum(float(length(parts[form.groups == group])) for group in np.unique(form.groups))
         unique = size <= k <= 500 and np.linalg.matrix_rank(form.expand.toarray()) == size
         valid = (1 - RTOL if unique else 0) * total <= value <= total * (1 + RTOL)
-        _claim(
-            norm, valid, f"its `group_form` gives {total:.10g}, but its `value` is {value:.10g}; correct one of them"
-        )
+        _claim_form(norm, valid, "group_form", total, value)
 
 
 def _check_polyhedral_form(norm: Norm, shape: tuple[int, int]) -> None:
@@ -123,12 +125,7 @@ def _check_polyhedral_form(norm: Norm, shape: tuple[int, int]) -> None:
     if form is not None:
         W = np.random.default_rng(4).normal(size=shape)
         value, stated = norm.number("value", W), form.value(W)
-        valid = abs(stated - value) <= RTOL * value
-        _claim(
-            norm,
-            valid,
-            f"its `polyhedral_form` gives {stated:.10g}, but its `value` is {value:.10g}; correct one of them",
-        )
+        _claim_form(norm, abs(stated - value) <= RTOL * value, "polyhedral_form", stated, value)
 
 
 def _samples(shape: tuple[int, int], seed: int) -> list[Array]:

@@ -217,15 +217,11 @@ class _Rows:
 
 
 def _size(values: Array, s: float) -> float:
-    """Return ‖values‖_s for values ≥ 0 and s = 1, 2 or infinity."""
     return float(length(values) if s == 2 else values.sum() if s == 1 else values.max())
 
 
 class _Operator:
-    """Spectral norm ‖diag(c)W‖_op, c = `scales`, with the dual norm ‖diag(c)⁻¹V‖_*.
-
-    Row h of W as a matrix (H, D) contains the weights of all gates of unit h.
-    """
+    """Norm ‖diag(c)W‖_op, c = `scales`, dual ‖diag(c)⁻¹V‖_*; row h of W as (H, D) has all weights of unit h."""
 
     def __init__(self, units: GroupLasso, scales: Array) -> None:
         counts = np.bincount(units.index)
@@ -236,7 +232,6 @@ class _Operator:
         self.order = np.argsort(units.index, kind="stable")
 
     def matrix(self, W: Array, scales: Array | float = 1.0) -> Array:
-        """Return diag(scales)W as a matrix (H, D)."""
         return np.asarray(W[self.order].reshape(len(self.scales), -1) * np.reshape(scales, (-1, 1)))
 
     def value(self, W: Array) -> float:

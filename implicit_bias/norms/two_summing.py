@@ -76,7 +76,6 @@ def balancing_squares(W: Array) -> Array:
 
 
 def _solved(A: Array, right: Array) -> Array:
-    """Return A⁻¹ right for a positive definite A, or raise LinAlgError."""
     return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(A), right))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from implicit_bias._utils.checks import InputError, shown
+from implicit_bias._utils.checks import InputError, as_flag, shown
 from implicit_bias._utils.files import open_archive, write_archive
 from implicit_bias.datasets.labels import Labelled, columns_of
 from implicit_bias.datasets.scaling import Scaling
@@ -82,14 +82,10 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
         Fitted. The steps of a pipeline before the estimator are StandardScaler, MinMaxScaler, RobustScaler or
         MaxAbsScaler.
     path : path
+        Of the file, which is also returned.
     samples : bool
         Include the inputs of the samples if the model has them. The file then suffices to certify the solutions, and
         contains the data.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Raises
     ------
@@ -118,10 +114,9 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
             "model must be a MarginModel, a fitted estimator of this package, or a pipeline of scalers and such an "
             f"estimator (of a search, its best_estimator_), not {shown(model)}"
         )
-    if not isinstance(samples, bool | np.bool_):
-        raise InputError(f"samples must be True or False, not {shown(samples)}")
+    samples = as_flag(samples, "samples")
     if isinstance(found, MarginModel):
-        about, arrays = _margin_parts(found, bool(samples))
+        about, arrays = _margin_parts(found, samples)
     else:
         about, arrays = found.parts()
         about["model"] = name
@@ -159,7 +154,6 @@ def _steps_of(fitted: Any) -> Iterator[Any]:
 
 
 def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
-    """Return a fitted scaler as operations of `Scaling`, (name, values (p,)); raise InputError for other steps."""
     # Without this module there is no scaler, and importing it takes a second.
     known = sys.modules.get("sklearn.preprocessing")
     name = None if known is None else class_name(type(scaler), known)
@@ -172,12 +166,10 @@ def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
 
 
 def _limits(columns: int, low: float, high: float) -> list[tuple[str, np.ndarray]]:
-    """Return the operations of `Scaling` that clip all columns to [low, high]."""
     return [("maximum", np.full(columns, low)), ("minimum", np.full(columns, high))]
 
 
 def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return a model as a JSON dictionary and arrays with the prefixes of `save_model`, with its samples if asked."""
     first, abouts = model.problems[0], []
     arrays: dict[str, np.ndarray] = {}
     for i, problem in enumerate(model.problems):
@@ -236,5 +228,4 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with `prefix`, under the rest of their names."""
     return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}

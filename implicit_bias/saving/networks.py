@@ -21,18 +21,9 @@ FORMAT = "implicit_bias network 1"
 
 
 def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
-    """Write a network with its gates and cutoffs to a file, so that the loaded network has the same predictions.
+    """Write a network of this package with its gates and cutoffs to a file, and return the path.
 
-    Parameters
-    ----------
-    network : GatedNetwork
-        A network of this package.
-    path : path
-
-    Returns
-    -------
-    Path
-        The file.
+    The loaded network has the same predictions.
 
     Raises
     ------
@@ -53,7 +44,6 @@ def save_network(network: GatedNetwork, path: str | os.PathLike[str]) -> Path:
 
 
 def _content(network: Any) -> dict[str, Any]:
-    """Return the class and the `config` of a network; raise InputError if it cannot be saved."""
     kind = class_name(type(network), networks)
     if kind is None or not isinstance(network, GatedNetwork):
         raise InputError(f"cannot save a {type(network).__name__}; use a network of this package")
@@ -105,7 +95,6 @@ def load_network(path: str | os.PathLike[str]) -> GatedNetwork:
 
 
 def _restored(content: Any) -> GatedNetwork:
-    """Return the network of a dict of format, class, config and state; raise any exception for invalid content."""
     if content["format"] != FORMAT:
         raise KeyError(content["format"])
     config, state = content["config"], content["state"]

@@ -28,21 +28,11 @@ MAX_INPUTS = 10**7
 
 
 def save_problem(problem: MarginProblem, path: str | os.PathLike[str]) -> Path:
-    """Write a margin problem to an npz file.
+    """Write a margin problem to an npz file, and return its path.
 
     The arrays are `X` and `gate_values`, or `factors`; `y`, `C`, `required_margin`, `sample_weight`; those of norm,
     gates and linear constraints with the prefixes `norm.`, `gates.` and `constraints.`; and `classes` of a joint
     problem. The array `about` is a JSON text with the other fields, the format and its version.
-
-    Parameters
-    ----------
-    problem : MarginProblem
-    path : path
-
-    Returns
-    -------
-    Path
-        The file.
 
     Raises
     ------
@@ -124,7 +114,6 @@ def _known(module: ModuleType, thing: Any) -> bool:
 
 
 def _parts(thing: Any, names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
-    """Return the attributes `names` of `thing` as arrays; None is no names."""
     return {name: np.asarray(getattr(thing, name)) for name in names or ()}
 
 
@@ -213,5 +202,4 @@ def gates_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray], features: 
 
 
 def _unwrapped(values: np.ndarray) -> Any:
-    """Return an array without dimensions as a number, and any other array unchanged."""
     return values.item() if values.ndim == 0 else values

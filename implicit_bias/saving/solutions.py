@@ -20,19 +20,9 @@ _FLOATS = ("objective", "lower_bound", "gap", "farkas_residual", "intercept", "s
 
 
 def save_solution(solution: Solution, path: str | os.PathLike[str]) -> Path:
-    """Write a solution with its certificate to an npz file.
+    """Write a solution with its certificate to an npz file, and return its path.
 
     Numbers are arrays with the names of the attributes. The array `about` is a JSON text with the other attributes.
-
-    Parameters
-    ----------
-    solution : Solution
-    path : path
-
-    Returns
-    -------
-    Path
-        The file.
 
     Raises
     ------
@@ -98,7 +88,6 @@ def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solu
 
 
 def _check(fields: dict[str, Any]) -> None:
-    """Raise TypeError unless all fields have the types and dimensions of a solution of `solve`."""
     valid = len(fields["margins"]) == len(fields["dual"])
     valid = valid and all((fields[k].ndim, fields[k].dtype.kind) == (ndim, "f") for k, ndim in _ARRAYS.items())
     valid = valid and all(isinstance(fields[name], float) for name in _FLOATS)

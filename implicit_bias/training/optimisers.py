@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from implicit_bias._utils.checks import InputError, as_count, as_positive, as_real, one_of, shown
+from implicit_bias._utils.checks import InputError, as_count, as_flag, as_positive, as_real, one_of, shown
 from implicit_bias.training.layer_norms import Entries, Frobenius, LayerNorm, NewtonSchulz, Spectral
 from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES, CustomLoss, check_loss
 
@@ -140,8 +140,7 @@ class SGD(Optimiser):
         if not 0 <= as_real(self.momentum) < 1:
             raise InputError(f"momentum must be a number from 0 to below 1, not {shown(self.momentum)}")
         check_loss(self.loss, MARGIN_LOSSES)
-        if not isinstance(self.loader, bool):
-            raise InputError(f"loader must be True or False, not {shown(self.loader)}")
+        as_flag(self.loader, "loader")
 
     def count(self, n: int) -> int:
         """Return the number of steps in the whole epochs that fit into `steps`, at least one epoch."""
@@ -354,8 +353,7 @@ class Muon(SteepestSteps):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of(self.vectors, VECTORS, "vectors")
-        if not isinstance(self.newton_schulz, bool):
-            raise InputError(f"newton_schulz must be True or False, not {shown(self.newton_schulz)}")
+        as_flag(self.newton_schulz, "newton_schulz")
 
     def norm_of(self, weight: Tensor) -> LayerNorm:
         if weight.shape[-2] == 1:

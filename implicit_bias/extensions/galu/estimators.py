@@ -22,12 +22,12 @@ from implicit_bias._utils.checks import (
     Array,
     InputError,
     as_count,
+    as_flag,
     as_floats,
     as_positive,
     check_range,
     check_size,
     one_of,
-    shown,
 )
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.missing import torch_is_needed
@@ -90,8 +90,7 @@ class _GatedInputs(BaseEstimator):
 
     def _layer(self, X: Array, weight: Array | None) -> _Layer:
         """Return gates fitted to X (n, p), and the inputs: X minus its mean and a constant, or X without intercept."""
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InputError(f"fit_intercept must be True or False, not {shown(self.fit_intercept)}")
+        as_flag(self.fit_intercept, "fit_intercept")
         # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.
         origin = X[0] if self.fit_intercept else np.zeros(X.shape[1])
         offset = np.average(X - origin, axis=0, weights=weight) if self.fit_intercept else origin

@@ -15,6 +15,7 @@ from implicit_bias._utils.checks import (
     Array,
     InputError,
     as_count,
+    as_flag,
     as_floats,
     as_positive,
     as_seed,
@@ -87,8 +88,7 @@ class Ring(ABC):
         labels = _as_pair(self.labels, "labels", "different", lambda pair: bool(pair[0] != pair[1]))
         check_range(np.abs(labels), "labels", *LABELS)
         object.__setattr__(self, "labels", (float(labels[0]), float(labels[1])))
-        if not isinstance(self.balanced, bool):
-            raise InputError(f"balanced must be True or False, not {shown(self.balanced)}")
+        as_flag(self.balanced, "balanced")
 
 
 @dataclass(frozen=True, eq=False)
