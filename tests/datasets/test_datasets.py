@@ -98,13 +98,6 @@ def test_bad_own_arrays(arguments, words):
         BinaryTask.from_arrays(*arguments)
 
 
-def image_root(tmp_path, mnist_root) -> Path:
-    shutil.copytree(Path(mnist_root) / "MNIST", tmp_path / "MNIST")
-    for path in (tmp_path / "MNIST" / "raw").iterdir():
-        path.chmod(0o644)
-    return tmp_path
-
-
 @pytest.mark.mnist
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
 def test_image_sets(mnist_root, name):
@@ -128,63 +121,56 @@ def test_the_files_are_read_as_torchvision_reads_them(mnist_root, train):
 
 @pytest.mark.mnist
 def test_damaged_and_missing_files(tmp_path, mnist_root):
-    root = image_root(tmp_path, mnist_root)
-    file = root / "MNIST" / "raw" / "train-images-idx3-ubyte"
+    shutil.copytree(Path(mnist_root) / "MNIST", tmp_path / "MNIST")
+    file = tmp_path / "MNIST" / "raw" / "train-images-idx3-ubyte"
+    file.chmod(0o644)
     damaged = bytearray(file.read_bytes())
     damaged[5000] ^= 1
     file.write_bytes(damaged)
     with pytest.raises(InputError, match="train-images-idx3-ubyte is damaged"):
-        load_binary("mnist", root=root)
+        load_binary("mnist", root=tmp_path)
     assert file.read_bytes() == bytes(damaged)
     file.write_bytes(damaged[:1000])
     with pytest.raises(InputError, match="is damaged"):
-        load_binary("mnist", root=root)
+        load_binary("mnist", root=tmp_path)
     file.unlink()
     with pytest.raises(InputError, match="train-images-idx3-ubyte is missing"):
-        load_binary("mnist", root=root)
+        load_binary("mnist", root=tmp_path)
     assert not file.exists()
 
 
 @pytest.fixture
 def downloader(monkeypatch):
-    """Replace torchvision's data set by one whose download writes half a file and then calls `outcome`."""
+    """Replace torchvision's data set by one whose download writes half a file and then raises `error`."""
 
-    def install(outcome):
+    def install(error):
         class Fake:
             def __init__(self, root, train, download):
                 raw = Path(root) / "MNIST" / "raw"
                 raw.mkdir(parents=True)
                 (raw / "train-images-idx3-ubyte").write_bytes(b"half")
-                outcome()
+                raise error
 
         monkeypatch.setattr(images, "_torchvision", lambda folder: Fake)
 
     return install
 
 
-def fail(error):
-    def outcome():
-        raise error
-
-    return outcome
-
-
 @pytest.mark.parametrize(
-    "error", [RuntimeError("Error downloading"), urllib.error.URLError("no network"), TimeoutError()]
+    ("error", "raised", "words"),
+    [
+        (RuntimeError("Error downloading"), InputError, "by hand"),
+        (urllib.error.URLError("no network"), InputError, "by hand"),
+        (TimeoutError(), InputError, "by hand"),
+        (KeyboardInterrupt(), KeyboardInterrupt, None),
+    ],
 )
-def test_failed_download(tmp_path, downloader, error):
-    downloader(fail(error))
+def test_failed_and_interrupted_downloads(tmp_path, downloader, error, raised, words):
+    downloader(error)
     root = tmp_path / "data"
-    with pytest.raises(InputError, match="by hand"):
+    with pytest.raises(raised, match=words):
         load_binary("mnist", root=root)
     assert list(root.iterdir()) == []
-
-
-def test_interrupted_download(tmp_path, downloader):
-    downloader(fail(KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt):
-        load_binary("mnist", root=tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_torchvision(tmp_path, monkeypatch):
@@ -194,7 +180,7 @@ def test_without_torchvision(tmp_path, monkeypatch):
 
 
 def test_an_unwritable_data_root(tmp_path, downloader):
-    downloader(lambda: None)
+    downloader(AssertionError("the download starts"))
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         load_binary("mnist", root=tmp_path / "file")

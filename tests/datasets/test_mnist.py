@@ -59,7 +59,6 @@ def test_svm_gln(task, gates, descent, solver):
 
 
 def test_svm_l2(task, gates):
-    """The squared optimum is 0.896399, and the validation error 16.0 %."""
     solution, scores = certified(svm_l2(task.X_train, task.y_train, gates), task)
     assert solution.objective**2 == pytest.approx(0.896399, rel=1e-4)
     assert error(scores, task.y_val) == pytest.approx(0.1600, abs=0.0005)

@@ -172,24 +172,15 @@ def test_descent_reaches_the_certified_optimum(make, problem):
     assert stationarity(network, X, Y).residual < 0.1
 
 
-def zeroed():
+def test_biases_after_the_first_layer_are_weights_if_they_are_trained():
+    """A later bias breaks homogeneity even if it is 0 at first, but not if it stays 0."""
     module = nn.Sequential(nn.Linear(12, 4), nn.ReLU(), nn.Linear(4, 1))
     for layer in module[::2]:
         nn.init.zeros_(layer.bias)
-    return module
-
-
-def frozen():
-    module = zeroed()
-    module[2].bias.requires_grad_(False)
-    return module
-
-
-def test_biases_after_the_first_layer_are_weights_if_they_are_trained():
-    """A later bias breaks homogeneity even if it is 0 at first, but not if it stays 0."""
     with pytest.raises(InputError, match="no biases after the first layer"):
-        TorchNetwork(zeroed(), 12)
-    network = TorchNetwork(frozen(), 12)
+        TorchNetwork(module, 12)
+    module[2].bias.requires_grad_(False)
+    network = TorchNetwork(module, 12)
     train(network, X, Y, FEW)
     assert network.degree == 2
     assert network.module[2].bias.item() == 0

@@ -22,9 +22,6 @@ from implicit_bias.studies.settings import product
 from tests.cli import commands
 from tests.studies.toys import COMPUTED, TOY, cells
 
-FIGURES = COLLECTION.figures
-
-
 ROWS = [{"model": "GaLU", "loss": 0.1, "gap": float("inf")}]
 
 
@@ -37,8 +34,8 @@ def told(mean, count):
 @pytest.fixture(autouse=True)
 def toy_figures(monkeypatch):
     COMPUTED.clear()
-    monkeypatch.setitem(FIGURES, "toy", TOY)
-    monkeypatch.setitem(FIGURES, "twin", replace(TOY, name="twin"))
+    monkeypatch.setitem(COLLECTION.figures, "toy", TOY)
+    monkeypatch.setitem(COLLECTION.figures, "twin", replace(TOY, name="twin"))
 
 
 def reproduce(*options, jobs=1):
@@ -116,7 +113,7 @@ def test_ctrl_c_between_two_cells_keeps_those_that_are_done(tmp_path):
 
 def test_a_run_interrupted_before_anything_is_done_writes_nothing(tmp_path, monkeypatch):
     COMPUTED.append("stop")
-    monkeypatch.setitem(FIGURES, "toy", replace(TOY, grid=lambda quick: product(width=(1,), seed=(1,))))
+    monkeypatch.setitem(COLLECTION.figures, "toy", replace(TOY, grid=lambda quick: product(width=(1,), seed=(1,))))
     code, document, _ = reproduce("--figure", "toy", "--out", tmp_path)
     assert code == 130
     assert document == {"error": "interrupted: nothing was finished"}
@@ -229,7 +226,7 @@ def test_files_are_asked_for_before_any_work_and_their_place_is_no_setting(tmp_p
     filed = replace(
         TOY, cost=lambda settings: 0.5, data=needs_files, rows=lambda settings, data: [{"model": "GaLU", "loss": data}]
     )
-    monkeypatch.setitem(FIGURES, "toy", filed)
+    monkeypatch.setitem(COLLECTION.figures, "toy", filed)
     code, document, _ = reproduce("--figure", "twin", "toy", "--out", tmp_path)
     assert (code, document) == (2, {"error": "no files; give --data-root"})
     assert COMPUTED == []
