@@ -46,7 +46,6 @@ class Given:
 
 
 def expect(condition: Any, complaint: str) -> None:
-    """Raise `Wrong` unless the condition holds."""
     if not condition:
         raise Wrong(complaint)
 
@@ -71,7 +70,6 @@ class Draw:
     # What is drawn.
 
     def pick(self, choices: Sequence[T]) -> T:
-        """Return one of the choices."""
         return self.random.choice(choices)
 
     def chance(self, probability: float) -> bool:
@@ -83,7 +81,6 @@ class Draw:
         return self.random.randint(low, high)
 
     def normal(self, *shape: int) -> Array:
-        """Return normal numbers of this shape."""
         return self.rng.normal(size=shape)
 
     def kind(self, what: str, choices: Sequence[str]) -> str:

@@ -67,7 +67,6 @@ def _whole(values: Any) -> list[int]:
 
 
 def positive(values: Any) -> Any:
-    """Return the positive parts of an array."""
     return np.where(values > 0, values, 0)
 
 

@@ -173,7 +173,6 @@ def samples(draw: Draw, scaled: bool = True) -> Samples:
 
 
 def clean_task(draw: Draw) -> Samples:
-    """Ordinary samples of both classes."""
     X, y = _separated(draw.rng, draw.whole(4, 30), draw.whole(2, 6))
     y[:2] = -1.0, 1.0
     X[:, 0] = np.where(y > 0, abs(X[:, 0]), -abs(X[:, 0])) + y

@@ -205,7 +205,6 @@ def leaves(value: Any, depth: int = 0) -> list[Any]:
 
 
 def is_finite(answer: Any) -> bool:
-    """Return whether all numbers of an answer are finite."""
     return all(np.isfinite(leaf).all() for leaf in leaves(answer) if isinstance(leaf, np.ndarray | np.longdouble))
 
 
