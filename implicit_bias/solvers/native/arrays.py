@@ -163,7 +163,6 @@ def divided(rows: Tensor, corner: Tensor) -> Tensor:
 
 
 def _lapack(name: str, matrix: Tensor) -> Any:
-    """Return the LAPACK function of this name for the precision of `matrix`."""
     (function,) = get_lapack_funcs((name,), (matrix,))
     return function
 

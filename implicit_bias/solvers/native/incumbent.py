@@ -87,5 +87,4 @@ class Incumbent:
         return np.asarray(balanced(lam, self.problem.y)) if self.problem.intercept else lam
 
     def answer(self, iterations: int, stopped: Status | None, reason: str = "") -> Answer:
-        """Return the best weights and the best λ."""
         return Answer(self.weights, self.dual, iterations, stopped, self.intercept, reason=reason)

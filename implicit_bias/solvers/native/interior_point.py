@@ -463,7 +463,6 @@ class NewtonSystem:
         return self.at.ahead(self._length(direction), direction)
 
     def _length(self, direction: Direction) -> float:
-        """Return the share `to_boundary` of the longest step."""
         return self.kernels.settings.to_boundary * direction.longest
 
     def moved(self, direction: Direction) -> Point | None:

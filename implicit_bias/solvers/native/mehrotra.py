@@ -1,8 +1,12 @@
 """Mehrotra's predictor-corrector loop, for any problem that supplies its linearised optimality conditions."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+
+#: Share of the way to the boundary that a step of a linear program takes.
+TO_BOUNDARY = 0.995
 
 
 class Linearised(Protocol):
@@ -52,3 +56,9 @@ def _advanced(system: Linearised, centring: float, predicts: bool) -> Any:
     guess = system.direction(0.0, None) if predicts else None
     sigma = min(1.0, max(centring, (system.ahead(guess) / system.mu) ** 3)) if predicts else centring
     return system.moved(system.direction(system.mu * sigma, guess))
+
+
+def longest_step(values: Sequence[Any], changes: Sequence[Any]) -> float:
+    """Return the longest step along `changes`, at most 1, that leaves none of the positive `values` negative."""
+    falls = (float((-dv / v).max()) for v, dv in zip(values, changes, strict=True) if len(v))
+    return 1 / max(*falls, 1.0)

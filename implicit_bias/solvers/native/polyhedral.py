@@ -29,14 +29,13 @@ from implicit_bias.norms import PolyhedralForm
 from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.ball import BallProgram, solve_in_ball
 from implicit_bias.solvers.native.incumbent import Incumbent
+from implicit_bias.solvers.native.mehrotra import TO_BOUNDARY, longest_step
 from implicit_bias.solvers.native.settings import Settings
 
 #: Refinements of a solution by the factorised matrix.
 REFINEMENTS = 2
 #: Share of the mean diagonal that is added to the matrix.
 SHIFT = 1e-15
-#: Share of the way to the boundary that a step takes.
-TO_BOUNDARY = 0.995
 #: Least centring parameter.
 LEAST_CENTRING = 1e-3
 #: Step length below which there is no progress.
@@ -105,10 +104,7 @@ class Iterate:
         return self.z[0]
 
     def moved(self, step: Iterate, first: float, second: float, primal: tuple[float, float]) -> Iterate:
-        """Return the iterate after a step of length `first` for variables and `second` for multipliers.
-
-        `primal` has the lengths for `tau` and `scale`.
-        """
+        """Move variables by `first`, multipliers by `second`, and `tau` and `scale` by `primal`, times `step`."""
         return Iterate(
             tuple(x + first * dx for x, dx in zip(self.x, step.x, strict=True)),
             tuple(z + second * dz for z, dz in zip(self.z, step.z, strict=True)),
@@ -118,12 +114,6 @@ class Iterate:
             self.gamma + first * step.gamma,
             self.scale + primal[1] * step.scale,
         )
-
-
-def _room(values: tuple[Array, ...], change: tuple[Array, ...]) -> float:
-    """Return the longest step, at most 1, that leaves no value negative."""
-    falls = max(float((-dv / v).max(initial=0.0)) for v, dv in zip(values, change, strict=True))
-    return 1 / max(falls, 1.0)
 
 
 class Program(BallProgram):
@@ -304,7 +294,7 @@ class Conditions:
 
     def ahead(self, guess: Iterate) -> float:
         """Return the mean of all products xz after the longest steps along `guess`, one for x and another for z."""
-        first, second = _room(self.at.x, guess.x), _room(self.at.z, guess.z)
+        first, second = longest_step(self.at.x, guess.x), longest_step(self.at.z, guess.z)
         ends = [
             (x + first * dx, z + second * dz)
             for x, dx, z, dz in zip(self.at.x, guess.x, self.at.z, guess.z, strict=True)
@@ -313,7 +303,9 @@ class Conditions:
 
     def moved(self, direction: Iterate) -> Iterate | None:
         """Return the next iterate, after one step for variables and another for multipliers; None for short steps."""
-        first, second = (TO_BOUNDARY * _room(v, dv) for v, dv in ((self.at.x, direction.x), (self.at.z, direction.z)))
+        first, second = (
+            TO_BOUNDARY * longest_step(v, dv) for v, dv in ((self.at.x, direction.x), (self.at.z, direction.z))
+        )
         if max(first, second) < SHORTEST_STEP or not np.isfinite(direction.W).all():
             return None
         primal = (second, first) if self.program.sums else (first, second)

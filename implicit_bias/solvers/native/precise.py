@@ -532,11 +532,7 @@ class SetProgram:
         return self.stopped is not None
 
     def _keep_dual(self, lam: Any) -> None:
-        """Keep the best multiple of λ̂ (N,), made feasible, if it proves a better lower bound.
-
-        Negative λ̂ become 0, except those of equalities. With an intercept, the λ̂ of the class with the larger
-        Σ |ỹ_i| λ̂_i are scaled down.
-        """
+        """Keep the best multiple of λ̂ (N,), made feasible, if it proves a better lower bound."""
         lam = np.where(self.equal, lam, np.maximum(lam, 0))
         if self.column is not None:
             sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]

@@ -20,12 +20,10 @@ from implicit_bias._utils.memory import free_memory
 from implicit_bias.solvers.native.arrays import Tensor, add_to_diagonal_, filled, free_on_device, library
 from implicit_bias.solvers.native.factors import DenseFactor
 from implicit_bias.solvers.native.kernels import LinearKernels
-from implicit_bias.solvers.native.mehrotra import descend_from
+from implicit_bias.solvers.native.mehrotra import TO_BOUNDARY, descend_from, longest_step
 
 #: Size of t, and of a step, that counts as zero: then λ is projected to a proof.
 NEARLY_ZERO = 1e-10
-#: Share of the way to the boundary that a step takes.
-TO_BOUNDARY = 0.995
 #: Added to a diagonal of 1.
 SHIFT = 1e-13
 #: Refinements of a solution.
@@ -116,10 +114,6 @@ class Iterate:
     before: tuple[Tensor, Tensor] | None = None
 
 
-def _room(values: Tensor, change: Tensor) -> float:
-    return 1 / max(float((-change / values).max()), 1.0)
-
-
 class Conditions:
     """The optimality conditions, linearised at an iterate."""
 
@@ -143,13 +137,13 @@ class Conditions:
     def ahead(self, guess: tuple[Tensor, ...]) -> float:
         """Return the mean product after the longest steps along `guess`."""
         pairs = zip((self.at.lam, self.at.slack), guess[:2], strict=True)
-        lam, slack = (values + _room(values, change) * change for values, change in pairs)
+        lam, slack = (values + longest_step([values], [change]) * change for values, change in pairs)
         return float((lam * slack).mean())
 
     def moved(self, direction: tuple[Tensor, ...]) -> Iterate:
         """Return the next iterate, after one step for λ and another for slack and x."""
         at, (lam, slack, x) = self.at, direction
-        first, second = TO_BOUNDARY * _room(at.lam, lam), TO_BOUNDARY * _room(at.slack, slack)
+        first, second = TO_BOUNDARY * longest_step([at.lam], [lam]), TO_BOUNDARY * longest_step([at.slack], [slack])
         lam, slack, x = at.lam + first * lam, at.slack + second * slack, at.x + second * x
         return Iterate(lam, slack, x, max(first, second), (at.lam, at.slack))
 

@@ -57,7 +57,6 @@ def solve_native(
 
 
 def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
-    """Return the answer of the method that suits the norm."""
     problem, norm = incumbent.problem, incumbent.problem.norm
     if norm.polyhedral_form() is not None:
         return solve_polyhedral(incumbent, options, settings)

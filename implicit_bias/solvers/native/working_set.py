@@ -122,7 +122,6 @@ class SampleSet(GrowingSet):
         return self.best
 
     def _first(self, dual: Array | None) -> tuple[Tensor, Tensor]:
-        """Return the first `rows` without a screening, as the class explains, and no `bounded` samples."""
         scaled, settings, n = self.scaled, self.settings, self.scaled.n
         rows = np.arange(n)
         if dual is not None and np.count_nonzero(dual > settings.support * dual.max()) >= 2:
@@ -208,10 +207,7 @@ class SampleSet(GrowingSet):
         return self.watch(self.best.iterations, size, self.checked.bounds, iteration, inner.bounds, checked)
 
     def _evaluated(self, outcome: Outcome) -> Outcome:
-        """Return a result of the round for all samples, and set their margins `f` (n,) and `least`, which it requires.
-
-        `least` is the margin of the samples of the set at the best multiple of the weights for this set.
-        """
+        """Return a result of the round for all samples, and set their margins `f` (n,) and the set's `least`."""
         assert self.program is not None
         (lam, eta, b), scaled, program = outcome.weights, self.scaled, self.program
         q, P = program.kernels.sweep(lam)
@@ -370,7 +366,6 @@ class FeatureSet(GrowingSet):
         return self.stopped or self.incumbent.bounds.gap <= self.tol or self.rounds >= self.settings.rounds
 
     def run(self) -> Answer:
-        """Repeat rounds; return the best weights and the best λ."""
         self.grow()
         return self.incumbent.answer(self.iterations, self.answer.stopped, self.answer.reason)
 
@@ -433,7 +428,6 @@ class GroupSet(FeatureSet):
         return GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
 
     def _dual_norms(self, lam: Array) -> Array:
-        """Return ‖Φ̂_hᵀ(λ∘y)‖ of all groups, shape (H,)."""
         rows = length(self.features.adjoint(self.problem.y * lam), axis=1)
         size = float(rows.max()) or 1.0
         return size * np.sqrt(np.bincount(self.index, (rows / size) ** 2, self.H))
