@@ -321,15 +321,12 @@ def told(seed: int, number: int) -> int:
 
 
 INTRODUCTION = """\
-Random problems of at most 30 samples, judged in rational arithmetic (`tests/fuzz/exact.py`), of seven families in turn.
-*Of all kinds*: nearly parallel, in conflict or badly scaled samples, any solver and tolerance. *Ordinary*: C from 1e-3
-to 1e3, with degenerate and collinear samples. *Wild*: features times 1e-140 to 1e140, C from 1e-6 to 1e12 in their
-units. *Large C*: up to 1e15, weights from 1e-8 to 1e8. *Tight*: wedges, and intervals of one point or none.
+Random problems of at most 30 samples, judged in rational arithmetic (`tests/fuzz/exact.py`), of seven families. *Of all
+kinds*: badly posed samples, any solver. *Ordinary*: C from 1e-3 to 1e3. *Wild*: features times 1e±140, C up to
+1e12 in their units. *Large C*: up to 1e15, weights 1e±8. *Tight*: wedges, and intervals of one point or none.
 `--audit-case NUMBER` prints a problem."""
 FOUND = "Median and largest are gaps, or relative errors of bounds. Neither INACCURATE nor missing weights are faults."
-BY_KIND = """\
-Outcomes by family and kind of samples (`else`: limits, exceptions). The last columns are shares of INACCURATE by
-tolerance."""
+BY_KIND = "Outcomes by family and kind of samples. The last columns are shares of INACCURATE by tolerance."
 STATUSES = ("OPTIMAL", "NOT_SEPARABLE", "NOT_SEPARABLE_BELOW", "INFEASIBLE", INACCURATE)
 
 
