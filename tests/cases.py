@@ -7,6 +7,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+import torch
 from hypothesis import settings
 
 from implicit_bias import (
@@ -37,6 +38,8 @@ from implicit_bias import (
 from implicit_bias.features import Features
 from implicit_bias.gates import FunctionContexts, Gates, HiddenActivations, LeakyReLUGates, ProductGates
 from implicit_bias.norms import Norm
+from implicit_bias.training import SGD, Adam, Muon, Signum, TorchOptimiser
+from implicit_bias.training.optimisers import Optimiser
 
 
 def _filters(X: np.ndarray, seed: int, units: int) -> np.ndarray:
@@ -159,6 +162,57 @@ NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
 SOLVERS = {"NATIVE": 1e-8, "CLARABEL": 1e-6, "ECOS": 1e-6, "OSQP": 1e-4, "SCS": 1e-3, "PRECISE": 1e-9}
 #: How many samples the slow one gets.
 FEW_SAMPLES = 8
+
+
+def _velocity(config: Any, w: np.ndarray, gradients: np.ndarray, rates: Sequence[float]) -> np.ndarray:
+    v = np.zeros_like(w)
+    for gradient, rate in zip(gradients, rates, strict=True):
+        v = config.momentum * v + gradient
+        w = w - rate * v
+    return w
+
+
+def _moments(config: Any, w: np.ndarray, gradients: np.ndarray, rates: Sequence[float]) -> np.ndarray:
+    mean, square, a, b = np.zeros_like(w), np.zeros_like(w), config.momentum, config.second_momentum
+    for t, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
+        mean, square = a * mean + (1 - a) * gradient, b * square + (1 - b) * gradient**2
+        step = mean / (1 - a**t) / (np.sqrt(square / (1 - b**t)) + config.epsilon)
+        w = (1 - rate * config.weight_decay) * w - rate * step
+    return w
+
+
+def _along(steepest: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+    """Return the formula of steps along a direction of the mean gradient of a matrix."""
+
+    def steps(config: Any, w: np.ndarray, gradients: np.ndarray, rates: Sequence[float]) -> np.ndarray:
+        mean = np.zeros_like(w)
+        for gradient, rate in zip(gradients, rates, strict=True):
+            mean = config.momentum * mean + (1 - config.momentum) * gradient
+            w = (1 - rate * config.weight_decay) * w - rate * steepest(mean)
+        return w
+
+    return steps
+
+
+def polar(M: np.ndarray) -> np.ndarray:
+    """Return the polar factor U Vᵀ of M = U Σ Vᵀ."""
+    left, _, right = np.linalg.svd(M, full_matrices=False)
+    return np.asarray(left @ right)
+
+
+#: Optimisers of `train`, and their steps on a matrix w by the formula: (optimiser, w, gradients, rates) → w.
+OPTIMISERS: dict[str, tuple[Optimiser, Callable[..., np.ndarray]]] = {
+    "descent": (SGD(lr_factor=1.0), _velocity),
+    "momentum": (SGD(lr_factor=1.0, momentum=0.9), _velocity),
+    "adam": (Adam(loss="logistic", momentum=0.8, second_momentum=0.9), _moments),
+    "signum": (Signum(), _along(np.sign)),
+    "muon": (Muon(momentum=0.7), _along(polar)),
+    "muon-sign": (Muon(vectors="l_inf"), _along(lambda M: np.sign(M) if len(M) == 1 else polar(M))),
+    "torch": (
+        TorchOptimiser(functools.partial(torch.optim.Adagrad, lr=0.1, eps=0.0)),
+        lambda _, w, gradients, rates: w - 0.1 * np.sum(gradients / np.sqrt(np.cumsum(gradients**2, axis=0)), axis=0),
+    ),
+}
 
 
 def inputs(n: int = 30, d: int = 12, seed: int = 0) -> np.ndarray:

@@ -15,10 +15,12 @@ from implicit_bias import GroupLasso, InputError, MarginProblem, load_problem, s
 from implicit_bias.features import Features
 from implicit_bias.gates import ContextGates, Gates
 from implicit_bias.norms import Norm
+from implicit_bias.training.optimisers import Optimiser
 from tests.cases import (
     FEATURES,
     GATES,
     NORMS,
+    OPTIMISERS,
     SOLVERS,
     case_of,
     every_gate,
@@ -38,11 +40,12 @@ from tests.cases import (
         (Gates, [make(inputs()) for make in GATES.values()]),
         (Features, [made("contexts 2", kind) for kind in FEATURES]),
         (Norm, [make(np.arange(2)) for make in NORMS.values()]),
+        (Optimiser, [optimiser for optimiser, _ in OPTIMISERS.values()]),
     ],
-    ids=["gates", "features", "norms"],
+    ids=["gates", "features", "norms", "optimisers"],
 )
 def test_every_public_class_has_a_row(base, listed):
-    public = {getattr(implicit_bias, name) for name in implicit_bias.__all__}
+    public = {getattr(module, name) for module in (implicit_bias, implicit_bias.training) for name in module.__all__}
     bases = {base, ContextGates}
     kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, base)} - bases
     assert kinds <= {type(thing) for thing in listed}

@@ -1,5 +1,6 @@
-"""Adam, Signum, Muon, and optimisers of torch in `train`."""
+"""The laws of optimisers, swept over all that `cases.py` lists, and what only some of them do."""
 
+from dataclasses import replace
 from functools import partial
 
 import cvxpy as cp
@@ -8,69 +9,107 @@ import pytest
 import torch
 from torch import nn
 
-from implicit_bias import SGD, Adam, InputError, ReLUNetwork, svm_of_optimiser, train
+from implicit_bias import Adam, InputError, ReLUNetwork, svm_of_optimiser, train
 from implicit_bias.networks import TorchNetwork
 from implicit_bias.training import Muon, Signum, TorchOptimiser
+from tests.cases import OPTIMISERS
 from tests.training.reference import X, Y, gln
 
-momentum = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 STEPS = {"steps": 30, "batch_size": 25}
+#: Optimisers of torch whose steps are ours.
+TORCHS = {
+    "momentum": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
+    "adam": lambda weights: torch.optim.Adam([{"params": weights, "lr": 0.1, "betas": (0.8, 0.9)}]),
+}
+RATES = (0.1, 0.3, 0.2, 0.05, 0.15)
+RNG = np.random.default_rng(5)
+#: Weights of a layer and of a readout, and gradients of five steps.
+LAYERS = [RNG.normal(size=shape) for shape in ((4, 6), (1, 5))]
+GRADIENTS = [RNG.normal(size=(len(RATES), *layer.shape)) for layer in LAYERS]
+every_optimiser = pytest.mark.parametrize("name", OPTIMISERS)
 
 
-@pytest.mark.parametrize(
-    ("make", "ours"),
-    [
-        (momentum, SGD(**STEPS, lr=0.1, lr_factor=1.0, momentum=0.9)),
-        (partial(torch.optim.Adam, lr=0.01), Adam(**STEPS, lr=0.01, loss="logistic")),
-        (lambda weights: torch.optim.Adam([{"params": weights, "lr": 0.01}]), Adam(**STEPS, lr=0.01, loss="logistic")),
-        (
-            partial(torch.optim.AdamW, lr=0.01, betas=(0.8, 0.9), eps=1e-12, weight_decay=2.0),
-            Adam(**STEPS, lr=0.01, momentum=0.8, second_momentum=0.9, epsilon=1e-12, weight_decay=2.0, loss="logistic"),
-        ),
-    ],
-)
+def after(config, layers, gradients, rates=RATES):
+    """Return the weights after steps on all layers at once."""
+    weights = [torch.tensor(layer) for layer in layers]
+    step = config.update(weights)
+    for t, rate in enumerate(rates):
+        step([torch.tensor(each[t]) for each in gradients], rate)
+    return [weight.numpy() for weight in weights]
+
+
+def assert_equal(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@every_optimiser
+def test_steps_are_the_formulas(name):
+    """Also with decoupled decay, and a second time: no state outlives the steps."""
+    config, formula = OPTIMISERS[name]
+    for each in (config, replace(config, weight_decay=0.5) if hasattr(config, "weight_decay") else config):
+        expected = [formula(each, w, g, RATES) for w, g in zip(LAYERS, GRADIENTS, strict=True)]
+        assert_equal(after(each, LAYERS, GRADIENTS), expected)
+
+
+@every_optimiser
+def test_steps_are_equivariant(name):
+    """Units and inputs may change places and signs; weights shift their steps; rates scale them."""
+    config, _ = OPTIMISERS[name]
+    moved = after(config, LAYERS, GRADIENTS)
+
+    def turned(M):
+        rows, columns = (np.roll(np.diag((-1.0) ** np.arange(m)), 1, axis=0) for m in M.shape[-2:])
+        return rows @ M @ columns
+
+    assert_equal(after(config, list(map(turned, LAYERS)), list(map(turned, GRADIENTS))), map(turned, moved))
+    assert_equal(after(config, [w + 3 for w in LAYERS], GRADIENTS), [w + 3 for w in moved])
+    if not np.isnan(config.lr):
+        longer = after(config, LAYERS, GRADIENTS, [2 * rate for rate in RATES])
+        assert_equal(longer, [2 * m - w for m, w in zip(moved, LAYERS, strict=True)])
+
+
+@pytest.mark.parametrize("name", [name for name, row in OPTIMISERS.items() if hasattr(row[0], "weight_decay")])
+def test_decay_is_decoupled(name):
+    """Weights shrink by 1 − ηλ in each step, and all else is as without decay."""
+    config, _ = OPTIMISERS[name]
+    zeros = [np.zeros_like(layer) for layer in LAYERS]
+    decayed = replace(config, weight_decay=0.5)
+    shrunk = [w * np.prod([1 - rate * 0.5 for rate in RATES]) for w in LAYERS]
+    assert_equal(after(decayed, LAYERS, [np.zeros_like(g) for g in GRADIENTS]), shrunk)
+    moved = after(decayed, zeros, GRADIENTS)
+    assert_equal(after(decayed, LAYERS, GRADIENTS), [w + m for w, m in zip(shrunk, moved, strict=True)])
+
+
+@every_optimiser
+def test_what_optimisers_say_of_their_steps(name):
+    """`plain_momentum`; one row of all layers (`entrywise`); and a leading axis of networks (`stacks`)."""
+    config, _ = OPTIMISERS[name]
+    moved, momentum = after(config, LAYERS, GRADIENTS), config.plain_momentum()
+    if momentum is not None:
+        powers = [sum(rate * momentum ** (s - t) for s, rate in enumerate(RATES) if s >= t) for t in range(len(RATES))]
+        assert_equal(moved, [w - np.tensordot(powers, g, 1) for w, g in zip(LAYERS, GRADIENTS, strict=True)])
+    if config.entrywise:
+        row = [g.reshape(len(RATES), -1) for g in GRADIENTS]
+        together = after(config, [np.concatenate([w.ravel() for w in LAYERS])], [np.concatenate(row, axis=1)])
+        assert_equal(together, [np.concatenate([w.ravel() for w in moved])])
+    if config.stacks:
+        stacks = [np.stack([w, 2 * w]) for w in LAYERS], [np.stack([g, -9 * g[::-1]], axis=1) for g in GRADIENTS]
+        other = after(config, [w[1] for w in stacks[0]], [g[:, 1] for g in stacks[1]])
+        assert_equal(after(config, *stacks), [np.stack(pair) for pair in zip(moved, other, strict=True)])
+
+
 @pytest.mark.parametrize("network", [gln, lambda: ReLUNetwork(12, [6, 5])])
-def test_optimisers_of_torch_make_the_steps_of_ours(network, make, ours):
+@pytest.mark.parametrize("name", TORCHS)
+def test_optimisers_of_torch_make_the_steps_of_ours(name, network):
     one, other = network().double(), network().double()
-    config = TorchOptimiser(make, **STEPS)
-    tables = [train(one, X, Y, config).table, train(other, X, Y, ours, every=3).table]
-    assert train(one, X, Y, config).config is config
+    config = TorchOptimiser(TORCHS[name], **STEPS)
+    tables = [
+        train(one, X, Y, config).table,
+        train(other, X, Y, replace(OPTIMISERS[name][0], **STEPS, lr=0.1), every=3).table,
+    ]
     np.testing.assert_allclose(tables[0], tables[1], rtol=1e-9, atol=1e-12)
     assert all(weight.grad is None for weight in one.parameters())
-
-
-def polar(M):
-    left, _, right = np.linalg.svd(M, full_matrices=False)
-    return left @ right
-
-
-@pytest.mark.parametrize(
-    ("config", "hidden", "readout"),
-    [
-        (Signum, np.sign, np.sign),
-        (Muon, polar, polar),
-        (partial(Muon, vectors="l_inf"), polar, np.sign),
-    ],
-    ids=["signum", "muon", "muon-sign"],
-)
-def test_full_batch_steps_by_their_formulas(config, hidden, readout):
-    """Steps of the matrix U, a row for both contexts of a unit, and of v, with rates ∝ 1/√t and decay."""
-    network = gln().double()
-    network.readout.bias.requires_grad_(False).zero_()
-    U, v = network.hidden_weights[0].detach().numpy().reshape(4, -1).copy(), network.readout.weight.detach().numpy()
-    v, mean = v.copy(), [0.0, 0.0]
-    values = np.einsum("nhm,nd->nhmd", network.layer_gates(X)[0], X).reshape(len(X), 4, -1)
-    for t in range(1, 6):
-        units = np.einsum("nhk,hk->nh", values, U)
-        slopes = -Y / (1 + np.exp(Y * (units @ v[0]))) / len(X)
-        gradients = np.einsum("n,nhk->hk", slopes, values) * v.T, (slopes @ units)[None]
-        mean = [0.7 * m + 0.3 * g for m, g in zip(mean, gradients, strict=True)]
-        rate = 0.1 / t**0.5
-        U, v = (1 - rate * 0.5) * U - rate * hidden(mean[0]), (1 - rate * 0.5) * v - rate * readout(mean[1])
-    options = {"lr": 0.1, "lr_decay": 0.5, "momentum": 0.7, "weight_decay": 0.5}
-    train(network, X, Y, config(steps=5, batch_size=len(X), **options))
-    np.testing.assert_allclose(network.hidden_weights[0].detach().reshape(4, -1), U, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(network.readout.weight.detach(), v, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Many networks trained together."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from itertools import cycle, product
 
@@ -11,9 +11,9 @@ import torch
 from implicit_bias import SGD, Adam, InputError, ReLUNetwork, train
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.networks import LinearNetwork, ReadoutNetwork
-from implicit_bias.training import Muon, Signum
 from implicit_bias.training.optimisers import LOSSES
 from implicit_bias.training.stack import Stack, WrittenStack, stack_of
+from tests import cases
 from tests.training.reference import gln, torch_training
 
 RNG = np.random.default_rng(0)
@@ -75,8 +75,9 @@ def test_written_gradients_are_those_of_autograd(name, outputs):
         torch.testing.assert_close(WrittenStack(*given, kept=kept).gradient(batch), Stack(*given).gradient(batch))
 
 
-@pytest.mark.parametrize("config", [Signum(steps=9, batch_size=16), Muon(steps=9, batch_size=16, vectors="l_inf")])
-def test_networks_of_several_widths_descend_in_norms_as_each_would_alone(config):
+@pytest.mark.parametrize("name", [name for name, (config, _) in cases.OPTIMISERS.items() if config.stacks])
+def test_networks_of_several_widths_are_trained_as_each_would_be_alone(name):
+    config = replace(cases.OPTIMISERS[name][0], steps=9, batch_size=16)
     many, single = ([ReLUNetwork(4, units, seed=units) for units in (6, 3)] for _ in range(2))
     train(many, X, Y, config)
     for network, twin in zip(many, single, strict=True):
@@ -107,33 +108,6 @@ def test_widths_may_differ(cls):
     train(many, X, Y, config)
     for network, twin in zip(many, single, strict=True):
         train([twin], X, Y, config)
-        np.testing.assert_allclose(network.decision_function(X), twin.decision_function(X), atol=1e-5)
-
-
-@dataclass(frozen=True)
-class Normalised(SGD):
-    """SGD with steps of length `lr` for the matrix of each layer."""
-
-    entrywise = False
-
-    def plain_momentum(self):
-        return None
-
-    def update(self, weights):
-        @torch.no_grad()
-        def step(gradients, rate):
-            for weight, gradient in zip(weights, gradients, strict=True):
-                weight -= rate * gradient / gradient.norm(dim=(-2, -1), keepdim=True)
-
-        return step
-
-
-def test_a_new_optimiser_of_matrices_is_one_class():
-    config = Normalised(steps=30, batch_size=8, lr=1e-2)
-    many, single = ([ReLUNetwork(4, units, seed=units) for units in (3, 6)] for _ in range(2))
-    train(many, X, Y, config)
-    for network, twin in zip(many, single, strict=True):
-        train(twin, X, Y, config)
         np.testing.assert_allclose(network.decision_function(X), twin.decision_function(X), atol=1e-5)
 
 
