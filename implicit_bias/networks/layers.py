@@ -34,20 +34,10 @@ class LayeredNetwork(GatedNetwork):
     Weights are Kaiming-normal, N(0, 2/fan-in), drawn in the order of the layers; then filters, if there are any.
     `activations` and `fixed_gates` accept lists of weights and filters with a leading axis of networks, so that `train`
     can process many networks at once.
-
-    A subclass may declare in its class line what a hidden layer computes from z: g ∘ Az with its `fixed_gates` g
-    (`kind="gated"`), relu(Az) ("relu"), or Az ("linear"). Training then uses explicit gradients.
     """
-
-    kind: str | None = None
 
     #: True if hidden layers are trained, like the readout; False if they are filters.
     hidden_is_trained = True
-
-    def __init_subclass__(cls, kind: str | None = None) -> None:
-        """Set `kind`, which classes derived from this one do not inherit: it is None unless they declare it again."""
-        super().__init_subclass__(gated_linear=kind in ("gated", "relu"))
-        cls.kind = kind
 
     def __init__(self, inputs: int, units: int | Sequence[int], *, outputs: int = 1, seed: int = 1) -> None:
         super().__init__(inputs, outputs)
@@ -127,7 +117,7 @@ class LayeredNetwork(GatedNetwork):
         return cls(**config, seed=0)
 
 
-class ReLUNetwork(LayeredNetwork, kind="relu"):
+class ReLUNetwork(LayeredNetwork, gated_linear=True):
     """A ReLU network without biases, f(x) = W^{(L+1)} relu(W^{(L)} … relu(W^{(1)} x)); GD-ReLU has one hidden layer.
 
     Parameters
@@ -170,7 +160,7 @@ class ReLUNetwork(LayeredNetwork, kind="relu"):
         return frozen
 
 
-class FrozenReLUNetwork(LayeredNetwork, kind="gated"):
+class FrozenReLUNetwork(LayeredNetwork, gated_linear=True):
     """A ReLU network with frozen gates: a_h = 1(⟨u_h, z⟩ ≥ 0) ⟨w_h, a⟩, z the activations of the frozen copy u.
 
     With one hidden layer f(x) = Σ_h w^{(2)}_h 1(⟨u_h, x⟩ ≥ 0) ⟨w^{(1)}_h, x⟩. Usually made by `ReLUNetwork.freeze()`;
@@ -212,7 +202,7 @@ class FrozenReLUNetwork(LayeredNetwork, kind="gated"):
         return X
 
 
-class LinearNetwork(LayeredNetwork, kind="linear"):
+class LinearNetwork(LayeredNetwork):
     """A linear network f(x) = W^{(L+1)} … W^{(1)} x: a GaLU network of the same shape with all gates open.
 
     Parameters as for `ReLUNetwork`.

@@ -100,28 +100,3 @@ def _custom_mean(loss: CustomLoss, outputs: Tensor, targets: Tensor) -> Tensor:
     if outputs.requires_grad and not values.requires_grad:
         raise InputError("the loss has no gradient; compute it from the outputs with torch functions")
     return values.mean()
-
-
-def mean_slopes(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    """Return the derivatives (R, b, q) of `mean_losses` by the outputs, at kinks those of autograd.
-
-    The parameters are those of `mean_losses`.
-
-    >>> mean_slopes(torch.tensor([[[2.0], [0.5]]]), torch.tensor([[[1.0], [-1.0]]]), "hinge").flatten().tolist()
-    [-0.0, 0.5]
-    """
-    samples, q = outputs.shape[1:]
-    if loss == "squared":
-        return (outputs - targets).mul_(2 / (samples * q))
-    if q == 1:
-        return MARGIN_LOSSES[loss].slope(outputs * targets).mul_(targets).div_(samples)
-    right = targets.expand(outputs.shape[:2])[..., None]
-    if loss == "logistic":
-        slopes, weight = outputs.softmax(dim=2), outputs.new_tensor(-1.0)
-    else:
-        others = outputs.scatter(2, right, -torch.inf)
-        top = others.amax(dim=2, keepdim=True)
-        broken = (1 + top > outputs.gather(2, right)).to(outputs.dtype)
-        best = (others == top).to(outputs.dtype)
-        slopes, weight = broken * best / best.sum(dim=2, keepdim=True), -broken
-    return slopes.scatter_add_(2, right, weight.expand(right.shape)).div_(samples)

@@ -16,7 +16,7 @@ from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.optimisers import SGD, Optimiser
 from implicit_bias.training.result import TrainingResult, drive
-from implicit_bias.training.stack import stack_of
+from implicit_bias.training.stack import Stack
 from implicit_bias.training.stepper import Stepper
 from implicit_bias.training.updates import updates_of
 
@@ -38,18 +38,16 @@ def train(
     Parameters
     ----------
     networks : GatedNetwork such as TorchNetwork, or a list of R networks such as ReLUNetwork
-        A network is trained in its own dtype (float32 unless changed). There are two exceptions, for SGD and targets
-        ±1: gated linear or ReLU units of one hidden layer, with a readout and at most 16 contexts per unit, are trained
-        in float32 at least; a shallow GLN is trained in float64 if n is at most its number of weights and at most
-        10 000. Several networks are trained in float32; they may differ in widths and weights, and have the class,
-        depth, inputs and outputs in common. All get their new weights at the end, and for `progress`.
+        A network is trained in its own dtype (float32 unless changed), or in float32 if that is finer; by SGD on targets
+        ±1, a shallow GLN is trained in float64 if n is at most its number of weights and at most 10 000. Several
+        networks are trained in float32; they may differ in widths and weights, and have the class, depth, inputs and
+        outputs in common. All get their new weights at the end, and for `progress`.
     X : array, shape (n, d); for several networks also (R, n, d), with different samples for each
     y : array, shape (n,), or (n, q); along with X also (R, n) or (R, n, q)
         Labels −1 and +1; for the squared loss any real targets, (n, q) with q outputs; for the other losses and q > 1
         outputs, classes 0 … q−1, shape (n,). A custom loss takes targets or classes.
     config : SGD, default SGD(); Adam, Signum or Muon; or TorchOptimiser
-        SGD makes whole epochs, the others exactly their `steps`. With them, with a loss that penalises weights, and for
-        targets other than ±1, a network takes its steps by autograd in its own dtype.
+        SGD makes whole epochs, the others exactly their `steps`.
     seed : int
         Seed of the shuffling (torch's Mersenne twister, one permutation an epoch). Same seed, same machine: same
         weights, bit for bit; on the CPU training uses one thread, which is faster for networks of this size.
@@ -117,7 +115,7 @@ def train(
             for one in each:
                 one.to(place)
             with one_thread():
-                stepper = updates_of(each[0], X, y, config) if alone else stack_of(each, X, y, config)
+                stepper = updates_of(each[0], X, y, config) if alone else Stack(each, X, y, config)
                 rows, end = _descend(stepper, config, generator, every, bar, progress, deadline)
         finally:
             for one in each:

@@ -11,15 +11,13 @@ from torch.nn.functional import pad
 from implicit_bias._utils.checks import Array, InputError, as_floats, dimensions
 from implicit_bias.networks.base import GatedNetwork, views
 from implicit_bias.networks.layers import LayeredNetwork
-from implicit_bias.training.losses import CustomLoss, mean_losses, mean_slopes
+from implicit_bias.training.losses import CustomLoss, mean_losses
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import Stepper
 from implicit_bias.training.targets import as_aims
 
 #: Samples whose outputs are computed at once when a loss is measured.
 CHUNK = 4096
-#: Largest number of values, of gates or of fixed layers, that are kept instead of computed for each batch.
-KEPT = 2**28
 
 
 class Stack(Stepper):
@@ -78,93 +76,6 @@ class Stack(Stepper):
             for network, values in zip(self.networks, weights, strict=True):
                 target = network.layers[index]
                 target.copy_(values[: target.shape[0], : target.shape[1]])
-
-
-class WrittenStack(Stack):
-    """A stack with explicit gradients, for L hidden layers with fixed gates g^{(ℓ)}, ReLU layers, or linear ones.
-
-        p^{(ℓ)} = A^{(ℓ)} z^{(ℓ−1)},   z^{(ℓ)} = g^{(ℓ)} ∘ p^{(ℓ)},   z^{(0)} = x,   f = B z^{(L)}
-        ∂/∂A^{(ℓ)} = (∂/∂p^{(ℓ)}) z^{(ℓ−1)ᵀ},   ∂/∂p^{(ℓ)} = g^{(ℓ)} ∘ A^{(ℓ+1)ᵀ} ∂/∂p^{(ℓ+1)}
-
-    Linear layers have g = 1, ReLU layers g = 1(p > 0). Layers that are not trained count as inputs. Gates and inputs of
-    all samples are kept if they have at most `kept` values, else computed for each batch.
-    """
-
-    @torch.no_grad()
-    def __init__(
-        self,
-        networks: Sequence[GatedNetwork],
-        X: ArrayLike,
-        y: ArrayLike,
-        config: Optimiser,
-        *,
-        kept: int = KEPT,
-    ) -> None:
-        super().__init__(networks, X, y, config)
-        self.relu = self.first.kind == "relu"
-        self.row = torch.zeros_like(self.flat)
-        self.parts = views(self.row, self.weights)
-        samples = self.X if self.X.ndim == 3 else self.X[None]
-        units = sum(filters.shape[1] for filters in self.filters)
-        few = len(self.networks) * samples.shape[1] * units <= kept
-        self.fixed = self._fixed(samples) if few else None
-
-    def _fixed(self, X: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return the inputs of the first trained layer, and fixed gates or [], for samples X (1 or R, b, d)."""
-        if not self.first.hidden_is_trained:
-            return self.first.activations(self.weights, self.filters, X), []
-        return X, [values.float() for values in self.first.fixed_gates(self.filters, X) or []]
-
-    @torch.no_grad()
-    def gradient(self, batch: Tensor) -> Tensor:
-        if self.fixed is None:
-            z, gates = self._fixed((self.X if self.X.ndim == 3 else self.X[None]).index_select(1, batch))
-        else:
-            z, gates = self.fixed[0].index_select(1, batch), [g.index_select(1, batch) for g in self.fixed[1]]
-        layers = [z.expand(len(self.networks), -1, -1)]
-        for index, weight in enumerate(self.weights[:-1]):
-            p = _forward(layers[-1], weight)
-            layers.append(p.relu_() if self.relu else p.mul_(gates[index]) if gates else p)
-        assert isinstance(self.loss, str)
-        slopes = mean_slopes(_forward(layers[-1], self.weights[-1]), self.y.index_select(1, batch), self.loss)
-        for index in reversed(range(len(self.weights))):
-            _outer(slopes, layers[index], self.parts[index])
-            if index:
-                slopes = _backward(slopes, self.weights[index])
-                if self.relu:
-                    slopes.mul_(torch.gt(layers[index], 0, out=layers[index]))
-                elif gates:
-                    slopes.mul_(gates[index - 1])
-        return self.row
-
-
-def stack_of(networks: Sequence[GatedNetwork], X: ArrayLike, y: ArrayLike, config: Optimiser) -> Stack:
-    """Return the cheapest stepper of R networks on X (n, d) or (R, n, d): by formulas if possible, or by autograd."""
-    first = networks[0]
-    if not isinstance(first, LayeredNetwork):
-        return Stack(networks, X, y, config)
-    fixed = first.kind == "gated" and first.contexts(np.empty((0, first.inputs))) is not None
-    known = fixed or first.kind in ("relu", "linear") or not first.hidden_is_trained
-    written = known and isinstance(config.loss, str)
-    return (WrittenStack if written else Stack)(networks, X, y, config)
-
-
-def _forward(z: Tensor, weight: Tensor) -> Tensor:
-    """Return products A z, shape (R, b, o); the batched product is slow for one output."""
-    return (z * weight).sum(2, keepdim=True) if weight.shape[1] == 1 else torch.bmm(z, weight.mT)
-
-
-def _backward(slopes: Tensor, weight: Tensor) -> Tensor:
-    """Return products Aᵀ δ, shape (R, b, i)."""
-    return slopes * weight if weight.shape[1] == 1 else torch.bmm(slopes, weight)
-
-
-def _outer(slopes: Tensor, z: Tensor, out: Tensor) -> None:
-    """Write Σ δ zᵀ over the samples to `out`, shape (R, o, i)."""
-    if out.shape[1] == 1:
-        torch.sum(slopes * z, 1, keepdim=True, out=out)
-    else:
-        torch.bmm(slopes.mT, z, out=out)
 
 
 def _filled(group: Sequence[Tensor]) -> Tensor:

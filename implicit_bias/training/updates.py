@@ -1,5 +1,7 @@
 """Steppers of a network: on its weights by any optimiser, or in the span of its features."""
 
+import copy
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
@@ -11,7 +13,7 @@ from implicit_bias.training.losses import CustomLoss, mean_losses
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper, Stepper
 from implicit_bias.training.targets import are_signs, as_aims
-from implicit_bias.training.two_layers import TwoLayerSpanUpdates, TwoLayerUpdates
+from implicit_bias.training.two_layers import TwoLayerSpanUpdates
 
 #: Number of samples above which their n × n kernel costs more than it saves.
 SPAN_UP_TO = 10_000
@@ -20,17 +22,20 @@ SAMPLES_PER_INPUT = 2
 
 
 class WeightUpdates(MarginStepper):
-    """Steps on all weights of any network, in its own dtype, for any targets."""
+    """Steps on all weights of any network, in its own dtype or float32, whichever is finer, for any targets."""
 
     def __init__(self, network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> None:
-        super().__init__(network, config)
+        coarse = torch.finfo(network.first_parameter().dtype).bits < 32
+        super().__init__(copy.deepcopy(network).float() if coarse else network, config)
+        #: The network in its own dtype.
+        self.own = network
         self.signs = are_signs(aims)
         #: True if ∂ℓ/∂f is computed by a formula.
         self.written = self.signs and config.plain_momentum() is not None and isinstance(self.loss, str)
         self.classes = config.loss != "squared" and network.outputs > 1 and aims.ndim == 1
-        self.X, self.contexts = network.tensors(X)
+        self.X, self.contexts = self.network.tensors(X)
         self.y = torch.as_tensor(aims, dtype=torch.int64 if self.classes else self.X.dtype, device=self.X.device)
-        self.weights = [weight for weight in network.parameters() if weight.requires_grad]
+        self.weights = [weight for weight in self.network.parameters() if weight.requires_grad]
         if not self.weights:
             raise InputError("the network has no trainable parameters; give it some, with requires_grad=True")
         #: What the optimiser steps on.
@@ -77,8 +82,12 @@ class WeightUpdates(MarginStepper):
             row["error"] = float((outputs.argmax(dim=1) != self.y).double().mean())
         return [row | {"norm": self.norm()}]
 
+    @torch.no_grad()
     def write(self) -> None:
-        """Do nothing, because the steps change the weights of the network itself."""
+        """Write weights of another dtype into the network; those of its own are already there."""
+        if self.own is not self.network:
+            for target, values in zip(self.own.parameters(), self.network.parameters(), strict=True):
+                target.copy_(values)
 
 
 class SpanUpdates(MarginStepper):
@@ -142,12 +151,10 @@ def updates_of(network: GatedNetwork, X: ArrayLike, y: ArrayLike, config: Optimi
         return WeightUpdates(network, X, aims, config)
     if layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):
         return SpanUpdates(network, X, aims, config)
-    if not layer.has_formulas:
-        return WeightUpdates(network, X, aims, config)
     few = len(X) <= min(SPAN_UP_TO, SAMPLES_PER_INPUT * np.any(X, axis=0).sum())
     largest = torch.finfo(torch.promote_types(next(network.parameters()).dtype, torch.float32)).max
     squared = np.abs(X).max() < (largest / X.shape[1]) ** 0.5
-    return (TwoLayerSpanUpdates if few and squared else TwoLayerUpdates)(network, X, aims, config)
+    return (TwoLayerSpanUpdates if layer.has_formulas and few and squared else WeightUpdates)(network, X, aims, config)
 
 
 def _reads_weights(loss: str | CustomLoss, network: GatedNetwork, aims: np.ndarray) -> bool:

@@ -11,16 +11,13 @@ import torch
 from implicit_bias import SGD, Adam, InputError, ReLUNetwork, train
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.networks import LinearNetwork, ReadoutNetwork
-from implicit_bias.training.optimisers import LOSSES
-from implicit_bias.training.stack import Stack, WrittenStack, stack_of
 from tests import cases
 from tests.training.reference import gln, torch_training
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))
 Y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
-#: Networks whose gradients are written out.
-WRITTEN = {
+NETWORKS = {
     "galu": lambda **more: GaLUNetwork(4, 6, **more),
     "soft galu": lambda **more: GaLUNetwork(4, 6, sharpness=3.0, **more),
     "galu0": lambda **more: GaLU0Network(4, [5, 3, 2], **more),
@@ -31,16 +28,12 @@ WRITTEN = {
     "readout": lambda **more: ReadoutNetwork(4, 6, **more),
     "deep readout": lambda **more: ReadoutNetwork(4, [6, 5], **more),
     "deep relu": lambda **more: ReLUNetwork(4, [6, 5], **more),
-}
-AUTOGRAD = {
     "deep galu": lambda **more: GaLUNetwork(4, [6, 5], **more),
     "deep soft galu": lambda **more: GaLUNetwork(4, [6, 5], sharpness=3.0, **more),
 }
 OUTPUTS = [("squared", 1), ("squared", 2), ("logistic", 1), ("logistic", 3), ("hinge", 1), ("hinge", 3)]
 OPTIMISERS = [Adam, SGD, partial(SGD, lr_factor=1.0, momentum=0.9)]
-PAIRS = [
-    (name, *each) for name, each in zip(cycle(WRITTEN | AUTOGRAD), product(OUTPUTS, OPTIMISERS), strict=False)
-]  # fmt: skip
+PAIRS = [(name, *each) for name, each in zip(cycle(NETWORKS), product(OUTPUTS, OPTIMISERS), strict=False)]
 
 
 def targets_of(loss, outputs, shape):
@@ -53,7 +46,7 @@ def targets_of(loss, outputs, shape):
 def test_networks_are_trained_as_each_would_be_alone(name, outputs, optimiser):
     loss, q = outputs
     config = optimiser(steps=23, batch_size=16, lr=1e-2, loss=loss)
-    many, single = ([(WRITTEN | AUTOGRAD)[name](seed=seed, outputs=q) for seed in (1, 2)] for _ in range(2))
+    many, single = ([NETWORKS[name](seed=seed, outputs=q) for seed in (1, 2)] for _ in range(2))
     own, targets = np.stack([X, X[::-1] + 1]), targets_of(loss, q, (2, 40))
     training = train(many, own, targets, config, seed=4, every=500)
     for network, twin, inputs, wanted, measured in zip(many, single, own, targets, training.losses, strict=True):
@@ -62,17 +55,6 @@ def test_networks_are_trained_as_each_would_be_alone(name, outputs, optimiser):
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
         if outputs == ("squared", 1):
             assert measured == pytest.approx(np.mean((network.decision_function(inputs) - wanted) ** 2), rel=1e-4)
-
-
-@pytest.mark.parametrize(("name", "outputs"), list(zip([*WRITTEN, "relu", "galu"], cycle(product(LOSSES, (1, 3))))))
-def test_written_gradients_are_those_of_autograd(name, outputs):
-    loss, q = outputs
-    batch = torch.tensor([3, 1, 17, 30, 5])
-    for inputs, kept in ((X, 2**28), (RNG.normal(size=(3, 40, 4)), 2**28), (RNG.normal(size=(3, 40, 4)), 0)):
-        networks = [WRITTEN[name](seed=seed, outputs=q) for seed in (1, 2, 3)]
-        given = networks, inputs, targets_of(loss, q, inputs.shape[:-1]), Adam(loss=loss)
-        assert isinstance(stack_of(*given), WrittenStack)
-        torch.testing.assert_close(WrittenStack(*given, kept=kept).gradient(batch), Stack(*given).gradient(batch))
 
 
 @pytest.mark.parametrize("name", [name for name, (config, _) in cases.OPTIMISERS.items() if config.stacks])
@@ -92,8 +74,6 @@ def test_gradients_of_unknown_networks_are_autograds():
             return super().activations(weights, filters, X, opened) ** 2
 
     config = Adam(steps=20, batch_size=8, lr=1e-2)
-    for network in (Squared(4, 6), *(make() for make in AUTOGRAD.values())):
-        assert type(stack_of([network], X, Y, config)) is Stack
     many, twin = [Squared(4, 3, seed=1), Squared(4, 6, seed=2)], Squared(4, 6, seed=2)
     train(many, X, Y, config, seed=4)
     torch_training(twin, X, Y, config, 4)
