@@ -38,10 +38,10 @@ def train(
     Parameters
     ----------
     networks : GatedNetwork such as TorchNetwork, or a list of R networks such as ReLUNetwork
-        A network is trained in its own dtype (float32 unless changed), or in float32 if that is finer; by SGD on targets
-        ±1, a shallow GLN is trained in float64 if n is at most its number of weights and at most 10 000. Several
-        networks are trained in float32; they may differ in widths and weights, and have the class, depth, inputs and
-        outputs in common. All get their new weights at the end, and for `progress`.
+        A network is trained in its own dtype (float32 unless changed), or in float32 if that is finer. By SGD on
+        targets ±1, a shallow GLN is trained in float64 if n is at most its number of weights and at most 10 000.
+        Several networks are trained in float32; they may differ in widths and weights, and have the class, depth,
+        inputs and outputs in common. All get their new weights at the end, and for `progress`.
     X : array, shape (n, d); for several networks also (R, n, d), with different samples for each
     y : array, shape (n,), or (n, q); along with X also (R, n) or (R, n, q)
         Labels −1 and +1; for the squared loss any real targets, (n, q) with q outputs; for the other losses and q > 1
