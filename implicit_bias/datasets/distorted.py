@@ -107,7 +107,6 @@ def _require_space(folder: Path, size: int) -> None:
 
 
 def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
-    """Return images first … first + count − 1 of `distorted_images`, whatever its n, as bytes (count, 784)."""
     rng = np.random.default_rng([seed, first])
     angles = rng.uniform(-MAX_ROTATION, MAX_ROTATION, CHUNK)[:count]
     shifts = rng.uniform(-MAX_SHIFT, MAX_SHIFT, (CHUNK, 2))[:count]
@@ -119,7 +118,6 @@ def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:
 
 
 def _distorted(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Return square images (m, p) rotated clockwise by angles (m,) in radians, then shifted right and down (m, 2)."""
     with torch_is_needed("a set of distorted images"):
         import torch
         from torch.nn.functional import affine_grid, grid_sample

@@ -197,7 +197,6 @@ def load_classes(
 
 
 def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
-    """Return the mean (p,) of pixels (N, p) and the directions U Λ^{−½} (p, components), largest variance first."""
     if components > pixels.shape[1]:
         raise InputError(f"components must be at most {pixels.shape[1]}, the number of pixels, not {components}")
     with torch_is_needed("PCA of images as published"):

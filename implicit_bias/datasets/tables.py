@@ -322,7 +322,6 @@ def _read_csv(file: Path, given: dict[str, str | None], header: bool | None) -> 
 
 
 def _labels(texts: pd.Series) -> np.ndarray:
-    """Return labels as numbers if all are numbers, else as texts; raise InputError if one is missing or ambiguous."""
     import pandas as pd
 
     numbers, missing = pd.to_numeric(texts, errors="coerce"), texts.isin(MISSING)

@@ -251,7 +251,6 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _problems(
         self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, weight: Array
     ) -> Iterator[MarginProblem]:
-        """Yield a joint problem, one for two classes, or one for each class; with `gates` they differ only in signs."""
         if self.multi_class != "ovr" and codes.max() > 1:
             # Every pair of a sample and another class has the sample's weight.
             pair_weight = np.repeat(weight, codes.max())
@@ -404,7 +403,6 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
 
 
 def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **options: Any) -> list[Solution]:
-    """Return the solution at each C; raise KeyboardInterrupt after Ctrl-C, NotSeparableError if one is inseparable."""
     path = margin_path(problem, costs, **options)
     if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
         raise KeyboardInterrupt  # A search over many fits must end, too.
@@ -416,7 +414,6 @@ def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **opt
 
 
 def _model_of(classifier: Any, problems: Sequence[MarginProblem], solutions: Sequence[Solution]) -> MarginModel:
-    """Return the model of a fit; problems with the gates of the first share its features, as files need."""
     first = problems[0]
     shared = [one.replace(features=first.features) if one.gates is first.gates else one for one in problems]
     constant, columns = bool(classifier.fit_intercept), columns_of(classifier)

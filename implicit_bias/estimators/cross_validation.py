@@ -163,7 +163,6 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self
 
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
-        """Return the values of C in ascending order: those of `Cs`, or `path_values` of all samples for a number."""
         if np.ndim(self.Cs) == 0:
             return path_values(estimator._fit_data(X, y, weight).problems, as_count(self.Cs, "Cs"), RATIO)
         try:

@@ -381,7 +381,6 @@ def _mixed(values: np.ndarray, mixing: Any) -> Array:
 
 
 def _called(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> Any:
-    """Return the result of a method of the GatedFeatures of a chunk; see `ChunkedFeatures._each`."""
     (values, *own), (mixing, method, *common) = split, shared
     return getattr(GatedFeatures.of_computed(X, _mixed(values, mixing)), method)(*own, *common)
 

@@ -114,7 +114,6 @@ class Gates(TransformerMixin, BaseEstimator):
         return inputs[weight > 0], weight[weight > 0]
 
     def _set_directions(self, weights: Any) -> Self:
-        """Set `directions_` to `weights` (k, d), with one gate and one group per row; return the gates."""
         self.directions_ = as_floats(weights, "weights", 2)
         self.groups = np.arange(len(self.directions_))
         self.n_features_in_ = self.directions_.shape[1]

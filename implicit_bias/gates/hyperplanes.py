@@ -331,7 +331,6 @@ class RandomHalfSpaces(ThresholdGates):
 
 
 def _orthogonal(drawn: Array) -> Array:
-    """Return a matrix (m, d) with orthonormal rows if m < d, else orthonormal columns, from normal numbers (m, d)."""
     wide = drawn.shape[0] < drawn.shape[1]
     Q, R = np.linalg.qr(drawn.T if wide else drawn)
     Q = Q * np.sign(np.diag(R))

@@ -188,7 +188,6 @@ def _sides(constraint: Any) -> list[cp.Expression]:
 
 
 def _coefficients(side: cp.Expression, W: cp.Variable) -> tuple[sp.csr_array, Array]:
-    """Return E (m, k·d) and h (m,) with side = E vec(W) − h, for the order of vec in `LinearConstraints`."""
     W.value = np.zeros(W.shape)
     # CVXPY returns a number instead of a matrix with one entry.
     columns = sp.csc_array(np.atleast_2d(side.grad[W]) if W.size == side.size == 1 else side.grad[W]).T

@@ -147,7 +147,6 @@ class MarginModel(Labelled):
         return np.concatenate([self._scores(inputs[rows], gate_values) for rows in blocks])
 
     def _scores(self, inputs: Array, gate_values: Any) -> Array:
-        """Return the scores (m,) or (m, K) of inputs (m, d) with the constant, less `offset`."""
         first = self.problems[0]
         if isinstance(first, ClassMarginProblem):
             found = first.decision_function(self.solutions[0].weights, inputs)

@@ -164,7 +164,6 @@ class GatedNetwork(nn.Module, ABC):
         return to_array(self._hidden(*self.tensors(X)))
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
-        """Return the activations of the last hidden layer (n, H), with gradients, for the results of `tensors`."""
         raise InputError(
             f"{type(self).__name__} has no hidden layer to read; use a built-in network, or one of `parts`"
         )

@@ -119,7 +119,6 @@ class TorchNetwork(GatedNetwork):
         return weights[0] if self.outputs == 1 else weights
 
     def _hidden_layer(self) -> HiddenLayer:
-        """Return the single hidden layer; raise InputError if the module has another form, or biases."""
         layer = hidden_layer(self, self.inputs)
         if layer.biases.any():
             raise InputError(
@@ -130,7 +129,6 @@ class TorchNetwork(GatedNetwork):
 
 
 def _values(module: nn.Module, X: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return a module's outputs, unchecked, for the rows of X (n, d) reshaped to `shape`; a column (n, 1) as (n,)."""
     outputs = module(X.reshape(-1, *shape))
     is_column = isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] == 1
     return outputs[:, 0] if is_column else outputs
@@ -157,7 +155,6 @@ def _check_parameters(module: nn.Module) -> None:
 
 @torch.no_grad()
 def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tuple[int, int]:
-    """Return a module's degree, measured or `given`, and number of outputs; raise InputError as for `TorchNetwork`."""
     with _reasons(shape):
         twin = copy.deepcopy(module).double()
         rng = np.random.default_rng(0)
@@ -230,7 +227,6 @@ def _check_samples(module: nn.Module, X: Tensor, shape: tuple[int, ...], first: 
 
 
 def _spread(weight: Tensor) -> float:
-    """Return the root mean square of a parameter, or 1 if it is 0."""
     return float(weight.square().mean().sqrt()) or 1.0
 
 

@@ -94,7 +94,6 @@ class ParallelNetwork(GatedNetwork):
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """True if two gates have the same class, parameters and learned arrays; attributes are compared recursively."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Gates):

@@ -120,7 +120,6 @@ def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
 
 
 def _check_polyhedral_form(norm: Norm, shape: tuple[int, int]) -> None:
-    """Check that a `PolyhedralForm`, if the norm has one, has the value of the norm at one random W."""
     form = norm.polyhedral_form()
     if form is not None:
         W = np.random.default_rng(4).normal(size=shape)
@@ -129,7 +128,6 @@ def _check_polyhedral_form(norm: Norm, shape: tuple[int, int]) -> None:
 
 
 def _samples(shape: tuple[int, int], seed: int) -> list[Array]:
-    """Return ten matrices: dense, sparse, of one sign, of rank one, of sum 0, of one row, column or entry, identity."""
     rng = np.random.default_rng(seed)
     full = rng.normal(size=shape)
     found = [full, full * (rng.random(shape) < 0.3), np.abs(full), np.ones(shape), np.outer(full[:, 0], full[0])]

@@ -130,7 +130,6 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
 
 
 def _model_of(fitted: Any) -> Any:
-    """Return the model of an estimator, or of a pipeline of scalers and an estimator; anything else unchanged."""
     steps = [] if isinstance(fitted, type) else list(_steps_of(fitted))
     if not steps or not callable(getattr(steps[-1], "as_model", None)):
         return fitted
@@ -144,7 +143,6 @@ def _model_of(fitted: Any) -> Any:
 
 
 def _steps_of(fitted: Any) -> Iterator[Any]:
-    """Yield the steps of a pipeline, with those of nested pipelines in their place; yield anything else itself."""
     if not isinstance(getattr(fitted, "steps", None), list):
         yield fitted
         return

@@ -108,7 +108,6 @@ def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _known(module: ModuleType, thing: Any) -> bool:
-    """True if `module` exports the class of `thing`, and files can contain it (`made_of` is not None)."""
     kind = type(thing)
     return getattr(module, kind.__name__, None) is kind and kind.made_of is not None
 

@@ -137,12 +137,10 @@ class MarginFunction(Objective):
             )
 
     def _outputs(self, w: Tensor) -> Tensor:
-        """Set the weights of the twin to w; return its outputs (n,) or (n, K), with gradients."""
         self._set(w)
         return self.twin.outputs_of(self.inputs, self.contexts)
 
     def _margins(self, outputs: Tensor) -> Tensor:
-        """Return the margins q (n,) of outputs (n,), or (n(K − 1),) of (n, K)."""
         if self.outputs == 1:
             return self.y * outputs
         return (outputs.gather(1, self.y[:, None]) - outputs).flatten()[self.pairs]

@@ -39,7 +39,6 @@ def log_sum_exp(margins: Tensor) -> Tensor:
 
 
 def _crammer_singer(outputs: Tensor, classes: Tensor) -> Tensor:
-    """Return max(0, 1 + max_{c≠y} f_c − f_y), shape (R, b), of outputs f (R, b, q) and classes y (R, b)."""
     right = outputs.gather(2, classes[..., None])
     others = outputs.scatter(2, classes[..., None], -torch.inf).amax(dim=2)
     return torch.relu(1 + others - right[..., 0])
@@ -81,7 +80,6 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str | CustomLoss) -> Ten
 
 
 def _custom_mean(loss: CustomLoss, outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean of a custom loss at outputs (b, q) and targets (b, q) or classes (b,), each (b,) for q = 1."""
     outputs, targets = (each[:, 0] if each.ndim == 2 and each.shape[1] == 1 else each for each in (outputs, targets))
     try:
         values = loss(outputs, targets)

@@ -140,7 +140,6 @@ class LayerFunction(Objective):
         return self.centre, before
 
     def _units(self, values: Array) -> Array:
-        """Return the hidden layer of values V (H, n): V itself with fixed gates, relu(V) with learned ones."""
         return values if self.gates is not None else np.maximum(values, 0.0)
 
     def _evaluated(self, vector: Array, radius: float) -> tuple[Array, float, Array, Array]:
@@ -163,7 +162,6 @@ class LayerFunction(Objective):
         return value, self._gradient(*self._split(w), slopes, self.free * (slopes @ units.T)), margins
 
     def _all_margins(self, parts: Array, readout: Array) -> Array:
-        """Return q (K, n) of all samples, for W (M, H, d) and A (K, H)."""
         return margins_of(readout @ self._units(values_at(self.X, self.gates, parts)), self.y)
 
     def _angle(self, vector: Array) -> float:
@@ -260,13 +258,11 @@ class SpanFunction(LayerFunction):
         return self.mix(1.0, gradient, -radial, w)
 
     def _gated(self, alpha: Array, gate: Array) -> Array:
-        """Return g ∘ (g ∘ α) K."""
         product = self._through_kernel(gate * alpha)
         product *= gate
         return product
 
     def _through_kernel(self, alpha: Array) -> Array:
-        """Return α K."""
         product: Array = alpha.astype(self.precision, copy=False) @ self.own_kernel
         return product.astype(float, copy=False)
 
@@ -318,7 +314,6 @@ class WeightFunction(LayerFunction):
         return self._parts(vector), self._split(vector)[1]
 
     def _parts(self, vector: Array) -> Array:
-        """Return W (M, H, d) of a vector or a gradient, as a view."""
         return vector[self.free.size - self.tail :].reshape(len(self.turn), -1, self.X.shape[1])
 
     def _cosine(self, vector: Array) -> float:
@@ -372,7 +367,6 @@ class WeightFunction(LayerFunction):
         return self.mix(1.0, steered, -self.dot(steered, vector), vector[-self.tail :])
 
     def _values(self, parts: Array) -> Array:
-        """Return V (H, n) of weights (M, H, d) at the selected samples."""
         rows = parts.reshape(-1, parts.shape[2]).astype(self.precision, copy=False)
         products = (rows @ self.factor.T).reshape(*parts.shape[:2], -1)
         if self.own_factors is None:

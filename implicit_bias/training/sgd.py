@@ -129,7 +129,6 @@ def train(
 
 
 def _device(name: str) -> torch.device:
-    """Return the device of this name; raise InputError if torch cannot compute on it."""
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()

@@ -55,7 +55,6 @@ class Stack(Stepper):
         return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(total, weights)])
 
     def _outputs(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
-        """Return the outputs (R, b, q) at layers of weights (R, out, in) for inputs (b, d) or (R, b, d)."""
         outputs: Tensor = self.first.activations(weights, self.filters, X) @ weights[-1].mT
         return outputs
 
@@ -109,7 +108,6 @@ def _samples(
 
 
 def _single(values: Array) -> Tensor:
-    """Return values in float32; raise InputError if they exceed its range."""
     tensor = torch.as_tensor(values, dtype=torch.float32)
     if not torch.isfinite(tensor).all():
         raise InputError("X or y holds values beyond 3e38, which networks in float32 cannot take; scale them down")

@@ -153,7 +153,6 @@ def _length(parameters: list[Parameter]) -> float:
 
 
 def _outputs(network: nn.Module, X: Array) -> Tensor:
-    """Return f(x_i), shape (n,), for autograd; raise InputError for another size or outputs without gradients."""
     arguments = network.tensors(X) if isinstance(network, GatedNetwork) else (torch.as_tensor(X),)
     try:
         outputs = network(*arguments)
@@ -168,7 +167,6 @@ def _outputs(network: nn.Module, X: Array) -> Tensor:
 
 
 def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Parameter]) -> Array:
-    """Return the gradients of y_i f(x_i) as rows, shape (n, number of weights)."""
     check_size(len(X) * sum(p.numel() for p in parameters), "the samples' gradients")
     rows = []
     for first in range(0, len(X), CHUNK):
@@ -182,7 +180,6 @@ def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Para
 
 
 def _as_support(support: Any, n: int) -> str | Array:
-    """Return `support`, 'tight' or 'lowest', or as an array of contexts (n,); raise InputError if it is neither."""
     if isinstance(support, str):
         return one_of(support, ("tight", "lowest"), "support")
     contexts = as_floats(support, "support, the contexts,", 1)

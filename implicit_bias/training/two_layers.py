@@ -90,7 +90,6 @@ class TwoLayerSpanUpdates(MarginStepper):
             self.alpha.index_add_(0, batch, pushed, alpha=-rate)
 
     def _gated(self) -> Tensor:
-        """Return α_i g(x_i), shape (M, n, H)."""
         return self.alpha[None] if self.gates is None else self.gates * self.alpha
 
     @torch.no_grad()
@@ -117,5 +116,4 @@ def _square(values: Tensor) -> float:
 
 
 def _opened(values: Tensor) -> Tensor:
-    """Return the gates of ReLU units, 1 for positive values, else 0."""
     return (values > 0).to(values.dtype)

@@ -55,7 +55,6 @@ class WeightUpdates(MarginStepper):
         self.update([g.reshape(row.shape) for g, row in zip(gradients, self.rows, strict=True)], rate)
 
     def _matrices(self) -> list[Tensor]:
-        """Return views of the weights as matrices, one row per unit or vector; raise InputError if not contiguous."""
         if not all(weight.is_contiguous() for weight in self.weights):
             raise InputError("Muon takes contiguous weights; call module.to(memory_format=torch.contiguous_format)")
         rows = [weight.detach().view(len(weight) if weight.ndim > 1 else 1, -1) for weight in self.weights]

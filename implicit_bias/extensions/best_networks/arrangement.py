@@ -119,7 +119,6 @@ def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
 
 
 def _floats(lines: list[Any]) -> Array:
-    """Return the lines of integers as floats (m, r), each divided by its largest absolute value."""
     return np.array([[value / max(map(abs, line)) for value in line] for line in lines])
 
 
@@ -161,7 +160,6 @@ def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _around(lines: list[list[int]], through: np.ndarray) -> np.ndarray:
-    """Return the distinct patterns 1(⟨u, v⟩ > 0), shape (cells, q), of the q lines v with the indices `through`."""
     own = [lines[i] for i in through]
     columns = [*_independent(own)]
     return _distinct(_cells([[line[c] for c in columns] for line in own])[0])[0]
@@ -215,6 +213,5 @@ def _normals(A: np.ndarray, alternate: int) -> np.ndarray:
 
 
 def _distinct(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct rows of booleans (N, m), and the index of each row among them (N,)."""
     _, first, which = np.unique(np.packbits(cells, axis=1), axis=0, return_index=True, return_inverse=True)
     return cells[first], which.ravel()

@@ -158,7 +158,6 @@ class GaLUFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _GatedInpu
         return self._fit(validated(self, X, reset=True, sparse=True))
 
     def _fit(self, X: Array) -> Self:
-        """Set gates, centre and number of columns from checked inputs (n, p)."""
         layer = self._layer(X, None)
         self.gates_, self.centre_ = layer.gates, layer.centre
         self._n_features_out = layer.values.shape[1] * layer.inputs.shape[1]
@@ -189,7 +188,6 @@ class _GatedLeastSquares(_GatedInputs):
     """Shared base: fit, predict and conversions; subclasses choose the ridge and the gates in `_solved`."""
 
     def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
-        """Fit targets (n,) or (n, q), ±1 with `classes`, of X (n, p) with sample weights (n,), which may be 0."""
         # The sum of larger targets could overflow.
         check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
         used = weight > 0
@@ -259,7 +257,6 @@ class _GatedLeastSquares(_GatedInputs):
 
 
 def _weighted(layer: _Layer, Y: Array, weight: Array | None) -> tuple[GatedFeatures, Array]:
-    """Return inputs and targets of sample i times √(n c_i/Σc): least squares on them is the weighted problem."""
     root = root_weights(weight, len(Y))
     return GatedFeatures(root * layer.inputs, layer.values), Y * (root if Y.ndim == 2 else root[:, 0])
 
@@ -381,7 +378,6 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _OneRidge):
 
 
 def _regression(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
-    """Return inputs, targets and sample weights as checked float64 arrays; set the estimator's `n_features_in_`."""
     X, y = validated(estimator, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
     with refusals():
         targets = y.astype(np.float64)

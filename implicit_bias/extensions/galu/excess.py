@@ -194,7 +194,6 @@ def _primes() -> list[int]:
 
 
 def _residues(A: Array, prime: int) -> np.ndarray:
-    """Return a matrix of floats modulo a prime, where 1/2 is the inverse of 2."""
     mantissas, exponents = np.frexp(A)
     first = int(exponents.min())
     powers = np.array([pow(2, e - 53, prime) for e in range(first, int(exponents.max()) + 1)])

@@ -184,7 +184,6 @@ def root_weights(sample_weight: Any, samples: int) -> Array:
 
 
 def _initial_filters(X: Array, units: int, directions: Any, rng: np.random.Generator) -> Array:
-    """Return filters (k, d): a copy of `directions`, or N(0, I) if they are None; InputError for both or neither."""
     if (directions is None) == (isinstance(units, int) and units == 0):
         raise InputError("give either units, the number of filters, or directions, the initial filters")
     if directions is None:
@@ -400,7 +399,6 @@ class _WeightForm(_LeastValue):
 
 
 def _inverse(gram: Array, shift: float) -> Array:
-    """Return (gram + shift·I)⁻¹ and overwrite `gram`; LinAlgError if the sum is not positive definite."""
     gram[np.diag_indices(len(gram))] += shift
     factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
     return np.asarray(scipy.linalg.cho_solve(factor, np.eye(len(gram)), check_finite=False))

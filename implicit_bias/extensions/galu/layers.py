@@ -109,7 +109,6 @@ class _GatedLayer(nn.Module, ABC):
 
 
 def _given(values: Any, like: Tensor, name: str, shape: tuple[int | None, ...]) -> Tensor:
-    """Return a copy of `values` as a tensor of this shape (None: any size), with the dtype and device of `like`."""
     try:
         given = torch.as_tensor(values).detach()
         if given.is_complex():

@@ -122,7 +122,6 @@ def changing_flow(
 
 
 def _pieces(gates: Any) -> tuple[Array, list[Any]]:
-    """Return the start times (P,) of the pieces and a list of their moments; InputError if they are no valid pieces."""
     given = list(gates) if isinstance(gates, list | tuple) else []
     if not given or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in given):
         raise InputError("gates must be a list of (time, moments), or a function from the time to moments")
@@ -134,14 +133,12 @@ def _pieces(gates: Any) -> tuple[Array, list[Any]]:
 
 
 def _check_kind(moments: Any) -> Any:
-    """Return the moments; raise InputError unless they are Moments or OrbitMoments."""
     if not isinstance(moments, Moments | OrbitMoments):
         raise InputError(f"gates that change over time must be Moments or OrbitMoments, not {shown(moments)}")
     return moments
 
 
 def _check_alike(moments: Any, first: Any) -> Any:
-    """Return the moments; raise InputError if they differ from the first in kind or size."""
     if (type(moments), _check_kind(moments).k, moments.d) != (type(first), first.k, first.d):
         raise InputError(
             f"moments at one time are of {moments.k} gates and {moments.d} inputs, at another of {first.k} and "

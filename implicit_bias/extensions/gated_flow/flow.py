@@ -162,7 +162,6 @@ def as_times(times: Any) -> Array:
 
 
 def _moments(data: Any, y: Any) -> Moments:
-    """Return `data` itself if it is Moments, or the moments of features with targets y, which Moments must not have."""
     if isinstance(data, GatedFeatures):
         if y is None:
             raise InputError("features need their targets: gradient_flow(features, w0, times, y=y)")

@@ -68,7 +68,6 @@ class MomentSums:
         self.power += float(targets @ targets)
 
     def _checked(self, features: GatedFeatures, y: ArrayLike) -> Array:
-        """Return the targets (n,); raise InputError unless the chunk has k gates, d inputs and sizes within SIZES."""
         if (features.k, features.d) != (len(self.members), self.d):
             raise InputError(
                 f"a chunk has {features.k} gates and {features.d} inputs, but the first has {len(self.members)} and "

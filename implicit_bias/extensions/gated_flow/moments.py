@@ -272,7 +272,6 @@ class Moments:
 
 
 def _block(gates: np.ndarray, cells: Array, b: Array) -> Block:
-    """Return the block of `gates` (g,), cut from A as `cells` (q, d, q, d) and from b (q, d) of all distinct gates."""
     size = b.shape[1] * len(gates)
     return Block(gates, cells[gates][:, :, gates].reshape(size, size), b[gates])
 

@@ -274,7 +274,6 @@ class _Descent:
 
 
 def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[int, Iterator[tuple[Array, Array]]]:
-    """Return the number of inputs, and `steps` + 1 pairs (X, y), the last one for the final loss."""
     if isinstance(data, Ring):
         n, batches = data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
     elif isinstance(data, tuple | list) and len(data) == 2:
@@ -286,7 +285,6 @@ def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[in
 
 
 def _between_0_and_1(batches: Iterator[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
-    """Yield the batches; raise InputError for targets outside [0, 1]."""
     for X, y in batches:
         if y.min() < 0 or y.max() > 1:
             raise InputError("cross-entropy needs targets from 0 to 1, such as labels=(1.0, 0.0); or use squared loss")
@@ -294,7 +292,6 @@ def _between_0_and_1(batches: Iterator[tuple[Array, Array]]) -> Iterator[tuple[A
 
 
 def _checkpoints(steps: int, stay: float | None) -> list[int]:
-    """Return ⌈steps/16⌉, ⌈steps/8⌉, …, `steps`, after which receptive fields are compared; [] if `stay` is None."""
     if stay is None:
         return []
     as_positive(stay, "stay")

@@ -255,7 +255,6 @@ class Pathways:
 
 
 def _integrated(slope: Any, start: Array, times: Array, tau: float) -> Array:
-    """Return the states (T, size) at ascending times (T,) of τ ds/dt = `slope`(t, s) from the state `start` at 0."""
     tau = as_positive(tau, "tau")
     if times[-1] == 0:
         return np.tile(start, (len(times), 1))

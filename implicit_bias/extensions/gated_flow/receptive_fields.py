@@ -54,7 +54,6 @@ def peak_frequency(w: ArrayLike) -> np.ndarray:
 
 
 def _fields(w: ArrayLike) -> Array:
-    """Return the fields, scaled so that their largest entry is ±1; raise InputError for a field of zeros."""
     fields = as_floats(w, "w", max(1, dimensions(w)))
     if not fields.any(axis=-1).all():
         raise InputError("a receptive field is zero and has no location or frequency; remove such fields")

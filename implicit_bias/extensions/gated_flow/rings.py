@@ -75,7 +75,6 @@ class Ring(ABC):
         return (self._draw(size, rng) for _ in range(chunks))
 
     def _draw(self, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Draw the classes of m samples, then their patterns; return X (m, n) and labels (m,)."""
         if self.balanced:
             first = np.arange(m) < (m + int(rng.integers(2))) // 2
             rng.shuffle(first)
@@ -84,7 +83,6 @@ class Ring(ABC):
         return self._inputs(first, rng), np.where(first, *self.labels)
 
     def _check_labels(self) -> None:
-        """Store the labels as floats; raise InputError unless they are two different numbers and `balanced` a bool."""
         labels = _as_pair(self.labels, "labels", "different", lambda pair: bool(pair[0] != pair[1]))
         check_range(np.abs(labels), "labels", *LABELS)
         object.__setattr__(self, "labels", (float(labels[0]), float(labels[1])))
@@ -252,7 +250,6 @@ def nonlinear_gaussian_process(
 
 
 def _as_pair(values: Any, name: str, kind: str, valid: Callable[[Array], bool]) -> Array:
-    """Return two numbers as an array (2,); raise InputError unless `valid(pair)`, which the message calls `kind`."""
     pair = as_floats(values, name, 1) if dimensions(values) == 1 else np.empty(0)
     if len(pair) != 2 or not valid(pair):
         raise InputError(f"{name} must be two {kind} numbers, one per class, not {shown(values)}")

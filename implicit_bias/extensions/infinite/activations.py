@@ -67,12 +67,10 @@ class Strip:
 
 
 def _few_roundings(lengths: Array) -> float:
-    """Return 16, the `Activation.rounding` of a closed form of few operations, whatever the lengths (p,)."""
     return 16.0
 
 
 def _unit_bend(longest: float) -> float:
-    """Return 1, the `Activation.bend` of a mean that changes no faster than the angle."""
     return 1.0
 
 
@@ -435,12 +433,10 @@ _swish_pair, _swish_dual, _softplus_dual = mixture(_gelu_pair), mixture(_gelu_du
 
 
 def _halved(p: GaussianPairs) -> GaussianPairs:
-    """Return the pairs (z/2, z'/2)."""
     return GaussianPairs(p.r / 2, p.s / 2, p.cosine, p.angle)
 
 
 def _sigmoid_dual(p: GaussianPairs) -> Numbers:
-    """Return E[s(z)s(z')] of the sigmoid s(z) = (1 + tanh(z/2))/2."""
     return 0.25 + _tanh_dual(_halved(p)) / 4
 
 

@@ -127,7 +127,6 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
 
 
 def _as_symmetric(values: ArrayLike) -> Array:
-    """Return a matrix in float64; raise InputError unless it is exactly symmetric and within range."""
     matrix = as_floats(values, "the matrix", 2)
     check_range(np.abs(matrix).max(keepdims=True).ravel(), "the entries of the matrix")
     if not np.array_equal(matrix, matrix.T):
@@ -176,7 +175,6 @@ def _norm_bound(values: Numbers) -> Number:
 
 
 def _quotient(values: Numbers, vector: Numbers) -> Number:
-    """Return the Rayleigh quotient vᵀGv/vᵀv of a matrix (n, n) and a vector (n,)."""
     return vector @ (values @ vector) / (vector @ vector)
 
 
@@ -212,7 +210,6 @@ def _inverse_iteration(root: Numbers, vector: Numbers, times: int) -> Numbers:
 
 
 def _factor(values: Numbers) -> Numbers | None:
-    """Return the lower triangular Cholesky factor, or None if a pivot is not positive."""
     if values.dtype != object:
         try:
             return np.linalg.cholesky(values)
@@ -230,7 +227,6 @@ def _factor(values: Numbers) -> Numbers | None:
 
 
 def _substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numbers:
-    """Return x with `root` x = `right` (n,), for a lower triangular `root`, or an upper one with `last_first`."""
     solution = right.copy()
     order = range(len(right))
     for i in reversed(order) if last_first else order:

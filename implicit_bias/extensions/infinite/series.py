@@ -131,7 +131,6 @@ def hermite_series(
 
 
 def _as_stored(values: Numbers) -> Numbers:
-    """Return values of extended precision as float64, and mpmath numbers as they are."""
     return values if values.dtype == object else values.astype(np.float64)
 
 
@@ -183,7 +182,6 @@ def _integrate(
 
 
 def _check_integrable(activation: Activation, norms: Array, squares: Array) -> None:
-    """Raise InputError if σ' is not square-integrable, is NaN somewhere, or is 0 everywhere."""
     ends = np.array([-14.0, -13.0, 13.0, 14.0])
     with np.errstate(all="ignore"):
         steep = np.asarray(activation.derivative(np.outer(norms, ends)), dtype=np.float64)

@@ -192,7 +192,6 @@ def _exponential_mean(p: _NormalPairs, one: _Truncated, other: _Truncated) -> Ar
 
 
 def _quadrant_probability(p: _NormalPairs, t: float, t_other: float) -> Array:
-    """Return P(u > t, u' > t') by Owen's T function, which is faster than the wedges."""
     if t == t_other == 0:
         return np.asarray(0.5 - np.arctan2(p.sine, p.rho) / (2 * math.pi))
     # Adding 0.0 removes −0.0, whose quotients have the opposite sign.
@@ -354,7 +353,6 @@ def spline(
 
 
 def _interval(t: Array, piece: int) -> tuple[float, float]:
-    """Return the ends of a piece, numbered from 0 to k, between breakpoints (k,); the outer ends are ∓∞."""
     return float(t[piece - 1]) if piece else -math.inf, float(t[piece]) if piece < len(t) else math.inf
 
 
@@ -381,7 +379,6 @@ def _as_exponentials(t: Array, given: Any) -> tuple[_Exponential, ...]:
 
 
 def _checked_pair(pair: Any) -> tuple[float, float]:
-    """Return a and κ; raise InputError unless both are numbers other than 0 in SIZE_RANGE."""
     values = as_floats(pair, "an exponential (a, κ)", 1)
     if len(values) != 2 or not values.all():
         raise InputError(f"an exponential must be a pair (a, κ) of numbers other than 0, not {shown(pair)}")

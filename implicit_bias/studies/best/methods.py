@@ -75,7 +75,6 @@ def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Ar
 
 
 def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
-    """Return the row of the best network over the activation patterns on X of `network`; NaN if none separates."""
     patterns = np.unique(network.gates()(X).gate_values.T, axis=0)
     signs = np.repeat([1.0, -1.0], len(patterns))
     W = solve_in_cones(X, y, np.vstack([patterns, patterns]), signs, np.inf, TOLERANCE).weights
@@ -85,7 +84,6 @@ def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Arra
 
 
 def _scored(method: str, network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
-    """Return method, objective (Σ_j |a_j|‖w_j‖ over the least margin, NaN without separation) and error."""
     norm = bound_of(network, X, y)[0]
     found = {"method": method, "objective": norm if norm < np.inf else np.nan}
     return found | {"error": error(network.decision_function(fresh[0]), fresh[1])}

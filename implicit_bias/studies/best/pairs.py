@@ -30,7 +30,6 @@ def grid(quick: bool) -> list[Settings]:
 
 @lru_cache(maxsize=1)
 def _task(pair: str, n: int, seed: int) -> BinaryTask:
-    """Return the task of n digits of a pair such as '3-5', in which the second digit has the label +1."""
     negative, positive = pair.split("-")
     return load_binary("digits", n, seed, positive=[int(positive)], negative=[int(negative)])
 

@@ -111,7 +111,6 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[GatedNetwork, Gates | None]:
-    """Return the network `kind`, and its gates without copies, fitted to `pool`; None for half-spaces."""
     units, seed = settings["units"], settings["seed"]
     if kind in LAYERS:
         network = ReLUNetwork(X.shape[1], 4 * units, outputs=CLASSES, seed=seed)
@@ -137,7 +136,6 @@ def _solved(X: Array, y: np.ndarray, gates: Gates, norm: str, W: Array) -> tuple
 def _held(
     solved: tuple[ClassMarginProblem, Solution], norm: float, scores: Array, tests: Features, labels: np.ndarray
 ) -> dict[str, Any]:
-    """Compare a network with a solved problem, given its `norm` and test `scores` (n, classes); return its columns."""
     problem, solution = solved
     answers = np.column_stack([tests @ own for own in problem.outputs(solution.weights)]).argmax(axis=1)
     return {

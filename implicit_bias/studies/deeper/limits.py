@@ -84,7 +84,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _descended(
     scale: float, settings: Settings, gates: HyperplaneGates, X: Array, y: Array
 ) -> tuple[dict[str, Any], ChainNetwork]:
-    """Train from a scale, then descend to the limit; return columns of `rows` (left, tangent: NaN) and the network."""
     layers = settings["layers"]
     network = ChainNetwork(gates, layers, scale=scale, seed=settings["seed"]).double()
     plain = SGD(steps=settings["steps"], batch_size=len(X), lr=0.1)
@@ -108,7 +107,6 @@ def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
 
 
 def _active(network: ChainNetwork) -> int:
-    """Return the number of gates whose effective weights are longer than INACTIVE times the longest."""
     lengths = np.linalg.norm(network.effective_weights(), axis=1)
     return int((lengths > INACTIVE * lengths.max()).sum())
 

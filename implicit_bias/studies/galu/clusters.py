@@ -121,13 +121,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _latest(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows trained by Adam with the largest number of steps."""
     table = trained_by("Adam", table)
     return table[table.steps == table.steps.max()]
 
 
 def _by_steps(table: pd.DataFrame, optimiser: str) -> Verdict:
-    """Return the verdict that, in regression with the most noise, the test loss grows with the number of steps."""
     part, claim = trained_by(optimiser, table).query("task == 'regression'"), CLAIMS[optimiser]
     most = part.noise.max()
     losses = means(part[part.noise == most], ["steps"], "test_loss")

@@ -58,7 +58,6 @@ def cost(settings: Settings) -> float:
 
 
 def _improved(table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """Return the name of GaLU with improved filters, such as 'GaLU(512)', and the table of `by_kind`."""
     name = f"GaLU({table.updates.max():.0f})" if "updates" in table else "GaLU(512)"
     return name, by_kind(table, "improved_loss", name)
 

@@ -71,7 +71,6 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
 
 
 def _network(settings: Settings, inputs: int, units: int, seed: int) -> LayeredNetwork:
-    """Return an untrained network of the settings, all of whose hidden layers have `units` units."""
     options: dict[str, Any] = {"sharpness": settings["sharpness"]} if settings["sharpness"] else {}
     return BUILD[settings["network"]](inputs, [units] * settings["layers"], outputs=CLASSES, seed=seed, **options)
 
@@ -123,7 +122,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _soft_against_hard(claim: Claim, table: pd.DataFrame, data: str) -> Verdict:
-    """Return the verdict that gates of sharpness 1 have a lower test error than hard gates, by pairs of one seed."""
     gated = table[(table.network == "GaLU0") & table.sharpness.isin((0, 1))]
     pairs = gated.pivot_table("test_error", ["units", "repeat"], "sharpness").reindex(columns=[0, 1]).dropna()
     if len(pairs) < 2:

@@ -34,7 +34,6 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def _solved(settings: Settings, widths: Sequence[int]) -> Rows:
-    """Return a row (units, repeat, loss) of least squares for each of `widths` and every repeat."""
     pairs = runs(settings, widths)
     return [{"units": k, "repeat": seed, "loss": closed_form(settings, k, seed).loss} for k, seed in pairs]
 
@@ -64,7 +63,6 @@ def cost(settings: Settings) -> float:
 
 
 def _answers(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the least widths, NaN if no width suffices: rows are m, columns ReLU, GaLU and closed form."""
     return least_units(by_kind(table, "closed_form", "closed form"), "m", LEVEL)
 
 

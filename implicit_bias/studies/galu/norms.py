@@ -73,13 +73,11 @@ def rows(settings: Settings) -> Rows:
 
 
 def _sample(settings: Settings, noise: float, seed: int) -> tuple[Array, Array]:
-    """Return m training samples, followed by 9m test samples: X (10m, d) and y (10m,)."""
     c = settings
     return noisy_clusters((FRESH + 1) * c["m"], c["clusters"], c["d"], c["sigma_x"], sigma_y=noise, seed=seed)[:2]
 
 
 def _squares(weights: Array) -> dict[str, float]:
-    """Return l2 = ‖w‖₂² and l1 = ‖w‖₁² of all weights together."""
     return {"l2": float((weights**2).sum()), "l1": float(np.abs(weights).sum() ** 2)}
 
 
@@ -128,7 +126,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _judged(table: pd.DataFrame, claim: Claim, norm: str, fit: str) -> Verdict:
-    """Return the verdict on the ratios of `slope_ratios` for one way to fit, by the interval of their mean."""
     names, levels = {"norm": NORMS[norm][1], "how": TRAINED.get(fit, "")}, table.sigma_y.nunique()
     table = table[table.groupby("seed").sigma_y.transform("nunique") == levels]
     ratios = slope_ratios(table, norm) if levels >= LEVELS and table.seed.nunique() > 1 else pd.Series([np.nan])

@@ -91,7 +91,6 @@ def cost(settings: Settings) -> float:
 
 
 def _answers(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the least widths, NaN if no width suffices: rows are numbers of outputs, columns methods."""
     return least_units(table.rename(columns={"method": "kind"}), "outputs", LEVEL)
 
 
@@ -123,11 +122,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _units(pairs: pd.DataFrame) -> str:
-    """Return the widths of GaLU and ReLU at each number of outputs d′, as text."""
     return ", ".join(f"{row.GaLU:.0f} : {row.ReLU:.0f} at d′ = {row.Index}" for row in pairs.itertuples())
 
 
 def _by_search(found: pd.DataFrame) -> str:
-    """Return the widths that alternate convex search needs, as text; empty if there are none."""
     searched = [f"{k:.0f} at d′ = {q}" for q, k in found["alternation"].dropna().items()]
     return f"; alternate convex search, ended early, needs {', '.join(searched)}" if searched else ""

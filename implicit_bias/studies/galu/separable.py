@@ -73,5 +73,4 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _last(errors: pd.DataFrame) -> str:
-    """Return the errors at the largest width, as text."""
     return f"at k = {errors.index[-1]}: {named(errors.iloc[-1], '.1%')}"

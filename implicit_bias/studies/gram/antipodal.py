@@ -37,7 +37,6 @@ def cost(settings: Settings) -> float:
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:
-    """Return medians of `least` by activation, alone and paired (NaN if a draw is within its error), and error."""
     found = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
     middle = found.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
     middle = middle.set_axis(["alone", "paired"], axis=1)

@@ -41,7 +41,6 @@ cost = speed.cost
 
 
 def _speeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of `speed.speeds` with the number of units as first level of the index."""
     return pd.concat({units: speed.speeds(part) for units, part in table.groupby("units")}, names=["units"])
 
 

@@ -108,7 +108,6 @@ def residual_and_gradient(X: Array, y: Array, W: Array, a: Array, sigma: Activat
 
 
 def _recorded(steps: int) -> list[int]:
-    """Return the steps at which losses are recorded: 0, and about six for each factor of e, including the last."""
     return sorted({0, *np.geomspace(1, steps, 1 + int(6 * np.log(steps))).round().astype(int).tolist()})
 
 
@@ -197,7 +196,6 @@ def curves(ax: Axes, part: pd.DataFrame) -> None:
 
 
 def _scatter(ax: Axes, found: pd.DataFrame) -> None:
-    """Plot the `speeds` of networks (dots) and of the gradient flow (diamonds) against a positive ηλ_min."""
     found = found[found.worst > 0]
     for name in ordered(found.index.get_level_values("activation")):
         own, colour = found.xs(name, level="activation"), style(name)["color"]
@@ -228,7 +226,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _jump(found: pd.DataFrame) -> tuple[str, float]:
-    """Return text, and the median speed where σ' jumps divided by that where it is smooth, of the "own" rate."""
     own = found.query("rate == 'own' and worst > 0")
     names = own.index.get_level_values("activation")
     times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()

@@ -53,7 +53,6 @@ def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -
 
 
 def _path_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Return a figure of the paths of all descents: a row for each network, a column for each of `PANELS`."""
     table = table.assign(excess=table.ratio - 1, inconsistency=100 * table.inconsistency, error=100 * table.error)
     networks = list(table.network.unique())
     with styled(titles="medium"):
@@ -75,7 +74,6 @@ def _line(descent: str) -> dict[str, Any]:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
-    """Plot a column against steps > 0, a line for each descent, seed and draw of a network."""
     rows = rows[(rows.step > 0) & np.isfinite(rows[quantity])]
     linear = quantity in LINEAR
     if not linear:
@@ -100,7 +98,6 @@ def _panel(ax: Axes, rows: pd.DataFrame, quantity: str) -> None:
 
 
 def _end_figure(table: pd.DataFrame, title: str) -> Figure:
-    """Return a figure of validation errors (above) and inconsistencies (below), a column for each network."""
     last = ends(table)
     last = last[last.descent.isin(STYLES)]
     networks = list(last.network.unique())

@@ -68,7 +68,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
-    """Return the verdicts on the ratios to the optimum at the ends of a network's descents; none without ratios."""
     scaled, plain = (part[part.descent == name] for name in ("loss-scaled", "plain"))
     known = scaled[scaled.ratio.notna()]
     if known.empty:
@@ -91,7 +90,6 @@ def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
 
 
 def _bounded(network: str, known: pd.DataFrame) -> Verdict:
-    """Return the verdict that the best start of each cell has a ratio of at most HALF; undecided if one has more."""
     best = known.groupby([*CELL, "seed"]).ratio.min()
     return Verdict(
         f"the best start of {network} has at least half of the largest margin that its gates allow",
@@ -103,7 +101,6 @@ def _bounded(network: str, known: pd.DataFrame) -> Verdict:
 
 
 def _about(part: pd.DataFrame) -> str:
-    """Return text with the largest ratio and, if known, inconsistency."""
     if part.ratio.isna().all():
         return "no ratio is known"
     apart = part.inconsistency.max()
@@ -124,7 +121,6 @@ def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd.Series:
-    """Return a column in percent at the ends of a network's descent, indexed by `CELL` and seed, without NaN."""
     part = where(last, network=network, descent=descent).set_index([*CELL, "seed"])
     return 100 * part.reindex(columns=[column])[column].dropna()
 

@@ -67,7 +67,6 @@ def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
 
 
 def _has_contexts(network: GatedNetwork) -> bool:
-    """True if the network has one gated layer whose units choose one of several contexts, as those of a GLN do."""
     layer = network.one_layer()
     return layer is not None and layer.chosen
 
@@ -80,7 +79,6 @@ def _behind(weights: bytes, task: BinaryTask) -> Reference | None:
 
 
 def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
-    """Solve a margin problem and, for `frobenius`, its Frobenius form; return the reference, None if not separable."""
     solution = solve(problem)
     if solution.status.inseparable:
         return None

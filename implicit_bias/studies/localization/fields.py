@@ -47,7 +47,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def _shapes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each field: its IPR, and the number of pixels that contain nine tenths of Σw²."""
     found, names = [], ["units", "process", "gain", "unit"]
     for key, part in table.groupby(names):
         w = part.sort_values("pixel").weight.to_numpy(float)

@@ -105,7 +105,6 @@ def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
 
 
 def _end(part: pd.DataFrame) -> tuple[float, float, bool]:
-    """Return the last median IPR, its `change`, and True if the IPR still approaches `LOCAL`."""
     part = part.sort_values("time")
     return part.ipr.iloc[-1], part.change.iloc[-1], approaches(part.time, part.ipr)
 

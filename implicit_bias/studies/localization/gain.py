@@ -64,7 +64,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _fall(part: pd.DataFrame) -> tuple[float, str]:
-    """Return the largest decrease of the median IPR as the gain grows, and its ends as text; NaN for one gain."""
     if len(part) < 2:
         return float("nan"), ""
     part = part.sort_values("gain")

@@ -48,7 +48,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def _name_of(row: pd.Series) -> str:
-    """Return activation, lengths, values and flips of a row as text."""
     values = "±1" if row.signs else "0 and 1"
     return f"{NAMES[row.activation]}, {row.lengths}, {values}{', flipped' if row.flip else ''}"
 

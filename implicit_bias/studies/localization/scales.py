@@ -49,7 +49,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def _summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each order and gain: quartiles of the IPR, median frequency, local share, change."""
     groups = table.assign(local=table.ipr > LOCAL).groupby(["xi0", "xi1", "gain"])
     found = {"ipr_low": groups.ipr.quantile(0.25), "ipr": groups.ipr.median(), "ipr_high": groups.ipr.quantile(0.75)}
     found["change"] = groups.change.first()

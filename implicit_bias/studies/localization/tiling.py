@@ -75,7 +75,6 @@ Found = list[tuple[str, float, float, int, str]]
 
 
 def _pixels(process: RingProcess, settings: Settings) -> Found:
-    """Return the best of all tilings by the signs of log2 K pixels, and the best set of K pixel gates that is found."""
     n, K, m = settings["n"], settings["units"], settings["samples"]
     X, y = process.sample(m, seed=settings["seed"])
     depth = int(np.log2(K))
@@ -95,12 +94,10 @@ def _pixels(process: RingProcess, settings: Settings) -> Found:
 
 
 def _cells(X: Array, places: tuple[int, ...]) -> Array:
-    """Return the gates (m, 2^p): one for each pattern of signs of the p pixels at `places`."""
     return np.asarray(np.eye(2 ** len(places))[(X[:, places] >= 0) @ 2 ** np.arange(len(places))])
 
 
 def _opened(X: Array, places: tuple[int, ...]) -> Array:
-    """Return the gates 1(x_i ≥ 0), shape (m, K), of the pixels i in `places`; −1 is the constant gate."""
     return np.column_stack([np.ones(len(X)) if i < 0 else X[:, i] >= 0 for i in places]).astype(float)
 
 
@@ -157,7 +154,6 @@ def _losses(process: RingProcess, gates: Callable[[Array], Array], settings: Set
 
 
 def _half_spaces(process: RingProcess, settings: Settings) -> Found:
-    """Return the best half-spaces found by replacing random ones, from two starts."""
     m, steps = settings["samples"] // 2, settings["steps"] // 3
     X, y = process.sample(m, seed=settings["seed"])
     found = search_gates(X, y, units=settings["units"], restarts=2, steps=steps, seed=settings["seed"]).best.gates()
@@ -165,7 +161,6 @@ def _half_spaces(process: RingProcess, settings: Settings) -> Found:
 
 
 def _any(process: RingProcess, settings: Settings) -> Found:
-    """Improve gates and weights alternately; return the better of two starts for each kind of gates."""
     K, m = settings["units"], settings["samples"] // 4
     X, y = process.sample(m, seed=settings["seed"])
     fresh, target = process.sample(m, seed=settings["seed"] + 10)
@@ -189,7 +184,6 @@ def _chosen(X: Array, y: Array, w: Array, sets: Array) -> Array:
 
 
 def _left(X: Array, y: Array, w: Array, sets: Array) -> float:
-    """Return ⟨(y − ŷ)²⟩ if every sample has the gates of `_chosen`."""
     return float(np.mean(np.abs(X @ w.T @ sets.T - y[:, None]).min(axis=1) ** 2))
 
 

@@ -148,12 +148,10 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _own(part: pd.DataFrame) -> pd.Series:
-    """Return, for each row, the column to_NORM of the optimiser's own norm."""
     return pd.Series([row[f"to_{row['norm']}"] for _, row in part.iterrows()], part.index)
 
 
 def _text(part: pd.DataFrame, full: float) -> str:
-    """Return text: mean ratios to the own optimum and to GD's for each batch size, and the number `full`."""
     means = part.assign(own=_own(part)).groupby("batch")[["own", "to_gd"]].mean()
     texts = [f"batch {batch}: own {own:.2f}, {LABELS['gd']} {gd:.2f}" for batch, own, gd in means.itertuples()]
     return "; ".join([*texts, f"full batch up to {full:.3f}"])

@@ -80,7 +80,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _config(method: str, decay: float, steps: int, n: int) -> Optimiser:
-    """Return the optimiser with decay λ = `decay`, whose first rate η is `RATE`/λ."""
     options: Any = {"steps": steps, "batch_size": n, "lr": RATE / decay, "lr_decay": 0.5, "weight_decay": decay}
     if method == "AdamW":
         return Adam(**options, loss="logistic", epsilon=1e-30)
@@ -88,7 +87,6 @@ def _config(method: str, decay: float, steps: int, n: int) -> Optimiser:
 
 
 def _loss(problem: MarginProblem, W: Array) -> float:
-    """Return the mean logistic loss of the weights W (k, d) over the samples of `problem`."""
     return float(np.logaddexp(0.0, -problem.margins(W)).mean())
 
 

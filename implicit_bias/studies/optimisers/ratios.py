@@ -89,7 +89,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with a separate name for the random data of long paths."""
     return table.assign(dataset=table.dataset.mask(table.steps == LONG, "long random"))
 
 
@@ -112,7 +111,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _predictions(images: pd.DataFrame) -> list[Verdict]:
-    """Decide whether each path agrees best with the optimum of its own norm, by the means over draws."""
     found = []
     for name in OPTIMISERS:
         path = images[(images.kind == "path") & (images.method == name) & (images.ratio <= REACHED)]
@@ -128,7 +126,6 @@ def _predictions(images: pd.DataFrame) -> list[Verdict]:
 
 
 def _units(tried: pd.DataFrame, images: pd.DataFrame) -> list[Verdict]:
-    """Decide on the active units of optima, and on how even the readouts of GD and Muon are."""
     optimum = tried[tried.kind == "optimum"]
     kept = optimum[optimum.norm.isin(("sign", "muon", "muon-sign"))]
     text = f"at least {(kept.active / kept.units).min():.0%} of the units"

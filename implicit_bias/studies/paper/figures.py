@@ -100,12 +100,10 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
 
 
 def _versions(table: pd.DataFrame) -> list[str]:
-    """Return the versions in the table, 'corrected' before 'published'."""
     return [version for version in TITLES if (table.version == version).any()]
 
 
 def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
-    """Return a figure with the paper's panels, a block of rows for each version: 'corrected' above 'published'."""
     rows = [(version, label, part) for version in _versions(table) for label, part in layout.rows]
     shape = (len(layout.columns), len(rows), (2.9, 2.4), (0.0, 0.7))
     axes = panels(title, *shape, sharex="col", sharey="col")
@@ -137,7 +135,6 @@ def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figu
 def _scatter(
     ax: Axes, table: pd.DataFrame, reference: str, column: str, size: float, models: Iterable[str] | None = None
 ) -> None:
-    """Plot `column` of each model against the reference's error, in percent: a point for each cell with both values."""
     own = table[table.model == reference].set_index(KEYS)["error"]
     for model in table[table.model != reference].model.unique() if models is None else models:
         other = table[table.model == model].set_index(KEYS)[column]
@@ -148,13 +145,11 @@ def _scatter(
 
 
 def _guide(ax: Axes, column: str, ends: tuple[float, float], **line: Any) -> None:
-    """Draw the line of equal errors, or of the inconsistency 2p(1 − p) of independent models with equal errors p."""
     p = np.linspace(*ends, 100)
     ax.plot(100 * p, 100 * p if column == "error" else 200 * p * (1 - p), **line)
 
 
 def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool = False) -> None:
-    """Plot mean ± standard deviation of grouped `values` at x, in percent; hollow markers: some values are missing."""
     bar, edge, size = (0.6, 0.8, 11) if thin else (None, None, 9)
     mean, spread = 100 * values.mean(), 100 * values.std().fillna(0.0)
     colour, marker = style(model)["color"], style(model)["marker"]
@@ -164,7 +159,6 @@ def _means(ax: Axes, values: Any, x: Any, model: str, dash: Any, *, thin: bool =
 
 
 def _widths(ax: Axes, table: pd.DataFrame, models: Iterable[str]) -> None:
-    """Plot the mean errors over seeds against the hidden units, a line for each model and training-set size."""
     for model in models:
         for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
             errors = where(table, model=model, train_size=size).groupby("units")["error"]
@@ -174,7 +168,6 @@ def _widths(ax: Axes, table: pd.DataFrame, models: Iterable[str]) -> None:
 
 
 def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, str, dict[str, Any]]]) -> None:
-    """Plot the least error over units and contexts: a point for each column, a line for each training-set size."""
     for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
         means = []
         for place, (_, model, rows) in enumerate(columns):
@@ -189,7 +182,6 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
 
 
 def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
-    """Yield the entries of the legend: models, training-set sizes, and hollow markers if there are any."""
     for model in (layout.study.reference, *layout.models):
         yield Line2D([], [], linestyle="none", markersize=4, **style(model))
     for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
@@ -200,7 +192,6 @@ def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
 
 
 def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
-    """Return a figure of ours: rows are quantities, columns versions and training-set sizes; below, all cells."""
     blocks = [(version, size) for version in _versions(table) for size in sorted(table.train_size.unique())]
     heights = [1.7 * len(layout.rows) + 0.9, 2.5]
     drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
@@ -229,7 +220,6 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
-    """Plot means over seeds of the column `quantity` against the width, with a line for each model and momentum."""
     widths = sorted(table[layout.width].unique())
     for level, model in enumerate(table.model.unique()):
         if quantity == "inconsistency" and model == layout.study.reference:
@@ -252,7 +242,6 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> N
 
 
 def _legend(drawing: Figure, table: pd.DataFrame) -> None:
-    """Add the legend of one of our figures: models, momenta, marks of inseparable problems, and chance."""
     handles = [Line2D([], [], markersize=4, linewidth=1, **style(model)) for model in table.model.unique()]
     if table.momentum.nunique() > 1:
         for momentum in sorted(table.momentum.unique()):
@@ -267,7 +256,6 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
 
 
 def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
-    """Plot inconsistencies against the error p of the reference, with the curve 2p(1 − p) of chance."""
     _scatter(ax, table, reference, "inconsistency", 5)
     own = table[table.model == reference].error
     ends = (0.0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0))
@@ -322,7 +310,6 @@ def intervals(table: pd.DataFrame) -> dict[str, list[Tested]]:
 
 
 def _claims_figure(shown: Sequence[Tested], title: str) -> Figure:
-    """Return a figure of mean and interval of each test, coloured by the outcome."""
     labels = [fill(one.test.claim, 46, break_on_hyphens=False) for one in shown]
     drawing = Figure(figsize=(7.5, 0.42 * len(shown) + 1.3), layout="constrained")
     ax = drawing.subplots()

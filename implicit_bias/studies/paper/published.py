@@ -135,7 +135,6 @@ def published_training(steps: int, seed: int, momentum: float, faults: Collectio
 
 
 def _saturating_loss(outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Return the mean binary cross-entropy of σ(outputs) for labels ±1, computed after σ as published."""
     return torch.nn.functional.binary_cross_entropy(torch.sigmoid(outputs), (y + 1) / 2)
 
 

@@ -34,7 +34,6 @@ def report_page(found: ResultTable, contents: dict[str, bytes]) -> bytes:
 
 
 def _caption(name: str) -> str:
-    """Return the caption of a figure, given its file name without suffix."""
     if name.startswith("figure"):
         return f"Figure {name.removeprefix('figure')} of the paper, corrected above and with the published faults below"
     if name.startswith("claims"):
@@ -44,7 +43,6 @@ def _caption(name: str) -> str:
 
 
 def _readable(record: dict[str, Any]) -> dict[str, str]:
-    """Return the entries of a record as texts by name; a list of dictionaries becomes one numbered entry for each."""
     lines: dict[str, str] = {}
     for name, value in record.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):

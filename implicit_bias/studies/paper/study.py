@@ -123,7 +123,6 @@ def comparison_rows(
 
 
 def _faults(settings: Settings, version: str) -> tuple[str, ...]:
-    """Return the faults of the settings for the version 'published', none for 'corrected'."""
     return tuple(settings["faults"]) if version == "published" else ()
 
 
@@ -141,7 +140,6 @@ def _hyperplanes(settings: Settings) -> HyperplaneGates:
 
 
 def _gln_rows(settings: Settings, task: BinaryTask) -> Rows:
-    """Return the rows of GD-GLN, SVM-L2, SVM-GLN and, if corrected, SVM-Fro, for each version and momentum."""
     X, y, gates = task.X_train, task.y_train, _hyperplanes(settings).fit(task.X_pool)
     initial = GatedLinearNetwork(gates)
     found: Rows = []
@@ -192,14 +190,12 @@ def _half_spaces(settings: Settings, version: str = "corrected", momentum: float
 
 
 def _draws(settings: Settings) -> dict[tuple[str, float], tuple[int, bool]]:
-    """Return, for each version and momentum, the seed of the half-spaces, and True if a gate is always open."""
     pairs = product(settings["versions"], settings["momentum"])
     gates = {pair: _half_spaces(settings, *pair) for pair in pairs}
     return {pair: (one.seed, one.always_on) for pair, one in gates.items()}
 
 
 def _relu_rows(settings: Settings, task: BinaryTask) -> Rows:
-    """Return the rows of GD-ReLU, SVM-RC, SVM-LC and SVM-HL for each version and momentum."""
     X, y, draws = task.X_train, task.y_train, _draws(settings)
     random = {}
     for pair, draw in draws.items():
@@ -226,7 +222,6 @@ def _relu_cost(settings: Settings) -> float:
 
 
 def _shallow_rows(settings: Settings, task: BinaryTask) -> Rows:
-    """Return the rows of GD-shallow and SVM-shallow, a linear SVM per occupied region, for momenta and versions."""
     gates = _hyperplanes(settings | {"units": 1}).fit(task.X_pool)
     regions = OccupiedRegions(gates).fit(task.X_train)
     solution = solved(svm_shallow(task.X_train, task.y_train, regions), task, settings)

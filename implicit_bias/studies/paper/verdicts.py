@@ -78,18 +78,15 @@ def claim_tests(table: pd.DataFrame) -> list[Tested]:
 
 
 def _failed(table: pd.DataFrame) -> pd.Series:
-    """Return, for each row, True if it belongs to a ReLU network whose training failed."""
     cell = [table[name] for name in ("study", "version", "split", *CELL)]
     return (table.train_error.where(table.model == "GD-ReLU") > FAILED).groupby(cell).transform("any")
 
 
 def _about(contrast: Contrast) -> str:
-    """Return the claim's name in verdicts: its place in the paper, and its words."""
     return f"{contrast.claim.place}: {contrast.claim.claim.format(**contrast.names)}"
 
 
 def _cells(table: pd.DataFrame, contrast: Contrast) -> pd.DataFrame:
-    """Return the weighted quantities of a contrast, a column each, for the cells that have all of them."""
     return pd.concat([weight * _values(table, quantity) for weight, quantity in contrast.terms], axis=1).dropna()
 
 
@@ -135,7 +132,6 @@ def _counted(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _trainings(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield the verdict that training failed for no ReLU network; found are the failures by units and momentum."""
     networks = where(table, model="GD-ReLU", version="corrected")
     failed = networks[networks.train_error > FAILED]
     if len(networks):
@@ -156,7 +152,6 @@ def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
 
 
 def _correlations(cells: pd.DataFrame) -> pd.Series:
-    """Return Fisher's arctanh r of the two columns for every seed with at least three cells."""
     draws = {seed: part for seed, part in cells.groupby(level="seed") if len(part) > 2}
     found = {seed: np.corrcoef(part.to_numpy().T)[0, 1] for seed, part in draws.items()}
     return pd.Series(found, dtype=float).clip(-1 + 1e-12, 1 - 1e-12).map(np.arctanh).dropna()
@@ -209,7 +204,6 @@ def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _published(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield a verdict on each of the `PUBLISHED` numbers whose cell is in a table of MNIST alone."""
     if set(table.get("dataset", ())) != {"mnist"}:
         return
     for study, model, n, units, contexts, seed, quantity, published in PUBLISHED:

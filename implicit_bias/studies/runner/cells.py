@@ -68,7 +68,6 @@ _classes = lru_cache(maxsize=2)(load_classes)
 
 @lru_cache(maxsize=1)
 def _task(dataset: str, train_size: int, seed: int, root: str | None) -> BinaryTask:
-    """Return the binary task whose training samples are drawn by `seed`; the latest one is cached."""
     return divided(dataset, *_signs(dataset, root), train_size, seed)
 
 

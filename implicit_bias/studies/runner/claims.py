@@ -62,7 +62,6 @@ class Claim:
 
 @cache
 def _read(study: str) -> dict[str, dict[str, Claim]]:
-    """Return all claims of a study, {figure: {key: claim}}; cached."""
     content = tomllib.loads((Path(__file__).parents[1] / study / "claims.toml").read_text("utf-8"))
     # Fields that a claim lacks are those of [common].
     common = content.pop("common", {})

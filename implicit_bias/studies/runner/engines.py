@@ -174,7 +174,6 @@ def compute_there(cell: Cell, wanted: str) -> Result:
 
 
 def _connect(distributed: Any, scheduler: str, answer: float) -> Any:
-    """Return a client of the scheduler; raise InputError if no scheduler answers there, or if it has no workers."""
     try:
         distributed.comm.get_address_host_port(scheduler)
         client = distributed.Client(scheduler, timeout=answer, set_as_default=False)
@@ -188,7 +187,6 @@ def _connect(distributed: Any, scheduler: str, answer: float) -> Any:
 
 
 def _next(client: Any, finished: queue.Queue[Any], patience: int) -> Any:
-    """Return the next finished future; raise InputError if `patience` checks in a row find no worker."""
     deserted = 0
     while True:
         try:

@@ -120,7 +120,6 @@ def result_tables(run: Run, *, quick: bool = False) -> list[ResultTable]:
 
 
 def _unique_settings(cells: Iterable[Settings]) -> dict[str, list[Any]]:
-    """Return the different values of every setting over all cells; a list counts as its elements."""
     lists: dict[str, list[Any]] = {}
     for cell in cells:
         for name, value in cell.items():
@@ -182,7 +181,6 @@ def write(collection: Collection, found: Iterable[ResultTable], folder: Path) ->
 
 
 def _findings(source: str, sections: Iterable[str], record: dict[str, Any]) -> dict[str, bytes]:
-    """Return the contents of `findings.md`, made of Markdown sections, and of the record, by file name."""
     page = "\n\n".join(["# Findings", f"Which claims hold: {source}.", *sections]) + "\n"
     return {"findings.md": page.encode(), RECORD: json.dumps(record, indent=2).encode()}
 
@@ -213,7 +211,6 @@ def load(collection: Collection, folder: Path, names: Iterable[str] | None = Non
 
 
 def _loaded(experiment: Experiment, folder: Path, record: dict[str, Any], refusal: str) -> ResultTable:
-    """Return table and record; raise InputError, with the text `refusal`, if the checksum differs from the record."""
     path = as_file(folder / f"{experiment.name}.csv")
     try:
         csv = path.read_bytes()

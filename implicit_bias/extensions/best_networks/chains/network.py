@@ -162,14 +162,12 @@ class ChainNetwork(FixedGatesNetwork):
         return self._parts(X, contexts) @ self._factors(len(self.layers))
 
     def _parts(self, X: Tensor, contexts: Tensor | None) -> Tensor:
-        """Return g_j(x) ⟨w_j, x⟩, shape (n, k)."""
         if contexts is None:
             contexts = self.contexts(to_array(X)).to(X.device)
         parts: Tensor = (X @ self.layers[0].T) * contexts.to(X.dtype)
         return parts
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
-        """Return the outputs (n, H) of the last hidden layer, summed over the gates of each unit."""
         # If all layers are gated, there is no readout, and the last layer is hidden too.
         parts = self._parts(X, contexts) * self._factors(max(self.gated, len(self.layers) - 1))
         units = torch.as_tensor(self.units, device=X.device)

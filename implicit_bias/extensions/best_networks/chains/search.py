@@ -186,7 +186,6 @@ def best_chains(
 
 
 def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
-    """Return the weights ζ of `start`, None if it is None or has no network; InputError for another kind or shape."""
     from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
     from implicit_bias.networks import GatedNetwork
 
@@ -314,12 +313,10 @@ class _Search:
         return value
 
     def _smallest_margin(self, W: Array) -> float:
-        """Return min_i y_i (ΦW)_i, rounded down."""
         upper, lower, error = self.features.apply_bounded(W)
         return float((self.y * (upper + lower) - (1 + share(4)) * error - share(4) * np.abs(upper)).min())
 
     def _row(self, value: float) -> dict[str, float]:
-        """Return the next row of the table; `value` is the objective of the last solution."""
         return {"start": self.start, "objective": value, "best": self.upper, "lower_bound": self.lower}
 
     def answer(self, gates: Gates, end: str, table: pd.DataFrame) -> BestChains:

@@ -100,7 +100,6 @@ def can_enumerate(X: Array, y: Array) -> bool:
 
 
 def _has_few_cells(A: Array, limit: int) -> bool:
-    """True if A (m, d) has rank up to 4, and its arrangement at most `limit` cells in general position."""
     rank = int(np.linalg.matrix_rank(A))
     return rank <= 4 and 2 * sum(math.comb(len(A) - 1, k) for k in range(rank)) <= limit
 
@@ -234,7 +233,6 @@ class _DirectedDistance:
 
 
 def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
-    """Return the activation patterns (P, m) of A (m, d), or None if there are more than about `limit`."""
     try:
         return activation_patterns(A).patterns if _has_few_cells(A, limit) else None
     except InputError:
@@ -265,7 +263,6 @@ def _approximate_t(sums: Array, B: Array, deadline: Deadline) -> Array:
 
 
 def _exact_t(c: Array, B: Array) -> Array:
-    """Return the t (k,) in [0, 1] with the least ‖c − Σ t_j b_j‖."""
     if not len(B):
         return np.zeros(0)
     return np.clip(lsq_linear(B.T, c, (0.0, 1.0), method="bvls", tol=1e-14).x, 0.0, 1.0)

@@ -88,7 +88,6 @@ class _Conditions:
 
 
 def _inverse(Z: Array) -> Array:
-    """Return Z⁻¹; raise ArithmeticError if Z is not positive definite."""
     L, failed = lapack.dpotrf(Z, lower=True)
     if failed:
         raise ArithmeticError("Z is no longer positive definite")

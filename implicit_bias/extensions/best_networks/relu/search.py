@@ -199,7 +199,6 @@ def best_network(
 
 
 def _starting_units(start: Any, d: int) -> Array:
-    """Return the hidden weights (k, d) of `start`, a network or BestNetwork; k = 0 if it is None or has no network."""
     with torch_is_needed("best_network"):
         from implicit_bias.networks import ReLUNetwork
 
@@ -298,7 +297,6 @@ class _Search:
         return self._without_pattern(float(dual.max()))
 
     def _solve_convex(self) -> tuple[Array, Array]:
-        """Return units (k, r) and λ (n,) of the convex problem for the current patterns and C."""
         inputs, tol, C = self.input_factor * self.inputs.T, self.tol * RELATIVE_TOLERANCE, self.current_C
         if not self.careful:
             answer = solve_in_cones(inputs, self.y, self.patterns, self.signs, C, tol, self.rounds.passed)

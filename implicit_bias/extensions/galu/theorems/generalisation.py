@@ -157,7 +157,6 @@ def kernel_energy(X: Array, y: Array) -> tuple[float, float]:
 
 
 def _labels(y: ArrayLike, samples: int, label_bound: float) -> Array:
-    """Return the labels as an array (m,); raise InputError if one exceeds B = `label_bound` in size."""
     y = as_column(y, samples)
     if np.abs(y).max() > label_bound:
         raise InputError(f"y reaches {np.abs(y).max():g}, beyond label_bound = {label_bound:g}; use a larger bound")
@@ -307,7 +306,6 @@ def rademacher_bound(samples: GatedFeatures | ArrayLike, radius: float, p: int) 
 
 
 def _variance(sigma: float) -> float:
-    """Return σ²; raise InputError unless σ is positive and within range."""
     sigma = as_positive(sigma, "sigma")
     check_range(np.array([sigma]), "sigma", 1e-100, 1e100)
     return sigma**2

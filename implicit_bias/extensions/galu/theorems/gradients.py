@@ -179,7 +179,6 @@ class FirstGradientNorm:
 
 
 def _squared(epsilon: float) -> float:
-    """Return ε², infinite if it overflows; raise InputError unless ε > 0."""
     epsilon = as_positive(epsilon, "epsilon")
     return epsilon * epsilon
 

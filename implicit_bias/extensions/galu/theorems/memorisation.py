@@ -57,7 +57,6 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
 
 
 def _directed(X: ArrayLike, name: str) -> tuple[Array, Array]:
-    """Return samples (m, d) of lengths within 1e-60 … 1e60, and their directions."""
     rows = as_floats(X, name, 2)
     directions = unit_samples(rows, normalise=True, name=name)
     check_range(length(rows, axis=1), f"the rows of {name}", 1e-60, 1e60)
