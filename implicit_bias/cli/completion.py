@@ -9,7 +9,6 @@ from implicit_bias.cli.execution import Outcome
 from implicit_bias.cli.parsers import SHORT_CODES, Parser
 from implicit_bias.datasets import dataset_names
 
-SHELLS = ("bash", "zsh", "fish")
 #: Options that take a file.
 FILES = ("file", "model", "start")
 #: Options that take a folder.
@@ -27,7 +26,7 @@ def declare(parser: Parser, command: str) -> None:
         ],
         SHORT_CODES,
     )
-    parser.add_argument("shell", choices=SHELLS, help="your shell")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="your shell")
     parser.set_defaults(run=completion, loads=("solvers", "studies.runner.engines"), json=False)
 
 

@@ -180,7 +180,6 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         return problem
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates | None:
-        """Return gates fitted on X (n, d) for all problems, `weight` (n,) or None; None if problems have their own."""
         return None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

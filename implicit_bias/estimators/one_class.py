@@ -224,7 +224,6 @@ def _reached(bounds: Array, nu: float, tol: float) -> bool:
 
 
 def _constant(estimator: MarginClassifier, X: Array, scores: Array) -> bool:
-    """True if the scores of the samples X (n, p), and those of random inputs around them, are all nearly equal."""
     tolerance = max(NEGLIGIBLE_SCORE, estimator.tol)
     if np.ptp(scores) > tolerance:
         return False

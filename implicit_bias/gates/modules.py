@@ -18,8 +18,6 @@ from implicit_bias.gates.hyperplanes import ReLUGates
 
 RELU = {functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
 LEAKY = {functional.leaky_relu, functional.leaky_relu_}
-#: Number of random inputs on which a module must agree with the layer that was read from it.
-CHECKED = 8
 
 
 class Activation(NamedTuple):
@@ -74,7 +72,7 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     module = copy.deepcopy(module).cpu().double().eval()
     # Values at 0 and at the unit vectors determine affine functions; random inputs test that they are affine.
     rng = np.random.default_rng(0)
-    X = torch.as_tensor(np.vstack([np.zeros(inputs), np.eye(inputs), rng.normal(size=(CHECKED, inputs))]))
+    X = torch.as_tensor(np.vstack([np.zeros(inputs), np.eye(inputs), rng.normal(size=(8, inputs))]))
     outputs, found = activations_of(module, X)
     if len(found) != 1:
         raise InputError(

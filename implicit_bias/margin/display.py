@@ -12,7 +12,6 @@ from implicit_bias._utils.checks import InputError, shown
 
 #: Colours of active items (support vectors, or gates with weights) and of inactive ones.
 COLOURS = ("#0072B2", "#B9C4CC")
-MAX_BINS = 40
 
 
 def summary(solutions: Mapping[Any, Any], groups: np.ndarray | None = None) -> str:
@@ -54,7 +53,7 @@ def draw_margins(certificate: Any, ax: Any) -> Any:
     parts = {"support vectors": margins[in_support], "other samples": margins[~in_support]}
     labels = [f"{name} ({len(part)})" for name, part in parts.items()]
     most = max(margins.max(), margins.min() + 1e-6 * max(1.0, np.abs(margins).max()))
-    bins = np.linspace(margins.min(), most, min(MAX_BINS, max(5, len(margins) // 5)) + 1)
+    bins = np.linspace(margins.min(), most, min(40, max(5, len(margins) // 5)) + 1)
     ax.hist(list(parts.values()), bins, stacked=True, color=COLOURS, label=labels)
     if margins.min() <= 0:
         ax.axvline(0, color="black", linewidth=0.8, label="decision boundary")

@@ -14,8 +14,6 @@ from torch import Tensor
 
 #: Coefficients of the quintic iteration of Muon (Jordan et al., 2024), which moves singular values near 1.
 QUINTIC = (3.4445, -4.7750, 2.0315)
-#: Number of steps of this iteration.
-QUINTIC_STEPS = 5
 
 
 class LayerNorm(ABC):
@@ -142,7 +140,7 @@ class NewtonSchulz(Spectral):
             return self.steepest(G.mT).mT
         a, b, c = QUINTIC
         G = Frobenius().steepest(G)
-        for _ in range(QUINTIC_STEPS):
+        for _ in range(5):
             gram = G @ G.mT
             G = a * G + (b * gram + c * gram @ gram) @ G
         return G

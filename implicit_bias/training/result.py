@@ -71,21 +71,10 @@ def drive(
 ) -> str:
     """Make steps until they converge, are exhausted, or the deadline passes; return the `end` of `TrainingResult`.
 
-    Parameters
-    ----------
-    steps : iterable
-        Taking the next item makes a step; the item is True if training has converged.
-    record : callable(step)
-        Called before the first step, when one is due, and at the end; True if training has converged.
-    due : callable(step, recorded)
-        True if a record is due after this step; `recorded` is the step of the last one.
-    deadline : Deadline
-        Time limit and Ctrl-C; a KeyboardInterrupt of one of these functions ends the training like Ctrl-C.
-    show : callable(step), optional
-        Called after the first record, and after each that was due.
+    Taking the next item of `steps` makes a step. `record`(step) is called before the first one, if `due`(step, last
+    recorded step) is True, and at the end. An item or a record is True if training has converged. `show`(step) is
+    called after the first record, and after each that was due. A KeyboardInterrupt of these functions ends the training.
 
-    Examples
-    --------
     >>> rows = []
     >>> drive([None] * 5, rows.append, lambda step, recorded: step % 2 == 0, Deadline()), rows
     ('max_steps', [0, 2, 4, 5])

@@ -47,8 +47,6 @@ PROBES = 8
 UNLIKELY = 10 ** (-12.0 / PROBES) * (np.pi / 2) ** 0.5
 #: Number of times that the random vectors are multiplied by the inverse.
 SOLVES = 3
-#: Number of products with the Gram matrix that estimate the largest singular value.
-PRODUCTS = 6
 #: Cost of an entry of ΦΦᵀ beyond its k + d products, in products.
 ENTRY_COST = 200
 #: Cost of an operation of a Cholesky factorisation, relative to one of a matrix product.
@@ -387,7 +385,7 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
     room = share(terms) * trace
     rng = np.random.default_rng(0)
     largest, vector = 0.0, rng.normal(size=len(gram))
-    for _ in range(PRODUCTS):
+    for _ in range(6):
         vector = gram @ (vector / np.linalg.norm(vector))
         largest = float(np.linalg.norm(vector))
     try:

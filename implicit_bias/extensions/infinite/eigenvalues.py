@@ -29,8 +29,6 @@ FIRST_DIGITS = 32
 ZERO_DIGITS = 512
 #: The same for a Hermite series, for which more digits would take hours.
 ZERO_DIGITS_OF_SERIES = 64
-#: Largest number of points of a circle; more would take hours.
-MAX_POINTS = 2000
 
 
 @dataclass(frozen=True)
@@ -270,7 +268,7 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
     λ_min = 2.49204e-23 ± 1.2e-39
     """
     chosen, digits = activation_of(activation), as_digits(digits)
-    count = as_count(n, "n", most=MAX_POINTS)
+    count = as_count(n, "n", most=2000)
     if _is_singular(count, chosen):
         zero = multiprecision(digits).mpf(0)
         return SmallestEigenvalue(zero, zero)

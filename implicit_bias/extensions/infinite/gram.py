@@ -33,8 +33,6 @@ from implicit_bias.features import GatedFeatures
 Entries = Callable[[GaussianPairs], Numbers]
 #: Guard digits for the rounding of sums and series.
 GUARD_DIGITS = 14
-#: Largest number of digits; more would take hours.
-MAX_DIGITS = 1000
 #: For d inputs, the error of an angle is at most d + ANGLE_ERROR units in the last place of 1.
 ANGLE_ERROR = 8
 #: Numbers in memory for a chunk of units of an empirical Gram matrix.
@@ -164,7 +162,7 @@ def pair_mean(
 
 def as_digits(digits: Any) -> int:
     """Return a number of decimal digits; raise InputError unless it is from 1 to 1000."""
-    return as_count(digits, "digits", most=MAX_DIGITS)
+    return as_count(digits, "digits", most=1000)
 
 
 def largest_cosine(points: Points) -> Number:

@@ -17,8 +17,6 @@ from implicit_bias.extensions.infinite.activations import Activation, Strip
 from implicit_bias.extensions.infinite.angles import GaussianPairs
 from implicit_bias.extensions.infinite.special import Number, Numbers, context_of, exp, log, pi, sqrt, unit_of
 
-#: Number of terms of a series in the first attempt.
-FIRST_TERMS = 128
 #: Largest number of terms of a series.
 MAX_TERMS = 2048
 #: Number of panel sizes within which the quadrature of a custom activation must converge.
@@ -98,7 +96,7 @@ def hermite_series(
     2048 terms are not enough, the tolerance is below rounding, or σ' is zero or not square-integrable.
     """
     norms = np.unique(norms)
-    terms = FIRST_TERMS
+    terms = 128
     while True:
         found, squares, noise = _integrate(activation, norms, terms, tolerance)
         left = 1 - np.cumsum(found**2, axis=1) / squares[:, None]

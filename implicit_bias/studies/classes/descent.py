@@ -125,7 +125,6 @@ def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[Gate
 
 
 def _solved(X: Array, y: np.ndarray, gates: Gates, norm: str, W: Array) -> tuple[ClassMarginProblem, Solution]:
-    """Return the problem of `norm` ('own', 'shared' units) and its solution; 'shared' starts from W if W separates."""
     problem = svm_classes(X, y, gates, shared=norm == "shared")
     if norm == "own" or problem.margins(W).min() <= 0:
         return problem, solve(problem, tol=OWN_TOL if norm == "own" else SHARED_TOL)
@@ -146,7 +145,6 @@ def _held(
 
 
 def _rank(problem: ClassMarginProblem, solution: Solution) -> float:
-    """Return the mean number, over units, of singular values above `VISIBLE` times the largest of all units."""
     sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
     return float((sizes > VISIBLE * sizes.max()).sum(axis=1).mean())
 

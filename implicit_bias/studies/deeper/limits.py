@@ -99,7 +99,6 @@ def _descended(
 
 
 def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
-    """Return the norm tangent to the cost at the network, at margin 1, divided by its least value; 1 if stationary."""
     cost, features = ChainCost(network.units, network.degree, network.gated), network.gates()(X)
     W = without_inactive(network.effective_weights(), cost)
     problem, kept = cost.problem(features, y, cost.tangent(cost.lengths(W)))

@@ -73,7 +73,6 @@ def _has_contexts(network: GatedNetwork) -> bool:
 
 @lru_cache(maxsize=1)
 def _behind(weights: bytes, task: BinaryTask) -> Reference | None:
-    """Return the reference of ReLU gates, directions (H, d) given as bytes; the last is cached: equal gates follow."""
     gates = ReLUGates(np.frombuffer(weights).reshape(-1, task.X_train.shape[1]))
     return _certified(svm_gln(task.X_train, task.y_train, gates), task)
 
@@ -95,7 +94,6 @@ def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
 
 
 def _bounded(network: GatedNetwork, task: BinaryTask) -> Reference | None:
-    """Return the reference of several gated layers, by `margin_bound`; None if gates cannot separate the samples."""
     bound = margin_bound(network, task.X_train, task.y_train, BOUND_GAP)
     if bound is None:
         return None

@@ -88,7 +88,6 @@ def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> No
 
 
 def _train(settings: Settings, task: BinaryTask, network: GatedNetwork, measure: Measurer | None) -> tuple[Rows, str]:
-    """Train in place as published; return rows (none without `measure`) and the end, 'finished' or 'interrupted'."""
     config, table, start = SGD(momentum=settings["momentum"]), Rows(), time.perf_counter()
     each, epochs = config.batches_per_epoch(len(task.y_train)), config.epochs(len(task.y_train))
     # The path of learned gates is that of `learned-relu`.

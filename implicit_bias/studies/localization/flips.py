@@ -23,8 +23,6 @@ CLAIM = "Gates stop flipping early in training, before the fields localize: weig
 REVISION = 2
 CLAIMS = {"local": RULE}
 cost = seconds
-#: Held-out samples.
-HELD_OUT = 4000
 GAINS = {1.0: "sky", 3.0: "blue", 100.0: "purple"}
 #: Share of the flips after which gates count as settled.
 MOST = 0.75
@@ -55,7 +53,7 @@ def rows(settings: Settings) -> Rows:
     first). `cosine` is the median cosine between fields and final fields.
     """
     training = trained(settings, record=30)
-    X, y = process_of(settings).sample(HELD_OUT, seed=settings["seed"] + 1)
+    X, y = process_of(settings).sample(4000, seed=settings["seed"] + 1)
     gates = training.gates(X)
     last = training.flips(X)
     since = [np.nan, *(gates[1:] != gates[:-1]).mean(axis=(1, 2, 3))]

@@ -97,7 +97,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def _continued(training: OnlineTraining, t: int, directions: Array, X: Array, y: Array) -> dict[str, float]:
-    """Return `spread`, away and loss after the flow from time t to the end, with gates of directions (R, K, n)."""
     units, rest = directions.shape[1], training.times[-1] - training.times[t]
     flows: list[Any] = [
         gradient_flow(GatedFeatures(X, (X @ u.T > 0).astype(float)), w / units, [rest], y=y)

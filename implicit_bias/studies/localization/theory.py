@@ -71,7 +71,6 @@ def rows(settings: Settings) -> Rows:
 
 
 def _gates(opened: np.ndarray, case: str) -> Array:
-    """Return the gates (m, k) of a case; the first is `opened` (m,), the gate of the middle pixel."""
     one = opened.astype(float)
     others = {"single": [], "exclusive": [1 - one], "redundant": [one], "general": [np.ones(len(one))]}
     return np.column_stack([one, *others[case]])

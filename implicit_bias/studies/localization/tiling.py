@@ -44,7 +44,6 @@ FAMILIES = {
     "half-spaces": ("orange", "half-spaces, searched"),
     "any": ("purple", "any gate functions"),
 }
-MARKERS = {"tiling": "s", "overlapping": "o"}
 #: Losses that differ by less are equal: standard errors over 20 000 samples are about .001.
 EQUAL = 0.003
 
@@ -102,7 +101,6 @@ def _opened(X: Array, places: tuple[int, ...]) -> Array:
 
 
 def _best_set(process: RingProcess, settings: Settings) -> tuple[tuple[int, ...], int]:
-    """Return the best K places of pixel or constant gates (−1), by moments over all shifts, and the count of sets."""
     n, K = settings["n"], settings["units"]
     X, y = process.sample(min(settings["samples"], 2000), seed=settings["seed"])
     orbit = OrbitMoments.from_samples(lambda X: X[:, 0] >= 0, X, y)
@@ -130,7 +128,6 @@ def _pair(orbit: OrbitMoments, mean: Array, i: int, j: int) -> Array:
 
 
 def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settings) -> tuple[tuple[int, ...], int]:
-    """Return the `units` places from −1 to n − 1 with the least loss by simulated annealing, and the number of sets."""
     rng = np.random.default_rng([settings["seed"], settings["units"]])
     now = tuple(int(i) for i in rng.permutation(n)[: settings["units"]])
     value = loss(now)
@@ -196,7 +193,12 @@ def draw(table: pd.DataFrame) -> Figure:
     ax = axes[0, 0]
     for (family, kind), part in table.groupby(["family", "kind"], sort=False):
         colour, text = FAMILIES[str(family)]
-        style = {"color": COLOURS[colour], "marker": MARKERS[str(kind)], "linewidth": 1.2, "markersize": 4}
+        style = {
+            "color": COLOURS[colour],
+            "marker": {"tiling": "s", "overlapping": "o"}[str(kind)],
+            "linewidth": 1.2,
+            "markersize": 4,
+        }
         line = "--" if kind == "tiling" else "-"
         ax.plot(part.groupby("units").fresh.median(), line, label=f"{text}, {kind}", **style)
     log_ticks(ax, table.units)

@@ -23,7 +23,6 @@ SOURCE = "ours"
 CLAIM = "Copies of units change what Adam and Muon-Sign learn, and not what gradient descent and Muon learn."
 CLAIMS = claims("optimisers", "width")
 COORDINATES = ("dataset", "train_size", "seed")
-COPIES = "1 1 4 4 9"
 #: Optimisers whose paths are computed.
 PATHS = ("GD", "Signum", "Adam", "Muon", "Muon-sign")
 data = common.data
@@ -34,7 +33,7 @@ def grid(quick: bool) -> list[Settings]:
 
     Quick: random data, one draw, fewer steps.
     """
-    fixed = {"copies": (COPIES,), "steps": (1000 if quick else 6000,), "searches": (1000 if quick else 10_000,)}
+    fixed = {"copies": ("1 1 4 4 9",), "steps": (1000 if quick else 6000,), "searches": (1000 if quick else 10_000,)}
     seeds = (1,) if quick else (11, 12, 13)
     found = product(dataset=("random",), train_size=(60,), seed=seeds, **fixed)
     return found if quick else [*found, *product(dataset=("digits",), train_size=(100,), seed=seeds, **fixed)]
@@ -71,7 +70,6 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _ended(
     gates: ContextGates, copies: list[int], task: BinaryTask, config: LayeredDescent, optimum: float
 ) -> tuple[dict[str, float], Array]:
-    """Descend; return the columns of `common.descended`, and the effective weights summed over the copies of a unit."""
     network = GatedLinearNetwork(gates, seed=1)
     row = common.descended(network, task, config, optimum)
     W = network.effective_weights().reshape(sum(copies), -1)

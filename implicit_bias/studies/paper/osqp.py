@@ -30,8 +30,6 @@ from implicit_bias.studies.paper.published import Equation23
 SIGMA = 1e-6
 #: Relaxation of a step.
 ALPHA = 1.6
-#: First step size ρ of the inequalities.
-RHO = 0.1
 #: ρ of the equalities, relative to that of the inequalities.
 EQUALITIES = 1e3
 #: Tolerance of the residuals, absolute and relative.
@@ -103,7 +101,7 @@ class _Iteration:
         n = len(problem.y)
         self.t, self.zeta, self.dual = np.zeros((3, 3, n))
         self.z, self.v = np.zeros((2, n))
-        self.rescale(RHO)
+        self.rescale(0.1)
 
     def rescale(self, rho: float) -> None:
         """Set the step sizes, ρ = `rho` and EQUALITIES · ρ, and factorise the n × n system of `step`."""

@@ -131,7 +131,6 @@ def _trainings(settings: Settings) -> int:
 
 
 def _compared(one: Trained, gates: HyperplaneGates, task: BinaryTask, faults: tuple[str, ...]) -> Array | None:
-    """Return the validation scores of the network with the published faults; None if there are no faults."""
     return published_scores(one.network, gates, task.X_val, faults) if faults else None
 
 

@@ -91,7 +91,6 @@ def _cells(table: pd.DataFrame, contrast: Contrast) -> pd.DataFrame:
 
 
 def _tests(parts: dict[str, pd.DataFrame], contrast: Contrast) -> Iterator[MeanTest]:
-    """Yield the test of a claim and those of each value of `by`, on the first split in `parts` with cells."""
     pairs = {split: _cells(part, contrast) for split, part in parts.items()}
     split = next((split for split, cells in pairs.items() if len(cells)), "")
     if not split:
@@ -116,7 +115,6 @@ def _tests(parts: dict[str, pd.DataFrame], contrast: Contrast) -> Iterator[MeanT
 
 
 def _counted(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield the verdicts on the simulation with the published faults: shares of cells, or a correlation over them."""
     for contrast in (contrast for contrast in CONTRASTS if contrast.part == "published"):
         cells, claim = _cells(where(table, split="published"), contrast), contrast.claim
         if contrast.correlated:
@@ -158,7 +156,6 @@ def _correlations(cells: pd.DataFrame) -> pd.Series:
 
 
 def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield the verdict that the mean error of SVM-shallow is least at neither end of the numbers of contexts."""
     errors = _values(where(table, split="published"), Quantity(SHALLOW, "SVM-shallow"))
     if errors.empty:
         return
@@ -177,7 +174,6 @@ def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
-    """Yield verdicts on the corrected margin problems: all are certified, and inseparable ones have closed samples."""
     part = table[(table.version == "corrected") & ~table.model.str.startswith("GD-")]
     # Only the problems of a ReLU network's own gates and activations differ between momenta.
     once = part.momentum.where(part.model.isin(["SVM-LC", "SVM-HL"]), 0.0)

@@ -186,7 +186,6 @@ def _findings(source: str, sections: Iterable[str], record: dict[str, Any]) -> d
 
 
 def _written(folder: Path, contents: dict[str, bytes]) -> list[Path]:
-    """Write the files and return their paths; all contents are computed before the first file is written."""
     return [write_atomically(folder / name, content) for name, content in contents.items()]
 
 

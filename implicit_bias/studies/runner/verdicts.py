@@ -23,19 +23,9 @@ NUMBER = re.compile(r"(?<![\w.])[−-]?\d+(?:\.\d+)?(?:e[-+]\d+)?")
 class Verdict:
     """Outcome of one claim: decided by the numbers of a table, or undecided.
 
-    Attributes
-    ----------
-    claim : str
-        In a few words, without a full stop: 'GaLU memorises with about m/d units'.
-    found : str
-        The numbers found, with their units: '1.03 m/d at m = 1024'.
-    threshold : str
-        Limit of the numbers: 'at most 1.25 m/d'.
-    holds : bool or None
-        True if the numbers satisfy the limit; None if undecided, for example because cells are missing.
+    The texts have no full stop: `claim`, `found`, the numbers with their units, and their limit `threshold`. `holds` is
+    None if the claim is undecided, for example because cells are missing.
 
-    Examples
-    --------
     >>> print(Verdict("gap and norm are proportional", "correlation 0.98", "above 0.9", True))
     Yes: gap and norm are proportional; found: correlation 0.98; threshold: above 0.9.
     """

@@ -46,8 +46,6 @@ FIGURES: dict[str, dict[str, Lines]] = {
         },
     },
 }
-#: Inches beside the panels.
-LEGENDS = 2.5
 TITLES = {"scale_gln": "GLNs against n", "scale_relu": "ReLU networks against n"}
 
 
@@ -60,7 +58,7 @@ def figures(table: pd.DataFrame) -> dict[str, Figure]:
         if own.empty:
             continue
         widths, places = list(own.units.unique()), list(product(own.dataset.unique(), rows))
-        axes = panels(TITLES[name], len(widths), len(places), (2.15, 2.05), (LEGENDS, 0.4))
+        axes = panels(TITLES[name], len(widths), len(places), (2.15, 2.05), (2.5, 0.4))
         for row, (dataset, quantity) in zip(axes, places, strict=True):
             for ax, units in zip(row, widths, strict=True):
                 _panel(ax, where(own, dataset=dataset, units=units), quantity, rows[quantity])

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 MAX_LAYERS = 100
 #: Tolerance of the convex problems, relative to the tolerance of the gap.
 RELATIVE_TOLERANCE = 0.1
-#: Largest number of reweighted problems per start.
-MAX_REWEIGHTINGS = 100
 #: Standard deviation of the logarithms of the random initial group weights.
 START_DEVIATION = 2.0
 
@@ -248,7 +246,7 @@ class _Search:
     def _reweight(self, slopes: Array) -> Iterator[dict[str, float]]:
         """Solve group lassos with weights `slopes` (B,), then ∂F/∂s_b, while F decreases; yield a row after each."""
         last = np.inf
-        for _ in range(MAX_REWEIGHTINGS):
+        for _ in range(100):
             lower, _, W = self._solve(slopes)
             if self.start == 0 and last == np.inf:
                 self.convex = lower ** (2 / self.cost.layers) * (1 - POWER_ERROR)

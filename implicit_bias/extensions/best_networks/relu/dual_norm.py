@@ -41,8 +41,6 @@ SWEEPS = 50
 STEP_TOLERANCE = 1e-10
 #: Share of the accuracy that may be spent on omitting short samples from the branch and bound.
 OMITTED_SHARE = 0.5
-#: Steps of local ascent from each start.
-ASCENT_STEPS = 20
 #: Random directions from which local ascent starts.
 STARTS = 100
 #: Share of the time left in which the affine rules are fitted, before branch and bound.
@@ -242,7 +240,7 @@ def _all_subsets(A: Array, limit: int) -> np.ndarray | None:
 
 def _ascended(units: Array, A: Array, B: Array, deadline: Deadline) -> Array:
     """Replace units (N, d) by the best unit vectors for their active subsets of A until none changes; drop repeats."""
-    for _ in range(ASCENT_STEPS):
+    for _ in range(20):
         if deadline.passed():
             break
         sums = (units @ A.T > 0).astype(float) @ A

@@ -58,8 +58,6 @@ RELATIVE_TOLERANCE = 0.1
 ROUNDS_SHARE = 2 / 3
 #: Share of the time of the rounds for the first patterns.
 FIRST_SHARE = 0.25
-#: Least seconds for leaving out units at the end.
-LEAST_SECONDS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +339,7 @@ class _Search:
             self._update_lower(self.last_dual, True, self.deadline)
         if self.network is not None:
             left = self.deadline.left()
-            last = Deadline(None if left is None else max(left, LEAST_SECONDS))
+            last = Deadline(None if left is None else max(left, 0.1))
             units = basic_solution(*units_of(self.network), self.X, self.y, self.C, last)
             self._update_upper(*units, self.allowed_gap)
             for layer in self.network.layers:
