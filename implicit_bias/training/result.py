@@ -73,7 +73,7 @@ def drive(
 
     Taking the next item of `steps` makes a step. `record`(step) is called before the first one, if `due`(step, last
     recorded step) is True, and at the end. An item or a record is True if training has converged. `show`(step) is
-    called after the first record, and after each that was due. A KeyboardInterrupt of these functions ends the training.
+    called after the first record, and after each that was due. A KeyboardInterrupt in them ends the training.
 
     >>> rows = []
     >>> drive([None] * 5, rows.append, lambda step, recorded: step % 2 == 0, Deadline()), rows

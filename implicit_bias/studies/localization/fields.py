@@ -20,6 +20,7 @@ cost = seconds
 SHOWN = 4
 #: Share of Σw² that the counted pixels of a field hold.
 MOST = 0.9
+LINES = ("blue", "red", "green", "purple", "orange")
 PANELS = (("NLGP", 0.01), ("NLGP", 3.0), ("NLGP", 100.0), ("Gaussian", 100.0))
 
 
@@ -65,9 +66,7 @@ def draw(table: pd.DataFrame) -> Figure:
         for ax, (process, gain) in zip(row, PANELS, strict=True):
             part = where(table, units=base["units"], process=process, gain=gain)
             shown = (field for _, field in part.groupby(["unit", "seed"]))
-            for place, (field, colour) in enumerate(
-                zip(shown, ("blue", "red", "green", "purple", "orange"), strict=False)
-            ):
+            for place, (field, colour) in enumerate(zip(shown, LINES, strict=False)):
                 ax.axhline(-2.2 * place, color="0.8", linewidth=0.6)
                 w = field.weight / field.weight.abs().max()
                 ax.plot(field.pixel, w - 2.2 * place, color=COLOURS[colour], linewidth=1.2)

@@ -193,12 +193,8 @@ def draw(table: pd.DataFrame) -> Figure:
     ax = axes[0, 0]
     for (family, kind), part in table.groupby(["family", "kind"], sort=False):
         colour, text = FAMILIES[str(family)]
-        style = {
-            "color": COLOURS[colour],
-            "marker": {"tiling": "s", "overlapping": "o"}[str(kind)],
-            "linewidth": 1.2,
-            "markersize": 4,
-        }
+        marker = {"tiling": "s", "overlapping": "o"}[str(kind)]
+        style = {"color": COLOURS[colour], "marker": marker, "linewidth": 1.2, "markersize": 4}
         line = "--" if kind == "tiling" else "-"
         ax.plot(part.groupby("units").fresh.median(), line, label=f"{text}, {kind}", **style)
     log_ticks(ax, table.units)
