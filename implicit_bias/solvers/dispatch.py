@@ -209,7 +209,7 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
 
 
 def _without_certificate(problem: MarginProblem, options: Options) -> Options:
-    """Return the options with a deadline that leaves time for the certificate, measured by a product with Φ of all gates."""
+    """Return the options with a deadline that leaves time for the certificate, measured by a product with all of Φ."""
     left = options.deadline.left()
     if left is None:
         return options
