@@ -209,12 +209,12 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
 
 
 def _without_certificate(problem: MarginProblem, options: Options) -> Options:
-    """Return the options with a deadline that leaves time for the certificate, measured by a product with Φ."""
+    """Return the options with a deadline that leaves time for the certificate, measured by a product with all of Φ."""
     left = options.deadline.left()
     if left is None:
         return options
     before = options.deadline.seconds
-    problem.margins(np.zeros((problem.features.k, problem.features.d)))
+    problem.margins(np.ones((problem.features.k, problem.features.d)))
     share = CERTIFICATE_PRODUCTS * (options.deadline.seconds - before) / left
     return replace(options, deadline=options.deadline.part(max(1 - share, LEAST_SHARE)))
 

@@ -73,9 +73,7 @@ def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answe
     if form.count > settings.all_groups_up_to and form.count > per_sample:
         return GroupSet(incumbent, form, tol, start, solve, settings).run()
     found = solve(form, start, tol, 0, None)
-    # With a limit, bounds are compared in the original coordinates, where rounding may differ.
-    bounds = None if options.limited else found.bounds
-    incumbent.offer(found.answer, bounds, checked=found.answer.stopped is None)
+    incumbent.offer(found.answer, found.bounds, checked=found.answer.stopped is None)
     return incumbent.answer(found.answer.iterations, found.answer.stopped, found.answer.reason)
 
 
@@ -126,7 +124,9 @@ def _solve_form(
         and `size` are the iteration, the bounds and the number of samples of the present one.
         """
         if checked is not None and options.limited:
-            incumbent.offer(answer(checked))
+            # The bounds of some groups are no bounds over all of them.
+            bounds = Bounds(checked.bounds.lower / ours.scale, checked.bounds.upper / ours.scale)
+            incumbent.offer(answer(checked), bounds if known is None else None)
         if options.callback is not None or options.verbose:
             reached = inner.upper if size == ours.n else whole.upper
             lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
