@@ -158,10 +158,10 @@ class DualProgram:
         V⁰ = Σ_i λ_i A_i over the samples with a fixed λ; 0 without any.
     box : array, shape (N,), optional
         p, infinite for linear constraints; None stands for a hard margin.
-    column : array, shape (N,), optional
-        ỹ of a free intercept, 0 for linear constraints; None without one.
-    column_offset : number
-        −e = ỹᵀλ over the samples with a fixed λ; ignored without `column`.
+    E : array, shape (N, j)
+        ỹ of a free intercept, 0 for linear constraints; j = 0 without one.
+    e : array, shape (j,)
+        −ỹᵀλ over the samples with a fixed λ.
     equal : array of bool, shape (N,)
         Rows of linear constraints that are equalities: the margin must be m_i, and λ_i may have any sign.
     """
@@ -170,9 +170,13 @@ class DualProgram:
     rhs: Any
     offset: Any
     box: Any
-    column: Any
-    column_offset: Any
+    E: Any
+    e: Any
     equal: np.ndarray
+
+    @property
+    def c(self) -> Any:
+        return -self.rhs
 
     @cached_property
     def stack(self) -> Any:
@@ -282,12 +286,11 @@ class Conditions:
         if not self.mu > 0:
             raise ArithmeticError("no complementarity is left")
         self.scaling, h = Scaling(at.s, at.z), program.h
-        self.c = -program.rhs
-        E = (at.x * 0)[:, None][:, :0] if program.column is None else program.column[:, None]
-        e = at.b * 0 - program.column_offset
-        self.E, self.e = E, e
+        self.c, self.E, self.e = program.c, program.E, program.e
+        E, e = self.E, self.e
         self.factor = factorise(program.normal(self.scaling))
         self.solved = self.factor.solve(E)
+        self.inner = factorise(E.T @ self.solved) if len(e) else None
         self.first = self._reduced(-self.c, e, h)
         self.R1 = E @ at.b + program.adjoint(at.z) + self.c * at.tau
         self.R2 = -(E.T @ at.x) + e * at.tau
@@ -299,8 +302,8 @@ class Conditions:
         right = r1 + self.program.adjoint(self.scaling.inverse_square(r3))
         x = self.factor.solve(right[:, None])[:, 0]
         b = r2
-        if self.E.shape[1]:
-            b = (self.E.T @ x - r2) / (self.E.T @ self.solved)[0]
+        if self.inner is not None:
+            b = self.inner.solve((self.E.T @ x - r2)[:, None])[:, 0]
             x = x - self.solved @ b
         return x, b, self.scaling.inverse_square(self.program.image(x).plus(-1, r3))
 
@@ -361,10 +364,8 @@ def maximise(program: DualProgram, factorise: Callable[[Any], Any], finished: Ca
     how λ, W and the intercept are read from it, and `Conditions` what `factorise` returns. If the samples are
     inseparable, τ tends to 0, and the direction of x to a proof.
     """
-    h, zero = program.h, 0 * program.rhs
-    unit = Element(0 * h.lines + 1, 0 * h.cones)
+    h = program.h
+    unit, one = Element(0 * h.lines + 1, 0 * h.cones), 1 + 0 * h.cones[0, 0]
     unit.cones[:, 0] += 1
-    b = zero[:0] if program.column is None else zero[:1]
-    one = 1 + 0 * h.cones[0, 0]
-    start = Iterate(zero, b, unit, unit, one, one)
+    start = Iterate(0 * program.c, 0 * program.e, unit, unit, one, one)
     descend_from(start, ConeDescent(program, factorise, finished), LEAST_CENTRING)

@@ -34,9 +34,11 @@ from implicit_bias._utils.memory import TooLargeError
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.features import Features
+from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
+from implicit_bias.solvers.native.conic import conic_program
 from implicit_bias.solvers.native.homogeneous import DualProgram, Iterate, maximise
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.settings import Settings
@@ -122,12 +124,16 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
     """
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
-        found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
+        if problem.group_form is None:
+            found = _solve_conic(problem, most, options.stop)
+        else:
+            found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
     # Sums that must be 0 have units far below those of the largest terms.
     with gmpy2.context(gmpy2.get_context(), precision=2 * BITS), np.errstate(all="ignore"):
         rounding = _weights if problem.constraints is None else _feasible_weights
         weights, intercept = rounding(problem, found.W, found.b, options.tol, options.deadline)
-        dual, mu = _dual(problem, found.lam, found.mu, options.tol, options.deadline)
+        mu = _without_opposite(problem.constraints, found.mu)
+        dual, mu = _dual(problem, found.lam, mu, options.tol, options.deadline)
     given = None if problem.constraints is None else mu
     return Answer(weights, dual, found.iterations, found.stopped, intercept, given, found.reason)
 
@@ -145,6 +151,18 @@ def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
         size = max(problem.norm.dual(problem.adjoint(lam)) * share, (lam / problem.upper_bounds).max(), TINY)
         return np.asarray(lam / size)
     return None if options.start is None else np.asarray(options.start.dual)
+
+
+def _without_opposite(constraints: LinearConstraints | None, mu: Any) -> Any:
+    """Subtract from the μ (m,) of opposite rows what they share, unless that reduces the dual objective.
+
+    The μ of an interval with one point are not bounded, and only their difference is well-defined.
+    """
+    E = np.zeros((0, 0)) if constraints is None else constraints.E.toarray()
+    for i, j in np.argwhere((E[:, None] == -E).all(axis=2)):
+        if i < j and not constraints.equal[[i, j]].any() and constraints.h[i] + constraints.h[j] >= 0:
+            mu[[i, j]] -= min(mu[i], mu[j])
+    return mu
 
 
 class ExactFactor:
@@ -218,8 +236,8 @@ class PreciseSet(GrowingSet):
         m_i, and s: a power of two with which φ̂_i have a mean square length near 1.
     box : array, shape (n,), optional
         p̂; None for a hard margin.
-    column : array, shape (n,), optional
-        ỹ; None without an intercept.
+    column : array, shape (n,)
+        ỹ; 0 without an intercept.
     more, sizes, equal, used, least : array (m, H, r), array (m,), bool (m,), int (m,), array (m,)
         Rows of linear constraints, see `_constraint_rows`.
     rows, bounded : int arrays
@@ -249,7 +267,7 @@ class PreciseSet(GrowingSet):
         size = float(length(features.row_norms() / problem.required_margin)) / self.n**0.5
         self.scale = nearest_power_of_two(size)
         self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
-        self.column = problem.y / self.m if problem.intercept else None
+        self.column = problem.intercept * problem.y / self.m
         self.more, self.sizes, self.equal, self.used = self._constraint_rows()
         h = np.zeros(0) if problem.constraints is None else problem.constraints.h[self.used]
         self.least = -_exact(h) * self.scale / self.sizes
@@ -273,19 +291,7 @@ class PreciseSet(GrowingSet):
         lam = self.lam / self.m / self.scale
         mu = np.full(0 if self.problem.constraints is None else len(self.problem.constraints.equal), gmpy2.mpfr(0))
         mu[self.used] = self.mu / self.sizes
-        self._cancel_opposite(mu)
         return Solved(self._original(self.W), self.b, lam, mu, self.iterations, self.stopped, self.reason)
-
-    def _cancel_opposite(self, mu: Any) -> None:
-        """Subtract from the μ (m,) of opposite rows what they share, in place, unless that reduces the dual objective.
-
-        The μ of an interval with one point are not bounded, and only their difference is well-defined.
-        """
-        constraints = self.problem.constraints
-        E = np.zeros((0, 0)) if constraints is None else constraints.E.toarray()
-        for i, j in zip(*np.nonzero((E[:, None] == -E).all(axis=2)), strict=True):
-            if i < j and not constraints.equal[[i, j]].any() and constraints.h[i] + constraints.h[j] >= 0:
-                mu[[i, j]] -= min(mu[i], mu[j])
 
     @property
     def ended(self) -> bool:
@@ -309,7 +315,7 @@ class PreciseSet(GrowingSet):
         others = np.random.default_rng(0).permutation(every[~at_bound])
         if not len(rows):
             rows = others[:ALL_SAMPLES]
-        if self.column is not None:
+        if self.problem.intercept:
             missing = [others[y[others] == sign][:GROWTH] for sign in (-1, 1) if not (y[rows] == sign).any()]
             rows = np.concatenate([rows, *missing])
         return rows, every[at_bound]
@@ -378,9 +384,7 @@ class PreciseSet(GrowingSet):
         error = (error + 4 * UNIT * (features.magnitudes(near) + abs(float(b)))) / required
         margins, rows = _exact(f), np.flatnonzero(~(error <= RESOLVED * abs(f - 1)))
         for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
-            margins[part] = np.tensordot(self.samples(part), W, axes=2)
-            if self.column is not None:
-                margins[part] += self.column[part] * b
+            margins[part] = np.tensordot(self.samples(part), W, axes=2) + self.column[part] * b
         return margins
 
     def solve(self) -> None:
@@ -452,7 +456,7 @@ class SetProgram:
     Attributes
     ----------
     A, rhs, column, box, equal : arrays (N, H, r) and (N,)
-        Rows, required margins (1, or `least` of constraints), ỹ (None without an intercept), p̂ (infinite for
+        Rows, required margins (1, or `least` of constraints), ỹ, p̂ (infinite for
         constraints; None for a hard margin), and a mask of equalities.
     joined, totals : list of int arrays, array
         The samples of each row of bounded ones, and its Σ p̂_i.
@@ -477,10 +481,8 @@ class SetProgram:
         means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
         self.A = np.concatenate([whole.samples(rows), whole.more, *means])
         self.rhs = np.concatenate([np.full(len(rows), one), whole.least, np.full(len(means), one)])
-        self.column = self.box = None
-        if column is not None:
-            own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
-            self.column = np.concatenate([column[rows], np.full(more, zero), own])
+        own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
+        self.column, self.box = np.concatenate([column[rows], np.full(more, zero), own]), None
         if box is not None:
             self.box = np.concatenate([box[rows], np.full(more, gmpy2.inf()), self.totals])
         self.free, self.equal = len(rows) + more, np.zeros(len(self.rhs), dtype=bool)
@@ -502,8 +504,8 @@ class SetProgram:
             self.rhs[free] / self.units,
             np.tensordot(self.totals, self.A[fixed], axes=1) if len(self.totals) else 0 * self.W,
             None if self.box is None else self.box[free] * self.units,
-            None if self.column is None else self.column[free] / self.units,
-            gmpy2.mpfr(0) if self.column is None or not len(self.totals) else self.column[fixed] @ self.totals,
+            (self.column[free] / self.units)[:, None][:, : self.whole.problem.intercept],
+            -_array([(self.column[fixed] * self.totals).sum()] * self.whole.problem.intercept),
             self.equal[free],
         )
         maximise(program, partial(ExactFactor, stop=self.whole.watch), self.finished)
@@ -534,10 +536,9 @@ class SetProgram:
     def _keep_dual(self, lam: Any) -> None:
         """Keep the best multiple of λ̂ (N,), made feasible, if it proves a better lower bound."""
         lam = np.where(self.equal, lam, np.maximum(lam, 0))
-        if self.column is not None:
-            sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
-            shares = [min(sides) / side if side > 0 else side for side in sides]
-            lam = lam * np.where(self.column > 0, shares[0], np.where(self.column < 0, shares[1], 1))
+        sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
+        shares = [min(sides) / side if side > 0 else side for side in sides]
+        lam = lam * np.where(self.column > 0, shares[0], np.where(self.column < 0, shares[1], 1))
         size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
         if self.box is not None:
             size = max(size, max(lam[self.samples] / self.box[self.samples]))
@@ -552,8 +553,7 @@ class SetProgram:
         The objective includes |μ_j| times the violation of each constraint, which is small at the end; μ (m,) are the
         multipliers of the rows `constraints`.
         """
-        f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
-        f = f if self.column is None else f + self.column * b
+        f, value = np.tensordot(self.A, W, axes=2) + self.column * b, ((W * W).sum(axis=1) ** 0.5).sum()
         short = (self.rhs - f)[self.constraints]
         violation = np.where(self.equal[self.constraints], abs(short), np.maximum(short, 0))
         box = None if self.box is None else self.box[self.samples]
@@ -574,6 +574,49 @@ class SetProgram:
         for part, total, own in zip(self.joined, self.totals, self.lam[self.free :], strict=True):
             lam[part] = whole.box[part] * (own / total)
         return lam, self.lam[m : self.free]
+
+
+def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Solved:
+    """Return the solution for a norm without a group form, of all samples; `most` is the largest number of iterations.
+
+    Weights and multipliers are those of the last iterate, which need not be feasible at a limit.
+    """
+    (n, k, d), constraints = problem.features.shape, problem.constraints
+    mu = np.full(0 if constraints is None else len(constraints.h), gmpy2.mpfr(0))
+    found = Solved(np.full((k, d), gmpy2.mpfr(0)), gmpy2.mpfr(0), np.full(n, gmpy2.mpfr(0)), mu, -1, None, "")
+    rows = (_blocks(problem.features) * problem.y[:, None, None]).reshape(n, -1)
+    try:
+        program = conic_program(problem, rows, _exact)
+    except TooLargeError as error:
+        return replace(found, reason=str(error))
+    if program is None:
+        return replace(found, reason=f"{problem.norm!r} needs other cones than second-order ones; use CLARABEL")
+    m = _exact(np.broadcast_to(problem.required_margin, n))
+
+    def finished(at: Iterate) -> bool:
+        """Keep an iterate; return True at a small gap, at a hard margin below NO_MARGIN, or at a limit."""
+        nonlocal found
+        x, b, lines, W = at.x / at.tau, at.b / at.tau, at.z.lines / at.tau, at.x[program.place] / at.tau
+        lower = -(program.h.dot(at.z) + program.e @ at.b) / at.tau
+        if constraints is not None:
+            mu[~constraints.equal] = lines[len(lines) - (~constraints.equal).sum() :]
+            mu[constraints.equal] = b[len(b) - constraints.equal.sum() :]
+        iterations = found.iterations + 1
+        stopped = watch() or (Status.ITERATION_LIMIT if iterations >= most else None)
+        found = Solved(
+            (W / program.scale).reshape(k, d),
+            x[program.variables] if problem.intercept else found.b,
+            lines[:n] / m / program.scale,
+            mu / program.sizes,
+            iterations,
+            stopped,
+            "",
+        )
+        infeasible = (problem.hard or problem.affine) and lower >= 1 / NO_MARGIN
+        return bool(stopped or infeasible or at.product() <= CONSTRAINED_TOL * at.tau**2 * abs(lower))
+
+    maximise(program, partial(ExactFactor, stop=watch), finished)
+    return found
 
 
 def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
