@@ -103,7 +103,7 @@ TOGETHER = 12
 SCALE_CHANGE = 0.3
 #: Roundings of λ that are tried: the distance NEAR_BOUND from 0 and the bound below which λ becomes that number, how
 #: many λ are rounded together, and whether near any multiple of λ, if none is near its upper bound.
-SOFT_ROUNDINGS = (NEAR_BOUND, TOGETHER, False), (0.0, TOGETHER, False), (NEAR_BOUND, 30, False)
+SOFT_ROUNDINGS = (NEAR_BOUND, TOGETHER, False), (0.0, TOGETHER, False), (NEAR_BOUND, 30, False), (0.0, 30, True)
 HARD_ROUNDINGS = (0.0, TOGETHER, True), (0.0, TOGETHER, False), (0.0, 30, True)
 #: Least squared length of a reduced basis vector, as a share of the previous one's (Lovász).
 LOVASZ = 0.75
