@@ -67,9 +67,7 @@ class PreciseSolver(Solver):
             return f"its arithmetic is for at most {PRECISE_FEATURES} features; use NATIVE"
         if constraints is not None and len(constraints.equal) > PRECISE_CONSTRAINTS:
             return f"its arithmetic is for at most {PRECISE_CONSTRAINTS} linear constraints; use CLARABEL"
-        reason = super().refuses(problem, options)
-        # Other norms need a form with second-order cones.
-        return reason or (problem.unsupported("groups") if problem.norm.semidefinite else None)
+        return super().refuses(problem, options)
 
 
 def _no_device(name: str) -> str | None:

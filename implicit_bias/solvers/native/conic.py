@@ -24,13 +24,14 @@ MOST_PRODUCTS = 5e6
 class ConicProgram:
     """minimise cᵀx subject to Gx + s = h, s ∈ K, Eᵀx = e; x is u, then b if it is free, then the slack of a soft margin.
 
-    `lines` (l, N) and `cones` (H, 1 + r, N) are the rows of G. The first n half-lines are the samples. The program is
+    `lines` (l, N), `cones` (H, 1 + r, N) and `blocks` (d, d, N) are the rows of G. The first n half-lines are the samples. The program is
     in units in which W is multiplied by `scale`, and its required margins are 1; the objective is multiplied, too.
     """
 
     c: Any
     lines: Any
     cones: Any
+    blocks: list[Any]
     h: Element
     E: Any
     e: Any
@@ -42,11 +43,12 @@ class ConicProgram:
 
     def image(self, x: Any) -> Element:
         """Return Gx."""
-        return Element(self.lines @ x, self.cones @ x)
+        return Element(self.lines @ x, self.cones @ x, tuple(rows @ x for rows in self.blocks))
 
     def adjoint(self, z: Element) -> Any:
         """Return Gᵀz (N,)."""
-        return self.lines.T @ z.lines + np.tensordot(z.cones, self.cones, axes=2)
+        parts = zip((z.cones, *z.blocks), (self.cones, *self.blocks), strict=True)
+        return self.lines.T @ z.lines + sum(np.tensordot(part, rows, axes=2) for part, rows in parts)
 
     def normal(self, scaling: Scaling) -> Any:
         """Return GᵀD⁻²G (N, N)."""
@@ -55,27 +57,30 @@ class ConicProgram:
         for rows, w, size in zip(self.cones, scaling.w, scaling.size, strict=True):
             along = w[0] * rows[0] - w[1:] @ rows[1:]
             M = M + (2 * np.outer(along, along) - np.outer(rows[0], rows[0]) + rows[1:].T @ rows[1:]) / size**2
+        for rows, inverse in zip(self.blocks, scaling.inverses, strict=True):
+            scaled = np.tensordot(inverse, np.tensordot(inverse, rows, axes=1), axes=([1], [1])).reshape(-1, len(M))
+            M = M + scaled.T @ scaled
         return M
 
 
 def reduced_norm(norm: Any, shape: tuple[int, int]) -> tuple[Any, np.ndarray] | None:
     """Return CVXPY's data of the norm of weights (k, d), and the places of the weights among its variables.
 
-    The result is None if the norm has other cones than half-lines and second-order cones.
+    The result is None if the norm has exponential or power cones.
     """
     import cvxpy as cp
 
     W = cp.Variable(shape)
     data = cp.Problem(cp.Minimize(norm.expression(W))).get_problem_data("CLARABEL", canon_backend="SCIPY")[0]
     dims = data["dims"]
-    if dims.psd or dims.exp or dims.p3d or data.get("P") is not None:
+    if dims.exp or dims.p3d or data.get("P") is not None:
         return None
     first = data["param_prob"].var_id_to_col[W.id]
     return data, first + np.arange(W.size).reshape(shape, order="F").ravel()
 
 
 def conic_program(problem: MarginProblem, rows: Any, exact: Any) -> ConicProgram | None:
-    """Return the program of a margin problem; None if the norm has other cones.
+    """Return the program of a margin problem; None if the norm has exponential or power cones.
 
     `rows` (n, k·d) are y_iφ(x_i), and `exact` converts arrays to many digits.
 
@@ -125,11 +130,21 @@ def conic_program(problem: MarginProblem, rows: Any, exact: Any) -> ConicProgram
     for i, rows_of in enumerate(dims.soc):
         cones[i, :rows_of], ends[i, :rows_of] = wide(A[first : first + rows_of]), exact(b[first : first + rows_of])
         first += rows_of
+    blocks, sides = [], []
+    for d in dims.psd:
+        # The upper triangle, column by column, off the diagonal times √2.
+        i, j = np.tril_indices(d)[::-1]
+        own, count = exact(np.where(i == j, 1.0, 0.5)) ** 0.5, len(i)
+        block, side = exact(np.zeros((d, d, N))), exact(np.zeros((d, d)))
+        block[i, j] = block[j, i] = wide(A[first : first + count]) * own[:, None]
+        side[i, j] = side[j, i] = exact(b[first : first + count]) * own
+        blocks, sides, first = [*blocks, block], [*sides, side], first + count
     return ConicProgram(
         c,
         np.vstack(parts),
         cones,
-        Element(np.concatenate(right), ends),
+        blocks,
+        Element(np.concatenate(right), ends, tuple(sides)),
         np.vstack([wide(A[:zero]), E[equal]]).T,
         np.concatenate([exact(b[:zero]), h[equal]]),
         scale,
