@@ -2,17 +2,14 @@
 
 import contextlib
 import warnings
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.processes import call_apart, load
-from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Solver
@@ -23,10 +20,6 @@ EPSILONS = ("eps_abs", "eps_rel")
 MAX_ITERATIONS = 2**31 - 1
 #: Modules that a solve needs, CVXPY among them.
 MODULES = (__name__, "implicit_bias.margin.program")
-#: Cosine of the angle of two rows up to which they are nearly opposite.
-NEARLY_OPPOSITE = -0.999
-#: Largest number of constraints whose pairs are compared.
-MAX_COMPARED = 1000
 #: Seconds after the time limit in which a solver may return its best answer; then its process is killed.
 GRACE = 0.1
 
@@ -107,9 +100,7 @@ class CvxpySolver(Solver):
         features, scale = problem.features, problem.features.scale()
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin
-        constraints, sums = None, None
-        if problem.constraints is not None:
-            constraints, sums = with_sums(problem.constraints.scaled(scale / margin))
+        constraints = None if problem.constraints is None else problem.constraints.scaled(scale / margin)
         unit = problem.replace(features=rows, C=problem.C * scale, required_margin=required, constraints=constraints)
         program = unit.cvxpy(quadratic=self.needs == "quadratic")
         chosen = {"solver": self.name, "canon_backend": "SCIPY"}
@@ -134,34 +125,8 @@ class CvxpySolver(Solver):
             iterations,
             stopped,
             0.0 if b is None else margin * float(b),
-            None if constraints is None else sums.T @ constraints.multipliers(program.linear_constraints),
+            None if constraints is None else constraints.multipliers(program.linear_constraints),
         )
-
-
-def with_sums(constraints: LinearConstraints) -> tuple[LinearConstraints, sp.csr_array]:
-    """Return constraints with rows PE ≤ Ph, and P: the given rows, and a sum of each two nearly opposite inequalities.
-
-    Such inequalities leave a thin wedge, and solvers with a tolerance above its width miss its edge without the sum.
-    It is computed in rational arithmetic. Multipliers μ of PE are Pᵀμ for E.
-    """
-    E, m = constraints.E, len(constraints.equal)
-    sizes = np.sqrt((E**2).sum(axis=1))
-    used = np.flatnonzero((sizes > 0) & ~constraints.equal) if m <= MAX_COMPARED else np.zeros(0, dtype=int)
-    units = E[used] * (1 / sizes[used])[:, None]
-    near = sp.triu(units @ units.T).tocoo()
-    rows, P, h = [E], [sp.eye_array(m)], list(constraints.h)
-    for i, j in np.stack([near.row, near.col]).T[near.data < NEARLY_OPPOSITE]:
-        i, j = used[i], used[j]
-        pair = E[[i, j]].toarray(), constraints.h[[i, j]]
-        factors = [Fraction(1), Fraction(float(sizes[i] / sizes[j]))]
-        row = [sum(f * Fraction(float(v)) for f, v in zip(factors, column, strict=True)) for column in pair[0].T]
-        size = max(map(abs, row))
-        if size > 0:
-            rows.append(sp.csr_array([[float(v / size) for v in row]]))
-            h.append(float(sum(f * Fraction(float(v)) for f, v in zip(factors, pair[1], strict=True)) / size))
-            P.append(sp.csr_array(([float(f / size) for f in factors], ([0, 0], [i, j])), shape=(1, m)))
-    equal = np.append(constraints.equal, np.zeros(len(rows) - 1, dtype=bool))
-    return replace(constraints, E=sp.csr_array(sp.vstack(rows)), equal=equal, h=np.array(h)), sp.csr_array(sp.vstack(P))
 
 
 CVXPY_SOLVERS = {
