@@ -1,7 +1,7 @@
-"""Margin problems for norms that CVXPY expresses by half-lines and second-order cones, in many digits.
+"""Margin problems of any norm and with linear constraints as programs of `homogeneous`, in many digits.
 
-CVXPY reduces minimising ‖W‖ to minimising cᵀu with g − Gu ∈ K and Au = a, where u contains W. Together with the rows of
-the samples and of linear constraints this is a program of the form that `homogeneous` solves.
+CVXPY reduces minimising ‖W‖ to minimising cᵀu with b − Au ∈ K, where u contains W. The rows of the samples and of
+linear constraints are added exactly.
 """
 
 from __future__ import annotations
@@ -10,145 +10,140 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias._utils.scaling import length, nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.solvers.native.homogeneous import Element, Scaling
+from implicit_bias.solvers.native.homogeneous import Element, Iterate, Program
 
-#: Largest number of products of a normal matrix, about a second.
+#: Largest number of products of an iteration, about a second.
 MOST_PRODUCTS = 5e6
+#: Distance of an equality's row, of length 1, from the span of others up to which it depends on them.
+INDEPENDENT = 1e-13
 
 
 @dataclass(frozen=True)
-class ConicProgram:
-    """minimise cᵀx subject to Gx + s = h, s ∈ K, Eᵀx = e; x is u, then b if it is free, then the slack of a soft margin.
+class ConicForm:
+    """A margin problem as a program over x: u, b if it is free, and the slack of a soft margin.
 
-    `lines` (l, N), `cones` (H, 1 + r, N) and `blocks` (d, d, N) are the rows of G. The first n half-lines are the samples. The program is
-    in units in which W is multiplied by `scale`, and its required margins are 1; the objective is multiplied, too.
+    Its units are those of `PreciseSet`: required margins are 1, and W, Σ m_iλ_i and the objective are multiplied by
+    `scale`.
+
+    Attributes
+    ----------
+    place : array of int, shape (k·d,)
+        Places of the weights in x.
+    m, sizes : arrays, shapes (n,) and (number of constraints,)
+        Required margins, and lengths by which constraints are divided.
+    equal : array of int
+        Equalities that are linearly independent; the others follow from them, or no weights are feasible.
     """
 
-    c: Any
-    lines: Any
-    cones: Any
-    blocks: list[Any]
-    h: Element
-    E: Any
-    e: Any
+    problem: MarginProblem
+    program: Program
     scale: float
-    #: Length of u, places of the weights in it, and lengths of the constraints, by which their rows are divided.
-    variables: int
     place: np.ndarray
+    m: Any
     sizes: Any
+    equal: np.ndarray
 
-    def image(self, x: Any) -> Element:
-        """Return Gx."""
-        return Element(self.lines @ x, self.cones @ x, tuple(rows @ x for rows in self.blocks))
-
-    def adjoint(self, z: Element) -> Any:
-        """Return Gᵀz (N,)."""
-        parts = zip((z.cones, *z.blocks), (self.cones, *self.blocks), strict=True)
-        return self.lines.T @ z.lines + sum(np.tensordot(part, rows, axes=2) for part, rows in parts)
-
-    def normal(self, scaling: Scaling) -> Any:
-        """Return GᵀD⁻²G (N, N)."""
-        half = self.lines / scaling.lines[:, None]
-        M = half.T @ half
-        for rows, w, size in zip(self.cones, scaling.w, scaling.size, strict=True):
-            along = w[0] * rows[0] - w[1:] @ rows[1:]
-            M = M + (2 * np.outer(along, along) - np.outer(rows[0], rows[0]) + rows[1:].T @ rows[1:]) / size**2
-        for rows, inverse in zip(self.blocks, scaling.inverses, strict=True):
-            scaled = np.tensordot(inverse, np.tensordot(inverse, rows, axes=1), axes=([1], [1])).reshape(-1, len(M))
-            M = M + scaled.T @ scaled
-        return M
+    def solution(self, at: Iterate) -> tuple[Any, Any, Any, Any]:
+        """Return W (k, d), b, λ (n,) and μ of an iterate, in the coordinates of the problem."""
+        problem, n, slack = self.problem, len(self.m), len(self.program.single[0])
+        x, lines, multipliers = (part / at.tau for part in (at.x, at.z.lines[slack:], at.b))
+        mu = 0 * self.sizes
+        if problem.constraints is not None:
+            positive = ~problem.constraints.equal
+            mu[positive] = lines[len(lines) - np.count_nonzero(positive) :]
+            mu[self.equal] = multipliers[len(multipliers) - len(self.equal) :]
+        W, b = (
+            x[self.place].reshape(problem.features.shape[1:]),
+            x[len(x) - slack - 1] if problem.intercept else 0 * x[0],
+        )
+        return W / self.scale, b, lines[:n] / self.m / self.scale, mu / self.sizes
 
 
-def reduced_norm(norm: Any, shape: tuple[int, int]) -> tuple[Any, np.ndarray] | None:
-    """Return CVXPY's data of the norm of weights (k, d), and the places of the weights among its variables.
-
-    The result is None if the norm has exponential or power cones.
-    """
-    import cvxpy as cp
-
-    W = cp.Variable(shape)
-    data = cp.Problem(cp.Minimize(norm.expression(W))).get_problem_data("CLARABEL", canon_backend="SCIPY")[0]
-    dims = data["dims"]
-    if dims.exp or dims.p3d or data.get("P") is not None:
-        return None
-    first = data["param_prob"].var_id_to_col[W.id]
-    return data, first + np.arange(W.size).reshape(shape, order="F").ravel()
-
-
-def conic_program(problem: MarginProblem, rows: Any, exact: Any) -> ConicProgram | None:
-    """Return the program of a margin problem; None if the norm has exponential or power cones.
-
-    `rows` (n, k·d) are y_iφ(x_i), and `exact` converts arrays to many digits.
+def conic_form(problem: MarginProblem, rows: Any, exact: Any) -> ConicForm:
+    """Return the form of a problem; `rows` (n, k·d) are y_iφ(x_i), and `exact` converts arrays to many digits.
 
     Raises
     ------
     TooLargeError
-        If an iteration would take too long.
+        If an iteration would take too long, or if the norm has exponential or power cones.
     """
-    found = reduced_norm(problem.norm, problem.features.shape[1:])
-    if found is None:
-        return None
-    (data, place), n, constraints = found, problem.features.n, problem.constraints
-    dims, A, b = data["dims"], data["A"].toarray(), data["b"]
-    zero, first = dims.zero, dims.zero + dims.nonneg
-    size, width = A.shape[1], max([2, *dims.soc])
+    import cvxpy as cp
+
+    (n, k, d), constraints = problem.features.shape, problem.constraints
+    W = cp.Variable((k, d))
+    norm = cp.Problem(cp.Minimize(problem.norm.expression(W)))
+    data = norm.get_problem_data("CLARABEL", canon_backend="SCIPY")[0]
+    dims, A, size = data["dims"], data["A"].toarray(), data["A"].shape[1]
+    place = data["param_prob"].var_id_to_col[W.id] + np.arange(k * d).reshape((k, d), order="F").ravel()
     N = size + problem.intercept + (0 if problem.hard else n)
-    H = max(len(dims.soc), 1)
-    if ((n + len(A)) * N + H * width * N) * N > MOST_PRODUCTS:
+    if dims.exp or dims.p3d or data.get("P") is not None:
+        raise TooLargeError(f"{problem.norm!r} needs other cones than the method has")
+    if (n + len(A)) * N**2 + sum(2 * N * d**3 + N**2 * d**2 for d in dims.psd) > MOST_PRODUCTS:
         raise TooLargeError(f"{n} samples and {size} variables are too many for arithmetic of 60 digits")
-    m = exact(np.broadcast_to(problem.required_margin, n))
-    scale = nearest_power_of_two(float(length(problem.features.row_norms() / problem.required_margin)) / n**0.5)
 
     def wide(part: Any) -> Any:
-        return np.hstack([exact(part), exact(np.zeros((len(part), N - part.shape[1])))])
+        """Return rows over u, as rows over x."""
+        return np.hstack([exact(part), exact(np.zeros((len(part), N - size)))])
 
-    E, h = np.zeros((0, size)), np.zeros(0)
-    equal = np.zeros(0, dtype=bool)
-    if constraints is not None:
-        E, h, equal = np.zeros((len(constraints.h), size)), constraints.h, constraints.equal
-        E[:, place] = constraints.E.toarray()
-    sizes = exact(np.maximum(length(E, axis=1), np.where(E.any(axis=1), 0.0, 1.0)))
-    E, h = wide(E) / sizes[:, None], exact(h) * scale / sizes
-    samples = wide(np.zeros((n, size)))
+    m = exact(np.broadcast_to(problem.required_margin, n))
+    scale = nearest_power_of_two(float(length(problem.features.row_norms() / problem.required_margin)) / n**0.5)
+    counts = [dims.zero, dims.nonneg, *dims.soc, *(d * (d + 1) // 2 for d in dims.psd)]
+    ends = np.cumsum(counts)[:-1]
+    parts = list(zip(np.split(wide(A), ends), np.split(exact(data["b"]), ends), strict=True))
+    (zero, right), (lines, bounds), cones = *parts[:2], parts[2 : 2 + len(dims.soc)]
+    G, h = (
+        exact(np.zeros((2, len(cones), max([2, *dims.soc]), N)))[0],
+        exact(np.zeros((len(cones), max([2, *dims.soc])))),
+    )
+    for i, (part, own) in enumerate(cones):
+        G[i, : len(part)], h[i, : len(part)] = part, own
+    blocks = [_block(d, *part, exact) for d, part in zip(dims.psd, parts[2 + len(dims.soc) :], strict=True)]
+    # Rows of the samples: −y_i(⟨φ_i, W⟩ + b) − ξ_i ≤ −m_i.
+    samples, c = wide(np.zeros((n, size))), exact(np.append(data["c"], np.zeros(N - size)))
     samples[:, place] = -rows / m[:, None] / scale
     if problem.intercept:
         samples[:, size] = -problem.y / m
-    parts, right = [samples, wide(A[zero:first]), E[~equal]], [0 * m - 1, exact(b[zero:first]), h[~equal]]
-    c = exact(np.append(data["c"], np.zeros(N - size)))
+    slack = np.arange(N - n, N) if not problem.hard else np.zeros(0, dtype=int)
     if not problem.hard:
-        samples[:, N - n :] = exact(-np.eye(n))
-        c[N - n :] = exact(problem.upper_bounds) * m * scale
-        positive = np.hstack([exact(np.zeros((n, N - n))), exact(-np.eye(n))])
-        parts, right = [samples, positive, *parts[1:]], [right[0], 0 * m, *right[1:]]
-    # Without cones there is one without rows.
-    cones, ends = exact(np.zeros((H, width, N))), exact(np.zeros((H, width)))
-    ends[:, 0] += not dims.soc
-    for i, rows_of in enumerate(dims.soc):
-        cones[i, :rows_of], ends[i, :rows_of] = wide(A[first : first + rows_of]), exact(b[first : first + rows_of])
-        first += rows_of
-    blocks, sides = [], []
-    for d in dims.psd:
-        # The upper triangle, column by column, off the diagonal times √2.
-        i, j = np.tril_indices(d)[::-1]
-        own, count = exact(np.where(i == j, 1.0, 0.5)) ** 0.5, len(i)
-        block, side = exact(np.zeros((d, d, N))), exact(np.zeros((d, d)))
-        block[i, j] = block[j, i] = wide(A[first : first + count]) * own[:, None]
-        side[i, j] = side[j, i] = exact(b[first : first + count]) * own
-        blocks, sides, first = [*blocks, block], [*sides, side], first + count
-    return ConicProgram(
+        samples[np.arange(n), slack] = exact(-np.ones(n))
+        c[slack] = exact(problem.upper_bounds) * m * scale
+    E, sizes, most, positive = wide(np.zeros((0, size))), m[:0], m[:0], np.zeros(0, dtype=bool)
+    if constraints is not None:
+        positive, E = ~constraints.equal, wide(np.zeros((len(constraints.equal), size)))
+        E[:, place] = exact(constraints.E.toarray())
+        sizes = (E**2).sum(axis=1) ** 0.5
+        sizes[sizes == 0] += 1
+        E, most = E / sizes[:, None], exact(constraints.h) * scale / sizes
+    equal = np.flatnonzero(~positive)
+    R, order = scipy.linalg.qr(E[equal].T.astype(np.float64), mode="r", pivoting=True)
+    equal = equal[order[: np.count_nonzero(abs(R.diagonal()) > INDEPENDENT)]]
+    program = Program(
         c,
-        np.vstack(parts),
-        cones,
-        blocks,
-        Element(np.concatenate(right), ends, tuple(sides)),
-        np.vstack([wide(A[:zero]), E[equal]]).T,
-        np.concatenate([exact(b[:zero]), h[equal]]),
-        scale,
-        size,
-        place,
-        sizes,
+        np.vstack([zero, E[equal]]).T,
+        np.concatenate([right, most[equal]]),
+        Element(
+            np.concatenate([0 * m[: len(slack)], 0 * m - 1, bounds, most[positive]]),
+            h,
+            tuple(side for _, side in blocks),
+        ),
+        (slack, 0 * m[: len(slack)] - 1),
+        np.vstack([samples, lines, E[positive]]),
+        G,
+        tuple(block for block, _ in blocks),
     )
+    return ConicForm(problem, program, scale, place, m, sizes, equal)
+
+
+def _block(d: int, rows: Any, right: Any, exact: Any) -> tuple[Any, Any]:
+    """Return a block (d, d, N) and its side (d, d), given its upper triangle, column by column, times √2 outside."""
+    j, i = np.tril_indices(d)
+    own = exact(np.where(i == j, 1.0, 0.5)) ** 0.5
+    block, side = exact(np.zeros((d, d, rows.shape[1]))), exact(np.zeros((d, d)))
+    block[i, j] = block[j, i] = rows * own[:, None]
+    side[i, j] = side[j, i] = right * own
+    return block, side

@@ -67,7 +67,8 @@ class Element:
     def each(self, function: Callable[..., Any], *others: Element) -> Element:
         """Return the element of the function's values for the arrays of this one and of others."""
         blocks = zip(self.blocks, *(other.blocks for other in others), strict=True)
-        lines, cones = function(self.lines, *(o.lines for o in others)), function(self.cones, *(o.cones for o in others))
+        lines = function(self.lines, *(other.lines for other in others))
+        cones = function(self.cones, *(other.cones for other in others))
         return Element(lines, cones, tuple(function(*parts) for parts in blocks))
 
     def plus(self, step: Any, other: Element) -> Element:
@@ -82,7 +83,8 @@ class Element:
         """Return the identity of the Jordan product."""
         found = self.each(lambda u: 0 * u)
         found.cones[:, 0] += 1
-        return Element(found.lines + 1, found.cones, tuple(block + np.eye(len(block), dtype=int) for block in found.blocks))
+        blocks = tuple(block + np.eye(len(block), dtype=int) for block in found.blocks)
+        return Element(found.lines + 1, found.cones, blocks)
 
     def dot(self, other: Element) -> Any:
         """Return the inner product, a number."""
@@ -116,7 +118,7 @@ class Element:
         for U, D in zip(self.blocks, change.blocks, strict=True):
             L = _lower(U)
             falls = max(falls, -np.linalg.eigvalsh(_divided(L, _divided(L, D).T).astype(np.float64))[0])
-        return float(1 / max(falls, beta.max(), (-d[:, 0] / u[:, 0]).max(), 1.0))
+        return float(1 / max(falls, beta.max(initial=0.0), (-d[:, 0] / u[:, 0]).max(initial=0.0), 1.0))
 
 
 def _determinants(cones: Any) -> Any:
@@ -222,83 +224,86 @@ def _congruence(S: Any, Z: Any) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True)
-class DualProgram:
-    """The program of this module's docstring, of N rows.
+class Program:
+    """minimise cᵀx subject to Gx + s = h, s ∈ K, Eᵀx = e, for x (N,).
+
+    Parameters
+    ----------
+    c, E, e : arrays, shapes (N,), (N, j) and (j,)
+    h : Element
+    single : tuple of an int array (q,) and an array (q,)
+        Columns and values of the first half-lines' rows of G, which have one entry each.
+    lines, cones : arrays, shapes (l − q, N) and (H, 1 + r, N)
+        Rows of G of the other half-lines, and of the cones, padded with zeros.
+    blocks : tuple of arrays, shape (d, d, N)
+        Rows of G of the semidefinite blocks.
+    """
+
+    c: Any
+    E: Any
+    e: Any
+    h: Element
+    single: tuple[np.ndarray, Any]
+    lines: Any
+    cones: Any
+    blocks: tuple[Any, ...] = ()
+
+    @cached_property
+    def squares(self) -> Any:
+        """The matrices −AᵀJA of the rows A of each cone, shape (H, N, N)."""
+        first, rest = self.cones[:, :1], self.cones[:, 1:]
+        return rest.transpose(0, 2, 1) @ rest - first.transpose(0, 2, 1) * first
+
+    def image(self, x: Any) -> Element:
+        """Return Gx."""
+        places, values = self.single
+        lines = np.concatenate([values * x[places], self.lines @ x])
+        return Element(lines, self.cones @ x, tuple(rows @ x for rows in self.blocks))
+
+    def adjoint(self, z: Element) -> Any:
+        """Return Gᵀz (N,)."""
+        (places, values), q = self.single, len(self.single[0])
+        parts = zip((z.cones, *z.blocks), (self.cones, *self.blocks), strict=True)
+        out = self.lines.T @ z.lines[q:] + sum(np.tensordot(part, rows, axes=2) for part, rows in parts)
+        np.add.at(out, places, values * z.lines[:q])
+        return out
+
+    def normal(self, scaling: Scaling) -> Any:
+        """Return GᵀD⁻²G (N, N) as a new array, for the Nesterov–Todd scaling D."""
+        (places, values), q, factors = self.single, len(self.single[0]), 1 / scaling.size**2
+        half = self.lines / scaling.lines[q:, None]
+        mirrored = np.hstack([scaling.w[:, :1], -scaling.w[:, 1:]])
+        a = (mirrored[:, None] @ self.cones)[:, 0].T
+        M = np.tensordot(factors, self.squares, axes=(0, 0)) + (2 * factors * a) @ a.T + half.T @ half
+        np.add.at(M, (places, places), (values / scaling.lines[:q]) ** 2)
+        for rows, inverse in zip(self.blocks, scaling.inverses, strict=True):
+            both = np.tensordot(inverse, np.tensordot(inverse, rows, axes=1), axes=([1], [1])).reshape(-1, len(M))
+            M = M + both.T @ both
+        return M
+
+
+def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any) -> Program:
+    """Return the program of this module's docstring, of N rows.
 
     The unit of a row is arbitrary: A_i, m_i and ỹ_i may be multiplied by a number, and p_i and λ_i divided by it.
 
     Parameters
     ----------
     A : array, shape (N, H, r)
-        Rows A_i in groups, padded with zeros: y_i φ_i of a sample, or those of a constraint ⟨A_i, W⟩ ≥ m_i.
+        Rows A_i = y_i φ_i in groups, padded with zeros.
     rhs : array, shape (N,)
-        m: positive for samples, any number for linear constraints.
+        m > 0.
     offset : array, shape (H, r)
         V⁰ = Σ_i λ_i A_i over the samples with a fixed λ; 0 without any.
     box : array, shape (N,), optional
-        p, infinite for linear constraints; None stands for a hard margin.
-    E : array, shape (N, j)
-        ỹ of a free intercept, 0 for linear constraints; j = 0 without one.
-    e : array, shape (j,)
-        −ỹᵀλ over the samples with a fixed λ.
-    equal : array of bool, shape (N,)
-        Rows of linear constraints that are equalities: the margin must be m_i, and λ_i may have any sign.
+        p; None stands for a hard margin.
+    E, e : array, shapes (N, j) and (j,)
+        ỹ of a free intercept, and −ỹᵀλ over the samples with a fixed λ; j = 0 without an intercept.
     """
-
-    A: Any
-    rhs: Any
-    offset: Any
-    box: Any
-    E: Any
-    e: Any
-    equal: np.ndarray
-
-    @property
-    def c(self) -> Any:
-        return -self.rhs
-
-    @cached_property
-    def stack(self) -> Any:
-        """The kernels A_hA_hᵀ, shape (H, N, N)."""
-        return np.stack([self.A[:, h] @ self.A[:, h].T for h in range(self.A.shape[1])])
-
-    @cached_property
-    def signed(self) -> np.ndarray:
-        """Indices of the rows with the constraint λ_i ≥ 0: all but the equalities."""
-        return np.flatnonzero(~self.equal)
-
-    @cached_property
-    def boxed(self) -> np.ndarray:
-        """Indices of the rows with the constraint λ_i ≤ p_i: the samples of a soft margin."""
-        return np.flatnonzero(self.box < np.inf) if self.box is not None else np.zeros(0, dtype=int)
-
-    @cached_property
-    def h(self) -> Element:
-        """The right-hand side h = (0, p, (1, V⁰_h)) of Gx + s = h."""
-        bounds = self.box[self.boxed] if self.box is not None else self.rhs[:0]
-        ones = np.full((len(self.offset), 1), 1) + 0 * self.offset[:, :1]
-        return Element(np.concatenate([0 * self.rhs[self.signed], bounds]), np.hstack([ones, self.offset]))
-
-    def image(self, x: Any) -> Element:
-        """Return Gx = (−x, x, (0, −A_hᵀx)) for x (N,), with x of `signed` first and then of `boxed`."""
-        V = np.tensordot(x, self.A, axes=(0, 0))
-        return Element(np.concatenate([-x[self.signed], x[self.boxed]]), np.hstack([0 * V[:, :1], -V]))
-
-    def adjoint(self, z: Element) -> Any:
-        """Return Gᵀz (N,)."""
-        out, count = -np.tensordot(self.A, z.cones[:, 1:], axes=((1, 2), (0, 1))), len(self.signed)
-        out[self.signed] -= z.lines[:count]
-        out[self.boxed] += z.lines[count:]
-        return out
-
-    def normal(self, scaling: Scaling) -> Any:
-        """Return GᵀD⁻²G (N, N) as a new array, for the constraint matrix G and the Nesterov–Todd scaling D."""
-        factors, count = 1 / scaling.size**2, len(self.signed)
-        a = np.stack([self.A[:, h] @ scaling.w[h, 1:] for h in range(len(factors))], axis=1)
-        M = np.tensordot(factors, self.stack, axes=(0, 0)) + (2 * factors * a) @ a.T
-        for rows, own in ((self.signed, scaling.lines[:count]), (self.boxed, scaling.lines[count:])):
-            M[rows, rows] += 1 / own**2
-        return M
+    rows, bounds = -A.transpose(1, 2, 0), rhs[:0] if box is None else box
+    h = Element(np.concatenate([0 * rhs, bounds]), np.hstack([0 * offset[:, :1] + 1, offset]))
+    single = np.arange(len(h.lines)) % len(rhs), np.concatenate([0 * rhs - 1, 0 * bounds + 1])
+    return Program(-rhs, E, e, h, single, rows[0, :0], np.concatenate([0 * rows[:, :1], rows], axis=1))
 
 
 @dataclass(frozen=True)
@@ -358,7 +363,7 @@ class Conditions:
         If μ is not positive, or from `factorise`.
     """
 
-    def __init__(self, program: DualProgram, at: Iterate, factorise: Callable[[Any], Any]) -> None:
+    def __init__(self, program: Program, at: Iterate, factorise: Callable[[Any], Any]) -> None:
         self.program, self.at = program, at
         self.degree = len(at.s.lines) + len(at.s.cones) + sum(map(len, at.s.blocks)) + 1
         self.mu = float(at.product() / self.degree)
@@ -424,9 +429,7 @@ class Conditions:
 class ConeDescent:
     """The program and the functions of `maximise`, in the form that `descend_from` takes."""
 
-    def __init__(
-        self, program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]
-    ) -> None:
+    def __init__(self, program: Program, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
         self.program, self.factorise, self.finished = program, factorise, finished
 
     def linearised(self, at: Iterate) -> Conditions:
@@ -434,7 +437,7 @@ class ConeDescent:
         return Conditions(self.program, at, self.factorise)
 
 
-def maximise(program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
+def maximise(program: Program, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
     """Iterate from the start until `finished(iterate)` is True, `factorise` fails, or there is no progress.
 
     Nothing is returned: `finished` sees every iterate, the start included, and keeps what it needs. `Iterate` states
@@ -442,6 +445,6 @@ def maximise(program: DualProgram, factorise: Callable[[Any], Any], finished: Ca
     inseparable, τ tends to 0, and the direction of x to a proof.
     """
     unit = program.h.unit()
-    one = unit.cones[0, 0]
+    one = 1 + 0 * program.c[0]
     start = Iterate(0 * program.c, 0 * program.e, unit, unit, one, one)
     descend_from(start, ConeDescent(program, factorise, finished), LEAST_CENTRING)

@@ -38,8 +38,8 @@ from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.conic import conic_program
-from implicit_bias.solvers.native.homogeneous import DualProgram, Iterate, maximise
+from implicit_bias.solvers.native.conic import conic_form
+from implicit_bias.solvers.native.homogeneous import Iterate, dual_program, maximise
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.solver import largest_bound, solve_native
@@ -53,8 +53,8 @@ MAX_ITERATIONS = 500
 NO_MARGIN = 1e-30
 #: Largest upper bound of a λ, in units of the features, that doubles resolve.
 SAFE_C = 1e6
-#: Relative gap of a set with linear constraints: violations below the rounding of doubles matter, too.
-CONSTRAINED_TOL = 1e-36
+#: Relative gap of a program with linear constraints: violations below the rounding of doubles matter, too.
+CONIC_TOL = 1e-36
 #: Smallest gap of a solution with that bound.
 SAFE_TOL = 1e-5
 #: Samples up to which one set holds all; also the number of a random first set.
@@ -85,7 +85,7 @@ NEAR_BOUND = 1e-6
 ROUNDING_ERROR = 0.1
 #: Change of a number without a cost, as a share of itself.
 FREE_CHANGE = 1e-3
-#: Share of the largest λ_i ‖φ(x_i)‖ below which a λ_i of a hard margin becomes 0: it is 0 in proofs of inseparability.
+#: Share of the largest λ_i ‖φ(x_i)‖, for a soft margin of ‖Φᵀ(λ∘y)‖, below which λ_i becomes 0, as it is in proofs.
 VANISHED = 1e-27
 #: Dual norm to which λ is scaled.
 LENGTH = 0.99
@@ -124,7 +124,7 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
     """
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
-        if problem.group_form is None:
+        if problem.group_form is None or problem.constraints is not None:
             found = _solve_conic(problem, most, options.stop)
         else:
             found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
@@ -158,7 +158,9 @@ def _without_opposite(constraints: LinearConstraints | None, mu: Any) -> Any:
 
     The μ of an interval with one point are not bounded, and only their difference is well-defined.
     """
-    E = np.zeros((0, 0)) if constraints is None else constraints.E.toarray()
+    if constraints is None:
+        return mu
+    E = constraints.E.toarray()
     for i, j in np.argwhere((E[:, None] == -E).all(axis=2)):
         if i < j and not constraints.equal[[i, j]].any() and constraints.h[i] + constraints.h[j] >= 0:
             mu[[i, j]] -= min(mu[i], mu[j])
@@ -215,7 +217,7 @@ class PreciseSet(GrowingSet):
     """Working set of samples, in many digits: `rows` have a λ_i each, and `bounded` ones have λ_i = p_i.
 
     The first set is all samples if they are at most `ALL_SAMPLES`. Otherwise it is the support of an earlier λ (n,) in
-    `dual`, or a seeded random draw. Linear constraints are rows of every set.
+    `dual`, or a seeded random draw.
 
     The coordinates differ from those of the problem. With W = TŴ/s, in groups of Ŵ that are padded with zeros,
 
@@ -223,8 +225,8 @@ class PreciseSet(GrowingSet):
 
     so that required margins are 1, and objectives are multiplied by s. Arrays without a dtype below are in many digits.
 
-    The norm of `problem` has a group form. `tol` is the relative gap over all samples that ends the rounds, `most` the
-    largest number of their iterations.
+    The norm of `problem` has a group form, and there are no linear constraints. `tol` is the relative gap over all
+    samples that ends the rounds, `most` the largest number of their iterations.
 
     Attributes
     ----------
@@ -238,12 +240,10 @@ class PreciseSet(GrowingSet):
         p̂; None for a hard margin.
     column : array, shape (n,)
         ỹ; 0 without an intercept.
-    more, sizes, equal, used, least : array (m, H, r), array (m,), bool (m,), int (m,), array (m,)
-        Rows of linear constraints, see `_constraint_rows`.
     rows, bounded : int arrays
         Samples of the set, disjoint.
-    W, b, lam, mu : array (H, r), number, arrays (n,) and (m,)
-        Ŵ and b of the best upper bound, λ̂ and the multipliers of `more` of the best lower bound.
+    W, b, lam : array (H, r), number, array (n,)
+        Ŵ and b of the best upper bound, λ̂ of the best lower bound.
     bounds : Bounds
         Best bounds of s times the optimum over all samples.
     own, f : arrays (len(rows),) and (n,)
@@ -268,16 +268,12 @@ class PreciseSet(GrowingSet):
         self.scale = nearest_power_of_two(size)
         self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
         self.column = problem.intercept * problem.y / self.m
-        self.more, self.sizes, self.equal, self.used = self._constraint_rows()
-        h = np.zeros(0) if problem.constraints is None else problem.constraints.h[self.used]
-        self.least = -_exact(h) * self.scale / self.sizes
         self.rows, self.bounded = np.zeros(0, dtype=int), np.zeros(0, dtype=int)
         #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
         self.left = np.zeros(self.n, dtype=bool)
         zero = gmpy2.mpfr(0)
         self.W, self.b, self.f = np.full((self.H, self.width), zero), zero, np.full(self.n, zero)
-        self.lam, self.mu = np.full(self.n, zero), np.full(len(self.more), zero)
-        self.bounds, self.iterations = Bounds(), 0
+        self.lam, self.bounds, self.iterations = np.full(self.n, zero), Bounds(), 0
         self.stopped: Status | None = None
         self.reason, self.failed = "", False
 
@@ -289,9 +285,7 @@ class PreciseSet(GrowingSet):
         except TooLargeError as error:
             self.reason = str(error)
         lam = self.lam / self.m / self.scale
-        mu = np.full(0 if self.problem.constraints is None else len(self.problem.constraints.equal), gmpy2.mpfr(0))
-        mu[self.used] = self.mu / self.sizes
-        return Solved(self._original(self.W), self.b, lam, mu, self.iterations, self.stopped, self.reason)
+        return Solved(self._original(self.W), self.b, lam, _array([]), self.iterations, self.stopped, self.reason)
 
     @property
     def ended(self) -> bool:
@@ -348,21 +342,6 @@ class PreciseSet(GrowingSet):
         parts = (slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK))
         return sum(np.tensordot(shares[part], self.samples(rows[part]), axes=1) for part in parts)
 
-    def _constraint_rows(self) -> tuple[Any, Any, np.ndarray, np.ndarray]:
-        """Return rows (m, H, r), lengths (m,), a mask of equalities (m,), and indices (m,) of the constraints E_j ≠ 0.
-
-        A row is −E_jT divided by its length, so that its margin must be at least −h_j s divided by the length, `least`,
-        and μ_j is the multiplier of the row divided by the length. The indices j are those in `problem.constraints`.
-        """
-        constraints, (_, k, d) = self.problem.constraints, self.problem.features.shape
-        if constraints is None:
-            none = np.zeros(0, dtype=int)
-            return np.full((0, self.H, self.width), gmpy2.mpfr(0)), np.ones(0), none > 0, none
-        rows = self._grouped(_exact(-constraints.E.toarray()).reshape(-1, k, d))
-        sizes = _array((row**2).sum() ** 0.5 for row in rows)
-        used = np.flatnonzero(sizes > 0)
-        return rows[used] / sizes[used, None, None], sizes[used], constraints.equal[used], used
-
     def _original(self, W: Any) -> Any:
         """Return W = TŴ/s (k, d), given Ŵ (H, r)."""
         d = self.problem.features.d
@@ -388,37 +367,23 @@ class PreciseSet(GrowingSet):
         return margins
 
     def solve(self) -> None:
-        """Solve for the set; update the bounds with their Ŵ, b, λ̂ and μ. Raise TooLargeError for too many rows."""
+        """Solve for the set; update the bounds with their Ŵ, b and λ̂. Raise TooLargeError for too many rows."""
         self._check_room(len(self.rows))
         found = SetProgram(self)
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
         self.own = found.lam[: len(self.rows)]
-        if len(self.more) and not self.failed:
-            self.check(found.W, found.b, found.value)
         self.rose = found.lower > self.bounds.lower * (1 + self.tol)
         if found.lower > self.bounds.lower:
-            self.lam, self.mu = found.dual()
+            self.lam = found.dual()
         self.bounds = Bounds(max(self.bounds.lower, found.lower), self.bounds.upper)
 
     def check(self, W: Any, b: Any, value: float) -> None:
         """Compute the margins `f` of all samples at Ŵ and b, ‖Ŵ‖ = `value`, and keep these if their bound is better."""
         self.f = self._margins(W, b)
-        upper = self.objective(value, self.f, self.box)[0]
+        upper = upper_bound(value, self.f, self.box)[0]
         if upper < self.bounds.upper:
             self.W, self.b, self.bounds = W, b, Bounds(self.bounds.lower, upper)
-
-    def objective(self, value: float, f: Any, box: Any) -> tuple[float, float]:
-        """Return the objective of the best multiple of weights with norm `value` and margins f, and its divisor.
-
-        If a constraint has a right-hand side, the divisor is 1, and hard margins below 1 increase the objective.
-        """
-        if not self.problem.affine:
-            return upper_bound(value, f, box)
-        if box is not None:
-            return value + float(box @ np.maximum(1 - f, 0)), 1.0
-        worst = min(float(f.min()), 1.0)
-        return (value / worst if worst > 0 else np.inf), 1.0
 
     def violated(self) -> np.ndarray:
         """Return at most GROWTH samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
@@ -450,23 +415,20 @@ class PreciseSet(GrowingSet):
 class SetProgram:
     """The program of a working set, in the coordinates of `PreciseSet`, and its best bounds.
 
-    Its rows are the samples `whole.rows`, the linear constraints, and one row for the `bounded` samples of each class:
-    the mean of their φ̂_i with the weights p̂_i. The λ̂ of this row is fixed at Σ p̂_i.
+    Its rows are the samples `whole.rows`, and one row for the `bounded` samples of each class: the mean of their φ̂_i
+    with the weights p̂_i. The λ̂ of this row is fixed at Σ p̂_i.
 
     Attributes
     ----------
-    A, rhs, column, box, equal : arrays (N, H, r) and (N,)
-        Rows, required margins (1, or `least` of constraints), ỹ, p̂ (infinite for
-        constraints; None for a hard margin), and a mask of equalities.
+    A, column, box : arrays (N, H, r) and (N,)
+        Rows, ỹ and p̂ (None for a hard margin).
     joined, totals : list of int arrays, array
         The samples of each row of bounded ones, and its Σ p̂_i.
     free : int
         Number of rows with variable λ̂: all but those of bounded samples, which come last.
-    constraints, samples : int arrays
-        Indices of the rows of constraints, and of all others.
-    lower, lam, upper, W, b, value : float, array (N,), float, array (H, r), number, float
-        Best lower bound, which also holds for all samples, and its λ̂; best upper bound for the samples of the set, its
-        Ŵ, b and ‖Ŵ‖, infinite if no weights separate.
+    lower, lam, upper : float, array (N,), float
+        Best lower bound, which also holds for all samples, and its λ̂; best upper bound for the samples of the set,
+        infinite if no weights separate.
     iterations, stopped : int, optional Status
         Iterations, with those of earlier rounds, and the limit that was reached.
     """
@@ -475,21 +437,14 @@ class SetProgram:
         self.whole, rows, box, column = whole, whole.rows, whole.box, whole.column
         sides = (whole.bounded[whole.problem.y[whole.bounded] == sign] for sign in (1, -1))
         self.joined = [part for part in sides if len(part)]
-        zero, one, more = gmpy2.mpfr(0), gmpy2.mpfr(1), len(whole.more)
         self.totals = _array(box[part].sum() for part in self.joined)
         shares = [box[part] / total for part, total in zip(self.joined, self.totals, strict=True)]
         means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
-        self.A = np.concatenate([whole.samples(rows), whole.more, *means])
-        self.rhs = np.concatenate([np.full(len(rows), one), whole.least, np.full(len(means), one)])
+        self.A = np.concatenate([whole.samples(rows), *means])
         own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
-        self.column, self.box = np.concatenate([column[rows], np.full(more, zero), own]), None
-        if box is not None:
-            self.box = np.concatenate([box[rows], np.full(more, gmpy2.inf()), self.totals])
-        self.free, self.equal = len(rows) + more, np.zeros(len(self.rhs), dtype=bool)
-        self.equal[len(rows) : self.free] = whole.equal
-        self.constraints = np.arange(len(rows), self.free)
-        self.samples = np.setdiff1d(np.arange(len(self.rhs)), self.constraints)
-        self.lam, self.W, self.b = np.full(len(self.rhs), zero), np.full((whole.H, whole.width), zero), zero
+        self.column = np.concatenate([column[rows], own])
+        self.box = None if box is None else np.concatenate([box[rows], self.totals])
+        self.free, self.lam = len(rows), _exact(np.zeros(len(self.A)))
         self.lower, self.upper = 0.0, np.inf
         self.iterations = whole.iterations
         self.stopped: Status | None = None
@@ -499,14 +454,13 @@ class SetProgram:
         free, fixed, one = slice(self.free), slice(self.free, None), gmpy2.mpfr(1)
         sizes = (self.A[free] ** 2).sum(axis=(1, 2)) ** 0.5
         self.units = np.where(sizes > 0, sizes, one)
-        program = DualProgram(
+        program = dual_program(
             self.A[free] / self.units[:, None, None],
-            self.rhs[free] / self.units,
-            np.tensordot(self.totals, self.A[fixed], axes=1) if len(self.totals) else 0 * self.W,
+            one / self.units,
+            np.tensordot(self.totals, self.A[fixed], axes=1),
             None if self.box is None else self.box[free] * self.units,
             (self.column[free] / self.units)[:, None][:, : self.whole.problem.intercept],
             -_array([(self.column[fixed] * self.totals).sum()] * self.whole.problem.intercept),
-            self.equal[free],
         )
         maximise(program, partial(ExactFactor, stop=self.whole.watch), self.finished)
         self.stopped = self.stopped or self.whole.watch()
@@ -517,16 +471,10 @@ class SetProgram:
         It ends at a gap of half the tolerance, at a hard margin below NO_MARGIN, or at a limit, which sets `stopped`.
         """
         whole = self.whole
-        lam = at.x / self.units
-        self._keep_dual(np.concatenate([lam, at.tau * self.totals]))
-        self._keep_weights(-at.z.cones[:, 1:] / at.tau, at.b.sum() / at.tau, lam[self.constraints] / at.tau)
-        bounds = Bounds(self.lower, self.upper)
-        # With constraints `upper` may be too small by what violations cost.
-        infeasible = (self.box is None or whole.problem.affine) and self.lower >= 1 / NO_MARGIN
-        solved = abs(bounds.gap) <= whole.tol / 2
-        if len(self.constraints):
-            solved = at.product() <= CONSTRAINED_TOL * at.tau**2 * self.lower
-        if infeasible or solved:
+        self._keep_dual(np.concatenate([at.x / self.units, at.tau * self.totals]))
+        self._keep_weights(-at.z.cones[:, 1:] / at.tau, at.b.sum() / at.tau)
+        infeasible = self.box is None and self.lower >= 1 / NO_MARGIN
+        if infeasible or abs(Bounds(self.lower, self.upper).gap) <= whole.tol / 2:
             return True
         limit = Status.ITERATION_LIMIT if self.iterations >= whole.most else None
         self.stopped = whole.watch() or limit
@@ -535,87 +483,59 @@ class SetProgram:
 
     def _keep_dual(self, lam: Any) -> None:
         """Keep the best multiple of λ̂ (N,), made feasible, if it proves a better lower bound."""
-        lam = np.where(self.equal, lam, np.maximum(lam, 0))
+        lam = np.maximum(lam, 0)
         sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
         shares = [min(sides) / side if side > 0 else side for side in sides]
         lam = lam * np.where(self.column > 0, shares[0], np.where(self.column < 0, shares[1], 1))
         size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
         if self.box is not None:
-            size = max(size, max(lam[self.samples] / self.box[self.samples]))
-        total = lam @ self.rhs
+            size = max(size, max(lam / self.box))
+        total = lam.sum()
         lower = float(total / size) if size > 0 else float("inf") if total > 0 else 0.0
         if lower > self.lower:
             self.lower, self.lam = lower, lam / (size if size > 0 else total)
 
-    def _keep_weights(self, W: Any, b: Any, mu: Any) -> None:
-        """Keep the best multiple of Ŵ and b if its objective is smaller or, with linear constraints, finite.
-
-        The objective includes |μ_j| times the violation of each constraint, which is small at the end; μ (m,) are the
-        multipliers of the rows `constraints`.
-        """
+    def _keep_weights(self, W: Any, b: Any) -> None:
+        """Keep the upper bound of Ŵ and b if it is smaller, and check their best multiple over all samples."""
         f, value = np.tensordot(self.A, W, axes=2) + self.column * b, ((W * W).sum(axis=1) ** 0.5).sum()
-        short = (self.rhs - f)[self.constraints]
-        violation = np.where(self.equal[self.constraints], abs(short), np.maximum(short, 0))
-        box = None if self.box is None else self.box[self.samples]
-        upper, divisor = self.whole.objective(float(value), f[self.samples], box)
-        scale = 1 / divisor if divisor > 0 else 0.0
-        upper += float(abs(mu) @ violation * scale)
-        if upper < self.upper or (len(short) and np.isfinite(upper)):
-            self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
-            # The objectives of iterates that violate constraints are too small.
-            if not len(short):
-                self.whole.check(self.W, self.b, self.value)
+        upper, divisor = upper_bound(float(value), f, self.box)
+        if upper < self.upper:
+            self.upper, scale = upper, 1 / divisor
+            self.whole.check(W * scale, b * scale, float(value * scale))
 
-    def dual(self) -> tuple[Any, Any]:
-        """Return λ̂ (n,) of all samples, and the multipliers of the rows of constraints."""
-        whole, m = self.whole, len(self.whole.rows)
-        lam = np.full(whole.n, gmpy2.mpfr(0))
-        lam[whole.rows] = self.lam[:m]
+    def dual(self) -> Any:
+        """Return λ̂ (n,) of all samples."""
+        whole, lam = self.whole, _exact(np.zeros(self.whole.n))
+        lam[whole.rows] = self.lam[: self.free]
         for part, total, own in zip(self.joined, self.totals, self.lam[self.free :], strict=True):
             lam[part] = whole.box[part] * (own / total)
-        return lam, self.lam[m : self.free]
+        return lam
 
 
 def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Solved:
-    """Return the solution for a norm without a group form, of all samples; `most` is the largest number of iterations.
+    """Return the solution of `conic_form` for all samples; `most` is the largest number of iterations.
 
     Weights and multipliers are those of the last iterate, which need not be feasible at a limit.
     """
-    (n, k, d), constraints = problem.features.shape, problem.constraints
-    mu = np.full(0 if constraints is None else len(constraints.h), gmpy2.mpfr(0))
-    found = Solved(np.full((k, d), gmpy2.mpfr(0)), gmpy2.mpfr(0), np.full(n, gmpy2.mpfr(0)), mu, -1, None, "")
-    rows = (_blocks(problem.features) * problem.y[:, None, None]).reshape(n, -1)
+    (n, k, d), m = problem.features.shape, 0 if problem.constraints is None else len(problem.constraints.equal)
+    W, b, lam, mu = (_exact(np.zeros(shape)) for shape in ((k, d), (), n, m))
+    found = Solved(W, b, lam, mu, -1, watch(), "")
     try:
-        program = conic_program(problem, rows, _exact)
+        form = conic_form(problem, _signed(problem, np.arange(n)), _exact)
     except TooLargeError as error:
-        return replace(found, reason=str(error))
-    if program is None:
-        return replace(found, reason=f"{problem.norm!r} needs other cones than second-order ones; use CLARABEL")
-    m = _exact(np.broadcast_to(problem.required_margin, n))
+        return replace(found, iterations=0, reason=str(error))
 
     def finished(at: Iterate) -> bool:
         """Keep an iterate; return True at a small gap, at a hard margin below NO_MARGIN, or at a limit."""
         nonlocal found
-        x, b, lines, W = at.x / at.tau, at.b / at.tau, at.z.lines / at.tau, at.x[program.place] / at.tau
-        lower = -(program.h.dot(at.z) + program.e @ at.b) / at.tau
-        if constraints is not None:
-            mu[~constraints.equal] = lines[len(lines) - (~constraints.equal).sum() :]
-            mu[constraints.equal] = b[len(b) - constraints.equal.sum() :]
-        iterations = found.iterations + 1
+        iterations, (W, b, lam, mu) = found.iterations + 1, form.solution(at)
         stopped = watch() or (Status.ITERATION_LIMIT if iterations >= most else None)
-        found = Solved(
-            (W / program.scale).reshape(k, d),
-            x[program.variables] if problem.intercept else found.b,
-            lines[:n] / m / program.scale,
-            mu / program.sizes,
-            iterations,
-            stopped,
-            "",
-        )
+        found = Solved(W, b, lam, mu, iterations, stopped, "")
+        lower = -(form.program.h.dot(at.z) + form.program.e @ at.b) / at.tau
         infeasible = (problem.hard or problem.affine) and lower >= 1 / NO_MARGIN
-        return bool(stopped or infeasible or at.product() <= CONSTRAINED_TOL * at.tau**2 * abs(lower))
+        return bool(stopped or infeasible or at.product() <= CONIC_TOL * at.tau**2 * abs(lower))
 
-    maximise(program, partial(ExactFactor, stop=watch), finished)
+    maximise(form.program, partial(ExactFactor, stop=watch), finished)
     return found
 
 
@@ -701,9 +621,7 @@ def _feasible_weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadli
 
 def _margin_forms(problem: MarginProblem, rows: np.ndarray) -> Any:
     """Return y_i(φ(x_i), 1) of the samples `rows`, in many digits, shape (len(rows), k·d + 1)."""
-    y = problem.y[rows]
-    forms = (_blocks(problem.features.select(rows)) * y[:, None, None]).reshape(len(rows), -1)
-    return np.hstack([forms, y[:, None]])
+    return np.hstack([_signed(problem, rows), problem.y[rows, None]])
 
 
 def _free_changes(problem: MarginProblem, W: Any, b: Any, tol: float) -> Any:
@@ -752,13 +670,13 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     """
     norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
     sizes = lam * _exact(problem.features.row_norms())
-    vanished = problem.hard & (sizes > 0) & (sizes < VANISHED * sizes.max())
-    used = np.flatnonzero((lam != 0) & ~vanished.astype(bool))
+    largest = sizes.max() if problem.hard else float(length(problem.adjoint(lam.astype(np.float64))))
+    used = np.flatnonzero((lam != 0) & ~((sizes > 0) & (sizes < VANISHED * largest)).astype(bool))
     if not len(used) or deadline.passed():
         return lam.astype(np.float64), mu.astype(np.float64)
     lam, y, upper_bounds = lam[used], problem.y[used], problem.upper_bounds[used]
     m = np.broadcast_to(problem.required_margin, n)[used]
-    forms = (_blocks(problem.features.select(used)) * y[:, None, None]).reshape(len(used), -1).T
+    forms = _signed(problem, used).T
     if problem.constraints is not None:
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
     exact = np.concatenate([lam, mu])
@@ -818,6 +736,11 @@ def _blocks(features: Features) -> Any:
     if features.gate_values is None:
         return _exact(features.dense()).reshape(features.shape)
     return _exact(features.gate_values)[:, :, None] * _exact(features.X)[:, None]  # type: ignore[attr-defined]
+
+
+def _signed(problem: MarginProblem, rows: np.ndarray) -> Any:
+    """Return y_iφ(x_i) of the samples `rows`, in many digits, shape (len(rows), k·d)."""
+    return _blocks(problem.features.select(rows)).reshape(len(rows), -1) * problem.y[rows, None]
 
 
 def _of_any_scale(exact: Any, forms: Any, room: Any, stay: Any, push: Any) -> tuple[Any, Any, Any, Any]:

@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from implicit_bias.solvers.native.homogeneous import DualProgram, Element, Scaling, maximise
+from implicit_bias.solvers.native.homogeneous import Element, Scaling, dual_program, maximise
 
 
 class Inverse:
@@ -23,14 +23,13 @@ def program(rng, *, soft, intercept, fixed, samples=12, groups=2, width=8):
     p, free = rng.uniform(0.02, 0.05, samples), slice(0, samples - fixed)
     rest = slice(samples - fixed, None)
     return (
-        DualProgram(
+        dual_program(
             A[free],
             np.ones(samples - fixed),
             np.tensordot(p[rest], A[rest], axes=1) if fixed else np.zeros((groups, width)),
             p[free] if soft else None,
             y[free][:, None][:, :intercept],
             -np.array([y[rest] @ p[rest]])[:intercept],
-            np.zeros(samples - fixed, dtype=bool),
         ),
         A,
         p,
@@ -76,7 +75,7 @@ def test_the_optimum_is_that_of_cvxpy(soft, intercept, fixed):
 def test_inseparable_samples_have_a_null_vector():
     A = np.array([[[1.0, 2.0]], [[-1.0, -2.0]], [[1.0, 0.0]]])
     ones = np.ones(3)
-    at = last_iterate(DualProgram(A, ones, np.zeros((1, 2)), None, ones[:, None][:, :0], ones[:0], ones < 0))
+    at = last_iterate(dual_program(A, ones, np.zeros((1, 2)), None, ones[:, None][:, :0], ones[:0]))
     assert at.tau < 1e-6 * at.kappa
     np.testing.assert_allclose(at.x / at.x.max(), [1.0, 1.0, 0.0], atol=1e-4)
 
