@@ -4,9 +4,7 @@ CVXPY reduces minimising ‖W‖ to minimising cᵀu with b − Au ∈ K, where 
 linear constraints are added exactly.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,16 +26,8 @@ class ConicForm:
     """A margin problem as a program over x: u, b if it is free, and the slack of a soft margin.
 
     Its units are those of `PreciseSet`: required margins are 1, and W, Σ m_iλ_i and the objective are multiplied by
-    `scale`.
-
-    Attributes
-    ----------
-    place : array of int, shape (k·d,)
-        Places of the weights in x.
-    m, sizes : arrays, shapes (n,) and (number of constraints,)
-        Required margins, and lengths by which constraints are divided.
-    equal : array of int
-        Equalities that are linearly independent; the others follow from them, or no weights are feasible.
+    `scale`. W is x[`place`] (k·d,). Margins were divided by `m` (n,), and constraints by `sizes`. `equal` are the
+    indices of equalities that are linearly independent.
     """
 
     problem: MarginProblem
@@ -57,10 +47,7 @@ class ConicForm:
             positive = ~problem.constraints.equal
             mu[positive] = lines[len(lines) - np.count_nonzero(positive) :]
             mu[self.equal] = multipliers[len(multipliers) - len(self.equal) :]
-        W, b = (
-            x[self.place].reshape(problem.features.shape[1:]),
-            x[len(x) - slack - 1] if problem.intercept else 0 * x[0],
-        )
+        W, b = x[self.place].reshape(problem.features.shape[1:]), x[len(x) - slack - 1] * problem.intercept
         return W / self.scale, b, lines[:n] / self.m / self.scale, mu / self.sizes
 
 
@@ -72,78 +59,71 @@ def conic_form(problem: MarginProblem, rows: Any, exact: Any) -> ConicForm:
     TooLargeError
         If an iteration would take too long, or if the norm has exponential or power cones.
     """
-    import cvxpy as cp
-
-    (n, k, d), constraints = problem.features.shape, problem.constraints
-    W = cp.Variable((k, d))
-    norm = cp.Problem(cp.Minimize(problem.norm.expression(W)))
-    data = norm.get_problem_data("CLARABEL", canon_backend="SCIPY")[0]
-    dims, A, size = data["dims"], data["A"].toarray(), data["A"].shape[1]
-    place = data["param_prob"].var_id_to_col[W.id] + np.arange(k * d).reshape((k, d), order="F").ravel()
-    N = size + problem.intercept + (0 if problem.hard else n)
-    if dims.exp or dims.p3d or data.get("P") is not None:
-        raise TooLargeError(f"{problem.norm!r} needs other cones than the method has")
-    if (n + len(A)) * N**2 + sum(2 * N * d**3 + N**2 * d**2 for d in dims.psd) > MOST_PRODUCTS:
-        raise TooLargeError(f"{n} samples and {size} variables are too many for arithmetic of 60 digits")
-
-    def wide(part: Any) -> Any:
-        """Return rows over u, as rows over x."""
-        return np.hstack([exact(part), exact(np.zeros((len(part), N - size)))])
-
-    m = exact(np.broadcast_to(problem.required_margin, n))
+    n, slack, constraints = len(rows), 0 if problem.hard else len(rows), problem.constraints
+    norm, place = _norm_program(problem, problem.intercept + slack, exact)
+    N, m = len(norm.c), exact(np.broadcast_to(problem.required_margin, n))
     scale = nearest_power_of_two(float(length(problem.features.row_norms() / problem.required_margin)) / n**0.5)
-    counts = [dims.zero, dims.nonneg, *dims.soc, *(d * (d + 1) // 2 for d in dims.psd)]
-    ends = np.cumsum(counts)[:-1]
-    parts = list(zip(np.split(wide(A), ends), np.split(exact(data["b"]), ends), strict=True))
-    (zero, right), (lines, bounds), cones = *parts[:2], parts[2 : 2 + len(dims.soc)]
-    G, h = (
-        exact(np.zeros((2, len(cones), max([2, *dims.soc]), N)))[0],
-        exact(np.zeros((len(cones), max([2, *dims.soc])))),
-    )
-    for i, (part, own) in enumerate(cones):
-        G[i, : len(part)], h[i, : len(part)] = part, own
-    blocks = [_block(d, *part, exact) for d, part in zip(dims.psd, parts[2 + len(dims.soc) :], strict=True)]
     # Rows of the samples: −y_i(⟨φ_i, W⟩ + b) − ξ_i ≤ −m_i.
-    samples, c = wide(np.zeros((n, size))), exact(np.append(data["c"], np.zeros(N - size)))
+    samples, slacks = exact(np.zeros((n, N))), np.arange(N - slack, N)
     samples[:, place] = -rows / m[:, None] / scale
-    if problem.intercept:
-        samples[:, size] = -problem.y / m
-    slack = np.arange(N - n, N) if not problem.hard else np.zeros(0, dtype=int)
-    if not problem.hard:
-        samples[np.arange(n), slack] = exact(-np.ones(n))
-        c[slack] = exact(problem.upper_bounds) * m * scale
-    E, sizes, most, positive = wide(np.zeros((0, size))), m[:0], m[:0], np.zeros(0, dtype=bool)
+    samples[:, N - slack - 1] -= problem.intercept * problem.y / m
+    samples[np.arange(slack), slacks] = exact(-np.ones(slack))
+    c = norm.c.copy()
+    c[slacks] = (exact(problem.upper_bounds) * m * scale)[:slack]
+    E, h, positive = exact(np.zeros((0, N))), m[:0], np.zeros(0, dtype=bool)
     if constraints is not None:
-        positive, E = ~constraints.equal, wide(np.zeros((len(constraints.equal), size)))
+        E, h, positive = exact(np.zeros((len(constraints.h), N))), exact(constraints.h) * scale, ~constraints.equal
         E[:, place] = exact(constraints.E.toarray())
-        sizes = (E**2).sum(axis=1) ** 0.5
-        sizes[sizes == 0] += 1
-        E, most = E / sizes[:, None], exact(constraints.h) * scale / sizes
-    equal = np.flatnonzero(~positive)
+    sizes = (E**2).sum(axis=1) ** 0.5
+    sizes[sizes == 0] += 1
+    E, h, equal = E / sizes[:, None], h / sizes, np.flatnonzero(~positive)
     R, order = scipy.linalg.qr(E[equal].T.astype(np.float64), mode="r", pivoting=True)
     equal = equal[order[: np.count_nonzero(abs(R.diagonal()) > INDEPENDENT)]]
-    program = Program(
-        c,
-        np.vstack([zero, E[equal]]).T,
-        np.concatenate([right, most[equal]]),
-        Element(
-            np.concatenate([0 * m[: len(slack)], 0 * m - 1, bounds, most[positive]]),
-            h,
-            tuple(side for _, side in blocks),
-        ),
-        (slack, 0 * m[: len(slack)] - 1),
-        np.vstack([samples, lines, E[positive]]),
-        G,
-        tuple(block for block, _ in blocks),
+    program = replace(
+        norm,
+        c=c,
+        E=np.hstack([norm.E, E[equal].T]),
+        e=np.append(norm.e, h[equal]),
+        h=replace(norm.h, lines=np.concatenate([0 * m[:slack], 0 * m - 1, norm.h.lines, h[positive]])),
+        single=(slacks, 0 * m[:slack] - 1),
+        lines=np.vstack([samples, norm.lines, E[positive]]),
     )
     return ConicForm(problem, program, scale, place, m, sizes, equal)
 
 
-def _block(d: int, rows: Any, right: Any, exact: Any) -> tuple[Any, Any]:
-    """Return a block (d, d, N) and its side (d, d), given its upper triangle, column by column, times √2 outside."""
-    j, i = np.tril_indices(d)
-    own = exact(np.where(i == j, 1.0, 0.5)) ** 0.5
-    block, side = exact(np.zeros((d, d, rows.shape[1]))), exact(np.zeros((d, d)))
-    block[i, j] = block[j, i] = rows * own[:, None]
-    side[i, j] = side[j, i] = right * own
-    return block, side
+def _norm_program(problem: MarginProblem, more: int, exact: Any) -> tuple[Program, np.ndarray]:
+    """Return the program of minimising the norm, with `more` variables that it does not use, and the places of W."""
+    import cvxpy as cp
+
+    n, k, d = problem.features.shape
+    W = cp.Variable((k, d))
+    data = cp.Problem(cp.Minimize(problem.norm.expression(W))).get_problem_data("CLARABEL", canon_backend="SCIPY")[0]
+    dims, A = data["dims"], data["A"]
+    N = A.shape[1] + more
+    if dims.exp or dims.p3d or data.get("P") is not None:
+        raise TooLargeError(f"{problem.norm!r} needs other cones than the method has")
+    if (n + A.shape[0]) * N**2 + sum(2 * N * r**3 + N**2 * r**2 for r in dims.psd) > MOST_PRODUCTS:
+        raise TooLargeError(f"{n} samples and {N} variables are too many for arithmetic of 60 digits")
+    ends = np.cumsum([dims.zero, dims.nonneg, *dims.soc, *(r * (r + 1) // 2 for r in dims.psd)])[:-1]
+    rows = np.split(exact(np.pad(A.toarray(), ((0, 0), (0, more)))), ends)
+    right, last = np.split(exact(data["b"]), ends), 2 + len(dims.soc)
+    G = exact(np.zeros((len(dims.soc), max([2, *dims.soc]), N)))
+    h = exact(np.zeros(G.shape[:2]))
+    for i, (part, own) in enumerate(zip(rows[2:last], right[2:last], strict=True)):
+        G[i, : len(part)], h[i, : len(part)] = part, own
+    blocks, sides = (
+        tuple(_matrix(r, part, exact) for r, part in zip(dims.psd, parts[last:], strict=True))
+        for parts in (rows, right)
+    )
+    c, none = exact(np.pad(data["c"], (0, more))), (np.zeros(0, dtype=int), exact(np.zeros(0)))
+    place = data["param_prob"].var_id_to_col[W.id] + np.arange(k * d).reshape((k, d), order="F").ravel()
+    return Program(c, rows[0].T, right[0], Element(right[1], h, sides), none, rows[1], G, blocks), place
+
+
+def _matrix(r: int, triangle: Any, exact: Any) -> Any:
+    """Return symmetric matrices (r, r, …), given the upper triangle (·, …), column by column, times √2 outside."""
+    j, i = np.tril_indices(r)
+    factors = exact(np.where(i == j, 1.0, 0.5)) ** 0.5
+    found = exact(np.zeros((r, r, *triangle.shape[1:])))
+    found[i, j] = found[j, i] = (triangle.T * factors).T
+    return found
