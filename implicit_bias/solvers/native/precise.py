@@ -19,7 +19,7 @@ reduction and the nearest lattice point problem".
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
@@ -93,7 +93,7 @@ LENGTH = 0.99
 ZERO_SUM = 1e-3
 #: Increases of tight margins that are tried, in units of the error of their sums.
 PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
-#: The same for constraints with right-hand sides, in units of the rounding error of the sum.
+#: The same with linear constraints, in units of the rounding error of the sum.
 ULPS = (0.0, 1.0, 4.0, 16.0, 64.0)
 #: Weights above this are not normalised: their sums would overflow.
 LARGEST = 1e300
@@ -130,8 +130,7 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
             found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
     # Sums that must be 0 have units far below those of the largest terms.
     with gmpy2.context(gmpy2.get_context(), precision=2 * BITS), np.errstate(all="ignore"):
-        rounding = _weights if problem.constraints is None else _feasible_weights
-        weights, intercept = rounding(problem, found.W, found.b, options.tol, options.deadline)
+        weights, intercept = _weights(problem, found.W, found.b, options.tol, options.deadline)
         mu = _without_opposite(problem.constraints, found.mu)
         dual, mu = _dual(problem, found.lam, mu, options.tol, options.deadline)
     given = None if problem.constraints is None else mu
@@ -542,81 +541,63 @@ def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Solved:
 def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
     """Round W (k, d) and b to doubles of nearly the same margins and norm; return the best of several roundings.
 
-    W and b are first replaced by their best multiple. If the nearest doubles are not accurate enough, roundings follow
-    that preserve the smallest margins or, by PUSHES, increase them; none after the deadline. The result is 0 if W
-    exceeds the largest double.
+    Unless constraints have right-hand sides, W and b are first replaced by their best multiple. If the nearest doubles
+    are not accurate enough, roundings follow that preserve the smallest margins and, more accurately than doubles, the
+    sums of constraints, so that the certificate moves W by less than a rounding. By PUSHES they increase tight margins,
+    and those of tight inequalities; none after the deadline. The result is 0 if W exceeds the largest double.
     """
     if not np.isfinite(W.astype(np.float64)).all():
         return np.zeros(W.shape), 0.0
-    norm, near = problem.norm, _nearest(problem, W, b)
-    m = np.broadcast_to(problem.required_margin, problem.features.n)[near]
-    forms, exact = _margin_forms(problem, near), np.append(W.ravel(), b)
-    f, box = forms @ exact / m, None if problem.hard else _exact(problem.upper_bounds[near] * m)
-    value = norm.value(W.astype(np.float64))
-    target, least = upper_bound(value, f, box)
-    if 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
+    near, constraints = _nearest(problem, W, b), problem.constraints
+    m, many = np.broadcast_to(problem.required_margin, problem.features.n)[near], len(near)
+    forms, exact, h = _margin_forms(problem, near), np.append(W.ravel(), b), np.zeros(0)
+    value, box = (
+        problem.norm.value(W.astype(np.float64)),
+        None if problem.hard else _exact(problem.upper_bounds[near] * m),
+    )
+    target, least = upper_bound(value, forms @ exact / m, box)
+    if not problem.affine and 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
         exact = exact / least
         W, b = exact[:-1].reshape(W.shape), exact[-1]
-    best, enough = _objective(problem, W.astype(np.float64), float(b)), target * (1 + ROUNDING_ERROR * tol)
-    for arguments in _roundings(problem, near, forms, exact, target, tol):
-        if best[0] <= enough or deadline.passed():
-            break
-        x = rounded(exact, *arguments, deadline)
-        best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
+    inequalities = margins = np.ones(many, dtype=bool)
+    if constraints is not None:
+        rows = np.append(_exact(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
+        forms, h = np.vstack([forms, rows]), constraints.h
+        inequalities, margins = np.append(margins, ~constraints.equal), np.append(margins, constraints.equal & False)
+    spare = (forms @ exact - np.append(m, -h)).astype(np.float64)
+    terms = UNIT * (abs(forms) @ abs(exact)).astype(np.float64) + TINY
+    if problem.affine:
+        target = float(value)
+        if not problem.hard:
+            target += float(problem.upper_bounds[near] @ np.maximum(-spare[:many], 0.0))
+    best, stay = _objective(problem, W.astype(np.float64), float(b)), _free_changes(problem, W, b, tol)
+    for allowed in _allowed_errors(problem, near, spare[:many], target, tol):
+        allowed = np.append(allowed, CLOSE * terms[many:])
+        room, tight = np.maximum(allowed, spare / 4), spare / 4 < allowed + terms * (constraints is not None)
+        # The reduced basis does not depend on the increases.
+        known: list[Any] = []
+        for times, pushed in product(
+            PUSHES if constraints is None else ULPS, (inequalities, margins) if len(h) else (margins,)
+        ):
+            if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
+                return best[1:]
+            push = _exact(times * (pushed & tight) * (allowed if constraints is None else terms) / room)
+            x = rounded(exact, forms, _exact(room), stay, push, deadline, known=known)
+            best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
     return best[1:]
 
 
-def _roundings(
-    problem: MarginProblem, near: np.ndarray, forms: Any, exact: Any, target: float, tol: float
-) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """Yield arguments of `rounded` that `_weights` tries: forms, room, stay and push; `target` is the objective.
+def _allowed_errors(problem: MarginProblem, near: np.ndarray, spare: Array, target: float, tol: float) -> list[Array]:
+    """Return errors of the margins of the samples `near` that `_weights` allows; `target` is the objective.
 
     In a soft margin, errors of margins first cost little slack. Then, as in a hard margin, those without slack may also
     exceed the required margins a little.
     """
     prices, m = problem.upper_bounds[near], np.broadcast_to(problem.required_margin, problem.features.n)[near]
-    spare = (forms @ exact).astype(np.float64) - m
-    stay = _free_changes(problem, exact[:-1].reshape(problem.features.shape[1:]), exact[-1], tol)
     cheap = SUM_ERROR * tol * target / prices
     slack = np.isfinite(prices) & (prices * np.maximum(-spare, 0.0) > tol * target)
     small = np.where(slack, cheap, np.maximum(cheap, SUM_ERROR * tol * m))
-    for allowed in [small] if problem.hard else [cheap, small]:
-        for push in PUSHES:
-            yield forms, _exact(np.maximum(allowed, spare / 4)), stay, _exact(push * (spare / 4 < allowed))
-
-
-def _feasible_weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
-    """Round W (k, d) and b to doubles, as `_weights` does, for linear constraints, with which multiples may differ.
-
-    The sums of constraints are more accurate than doubles, so that the certificate moves W by less than a rounding.
-    Further roundings increase tight margins, and those of tight inequalities, by multiples of their rounding errors.
-    """
-    constraints, near = problem.constraints, _nearest(problem, W, b)
-    assert constraints is not None
-    m, many = np.broadcast_to(problem.required_margin, problem.features.n)[near], len(near)
-    rows = np.append(_exact(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
-    forms, exact = np.vstack([_margin_forms(problem, near), rows]), np.append(W.ravel(), b)
-    spare = (forms @ exact - np.append(m, -constraints.h)).astype(np.float64)
-    terms = UNIT * (abs(forms) @ abs(exact)).astype(np.float64) + TINY
-    target = float(problem.norm.value(W.astype(np.float64)))
-    if not problem.hard:
-        target += float(problem.upper_bounds[near] @ np.maximum(-spare[:many], 0.0))
-    allowed = SUM_ERROR * tol * (m if problem.hard else target / problem.upper_bounds[near])
-    allowed = np.append(allowed, CLOSE * terms[many:])
-    room, tight = np.maximum(allowed, spare / 4), spare / 4 < allowed + terms
-    margins = np.arange(many + len(rows)) < many
-    best, stay = _objective(problem, W.astype(np.float64), float(b)), _free_changes(problem, W, b, tol)
-    # The reduced basis does not depend on the increases.
-    known: list[Any] = []
-    inequalities = margins | np.append(margins[:many], ~constraints.equal)
-    for times, pushed in product(ULPS, (inequalities, margins)):
-        if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
-            break
-        x = rounded(
-            exact, forms, _exact(room), stay, _exact(times * (pushed & tight) * terms / room), deadline, known=known
-        )
-        best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
-    return best[1:]
+    return [small] if problem.hard else [cheap, small]
 
 
 def _margin_forms(problem: MarginProblem, rows: np.ndarray) -> Any:
@@ -649,12 +630,13 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
     if not np.isfinite(W).all():
         return np.inf, W, b
     upper, lower, error = problem.features.apply_bounded(W, precise=True)
-    f, value, constraints = problem.y * ((upper + b) + lower) - error, problem.norm.value(W), problem.constraints
+    f, value, constraints = problem.y * ((upper + b) + lower), problem.norm.value(W), problem.constraints
+    f = f - error - 4 * UNIT * abs(f)
     if constraints is not None:
         short = (_exact(constraints.E.toarray()) @ _exact(W.ravel()) - constraints.h).astype(np.float64)
         short = np.where(constraints.equal, abs(short), np.maximum(short, 0.0))
         moved = float((short / (abs(constraints.E).max(axis=1).toarray().ravel() + TINY)).sum())
-        f = f - problem.features.magnitudes(np.full(W.shape, moved)) - 4 * UNIT * abs(f)
+        f = f - problem.features.magnitudes(np.full(W.shape, moved))
     if not problem.hard:
         return value + float(problem.upper_bounds @ np.maximum(problem.required_margin - f, 0.0)), W, b
     worst = min(float((f / problem.required_margin).min()), 1.0 if problem.affine else np.inf)
