@@ -50,7 +50,7 @@ BITS = 200
 #: Iteration limit over all rounds, of which each takes 15 to 40.
 MAX_ITERATIONS = 500
 #: Hard margins below this, for samples of mean square length 1, count as zero.
-NO_MARGIN = 1e-30
+NO_MARGIN = 1e-36
 #: Largest upper bound of a λ, in units of the features, that doubles resolve.
 SAFE_C = 1e6
 #: Relative gap of a program with linear constraints: violations below the rounding of doubles matter, too.
@@ -559,11 +559,11 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
     if not problem.affine and 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
         exact = exact / least
         W, b = exact[:-1].reshape(W.shape), exact[-1]
-    inequalities = margins = np.ones(many, dtype=bool)
+    masks = [np.ones(many, dtype=bool)]
     if constraints is not None:
         rows = np.append(_exact(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
         forms, h = np.vstack([forms, rows]), constraints.h
-        inequalities, margins = np.append(margins, ~constraints.equal), np.append(margins, constraints.equal & False)
+        masks = [np.append(masks[0], part) for part in (~constraints.equal, constraints.equal & False)]
     spare = (forms @ exact - np.append(m, -h)).astype(np.float64)
     terms = UNIT * (abs(forms) @ abs(exact)).astype(np.float64) + TINY
     if problem.affine:
@@ -574,16 +574,17 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
     for allowed in _allowed_errors(problem, near, spare[:many], target, tol):
         allowed = np.append(allowed, CLOSE * terms[many:])
         room, tight = np.maximum(allowed, spare / 4), spare / 4 < allowed + terms * (constraints is not None)
-        # The reduced basis does not depend on the increases.
-        known: list[Any] = []
-        for times, pushed in product(
-            PUSHES if constraints is None else ULPS, (inequalities, margins) if len(h) else (margins,)
-        ):
-            if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
-                return best[1:]
-            push = _exact(times * (pushed & tight) * (allowed if constraints is None else terms) / room)
-            x = rounded(exact, forms, _exact(room), stay, push, deadline, known=known)
-            best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
+        for of_any_scale in (False, True)[: 1 + (problem.hard and not problem.affine)]:
+            # The reduced basis does not depend on the increases.
+            known: list[Any] = []
+            for times, pushed in product(PUSHES if constraints is None else ULPS, masks):
+                if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
+                    return best[1:]
+                push = _exact(times * (pushed & tight) * (allowed if constraints is None else terms) / room)
+                given = forms, _exact(room), stay, push
+                given = _of_any_scale(exact, *given) if of_any_scale else given
+                x = rounded(exact, *given, deadline, known=known)
+                best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
     return best[1:]
 
 
