@@ -47,7 +47,7 @@ class PreciseSolver(Solver):
     """An interior-point method in 60 digits, for problems that doubles cannot resolve; supports linear constraints.
 
     It solves working sets of at most some 200 samples, so that n may be large if few samples are support vectors below
-    their upper bound.
+    their upper bound. With constraints, and for norms without a group form, it solves for all samples at once.
     """
 
     name = "PRECISE"

@@ -99,8 +99,10 @@ ULPS = (0.0, 1.0, 4.0, 16.0, 64.0)
 LARGEST = 1e300
 #: How many numbers, those of the largest terms, are rounded together; all others are rounded one by one.
 TOGETHER = 12
-#: Relative change of the scale of W or λ, of which all multiples are equivalent in a hard margin.
+#: Relative change of the scale of λ, of which all multiples are equivalent.
 SCALE_CHANGE = 0.3
+#: The same for W of a hard margin: the certificate multiplies it, and rounds it again, unless margins are near 1.
+SCALE_CHANGE_OF_WEIGHTS = 0.003
 #: Roundings of λ that are tried: the distance NEAR_BOUND from 0 and the bound below which λ becomes that number, how
 #: many λ are rounded together, and whether near any multiple of λ, if none is near its upper bound.
 SOFT_ROUNDINGS = (NEAR_BOUND, TOGETHER, False), (0.0, TOGETHER, False), (NEAR_BOUND, 30, False), (0.0, 30, True)
@@ -117,7 +119,7 @@ Watch = Callable[[], Status | None]
 
 
 def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
-    """Return weights and dual of a margin problem whose norm has a group form.
+    """Return weights and dual of a margin problem.
 
     Their relative gap is at most half of `options.tol` before they are rounded to doubles, unless the answer states a
     limit or a reason. For many samples, `options.start` determines the first working set.
@@ -582,7 +584,7 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
                     return best[1:]
                 push = _exact(times * (pushed & tight) * (allowed if constraints is None else terms) / room)
                 given = forms, _exact(room), stay, push
-                given = _of_any_scale(exact, *given) if of_any_scale else given
+                given = _of_any_scale(exact, *given, SCALE_CHANGE_OF_WEIGHTS) if of_any_scale else given
                 x = rounded(exact, *given, deadline, known=known)
                 best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
     return best[1:]
@@ -726,8 +728,10 @@ def _signed(problem: MarginProblem, rows: np.ndarray) -> Any:
     return _blocks(problem.features.select(rows)).reshape(len(rows), -1) * problem.y[rows, None]
 
 
-def _of_any_scale(exact: Any, forms: Any, room: Any, stay: Any, push: Any) -> tuple[Any, Any, Any, Any]:
-    """Return these arguments of `rounded` for doubles x near any multiple t·exact, t within SCALE_CHANGE of 1.
+def _of_any_scale(
+    exact: Any, forms: Any, room: Any, stay: Any, push: Any, change: float = SCALE_CHANGE
+) -> tuple[Any, Any, Any, Any]:
+    """Return these arguments of `rounded` for doubles x near any multiple t·exact, t within `change` of 1.
 
     t is the coefficient of x along `exact`, for distances in units of `stay`. The sums are those of x − t·exact, and
     its entries in units of `stay` are further sums.
@@ -736,7 +740,7 @@ def _of_any_scale(exact: Any, forms: Any, room: Any, stay: Any, push: Any) -> tu
     forms = np.vstack([forms / room[:, None], np.diag(1 / stay)])
     forms = forms - np.outer(forms @ exact, share / (share @ exact))
     push = np.append(push, 0 * exact)
-    return forms, _exact(np.ones(len(forms))), SCALE_CHANGE * abs(exact) + TINY, push
+    return forms, _exact(np.ones(len(forms))), change * abs(exact) + TINY, push
 
 
 def rounded(

@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from implicit_bias.solvers.native.homogeneous import Element, Scaling, dual_program, maximise
+from implicit_bias.solvers.native.homogeneous import Element, Program, Scaling, dual_program, maximise
 
 
 class Inverse:
@@ -70,6 +70,31 @@ def test_the_optimum_is_that_of_cvxpy(soft, intercept, fixed):
     assert value == pytest.approx(best, rel=1e-5)
     assert lam.sum() + (p[len(lam) :].sum() if fixed else 0.0) == pytest.approx(best, rel=1e-5)
     assert soft or margins.min() > 1 - 1e-4
+
+
+def test_semidefinite_blocks_and_equations_have_the_optimum_of_cvxpy():
+    """minimise x₀ subject to x₀I − M(x) ⪰ 0 and 0 ≤ x₁, x₁ + … = 1, for a symmetric M that is linear in x₁, …"""
+    M = np.random.default_rng(0).normal(size=(5, 5, 4))
+    M, x = M + M.transpose(1, 0, 2), cp.Variable(4)
+    largest = cp.lambda_max(sum(x[i] * M[:, :, i] for i in range(4)))
+    best = cp.Problem(cp.Minimize(largest), [cp.sum(x) == 1, x[0] >= 0]).solve(solver="CLARABEL")
+    c = np.eye(5)[0]
+    blocks = np.concatenate([-np.eye(5)[:, :, None], M], axis=2)
+    h = Element(np.zeros(1), np.zeros((0, 2)), (np.zeros((5, 5)),))
+    at = last_iterate(
+        Program(
+            c,
+            1 - c[:, None],
+            np.ones(1),
+            h,
+            (np.array([1]), -np.ones(1)),
+            np.zeros((0, 5)),
+            np.zeros((0, 2, 5)),
+            (blocks,),
+        )
+    )
+    assert at.x[0] / at.tau == pytest.approx(best, rel=1e-6)
+    assert -at.b[0] / at.tau == pytest.approx(best, rel=1e-6)
 
 
 def test_inseparable_samples_have_a_null_vector():
