@@ -75,15 +75,15 @@ def test_beyond_every_multiplier_the_answer_is_the_limit(n, C, norm):
 
 
 @pytest.mark.parametrize("layers", [("spectral", "l2"), ("spectral", "l_inf"), ("entries", "l2"), ("rows", "l_inf")])
-def test_a_thin_wedge_ends_at_its_edge(layers, thin=1e-12):
-    """(1 − thin) v ≤ w ≤ v leaves w = v ≥ 0, up to `thin`; without v ≥ 0 the samples would have another optimum."""
+def test_a_thin_wedge_ends_at_its_edge(layers):
+    """(1 − 1e-12) v ≤ w ≤ v leaves w = v ≥ 0, up to 1e-12; without v ≥ 0 the samples would have another optimum."""
     rng = np.random.default_rng(0)
     X, G, norm = rng.normal(size=(6, 3)), rng.uniform(0.5, 1, (6, 2)), TwoLayerNorm([0, 1], *layers, [1, 2])
     y = np.sign(X @ [1.0, 0.5, -2.0])
     wedge, edge, line = (
         solve(MarginProblem(GatedFeatures(X, G), y, norm, C=2.0, constraints=rule))
         for rule in (
-            lambda W: [W[0, 0] <= W[1, 2], (1 - thin) * W[1, 2] <= W[0, 0]],
+            lambda W: [W[0, 0] <= W[1, 2], (1 - 1e-12) * W[1, 2] <= W[0, 0]],
             lambda W: [W[0, 0] == W[1, 2], W[1, 2] >= 0],
             lambda W: [W[0, 0] == W[1, 2]],
         )
