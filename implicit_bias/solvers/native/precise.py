@@ -643,7 +643,9 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
     if not problem.hard:
         return value + float(problem.upper_bounds @ np.maximum(problem.required_margin - f, 0.0)), W, b
     worst = min(float((f / problem.required_margin).min()), 1.0 if problem.affine else np.inf)
-    return (value / worst if worst > 0 else np.inf), W, b
+    # Other multiples are rounded once more.
+    rounded_again = not problem.affine and abs(worst - 1) > 5 * SCALE_CHANGE_OF_WEIGHTS
+    return (value / worst * (1 + rounded_again) if worst > 0 else np.inf), W, b
 
 
 def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadline) -> tuple[Array, Array]:
