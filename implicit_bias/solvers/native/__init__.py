@@ -67,7 +67,8 @@ class PreciseSolver(Solver):
             return f"its arithmetic is for at most {PRECISE_FEATURES} features; use NATIVE"
         if constraints is not None and len(constraints.equal) > PRECISE_CONSTRAINTS:
             return f"its arithmetic is for at most {PRECISE_CONSTRAINTS} linear constraints; use CLARABEL"
-        return super().refuses(problem, options)
+        # A nuclear norm as a semidefinite program has too many variables.
+        return super().refuses(problem, options) or (problem.unsupported("groups") if problem.norm.has_atoms else None)
 
 
 def _no_device(name: str) -> str | None:

@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs
 
 from implicit_bias import ConstantGate, HyperplaneGates, InputError, MarginProblem, Status, solve, svm_gln
 from implicit_bias.features import GatedFeatures
-from implicit_bias.norms import ExpressionNorm, Frobenius, GroupLasso, NuclearNorm, TwoLayerNorm
+from implicit_bias.norms import ExpressionNorm, Frobenius, GroupLasso, TwoLayerNorm
 from tests.fuzz.exact import faults
 from tests.fuzz.judge import Raw
 
@@ -60,7 +60,6 @@ SUM_OF_ENTRIES = ExpressionNorm(lambda W: cp.norm1(W), lambda V: np.abs(V).max()
         *((n, C, GroupLasso([0])) for n, C in ((60, 1e9), (60, 1e15), (60, 1e20), (400, 1e11))),
         (20, 1e12, SUM_OF_ENTRIES),
         (20, 1e12, TwoLayerNorm([0], "entries", "l_inf")),
-        (20, 1e12, NuclearNorm([0], [0])),
     ],
 )
 def test_beyond_every_multiplier_the_answer_is_the_limit(n, C, norm):
