@@ -83,11 +83,14 @@ def certify(
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
+    rounding: list[Any] = []
     if not problem.affine:
         W, b = _normalised(W, b)
         if problem.constraints is not None:
-            W, b = _normalised(into_cone(problem.constraints, W), b)
-    points: list[Any] = [(W, b)]
+            given = np.stack(into_cone(problem.constraints, W))
+            (W, D), b = _normalised(given, b)
+            rounding = [D if _normal(np.stack([W, D]), given) else D + TINY]
+    points: list[Any] = [(W, b, *rounding)]
     if problem.affine:
         multiples = _feasible_multiples(problem, W, b)
         points = [moved for one in multiples if (moved := into_polyhedron(problem, *one)) is not None]
@@ -214,24 +217,32 @@ class _Upper:
 def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = False) -> _Upper:
     """Return the best multiple t ≥ 0 of W and b with bounds of its objective, including rounding errors.
 
-    `points` is [(W, b)]. The objective is infinite, and t = 1, if W has no feasible multiple for a hard margin. If a
-    linear constraint has a right-hand side, the best of the `points`, results of `into_polyhedron`, is returned.
+    `points` is [(W, b)] or, with linear constraints, [(W, b, D)], and the bounds are those of multiples of a feasible
+    point that is at most D from W. The objective is infinite, and t = 1, if W has no feasible multiple for a hard
+    margin. If a constraint has a right-hand side, the best of the `points`, of `into_polyhedron`, is returned.
     """
     if problem.affine:
         each = (_bounded_objective(problem, W, b, *_margins(problem, W, b, precise), near) for W, b, *near in points)
         return min(each, key=lambda one: one.bound)
-    W, b = points[0]
+    W, b, *D = points[0]
     f, error = _margins(problem, W, b, precise)
     t = _best_multiple(problem, W, f - error)
     if not precise and (t == 0 or _normal(t * W, W)):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
-        found = _bounded_objective(problem, t * W, t * b, t * f, t * (1.5 * error + 2 * UNIT * abs(b)))
+        more = t * (1.5 * error + 2 * UNIT * abs(b))
+        found = _bounded_objective(problem, t * W, t * b, t * f, more, _distances(t, W, b, *D))
         # Large errors reduce t, up to 0, where they vanish.
         most = _best_multiple(problem, W, f + error)
         least = _objective(problem, most * problem.norm.value(W), most * (f + error))
         return replace(found, optimistic=min(found.optimistic, least))
     tried = [
-        _bounded_objective(problem, factor * W, factor * b, *_margins(problem, factor * W, factor * b, precise))
+        _bounded_objective(
+            problem,
+            factor * W,
+            factor * b,
+            *_margins(problem, factor * W, factor * b, precise),
+            _distances(factor, W, b, *D),
+        )
         for factor in [t, *_without_slack(problem, t, f, error), *_close_power_of_two(t)]
     ]
     return min(tried, key=lambda one: one.bound) if _differ([one.bound for one in tried]) else tried[0]
@@ -259,14 +270,26 @@ def _entrywise_bound(problem: MarginProblem, W: Array) -> float:
     return float((sizes * each).sum()) * (1 + norm.rounding(*W.shape))
 
 
-def _bounded_objective(
-    problem: MarginProblem, W: Array, b: float, f: Array, error: Array, rounding: Any = None
-) -> _Upper:
-    """Return W and b with bounds of their objective; their margins are f (n,) up to `error` (n,)."""
+def _distances(t: float, W: Array, b: float, D: Array | None = None) -> tuple[Any, float] | None:
+    """Return the distances of tW and tb, rounded, from t times a point that is at most D (k, d) from W; None without D.
+
+    Relative errors of a few roundings are left to `_bounded_objective`, which doubles the distances.
+    """
+    if D is None:
+        return None
+    share = 0.0 if math.frexp(t)[0] == 0.5 and _normal(t * np.append(W, b), np.append(W, b)) else UNIT
+    return t * D + share * np.abs(t * W) + TINY * ((D > 0) | (share > 0)), share * abs(t * b) + TINY * (share > 0)
+
+
+def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, error: Array, rounding: Any) -> _Upper:
+    """Return W and b with bounds of the objective of a point near them; their margins are f (n,) up to `error` (n,).
+
+    `rounding` are the distances of the entries of W and of b from the point, which satisfies all constraints; if there
+    are none, it is None.
+    """
     value = problem.norm.value_bound(W)
-    if problem.constraints is not None:
-        # By default, a point of the cone was rounded to floats and scaled: two roundings of each entry.
-        D, distance = rounding or (2 * UNIT * np.abs(W), 2 * UNIT * abs(b))
+    if rounding is not None:
+        D, distance = rounding
         value += 2 * _entrywise_bound(problem, D)
         error = error + 2 * (problem.features.magnitudes(D) + distance)
     return _Upper(W, b, f, _objective(problem, value, f - error), _objective(problem, value, f + error))

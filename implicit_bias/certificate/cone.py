@@ -166,20 +166,21 @@ class Cone:
         return pivots
 
 
-def into_cone(constraints: LinearConstraints, W: Array) -> Array:
-    """Return weights (k, d) near W that satisfy homogeneous constraints, up to the rounding of each entry.
+def into_cone(constraints: LinearConstraints, W: Array) -> tuple[Array, Array]:
+    """Return weights (k, d) near W, and the distances of each entry from weights that satisfy homogeneous constraints.
 
-    The result is zero if none are found (`Cone.point_near`).
+    Both are zero if none are found (`Cone.point_near`).
 
     Examples
     --------
     >>> import numpy as np
     >>> bounds = LinearConstraints.of(lambda W: [W >= 0, W[0, 0] == W[0, 1]], (1, 3))
-    >>> into_cone(bounds, np.array([[0.5, 0.500001, -1e-9]])).tolist()
+    >>> into_cone(bounds, np.array([[0.5, 0.500001, -1e-9]]))[0].tolist()
     [[0.500001, 0.500001, 0.0]]
     """
     point = Cone.of(constraints.E, constraints.equal).point_near(W.ravel())
-    return np.zeros_like(W) if point is None else _floats(point, W.shape)
+    floats, distances = _floats(point or [Fraction(0)] * W.size)
+    return floats.reshape(W.shape), distances.reshape(W.shape)
 
 
 def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float, Array, float] | None:
@@ -207,12 +208,9 @@ def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, 
         if point is None or not point[-1] > 0:
             return None
         exact = [value / point[-1] for value in point[:-1]]
-        floats = _floats(exact, (len(exact),))
+        floats, distances = _floats(exact)
         if not np.isfinite(floats).all():
             return None
-        # Rounded up.
-        distances = np.nextafter([float(abs(Fraction(v) - e)) for v, e in zip(floats, exact, strict=True)], np.inf)
-        distances[floats == exact] = 0.0
         found, D = (values[: W.size].reshape(W.shape) for values in (floats, distances))
         intercept, distance = (float(values[W.size :].sum()) for values in (floats, distances))
         short = _short(problem, found, intercept, exact, near)
@@ -265,8 +263,12 @@ def _with_margins(cone: Cone, problem: MarginProblem, samples: np.ndarray) -> Co
     return Cone(A, cone.rows + rows, np.append(cone.equal, np.zeros(len(rows), dtype=bool)), cone.kept)
 
 
-def _floats(point: list[Fraction], shape: tuple[int, ...]) -> Array:
-    return np.array([float(value) for value in point]).reshape(shape)
+def _floats(point: list[Fraction]) -> tuple[Array, Array]:
+    """Return the nearest doubles and, rounded up, their distances from a point."""
+    floats = np.array([float(value) for value in point])
+    distances = np.nextafter([float(abs(Fraction(v) - e)) for v, e in zip(floats, point, strict=True)], np.inf)
+    distances[floats == point] = 0.0
+    return floats, distances
 
 
 def _value(row: Row, w: list[Fraction]) -> Fraction:

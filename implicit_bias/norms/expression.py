@@ -24,7 +24,7 @@ SAFETY = 100
 class ExpressionNorm(Norm):
     """Norm defined by a CVXPY expression: any convex function with ‖tW‖ = t‖W‖ ≥ 0 for t ≥ 0.
 
-    It works with the solvers of CVXPY, but not with NATIVE. The lower bound of a certificate needs the dual norm
+    It works with all solvers but NATIVE. The lower bound of a certificate needs the dual norm
     sup {⟨V, W⟩: ‖W‖ ≤ 1}. If its formula is given, the certificate is independent of any solver, and the formula is
     checked when a problem is built and solved. Otherwise CLARABEL computes the dual norm with a tolerance of 1e-10
     (1e-9 or 1e-8 if that fails), and 100 times the tolerance is added.

@@ -268,10 +268,13 @@ class _Operator:
     def quadratic(self, W: cp.Expression) -> None:
         return None
 
-    def group_form(self) -> None:
-        return None
+    def group_form(self) -> GroupForm | None:
+        bounds, k = self.spectral_form().bounds, len(self.order)
+        # The norm of one row is a multiple of its length.
+        return GroupForm(diagonal(np.full(k, bounds[0, 0] ** 0.5)), np.zeros(k, int)) if len(bounds) == 1 else None
 
-    polyhedral_form = group_form
+    def polyhedral_form(self) -> None:
+        return None
 
     def spectral_form(self) -> SpectralForm:
         return SpectralForm(self.order, 1 / self.scales[:, None] ** 2)

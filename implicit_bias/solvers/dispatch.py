@@ -12,13 +12,10 @@ from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import NEARLY_ZERO, certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status
-from implicit_bias.norms import Frobenius
 from implicit_bias.solvers.base import Answer, Options, Progress, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.diagnostics import diagnose
 from implicit_bias.solvers.native import NativeSolver, PreciseSolver
-from implicit_bias.solvers.native.settings import Settings
-from implicit_bias.solvers.native.solver import largest_bound
 from implicit_bias.solvers.separability import evident_conflict, farkas_candidate, is_final
 
 #: The solvers by name, in order of preference.
@@ -255,24 +252,12 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
         limited = replace(options, start=start, callback=None, device="cpu")
         if name == "SCS":
             limited = replace(limited, max_iterations=min(options.max_iterations or SCS_ITERATIONS, SCS_ITERATIONS))
-        posed = problem
-        if name == "PRECISE" and problem.affine and problem.unsupported("groups") and np.isinf(best.objective):
-            # Whether any weights are feasible does not depend on the norm.
-            posed = problem.replace(norm=Frobenius())
         fits = entries <= most and (name != "SCS" or problem.constraints is not None)
-        if fits and name != attempts[0].solver and not SOLVERS[name].refuses(posed, limited):
-            answer = SOLVERS[name](posed, _without_certificate(problem, limited))
+        if fits and name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
+            answer = SOLVERS[name](problem, _without_certificate(problem, limited))
             if options.max_iterations is None and answer.stopped is Status.ITERATION_LIMIT:
                 answer = replace(answer, stopped=None)
             attempts.append(_certified(problem, name, answer, limited))
-            best = _merged(problem, best, attempts[-1])
-    if best.status is Status.INACCURATE and not problem.hard and largest_bound(problem) > Settings.large_bound:
-        # If no λ of the hard margin exceeds its upper bound, the solution is the same.
-        hard = problem.replace(C=np.inf)
-        found = _solved(hard, *_chosen(hard, None), replace(options, start=None, callback=None, device="cpu"), True)
-        if found.objective < np.inf:
-            answer = Answer(found.weights, found.dual, 0, None, found.intercept, found.multipliers)
-            attempts.append(_certified(problem, found.solver, answer, options))
             best = _merged(problem, best, attempts[-1])
     return best
 

@@ -146,6 +146,14 @@ def test_margins_that_rounding_hides_are_computed_precisely():
     assert certify(case, [[2.0**52, -(2.0**52)]], [1.0]).objective == pytest.approx(2.0**52.5)
 
 
+def test_weights_that_satisfy_constraints_exactly_are_not_charged_for_rounding():
+    """The margin of (1, 1) is 2⁻⁴⁵; an error of 2⁻⁵² of its terms would change the bound by 2 %."""
+    features = GatedFeatures([[1.0, 2.0**-45 - 1]])
+    case = MarginProblem(features, [1], Frobenius(), constraints=lambda W: [W[0, 0] == W[0, 1], W >= 0])
+    for scale in (1.0, 2.0**-500):
+        assert certify(case, [[scale, scale]], [1.0]).objective == pytest.approx(2**45.5, rel=1e-12)
+
+
 def test_a_correlation_that_rounding_moves_out_of_the_range_of_a_seminorm():
     X = [[0.5 + 2.0**-53], [-0.5], [1 + 2.0**-52], [-1.0]]
     G = [[1, 0, 1, 0], [1, 0, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1]]

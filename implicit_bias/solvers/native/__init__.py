@@ -47,7 +47,7 @@ class PreciseSolver(Solver):
     """An interior-point method in 60 digits, for problems that doubles cannot resolve; supports linear constraints.
 
     It solves working sets of at most some 200 samples, so that n may be large if few samples are support vectors below
-    their upper bound.
+    their upper bound. With constraints, and for norms without a group form, it solves for all samples at once.
     """
 
     name = "PRECISE"
@@ -67,7 +67,8 @@ class PreciseSolver(Solver):
             return f"its arithmetic is for at most {PRECISE_FEATURES} features; use NATIVE"
         if constraints is not None and len(constraints.equal) > PRECISE_CONSTRAINTS:
             return f"its arithmetic is for at most {PRECISE_CONSTRAINTS} linear constraints; use CLARABEL"
-        return super().refuses(problem, options) or problem.unsupported("groups")
+        # A nuclear norm as a semidefinite program has too many variables.
+        return super().refuses(problem, options) or (problem.unsupported("groups") if problem.norm.has_atoms else None)
 
 
 def _no_device(name: str) -> str | None:

@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -48,41 +49,62 @@ TO_BOUNDARY = 0.99
 LEAST_CENTRING = 0.01
 #: Step length below which there is no progress.
 SHORTEST_STEP = 1e-8
+#: Cosine of the angle of columns up to which they are orthogonal, and the largest number of Jacobi's sweeps.
+ORTHOGONAL, SWEEPS = 1e-50, 40
 
 
 @dataclass(frozen=True)
 class Element:
-    """A vector of the space of K: `lines` (l,) of the half-lines, and `cones` (H, 1 + r), the scalar of each Q first.
+    """A vector of the space of K: `lines` (l,) of half-lines, `cones` (H, 1 + r), each with its scalar first, `blocks`.
 
-    The half-lines are those of `DualProgram.signed`, then those of `DualProgram.boxed`. A direction need not be in K.
+    The blocks are symmetric matrices (d, d), semidefinite in K. A direction need not be in K.
     """
 
     lines: Any
     cones: Any
+    blocks: tuple[Any, ...] = ()
+
+    def each(self, function: Callable[..., Any], *others: Element) -> Element:
+        """Return the element of the function's values for the arrays of this one and of others."""
+        blocks = zip(self.blocks, *(other.blocks for other in others), strict=True)
+        lines = function(self.lines, *(other.lines for other in others))
+        cones = function(self.cones, *(other.cones for other in others))
+        return Element(lines, cones, tuple(function(*parts) for parts in blocks))
 
     def plus(self, step: Any, other: Element) -> Element:
         """Return this element plus `step` times another one."""
-        return Element(self.lines + step * other.lines, self.cones + step * other.cones)
+        return self.each(lambda u, v: u + step * v, other)
 
     def times(self, factor: Any) -> Element:
         """Return this element times a number."""
-        return Element(factor * self.lines, factor * self.cones)
+        return self.each(lambda u: factor * u)
+
+    def unit(self) -> Element:
+        """Return the identity of the Jordan product."""
+        found = self.each(lambda u: 0 * u)
+        found.cones[:, 0] += 1
+        blocks = tuple(block + np.eye(len(block), dtype=int) for block in found.blocks)
+        return Element(found.lines + 1, found.cones, blocks)
 
     def dot(self, other: Element) -> Any:
         """Return the inner product, a number."""
-        return self.lines @ other.lines + (self.cones * other.cones).sum()
+        products = self.each(np.multiply, other)
+        return sum(part.sum() for part in (products.lines, products.cones, *products.blocks))
 
     def product(self, other: Element) -> Element:
-        """Return the Jordan product: uv in each half-line, and u∘v = (uᵀv, u₀v₁ + v₀u₁) in each cone."""
+        """Return the Jordan product: uv in half-lines, (uᵀv, u₀v₁ + v₀u₁) in cones, and (UV + VU)/2 in blocks."""
         u, v = self.cones, other.cones
         inside = u[:, :1] * v[:, 1:] + v[:, :1] * u[:, 1:]
-        return Element(self.lines * other.lines, np.hstack([(u * v).sum(axis=1)[:, None], inside]))
+        blocks = tuple((U @ V + V @ U) / 2 for U, V in zip(self.blocks, other.blocks, strict=True))
+        return Element(self.lines * other.lines, np.hstack([(u * v).sum(axis=1)[:, None], inside]), blocks)
 
     def divided_by(self, other: Element) -> Element:
-        """Return x with other∘x = this element, for `other` in the interior of K."""
+        """Return x with other∘x = this element, for `other` in the interior of K, with diagonal blocks."""
         u, d = other.cones, self.cones
         first = ((u[:, 0] * d[:, 0] - (u[:, 1:] * d[:, 1:]).sum(axis=1)) / _determinants(u))[:, None]
-        return Element(self.lines / other.lines, np.hstack([first, (d[:, 1:] - first * u[:, 1:]) / u[:, :1]]))
+        pairs = ((D, np.add.outer(U.diagonal(), U.diagonal())) for D, U in zip(self.blocks, other.blocks, strict=True))
+        cones = np.hstack([first, (d[:, 1:] - first * u[:, 1:]) / u[:, :1]])
+        return Element(self.lines / other.lines, cones, tuple(2 * D / sums for D, sums in pairs))
 
     def room(self, change: Element) -> float:
         """Return the longest step, at most 1, for which this interior element plus step times `change` stays in K."""
@@ -93,7 +115,10 @@ class Element:
         c = _determinants(d)
         inside = b * b - a * c
         beta = np.where(inside > 0, (-b + abs(inside) ** 0.5) / a, 0 * a)
-        return float(1 / max(falls, beta.max(), (-d[:, 0] / u[:, 0]).max(), 1.0))
+        for U, D in zip(self.blocks, change.blocks, strict=True):
+            L = _lower(U)
+            falls = max(falls, -np.linalg.eigvalsh(_divided(L, _divided(L, D).T).astype(np.float64))[0])
+        return float(1 / max(falls, beta.max(initial=0.0), (-d[:, 0] / u[:, 0]).max(initial=0.0), 1.0))
 
 
 def _determinants(cones: Any) -> Any:
@@ -102,15 +127,52 @@ def _determinants(cones: Any) -> Any:
     return (cones[:, 0] - size) * (cones[:, 0] + size)
 
 
+def _lower(U: Any) -> Any:
+    """Return L (d, d) with LLᵀ = U, lower triangular; raise ArithmeticError unless U is positive definite."""
+    L = 0 * U
+    for j in range(len(U)):
+        left = U[j:, j] - L[j:, :j] @ L[j, :j]
+        if not left[0] > 0:
+            raise ArithmeticError("a block is not positive definite")
+        L[j:, j] = left / left[0] ** 0.5
+    return L
+
+
+def _divided(L: Any, right: Any) -> Any:
+    """Return L⁻¹ `right` for a lower triangular L."""
+    x = right.copy()
+    for j in range(len(x)):
+        x[j] = (x[j] - L[j, :j] @ x[:j]) / L[j, j]
+    return x
+
+
+def _with_orthogonal_columns(B: Any) -> Any:
+    """Return V (d, d), orthogonal, so that the columns of BV are orthogonal, by Jacobi's rotations."""
+    M = np.vstack([B, 0 * B + np.eye(len(B), dtype=int)])
+    for _ in range(SWEEPS):
+        turned = False
+        for p, q in combinations(range(len(B)), 2):
+            (a, c), (_, b) = M[: len(B), [p, q]].T @ M[: len(B), [p, q]]
+            if c * c <= ORTHOGONAL**2 * a * b:
+                continue
+            ratio, turned = (b - a) / (2 * c), True
+            tangent = (1 if ratio >= 0 else -1) / (abs(ratio) + (1 + ratio * ratio) ** 0.5)
+            cosine = 1 / (1 + tangent * tangent) ** 0.5
+            M[:, [p, q]] = M[:, [p, q]] @ (cosine * np.array([[1, tangent], [-tangent, 1]]))
+        if not turned:
+            break
+    return M[len(B) :]
+
+
 class Scaling:
-    """The Nesterov–Todd scaling D of interior elements s and z: the symmetric D with Dz = D⁻¹s, which is `point`.
+    """The Nesterov–Todd scaling D of interior elements s and z, with Dz = D⁻ᵀs, which is `point`.
 
     D multiplies half-lines by `lines` = √(s/z) (l,). In a cone, with δ in `size` (H,), and w = (w₀, w₁), w₀² − ‖w₁‖² =
     1, in `w` (H, 1 + r), it is
 
         D = δ [[w₀, w₁ᵀ], [w₁, I + w₁w₁ᵀ/(1 + w₀)]],   D² = δ² (2wwᵀ − J),   J = diag(1, −1, …, −1),
 
-    and D⁻¹ is the same with 1/δ and −w₁.
+    and D⁻¹ is the same with 1/δ and −w₁. In a block it maps Z to RᵀZR, Dᵀ maps U to RURᵀ, and `point` is diagonal.
     """
 
     def __init__(self, s: Element, z: Element) -> None:
@@ -121,101 +183,127 @@ class Scaling:
         gamma = ((1 + (first * second).sum(axis=1)) / 2) ** 0.5
         mirrored = np.hstack([second[:, :1], -second[:, 1:]])
         self.w = (first + mirrored) / (2 * gamma)[:, None]
+        pairs = [_congruence(*parts) for parts in zip(s.blocks, z.blocks, strict=True)]
+        self.R, self.inverses = [R for R, _ in pairs], [inverse for _, inverse in pairs]
         self.point = self.times(z)
+        for block in self.point.blocks:
+            block *= np.eye(len(block), dtype=int)
 
-    def _turned(self, cones: Any, sign: int) -> Any:
-        """Return D/δ (`sign` 1) or its inverse (`sign` −1) times `cones` (H, 1 + r)."""
-        w0, w1, u0, u1 = self.w[:, :1], self.w[:, 1:], cones[:, :1], cones[:, 1:]
+    def _turned(self, u: Element, sign: int, blocks: Any) -> Element:
+        """Return D (`sign` 1) or its inverse (`sign` −1) times lines and cones of u, and MUMᵀ for M of `blocks`."""
+        w0, w1, u0, u1 = self.w[:, :1], self.w[:, 1:], u.cones[:, :1], u.cones[:, 1:]
         along = (w1 * u1).sum(axis=1)[:, None]
-        return np.hstack([w0 * u0 + sign * along, u1 + (sign * u0 + along / (1 + w0)) * w1])
+        cones = np.hstack([w0 * u0 + sign * along, u1 + (sign * u0 + along / (1 + w0)) * w1])
+        mapped = tuple(M @ U @ M.T for M, U in zip(blocks, u.blocks, strict=True))
+        return Element(self.lines**sign * u.lines, (self.size**sign)[:, None] * cones, mapped)
 
     def times(self, u: Element) -> Element:
         """Return Du."""
-        return Element(self.lines * u.lines, self.size[:, None] * self._turned(u.cones, 1))
+        return self._turned(u, 1, [R.T for R in self.R])
+
+    def transposed(self, u: Element) -> Element:
+        """Return Dᵀu."""
+        return self._turned(u, 1, self.R)
 
     def inverse(self, u: Element) -> Element:
-        """Return D⁻¹u."""
-        return Element(u.lines / self.lines, self._turned(u.cones, -1) / self.size[:, None])
+        """Return D⁻ᵀu."""
+        return self._turned(u, -1, self.inverses)
 
     def inverse_square(self, u: Element) -> Element:
-        """Return D⁻²u."""
-        return self.inverse(self.inverse(u))
+        """Return D⁻¹D⁻ᵀu."""
+        return self._turned(self.inverse(u), -1, [inverse.T for inverse in self.inverses])
+
+
+def _congruence(S: Any, Z: Any) -> tuple[Any, Any]:
+    """Return R and R⁻¹ with a diagonal RᵀZR = R⁻¹SR⁻ᵀ."""
+    L, M = _lower(S), _lower(Z)
+    V = _with_orthogonal_columns(M.T @ L)
+    values = ((M.T @ L @ V) ** 2).sum(axis=0) ** 0.5
+    R = L @ V / values**0.5
+    return R, (R.T @ Z) / values[:, None]
 
 
 @dataclass(frozen=True)
-class DualProgram:
-    """The program of this module's docstring, of N rows.
+class Program:
+    """minimise cᵀx subject to Gx + s = h, s ∈ K, Eᵀx = e, for x (N,).
+
+    Parameters
+    ----------
+    c, E, e : arrays, shapes (N,), (N, j) and (j,)
+    h : Element
+    single : tuple of an int array (q,) and an array (q,)
+        Columns and values of the first half-lines' rows of G, which have one entry each.
+    lines, cones : arrays, shapes (l − q, N) and (H, 1 + r, N)
+        Rows of G of the other half-lines, and of the cones, padded with zeros.
+    blocks : tuple of arrays, shape (d, d, N)
+        Rows of G of the semidefinite blocks.
+    """
+
+    c: Any
+    E: Any
+    e: Any
+    h: Element
+    single: tuple[np.ndarray, Any]
+    lines: Any
+    cones: Any
+    blocks: tuple[Any, ...] = ()
+
+    @cached_property
+    def squares(self) -> Any:
+        """The matrices −AᵀJA of the rows A of each cone, shape (H, N, N)."""
+        first, rest = self.cones[:, :1], self.cones[:, 1:]
+        return rest.transpose(0, 2, 1) @ rest - first.transpose(0, 2, 1) * first
+
+    def image(self, x: Any) -> Element:
+        """Return Gx."""
+        places, values = self.single
+        lines = np.concatenate([values * x[places], self.lines @ x])
+        return Element(lines, self.cones @ x, tuple(rows @ x for rows in self.blocks))
+
+    def adjoint(self, z: Element) -> Any:
+        """Return Gᵀz (N,)."""
+        (places, values), q = self.single, len(self.single[0])
+        parts = zip((z.cones, *z.blocks), (self.cones, *self.blocks), strict=True)
+        out = self.lines.T @ z.lines[q:] + sum(np.tensordot(part, rows, axes=2) for part, rows in parts)
+        np.add.at(out, places, values * z.lines[:q])
+        return out
+
+    def normal(self, scaling: Scaling) -> Any:
+        """Return GᵀD⁻²G (N, N) as a new array, for the Nesterov–Todd scaling D."""
+        (places, values), q, factors = self.single, len(self.single[0]), 1 / scaling.size**2
+        half = self.lines / scaling.lines[q:, None]
+        mirrored = np.hstack([scaling.w[:, :1], -scaling.w[:, 1:]])
+        a = (mirrored[:, None] @ self.cones)[:, 0].T
+        M = np.tensordot(factors, self.squares, axes=(0, 0)) + (2 * factors * a) @ a.T + half.T @ half
+        np.add.at(M, (places, places), (values / scaling.lines[:q]) ** 2)
+        for rows, inverse in zip(self.blocks, scaling.inverses, strict=True):
+            both = np.tensordot(inverse, np.tensordot(inverse, rows, axes=1), axes=([1], [1])).reshape(-1, len(M))
+            M = M + both.T @ both
+        return M
+
+
+def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any) -> Program:
+    """Return the program of this module's docstring, of N rows.
 
     The unit of a row is arbitrary: A_i, m_i and ỹ_i may be multiplied by a number, and p_i and λ_i divided by it.
 
     Parameters
     ----------
     A : array, shape (N, H, r)
-        Rows A_i in groups, padded with zeros: y_i φ_i of a sample, or those of a constraint ⟨A_i, W⟩ ≥ m_i.
+        Rows A_i = y_i φ_i in groups, padded with zeros.
     rhs : array, shape (N,)
-        m: positive for samples, any number for linear constraints.
+        m > 0.
     offset : array, shape (H, r)
         V⁰ = Σ_i λ_i A_i over the samples with a fixed λ; 0 without any.
     box : array, shape (N,), optional
-        p, infinite for linear constraints; None stands for a hard margin.
-    column : array, shape (N,), optional
-        ỹ of a free intercept, 0 for linear constraints; None without one.
-    column_offset : number
-        −e = ỹᵀλ over the samples with a fixed λ; ignored without `column`.
-    equal : array of bool, shape (N,)
-        Rows of linear constraints that are equalities: the margin must be m_i, and λ_i may have any sign.
+        p; None stands for a hard margin.
+    E, e : array, shapes (N, j) and (j,)
+        ỹ of a free intercept, and −ỹᵀλ over the samples with a fixed λ; j = 0 without an intercept.
     """
-
-    A: Any
-    rhs: Any
-    offset: Any
-    box: Any
-    column: Any
-    column_offset: Any
-    equal: np.ndarray
-
-    @cached_property
-    def stack(self) -> Any:
-        """The kernels A_hA_hᵀ, shape (H, N, N)."""
-        return np.stack([self.A[:, h] @ self.A[:, h].T for h in range(self.A.shape[1])])
-
-    @cached_property
-    def signed(self) -> np.ndarray:
-        """Indices of the rows with the constraint λ_i ≥ 0: all but the equalities."""
-        return np.flatnonzero(~self.equal)
-
-    @cached_property
-    def boxed(self) -> np.ndarray:
-        """Indices of the rows with the constraint λ_i ≤ p_i: the samples of a soft margin."""
-        return np.flatnonzero(self.box < np.inf) if self.box is not None else np.zeros(0, dtype=int)
-
-    @cached_property
-    def h(self) -> Element:
-        """The right-hand side h = (0, p, (1, V⁰_h)) of Gx + s = h."""
-        bounds = self.box[self.boxed] if self.box is not None else self.rhs[:0]
-        ones = np.full((len(self.offset), 1), 1) + 0 * self.offset[:, :1]
-        return Element(np.concatenate([0 * self.rhs[self.signed], bounds]), np.hstack([ones, self.offset]))
-
-    def image(self, x: Any) -> Element:
-        """Return Gx = (−x, x, (0, −A_hᵀx)) for x (N,), with x of `signed` first and then of `boxed`."""
-        V = np.tensordot(x, self.A, axes=(0, 0))
-        return Element(np.concatenate([-x[self.signed], x[self.boxed]]), np.hstack([0 * V[:, :1], -V]))
-
-    def adjoint(self, z: Element) -> Any:
-        """Return Gᵀz (N,)."""
-        out, count = -np.tensordot(self.A, z.cones[:, 1:], axes=((1, 2), (0, 1))), len(self.signed)
-        out[self.signed] -= z.lines[:count]
-        out[self.boxed] += z.lines[count:]
-        return out
-
-    def normal(self, scaling: Scaling) -> Any:
-        """Return GᵀD⁻²G (N, N) as a new array, for the constraint matrix G and the Nesterov–Todd scaling D."""
-        factors, count = 1 / scaling.size**2, len(self.signed)
-        a = np.stack([self.A[:, h] @ scaling.w[h, 1:] for h in range(len(factors))], axis=1)
-        M = np.tensordot(factors, self.stack, axes=(0, 0)) + (2 * factors * a) @ a.T
-        for rows, own in ((self.signed, scaling.lines[:count]), (self.boxed, scaling.lines[count:])):
-            M[rows, rows] += 1 / own**2
-        return M
+    rows, bounds = -A.transpose(1, 2, 0), rhs[:0] if box is None else box
+    h = Element(np.concatenate([0 * rhs, bounds]), np.hstack([0 * offset[:, :1] + 1, offset]))
+    single = np.arange(len(h.lines)) % len(rhs), np.concatenate([0 * rhs - 1, 0 * bounds + 1])
+    return Program(-rhs, E, e, h, single, rows[0, :0], np.concatenate([0 * rows[:, :1], rows], axis=1))
 
 
 @dataclass(frozen=True)
@@ -275,19 +363,18 @@ class Conditions:
         If μ is not positive, or from `factorise`.
     """
 
-    def __init__(self, program: DualProgram, at: Iterate, factorise: Callable[[Any], Any]) -> None:
+    def __init__(self, program: Program, at: Iterate, factorise: Callable[[Any], Any]) -> None:
         self.program, self.at = program, at
-        self.degree = len(at.s.lines) + len(at.s.cones) + 1
+        self.degree = len(at.s.lines) + len(at.s.cones) + sum(map(len, at.s.blocks)) + 1
         self.mu = float(at.product() / self.degree)
         if not self.mu > 0:
             raise ArithmeticError("no complementarity is left")
         self.scaling, h = Scaling(at.s, at.z), program.h
-        self.c = -program.rhs
-        E = (at.x * 0)[:, None][:, :0] if program.column is None else program.column[:, None]
-        e = at.b * 0 - program.column_offset
-        self.E, self.e = E, e
+        self.c, self.E, self.e = program.c, program.E, program.e
+        E, e = self.E, self.e
         self.factor = factorise(program.normal(self.scaling))
         self.solved = self.factor.solve(E)
+        self.inner = factorise(E.T @ self.solved) if len(e) else None
         self.first = self._reduced(-self.c, e, h)
         self.R1 = E @ at.b + program.adjoint(at.z) + self.c * at.tau
         self.R2 = -(E.T @ at.x) + e * at.tau
@@ -299,8 +386,8 @@ class Conditions:
         right = r1 + self.program.adjoint(self.scaling.inverse_square(r3))
         x = self.factor.solve(right[:, None])[:, 0]
         b = r2
-        if self.E.shape[1]:
-            b = (self.E.T @ x - r2) / (self.E.T @ self.solved)[0]
+        if self.inner is not None:
+            b = self.inner.solve((self.E.T @ x - r2)[:, None])[:, 0]
             x = x - self.solved @ b
         return x, b, self.scaling.inverse_square(self.program.image(x).plus(-1, r3))
 
@@ -313,11 +400,9 @@ class Conditions:
         ds, dk = point.product(point), at.kappa * at.tau
         if guess is not None:
             second = self.scaling.inverse(guess.s).product(self.scaling.times(guess.z))
-            centre = Element(0 * ds.lines + target, 0 * ds.cones)
-            centre.cones[:, 0] += target
-            ds, dk = ds.plus(1, second).plus(-1, centre), dk + guess.kappa * guess.tau - target
+            ds, dk = ds.plus(1, second).plus(-target, ds.unit()), dk + guess.kappa * guess.tau - target
         quotient = ds.divided_by(point)
-        outer = self.scaling.times(quotient)
+        outer = self.scaling.transposed(quotient)
         x, b, z = self._reduced(-keep * self.R1, keep * self.R2, outer.plus(-keep, self.R3))
         x1, b1, z1 = self.first
         h = self.program.h
@@ -328,7 +413,7 @@ class Conditions:
 
         tau = (dk / at.tau - keep * self.R4 - value(x, b, z)) / (value(x1, b1, z1) - at.kappa / at.tau)
         x, b, z = x + tau * x1, b + tau * b1, z.plus(tau, z1)
-        s = self.scaling.times(quotient.plus(1, self.scaling.times(z))).times(-1)
+        s = self.scaling.transposed(quotient.plus(1, self.scaling.times(z))).times(-1)
         return Iterate(x, b, s, z, tau, -(dk + at.kappa * tau) / at.tau)
 
     def ahead(self, guess: Iterate) -> float:
@@ -344,9 +429,7 @@ class Conditions:
 class ConeDescent:
     """The program and the functions of `maximise`, in the form that `descend_from` takes."""
 
-    def __init__(
-        self, program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]
-    ) -> None:
+    def __init__(self, program: Program, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
         self.program, self.factorise, self.finished = program, factorise, finished
 
     def linearised(self, at: Iterate) -> Conditions:
@@ -354,17 +437,14 @@ class ConeDescent:
         return Conditions(self.program, at, self.factorise)
 
 
-def maximise(program: DualProgram, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
+def maximise(program: Program, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
     """Iterate from the start until `finished(iterate)` is True, `factorise` fails, or there is no progress.
 
     Nothing is returned: `finished` sees every iterate, the start included, and keeps what it needs. `Iterate` states
     how λ, W and the intercept are read from it, and `Conditions` what `factorise` returns. If the samples are
     inseparable, τ tends to 0, and the direction of x to a proof.
     """
-    h, zero = program.h, 0 * program.rhs
-    unit = Element(0 * h.lines + 1, 0 * h.cones)
-    unit.cones[:, 0] += 1
-    b = zero[:0] if program.column is None else zero[:1]
-    one = 1 + 0 * h.cones[0, 0]
-    start = Iterate(zero, b, unit, unit, one, one)
+    unit = program.h.unit()
+    one = 1 + 0 * program.c[0]
+    start = Iterate(0 * program.c, 0 * program.e, unit, unit, one, one)
     descend_from(start, ConeDescent(program, factorise, finished), LEAST_CENTRING)

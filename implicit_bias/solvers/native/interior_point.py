@@ -169,13 +169,14 @@ def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[floa
         return float("inf"), float("inf")
     # Samples with f_i ≤ 0 always have slack, and p_i f_i ≤ 0.
     least = _quantile(f, p * f, value)
-    t = float(1 / np.float64(least))
+    # In the arithmetic of f: a bound may be so large that the rounding of t to a double costs much slack.
+    t = 1 / f.dtype.type(least)
     if t == float("inf"):
-        return t, 0.0
-    return t * value + float(p @ np.maximum(1.0 - t * f, 0.0)), least
+        return float("inf"), 0.0
+    return float(t * value) + float(p @ np.maximum(1.0 - t * f, 0.0)), least
 
 
-def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> float:
+def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> Any:
     """Return the least f_i for which the weights of all f_j ≤ f_i exceed `total` together; infinity if none do."""
     if not weights.sum() > total:
         return float("inf")
@@ -192,7 +193,7 @@ def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> float:
             f, weights, total = f[~below], weights[~below], total - float(own.sum())
     order = np.argsort(f)
     place = int(np.searchsorted(np.cumsum(weights[order]), total, "right"))
-    return float(f[order[min(place, len(f) - 1)]])
+    return f[order[min(place, len(f) - 1)]]
 
 
 def balanced(lam: Tensor, column: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ reduction and the nearest lattice point problem".
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
@@ -34,10 +34,12 @@ from implicit_bias._utils.memory import TooLargeError
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.features import Features
+from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.homogeneous import DualProgram, Iterate, maximise
+from implicit_bias.solvers.native.conic import conic_form
+from implicit_bias.solvers.native.homogeneous import Iterate, dual_program, maximise
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.solver import largest_bound, solve_native
@@ -48,11 +50,11 @@ BITS = 200
 #: Iteration limit over all rounds, of which each takes 15 to 40.
 MAX_ITERATIONS = 500
 #: Hard margins below this, for samples of mean square length 1, count as zero.
-NO_MARGIN = 1e-30
+NO_MARGIN = 1e-36
 #: Largest upper bound of a λ, in units of the features, that doubles resolve.
 SAFE_C = 1e6
-#: Relative gap of a set with linear constraints: violations below the rounding of doubles matter, too.
-CONSTRAINED_TOL = 1e-36
+#: Relative gap of a program with linear constraints: violations below the rounding of doubles matter, too.
+CONIC_TOL = 1e-36
 #: Smallest gap of a solution with that bound.
 SAFE_TOL = 1e-5
 #: Samples up to which one set holds all; also the number of a random first set.
@@ -83,7 +85,7 @@ NEAR_BOUND = 1e-6
 ROUNDING_ERROR = 0.1
 #: Change of a number without a cost, as a share of itself.
 FREE_CHANGE = 1e-3
-#: Share of the largest λ_i ‖φ(x_i)‖ below which a λ_i of a hard margin becomes 0: it is 0 in proofs of inseparability.
+#: Share of the largest λ_i ‖φ(x_i)‖, for a soft margin of ‖Φᵀ(λ∘y)‖, below which λ_i becomes 0, as it is in proofs.
 VANISHED = 1e-27
 #: Dual norm to which λ is scaled.
 LENGTH = 0.99
@@ -91,17 +93,19 @@ LENGTH = 0.99
 ZERO_SUM = 1e-3
 #: Increases of tight margins that are tried, in units of the error of their sums.
 PUSHES = (0.0, 0.5, 1.0, 2.0, 5.0)
-#: The same for constraints with right-hand sides, in units of the rounding error of the sum.
+#: The same with linear constraints, in units of the rounding error of the sum.
 ULPS = (0.0, 1.0, 4.0, 16.0, 64.0)
 #: Weights above this are not normalised: their sums would overflow.
 LARGEST = 1e300
 #: How many numbers, those of the largest terms, are rounded together; all others are rounded one by one.
 TOGETHER = 12
-#: Relative change of the scale of W or λ, of which all multiples are equivalent in a hard margin.
+#: Relative change of the scale of λ, of which all multiples are equivalent.
 SCALE_CHANGE = 0.3
+#: The same for W of a hard margin: the certificate multiplies it, and rounds it again, unless margins are near 1.
+SCALE_CHANGE_OF_WEIGHTS = 0.003
 #: Roundings of λ that are tried: the distance NEAR_BOUND from 0 and the bound below which λ becomes that number, how
 #: many λ are rounded together, and whether near any multiple of λ, if none is near its upper bound.
-SOFT_ROUNDINGS = (NEAR_BOUND, TOGETHER, False), (0.0, TOGETHER, False), (NEAR_BOUND, 30, False)
+SOFT_ROUNDINGS = (NEAR_BOUND, TOGETHER, False), (0.0, TOGETHER, False), (NEAR_BOUND, 30, False), (0.0, 30, True)
 HARD_ROUNDINGS = (0.0, TOGETHER, True), (0.0, TOGETHER, False), (0.0, 30, True)
 #: Least squared length of a reduced basis vector, as a share of the previous one's (Lovász).
 LOVASZ = 0.75
@@ -115,19 +119,22 @@ Watch = Callable[[], Status | None]
 
 
 def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
-    """Return weights and dual of a margin problem whose norm has a group form.
+    """Return weights and dual of a margin problem.
 
     Their relative gap is at most half of `options.tol` before they are rounded to doubles, unless the answer states a
     limit or a reason. For many samples, `options.start` determines the first working set.
     """
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
-        found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
+        if problem.group_form is None or problem.constraints is not None:
+            found = _solve_conic(problem, most, options.stop)
+        else:
+            found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
     # Sums that must be 0 have units far below those of the largest terms.
     with gmpy2.context(gmpy2.get_context(), precision=2 * BITS), np.errstate(all="ignore"):
-        rounding = _weights if problem.constraints is None else _feasible_weights
-        weights, intercept = rounding(problem, found.W, found.b, options.tol, options.deadline)
-        dual, mu = _dual(problem, found.lam, found.mu, options.tol, options.deadline)
+        weights, intercept = _weights(problem, found.W, found.b, options.tol, options.deadline)
+        mu = _without_opposite(problem.constraints, found.mu)
+        dual, mu = _dual(problem, found.lam, mu, options.tol, options.deadline)
     given = None if problem.constraints is None else mu
     return Answer(weights, dual, found.iterations, found.stopped, intercept, given, found.reason)
 
@@ -145,6 +152,20 @@ def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
         size = max(problem.norm.dual(problem.adjoint(lam)) * share, (lam / problem.upper_bounds).max(), TINY)
         return np.asarray(lam / size)
     return None if options.start is None else np.asarray(options.start.dual)
+
+
+def _without_opposite(constraints: LinearConstraints | None, mu: Any) -> Any:
+    """Subtract from the μ (m,) of opposite rows what they share, unless that reduces the dual objective.
+
+    The μ of an interval with one point are not bounded, and only their difference is well-defined.
+    """
+    if constraints is None:
+        return mu
+    E = constraints.E.toarray()
+    for i, j in np.argwhere((E[:, None] == -E).all(axis=2)):
+        if i < j and not constraints.equal[[i, j]].any() and constraints.h[i] + constraints.h[j] >= 0:
+            mu[[i, j]] -= min(mu[i], mu[j])
+    return mu
 
 
 class ExactFactor:
@@ -197,7 +218,7 @@ class PreciseSet(GrowingSet):
     """Working set of samples, in many digits: `rows` have a λ_i each, and `bounded` ones have λ_i = p_i.
 
     The first set is all samples if they are at most `ALL_SAMPLES`. Otherwise it is the support of an earlier λ (n,) in
-    `dual`, or a seeded random draw. Linear constraints are rows of every set.
+    `dual`, or a seeded random draw.
 
     The coordinates differ from those of the problem. With W = TŴ/s, in groups of Ŵ that are padded with zeros,
 
@@ -205,8 +226,8 @@ class PreciseSet(GrowingSet):
 
     so that required margins are 1, and objectives are multiplied by s. Arrays without a dtype below are in many digits.
 
-    The norm of `problem` has a group form. `tol` is the relative gap over all samples that ends the rounds, `most` the
-    largest number of their iterations.
+    The norm of `problem` has a group form, and there are no linear constraints. `tol` is the relative gap over all
+    samples that ends the rounds, `most` the largest number of their iterations.
 
     Attributes
     ----------
@@ -218,14 +239,12 @@ class PreciseSet(GrowingSet):
         m_i, and s: a power of two with which φ̂_i have a mean square length near 1.
     box : array, shape (n,), optional
         p̂; None for a hard margin.
-    column : array, shape (n,), optional
-        ỹ; None without an intercept.
-    more, sizes, equal, used, least : array (m, H, r), array (m,), bool (m,), int (m,), array (m,)
-        Rows of linear constraints, see `_constraint_rows`.
+    column : array, shape (n,)
+        ỹ; 0 without an intercept.
     rows, bounded : int arrays
         Samples of the set, disjoint.
-    W, b, lam, mu : array (H, r), number, arrays (n,) and (m,)
-        Ŵ and b of the best upper bound, λ̂ and the multipliers of `more` of the best lower bound.
+    W, b, lam : array (H, r), number, array (n,)
+        Ŵ and b of the best upper bound, λ̂ of the best lower bound.
     bounds : Bounds
         Best bounds of s times the optimum over all samples.
     own, f : arrays (len(rows),) and (n,)
@@ -249,17 +268,13 @@ class PreciseSet(GrowingSet):
         size = float(length(features.row_norms() / problem.required_margin)) / self.n**0.5
         self.scale = nearest_power_of_two(size)
         self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
-        self.column = problem.y / self.m if problem.intercept else None
-        self.more, self.sizes, self.equal, self.used = self._constraint_rows()
-        h = np.zeros(0) if problem.constraints is None else problem.constraints.h[self.used]
-        self.least = -_exact(h) * self.scale / self.sizes
+        self.column = problem.intercept * problem.y / self.m
         self.rows, self.bounded = np.zeros(0, dtype=int), np.zeros(0, dtype=int)
         #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
         self.left = np.zeros(self.n, dtype=bool)
         zero = gmpy2.mpfr(0)
         self.W, self.b, self.f = np.full((self.H, self.width), zero), zero, np.full(self.n, zero)
-        self.lam, self.mu = np.full(self.n, zero), np.full(len(self.more), zero)
-        self.bounds, self.iterations = Bounds(), 0
+        self.lam, self.bounds, self.iterations = np.full(self.n, zero), Bounds(), 0
         self.stopped: Status | None = None
         self.reason, self.failed = "", False
 
@@ -271,21 +286,7 @@ class PreciseSet(GrowingSet):
         except TooLargeError as error:
             self.reason = str(error)
         lam = self.lam / self.m / self.scale
-        mu = np.full(0 if self.problem.constraints is None else len(self.problem.constraints.equal), gmpy2.mpfr(0))
-        mu[self.used] = self.mu / self.sizes
-        self._cancel_opposite(mu)
-        return Solved(self._original(self.W), self.b, lam, mu, self.iterations, self.stopped, self.reason)
-
-    def _cancel_opposite(self, mu: Any) -> None:
-        """Subtract from the μ (m,) of opposite rows what they share, in place, unless that reduces the dual objective.
-
-        The μ of an interval with one point are not bounded, and only their difference is well-defined.
-        """
-        constraints = self.problem.constraints
-        E = np.zeros((0, 0)) if constraints is None else constraints.E.toarray()
-        for i, j in zip(*np.nonzero((E[:, None] == -E).all(axis=2)), strict=True):
-            if i < j and not constraints.equal[[i, j]].any() and constraints.h[i] + constraints.h[j] >= 0:
-                mu[[i, j]] -= min(mu[i], mu[j])
+        return Solved(self._original(self.W), self.b, lam, _array([]), self.iterations, self.stopped, self.reason)
 
     @property
     def ended(self) -> bool:
@@ -309,7 +310,7 @@ class PreciseSet(GrowingSet):
         others = np.random.default_rng(0).permutation(every[~at_bound])
         if not len(rows):
             rows = others[:ALL_SAMPLES]
-        if self.column is not None:
+        if self.problem.intercept:
             missing = [others[y[others] == sign][:GROWTH] for sign in (-1, 1) if not (y[rows] == sign).any()]
             rows = np.concatenate([rows, *missing])
         return rows, every[at_bound]
@@ -342,21 +343,6 @@ class PreciseSet(GrowingSet):
         parts = (slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK))
         return sum(np.tensordot(shares[part], self.samples(rows[part]), axes=1) for part in parts)
 
-    def _constraint_rows(self) -> tuple[Any, Any, np.ndarray, np.ndarray]:
-        """Return rows (m, H, r), lengths (m,), a mask of equalities (m,), and indices (m,) of the constraints E_j ≠ 0.
-
-        A row is −E_jT divided by its length, so that its margin must be at least −h_j s divided by the length, `least`,
-        and μ_j is the multiplier of the row divided by the length. The indices j are those in `problem.constraints`.
-        """
-        constraints, (_, k, d) = self.problem.constraints, self.problem.features.shape
-        if constraints is None:
-            none = np.zeros(0, dtype=int)
-            return np.full((0, self.H, self.width), gmpy2.mpfr(0)), np.ones(0), none > 0, none
-        rows = self._grouped(_exact(-constraints.E.toarray()).reshape(-1, k, d))
-        sizes = _array((row**2).sum() ** 0.5 for row in rows)
-        used = np.flatnonzero(sizes > 0)
-        return rows[used] / sizes[used, None, None], sizes[used], constraints.equal[used], used
-
     def _original(self, W: Any) -> Any:
         """Return W = TŴ/s (k, d), given Ŵ (H, r)."""
         d = self.problem.features.d
@@ -378,43 +364,27 @@ class PreciseSet(GrowingSet):
         error = (error + 4 * UNIT * (features.magnitudes(near) + abs(float(b)))) / required
         margins, rows = _exact(f), np.flatnonzero(~(error <= RESOLVED * abs(f - 1)))
         for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
-            margins[part] = np.tensordot(self.samples(part), W, axes=2)
-            if self.column is not None:
-                margins[part] += self.column[part] * b
+            margins[part] = np.tensordot(self.samples(part), W, axes=2) + self.column[part] * b
         return margins
 
     def solve(self) -> None:
-        """Solve for the set; update the bounds with their Ŵ, b, λ̂ and μ. Raise TooLargeError for too many rows."""
+        """Solve for the set; update the bounds with their Ŵ, b and λ̂. Raise TooLargeError for too many rows."""
         self._check_room(len(self.rows))
         found = SetProgram(self)
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
         self.own = found.lam[: len(self.rows)]
-        if len(self.more) and not self.failed:
-            self.check(found.W, found.b, found.value)
         self.rose = found.lower > self.bounds.lower * (1 + self.tol)
         if found.lower > self.bounds.lower:
-            self.lam, self.mu = found.dual()
+            self.lam = found.dual()
         self.bounds = Bounds(max(self.bounds.lower, found.lower), self.bounds.upper)
 
     def check(self, W: Any, b: Any, value: float) -> None:
         """Compute the margins `f` of all samples at Ŵ and b, ‖Ŵ‖ = `value`, and keep these if their bound is better."""
         self.f = self._margins(W, b)
-        upper = self.objective(value, self.f, self.box)[0]
+        upper = upper_bound(value, self.f, self.box)[0]
         if upper < self.bounds.upper:
             self.W, self.b, self.bounds = W, b, Bounds(self.bounds.lower, upper)
-
-    def objective(self, value: float, f: Any, box: Any) -> tuple[float, float]:
-        """Return the objective of the best multiple of weights with norm `value` and margins f, and its divisor.
-
-        If a constraint has a right-hand side, the divisor is 1, and hard margins below 1 increase the objective.
-        """
-        if not self.problem.affine:
-            return upper_bound(value, f, box)
-        if box is not None:
-            return value + float(box @ np.maximum(1 - f, 0)), 1.0
-        worst = min(float(f.min()), 1.0)
-        return (value / worst if worst > 0 else np.inf), 1.0
 
     def violated(self) -> np.ndarray:
         """Return at most GROWTH samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
@@ -446,23 +416,20 @@ class PreciseSet(GrowingSet):
 class SetProgram:
     """The program of a working set, in the coordinates of `PreciseSet`, and its best bounds.
 
-    Its rows are the samples `whole.rows`, the linear constraints, and one row for the `bounded` samples of each class:
-    the mean of their φ̂_i with the weights p̂_i. The λ̂ of this row is fixed at Σ p̂_i.
+    Its rows are the samples `whole.rows`, and one row for the `bounded` samples of each class: the mean of their φ̂_i
+    with the weights p̂_i. The λ̂ of this row is fixed at Σ p̂_i.
 
     Attributes
     ----------
-    A, rhs, column, box, equal : arrays (N, H, r) and (N,)
-        Rows, required margins (1, or `least` of constraints), ỹ (None without an intercept), p̂ (infinite for
-        constraints; None for a hard margin), and a mask of equalities.
+    A, column, box : arrays (N, H, r) and (N,)
+        Rows, ỹ and p̂ (None for a hard margin).
     joined, totals : list of int arrays, array
         The samples of each row of bounded ones, and its Σ p̂_i.
     free : int
         Number of rows with variable λ̂: all but those of bounded samples, which come last.
-    constraints, samples : int arrays
-        Indices of the rows of constraints, and of all others.
-    lower, lam, upper, W, b, value : float, array (N,), float, array (H, r), number, float
-        Best lower bound, which also holds for all samples, and its λ̂; best upper bound for the samples of the set, its
-        Ŵ, b and ‖Ŵ‖, infinite if no weights separate.
+    lower, lam, upper : float, array (N,), float
+        Best lower bound, which also holds for all samples, and its λ̂; best upper bound for the samples of the set,
+        infinite if no weights separate.
     iterations, stopped : int, optional Status
         Iterations, with those of earlier rounds, and the limit that was reached.
     """
@@ -471,23 +438,14 @@ class SetProgram:
         self.whole, rows, box, column = whole, whole.rows, whole.box, whole.column
         sides = (whole.bounded[whole.problem.y[whole.bounded] == sign] for sign in (1, -1))
         self.joined = [part for part in sides if len(part)]
-        zero, one, more = gmpy2.mpfr(0), gmpy2.mpfr(1), len(whole.more)
         self.totals = _array(box[part].sum() for part in self.joined)
         shares = [box[part] / total for part, total in zip(self.joined, self.totals, strict=True)]
         means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
-        self.A = np.concatenate([whole.samples(rows), whole.more, *means])
-        self.rhs = np.concatenate([np.full(len(rows), one), whole.least, np.full(len(means), one)])
-        self.column = self.box = None
-        if column is not None:
-            own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
-            self.column = np.concatenate([column[rows], np.full(more, zero), own])
-        if box is not None:
-            self.box = np.concatenate([box[rows], np.full(more, gmpy2.inf()), self.totals])
-        self.free, self.equal = len(rows) + more, np.zeros(len(self.rhs), dtype=bool)
-        self.equal[len(rows) : self.free] = whole.equal
-        self.constraints = np.arange(len(rows), self.free)
-        self.samples = np.setdiff1d(np.arange(len(self.rhs)), self.constraints)
-        self.lam, self.W, self.b = np.full(len(self.rhs), zero), np.full((whole.H, whole.width), zero), zero
+        self.A = np.concatenate([whole.samples(rows), *means])
+        own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
+        self.column = np.concatenate([column[rows], own])
+        self.box = None if box is None else np.concatenate([box[rows], self.totals])
+        self.free, self.lam = len(rows), _exact(np.zeros(len(self.A)))
         self.lower, self.upper = 0.0, np.inf
         self.iterations = whole.iterations
         self.stopped: Status | None = None
@@ -497,14 +455,13 @@ class SetProgram:
         free, fixed, one = slice(self.free), slice(self.free, None), gmpy2.mpfr(1)
         sizes = (self.A[free] ** 2).sum(axis=(1, 2)) ** 0.5
         self.units = np.where(sizes > 0, sizes, one)
-        program = DualProgram(
+        program = dual_program(
             self.A[free] / self.units[:, None, None],
-            self.rhs[free] / self.units,
-            np.tensordot(self.totals, self.A[fixed], axes=1) if len(self.totals) else 0 * self.W,
+            one / self.units,
+            np.tensordot(self.totals, self.A[fixed], axes=1),
             None if self.box is None else self.box[free] * self.units,
-            None if self.column is None else self.column[free] / self.units,
-            gmpy2.mpfr(0) if self.column is None or not len(self.totals) else self.column[fixed] @ self.totals,
-            self.equal[free],
+            (self.column[free] / self.units)[:, None][:, : self.whole.problem.intercept],
+            -_array([(self.column[fixed] * self.totals).sum()] * self.whole.problem.intercept),
         )
         maximise(program, partial(ExactFactor, stop=self.whole.watch), self.finished)
         self.stopped = self.stopped or self.whole.watch()
@@ -515,16 +472,10 @@ class SetProgram:
         It ends at a gap of half the tolerance, at a hard margin below NO_MARGIN, or at a limit, which sets `stopped`.
         """
         whole = self.whole
-        lam = at.x / self.units
-        self._keep_dual(np.concatenate([lam, at.tau * self.totals]))
-        self._keep_weights(-at.z.cones[:, 1:] / at.tau, at.b.sum() / at.tau, lam[self.constraints] / at.tau)
-        bounds = Bounds(self.lower, self.upper)
-        # With constraints `upper` may be too small by what violations cost.
-        infeasible = (self.box is None or whole.problem.affine) and self.lower >= 1 / NO_MARGIN
-        solved = abs(bounds.gap) <= whole.tol / 2
-        if len(self.constraints):
-            solved = at.product() <= CONSTRAINED_TOL * at.tau**2 * self.lower
-        if infeasible or solved:
+        self._keep_dual(np.concatenate([at.x / self.units, at.tau * self.totals]))
+        self._keep_weights(-at.z.cones[:, 1:] / at.tau, at.b.sum() / at.tau)
+        infeasible = self.box is None and self.lower >= 1 / NO_MARGIN
+        if infeasible or abs(Bounds(self.lower, self.upper).gap) <= whole.tol / 2:
             return True
         limit = Status.ITERATION_LIMIT if self.iterations >= whole.most else None
         self.stopped = whole.watch() or limit
@@ -533,134 +484,128 @@ class SetProgram:
 
     def _keep_dual(self, lam: Any) -> None:
         """Keep the best multiple of λ̂ (N,), made feasible, if it proves a better lower bound."""
-        lam = np.where(self.equal, lam, np.maximum(lam, 0))
-        if self.column is not None:
-            sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
-            shares = [min(sides) / side if side > 0 else side for side in sides]
-            lam = lam * np.where(self.column > 0, shares[0], np.where(self.column < 0, shares[1], 1))
+        lam = np.maximum(lam, 0)
+        sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
+        shares = [min(sides) / side if side > 0 else side for side in sides]
+        lam = lam * np.where(self.column > 0, shares[0], np.where(self.column < 0, shares[1], 1))
         size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
         if self.box is not None:
-            size = max(size, max(lam[self.samples] / self.box[self.samples]))
-        total = lam @ self.rhs
+            size = max(size, max(lam / self.box))
+        total = lam.sum()
         lower = float(total / size) if size > 0 else float("inf") if total > 0 else 0.0
         if lower > self.lower:
             self.lower, self.lam = lower, lam / (size if size > 0 else total)
 
-    def _keep_weights(self, W: Any, b: Any, mu: Any) -> None:
-        """Keep the best multiple of Ŵ and b if its objective is smaller or, with linear constraints, finite.
+    def _keep_weights(self, W: Any, b: Any) -> None:
+        """Keep the upper bound of Ŵ and b if it is smaller, and check their best multiple over all samples."""
+        f, value = np.tensordot(self.A, W, axes=2) + self.column * b, ((W * W).sum(axis=1) ** 0.5).sum()
+        upper, divisor = upper_bound(float(value), f, self.box)
+        if upper < self.upper:
+            self.upper, scale = upper, 1 / divisor
+            self.whole.check(W * scale, b * scale, float(value * scale))
 
-        The objective includes |μ_j| times the violation of each constraint, which is small at the end; μ (m,) are the
-        multipliers of the rows `constraints`.
-        """
-        f, value = np.tensordot(self.A, W, axes=2), ((W * W).sum(axis=1) ** 0.5).sum()
-        f = f if self.column is None else f + self.column * b
-        short = (self.rhs - f)[self.constraints]
-        violation = np.where(self.equal[self.constraints], abs(short), np.maximum(short, 0))
-        box = None if self.box is None else self.box[self.samples]
-        upper, divisor = self.whole.objective(float(value), f[self.samples], box)
-        scale = 1 / divisor if divisor > 0 else 0.0
-        upper += float(abs(mu) @ violation * scale)
-        if upper < self.upper or (len(short) and np.isfinite(upper)):
-            self.upper, self.W, self.b, self.value = upper, W * scale, b * scale, float(value * scale)
-            # The objectives of iterates that violate constraints are too small.
-            if not len(short):
-                self.whole.check(self.W, self.b, self.value)
-
-    def dual(self) -> tuple[Any, Any]:
-        """Return λ̂ (n,) of all samples, and the multipliers of the rows of constraints."""
-        whole, m = self.whole, len(self.whole.rows)
-        lam = np.full(whole.n, gmpy2.mpfr(0))
-        lam[whole.rows] = self.lam[:m]
+    def dual(self) -> Any:
+        """Return λ̂ (n,) of all samples."""
+        whole, lam = self.whole, _exact(np.zeros(self.whole.n))
+        lam[whole.rows] = self.lam[: self.free]
         for part, total, own in zip(self.joined, self.totals, self.lam[self.free :], strict=True):
             lam[part] = whole.box[part] * (own / total)
-        return lam, self.lam[m : self.free]
+        return lam
+
+
+def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Solved:
+    """Return the solution of `conic_form` for all samples; `most` is the largest number of iterations.
+
+    Weights and multipliers are those of the last iterate, which need not be feasible at a limit.
+    """
+    (n, k, d), m = problem.features.shape, 0 if problem.constraints is None else len(problem.constraints.equal)
+    W, b, lam, mu = (_exact(np.zeros(shape)) for shape in ((k, d), (), n, m))
+    found = Solved(W, b, lam, mu, -1, watch(), "")
+    try:
+        form = conic_form(problem, _signed(problem, np.arange(n)), _exact)
+    except TooLargeError as error:
+        return replace(found, iterations=0, reason=str(error))
+
+    def finished(at: Iterate) -> bool:
+        """Keep an iterate; return True at a small gap, at a hard margin below NO_MARGIN, or at a limit."""
+        nonlocal found
+        iterations, (W, b, lam, mu) = found.iterations + 1, form.solution(at)
+        stopped = watch() or (Status.ITERATION_LIMIT if iterations >= most else None)
+        found = Solved(W, b, lam, mu, iterations, stopped, "")
+        lower = -(form.program.h.dot(at.z) + form.program.e @ at.b) / at.tau
+        infeasible = (problem.hard or problem.affine) and lower >= 1 / NO_MARGIN
+        return bool(stopped or infeasible or at.product() <= CONIC_TOL * at.tau**2 * abs(lower))
+
+    maximise(form.program, partial(ExactFactor, stop=watch), finished)
+    return found
 
 
 def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
     """Round W (k, d) and b to doubles of nearly the same margins and norm; return the best of several roundings.
 
-    W and b are first replaced by their best multiple. If the nearest doubles are not accurate enough, roundings follow
-    that preserve the smallest margins or, by PUSHES, increase them; none after the deadline. The result is 0 if W
-    exceeds the largest double.
+    Unless constraints have right-hand sides, W and b are first replaced by their best multiple. If the nearest doubles
+    are not accurate enough, roundings follow that preserve the smallest margins and, more accurately than doubles, the
+    sums of constraints, so that the certificate moves W by less than a rounding. By PUSHES they increase tight margins,
+    and those of tight inequalities; none after the deadline. The result is 0 if W exceeds the largest double.
     """
     if not np.isfinite(W.astype(np.float64)).all():
         return np.zeros(W.shape), 0.0
-    norm, near = problem.norm, _nearest(problem, W, b)
-    m = np.broadcast_to(problem.required_margin, problem.features.n)[near]
-    forms, exact = _margin_forms(problem, near), np.append(W.ravel(), b)
-    f, box = forms @ exact / m, None if problem.hard else _exact(problem.upper_bounds[near] * m)
-    value = norm.value(W.astype(np.float64))
-    target, least = upper_bound(value, f, box)
-    if 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
+    near, constraints = _nearest(problem, W, b), problem.constraints
+    m, many = np.broadcast_to(problem.required_margin, problem.features.n)[near], len(near)
+    forms, exact, h = _margin_forms(problem, near), np.append(W.ravel(), b), np.zeros(0)
+    value, box = (
+        problem.norm.value(W.astype(np.float64)),
+        None if problem.hard else _exact(problem.upper_bounds[near] * m),
+    )
+    target, least = upper_bound(value, forms @ exact / m, box)
+    if not problem.affine and 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
         exact = exact / least
         W, b = exact[:-1].reshape(W.shape), exact[-1]
-    best, enough = _objective(problem, W.astype(np.float64), float(b)), target * (1 + ROUNDING_ERROR * tol)
-    for arguments in _roundings(problem, near, forms, exact, target, tol):
-        if best[0] <= enough or deadline.passed():
-            break
-        x = rounded(exact, *arguments, deadline)
-        best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
+    masks = [np.ones(many, dtype=bool)]
+    if constraints is not None:
+        rows = np.append(_exact(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
+        forms, h = np.vstack([forms, rows]), constraints.h
+        masks = [np.append(masks[0], part) for part in (~constraints.equal, constraints.equal & False)]
+    spare = (forms @ exact - np.append(m, -h)).astype(np.float64)
+    terms = UNIT * (abs(forms) @ abs(exact)).astype(np.float64) + TINY
+    if problem.affine:
+        target = float(value)
+        if not problem.hard:
+            target += float(problem.upper_bounds[near] @ np.maximum(-spare[:many], 0.0))
+    best, stay = _objective(problem, W.astype(np.float64), float(b)), _free_changes(problem, W, b, tol)
+    for allowed in _allowed_errors(problem, near, spare[:many], target, tol):
+        allowed = np.append(allowed, CLOSE * terms[many:])
+        room, tight = np.maximum(allowed, spare / 4), spare / 4 < allowed + terms * (constraints is not None)
+        for of_any_scale in (False, True)[: 1 + (problem.hard and not problem.affine)]:
+            # The reduced basis does not depend on the increases.
+            known: list[Any] = []
+            for times, pushed in product(PUSHES if constraints is None else ULPS, masks):
+                if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
+                    return best[1:]
+                push = _exact(times * (pushed & tight) * (allowed if constraints is None else terms) / room)
+                given = forms, _exact(room), stay, push
+                given = _of_any_scale(exact, *given, SCALE_CHANGE_OF_WEIGHTS) if of_any_scale else given
+                x = rounded(exact, *given, deadline, known=known)
+                best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
     return best[1:]
 
 
-def _roundings(
-    problem: MarginProblem, near: np.ndarray, forms: Any, exact: Any, target: float, tol: float
-) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """Yield arguments of `rounded` that `_weights` tries: forms, room, stay and push; `target` is the objective.
+def _allowed_errors(problem: MarginProblem, near: np.ndarray, spare: Array, target: float, tol: float) -> list[Array]:
+    """Return errors of the margins of the samples `near` that `_weights` allows; `target` is the objective.
 
     In a soft margin, errors of margins first cost little slack. Then, as in a hard margin, those without slack may also
     exceed the required margins a little.
     """
     prices, m = problem.upper_bounds[near], np.broadcast_to(problem.required_margin, problem.features.n)[near]
-    spare = (forms @ exact).astype(np.float64) - m
-    stay = _free_changes(problem, exact[:-1].reshape(problem.features.shape[1:]), exact[-1], tol)
     cheap = SUM_ERROR * tol * target / prices
     slack = np.isfinite(prices) & (prices * np.maximum(-spare, 0.0) > tol * target)
     small = np.where(slack, cheap, np.maximum(cheap, SUM_ERROR * tol * m))
-    for allowed in [small] if problem.hard else [cheap, small]:
-        for push in PUSHES:
-            yield forms, _exact(np.maximum(allowed, spare / 4)), stay, _exact(push * (spare / 4 < allowed))
-
-
-def _feasible_weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
-    """Round W (k, d) and b to doubles, as `_weights` does, for linear constraints, with which multiples may differ.
-
-    The sums of constraints are more accurate than doubles, so that the certificate moves W by less than a rounding.
-    Further roundings increase tight margins, and those of tight inequalities, by multiples of their rounding errors.
-    """
-    constraints, near = problem.constraints, _nearest(problem, W, b)
-    assert constraints is not None
-    m, many = np.broadcast_to(problem.required_margin, problem.features.n)[near], len(near)
-    rows = np.append(_exact(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
-    forms, exact = np.vstack([_margin_forms(problem, near), rows]), np.append(W.ravel(), b)
-    spare = (forms @ exact - np.append(m, -constraints.h)).astype(np.float64)
-    terms = UNIT * (abs(forms) @ abs(exact)).astype(np.float64) + TINY
-    target = float(problem.norm.value(W.astype(np.float64)))
-    if not problem.hard:
-        target += float(problem.upper_bounds[near] @ np.maximum(-spare[:many], 0.0))
-    allowed = SUM_ERROR * tol * (m if problem.hard else target / problem.upper_bounds[near])
-    allowed = np.append(allowed, CLOSE * terms[many:])
-    room, tight = np.maximum(allowed, spare / 4), spare / 4 < allowed + terms
-    margins = np.arange(many + len(rows)) < many
-    best, stay = _objective(problem, W.astype(np.float64), float(b)), _free_changes(problem, W, b, tol)
-    # The reduced basis does not depend on the increases.
-    known: list[Any] = []
-    inequalities = margins | np.append(margins[:many], ~constraints.equal)
-    for times, pushed in product(ULPS, (inequalities, margins)):
-        if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
-            break
-        x = rounded(
-            exact, forms, _exact(room), stay, _exact(times * (pushed & tight) * terms / room), deadline, known=known
-        )
-        best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
-    return best[1:]
+    return [small] if problem.hard else [cheap, small]
 
 
 def _margin_forms(problem: MarginProblem, rows: np.ndarray) -> Any:
     """Return y_i(φ(x_i), 1) of the samples `rows`, in many digits, shape (len(rows), k·d + 1)."""
-    y = problem.y[rows]
-    forms = (_blocks(problem.features.select(rows)) * y[:, None, None]).reshape(len(rows), -1)
-    return np.hstack([forms, y[:, None]])
+    return np.hstack([_signed(problem, rows), problem.y[rows, None]])
 
 
 def _free_changes(problem: MarginProblem, W: Any, b: Any, tol: float) -> Any:
@@ -688,16 +633,19 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
     if not np.isfinite(W).all():
         return np.inf, W, b
     upper, lower, error = problem.features.apply_bounded(W, precise=True)
-    f, value, constraints = problem.y * ((upper + b) + lower) - error, problem.norm.value(W), problem.constraints
+    f, value, constraints = problem.y * ((upper + b) + lower), problem.norm.value(W), problem.constraints
+    f = f - error - 4 * UNIT * abs(f)
     if constraints is not None:
         short = (_exact(constraints.E.toarray()) @ _exact(W.ravel()) - constraints.h).astype(np.float64)
         short = np.where(constraints.equal, abs(short), np.maximum(short, 0.0))
         moved = float((short / (abs(constraints.E).max(axis=1).toarray().ravel() + TINY)).sum())
-        f = f - problem.features.magnitudes(np.full(W.shape, moved)) - 4 * UNIT * abs(f)
+        f = f - problem.features.magnitudes(np.full(W.shape, moved))
     if not problem.hard:
         return value + float(problem.upper_bounds @ np.maximum(problem.required_margin - f, 0.0)), W, b
     worst = min(float((f / problem.required_margin).min()), 1.0 if problem.affine else np.inf)
-    return (value / worst if worst > 0 else np.inf), W, b
+    # Other multiples are rounded once more.
+    rounded_again = not problem.affine and abs(worst - 1) > 5 * SCALE_CHANGE_OF_WEIGHTS
+    return (value / worst * (1 + rounded_again) if worst > 0 else np.inf), W, b
 
 
 def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadline) -> tuple[Array, Array]:
@@ -709,13 +657,13 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     """
     norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
     sizes = lam * _exact(problem.features.row_norms())
-    vanished = problem.hard & (sizes > 0) & (sizes < VANISHED * sizes.max())
-    used = np.flatnonzero((lam != 0) & ~vanished.astype(bool))
+    largest = sizes.max() if problem.hard else float(length(problem.adjoint(lam.astype(np.float64))))
+    used = np.flatnonzero((lam != 0) & ~((sizes > 0) & (sizes < VANISHED * largest)).astype(bool))
     if not len(used) or deadline.passed():
         return lam.astype(np.float64), mu.astype(np.float64)
     lam, y, upper_bounds = lam[used], problem.y[used], problem.upper_bounds[used]
     m = np.broadcast_to(problem.required_margin, n)[used]
-    forms = (_blocks(problem.features.select(used)) * y[:, None, None]).reshape(len(used), -1).T
+    forms = _signed(problem, used).T
     if problem.constraints is not None:
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
     exact = np.concatenate([lam, mu])
@@ -777,8 +725,15 @@ def _blocks(features: Features) -> Any:
     return _exact(features.gate_values)[:, :, None] * _exact(features.X)[:, None]  # type: ignore[attr-defined]
 
 
-def _of_any_scale(exact: Any, forms: Any, room: Any, stay: Any, push: Any) -> tuple[Any, Any, Any, Any]:
-    """Return these arguments of `rounded` for doubles x near any multiple t·exact, t within SCALE_CHANGE of 1.
+def _signed(problem: MarginProblem, rows: np.ndarray) -> Any:
+    """Return y_iφ(x_i) of the samples `rows`, in many digits, shape (len(rows), k·d)."""
+    return _blocks(problem.features.select(rows)).reshape(len(rows), -1) * problem.y[rows, None]
+
+
+def _of_any_scale(
+    exact: Any, forms: Any, room: Any, stay: Any, push: Any, change: float = SCALE_CHANGE
+) -> tuple[Any, Any, Any, Any]:
+    """Return these arguments of `rounded` for doubles x near any multiple t·exact, t within `change` of 1.
 
     t is the coefficient of x along `exact`, for distances in units of `stay`. The sums are those of x − t·exact, and
     its entries in units of `stay` are further sums.
@@ -787,7 +742,7 @@ def _of_any_scale(exact: Any, forms: Any, room: Any, stay: Any, push: Any) -> tu
     forms = np.vstack([forms / room[:, None], np.diag(1 / stay)])
     forms = forms - np.outer(forms @ exact, share / (share @ exact))
     push = np.append(push, 0 * exact)
-    return forms, _exact(np.ones(len(forms))), SCALE_CHANGE * abs(exact) + TINY, push
+    return forms, _exact(np.ones(len(forms))), change * abs(exact) + TINY, push
 
 
 def rounded(

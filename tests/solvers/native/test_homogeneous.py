@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from implicit_bias.solvers.native.homogeneous import DualProgram, Element, Scaling, maximise
+from implicit_bias.solvers.native.homogeneous import Element, Program, Scaling, dual_program, maximise
 
 
 class Inverse:
@@ -23,14 +23,13 @@ def program(rng, *, soft, intercept, fixed, samples=12, groups=2, width=8):
     p, free = rng.uniform(0.02, 0.05, samples), slice(0, samples - fixed)
     rest = slice(samples - fixed, None)
     return (
-        DualProgram(
+        dual_program(
             A[free],
             np.ones(samples - fixed),
             np.tensordot(p[rest], A[rest], axes=1) if fixed else np.zeros((groups, width)),
             p[free] if soft else None,
-            y[free] if intercept else None,
-            float(y[rest] @ p[rest]) if intercept else 0.0,
-            np.zeros(samples - fixed, dtype=bool),
+            y[free][:, None][:, :intercept],
+            -np.array([y[rest] @ p[rest]])[:intercept],
         ),
         A,
         p,
@@ -73,10 +72,35 @@ def test_the_optimum_is_that_of_cvxpy(soft, intercept, fixed):
     assert soft or margins.min() > 1 - 1e-4
 
 
+def test_semidefinite_blocks_and_equations_have_the_optimum_of_cvxpy():
+    """minimise x₀ subject to x₀I − M(x) ⪰ 0 and 0 ≤ x₁, x₁ + … = 1, for a symmetric M that is linear in x₁, …"""
+    M = np.random.default_rng(0).normal(size=(5, 5, 4))
+    M, x = M + M.transpose(1, 0, 2), cp.Variable(4)
+    largest = cp.lambda_max(sum(x[i] * M[:, :, i] for i in range(4)))
+    best = cp.Problem(cp.Minimize(largest), [cp.sum(x) == 1, x[0] >= 0]).solve(solver="CLARABEL")
+    c = np.eye(5)[0]
+    blocks = np.concatenate([-np.eye(5)[:, :, None], M], axis=2)
+    h = Element(np.zeros(1), np.zeros((0, 2)), (np.zeros((5, 5)),))
+    at = last_iterate(
+        Program(
+            c,
+            1 - c[:, None],
+            np.ones(1),
+            h,
+            (np.array([1]), -np.ones(1)),
+            np.zeros((0, 5)),
+            np.zeros((0, 2, 5)),
+            (blocks,),
+        )
+    )
+    assert at.x[0] / at.tau == pytest.approx(best, rel=1e-6)
+    assert -at.b[0] / at.tau == pytest.approx(best, rel=1e-6)
+
+
 def test_inseparable_samples_have_a_null_vector():
     A = np.array([[[1.0, 2.0]], [[-1.0, -2.0]], [[1.0, 0.0]]])
     ones = np.ones(3)
-    at = last_iterate(DualProgram(A, ones, np.zeros((1, 2)), None, None, 0.0, ones < 0))
+    at = last_iterate(dual_program(A, ones, np.zeros((1, 2)), None, ones[:, None][:, :0], ones[:0]))
     assert at.tau < 1e-6 * at.kappa
     np.testing.assert_allclose(at.x / at.x.max(), [1.0, 1.0, 0.0], atol=1e-4)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -9,7 +10,7 @@ from sklearn.datasets import make_blobs
 
 from implicit_bias import ConstantGate, HyperplaneGates, InputError, MarginProblem, Status, solve, svm_gln
 from implicit_bias.features import GatedFeatures
-from implicit_bias.norms import Frobenius, GroupLasso
+from implicit_bias.norms import ExpressionNorm, Frobenius, GroupLasso, TwoLayerNorm
 from tests.fuzz.exact import faults
 from tests.fuzz.judge import Raw
 
@@ -50,16 +51,54 @@ def test_one_weight_matrix_has_the_margin_of_a_linear_program():
     assert found.objective * e == pytest.approx(lp.fun, rel=1e-6)
 
 
-@pytest.mark.parametrize(("n", "C"), [(60, 1e9), (60, 1e15), (60, 1e20), (400, 1e11)])
-def test_beyond_every_multiplier_the_answer_is_the_limit(n, C):
+SUM_OF_ENTRIES = ExpressionNorm(lambda W: cp.norm1(W), lambda V: np.abs(V).max())
+
+
+@pytest.mark.parametrize(
+    ("n", "C", "norm"),
+    [
+        *((n, C, GroupLasso([0])) for n, C in ((60, 1e9), (60, 1e15), (60, 1e20), (400, 1e11))),
+        (20, 1e12, SUM_OF_ENTRIES),
+        (20, 1e12, TwoLayerNorm([0], "entries", "l_inf")),
+    ],
+)
+def test_beyond_every_multiplier_the_answer_is_the_limit(n, C, norm):
     X, y = make_blobs(n, centers=2, cluster_std=4, random_state=0)
     X, y = np.column_stack([X, np.ones(n)]), 2 * y - 1
-    found = solve(svm_gln(X, y, ConstantGate(), C=C))
+    found = solve(MarginProblem(GatedFeatures(X), y, norm, C=C))
     assert found.status is Status.OPTIMAL, found
     slack = np.column_stack([-y[:, None] * X, -np.eye(n)])
     bounds = [(None, None)] * 3 + [(0, None)] * n
     least = linprog(np.append(np.zeros(3), np.ones(n)), A_ub=slack, b_ub=-np.ones(n), bounds=bounds)
     assert found.objective / C == pytest.approx(least.fun, rel=1e-6)
+
+
+@pytest.mark.parametrize("layers", [("spectral", "l2"), ("spectral", "l_inf"), ("entries", "l2"), ("rows", "l_inf")])
+def test_a_thin_wedge_ends_at_its_edge(layers):
+    """(1 − 1e-12) v ≤ w ≤ v leaves w = v ≥ 0, up to 1e-12; without v ≥ 0 the samples would have another optimum."""
+    rng = np.random.default_rng(0)
+    X, G, norm = rng.normal(size=(6, 3)), rng.uniform(0.5, 1, (6, 2)), TwoLayerNorm([0, 1], *layers, [1, 2])
+    y = np.sign(X @ [1.0, 0.5, -2.0])
+    wedge, edge, line = (
+        solve(MarginProblem(GatedFeatures(X, G), y, norm, C=2.0, constraints=rule))
+        for rule in (
+            lambda W: [W[0, 0] <= W[1, 2], (1 - 1e-12) * W[1, 2] <= W[0, 0]],
+            lambda W: [W[0, 0] == W[1, 2], W[1, 2] >= 0],
+            lambda W: [W[0, 0] == W[1, 2]],
+        )
+    )
+    assert wedge.status is Status.OPTIMAL, wedge
+    assert wedge.objective == pytest.approx(edge.objective, rel=1e-5)
+    assert line.objective < 0.99 * edge.objective
+
+
+def test_an_intercept_far_above_the_weights():
+    X = [[67108992.0, 67108995.0], [67108994.0, 67108993.0], [67108994.0, 67108994.0]]
+    m = [0.0071802497933665796, 12.407616708239548, 0.3135383871037448]
+    far = MarginProblem(
+        GatedFeatures(X), [-1, -1, 1], Frobenius(), C=665012861947206.6, required_margin=m, intercept=True
+    )
+    assert solve(far).status is Status.OPTIMAL
 
 
 def test_separable_samples_have_the_hard_margin():
