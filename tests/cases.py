@@ -14,6 +14,7 @@ import implicit_bias as ib
 from implicit_bias.features import Features
 from implicit_bias.gates import FunctionContexts, Gates, HiddenActivations, LeakyReLUGates, ProductGates
 from implicit_bias.norms import Norm
+from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.training import SGD, Adam, Muon, Signum, TorchOptimiser
 from implicit_bias.training.optimisers import Optimiser
 
@@ -138,6 +139,8 @@ NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
 
 #: The relative gap that is asked of each solver; first-order ones are asked for less.
 SOLVERS = {"NATIVE": 1e-8, "CLARABEL": 1e-6, "ECOS": 1e-6, "OSQP": 1e-4, "SCS": 1e-3, "PRECISE": 1e-9}
+#: Optional solvers that are not installed; tests that have one as a parameter are skipped.
+MISSING_SOLVERS = {name for name, solver in CVXPY_SOLVERS.items() if not solver.installed}
 #: How many samples the slow one gets.
 FEW_SAMPLES = 8
 
