@@ -10,7 +10,7 @@ TESTS ?= tests/test_architecture.py tests/test_laws.py tests/test_metrics.py $(a
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint docs release-check setup clean
+.PHONY: demo check test lint docs matrix release-check setup clean
 
 demo: setup
 	$(BIN)/python scripts/compare_gln.py
@@ -30,6 +30,11 @@ docs: setup
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
+# A line for each environment; finished ones of this commit are not run again. See noxfile.py.
+matrix: setup
+	-$(BIN)/nox --no-stop-on-first-error
+	$(BIN)/python noxfile.py
+
 release-check: setup
 	.ci/release
 
@@ -44,4 +49,4 @@ $(READY): setup.cfg pyproject.toml requirements-light.txt requirements-torch.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) build dist results docs/_build docs/api docs/auto_gallery *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .nox .matrix build dist results docs/_build docs/api docs/auto_gallery *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -10,34 +10,11 @@ import pytest
 import torch
 from hypothesis import settings
 
-from implicit_bias import (
-    ChunkedFeatures,
-    ChunkedInputs,
-    ConstantGate,
-    ExpressionNorm,
-    Frobenius,
-    FunctionGates,
-    GatedFeatures,
-    GroupLasso,
-    HyperplaneGates,
-    KernelFeatures,
-    MarginProblem,
-    NuclearNorm,
-    OccupiedRegions,
-    PredictorL2,
-    RandomHalfSpaces,
-    ReLUGates,
-    ReLUNetwork,
-    SoftGates,
-    Solution,
-    Status,
-    TwoLayerNorm,
-    certify,
-    solve,
-)
+import implicit_bias as ib
 from implicit_bias.features import Features
 from implicit_bias.gates import FunctionContexts, Gates, HiddenActivations, LeakyReLUGates, ProductGates
 from implicit_bias.norms import Norm
+from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.training import SGD, Adam, Muon, Signum, TorchOptimiser
 from implicit_bias.training.optimisers import Optimiser
 
@@ -57,23 +34,23 @@ def _slabs(X: np.ndarray, units: int, contexts: int) -> np.ndarray:
 
 #: Gates fitted on inputs X (n, d).
 GATES: dict[str, Callable[[np.ndarray], Gates]] = {
-    "constant": lambda X: ConstantGate().fit(X),
-    "contexts 2": lambda X: HyperplaneGates(4, 2, seed=3).fit(X),
-    "contexts 4": lambda X: HyperplaneGates(3, 4, seed=3, cutoff="random").fit(X),
-    "contexts 1": lambda X: HyperplaneGates(2, 1).fit(X),
+    "constant": lambda X: ib.ConstantGate().fit(X),
+    "contexts 2": lambda X: ib.HyperplaneGates(4, 2, seed=3).fit(X),
+    "contexts 4": lambda X: ib.HyperplaneGates(3, 4, seed=3, cutoff="random").fit(X),
+    "contexts 1": lambda X: ib.HyperplaneGates(2, 1).fit(X),
     "contexts 3": lambda X: FunctionContexts(functools.partial(_slabs, units=4, contexts=3), 3).fit(X),
     "contexts 5": lambda X: FunctionContexts(functools.partial(_slabs, units=2, contexts=5), 5).fit(X),
-    "quantiles": lambda X: HyperplaneGates(3, 2, seed=5, cutoff=(0.3, 0.7)).fit(X),
-    "region": lambda X: HyperplaneGates(1, 8, seed=3).fit(X),
-    "occupied": lambda X: OccupiedRegions(HyperplaneGates(1, 16, seed=3).fit(X)).fit(X),
-    "half-spaces": lambda X: RandomHalfSpaces(5, seed=2, always_on=True).fit(X),
-    "fixed cutoff": lambda X: RandomHalfSpaces(4, seed=2, cutoff=0.1).fit(X),
-    "relu": lambda X: ReLUGates(_filters(X, 8, 6)),
+    "quantiles": lambda X: ib.HyperplaneGates(3, 2, seed=5, cutoff=(0.3, 0.7)).fit(X),
+    "region": lambda X: ib.HyperplaneGates(1, 8, seed=3).fit(X),
+    "occupied": lambda X: ib.OccupiedRegions(ib.HyperplaneGates(1, 16, seed=3).fit(X)).fit(X),
+    "half-spaces": lambda X: ib.RandomHalfSpaces(5, seed=2, always_on=True).fit(X),
+    "fixed cutoff": lambda X: ib.RandomHalfSpaces(4, seed=2, cutoff=0.1).fit(X),
+    "relu": lambda X: ib.ReLUGates(_filters(X, 8, 6)),
     "leaky": lambda X: LeakyReLUGates(_filters(X, 8, 3), slope=0.2),
-    "soft": lambda X: SoftGates(_filters(X, 9, 4), sharpness=2.0),
-    "product": lambda X: ProductGates([ReLUGates(_filters(X, 8, 2)), SoftGates(_filters(X, 9, 3))]),
-    "function": lambda X: FunctionGates(_sign_and_squares, [0, 1, 1]).fit(X),
-    "hidden": lambda X: HiddenActivations(ReLUNetwork(X.shape[1], 30, seed=4)).fit(X),
+    "soft": lambda X: ib.SoftGates(_filters(X, 9, 4), sharpness=2.0),
+    "product": lambda X: ProductGates([ib.ReLUGates(_filters(X, 8, 2)), ib.SoftGates(_filters(X, 9, 3))]),
+    "function": lambda X: ib.FunctionGates(_sign_and_squares, [0, 1, 1]).fit(X),
+    "hidden": lambda X: HiddenActivations(ib.ReLUNetwork(X.shape[1], 30, seed=4)).fit(X),
 }
 
 
@@ -91,28 +68,30 @@ class OwnFeatures(Features):
         return self.blocks.reshape(len(self.blocks), -1)
 
 
-def _kernels(features: GatedFeatures) -> KernelFeatures:
+def _kernels(features: ib.GatedFeatures) -> ib.KernelFeatures:
     """Return KernelFeatures with one kernel for each gate of the features."""
-    return KernelFeatures.from_kernels([features.mixed(np.eye(features.k)[:, [j]]).gram() for j in range(features.k)])
+    return ib.KernelFeatures.from_kernels(
+        [features.mixed(np.eye(features.k)[:, [j]]).gram() for j in range(features.k)]
+    )
 
 
 #: The features of gates on inputs, as features of each kind; with the same Gram matrix.
-FEATURES: dict[str, Callable[[GatedFeatures], Features]] = {
+FEATURES: dict[str, Callable[[ib.GatedFeatures], Features]] = {
     "gated": lambda features: features,
-    "chunked": lambda features: ChunkedFeatures(ChunkedInputs(features.X, chunk=7), features.gate_values),
-    "blocks": lambda features: KernelFeatures(features.dense().reshape(features.shape)),
+    "chunked": lambda features: ib.ChunkedFeatures(ib.ChunkedInputs(features.X, chunk=7), features.gate_values),
+    "blocks": lambda features: ib.KernelFeatures(features.dense().reshape(features.shape)),
     "kernels": _kernels,
     "own": lambda features: OwnFeatures(features.dense().reshape(features.shape)),
 }
 
 
-def _predictor(groups: np.ndarray) -> PredictorL2 | None:
+def _predictor(groups: np.ndarray) -> ib.PredictorL2 | None:
     """Return PredictorL2 if all units in `groups` have equally many contexts, else None."""
     sizes = np.unique(groups, return_counts=True)[1]
-    return None if np.ptp(sizes) else PredictorL2(len(sizes), int(sizes[0]))
+    return None if np.ptp(sizes) else ib.PredictorL2(len(sizes), int(sizes[0]))
 
 
-def _nuclear(groups: np.ndarray) -> NuclearNorm | None:
+def _nuclear(groups: np.ndarray) -> ib.NuclearNorm | None:
     """Return NuclearNorm if all units in `groups` have equally many gates, else None.
 
     With an even number of units, two units share a matrix with a row for each; otherwise each unit has a matrix
@@ -122,28 +101,28 @@ def _nuclear(groups: np.ndarray) -> NuclearNorm | None:
     if np.ptp(sizes):
         return None
     if len(labels) % 2 == 0:
-        return NuclearNorm(units // 2, units % 2)
-    return NuclearNorm(units, [int(np.sum(units[:j] == unit)) for j, unit in enumerate(units)])
+        return ib.NuclearNorm(units // 2, units % 2)
+    return ib.NuclearNorm(units, [int(np.sum(units[:j] == unit)) for j, unit in enumerate(units)])
 
 
-def _layers(input_layer: str, output_layer: str) -> Callable[[np.ndarray], TwoLayerNorm | None]:
+def _layers(input_layer: str, output_layer: str) -> Callable[[np.ndarray], ib.TwoLayerNorm | None]:
     """Return the function from groups to a TwoLayerNorm with multiplicities 1, 2, 3, 1, …, or to None."""
 
-    def norm(groups: np.ndarray) -> TwoLayerNorm | None:
+    def norm(groups: np.ndarray) -> ib.TwoLayerNorm | None:
         labels, sizes = np.unique(groups, return_counts=True)
         if input_layer == "spectral" and np.ptp(sizes):
             return None
-        return TwoLayerNorm(groups, input_layer, output_layer, 1 + labels % 3)
+        return ib.TwoLayerNorm(groups, input_layer, output_layer, 1 + labels % 3)
 
     return norm
 
 
 #: Norms for gates of these groups (k,), whatever their order; None if there is none.
 NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
-    "frobenius": lambda groups: Frobenius(),
-    "group lasso": lambda groups: GroupLasso(groups),
-    "uneven groups": lambda groups: GroupLasso(np.minimum(groups, 1) * 7),
-    "weighted groups": lambda groups: GroupLasso(groups, weights=1.5 ** np.unique(groups)),
+    "frobenius": lambda groups: ib.Frobenius(),
+    "group lasso": lambda groups: ib.GroupLasso(groups),
+    "uneven groups": lambda groups: ib.GroupLasso(np.minimum(groups, 1) * 7),
+    "weighted groups": lambda groups: ib.GroupLasso(groups, weights=1.5 ** np.unique(groups)),
     "predictor L2": _predictor,
     "nuclear": _nuclear,
     "frobenius, l_inf": _layers("frobenius", "l_inf"),
@@ -155,11 +134,13 @@ NORMS: dict[str, Callable[[np.ndarray], Norm | None]] = {
     "l1, l_inf": _layers("l1", "l_inf"),
     "spectral, l2": _layers("spectral", "l2"),
     "spectral, l_inf": _layers("spectral", "l_inf"),
-    "l1": lambda groups: ExpressionNorm(lambda W: cp.norm1(W), lambda V: np.abs(V).max(), "l1"),
+    "l1": lambda groups: ib.ExpressionNorm(lambda W: cp.norm1(W), lambda V: np.abs(V).max(), "l1"),
 }
 
 #: The relative gap that is asked of each solver; first-order ones are asked for less.
 SOLVERS = {"NATIVE": 1e-8, "CLARABEL": 1e-6, "ECOS": 1e-6, "OSQP": 1e-4, "SCS": 1e-3, "PRECISE": 1e-9}
+#: Optional solvers that are not installed; tests that have one as a parameter are skipped.
+MISSING_SOLVERS = {name for name, solver in CVXPY_SOLVERS.items() if not solver.installed}
 #: How many samples the slow one gets.
 FEW_SAMPLES = 8
 
@@ -224,7 +205,7 @@ def inputs(n: int = 30, d: int = 12, seed: int = 0) -> np.ndarray:
 
 def samples(
     gate: str, seed: int = 0, scale: float = 1.0, size: tuple[int, int] = (30, 12)
-) -> tuple[Gates, GatedFeatures, np.ndarray]:
+) -> tuple[Gates, ib.GatedFeatures, np.ndarray]:
     """Return fitted gates, features (n, k, d) and labels that they separate; at every sample some gate is open.
 
     Labels are those of a linear model; the first input is moved by ±`scale` so that no sample is close to its
@@ -236,15 +217,15 @@ def samples(
     gates = GATES[gate](X)
     features = gates(X)
     opened = np.where(features.closed()[:, None], 1.0, features.gate_values)
-    return gates, GatedFeatures(features.X, opened), y
+    return gates, ib.GatedFeatures(features.X, opened), y
 
 
-def problem(gate: str, norm: str, C: float = np.inf, features: str = "gated", **options: Any) -> MarginProblem:
+def problem(gate: str, norm: str, C: float = np.inf, features: str = "gated", **options: Any) -> ib.MarginProblem:
     """Return the separable margin problem of `samples(gate, **options)` with a kind of features and a norm."""
     gates, gated, y = samples(gate, **options)
     chosen = NORMS[norm](gates.groups)
     assert chosen is not None, f"{norm} is not for {gate}"
-    return MarginProblem(FEATURES[features](gated), y, chosen, C)
+    return ib.MarginProblem(FEATURES[features](gated), y, chosen, C)
 
 
 #: Norms that are sums of group norms.
@@ -314,36 +295,35 @@ def made(gate: str, kind: str = "gated") -> Features:
     features = GATES[gate](X)(X)
     values = features.gate_values.copy()
     values[5] = 0.0
-    return FEATURES[kind](GatedFeatures(features.X, values))
+    return FEATURES[kind](ib.GatedFeatures(features.X, values))
 
 
 @functools.cache
-def case_of(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> MarginProblem:
+def case_of(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> ib.MarginProblem:
     """Return the margin problem of size `SIZE` on which the laws of solutions are tested."""
     return problem(gate, norm, C, features=kind, size=SIZE)
 
 
 @functools.cache
-def solved(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> Solution:
+def solved(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> ib.Solution:
     """Return the solution of `case_of` by the default solver."""
-    return solve(case_of(gate, norm, kind, C))
+    return ib.solve(case_of(gate, norm, kind, C))
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
-    """Return an array of this shape with entries N(0, 1)."""
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def assert_farkas(case: MarginProblem, found: Solution) -> None:
+def assert_farkas(case: ib.MarginProblem, found: ib.Solution) -> None:
     """Assert that `found` proves inseparability: λ ≥ 0, Σλ = 1 and Φᵀ(λ∘y) = 0 in dense arithmetic."""
-    assert found.status is Status.NOT_SEPARABLE
+    assert found.status is ib.Status.NOT_SEPARABLE
     assert (found.dual >= 0).all()
     assert found.dual.sum() == pytest.approx(1.0)
     V = (case.y * found.dual) @ case.features.dense()
     assert np.linalg.norm(V) <= 1e-12 * case.features.row_norms().max()
     assert not case.intercept or abs(case.y @ found.dual) <= 1e-12
     assert np.isnan(found.weights).all()
-    again = certify(case, np.zeros_like(found.weights), found.dual)
+    again = ib.certify(case, np.zeros_like(found.weights), found.dual)
     assert not again.separable
 
 
@@ -352,24 +332,23 @@ FEW = settings(max_examples=30, deadline=None, derandomize=True)
 
 
 def unit(m: int, d: int, seed: int = 0) -> np.ndarray:
-    """Return m samples uniform on the unit sphere of R^d."""
     X = np.random.default_rng(seed).normal(size=(m, d))
     return X / np.linalg.norm(X, axis=1)[:, None]
 
 
-def layer(X: np.ndarray, k: int, rng: np.random.Generator) -> GatedFeatures:
+def layer(X: np.ndarray, k: int, rng: np.random.Generator) -> ib.GatedFeatures:
     """Return the features of k gates 1(⟨u, x⟩ > 0) with u ~ N(0, I) on X (m, d)."""
-    return GatedFeatures(X, (X @ rng.normal(size=(k, X.shape[1])).T > 0).astype(float))
+    return ib.GatedFeatures(X, (X @ rng.normal(size=(k, X.shape[1])).T > 0).astype(float))
 
 
-def drawn(m: int, d: int, k: int, seed: int, gates: str = "hard") -> tuple[GatedFeatures, np.ndarray]:
+def drawn(m: int, d: int, k: int, seed: int, gates: str = "hard") -> tuple[ib.GatedFeatures, np.ndarray]:
     """Return features of m samples N(0, I) in R^d behind k gates of a kind, and targets N(0, 1)."""
     rng = np.random.default_rng(seed)
     X, U = rng.normal(size=(m, d)), rng.normal(size=(k, d))
     values = {
-        "hard": lambda: ReLUGates(U).transform(X),
-        "soft": lambda: SoftGates(U, sharpness=3.0).transform(X),
-        "contexts": lambda: HyperplaneGates(k, 2, seed=seed).fit(X).transform(X),
+        "hard": lambda: ib.ReLUGates(U).transform(X),
+        "soft": lambda: ib.SoftGates(U, sharpness=3.0).transform(X),
+        "contexts": lambda: ib.HyperplaneGates(k, 2, seed=seed).fit(X).transform(X),
         "real": lambda: X @ U.T,
     }[gates]()
-    return GatedFeatures(X, values), rng.normal(size=m)
+    return ib.GatedFeatures(X, values), rng.normal(size=m)

@@ -8,6 +8,13 @@ import pytest
 from implicit_bias import HyperplaneGates, load_binary, svm_gln
 from implicit_bias.solvers.native import NativeSolver
 from implicit_bias.solvers.native.settings import Settings
+from tests.cases import MISSING_SOLVERS
+
+
+def pytest_runtest_setup(item):
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    for name in MISSING_SOLVERS.intersection(value for value in values if isinstance(value, str)):
+        pytest.skip(f"{name} is not installed")
 
 
 @pytest.fixture(scope="session")

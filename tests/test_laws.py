@@ -16,20 +16,7 @@ from implicit_bias.features import Features
 from implicit_bias.gates import ContextGates, Gates
 from implicit_bias.norms import Norm
 from implicit_bias.training.optimisers import Optimiser
-from tests.cases import (
-    FEATURES,
-    GATES,
-    NORMS,
-    OPTIMISERS,
-    SOLVERS,
-    case_of,
-    every_gate,
-    every_kind,
-    every_norm,
-    inputs,
-    made,
-    random,
-)
+from tests import cases
 
 # Completeness
 
@@ -37,10 +24,10 @@ from tests.cases import (
 @pytest.mark.parametrize(
     ("base", "listed"),
     [
-        (Gates, [make(inputs()) for make in GATES.values()]),
-        (Features, [made("contexts 2", kind) for kind in FEATURES]),
-        (Norm, [make(np.arange(2)) for make in NORMS.values()]),
-        (Optimiser, [optimiser for optimiser, _ in OPTIMISERS.values()]),
+        (Gates, [make(cases.inputs()) for make in cases.GATES.values()]),
+        (Features, [cases.made("contexts 2", kind) for kind in cases.FEATURES]),
+        (Norm, [make(np.arange(2)) for make in cases.NORMS.values()]),
+        (Optimiser, [optimiser for optimiser, _ in cases.OPTIMISERS.values()]),
     ],
     ids=["gates", "features", "norms", "optimisers"],
 )
@@ -52,16 +39,16 @@ def test_every_public_class_has_a_row(base, listed):
 
 
 def test_every_solver_has_a_row():
-    assert list(SOLVERS) == solver_names()
+    assert list(cases.SOLVERS) == solver_names()
 
 
 # Gates
 
 
-@every_gate
+@cases.every_gate
 def test_gates_are_transformers(gate):
-    X = inputs(60)
-    gates = GATES[gate](X)
+    X = cases.inputs(60)
+    gates = cases.GATES[gate](X)
     values = gates.transform(X)
     assert values.shape == (len(X), len(gates.groups)) == (len(X), len(gates.get_feature_names_out()))
     assert values.dtype == np.float64
@@ -73,11 +60,11 @@ def test_gates_are_transformers(gate):
         np.testing.assert_array_equal(values, copy.transform(X))
 
 
-@every_gate
+@cases.every_gate
 def test_weights_of_gates_count_copies(gate):
-    X = inputs(60)
+    X = cases.inputs(60)
     weight = np.random.default_rng(1).integers(0, 4, len(X))
-    gates = GATES[gate](X)
+    gates = cases.GATES[gate](X)
     assert has_fit_parameter(gates, "sample_weight")
     weighted = clone(gates).fit(X, sample_weight=weight).transform(X)
     np.testing.assert_array_equal(weighted, clone(gates).fit(X.repeat(weight, axis=0)).transform(X))
@@ -87,24 +74,24 @@ def test_weights_of_gates_count_copies(gate):
 # Features
 
 
-@every_kind
+@cases.every_kind
 def test_the_operator_is_the_dense_matrix(gate, kind):
-    features = made(gate, kind)
-    dense, W, a = features.dense(), random(features.k, features.d), random(features.n, seed=1)
+    features = cases.made(gate, kind)
+    dense, W, a = features.dense(), cases.random(features.k, features.d), cases.random(features.n, seed=1)
     assert dense.shape == (features.n, features.k * features.d)
     np.testing.assert_allclose(features @ W, dense @ W.ravel(), atol=1e-11)
     np.testing.assert_allclose(features.adjoint(a).ravel(), dense.T @ a, atol=1e-11)
     assert (features @ W) @ a == pytest.approx(np.sum(W * features.adjoint(a)), rel=1e-11)
     np.testing.assert_allclose(features.gram(), dense @ dense.T, atol=1e-10)
     np.testing.assert_allclose(features.weight_gram(), dense.T @ dense, atol=1e-10)
-    np.testing.assert_allclose(features.gram(), made(gate).gram(), atol=1e-10)
+    np.testing.assert_allclose(features.gram(), cases.made(gate).gram(), atol=1e-10)
 
 
-@every_kind
+@cases.every_kind
 def test_sizes_of_features(gate, kind):
-    features = made(gate, kind)
+    features = cases.made(gate, kind)
     dense = features.dense()
-    blocks, W = np.abs(dense).reshape(features.shape), random(features.k, features.d)
+    blocks, W = np.abs(dense).reshape(features.shape), cases.random(features.k, features.d)
     np.testing.assert_allclose(features.row_norms(), np.linalg.norm(dense, axis=1), atol=1e-12)
     np.testing.assert_array_equal(features.closed(), ~dense.any(axis=1))
     assert features.closed()[5] or kind == "kernels"  # By eigenvectors, zero up to rounding.
@@ -116,14 +103,17 @@ def test_sizes_of_features(gate, kind):
     np.testing.assert_allclose(features.in_units(u).row_norms(), features.row_norms(u), atol=1e-12)
 
 
-@every_kind
+@cases.every_kind
 @pytest.mark.parametrize("precise", [False, True])
 def test_bounds_of_rounding(gate, kind, precise):
     """Error bounds of ΦW and Φᵀa hold exactly for badly scaled factors; precise results err by 1e-20 at most."""
-    features = made(gate, kind).select(slice(0, 9))
+    features = cases.made(gate, kind).select(slice(0, 9))
     n, k, d = features.shape
     rng = np.random.default_rng(0)
-    W, a = random(k, d) * 10.0 ** rng.uniform(-9, 9, (k, d)), random(n, seed=1) * 10.0 ** rng.uniform(-9, 9, n)
+    W, a = (
+        cases.random(k, d) * 10.0 ** rng.uniform(-9, 9, (k, d)),
+        cases.random(n, seed=1) * 10.0 ** rng.uniform(-9, 9, n),
+    )
     a[::3] = 0.0
     phi = exact_blocks(features)
     terms = phi * fractions(W)
@@ -149,10 +139,10 @@ def exact_blocks(features):
 fractions = np.vectorize(lambda value: Fraction(float(value)), otypes=[object])
 
 
-@every_kind
+@cases.every_kind
 def test_features_of_features(gate, kind):
-    features = made(gate, kind)
-    W, T = random(features.k, features.d), random(features.k, features.k + 1)
+    features = cases.made(gate, kind)
+    W, T = cases.random(features.k, features.d), cases.random(features.k, features.k + 1)
     spread = np.zeros(features.k + 1, dtype=int)
     assert features.scaled(-4.0).scale() == pytest.approx(4 * features.scale(), rel=1e-12)
     np.testing.assert_allclose(features.scaled(-4.0) @ W, -4 * (features @ W), atol=1e-11)
@@ -177,60 +167,60 @@ def test_features_of_features(gate, kind):
 # Norms
 
 
-@every_norm
+@cases.every_norm
 def test_norms_and_their_duals(gate, norm):
-    case = case_of(gate, norm)
+    case = cases.case_of(gate, norm)
     norm, k = case.norm, case.features.k
     for seed in range(25):
-        W, V, U = random(3, k, 4, seed=seed)
+        W, V, U = cases.random(3, k, 4, seed=seed)
         assert np.sum(W * V) <= norm.value(W) * norm.dual(V) * (1 + 1e-12)
         assert norm.value(W + U) <= (norm.value(W) + norm.value(U)) * (1 + 1e-12)
     assert norm.value(-3 * W) == pytest.approx(3 * norm.value(W), rel=1e-12)
     assert norm.value(0 * W) == norm.dual(0 * W) == 0
-    V = case.adjoint(random(case.features.n) ** 2)
+    V = case.adjoint(cases.random(case.features.n) ** 2)
     assert norm.dual(-3 * V) == pytest.approx(3 * norm.dual(V), rel=1e-12)
     if norm.rotation_invariant:
-        Q = np.linalg.qr(random(4, 4))[0]
+        Q = np.linalg.qr(cases.random(4, 4))[0]
         assert norm.value(W @ Q) == pytest.approx(norm.value(W), rel=1e-12)
     bound = norm.dual_bound(np.linalg.norm(V, axis=1))
     assert bound is None or bound >= norm.dual(V) * (1 - 1e-12)
     assert norm.gates in (None, k)
 
 
-@every_norm
+@cases.every_norm
 def test_the_dual_norm_is_attained(gate, norm):
     """The dual norm of V is max ⟨V, W⟩ over ‖W‖ ≤ 1, computed by CLARABEL, for V = Φᵀ(λ∘y) with random λ ≥ 0."""
-    case = case_of(gate, norm)
-    V = case.adjoint(random(case.features.n) ** 2)
+    case = cases.case_of(gate, norm)
+    V = case.adjoint(cases.random(case.features.n) ** 2)
     W = cp.Variable(V.shape)
     ball = [case.norm.expression(W) <= 1, *case.norm.gauge(W)]
     best = cp.Problem(cp.Maximize(cp.sum(cp.multiply(V, W))), ball).solve(solver="CLARABEL")
     assert case.norm.dual(V) == pytest.approx(float(best), rel=1e-6)
 
 
-@every_norm
+@cases.every_norm
 def test_every_form_of_a_norm_has_its_value(gate, norm):
-    norm, k = case_of(gate, norm).norm, case_of(gate, norm).features.k
-    W = random(k, 3, seed=5)
+    norm, k = cases.case_of(gate, norm).norm, cases.case_of(gate, norm).features.k
+    W = cases.random(k, 3, seed=5)
     assert float(norm.expression(cp.Constant(W)).value) == pytest.approx(norm.value(W), rel=1e-12)
     square, form = norm.quadratic(cp.Constant(W)), norm.group_form(k)
     assert square is None or float(square.value) == pytest.approx(norm.value(W) ** 2, rel=1e-12)
     if form is not None:
-        parts = random(len(form.groups), 3, seed=6)
+        parts = cases.random(len(form.groups), 3, seed=6)
         sizes = [np.linalg.norm(parts[form.groups == group]) for group in np.unique(form.groups)]
         assert norm.value(form.expand @ parts) == pytest.approx(sum(sizes), rel=1e-12)
 
 
-@every_gate
+@cases.every_gate
 def test_saved_gates_score_alike(tmp_path, gate):
-    X = inputs()
-    gates = GATES[gate](X)
+    X = cases.inputs()
+    gates = cases.GATES[gate](X)
     case = MarginProblem(gates(X), np.where(X[:, 0] > 0, 1, -1), GroupLasso(gates.groups), 1.0, gates)
     if gates.made_of is None:
         with pytest.raises(InputError, match="gates=None"):
             save_problem(case, tmp_path / "problem.npz")
         return
     copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
-    W = random(case.features.k, case.features.d)
+    W = cases.random(case.features.k, case.features.d)
     np.testing.assert_array_equal(copy.decision_function(W, X), case.decision_function(W, X))
     np.testing.assert_array_equal(clone(copy.gates).fit(X).transform(X), gates.transform(X))

@@ -22,21 +22,7 @@ from implicit_bias import (
     svm_gln,
 )
 from implicit_bias.solvers.base import Options
-from tests.cases import (
-    CASES,
-    FEATURES,
-    FEW_SAMPLES,
-    NORMS,
-    SIZE,
-    SOLVERS,
-    assert_farkas,
-    case_of,
-    every_case,
-    every_case_with,
-    random,
-    samples,
-    solved,
-)
+from tests import cases
 
 
 def optimum(case):
@@ -49,23 +35,25 @@ def optimum(case):
 
 @functools.cache
 def optimum_of(gate, norm, kind="gated", C=np.inf):
-    return optimum(case_of(gate, norm, kind, C))
+    return optimum(cases.case_of(gate, norm, kind, C))
 
 
 #: The native solver takes every case, the others every norm and every kind of features.
 SOLVED = [
     (*case, solver)
-    for solver in SOLVERS
-    for case in CASES
+    for solver in cases.SOLVERS
+    for case in cases.CASES
     if solver == "NATIVE" or (case[0] == "contexts 2" and (case[1] == "group lasso" or case[2] == "gated"))
 ]
 
 
 @pytest.mark.parametrize(("gate", "norm", "kind", "solver"), SOLVED)
 def test_every_solver_is_certified_and_right(gate, norm, kind, solver):
-    case, tol = case_of(gate, norm, kind), SOLVERS[solver]
+    case, tol = cases.case_of(gate, norm, kind), cases.SOLVERS[solver]
     if solver == "PRECISE":
-        case = dataclasses.replace(case, features=case.features.select(slice(FEW_SAMPLES)), y=case.y[:FEW_SAMPLES])
+        case = dataclasses.replace(
+            case, features=case.features.select(slice(cases.FEW_SAMPLES)), y=case.y[: cases.FEW_SAMPLES]
+        )
     reason = solvers.SOLVERS[solver].refuses(case, Options(tol))
     if reason:
         with pytest.raises(InputError, match=re.escape(reason)):
@@ -82,10 +70,10 @@ def test_every_solver_is_certified_and_right(gate, norm, kind, solver):
     assert found.objective == pytest.approx(best, rel=max(1e-6, 2 * tol))
 
 
-@every_case
+@cases.every_case
 def test_soft_margins(gate, norm, kind):
-    C = solved(gate, norm).dual.max() / 2
-    case = case_of(gate, norm, kind, C)
+    C = cases.solved(gate, norm).dual.max() / 2
+    case = cases.case_of(gate, norm, kind, C)
     found = solve(case, tol=1e-8)
     assert found.status is Status.OPTIMAL
     assert found.objective == pytest.approx(optimum_of(gate, norm, kind, C), rel=1e-7)
@@ -95,9 +83,9 @@ def test_soft_margins(gate, norm, kind):
     assert (found.dual <= C * (1 + 1e-12)).all()
 
 
-@every_case_with("soft", [False, True])
+@cases.every_case_with("soft", [False, True])
 def test_intercepts_prices_and_required_margins(gate, norm, kind, soft):
-    plain = case_of(gate, norm, kind)
+    plain = cases.case_of(gate, norm, kind)
     # The classes lie far from the origin and on one side of it; where a kind of features has no inputs, they stay.
     features = plain.features
     if kind == "gated":
@@ -112,9 +100,9 @@ def test_intercepts_prices_and_required_margins(gate, norm, kind, soft):
     assert found.objective <= solve(dataclasses.replace(case, intercept=False)).objective * (1 + 1e-6)
 
 
-@every_case_with("change", ["inputs", "margins"])
+@cases.every_case_with("change", ["inputs", "margins"])
 def test_scaling_inputs_or_margins_scales_the_solution(gate, norm, kind, change):
-    case, one, share = case_of(gate, norm, kind), solved(gate, norm, kind), 1e8
+    case, one, share = cases.case_of(gate, norm, kind), cases.solved(gate, norm, kind), 1e8
     inputs_ = dataclasses.replace(case, features=case.features.scaled(1 / share))
     other = inputs_ if change == "inputs" else dataclasses.replace(case, required_margin=share)
     assert certify(other, share * one.weights, one.dual).gap <= 1.01e-6
@@ -123,9 +111,9 @@ def test_scaling_inputs_or_margins_scales_the_solution(gate, norm, kind, change)
     assert found.objective == pytest.approx(share * one.objective, rel=1e-6)
 
 
-@every_case
+@cases.every_case
 def test_permuting_samples_permutes_the_answer(gate, norm, kind):
-    case, one = case_of(gate, norm, kind), solved(gate, norm, kind)
+    case, one = cases.case_of(gate, norm, kind), cases.solved(gate, norm, kind)
     order = np.random.default_rng(4).permutation(case.features.n)
     shuffled = dataclasses.replace(case, features=case.features.select(order), y=case.y[order])
     assert certify(shuffled, one.weights, one.dual[order]).gap <= 1.01e-6
@@ -134,13 +122,13 @@ def test_permuting_samples_permutes_the_answer(gate, norm, kind):
     assert certify(case, found.weights, found.dual[np.argsort(order)]).gap <= 1.01e-6
 
 
-@every_case
+@cases.every_case
 def test_permuting_units_permutes_the_answer(gate, norm, kind):
-    case, one = case_of(gate, norm, kind), solved(gate, norm, kind)
-    groups = samples(gate, size=SIZE)[0].groups
+    case, one = cases.case_of(gate, norm, kind), cases.solved(gate, norm, kind)
+    groups = cases.samples(gate, size=cases.SIZE)[0].groups
     units = np.random.default_rng(5).permutation(np.unique(groups))
     order = np.concatenate([np.flatnonzero(groups == unit) for unit in units])
-    norm_ = NORMS[norm](groups[order])
+    norm_ = cases.NORMS[norm](groups[order])
     swapped = MarginProblem(case.features.mixed(np.eye(len(groups))[:, order]), case.y, norm_)
     assert norm_.value(one.weights[order]) == pytest.approx(case.norm.value(one.weights), rel=1e-12)
     assert certify(swapped, one.weights[order], one.dual).gap <= 1.01e-6
@@ -149,62 +137,64 @@ def test_permuting_units_permutes_the_answer(gate, norm, kind):
     assert certify(case, found.weights[np.argsort(order)], found.dual).gap <= 1.01e-6
 
 
-@every_case
+@cases.every_case
 def test_no_weights_beat_the_solution(gate, norm, kind):
-    case, best = case_of(gate, norm, kind), solved(gate, norm, kind)
+    case, best = cases.case_of(gate, norm, kind), cases.solved(gate, norm, kind)
     for noise in (0.01, 0.1, 1.0):
-        W = best.weights + noise * random(*best.weights.shape)
-        dual = np.abs(best.dual + noise * random(case.features.n))
+        W = best.weights + noise * cases.random(*best.weights.shape)
+        dual = np.abs(best.dual + noise * cases.random(case.features.n))
         found = certify(case, W, dual)
         assert found.objective >= best.lower_bound * (1 - 1e-9)
         assert found.lower_bound <= best.objective * (1 + 1e-9)
 
 
-@every_case_with("intercept", [False, True])
+@cases.every_case_with("intercept", [False, True])
 def test_conflicting_samples_are_proved_not_separable(gate, norm, kind, intercept):
-    case = case_of(gate, norm, kind)
+    case = cases.case_of(gate, norm, kind)
     twice = [*range(case.features.n), 3]
     y = np.append(case.y, -case.y[3])
     conflict = MarginProblem(case.features.select(twice), y, case.norm, intercept=intercept)
-    for solver in SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
+    for solver in cases.SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
         if solver and solvers.SOLVERS[solver].refuses(conflict, Options(1e-6, 500)):
             continue
-        assert_farkas(conflict, solve(conflict, solver, max_iterations=500))
+        cases.assert_farkas(conflict, solve(conflict, solver, max_iterations=500))
 
 
 def with_closed(gate, norm, kind, rows, **options):
     """Return the problem of `case_of` with all gates closed at the samples `rows`."""
-    gates, features, y = samples(gate, size=SIZE)
+    gates, features, y = cases.samples(gate, size=cases.SIZE)
     values = features.gate_values.copy()
     values[rows] = 0.0
-    return MarginProblem(FEATURES[kind](GatedFeatures(features.X, values)), y, NORMS[norm](gates.groups), **options)
+    return MarginProblem(
+        cases.FEATURES[kind](GatedFeatures(features.X, values)), y, cases.NORMS[norm](gates.groups), **options
+    )
 
 
-@every_case_with("intercept", [False, True])
+@cases.every_case_with("intercept", [False, True])
 def test_closed_samples_cost_their_margins(gate, norm, kind, intercept):
-    weights = np.linspace(1, 2, SIZE[0])
+    weights = np.linspace(1, 2, cases.SIZE[0])
     soft = with_closed(gate, norm, kind, slice(None), C=0.3, sample_weight=weights, intercept=intercept)
     few = with_closed(gate, norm, kind, slice(3), C=0.3, sample_weight=weights, intercept=intercept)
     # One closed sample proves that nothing separates, and samples of both classes do with an intercept.
     hard = with_closed(gate, norm, kind, slice(None) if intercept else [5], intercept=intercept)
     # Without features, an intercept decides for one class, and samples of the other have the slack 2.
     cost = 0.6 * min(weights[soft.y == sign].sum() for sign in (-1, 1)) if intercept else 0.3 * weights.sum()
-    for solver in SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
-        tol = SOLVERS.get(solver, 1e-6)
+    for solver in cases.SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
+        tol = cases.SOLVERS.get(solver, 1e-6)
         if solver != "PRECISE" and not (solver and solvers.SOLVERS[solver].refuses(soft, Options(tol))):
             found = solve(soft, solver, tol=tol)
             assert found.status is Status.OPTIMAL
             assert found.objective == pytest.approx(cost, rel=2 * tol)
         if not (solver and solvers.SOLVERS[solver].refuses(hard, Options(tol))):
-            assert_farkas(hard, solve(hard, solver))
+            cases.assert_farkas(hard, solve(hard, solver))
     found = solve(few)
     assert found.status is Status.OPTIMAL
     assert found.objective == pytest.approx(optimum(few), rel=2e-6)
 
 
-@every_case
+@cases.every_case
 def test_what_is_saved_loads_equal(tmp_path, gate, norm, kind):
-    case = case_of(gate, norm, kind)
+    case = cases.case_of(gate, norm, kind)
     n = case.features.n
     case = dataclasses.replace(
         case, C=0.5, required_margin=np.linspace(1, 2, n), sample_weight=np.linspace(2, 1, n), intercept=True, name="a"
@@ -225,9 +215,9 @@ def test_what_is_saved_loads_equal(tmp_path, gate, norm, kind):
         np.testing.assert_array_equal(other[name], value)
 
 
-@every_case
+@cases.every_case
 def test_problems_and_solutions_print_in_a_line(gate, norm, kind):
-    case, found = case_of(gate, norm, kind), solved(gate, norm, kind)
+    case, found = cases.case_of(gate, norm, kind), cases.solved(gate, norm, kind)
     n, k, d = case.features.shape
     for text in (repr(case), repr(found), repr(case.features)):
         assert "\n" not in text
@@ -239,7 +229,7 @@ def test_problems_and_solutions_print_in_a_line(gate, norm, kind):
 
 
 def test_a_problem_prints_what_is_not_by_default():
-    case = case_of("contexts 2", "group lasso")
+    case = cases.case_of("contexts 2", "group lasso")
     other = dataclasses.replace(case, C=0.5, intercept=True, constraints=lambda W: [W >= 0])
     assert repr(other).endswith(f"C=0.5, free intercept, {case.features.k * case.features.d} linear constraints)")
 

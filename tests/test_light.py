@@ -7,18 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import implicit_bias
-from implicit_bias import (
-    SGD,
-    HiddenLayerClassifier,
-    HyperplaneGates,
-    RandomHalfSpaces,
-    load_binary,
-    save_model,
-    solve,
-    svm_gln,
-    svm_rc,
-)
+import implicit_bias as ib
 from implicit_bias.extensions import infinite
 from tests.test_docs import BLOCKS
 
@@ -108,14 +97,14 @@ print(json.dumps([refused, found, codes, sorted({name.partition(".")[0] for name
 @pytest.fixture(scope="module")
 def light(tmp_path_factory):
     """Return results and standard error of a process without torch that runs the README's examples without networks."""
-    folder, task = tmp_path_factory.mktemp("light"), load_binary("digits", train_size=30)
-    hidden = HiddenLayerClassifier(2, training=SGD(steps=2), random_state=1).fit(task.X_train, task.y_train)
-    save_model(hidden, folder / "hidden.npz")
+    folder, task = tmp_path_factory.mktemp("light"), ib.load_binary("digits", train_size=30)
+    hidden = ib.HiddenLayerClassifier(2, training=ib.SGD(steps=2), random_state=1).fit(task.X_train, task.y_train)
+    ib.save_model(hidden, folder / "hidden.npz")
     blocks = [block for block, _ in BLOCKS if "Network" not in block]
     assert blocks
     done = subprocess.run(
         [sys.executable, "-c", LAWS, json.dumps(blocks), folder],
-        capture_output=True, text=True, cwd=Path(implicit_bias.__file__).parent.parent,
+        capture_output=True, text=True, cwd=Path(ib.__file__).parent.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return *json.loads(done.stdout.splitlines()[-1]), done.stderr
@@ -126,7 +115,7 @@ def test_only_names_of_torch_are_missing(light):
     assert loaded == []
     of_torch = {
         name
-        for name, value in ((name, getattr(implicit_bias, name)) for name in implicit_bias.__all__)
+        for name, value in ((name, getattr(ib, name)) for name in ib.__all__)
         if getattr(value, "__module__", "").startswith(OF_TORCH)
     }
     assert refused.keys() == of_torch
@@ -136,10 +125,14 @@ def test_only_names_of_torch_are_missing(light):
 def test_native_solver_gives_the_same_numbers(light):
     """Objectives agree without torch; half the margin halves a hard norm; the order of samples has no effect."""
     found = light[1]
-    task = load_binary("digits", train_size=300)
+    task = ib.load_binary("digits", train_size=300)
     here = {
-        "gln": solve(svm_gln(task.X_train, task.y_train, HyperplaneGates(6, 2, seed=1).fit(task.X_pool)), tol=1e-8),
-        "rc": solve(svm_rc(task.X_train, task.y_train, RandomHalfSpaces(6, seed=1).fit(task.X_pool), C=0.1), tol=1e-8),
+        "gln": ib.solve(
+            ib.svm_gln(task.X_train, task.y_train, ib.HyperplaneGates(6, 2, seed=1).fit(task.X_pool)), tol=1e-8
+        ),
+        "rc": ib.solve(
+            ib.svm_rc(task.X_train, task.y_train, ib.RandomHalfSpaces(6, seed=1).fit(task.X_pool), C=0.1), tol=1e-8
+        ),
     }
     for name, ours in here.items():
         objective, half, permuted, lower = found[name]
@@ -155,7 +148,7 @@ def test_estimators_and_kernels_work(light):
     assert found["one class"] == ["OPTIMAL", True]
     assert found["search"] == "OPTIMAL"
     here = infinite.smallest_eigenvalue(
-        infinite.gram_matrix(load_binary("digits", train_size=300).X_train[:20], "relu")
+        infinite.gram_matrix(ib.load_binary("digits", train_size=300).X_train[:20], "relu")
     )
     assert found["smallest"] == pytest.approx(here.value, rel=1e-12)
 

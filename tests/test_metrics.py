@@ -5,16 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import implicit_bias as ib
-from implicit_bias import InputError
-from implicit_bias.metrics import (
-    alignment,
-    error,
-    expected_inconsistency,
-    inconsistency,
-    normalised_margin,
-    optimality_ratio,
-    predictions,
-)
+from implicit_bias import InputError, metrics
 from implicit_bias.studies.paper.summary import summarise
 from tests.cases import PAIRS, problem
 
@@ -23,32 +14,32 @@ def test_expected_inconsistency_is_that_of_independent_errors():
     rng = np.random.default_rng(0)
     y = np.where(rng.random(200_000) > 0.5, 1.0, -1.0)
     models = [np.where(rng.random(len(y)) < e, -y, y) for e in (0.1, 0.3)]
-    expected = expected_inconsistency(*(error(m, y) for m in models))
-    assert inconsistency(*models) == pytest.approx(expected, abs=5e-3)
+    expected = metrics.expected_inconsistency(*(metrics.error(m, y) for m in models))
+    assert metrics.inconsistency(*models) == pytest.approx(expected, abs=5e-3)
 
 
 @given(a=st.floats(0, 1), b=st.floats(0, 1))
 def test_expected_inconsistency_is_a_symmetric_probability(a, b):
-    assert 0 <= expected_inconsistency(a, b) <= 1
-    assert expected_inconsistency(a, b) == pytest.approx(expected_inconsistency(b, a))
+    assert 0 <= metrics.expected_inconsistency(a, b) <= 1
+    assert metrics.expected_inconsistency(a, b) == pytest.approx(metrics.expected_inconsistency(b, a))
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS[::2])
 def test_no_weights_beat_the_solution_and_it_has_ratio_one(gate, norm):
     case = problem(gate, norm)
     best = ib.solve(case)
-    assert optimality_ratio(case, 5 * best.weights, best.objective) == pytest.approx(1, rel=1e-9)
+    assert metrics.optimality_ratio(case, 5 * best.weights, best.objective) == pytest.approx(1, rel=1e-9)
     rng = np.random.default_rng(0)
     for noise in (0.01, 0.1, 1.0):
         W = best.weights + noise * rng.normal(size=best.weights.shape)
-        assert normalised_margin(case, W) <= 1 / best.lower_bound * (1 + 1e-9)
-        assert optimality_ratio(case, W, best.lower_bound) >= 1 - 1e-9
-    assert optimality_ratio(case, -best.weights, best.objective) == np.inf
+        assert metrics.normalised_margin(case, W) <= 1 / best.lower_bound * (1 + 1e-9)
+        assert metrics.optimality_ratio(case, W, best.lower_bound) >= 1 - 1e-9
+    assert metrics.optimality_ratio(case, -best.weights, best.objective) == np.inf
 
 
 def test_alignment():
     W = np.random.default_rng(0).normal(size=(3, 4))
-    assert alignment(W, -2 * W) == pytest.approx(-1)
+    assert metrics.alignment(W, -2 * W) == pytest.approx(-1)
 
 
 def test_summary_over_seeds():
@@ -68,12 +59,12 @@ def test_summary_over_seeds():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: predictions([np.nan]), "NaN"),
-        (lambda: error([1.0, 2.0], [1.0]), "1 labels for 2"),
-        (lambda: inconsistency([1.0], [1.0, 2.0]), "scores of the same samples"),
-        (lambda: alignment([[1.0]], [[1.0, 2.0]]), "give weights of one shape"),
-        (lambda: alignment([[0.0]], [[1.0]]), "no direction"),
-        (lambda: normalised_margin(problem("constant", "frobenius"), np.zeros((1, 12))), "norm 0"),
+        (lambda: metrics.predictions([np.nan]), "NaN"),
+        (lambda: metrics.error([1.0, 2.0], [1.0]), "1 labels for 2"),
+        (lambda: metrics.inconsistency([1.0], [1.0, 2.0]), "scores of the same samples"),
+        (lambda: metrics.alignment([[1.0]], [[1.0, 2.0]]), "give weights of one shape"),
+        (lambda: metrics.alignment([[0.0]], [[1.0]]), "no direction"),
+        (lambda: metrics.normalised_margin(problem("constant", "frobenius"), np.zeros((1, 12))), "norm 0"),
     ],
 )
 def test_bad_input(call, words):

@@ -4,19 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    GatedFeatures,
-    GroupLasso,
-    HyperplaneGates,
-    InputError,
-    MarginProblem,
-    Status,
-    certify,
-    load_problem,
-    save_problem,
-    solve,
-    svm_gln,
-)
+import implicit_bias as ib
 from implicit_bias import features as all_features
 from implicit_bias import gates as all_gates
 from implicit_bias import norms as all_norms
@@ -97,39 +85,39 @@ class Perceptron(Solver):
 
 
 def reloaded(problem, folder):
-    return load_problem(save_problem(problem, folder / "problem.npz"))
+    return ib.load_problem(ib.save_problem(problem, folder / "problem.npz"))
 
 
 def assert_certified(problem):
     """Assert that `solve` certifies the optimum that CLARABEL finds on the dense matrix; return the solution."""
-    found = solve(problem)
+    found = ib.solve(problem)
     W = cp.Variable(problem.features.shape[1:])
     margins = cp.multiply(problem.y, problem.features.dense() @ cp.vec(W, order="C"))
     oracle = cp.Problem(cp.Minimize(problem.norm.expression(W)), [margins >= 1]).solve(solver="CLARABEL")
-    assert found.status is Status.OPTIMAL
+    assert found.status is ib.Status.OPTIMAL
     assert found.objective == pytest.approx(oracle, rel=1e-5)
-    assert certify(problem, found.weights, found.dual).gap <= 1e-6
+    assert ib.certify(problem, found.weights, found.dual).gap <= 1e-6
     return found
 
 
 def assert_saved_once_exported(problem, part, module, monkeypatch, tmp_path):
     """Assert that a problem with a new `part` is saved only if `module` exports its class; return it reloaded."""
-    with pytest.raises(InputError, match=r"cannot be saved"):
-        save_problem(problem, tmp_path / "problem.npz")
+    with pytest.raises(ib.InputError, match=r"cannot be saved"):
+        ib.save_problem(problem, tmp_path / "problem.npz")
     name = type(part).__name__
     monkeypatch.setattr(module, name, type(part), raising=False)
     monkeypatch.setattr(module, "__all__", [name, *module.__all__])
     again = reloaded(problem, tmp_path)
     np.testing.assert_array_equal(again.features.dense(), problem.features.dense())
-    assert solve(again).objective == solve(problem).objective
+    assert ib.solve(again).objective == ib.solve(problem).objective
     # A new kind does not take the place of one that is made of other arrays.
-    old = MarginProblem(GatedFeatures(X), Y, GroupLasso([0]))
-    assert type(reloaded(old, tmp_path).features) is GatedFeatures
+    old = ib.MarginProblem(ib.GatedFeatures(X), Y, ib.GroupLasso([0]))
+    assert type(reloaded(old, tmp_path).features) is ib.GatedFeatures
     return again
 
 
 def test_new_gates(monkeypatch, tmp_path):
-    problem = svm_gln(X, Y, Balls([1.0, 2.0, 9.0]))
+    problem = ib.svm_gln(X, Y, Balls([1.0, 2.0, 9.0]))
     found = assert_certified(problem)
     again = assert_saved_once_exported(problem, problem.gates, all_gates, monkeypatch, tmp_path)
     np.testing.assert_array_equal(
@@ -139,13 +127,13 @@ def test_new_gates(monkeypatch, tmp_path):
 
 
 def test_new_features(monkeypatch, tmp_path):
-    problem = MarginProblem(Signals(X), Y, GroupLasso(range(3)))
+    problem = ib.MarginProblem(Signals(X), Y, ib.GroupLasso(range(3)))
     assert_certified(problem)
     assert_saved_once_exported(problem, problem.features, all_features, monkeypatch, tmp_path)
 
 
 def test_a_new_norm(monkeypatch, tmp_path):
-    problem = MarginProblem(GatedFeatures(X), Y, Entrywise())
+    problem = ib.MarginProblem(ib.GatedFeatures(X), Y, Entrywise())
     assert_certified(problem)
     assert repr(problem.norm) == "Entrywise()"
     assert_saved_once_exported(problem, problem.norm, all_norms, monkeypatch, tmp_path)
@@ -153,10 +141,13 @@ def test_a_new_norm(monkeypatch, tmp_path):
 
 def test_a_new_solver(monkeypatch):
     monkeypatch.setitem(SOLVERS, "PERCEPTRON", Perceptron())
-    problem = svm_gln(X, Y, HyperplaneGates(1, 1).fit(X))
-    found = solve(problem, "PERCEPTRON", tol=0.05)
-    assert (found.status, found.solver, found.iterations) == (Status.OPTIMAL, "PERCEPTRON", 3000)
-    assert found.lower_bound <= solve(problem).objective <= found.objective
-    for other, words in ((MarginProblem(GatedFeatures(X), Y, Entrywise()), "group_form"), (problem, "no time limit")):
-        with pytest.raises(InputError, match=f"PERCEPTRON does not support.*{words}"):
-            solve(other, "PERCEPTRON", max_seconds=1.0 if other is problem else None)
+    problem = ib.svm_gln(X, Y, ib.HyperplaneGates(1, 1).fit(X))
+    found = ib.solve(problem, "PERCEPTRON", tol=0.05)
+    assert (found.status, found.solver, found.iterations) == (ib.Status.OPTIMAL, "PERCEPTRON", 3000)
+    assert found.lower_bound <= ib.solve(problem).objective <= found.objective
+    for other, words in (
+        (ib.MarginProblem(ib.GatedFeatures(X), Y, Entrywise()), "group_form"),
+        (problem, "no time limit"),
+    ):
+        with pytest.raises(ib.InputError, match=f"PERCEPTRON does not support.*{words}"):
+            ib.solve(other, "PERCEPTRON", max_seconds=1.0 if other is problem else None)

@@ -92,7 +92,6 @@ def test_citation_and_changelog_name_the_version():
 
 
 def fresh(code):
-    """Return the output of code in a new interpreter."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout
 

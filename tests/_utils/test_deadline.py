@@ -12,26 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    ConstantGate,
-    GatedLinearNetwork,
-    GLNClassifier,
-    HyperplaneGates,
-    LossScaled,
-    MarginClassifierCV,
-    Solution,
-    Status,
-    descend_to_limit,
-    margin_path,
-    solve,
-    solver_names,
-    svm_gln,
-    svm_shallow,
-)
+import implicit_bias as ib
 from implicit_bias._utils.checks import InputError
 from implicit_bias._utils.deadline import Deadline, Interruptible
 from implicit_bias.extensions.best_networks import best_chains, best_network
 from implicit_bias.solvers import Answer, dispatch
+from tests.cases import MISSING_SOLVERS
 
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 #: Shares of the time of a call after which it gets Ctrl-C.
@@ -65,7 +51,7 @@ def noise(n, d):
 @functools.cache
 def gln(n, d, units, C):
     X, y = noise(n, d)
-    return svm_gln(X, y, HyperplaneGates(units, 2, seed=1).fit(X), C)
+    return ib.svm_gln(X, y, ib.HyperplaneGates(units, 2, seed=1).fit(X), C)
 
 
 @functools.cache
@@ -74,28 +60,28 @@ def dependent():
     rng = np.random.default_rng(0)
     X, w = rng.normal(size=(80, 10)), np.eye(10)[0]
     y = np.sign(X @ w)
-    return svm_shallow(X * (1 - w) + 1e-7 * np.outer(y * rng.uniform(0.5, 1, 80), w), y, ConstantGate())
+    return ib.svm_shallow(X * (1 - w) + 1e-7 * np.outer(y * rng.uniform(0.5, 1, 80), w), y, ib.ConstantGate())
 
 
 def descended(**limits):
     X, y = noise(200, 10)
-    network = GatedLinearNetwork(HyperplaneGates(20, 2, seed=1).fit(X))
-    return descend_to_limit(network, X, y, LossScaled(tolerance=1e-2, **limits))
+    network = ib.GatedLinearNetwork(ib.HyperplaneGates(20, 2, seed=1).fit(X))
+    return ib.descend_to_limit(network, X, y, ib.LossScaled(tolerance=1e-2, **limits))
 
 
 def chains(**limits):
     X, y = noise(60, 8)
-    return best_chains(X, y, HyperplaneGates(10, 2).fit(X), 3, tol=1e-6, nodes=2, **limits)
+    return best_chains(X, y, ib.HyperplaneGates(10, 2).fit(X), 3, tol=1e-6, nodes=2, **limits)
 
 
 CALLS = {
-    "NATIVE": lambda: solve(gln(800, 20, 20, 1.0), "NATIVE"),
-    "CLARABEL": lambda: solve(gln(400, 20, 20, 1.0), "CLARABEL"),
-    "ECOS": lambda: solve(gln(200, 20, 10, 1.0), "ECOS"),
-    "SCS": lambda: solve(gln(300, 20, 10, 1.0), "SCS", tol=1e-9),
-    "PRECISE": lambda: solve(gln(30, 5, 4, 1.0), "PRECISE", tol=1e-12),
-    "fallback solvers": lambda: solve(dependent()),
-    "path": lambda: margin_path(gln(400, 20, 20, 1.0), [1.0, 0.3, 0.1, 0.03]),
+    "NATIVE": lambda: ib.solve(gln(800, 20, 20, 1.0), "NATIVE"),
+    "CLARABEL": lambda: ib.solve(gln(400, 20, 20, 1.0), "CLARABEL"),
+    "ECOS": lambda: ib.solve(gln(200, 20, 10, 1.0), "ECOS"),
+    "SCS": lambda: ib.solve(gln(300, 20, 10, 1.0), "SCS", tol=1e-9),
+    "PRECISE": lambda: ib.solve(gln(30, 5, 4, 1.0), "PRECISE", tol=1e-12),
+    "fallback solvers": lambda: ib.solve(dependent()),
+    "path": lambda: ib.margin_path(gln(400, 20, 20, 1.0), [1.0, 0.3, 0.1, 0.03]),
     "network": lambda: best_network(*noise(14, 6)),
     "chains": chains,
     "descent": descended,
@@ -130,13 +116,13 @@ def struck(call, after):
 def test_ctrl_c_gives_the_best_answer_so_far(name, share):
     whole, seconds = timed(CALLS[name])
     found = struck(CALLS[name], share * seconds)
-    if isinstance(found, Solution):
-        assert found.status in (Status.INTERRUPTED, whole.status)
+    if isinstance(found, ib.Solution):
+        assert found.status in (ib.Status.INTERRUPTED, whole.status)
         assert found.lower_bound <= whole.objective * (1 + 1e-9)
     elif isinstance(found, list):
         # Between two solves, Ctrl-C interrupts none of them.
-        assert [one.status for one in found][:-1] == [Status.OPTIMAL] * (len(found) - 1)
-        assert found[-1].status in (Status.OPTIMAL, Status.INTERRUPTED)
+        assert [one.status for one in found][:-1] == [ib.Status.OPTIMAL] * (len(found) - 1)
+        assert found[-1].status in (ib.Status.OPTIMAL, ib.Status.INTERRUPTED)
         assert len(found) <= len(whole)
     elif name == "descent":
         assert found.end in ("interrupted", whole.end)
@@ -157,10 +143,10 @@ def test_ctrl_c_while_the_answer_is_certified(monkeypatch):
         return certify(*arguments)
 
     monkeypatch.setattr(dispatch, "certify", struck_before)
-    found = solve(case)
+    found = ib.solve(case)
     assert found.gap < 1e-6
-    assert found.status is Status.INTERRUPTED
-    assert len(margin_path(case, [1.0, 0.1])) == 1
+    assert found.status is ib.Status.INTERRUPTED
+    assert len(ib.margin_path(case, [1.0, 0.1])) == 1
 
 
 @posix
@@ -173,12 +159,12 @@ def test_ctrl_c_in_a_solver_of_the_user():
         try:
             endless(problem, options)
         except KeyboardInterrupt:
-            return Answer(np.ones((1, 1)), np.ones(2), 1, Status.INTERRUPTED)
+            return Answer(np.ones((1, 1)), np.ones(2), 1, ib.Status.INTERRUPTED)
 
-    problem = svm_gln([[2.0], [-1.0]], [1, -1], ConstantGate())
-    assert solve(problem, endless).status is Status.INTERRUPTED
-    found = solve(problem, careful)
-    assert (found.status, found.objective) == (Status.INTERRUPTED, pytest.approx(1.0))
+    problem = ib.svm_gln([[2.0], [-1.0]], [1, -1], ib.ConstantGate())
+    assert ib.solve(problem, endless).status is ib.Status.INTERRUPTED
+    found = ib.solve(problem, careful)
+    assert (found.status, found.objective) == (ib.Status.INTERRUPTED, pytest.approx(1.0))
 
 
 @posix
@@ -260,20 +246,20 @@ def test_the_time_left_and_its_parts():
 
 #: Calls that take many seconds without a limit, for a limit of some seconds.
 LIMITED = {
-    "NATIVE": lambda seconds: solve(gln(3000, 40, 40, 1.0), max_seconds=seconds),
-    "CLARABEL": lambda seconds: solve(gln(1000, 30, 30, 1.0), "CLARABEL", max_seconds=seconds),
-    "ECOS": lambda seconds: solve(gln(600, 30, 30, 1.0), "ECOS", max_seconds=seconds),
-    "PRECISE": lambda seconds: solve(gln(40, 10, 10, 1.0), "PRECISE", tol=1e-12, max_seconds=seconds),
-    "path": lambda seconds: margin_path(gln(1500, 30, 30, 1.0), np.geomspace(1e-3, 10, 10), max_seconds=seconds),
+    "NATIVE": lambda seconds: ib.solve(gln(3000, 40, 40, 1.0), max_seconds=seconds),
+    "CLARABEL": lambda seconds: ib.solve(gln(1000, 30, 30, 1.0), "CLARABEL", max_seconds=seconds),
+    "ECOS": lambda seconds: ib.solve(gln(600, 30, 30, 1.0), "ECOS", max_seconds=seconds),
+    "PRECISE": lambda seconds: ib.solve(gln(40, 10, 10, 1.0), "PRECISE", tol=1e-12, max_seconds=seconds),
+    "path": lambda seconds: ib.margin_path(gln(1500, 30, 30, 1.0), np.geomspace(1e-3, 10, 10), max_seconds=seconds),
     "network": lambda seconds: best_network(*noise(150, 8), max_seconds=seconds),
     "wide network": lambda seconds: best_network(*noise(100, 30), C=1.0, max_seconds=seconds),
     "chains": lambda seconds: chains(max_seconds=seconds),
     "descent": lambda seconds: descended(max_seconds=seconds),
-    "classes": lambda seconds: GLNClassifier(20, max_seconds=seconds, random_state=1).fit(
+    "classes": lambda seconds: ib.GLNClassifier(20, max_seconds=seconds, random_state=1).fit(
         noise(1000, 20)[0], np.arange(1000) % 8
     ),
-    "search": lambda seconds: MarginClassifierCV(
-        GLNClassifier(20, random_state=1), Cs=3, cv=3, max_seconds=seconds
+    "search": lambda seconds: ib.MarginClassifierCV(
+        ib.GLNClassifier(20, random_state=1), Cs=3, cv=3, max_seconds=seconds
     ).fit(*noise(1000, 20)),
 }
 
@@ -290,14 +276,14 @@ def test_time_limits_hold(name):
 
 #: CLARABEL is the last solver, because threads of it would abort the exit.
 ENDED = """
-import os, signal, threading
+import os, signal, sys, threading
 import numpy as np
-from implicit_bias import HyperplaneGates, solve, solver_names, svm_shallow
+from implicit_bias import HyperplaneGates, solve, svm_shallow
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 X = np.random.default_rng(0).normal(size=(4000, 40))
 case = svm_shallow(X, np.sign(X[:, 0] + 1e-3), HyperplaneGates(10, 2, seed=1).fit(X))
-for name in sorted(solver_names(), key="CLARABEL".__eq__):
+for name in sorted(sys.argv[1:], key="CLARABEL".__eq__):
     # The first solver that CVXPY calls is still loading then.
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
@@ -310,6 +296,7 @@ for name in sorted(solver_names(), key="CLARABEL".__eq__):
 
 @posix
 def test_a_process_exits_after_limits_of_every_solver():
-    done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True)
+    names = [name for name in ib.solver_names() if name not in MISSING_SOLVERS]
+    done = subprocess.run([sys.executable, "-c", ENDED, *names], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == ["TIME_LIMIT INTERRUPTED 1"] * len(solver_names())
+    assert done.stdout.splitlines() == ["TIME_LIMIT INTERRUPTED 1"] * len(names)

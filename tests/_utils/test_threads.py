@@ -8,18 +8,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
-from implicit_bias import (
-    SGD,
-    HyperplaneGates,
-    LossScaled,
-    ReLUNetwork,
-    Status,
-    descend_to_limit,
-    solve,
-    svm_gln,
-    svm_lc,
-    train,
-)
+import implicit_bias as ib
 from implicit_bias._utils.threads import in_threads, one_thread, thread_count
 from implicit_bias.extensions.galu import least_squares
 
@@ -43,8 +32,8 @@ def samples():
 
 
 def solved(X, y, C):
-    found = solve(svm_gln(X, y, HyperplaneGates(3, 2, seed=1), C))
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(ib.svm_gln(X, y, ib.HyperplaneGates(3, 2, seed=1), C))
+    assert found.status is ib.Status.OPTIMAL
     return found.objective
 
 
@@ -54,9 +43,9 @@ def large(X, y):
 
 
 def trained(X, y):
-    network = ReLUNetwork(12, 300, seed=1)
-    train(network, X, y, SGD(steps=3, batch_size=len(X)))
-    return descend_to_limit(network, X, y, LossScaled(max_steps=5)).table.log_loss.iloc[-1]
+    network = ib.ReLUNetwork(12, 300, seed=1)
+    ib.train(network, X, y, ib.SGD(steps=3, batch_size=len(X)))
+    return ib.descend_to_limit(network, X, y, ib.LossScaled(max_steps=5)).table.log_loss.iloc[-1]
 
 
 #: What a child may be asked for: our solvers, training, torch alone.
@@ -64,8 +53,8 @@ WORK = {
     "hard": lambda X, y: solved(X, y, np.inf),
     "soft": lambda X, y: solved(X, y, 1.0),
     "many samples": large,
-    "learned gates": lambda X, y: solve(svm_lc(X, y, ReLUNetwork(12, 3, seed=1), 1.0)).objective,
-    "least squares": lambda X, y: least_squares(HyperplaneGates(3, 2).fit(X)(X), y).loss,
+    "learned gates": lambda X, y: ib.solve(ib.svm_lc(X, y, ib.ReLUNetwork(12, 3, seed=1), 1.0)).objective,
+    "least squares": lambda X, y: least_squares(ib.HyperplaneGates(3, 2).fit(X)(X), y).loss,
     "training": trained,
     "torch": lambda X, y: float((torch.as_tensor(np.tile(X, (5, 100))) @ torch.ones(1200, 900).double()).sum()),
 }
@@ -101,7 +90,7 @@ def test_children_of_children_and_of_a_solve(samples):
         if not found:
             found.append(forked(lambda: (WORK["hard"](*samples), torch.get_num_threads())))
 
-    solve(svm_gln(*samples, HyperplaneGates(3, 2, seed=1)), callback=inside)
+    ib.solve(ib.svm_gln(*samples, ib.HyperplaneGates(3, 2, seed=1)), callback=inside)
     assert found[0][1] == 1
 
 

@@ -6,18 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from implicit_bias import (
-    ConstantGate,
-    Frobenius,
-    GatedFeatures,
-    GroupLasso,
-    InputError,
-    MarginProblem,
-    PredictorL2,
-    certify,
-    solve,
-    svm_gln,
-)
+import implicit_bias as ib
 from tests.cases import PAIRS, problem
 
 every_problem = pytest.mark.parametrize(
@@ -28,7 +17,7 @@ every_problem = pytest.mark.parametrize(
 @functools.cache
 def solved(gate, norm, C=np.inf):
     case = problem(gate, norm, C)
-    return case, solve(case, tol=1e-7)
+    return case, ib.solve(case, tol=1e-7)
 
 
 @every_problem
@@ -39,7 +28,7 @@ def test_any_weights_and_dual_bound_the_optimum(gate, norm, C, seed, mix):
     rng = np.random.default_rng(seed)
     W = (1 - mix) * optimum.weights + mix * rng.normal(size=optimum.weights.shape)
     dual = (1 - mix) * optimum.dual + mix * rng.normal(size=optimum.dual.shape)
-    found = certify(case, W, dual)
+    found = ib.certify(case, W, dual)
     assert found.lower_bound <= optimum.objective * (1 + 1e-9)
     assert found.objective >= optimum.lower_bound * (1 - 1e-9)
     assert (found.dual >= 0).all()
@@ -66,7 +55,7 @@ def test_the_bounds_are_what_they_say(gate, norm, C):
 
 def test_scaling_of_weights_and_dual_plays_no_part():
     case, found = solved("constant", "frobenius")
-    again = certify(case, 1e6 * found.weights, 1e-6 * found.dual)
+    again = ib.certify(case, 1e6 * found.weights, 1e-6 * found.dual)
     assert again.objective == pytest.approx(found.objective, rel=1e-12)
     assert again.lower_bound == pytest.approx(found.lower_bound, rel=1e-12)
 
@@ -77,28 +66,28 @@ def test_the_best_multiple_of_soft_margin_weights():
     f, size = case.margins(W), case.norm.value(W)
     grid = np.linspace(0, 10, 200_001)
     best = min(t * size + 0.3 * np.maximum(1 - t * f, 0).sum() for t in grid[::50])
-    fine = certify(case, W, np.zeros(case.features.n)).objective
+    fine = ib.certify(case, W, np.zeros(case.features.n)).objective
     assert fine <= best + 1e-12
     assert fine == pytest.approx(best, rel=1e-3)
 
 
 def test_weights_that_do_not_separate_bound_nothing():
-    case = svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate())
-    found = certify(case, [[0.0, 1.0]], [0.0, 0.0])
+    case = ib.svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ib.ConstantGate())
+    found = ib.certify(case, [[0.0, 1.0]], [0.0, 0.0])
     assert (found.objective, found.lower_bound, found.gap) == (np.inf, 0.0, np.inf)
     assert found.separable
-    assert certify(case, [[np.nan, 1.0]], [np.inf, 1.0]).objective == np.inf
+    assert ib.certify(case, [[np.nan, 1.0]], [np.inf, 1.0]).objective == np.inf
 
 
 def test_farkas_residual_is_scale_free():
     X, y = np.array([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0]]), [1, -1, 1]
     for scale in (1e-8, 1.0, 1e8):
-        case = MarginProblem(GatedFeatures(scale * X, np.ones((3, 1))), y, GroupLasso([0]))
-        found = certify(case, np.zeros((1, 2)), [1.0, 1.0, 0.0])
+        case = ib.MarginProblem(ib.GatedFeatures(scale * X, np.ones((3, 1))), y, ib.GroupLasso([0]))
+        found = ib.certify(case, np.zeros((1, 2)), [1.0, 1.0, 0.0])
         assert not found.separable
         assert found.lower_bound == np.inf
         assert found.dual.sum() == pytest.approx(1.0)
-        assert certify(case, np.zeros((1, 2)), [1.0, 0.9, 0.0]).separable
+        assert ib.certify(case, np.zeros((1, 2)), [1.0, 0.9, 0.0]).separable
 
 
 def test_a_light_group_that_cancels_beside_a_heavy_one_is_counted_with_its_rounding():
@@ -109,8 +98,8 @@ def test_a_light_group_that_cancels_beside_a_heavy_one_is_counted_with_its_round
         X, G, lam = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), rng.uniform(0.5, 2.0, size=6)
         # The second gate's sums over the samples vanish but for a share of 1e-9.
         G[:, 1] = np.linalg.svd((lam[:, None] * X).T)[2][-1] + 1e-9 * rng.normal(size=6)
-        case = MarginProblem(GatedFeatures(X, G), np.ones(6), GroupLasso([0, 1], weights=[1e6, 1e-6]), C=1e9)
-        found = certify(case, np.zeros((2, 2)), lam)
+        case = ib.MarginProblem(ib.GatedFeatures(X, G), np.ones(6), ib.GroupLasso([0, 1], weights=[1e6, 1e-6]), C=1e9)
+        found = ib.certify(case, np.zeros((2, 2)), lam)
         exact = [[Fraction(0)] * 2 for _ in range(2)]
         for i in range(6):
             for j in range(2):
@@ -124,26 +113,26 @@ def test_a_light_group_that_cancels_beside_a_heavy_one_is_counted_with_its_round
 def test_weights_that_separate_outweigh_any_residual():
     """A nearly inseparable problem with the optimum 1 at (0, 1) is not declared inseparable for a large input."""
     a = 1e11
-    case = svm_gln([[a, 1], [a, -1], [a, 2], [a, -2]], [1, -1, 1, -1], ConstantGate())
-    found = certify(case, [[0.0, 1.0]], [0.5, 0.5, 0.0, 0.0])
+    case = ib.svm_gln([[a, 1], [a, -1], [a, 2], [a, -2]], [1, -1, 1, -1], ib.ConstantGate())
+    found = ib.certify(case, [[0.0, 1.0]], [0.5, 0.5, 0.0, 0.0])
     assert found.objective == pytest.approx(1.0, rel=1e-14)
     assert found.lower_bound <= 1.0 + 1e-9
     assert found.separable
-    assert solve(case).status.name != "NOT_SEPARABLE"
+    assert ib.solve(case).status.name != "NOT_SEPARABLE"
 
 
 def test_wrong_shapes():
     case = problem("constant", "frobenius")
-    with pytest.raises(InputError, match="weights must have shape"):
-        certify(case, np.zeros(3), np.zeros(case.features.n))
-    with pytest.raises(InputError, match="dual must have shape"):
-        certify(case, np.zeros((1, case.features.d)), np.zeros(2))
+    with pytest.raises(ib.InputError, match="weights must have shape"):
+        ib.certify(case, np.zeros(3), np.zeros(case.features.n))
+    with pytest.raises(ib.InputError, match="dual must have shape"):
+        ib.certify(case, np.zeros((1, case.features.d)), np.zeros(2))
 
 
 def test_margins_that_rounding_hides_are_computed_precisely():
     """The margin is 1, and its error in doubles is larger: without a second look, the best multiple is 0."""
-    case = MarginProblem(GatedFeatures([[1 + 2.0**-52, 1.0]]), [1], Frobenius(), C=1e20)
-    assert certify(case, [[2.0**52, -(2.0**52)]], [1.0]).objective == pytest.approx(2.0**52.5)
+    case = ib.MarginProblem(ib.GatedFeatures([[1 + 2.0**-52, 1.0]]), [1], ib.Frobenius(), C=1e20)
+    assert ib.certify(case, [[2.0**52, -(2.0**52)]], [1.0]).objective == pytest.approx(2.0**52.5)
 
 
 def test_weights_that_satisfy_constraints_exactly_are_not_charged_for_rounding():
@@ -157,14 +146,14 @@ def test_weights_that_satisfy_constraints_exactly_are_not_charged_for_rounding()
 def test_a_correlation_that_rounding_moves_out_of_the_range_of_a_seminorm():
     X = [[0.5 + 2.0**-53], [-0.5], [1 + 2.0**-52], [-1.0]]
     G = [[1, 0, 1, 0], [1, 0, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1]]
-    norm = PredictorL2(2, 2)
+    norm = ib.PredictorL2(2, 2)
     exact = 4 / norm.dual(np.array([[3.0], [0.0], [1.0], [2.0]]) * 2.0**-53)
-    found = certify(MarginProblem(GatedFeatures(X, G), [1] * 4, norm, C=1e20), np.zeros((4, 1)), np.ones(4))
+    found = ib.certify(ib.MarginProblem(ib.GatedFeatures(X, G), [1] * 4, norm, C=1e20), np.zeros((4, 1)), np.ones(4))
     assert found.lower_bound == pytest.approx(exact, rel=1e-9)
 
 
 def test_bounds_near_the_largest_float():
-    case = MarginProblem(GatedFeatures([[3e-280, 1e-283], [3e-280, -1e-283]]), [1, -1], Frobenius())
-    found = certify(case, [[0.0, 1.0]], [1.0, 1.0])
+    case = ib.MarginProblem(ib.GatedFeatures([[3e-280, 1e-283], [3e-280, -1e-283]]), [1, -1], ib.Frobenius())
+    found = ib.certify(case, [[0.0, 1.0]], [1.0, 1.0])
     assert found.lower_bound == pytest.approx(1e283, rel=1e-9)
     assert found.objective == pytest.approx(1e283, rel=1e-9)

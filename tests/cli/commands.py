@@ -14,8 +14,6 @@ from implicit_bias.cli.main import main
 
 
 class Done(NamedTuple):
-    """A command's exit code, and what it wrote."""
-
     returncode: int
     stdout: str
     stderr: str
@@ -61,7 +59,6 @@ COMMAND = [sys.executable, "-m", "implicit_bias"]
 
 
 def process(*arguments, command=COMMAND, **settings):
-    """Run `implicit-bias`, or another `command`, in a new process."""
     settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings
     return subprocess.run([*command, *map(str, arguments)], text=True, **settings)
 

@@ -70,7 +70,6 @@ def test_help_of_every_command(command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_examples_of_the_help_parse(command):
-    """Every example of the help is a command line that parses and has a function to run."""
     lines = run(*command.split(), "--help").stdout.split("examples:\n")[1].split("\n\n")[0].splitlines()
     for line in lines:
         words = line.split("#")[0].split(">")[0].split()

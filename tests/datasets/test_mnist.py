@@ -3,18 +3,7 @@
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    GatedLinearNetwork,
-    HyperplaneGates,
-    RandomHalfSpaces,
-    Status,
-    load_binary,
-    solve,
-    svm_gln,
-    svm_l2,
-    svm_rc,
-    train,
-)
+import implicit_bias as ib
 from implicit_bias.metrics import error, inconsistency
 
 pytestmark = pytest.mark.mnist
@@ -22,24 +11,24 @@ pytestmark = pytest.mark.mnist
 
 @pytest.fixture(scope="module")
 def task(mnist_root):
-    return load_binary("mnist", 500, seed=1, root=mnist_root)
+    return ib.load_binary("mnist", 500, seed=1, root=mnist_root)
 
 
 @pytest.fixture(scope="module")
 def gates(task):
-    return HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
+    return ib.HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
 
 
 @pytest.fixture(scope="module")
 def descent(task, gates):
-    network = GatedLinearNetwork(gates)
-    history = train(network, task.X_train, task.y_train, seed=1)
+    network = ib.GatedLinearNetwork(gates)
+    history = ib.train(network, task.X_train, task.y_train, seed=1)
     return history, network.decision_function(task.X_val)
 
 
 def certified(problem, task, solver=None):
-    solution = solve(problem, solver)
-    assert solution.status is Status.OPTIMAL
+    solution = ib.solve(problem, solver)
+    assert solution.status is ib.Status.OPTIMAL
     assert solution.gap <= 1e-6
     return solution, problem.decision_function(solution.weights, task.X_val)
 
@@ -52,21 +41,21 @@ def test_gd_gln(task, descent):
 
 @pytest.mark.parametrize("solver", ["NATIVE", pytest.param("CLARABEL", marks=pytest.mark.long)])
 def test_svm_gln(task, gates, descent, solver):
-    solution, scores = certified(svm_gln(task.X_train, task.y_train, gates), task, solver)
+    solution, scores = certified(ib.svm_gln(task.X_train, task.y_train, gates), task, solver)
     assert solution.objective == pytest.approx(1.71179, rel=1e-4)
     assert error(scores, task.y_val) == pytest.approx(0.1503, abs=0.0005)
     assert inconsistency(scores, descent[1]) == pytest.approx(0.080, abs=0.006)
 
 
 def test_svm_l2(task, gates):
-    solution, scores = certified(svm_l2(task.X_train, task.y_train, gates), task)
+    solution, scores = certified(ib.svm_l2(task.X_train, task.y_train, gates), task)
     assert solution.objective**2 == pytest.approx(0.896399, rel=1e-4)
     assert error(scores, task.y_val) == pytest.approx(0.1600, abs=0.0005)
 
 
 def test_svm_rc(task):
-    random = RandomHalfSpaces(20, seed=1, always_on=True).fit(task.X_pool)
-    _, scores = certified(svm_rc(task.X_train, task.y_train, random), task)
+    random = ib.RandomHalfSpaces(20, seed=1, always_on=True).fit(task.X_pool)
+    _, scores = certified(ib.svm_rc(task.X_train, task.y_train, random), task)
     assert error(scores, task.y_val) == pytest.approx(0.15367, abs=0.0005)
 
 
@@ -77,8 +66,8 @@ def test_median_cutoffs_halve_all_60000_images(task, gates):
 
 @pytest.mark.long
 def test_a_large_cell_is_certified(mnist_root):
-    large = load_binary("mnist", 1000, seed=1, root=mnist_root)
-    wide = HyperplaneGates(50, 4, seed=2).fit(large.X_pool)
-    solution = solve(svm_gln(large.X_train, large.y_train, wide), tol=1e-8)
-    assert solution.status is Status.OPTIMAL
+    large = ib.load_binary("mnist", 1000, seed=1, root=mnist_root)
+    wide = ib.HyperplaneGates(50, 4, seed=2).fit(large.X_pool)
+    solution = ib.solve(ib.svm_gln(large.X_train, large.y_train, wide), tol=1e-8)
+    assert solution.status is ib.Status.OPTIMAL
     assert solution.iterations <= 25

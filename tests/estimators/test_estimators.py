@@ -20,31 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from implicit_bias import (
-    SGD,
-    ConstantGate,
-    Frobenius,
-    FunctionGates,
-    GatedReLUClassifier,
-    GLNClassifier,
-    GroupLasso,
-    HiddenLayerClassifier,
-    HyperplaneGates,
-    InputError,
-    MarginClassifierCV,
-    MultipleKernelClassifier,
-    NotSeparableError,
-    OneClassMargin,
-    RandomHalfSpaces,
-    ReLUNetwork,
-    Status,
-    certify,
-    solve,
-    svm_classes,
-    svm_gln,
-    svm_l2,
-    train,
-)
+import implicit_bias as ib
 from implicit_bias._utils.blocks import ROWS
 from implicit_bias.estimators.base import COST_SCALE
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
@@ -62,17 +38,17 @@ def cancer():
 
 @pytest.mark.parametrize(
     ("norm", "build", "C"),
-    [("group-lasso", svm_gln, 0.05), ("group-lasso", svm_gln, np.inf), ("predictor-l2", svm_l2, 0.05)],
+    [("group-lasso", ib.svm_gln, 0.05), ("group-lasso", ib.svm_gln, np.inf), ("predictor-l2", ib.svm_l2, 0.05)],
 )
 def test_the_estimator_is_the_formulation(cancer, norm, build, C):
     X, y = cancer
-    model = GLNClassifier(6, 2, C, norm=norm, free_intercept=False, random_state=3).fit(X, y)
+    model = ib.GLNClassifier(6, 2, C, norm=norm, free_intercept=False, random_state=3).fit(X, y)
     inputs = np.c_[X, np.ones(len(X))]
-    problem = build(inputs, np.where(y == "malignant", 1, -1), HyperplaneGates(6, 2, 3, CUTOFF), C)
-    solution = solve(problem)
+    problem = build(inputs, np.where(y == "malignant", 1, -1), ib.HyperplaneGates(6, 2, 3, CUTOFF), C)
+    solution = ib.solve(problem)
     np.testing.assert_array_equal(model.weights_, solution.weights)
     np.testing.assert_array_equal(model.decision_function(X), problem.decision_function(solution.weights, inputs))
-    certificate = certify(problem, model.weights_, model.certificate_.dual)
+    certificate = ib.certify(problem, model.weights_, model.certificate_.dual)
     assert certificate.gap <= 1e-6
     assert model.classes_.tolist() == ["benign", "malignant"]
 
@@ -80,13 +56,13 @@ def test_the_estimator_is_the_formulation(cancer, norm, build, C):
 def test_scale_of_the_cost_is_that_of_random_labels(cancer, wine):
     X, y = cancer
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
-    model = GLNClassifier(3, random_state=1).fit(X, y, sample_weight=weight)
+    model = ib.GLNClassifier(3, random_state=1).fit(X, y, sample_weight=weight)
     inputs, signs = np.c_[X, np.ones(len(X))], np.where(y == "malignant", 1, -1)
     # Each sample opens one gate of every unit, so that ‖Φ_hᵀ(c∘y)‖² is on average Σ c_i² ‖x_i‖².
     assert pytest.approx(COST_SCALE / np.linalg.norm(weight[:, None] * inputs)) == model.C_
-    problem = svm_gln(inputs, signs, model.gates_, model.C_).replace(sample_weight=weight, intercept=True)
-    assert model.certificate_.objective == pytest.approx(solve(problem).objective, rel=3e-6)
-    hidden = HiddenLayerClassifier(4, training=SGD(steps=20), random_state=0).fit(*wine)
+    problem = ib.svm_gln(inputs, signs, model.gates_, model.C_).replace(sample_weight=weight, intercept=True)
+    assert model.certificate_.objective == pytest.approx(ib.solve(problem).objective, rel=3e-6)
+    hidden = ib.HiddenLayerClassifier(4, training=ib.SGD(steps=20), random_state=0).fit(*wine)
     sizes = [np.linalg.norm(gates(np.c_[wine[0], np.ones(len(wine[0]))]).dense()) for gates in hidden.gates_]
     np.testing.assert_allclose(hidden.C_, COST_SCALE / np.array(sizes))
 
@@ -94,7 +70,7 @@ def test_scale_of_the_cost_is_that_of_random_labels(cancer, wine):
 def test_free_intercept_off_the_origin(cancer):
     X, y = cancer
     kept, free = (
-        GLNClassifier(4, C=0.01, random_state=0, free_intercept=free).fit(X + 50, y) for free in (False, True)
+        ib.GLNClassifier(4, C=0.01, random_state=0, free_intercept=free).fit(X + 50, y) for free in (False, True)
     )
     assert free.certificate_.objective < kept.certificate_.objective
     inputs = np.c_[X + 50, np.ones(len(X))]
@@ -103,22 +79,22 @@ def test_free_intercept_off_the_origin(cancer):
 
 def test_support_vectors_carry_the_solution(cancer):
     X, y = cancer
-    model = GLNClassifier(6, C=0.05, random_state=0).fit(X, y)
+    model = ib.GLNClassifier(6, C=0.05, random_state=0).fit(X, y)
     assert model.n_support_.sum() == len(model.support_) < len(X)
     assert model.n_support_.tolist() == [np.sum(y[model.support_] == c) for c in model.classes_]
     rest = np.setdiff1d(np.arange(len(X)), model.support_)
     signs = np.where(y == "malignant", 1, -1)
     assert (signs * model.decision_function(X))[rest].min() > 1 - 1e-3
-    gates = GatedReLUClassifier(C=0.05, gates=model.gates_)
+    gates = ib.GatedReLUClassifier(C=0.05, gates=model.gates_)
     again = gates.fit(X[model.support_], y[model.support_])
     assert again.certificate_.objective == pytest.approx(model.certificate_.objective, rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", [GLNClassifier, GatedReLUClassifier, HiddenLayerClassifier])
+@pytest.mark.parametrize("kind", [ib.GLNClassifier, ib.GatedReLUClassifier, ib.HiddenLayerClassifier])
 def test_classes_against_the_rest(kind):
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    options = {} if kind is not HiddenLayerClassifier else {"training": SGD(steps=300)}
+    options = {} if kind is not ib.HiddenLayerClassifier else {"training": ib.SGD(steps=300)}
     model = kind(5, random_state=2, **options).fit(X, y)
     assert len(model.certificate_) == 3
     assert max(certificate.gap for certificate in model.certificate_) <= 1e-6
@@ -133,7 +109,7 @@ def test_constant_gate_is_linear_svc():
     """At our weights, the objective of LinearSVC with the bound C‖w‖ equals that of LinearSVC's own solution."""
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    model = GatedReLUClassifier(gates=ConstantGate(), C=0.02, tol=1e-9, free_intercept=False).fit(X, y)
+    model = ib.GatedReLUClassifier(gates=ib.ConstantGate(), C=0.02, tol=1e-9, free_intercept=False).fit(X, y)
     inputs, price = np.c_[X, np.ones(len(X))], 0.02 * np.linalg.norm(model.weights_)
     oracle = LinearSVC(C=price, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6).fit(inputs, y)
 
@@ -151,12 +127,12 @@ def wine():
 
 def test_classes_are_the_problems_one_by_one(wine):
     X, y = wine
-    model = GLNClassifier(5, C=0.1, free_intercept=False, random_state=2).fit(X, y)
-    gates, inputs = HyperplaneGates(5, 2, 2, CUTOFF), np.c_[X, np.ones(len(X))]
+    model = ib.GLNClassifier(5, C=0.1, free_intercept=False, random_state=2).fit(X, y)
+    gates, inputs = ib.HyperplaneGates(5, 2, 2, CUTOFF), np.c_[X, np.ones(len(X))]
     assert all(each is model.gates_[0] for each in model.gates_)
     for label, weights, score in zip(model.classes_, model.weights_, model.decision_function(X).T, strict=True):
-        alone = svm_gln(inputs, np.where(y == label, 1, -1), gates, C=0.1)
-        np.testing.assert_array_equal(weights, solve(alone).weights)
+        alone = ib.svm_gln(inputs, np.where(y == label, 1, -1), gates, C=0.1)
+        np.testing.assert_array_equal(weights, ib.solve(alone).weights)
         np.testing.assert_array_equal(score, alone.decision_function(weights, inputs))
 
 
@@ -166,7 +142,7 @@ def test_a_warm_start_leads_from_price_to_price(cancer):
         rng = np.random.default_rng(seed)
         many = rng.normal(size=(1500, 6))
         signs = many[:, 0] + 0.3 * rng.normal(size=1500) > 0
-        cold = GLNClassifier(5, C=2.0, random_state=2)
+        cold = ib.GLNClassifier(5, C=2.0, random_state=2)
         warm = clone(cold).set_params(warm_start=True, C=1.0).fit(many, signs)
         cold.fit(many, signs)
         warm.set_params(C=2.0).fit(many, signs)
@@ -186,7 +162,7 @@ def test_a_warm_start_leads_from_price_to_price(cancer):
 
 
 def test_chunks_of_new_samples_change_no_score(wine):
-    model = GatedReLUClassifier(6, C=0.1, random_state=2).fit(*wine)
+    model = ib.GatedReLUClassifier(6, C=0.1, random_state=2).fit(*wine)
     many = np.tile(wine[0], (ROWS // len(wine[0]) + 2, 1))
     scores = model.decision_function(many).reshape(-1, len(wine[0]), 3)
     np.testing.assert_allclose(scores - model.decision_function(wine[0]), 0.0, atol=1e-12)
@@ -194,29 +170,29 @@ def test_chunks_of_new_samples_change_no_score(wine):
 
 def test_samples_are_not_kept(wine):
     X, y = wine
-    stored = pickle.dumps(GLNClassifier(2, C=0.1, random_state=2).fit(np.repeat(X, 20, axis=1), y))
+    stored = pickle.dumps(ib.GLNClassifier(2, C=0.1, random_state=2).fit(np.repeat(X, 20, axis=1), y))
     assert len(stored) < X.nbytes * 20 / 2
 
 
 def test_overlapping_classes_are_refused_with_proof(cancer):
     X, y = np.vstack([cancer[0], cancer[0][:1]]), np.append(cancer[1], "benign")
     y[0] = "malignant"
-    with pytest.raises(NotSeparableError, match=r"soft margin \(finite C\)") as refusal:
-        GLNClassifier(3, C=np.inf, random_state=0).fit(X, y)
+    with pytest.raises(ib.NotSeparableError, match=r"soft margin \(finite C\)") as refusal:
+        ib.GLNClassifier(3, C=np.inf, random_state=0).fit(X, y)
     dual = refusal.value.certificate.dual
-    gates = HyperplaneGates(3, 2, seed=0)
-    problem = svm_gln(np.c_[X, np.ones(len(X))], np.where(y == "malignant", 1, -1), gates)
-    assert not certify(problem, np.zeros((6, 31)), dual).separable
+    gates = ib.HyperplaneGates(3, 2, seed=0)
+    problem = ib.svm_gln(np.c_[X, np.ones(len(X))], np.where(y == "malignant", 1, -1), gates)
+    assert not ib.certify(problem, np.zeros((6, 31)), dual).separable
     copy = pickle.loads(pickle.dumps(refusal.value))
     np.testing.assert_array_equal(copy.certificate.dual, dual)
     assert str(copy) == str(refusal.value)
 
 
 def test_a_failed_fit_leaves_the_earlier_one(cancer):
-    model = GLNClassifier(3, random_state=0).fit(*cancer)
+    model = ib.GLNClassifier(3, random_state=0).fit(*cancer)
     before = model.decision_function(cancer[0])
     model.set_params(C=np.inf)
-    with pytest.raises(NotSeparableError):
+    with pytest.raises(ib.NotSeparableError):
         model.fit(np.repeat([[0], [1], [0], [1]], 30, axis=1), [0, 0, 1, 1])
     np.testing.assert_array_equal(model.decision_function(cancer[0]), before)
 
@@ -224,23 +200,23 @@ def test_a_failed_fit_leaves_the_earlier_one(cancer):
 def test_inside_scikit_learn(cancer):
     X, y = cancer
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), GLNClassifier(random_state=0)),
+        make_pipeline(StandardScaler(), ib.GLNClassifier(random_state=0)),
         {"glnclassifier__units": [2, 5], "glnclassifier__C": [0.01, 0.1]},
         cv=3,
         n_jobs=2,
     ).fit(X, y)
     assert search.best_score_ > 0.9
-    calibrated = CalibratedClassifierCV(GLNClassifier(5, C=0.05, random_state=0), cv=3).fit(X, y)
+    calibrated = CalibratedClassifierCV(ib.GLNClassifier(5, C=0.05, random_state=0), cv=3).fit(X, y)
     assert np.allclose(calibrated.predict_proba(X).sum(axis=1), 1)
     assert calibrated.score(X, y) > 0.95
     iris = load_iris(return_X_y=True)
-    assert cross_val_score(OneVsOneClassifier(GatedReLUClassifier(10, random_state=1)), *iris, cv=3).mean() > 0.9
+    assert cross_val_score(OneVsOneClassifier(ib.GatedReLUClassifier(10, random_state=1)), *iris, cv=3).mean() > 0.9
 
 
-@pytest.mark.parametrize("estimator", [GLNClassifier(4), GaLURegressor(4)], ids=repr)
+@pytest.mark.parametrize("estimator", [ib.GLNClassifier(4), GaLURegressor(4)], ids=repr)
 def test_sparse_matrix_without_memory(estimator):
     wide = sp.csr_array((np.ones(2), ([0, 1], [0, 10**9])), shape=(2000, 10**9 + 1))
-    with pytest.raises(InputError, match="X as a dense array"):
+    with pytest.raises(ib.InputError, match="X as a dense array"):
         estimator.fit(wide, np.arange(2000) % 2)
 
 
@@ -249,8 +225,8 @@ def test_weighting_and_repeating_samples_give_one_model(cancer):
     X, y = cancer
     weight = np.random.default_rng(0).integers(0, 4, len(X))
     rows = np.random.default_rng(1).permutation(np.repeat(np.arange(len(X)), weight))
-    weighted = GLNClassifier(4, C=0.05, random_state=0).fit(X, y, sample_weight=weight)
-    repeated = GLNClassifier(4, C=0.05, random_state=0).fit(X[rows], y[rows])
+    weighted = ib.GLNClassifier(4, C=0.05, random_state=0).fit(X, y, sample_weight=weight)
+    repeated = ib.GLNClassifier(4, C=0.05, random_state=0).fit(X[rows], y[rows])
     np.testing.assert_array_equal(weighted.decision_function(X), repeated.decision_function(X))
     np.testing.assert_array_equal(X[weighted.samples_], X[rows][repeated.samples_])
     assert len(weighted.certificate_.dual) == (weight > 0).sum()
@@ -258,17 +234,20 @@ def test_weighting_and_repeating_samples_give_one_model(cancer):
 
 def test_gates_are_transformers_of_frames(cancer):
     X = pd.DataFrame(cancer[0]).add_prefix("column")
-    gates = HyperplaneGates(2, 2).set_output(transform="pandas")
+    gates = ib.HyperplaneGates(2, 2).set_output(transform="pandas")
     values = gates.fit_transform(X)
     assert values.columns.tolist() == [f"hyperplanegates{j}" for j in range(4)]
     with sklearn.config_context(transform_output="pandas"):
-        assert solve(svm_gln(X, np.where(cancer[1] == "benign", 1, -1), gates)).gap <= 1e-6
+        assert ib.solve(ib.svm_gln(X, np.where(cancer[1] == "benign", 1, -1), gates)).gap <= 1e-6
 
 
 def test_inputs_in_float32(cancer):
     X, y = cancer
     single = X.astype(np.float32)
-    for model in (GLNClassifier(4, random_state=0), HiddenLayerClassifier(4, training=SGD(steps=60), random_state=0)):
+    for model in (
+        ib.GLNClassifier(4, random_state=0),
+        ib.HiddenLayerClassifier(4, training=ib.SGD(steps=60), random_state=0),
+    ):
         narrow, wide = clone(model).fit(single, y), clone(model).fit(single.astype(float), y)
         np.testing.assert_array_equal(narrow.decision_function(single), wide.decision_function(single))
 
@@ -277,23 +256,25 @@ def test_inputs_in_float32(cancer):
 def test_weights_count_copies(cancer, norm):
     X, y = cancer
     weight = np.random.default_rng(0).integers(0, 4, len(X))
-    model = GLNClassifier(5, C=0.02, norm=norm, random_state=0)
+    model = ib.GLNClassifier(5, C=0.02, norm=norm, random_state=0)
     weighted = clone(model).fit(X, y, sample_weight=weight).certificate_
     repeated = clone(model).fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_
     np.testing.assert_array_equal(weighted.margins, repeated.margins)
     rows = np.repeat(np.arange(len(X)), weight)
-    copied = svm_gln(
-        np.c_[X, np.ones(len(X))][rows], np.where(y[rows] == "malignant", 1, -1), HyperplaneGates(5, 2, 0, CUTOFF)
+    copied = ib.svm_gln(
+        np.c_[X, np.ones(len(X))][rows], np.where(y[rows] == "malignant", 1, -1), ib.HyperplaneGates(5, 2, 0, CUTOFF)
     )
-    copied = replace(copied, C=0.02, intercept=True, norm=Frobenius() if norm == "frobenius" else copied.norm)
-    assert weighted.objective == pytest.approx(solve(copied).objective, rel=3e-6)
+    copied = replace(copied, C=0.02, intercept=True, norm=ib.Frobenius() if norm == "frobenius" else copied.norm)
+    assert weighted.objective == pytest.approx(ib.solve(copied).objective, rel=3e-6)
     balanced = clone(model).set_params(class_weight="balanced").fit(X, y).certificate_
     prices = len(y) / (2 * np.array([np.sum(y == label) for label in y]))
     assert (balanced.dual <= 0.02 * prices * (1 + 1e-9)).all()
     assert (balanced.dual > 0.02 * 1.01).any()
 
 
-@pytest.mark.parametrize("model", [GLNClassifier(5, C=0.1, random_state=0), MultipleKernelClassifier(C=0.1, tol=1e-10)])
+@pytest.mark.parametrize(
+    "model", [ib.GLNClassifier(5, C=0.1, random_state=0), ib.MultipleKernelClassifier(C=0.1, tol=1e-10)]
+)
 def test_class_weights_are_sample_weights(cancer, model):
     X, y = cancer
     weight = np.where(y == "malignant", 4.0, 1.0)
@@ -304,30 +285,30 @@ def test_class_weights_are_sample_weights(cancer, model):
 
 def test_own_gates_and_norms(cancer):
     X, y = cancer
-    gates = FunctionGates(lambda X: np.hstack([X > 0, X <= 0])[:, ::8])
-    model = GatedReLUClassifier(gates=gates, C=0.1).fit(X, y)
+    gates = ib.FunctionGates(lambda X: np.hstack([X > 0, X <= 0])[:, ::8])
+    model = ib.GatedReLUClassifier(gates=gates, C=0.1).fit(X, y)
     assert model.certificate_.gap <= 1e-6
-    grouped = GLNClassifier(2, norm=GroupLasso([0, 1, 2, 3]), C=0.1, random_state=1).fit(X, y)
+    grouped = ib.GLNClassifier(2, norm=ib.GroupLasso([0, 1, 2, 3]), C=0.1, random_state=1).fit(X, y)
     assert grouped.certificate_.gap <= 1e-6
-    with pytest.raises(InputError, match="4 gates"):
-        GLNClassifier(3, norm=GroupLasso([0, 1, 2, 3])).fit(X, y)
+    with pytest.raises(ib.InputError, match="4 gates"):
+        ib.GLNClassifier(3, norm=ib.GroupLasso([0, 1, 2, 3])).fit(X, y)
 
 
 def test_ctrl_c_ends_fits_and_searches(cancer):
     def interrupted(problem, options):
         weights = np.zeros((problem.features.k, problem.features.d))
-        return Answer(weights, np.zeros(problem.features.n), 1, Status.INTERRUPTED)
+        return Answer(weights, np.zeros(problem.features.n), 1, ib.Status.INTERRUPTED)
 
     with pytest.raises(KeyboardInterrupt):
-        GridSearchCV(GLNClassifier(2, solver=interrupted), {"C": [0.1, 1.0]}).fit(*cancer)
+        GridSearchCV(ib.GLNClassifier(2, solver=interrupted), {"C": [0.1, 1.0]}).fit(*cancer)
 
 
 def test_unfinished_answers_warn(cancer):
     with pytest.warns(ConvergenceWarning, match=r"max_seconds \(gap [^ ;]+\)$"):
-        model = GLNClassifier(20, C=1.0, max_seconds=1e-9, random_state=0).fit(*cancer)
+        model = ib.GLNClassifier(20, C=1.0, max_seconds=1e-9, random_state=0).fit(*cancer)
     assert model.status_.name == "TIME_LIMIT"
     with pytest.warns(UserWarning, match="increase C"):
-        GLNClassifier(C=1e-9).fit(*cancer)
+        ib.GLNClassifier(C=1e-9).fit(*cancer)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -335,20 +316,20 @@ def test_fits_that_part_nothing_warn(cancer, seed):
     """A fit with C so small that weights vanish, up to 1e-8, issues a warning."""
     rng = np.random.default_rng(seed)
     C, norm = 10 ** rng.uniform(-12, -5), rng.choice(["group-lasso", "predictor-l2", "frobenius"])
-    make = [partial(GLNClassifier, 3, norm=norm), partial(GatedReLUClassifier, 5)][seed % 2]
+    make = [partial(ib.GLNClassifier, 3, norm=norm), partial(ib.GatedReLUClassifier, 5)][seed % 2]
     with pytest.warns(UserWarning, match=f"zero at C={C:g}; increase C"):
         make(C=C, free_intercept=True, random_state=seed).fit(*cancer)
 
 
 def test_one_class_for_all_samples_warns(cancer):
     X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
-    model = GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
+    model = ib.GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
     with pytest.warns(UserWarning, match="all samples are assigned to one class at C=0.05; increase C"):
         assert set(model.fit(X, y).predict(X)) == {"common"}
     assert np.abs(model.weights_).max() > 1e-2
 
 
-@pytest.mark.parametrize("model", [GLNClassifier(units=4), GatedReLUClassifier(units=8)])
+@pytest.mark.parametrize("model", [ib.GLNClassifier(units=4), ib.GatedReLUClassifier(units=8)])
 def test_difference_of_mean_scores_is_constrained(cancer, model):
     X, y = cancer
     A, B = X[X[:, 1] > 0], X[X[:, 1] <= 0]
@@ -358,7 +339,7 @@ def test_difference_of_mean_scores_is_constrained(cancer, model):
             C=0.05, random_state=0, constraints=lambda f, e=least: cp.abs(cp.mean(f(A)) - cp.mean(f(B))) <= e
         )
         fair.fit(X, y)
-        assert fair.status_ is Status.OPTIMAL
+        assert fair.status_ is ib.Status.OPTIMAL
         assert abs(fair.decision_function(A).mean() - fair.decision_function(B).mean()) <= least + 1e-12
         prices.append(fair.certificate_.objective)
     free = clone(model).set_params(C=0.05, random_state=0).fit(X, y)
@@ -368,46 +349,46 @@ def test_difference_of_mean_scores_is_constrained(cancer, model):
 
 def test_constraints_on_scores_themselves(cancer):
     X, y = cancer
-    first = GLNClassifier(units=4, C=0.05, free_intercept=False, constraints=lambda f: f(X[:1]) == 2.0).fit(X, y)
+    first = ib.GLNClassifier(units=4, C=0.05, free_intercept=False, constraints=lambda f: f(X[:1]) == 2.0).fit(X, y)
     assert first.decision_function(X[:1]) == pytest.approx(2.0, rel=1e-12)
-    with pytest.raises(NotSeparableError, match="no weights satisfy the linear constraints"):
+    with pytest.raises(ib.NotSeparableError, match="no weights satisfy the linear constraints"):
         clone(first).set_params(constraints=lambda f: [f(X[:1]) >= 1, f(X[:1]) <= 0.5]).fit(X, y)
 
 
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (GatedReLUClassifier(gates=ConstantGate(), cutoff="1"), "cutoff must be"),
-        (GLNClassifier(units=0), "units"),
-        (GLNClassifier(contexts=3), "power of two"),
-        (GLNClassifier(C=-1), "C must be"),
-        (GLNClassifier(norm="l1"), "known: group-lasso"),
-        (GLNClassifier(solver="GUROBI"), "known: NATIVE"),
-        (GLNClassifier(tol=0), "tol"),
-        (GLNClassifier(random_state=-1), "seed"),
-        (GLNClassifier(random_state="a"), "random"),
-        (GLNClassifier(class_weight="even"), "class_weight must be"),
-        (GLNClassifier(class_weight=[]), "class_weight must be"),
-        (GLNClassifier(class_weight=np.ones(2)), "class_weight must be"),
-        (GLNClassifier(class_weight={"benign": 0, "malignant": 1}), "positive"),
-        (GLNClassifier(class_weight={"benign": -1, "malignant": 1}), "positive"),
-        (GLNClassifier(fit_intercept="no"), "fit_intercept"),
-        (GLNClassifier(free_intercept=1), "free_intercept"),
-        (GLNClassifier(warm_start=1), "warm_start"),
-        (GLNClassifier(n_jobs=0), "n_jobs"),
-        (GLNClassifier(device="tpu"), "no device"),
-        (GLNClassifier(device="cuda:99"), "sees no device"),
-        (GatedReLUClassifier(gates="own"), "known: random, learned"),
-        (GLNClassifier(C="auto"), "C must be 'scale' or a positive number, not 'auto'"),
-        (GatedReLUClassifier(gates="learned", training="long"), "SGD"),
-        (HiddenLayerClassifier(units=2.5), "units"),
-        (GLNClassifier(constraints="f >= 0"), "constraints must be a function of the predictor f"),
-        (GLNClassifier(constraints=lambda f: f(np.zeros((1, 30))) >= 0), "the intercept must cancel in constraints"),
-        (GLNClassifier(constraints=lambda f: cp.square(f(np.zeros((1, 30)))) <= 0), "constraint 0 is not linear"),
+        (ib.GatedReLUClassifier(gates=ib.ConstantGate(), cutoff="1"), "cutoff must be"),
+        (ib.GLNClassifier(units=0), "units"),
+        (ib.GLNClassifier(contexts=3), "power of two"),
+        (ib.GLNClassifier(C=-1), "C must be"),
+        (ib.GLNClassifier(norm="l1"), "known: group-lasso"),
+        (ib.GLNClassifier(solver="GUROBI"), "known: NATIVE"),
+        (ib.GLNClassifier(tol=0), "tol"),
+        (ib.GLNClassifier(random_state=-1), "seed"),
+        (ib.GLNClassifier(random_state="a"), "random"),
+        (ib.GLNClassifier(class_weight="even"), "class_weight must be"),
+        (ib.GLNClassifier(class_weight=[]), "class_weight must be"),
+        (ib.GLNClassifier(class_weight=np.ones(2)), "class_weight must be"),
+        (ib.GLNClassifier(class_weight={"benign": 0, "malignant": 1}), "positive"),
+        (ib.GLNClassifier(class_weight={"benign": -1, "malignant": 1}), "positive"),
+        (ib.GLNClassifier(fit_intercept="no"), "fit_intercept"),
+        (ib.GLNClassifier(free_intercept=1), "free_intercept"),
+        (ib.GLNClassifier(warm_start=1), "warm_start"),
+        (ib.GLNClassifier(n_jobs=0), "n_jobs"),
+        (ib.GLNClassifier(device="tpu"), "no device"),
+        (ib.GLNClassifier(device="cuda:99"), "sees no device"),
+        (ib.GatedReLUClassifier(gates="own"), "known: random, learned"),
+        (ib.GLNClassifier(C="auto"), "C must be 'scale' or a positive number, not 'auto'"),
+        (ib.GatedReLUClassifier(gates="learned", training="long"), "SGD"),
+        (ib.HiddenLayerClassifier(units=2.5), "units"),
+        (ib.GLNClassifier(constraints="f >= 0"), "constraints must be a function of the predictor f"),
+        (ib.GLNClassifier(constraints=lambda f: f(np.zeros((1, 30))) >= 0), "the intercept must cancel in constraints"),
+        (ib.GLNClassifier(constraints=lambda f: cp.square(f(np.zeros((1, 30)))) <= 0), "constraint 0 is not linear"),
     ],
 )
 def test_bad_parameters(cancer, model, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         model.fit(*cancer)
 
 
@@ -425,8 +406,8 @@ def test_bad_parameters(cancer, model, words):
     ],
 )
 def test_bad_samples(X, y, weight, words):
-    with pytest.raises(InputError, match=words):
-        GLNClassifier(2).fit(X, y, sample_weight=weight)
+    with pytest.raises(ib.InputError, match=words):
+        ib.GLNClassifier(2).fit(X, y, sample_weight=weight)
 
 
 @pytest.fixture(scope="module")
@@ -451,18 +432,18 @@ def test_all_classes_at_once_are_the_formulation(three, kind, C, gates):
     X, y = three
     inputs, codes = np.c_[X, np.ones(len(X))], np.searchsorted(["red", "rose", "white"], y)
     if gates == "contexts":
-        model, chosen = GLNClassifier(3, 2, C, multi_class=kind, random_state=3), HyperplaneGates(3, 2, 3, CUTOFF)
+        model, chosen = ib.GLNClassifier(3, 2, C, multi_class=kind, random_state=3), ib.HyperplaneGates(3, 2, 3, CUTOFF)
     else:
-        model = GatedReLUClassifier(4, C, gates=gates, training=SGD(steps=50), multi_class=kind, random_state=3)
-        chosen = RandomHalfSpaces(4, 3, CUTOFF)
+        model = ib.GatedReLUClassifier(4, C, gates=gates, training=ib.SGD(steps=50), multi_class=kind, random_state=3)
+        chosen = ib.RandomHalfSpaces(4, 3, CUTOFF)
         if gates == "learned":
-            network = ReLUNetwork(14, 4, outputs=3, seed=3)
-            train(network, inputs, codes, SGD(steps=50), seed=3)
+            network = ib.ReLUNetwork(14, 4, outputs=3, seed=3)
+            ib.train(network, inputs, codes, ib.SGD(steps=50), seed=3)
             chosen = network.double().gates()
-    problem = svm_classes(inputs, codes, chosen.fitted(inputs), C, shared=kind == "shared")
-    expected = solve(problem)
+    problem = ib.svm_classes(inputs, codes, chosen.fitted(inputs), C, shared=kind == "shared")
+    expected = ib.solve(problem)
     if expected.status.inseparable:
-        with pytest.raises(NotSeparableError, match="all classes: "):
+        with pytest.raises(ib.NotSeparableError, match="all classes: "):
             model.fit(X, y)
         return
     model.fit(X, y)
@@ -481,44 +462,49 @@ def test_weights_of_joint_classes(three):
     X, y = three
     weight = np.arange(len(X)) % 3
     options = {"C": 0.02, "multi_class": "joint", "random_state": 1}
-    weighted = GLNClassifier(3, **options).fit(X, y, weight)
-    copied = GLNClassifier(3, **options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    weighted = ib.GLNClassifier(3, **options).fit(X, y, weight)
+    copied = ib.GLNClassifier(3, **options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert weighted.certificate_.objective == pytest.approx(copied.certificate_.objective, rel=1e-6)
     rows, codes = np.repeat(np.arange(len(X)), weight), np.unique(y, return_inverse=True)[1]
-    problem = svm_classes(np.c_[X, np.ones(len(X))][rows], codes[rows], HyperplaneGates(3, 2, 1, CUTOFF), 0.02)
-    assert weighted.certificate_.objective == pytest.approx(solve(problem).objective, rel=3e-6)
-    chosen = MarginClassifierCV(GLNClassifier(3, **options), Cs=3, cv=2).fit(X, y)
+    problem = ib.svm_classes(np.c_[X, np.ones(len(X))][rows], codes[rows], ib.HyperplaneGates(3, 2, 1, CUTOFF), 0.02)
+    assert weighted.certificate_.objective == pytest.approx(ib.solve(problem).objective, rel=3e-6)
+    chosen = ib.MarginClassifierCV(ib.GLNClassifier(3, **options), Cs=3, cv=2).fit(X, y)
     assert chosen.score(X, y) > 0.9
     assert chosen.gaps_.max() <= 1e-6
     for kind in ("joint", "shared"):
-        again = GLNClassifier(3, **options | {"multi_class": kind}, warm_start=True).fit(X, y)
-        cold = GLNClassifier(3, **options | {"multi_class": kind, "C": 0.03}).fit(X, y).certificate_
+        again = ib.GLNClassifier(3, **options | {"multi_class": kind}, warm_start=True).fit(X, y)
+        cold = ib.GLNClassifier(3, **options | {"multi_class": kind, "C": 0.03}).fit(X, y).certificate_
         warm = again.set_params(C=0.03).fit(X, y).certificate_
         assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
         assert kind == "joint" or warm.iterations < cold.iterations
     # Two classes are one problem, whatever is asked.
     two = y != "rose"
-    pair, usual = (GLNClassifier(3, multi_class=kind, random_state=1).fit(X[two], y[two]) for kind in ("shared", "ovr"))
+    pair, usual = (
+        ib.GLNClassifier(3, multi_class=kind, random_state=1).fit(X[two], y[two]) for kind in ("shared", "ovr")
+    )
     assert pair.certificate_.objective == usual.certificate_.objective
 
 
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (GLNClassifier(multi_class="all"), "unknown multi_class 'all'"),
-        (GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
-        (GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso', not 'frobenius'$"),
-        (GLNClassifier(multi_class="joint", norm=Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
-        (GLNClassifier(multi_class="joint", constraints=lambda f: []), "use multi_class='ovr'"),
-        (HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier has no joint problem of several classes"),
+        (ib.GLNClassifier(multi_class="all"), "unknown multi_class 'all'"),
+        (ib.GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
+        (ib.GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso', not 'frobenius'$"),
+        (ib.GLNClassifier(multi_class="joint", norm=ib.Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
+        (ib.GLNClassifier(multi_class="joint", constraints=lambda f: []), "use multi_class='ovr'"),
         (
-            MultipleKernelClassifier(multi_class="joint"),
+            ib.HiddenLayerClassifier(multi_class="joint"),
+            "HiddenLayerClassifier has no joint problem of several classes",
+        ),
+        (
+            ib.MultipleKernelClassifier(multi_class="joint"),
             "MultipleKernelClassifier has no joint problem of several classes",
         ),
     ],
 )
 def test_joint_problems_that_do_not_exist(three, model, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         model.fit(*three)
 
 
@@ -532,17 +518,17 @@ def test_joint_problems_that_do_not_exist(three, model, words):
 )
 def test_messages_name_the_fold(options, words):
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.repeat([0, 1], 20)
-    with pytest.raises(InputError, match=words):
-        MarginClassifierCV(GLNClassifier(1, 1), **{"Cs": [0.1]} | options).fit(X, y)
+    with pytest.raises(ib.InputError, match=words):
+        ib.MarginClassifierCV(ib.GLNClassifier(1, 1), **{"Cs": [0.1]} | options).fit(X, y)
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        GLNClassifier(3, C=0.1, random_state=0, warm_start=True),
-        MultipleKernelClassifier(["linear", "rbf"], fit_intercept=True),
+        ib.GLNClassifier(3, C=0.1, random_state=0, warm_start=True),
+        ib.MultipleKernelClassifier(["linear", "rbf"], fit_intercept=True),
         GaLURegressor(3, random_state=0),
-        OneClassMargin(GLNClassifier(3, random_state=0), nu=0.3),
+        ib.OneClassMargin(ib.GLNClassifier(3, random_state=0), nu=0.3),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -550,7 +536,7 @@ def test_parameters_set_after_fit(model):
     X, y = load_iris(return_X_y=True)
     X, y = X[:100] + 3.0, y[:100]
     scores = model.fit(X, y).predict(X)
-    inner = model.estimator_ if isinstance(model, OneClassMargin) else model
+    inner = model.estimator_ if isinstance(model, ib.OneClassMargin) else model
     inner.set_params(fit_intercept=not inner.fit_intercept)
     np.testing.assert_array_equal(model.predict(X), scores)
     if hasattr(model, "as_model"):
@@ -562,7 +548,7 @@ def test_parameters_set_after_fit(model):
 def test_missing_values_and_text():
     for value, words in ((np.nan, "contains NaN; fill missing values"), ("bad", "'bad'; encode columns of text")):
         table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.5, value, 1.0]})
-        for estimator in (GLNClassifier(2), GaLUClassifier(2)):
-            with pytest.raises(InputError, match=words) as told:
+        for estimator in (ib.GLNClassifier(2), GaLUClassifier(2)):
+            with pytest.raises(ib.InputError, match=words) as told:
                 estimator.fit(table, [0, 1, 0])
             assert "\n" not in str(told.value)

@@ -14,16 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from implicit_bias import (
-    HyperplaneGates,
-    InputError,
-    MultipleKernelClassifier,
-    NotSeparableError,
-    PrecomputedKernel,
-    PredictorL2,
-    load_model,
-    save_model,
-)
+import implicit_bias as ib
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.gates import half_space_kernel
 from implicit_bias.gates.expansions import diagonal_of, entry_error, evaluated
@@ -42,7 +33,7 @@ def cancer():
 @pytest.mark.parametrize(("C", "free"), [(0.1, True), (np.inf, False)])
 def test_problem_of_cvxpy(cancer, C, free):
     X, y = cancer[0][::2], np.where(cancer[1][::2], 1.0, -1.0)
-    model = MultipleKernelClassifier(KERNELS, C, free_intercept=free).fit(X, y)
+    model = ib.MultipleKernelClassifier(KERNELS, C, free_intercept=free).fit(X, y)
     roots = []
     for kernel in model.kernels_:
         values, vectors = np.linalg.eigh(kernel(X, X) / kernel(X, X).diagonal().mean())
@@ -71,8 +62,8 @@ def test_polynomials_that_change_their_sign_too_seldom(degree, solver, tol):
         X = np.sort(np.random.default_rng(seed).normal(size=(2 * degree + 1, 1)), axis=0)
         for count in (1, 2):
             kernels = [("poly", {"degree": degree, "coef0": 1})] * count
-            with pytest.raises(NotSeparableError, match="no weights of a norm below") as error:
-                MultipleKernelClassifier(kernels, C=np.inf, tol=tol, solver=solver).fit(X, np.arange(len(X)) % 2)
+            with pytest.raises(ib.NotSeparableError, match="no weights of a norm below") as error:
+                ib.MultipleKernelClassifier(kernels, C=np.inf, tol=tol, solver=solver).fit(X, np.arange(len(X)) % 2)
             assert error.value.certificate.lower_bound > 1e4
 
 
@@ -115,7 +106,7 @@ def test_errors_of_half_spaces_next_to_the_switch(inputs, b):
 def test_svc_of_the_best_kernel(cancer):
     """Scores are those of SVC with the kernel Σ η_m k_m/s_m, η = ‖w_m‖/Σ‖w‖, and the bound C‖w‖."""
     X, y = cancer
-    model = MultipleKernelClassifier(KERNELS, C=0.1, tol=1e-9).fit(X, y)
+    model = ib.MultipleKernelClassifier(KERNELS, C=0.1, tol=1e-9).fit(X, y)
     best = sum(
         share * kernel(X, X) / kernel(X, X).diagonal().mean()
         for share, kernel in zip(model.kernel_weights_, model.kernels_, strict=True)
@@ -129,22 +120,22 @@ def test_svc_of_the_best_kernel(cancer):
 def test_precomputed_kernels_names_and_functions(cancer):
     X, y = cancer
     functions = [lambda X, Z: X @ Z.T, lambda X, Z: rbf_kernel(X, Z, gamma=0.05)]
-    known = [PrecomputedKernel(function(X, X)) for function in functions]
+    known = [ib.PrecomputedKernel(function(X, X)) for function in functions]
     rows = np.arange(len(X))[:, None]
     scores = [
-        cross_val_predict(MultipleKernelClassifier(kernels, C=0.2), inputs, y, cv=3, method="decision_function")
+        cross_val_predict(ib.MultipleKernelClassifier(kernels, C=0.2), inputs, y, cv=3, method="decision_function")
         for kernels, inputs in ((KERNELS[:2], X), (functions, X), (known, rows))
     ]
     np.testing.assert_allclose(scores[1], scores[0], atol=1e-6)
     np.testing.assert_allclose(scores[2], scores[0], atol=1e-6)
-    search = GridSearchCV(MultipleKernelClassifier(known), {"C": [0.05, 0.5]}, cv=3).fit(rows, y)
+    search = GridSearchCV(ib.MultipleKernelClassifier(known), {"C": [0.05, 0.5]}, cv=3).fit(rows, y)
     assert search.best_score_ > 0.9
 
 
 def test_several_classes_have_kernels_of_their_own():
     X, y = load_wine(return_X_y=True)
     X, names = StandardScaler().fit_transform(X), np.array(["a", "b", "c"])[y]
-    model = MultipleKernelClassifier(C=1.0).fit(X[::2], names[::2])
+    model = ib.MultipleKernelClassifier(C=1.0).fit(X[::2], names[::2])
     assert model.kernel_weights_.shape == (3, 6)
     np.testing.assert_allclose(model.kernel_weights_.sum(axis=1), 1)
     assert len({tuple(row > 0) for row in model.kernel_weights_}) > 1
@@ -156,8 +147,8 @@ def test_several_classes_have_kernels_of_their_own():
 def test_scale_of_normalised_kernels(cancer):
     X, y = cancer
     kernels = [lambda X, Z: X @ Z.T, lambda X, Z: 1e3 * rbf_kernel(X, Z, gamma=0.05)]
-    usual, plain = (MultipleKernelClassifier(kernels, C=0.1, normalise=n).fit(X, y) for n in (True, False))
-    alike = MultipleKernelClassifier(KERNELS[:2], C=0.1).fit(X, y)
+    usual, plain = (ib.MultipleKernelClassifier(kernels, C=0.1, normalise=n).fit(X, y) for n in (True, False))
+    alike = ib.MultipleKernelClassifier(KERNELS[:2], C=0.1).fit(X, y)
     np.testing.assert_allclose(usual.kernel_weights_, alike.kernel_weights_, atol=1e-4)
     assert plain.kernel_weights_[1] > usual.kernel_weights_[1]
 
@@ -165,7 +156,7 @@ def test_scale_of_normalised_kernels(cancer):
 def test_weights_count_copies(cancer):
     X, y = cancer
     weight = np.random.default_rng(0).integers(0, 3, len(X))
-    model = MultipleKernelClassifier(KERNELS, C=0.1, normalise=False)
+    model = ib.MultipleKernelClassifier(KERNELS, C=0.1, normalise=False)
     weighted = model.fit(X, y, sample_weight=weight).certificate_.objective
     repeated = model.fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_.objective
     assert weighted == pytest.approx(repeated, rel=3e-6)
@@ -174,12 +165,12 @@ def test_weights_count_copies(cancer):
 def test_inputs_far_from_zero_and_wide_apart(cancer):
     """Gaussian kernels do not depend on the origin, and neighbours count in a wide range, as in kelvin or seconds."""
     X, y = np.round(cancer[0] * 2**10) / 2**10, cancer[1]
-    near = MultipleKernelClassifier(["rbf"], C=1.0).fit(X, y).decision_function(X)
-    far = MultipleKernelClassifier(["rbf"], C=1.0).fit(2.0**30 + X, y).decision_function(2.0**30 + X)
+    near = ib.MultipleKernelClassifier(["rbf"], C=1.0).fit(X, y).decision_function(X)
+    far = ib.MultipleKernelClassifier(["rbf"], C=1.0).fit(2.0**30 + X, y).decision_function(2.0**30 + X)
     np.testing.assert_allclose(far, near, atol=1e-6)
     wide = np.repeat(np.arange(50.0) * 1e7, 2)[:, None]
     wide[1::2] += 0.5
-    model = MultipleKernelClassifier([("rbf", {"gamma": 1.0})]).fit(wide, np.arange(100) // 2 % 2)
+    model = ib.MultipleKernelClassifier([("rbf", {"gamma": 1.0})]).fit(wide, np.arange(100) // 2 % 2)
     np.testing.assert_allclose(model.kernels_[0](wide[:2], wide[:2])[0], [1, np.exp(-0.25)], rtol=1e-15)
     assert model.status_.name == "OPTIMAL"
 
@@ -189,7 +180,7 @@ def test_kernel_in_single_precision(cancer):
     rows = np.arange(len(X))[:, None]
     single = (X.astype(np.float32) @ X.astype(np.float32).T).astype(np.float32)
     scores = [
-        MultipleKernelClassifier([PrecomputedKernel(K)], C=0.1, tol=1e-4).fit(rows, y).decision_function(rows)
+        ib.MultipleKernelClassifier([ib.PrecomputedKernel(K)], C=0.1, tol=1e-4).fit(rows, y).decision_function(rows)
         for K in (single, X @ X.T)
     ]
     np.testing.assert_allclose(*scores, atol=1e-3)
@@ -206,16 +197,16 @@ def test_bad_kernels(cancer):
         (["linear", "chi2"], "kernel 1 cannot be called: X contains negative"),
         ([lambda X, Z: X], "kernel 0 must give shape"),
         ([lambda X, Z: -(X @ Z.T)], "not positive semidefinite"),
-        ([PrecomputedKernel(np.eye(3))], "row numbers from 0 to 2"),
+        ([ib.PrecomputedKernel(np.eye(3))], "row numbers from 0 to 2"),
     ):
-        with pytest.raises(InputError, match=words):
-            MultipleKernelClassifier(kernels).fit(X, y)
-    with pytest.raises(InputError, match="a row and a column"):
-        PrecomputedKernel(np.ones((2, 3)))
-    with pytest.raises(InputError, match="normalise"):
-        MultipleKernelClassifier(normalise="yes").fit(X, y)
-    with pytest.raises(NotSeparableError):
-        MultipleKernelClassifier(["linear"], C=np.inf).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+        with pytest.raises(ib.InputError, match=words):
+            ib.MultipleKernelClassifier(kernels).fit(X, y)
+    with pytest.raises(ib.InputError, match="a row and a column"):
+        ib.PrecomputedKernel(np.ones((2, 3)))
+    with pytest.raises(ib.InputError, match="normalise"):
+        ib.MultipleKernelClassifier(normalise="yes").fit(X, y)
+    with pytest.raises(ib.NotSeparableError):
+        ib.MultipleKernelClassifier(["linear"], C=np.inf).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
 
 
 @pytest.mark.parametrize(("b", "linear"), [(1, 1.0), (2, 1.0), (1, 0.0), (2, 0.0)])
@@ -223,8 +214,8 @@ def test_half_spaces_are_the_limit_of_many_units(b, linear):
     """The kernel of H units, divided by H (SVM-Fro) or times K/H (SVM-L2), tends to the limit at the rate 1/√H."""
     X = np.random.default_rng(0).standard_normal((6, 3))
     units = 20_000
-    features = HyperplaneGates(units, 2**b, seed=1, cutoff=0.0).fit(X)(X)
-    G, factor = features.gate_values, PredictorL2(units, 2**b).factor
+    features = ib.HyperplaneGates(units, 2**b, seed=1, cutoff=0.0).fit(X)(X)
+    G, factor = features.gate_values, ib.PredictorL2(units, 2**b).factor
     if linear:
         share = G @ G.T / units
     else:
@@ -243,7 +234,7 @@ def test_half_spaces_are_exact_for_nearly_parallel_inputs():
         np.testing.assert_allclose(half_spaces(X, np.array([[sign, 0.0]]))[:, 0], expected, rtol=0, atol=1e-14)
     assert np.linalg.eigvalsh(half_spaces(X, X)).min() > -1e-13
     assert (half_spaces(np.zeros((1, 2)), X) == 0).all()
-    with pytest.raises(InputError, match="hyperplanes must be a positive integer"):
+    with pytest.raises(ib.InputError, match="hyperplanes must be a positive integer"):
         half_spaces(X, X, hyperplanes=0)
 
 
@@ -340,7 +331,7 @@ def test_kernels_of_low_rank(kernel, C):
         X = rng.standard_normal((300, 5))
         y = X[:, 0] + 0.3 * rng.standard_normal(300) > 0
         for normalise, free in product((True, False), repeat=2):
-            model = MultipleKernelClassifier([kernel], C, normalise=normalise, free_intercept=free).fit(X, y)
+            model = ib.MultipleKernelClassifier([kernel], C, normalise=normalise, free_intercept=free).fit(X, y)
             assert model.status_.name == "OPTIMAL"
 
 
@@ -350,7 +341,7 @@ def test_certificate_from_rows_in_single_precision(tol):
     X, y = load_digits(return_X_y=True)
     kernel = ("half-spaces", {"side": 4, "stride": 2})
     X, y = X[:600] - X[:600].mean(axis=0), y[:600] % 3
-    model = MultipleKernelClassifier([kernel], C=0.1, tol=tol).fit(X, y)
+    model = ib.MultipleKernelClassifier([kernel], C=0.1, tol=tol).fit(X, y)
     K = half_spaces(X, X, side=4, stride=2)
     certificates = model.certificate_
     exact = half_spaces(X, model.support_vectors_, side=4, stride=2) @ model.dual_coef_[:, 0].T + model.intercept_
@@ -381,8 +372,8 @@ def test_bad_receptive_fields(cancer):
         ({"side": 2, "sets": [[0]]}, "leave one of them out"),
         ({"sides": 2}, "kernel 0 cannot be called"),
     ):
-        with pytest.raises(InputError, match=words):
-            MultipleKernelClassifier([("half-spaces", fields)]).fit(*cancer)
+        with pytest.raises(ib.InputError, match=words):
+            ib.MultipleKernelClassifier([("half-spaces", fields)]).fit(*cancer)
 
 
 @pytest.mark.parametrize(("C", "free"), [("scale", True), (0.3, False), (np.inf, True), (np.inf, False)])
@@ -390,8 +381,8 @@ def test_bad_receptive_fields(cancer):
 def test_kernels_by_rows_and_by_factors(cancer, kernels, C, free):
     """Both methods certify the same optimum; that of factors runs if the solver is not NATIVE, here by another name."""
     X, y = cancer
-    rows = MultipleKernelClassifier(kernels, C, free_intercept=free).fit(X, y)
-    factors = MultipleKernelClassifier(kernels, C, free_intercept=free, solver="CLARABEL").fit(X, y)
+    rows = ib.MultipleKernelClassifier(kernels, C, free_intercept=free).fit(X, y)
+    factors = ib.MultipleKernelClassifier(kernels, C, free_intercept=free, solver="CLARABEL").fit(X, y)
     assert rows.status_.name == "OPTIMAL"
     assert pytest.approx(factors.C_) == rows.C_
     assert rows.certificate_.objective == pytest.approx(factors.certificate_.objective, rel=1e-5)
@@ -403,11 +394,11 @@ def test_kernels_by_rows_and_by_factors(cancer, kernels, C, free):
 def test_one_kernel_of_several_classes_is_saved_and_continued(tmp_path):
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    model = MultipleKernelClassifier([("half-spaces", {"hyperplanes": 2})], fit_intercept=True, warm_start=True)
+    model = ib.MultipleKernelClassifier([("half-spaces", {"hyperplanes": 2})], fit_intercept=True, warm_start=True)
     model.fit(X, y)
     assert [c.gap < 1e-6 for c in model.certificate_] == [True] * 3
     assert model.dual_coef_.shape[:2] == (3, 1)
-    again = load_model(save_model(model, tmp_path / "model.npz"))
+    again = ib.load_model(ib.save_model(model, tmp_path / "model.npz"))
     np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-12)
     scores, rounds = model.decision_function(X), sum(c.iterations for c in model.certificate_)
     model.fit(X, y)
@@ -419,7 +410,7 @@ def test_one_kernel_of_several_classes_is_saved_and_continued(tmp_path):
 def test_kernels_end_at_their_time_limit(cancer, kernels):
     X, y = cancer
     with pytest.warns(ConvergenceWarning, match="time limit"):
-        model = MultipleKernelClassifier(kernels, C=1.0, max_seconds=1e-9).fit(X, y)
+        model = ib.MultipleKernelClassifier(kernels, C=1.0, max_seconds=1e-9).fit(X, y)
     certificate = model.certificate_
     assert model.status_.name == "TIME_LIMIT"
     assert 0 <= certificate.lower_bound < certificate.objective < np.inf
@@ -429,8 +420,10 @@ def test_kernels_end_at_their_time_limit(cancer, kernels):
 def test_several_kernels_need_no_factors(cancer, monkeypatch):
     """Factors are computed only if the certificate of the kernel matrices is inconclusive."""
     X, y = cancer
-    made, factored = [], MultipleKernelClassifier._solve_factored
-    monkeypatch.setattr(MultipleKernelClassifier, "_solve_factored", lambda *given: made.append(1) or factored(*given))
+    made, factored = [], ib.MultipleKernelClassifier._solve_factored
+    monkeypatch.setattr(
+        ib.MultipleKernelClassifier, "_solve_factored", lambda *given: made.append(1) or factored(*given)
+    )
     constants = [lambda X, Z, size=size: np.full((len(X), len(Z)), size) for size in (0.0, 1.0)]
     for kernels, C in (
         (KERNELS, 0.1),
@@ -439,17 +432,17 @@ def test_several_kernels_need_no_factors(cancer, monkeypatch):
         ([*KERNELS, constants[1]], 0.1),
     ):
         # Zero weights are best at the second C. With the free intercept, the last kernel adds up to nearly 0.
-        model = MultipleKernelClassifier(kernels, C, tol=1e-4).fit(X, y)
+        model = ib.MultipleKernelClassifier(kernels, C, tol=1e-4).fit(X, y)
         assert (model.status_.name, made) == ("OPTIMAL", [])
-    with pytest.raises(NotSeparableError):
-        MultipleKernelClassifier(["linear", "linear"], C=np.inf).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+    with pytest.raises(ib.NotSeparableError):
+        ib.MultipleKernelClassifier(["linear", "linear"], C=np.inf).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
     assert made == []
 
 
 def test_memory_is_asked_for_before_kernels_are_computed(cancer, monkeypatch):
     monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e5)
     with pytest.raises(TooLargeError, match="3 kernels of 160 samples"):
-        MultipleKernelClassifier(KERNELS).fit(*cancer)
+        ib.MultipleKernelClassifier(KERNELS).fit(*cancer)
 
 
 def test_one_kernel_needs_no_factors(monkeypatch):
@@ -457,4 +450,4 @@ def test_one_kernel_needs_no_factors(monkeypatch):
         "implicit_bias.features.KernelFeatures.from_kernels", lambda _: pytest.fail("factors were computed")
     )
     X, y = load_digits(return_X_y=True)
-    assert MultipleKernelClassifier(["rbf"], C=0.1).fit(X[:100] / 16, y[:100] % 2).status_.name == "OPTIMAL"
+    assert ib.MultipleKernelClassifier(["rbf"], C=0.1).fit(X[:100] / 16, y[:100] % 2).status_.name == "OPTIMAL"

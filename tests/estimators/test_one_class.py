@@ -12,20 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
-from implicit_bias import (
-    ConstantGate,
-    GatedReLUClassifier,
-    GLNClassifier,
-    GroupLasso,
-    HiddenLayerClassifier,
-    InputError,
-    MarginProblem,
-    MultipleKernelClassifier,
-    OneClassMargin,
-    PrecomputedKernel,
-    Status,
-    certify,
-)
+import implicit_bias as ib
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +27,10 @@ def zeros():
 
 
 KINDS = {
-    "gln": GLNClassifier(4, random_state=1),
-    "l2": GLNClassifier(4, norm="predictor-l2", random_state=1),
-    "half-spaces": GatedReLUClassifier(8, random_state=1),
-    "kernels": MultipleKernelClassifier(),
+    "gln": ib.GLNClassifier(4, random_state=1),
+    "l2": ib.GLNClassifier(4, norm="predictor-l2", random_state=1),
+    "half-spaces": ib.GatedReLUClassifier(8, random_state=1),
+    "kernels": ib.MultipleKernelClassifier(),
     "a kernel": None,
 }
 
@@ -53,17 +40,17 @@ def test_one_class_svm_of_a_kernel(cells, nu, weighted):
     weight = np.random.default_rng(1).uniform(0.5, 2, len(cells)) if weighted else None
     K = rbf_kernel(cells, gamma=1 / 30)
     rows = np.arange(len(K))[:, None]
-    ours = OneClassMargin(MultipleKernelClassifier([PrecomputedKernel(K)], normalise=False, tol=1e-9), nu=nu)
+    ours = ib.OneClassMargin(ib.MultipleKernelClassifier([ib.PrecomputedKernel(K)], normalise=False, tol=1e-9), nu=nu)
     theirs = OneClassSVM(kernel="precomputed", nu=nu, tol=1e-10).fit(K, sample_weight=weight)
     expected = theirs.score_samples(K) / theirs.offset_
     np.testing.assert_allclose(ours.fit(rows, sample_weight=weight).score_samples(rows), expected, rtol=1e-3)
-    by_name = OneClassMargin(MultipleKernelClassifier(["rbf"], tol=1e-9), nu=nu).fit(cells, sample_weight=weight)
+    by_name = ib.OneClassMargin(ib.MultipleKernelClassifier(["rbf"], tol=1e-9), nu=nu).fit(cells, sample_weight=weight)
     np.testing.assert_allclose(by_name.score_samples(cells), ours.score_samples(rows), atol=1e-5)
 
 
 def test_linear_one_class_svm(zeros):
-    linear = GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False, tol=1e-9)
-    ours = OneClassMargin(linear, nu=0.2).fit(zeros)
+    linear = ib.GatedReLUClassifier(gates=ib.ConstantGate(), fit_intercept=False, tol=1e-9)
+    ours = ib.OneClassMargin(linear, nu=0.2).fit(zeros)
     theirs = OneClassSVM(kernel="linear", nu=0.2, tol=1e-10).fit(zeros)
     np.testing.assert_allclose(ours.score_samples(zeros), theirs.score_samples(zeros) / theirs.offset_, rtol=1e-4)
     np.testing.assert_allclose(ours.certificate_.weights, theirs.coef_ / theirs.offset_, atol=1e-3)
@@ -73,7 +60,7 @@ def test_linear_one_class_svm(zeros):
 def test_share_form_of_any_norm(zeros, kind, nu):
     """The optimum of ½‖W‖² − ρ + Σ c_i ξ_i/(ν Σ c_i), by CVXPY, is −½(1 − S)²/‖W‖² at W/ρ, S the mean slack."""
     weight = np.random.default_rng(1).uniform(0.5, 2, len(zeros))
-    model = OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)
+    model = ib.OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)
     # The samples' order is that of the certificate.
     order, gates = model.estimator_.samples_, model.estimator_.gates_
     features = gates(np.column_stack([zeros[order], np.ones(len(order))]))
@@ -85,7 +72,7 @@ def test_share_form_of_any_norm(zeros, kind, nu):
     case = cp.Problem(cp.Minimize(cp.square(norm) / 2 - rho + share @ slack), [scores >= rho - slack])
     optimum = case.solve(solver="CLARABEL")
     found = model.certificate_
-    size = GroupLasso(gates.groups).value(found.weights)
+    size = ib.GroupLasso(gates.groups).value(found.weights)
     assert -((1 - share @ np.maximum(1 - found.margins, 0)) ** 2) / (2 * size**2) == pytest.approx(optimum, rel=1e-5)
     assert -1 / (2 * (model.C_ * nu * weight.sum()) ** 2) == pytest.approx(optimum, rel=1e-5)
 
@@ -104,8 +91,8 @@ def test_share_form_of_any_norm(zeros, kind, nu):
 )
 def test_the_share_bounds_outliers_and_support(zeros, kind, nu):
     for weight in (np.ones(len(zeros)), np.random.default_rng(2).uniform(0.1, 3, len(zeros))):
-        model = OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)
-        assert model.status_ is Status.OPTIMAL
+        model = ib.OneClassMargin(KINDS[kind], nu=nu).fit(zeros, sample_weight=weight)
+        assert model.status_ is ib.Status.OPTIMAL
         assert model.nu_[0] <= nu * (1 + 1e-6)
         assert nu * (1 - 1e-6) <= model.nu_[1] <= model.nu_[0] * (1 + 2e-6)
         outside = model.predict(zeros) == -1
@@ -117,18 +104,18 @@ def test_the_share_bounds_outliers_and_support(zeros, kind, nu):
 
 
 def test_the_certificate_is_one_of_the_margin_problem(zeros):
-    model = OneClassMargin(KINDS["gln"], nu=0.3).fit(zeros)
+    model = ib.OneClassMargin(KINDS["gln"], nu=0.3).fit(zeros)
     order, gates, found = model.estimator_.samples_, model.estimator_.gates_, model.certificate_
     features = gates(np.column_stack([zeros[order], np.ones(len(order))]))
-    problem = MarginProblem(features, np.ones(len(order)), GroupLasso(gates.groups), C=model.C_)
-    judged = certify(problem, found.weights, found.dual)
+    problem = ib.MarginProblem(features, np.ones(len(order)), ib.GroupLasso(gates.groups), C=model.C_)
+    judged = ib.certify(problem, found.weights, found.dual)
     assert 0 <= judged.gap <= 1e-6
     # ν is the mean of λ_i/C.
     assert (found.dual / model.C_).mean() == pytest.approx(0.3, rel=1e-5)
 
 
 def test_scaling_the_inputs_changes_nothing(zeros):
-    one = OneClassMargin(GLNClassifier(4, fit_intercept=False, random_state=1), nu=0.2)
+    one = ib.OneClassMargin(ib.GLNClassifier(4, fit_intercept=False, random_state=1), nu=0.2)
     scores = [one.fit(s * zeros).score_samples(s * zeros) for s in (1.0, 16.0)]
     np.testing.assert_allclose(*scores, atol=1e-5)
 
@@ -136,18 +123,18 @@ def test_scaling_the_inputs_changes_nothing(zeros):
 @pytest.mark.parametrize(
     ("model", "X", "words"),
     [
-        (OneClassMargin(nu=0), None, "nu must be a positive"),
-        (OneClassMargin(nu=1), None, "between 0 and 1"),
-        (OneClassMargin("gln"), None, "max-margin classifier"),
-        (OneClassMargin(HiddenLayerClassifier()), None, "no labels"),
-        (OneClassMargin(GatedReLUClassifier(gates="learned")), None, "no labels"),
-        (OneClassMargin(), [[1.0, 2.0]] * 5, "all equal"),
-        (OneClassMargin(GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False), nu=0.3),
+        (ib.OneClassMargin(nu=0), None, "nu must be a positive"),
+        (ib.OneClassMargin(nu=1), None, "between 0 and 1"),
+        (ib.OneClassMargin("gln"), None, "max-margin classifier"),
+        (ib.OneClassMargin(ib.HiddenLayerClassifier()), None, "no labels"),
+        (ib.OneClassMargin(ib.GatedReLUClassifier(gates="learned")), None, "no labels"),
+        (ib.OneClassMargin(), [[1.0, 2.0]] * 5, "all equal"),
+        (ib.OneClassMargin(ib.GatedReLUClassifier(gates=ib.ConstantGate(), fit_intercept=False), nu=0.3),
          [[1.0], [-1.0], [2.0], [-2.0]], "mean slack below nu=0.3, which is proved"),
     ],
 )  # fmt: skip
 def test_bad_one_class(zeros, model, X, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         model.fit(zeros if X is None else X)
 
 
@@ -155,38 +142,38 @@ def test_bad_one_class(zeros, model, X, words):
 def test_linear_boundary_around_the_origin(nu):
     """If no weights of some norm have a mean slack of ν, InputError says so; CVXPY confirms it."""
     X = np.random.default_rng(1).normal(size=(300, 5))
-    with pytest.raises(InputError, match=r"no weights of a norm up to .* which is proved") as refusal:
-        OneClassMargin(GatedReLUClassifier(gates=ConstantGate(), fit_intercept=False), nu=nu).fit(X)
+    with pytest.raises(ib.InputError, match=r"no weights of a norm up to .* which is proved") as refusal:
+        ib.OneClassMargin(ib.GatedReLUClassifier(gates=ib.ConstantGate(), fit_intercept=False), nu=nu).fit(X)
     weights = cp.Variable(5)
     bound = float(re.findall(r"up to (\S+) have", str(refusal.value))[0])
     slack = cp.Problem(cp.Minimize(cp.sum(cp.pos(1 - X @ weights)) / 300), [cp.norm(weights) <= bound])
     assert slack.solve(solver="CLARABEL") > nu
     with pytest.warns(UserWarning, match="all inputs have the same score"):
-        model = OneClassMargin(GatedReLUClassifier(gates=ConstantGate()), nu=nu).fit(X)
+        model = ib.OneClassMargin(ib.GatedReLUClassifier(gates=ib.ConstantGate()), nu=nu).fit(X)
     assert np.ptp(model.score_samples(X)) < 1e-4
-    assert np.ptp(OneClassMargin(nu=nu).fit(X).score_samples(X)) > 0.1
+    assert np.ptp(ib.OneClassMargin(nu=nu).fit(X).score_samples(X)) > 0.1
 
 
 def test_equal_scores_are_not_always_constant():
     """By symmetry all scores are 1, but not elsewhere; kernels of unscaled inputs are too narrow for new inputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = OneClassMargin().fit(np.eye(6))
+        model = ib.OneClassMargin().fit(np.eye(6))
     np.testing.assert_allclose(model.score_samples(np.eye(6)), 1, atol=1e-6)
     assert model.score_samples(np.zeros((1, 6)))[0] > 1.1
     with pytest.warns(UserWarning, match="nothing is learned about new inputs; standardise"):
-        OneClassMargin().fit(1013 + 8 * np.random.default_rng(0).normal(size=(100, 4)))
+        ib.OneClassMargin().fit(1013 + 8 * np.random.default_rng(0).normal(size=(100, 4)))
 
 
 def test_answer_without_proof_warns(zeros):
-    model = OneClassMargin(GLNClassifier(4, random_state=1, max_seconds=1e-9))
+    model = ib.OneClassMargin(ib.GLNClassifier(4, random_state=1, max_seconds=1e-9))
     with pytest.warns(ConvergenceWarning, match="not proved"):
         model.fit(zeros)
-    assert model.status_ is Status.TIME_LIMIT
+    assert model.status_ is ib.Status.TIME_LIMIT
 
 
 @pytest.mark.filterwarnings("ignore:all inputs have the same score:UserWarning")
 @pytest.mark.parametrize("nu", [1 - 1e-9, 1 - 1e-16])
 def test_nearly_all_samples_may_be_outside(nu):
     X = np.random.default_rng(0).normal(size=(60, 3))
-    assert OneClassMargin(nu=nu).fit(X).predict(X).shape == (60,)
+    assert ib.OneClassMargin(nu=nu).fit(X).predict(X).shape == (60,)

@@ -3,37 +3,26 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from implicit_bias import (
-    SGD,
-    ConstantGate,
-    GatedReLUClassifier,
-    GLNClassifier,
-    HiddenLayerClassifier,
-    HyperplaneGates,
-    MarginClassifierCV,
-    MultipleKernelClassifier,
-    OneClassMargin,
-    RandomHalfSpaces,
-)
+import implicit_bias as ib
 from implicit_bias.extensions.galu import GaLUClassifier, GaLUFeatures, GaLURegressor, GaLURegressorCV
 
 #: One of every class, small where its default is slow, and the ways of fitting that share little code with these.
 ESTIMATORS = [
-    GLNClassifier(),
-    GLNClassifier(units=2, multi_class="joint", tol=1e-9),
-    GatedReLUClassifier(),
-    HiddenLayerClassifier(training=SGD(steps=30)),
-    MultipleKernelClassifier(["linear", "rbf"], tol=1e-11),
-    MarginClassifierCV(Cs=[1.0], cv=2),
-    OneClassMargin(),
+    ib.GLNClassifier(),
+    ib.GLNClassifier(units=2, multi_class="joint", tol=1e-9),
+    ib.GatedReLUClassifier(),
+    ib.HiddenLayerClassifier(training=ib.SGD(steps=30)),
+    ib.MultipleKernelClassifier(["linear", "rbf"], tol=1e-11),
+    ib.MarginClassifierCV(Cs=[1.0], cv=2),
+    ib.OneClassMargin(),
     GaLURegressor(),
-    GaLURegressor(gates=HyperplaneGates(3, 2)),
+    GaLURegressor(gates=ib.HyperplaneGates(3, 2)),
     GaLURegressorCV(),
     GaLUFeatures(),
     GaLUClassifier(steps=5, class_weight="balanced"),
-    HyperplaneGates(),
-    RandomHalfSpaces(),
-    ConstantGate(),
+    ib.HyperplaneGates(),
+    ib.RandomHalfSpaces(),
+    ib.ConstantGate(),
 ]
 
 

@@ -11,18 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.pipeline import Pipeline
 
-from implicit_bias import (
-    SGD,
-    GatedReLUClassifier,
-    GLNClassifier,
-    HiddenLayerClassifier,
-    HyperplaneGates,
-    InputError,
-    MarginClassifierCV,
-    MultipleKernelClassifier,
-    OneClassMargin,
-    save_model,
-)
+import implicit_bias as ib
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor, GaLURegressorCV
 from implicit_bias.saving.models import load_model
 from tests import ROOT
@@ -32,20 +21,20 @@ X, Y = (part[50:] for part in load_iris(return_X_y=True))
 X = np.round(X - X.mean(axis=0), 1)
 NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
 WEIGHT = np.random.default_rng(1).uniform(0.2, 3.0, len(X))
-GLN = GLNClassifier(2, C=0.02, random_state=1)
+GLN = ib.GLNClassifier(2, C=0.02, random_state=1)
 #: By the columns of the table.
 ESTIMATORS = {
     "the four classifiers": [
         GLN,
-        GatedReLUClassifier(3, C=0.02, random_state=1),
-        HiddenLayerClassifier(8, C=0.02, training=SGD(steps=60), random_state=1),
-        MultipleKernelClassifier(C=0.02),
+        ib.GatedReLUClassifier(3, C=0.02, random_state=1),
+        ib.HiddenLayerClassifier(8, C=0.02, training=ib.SGD(steps=60), random_state=1),
+        ib.MultipleKernelClassifier(C=0.02),
     ],
-    "`MarginClassifierCV`": [MarginClassifierCV(GLN, Cs=[0.02], cv=2)],
-    "`OneClassMargin`": [OneClassMargin(clone(GLN).set_params(fit_intercept=False), nu=0.3)],
+    "`MarginClassifierCV`": [ib.MarginClassifierCV(GLN, Cs=[0.02], cv=2)],
+    "`OneClassMargin`": [ib.OneClassMargin(clone(GLN).set_params(fit_intercept=False), nu=0.3)],
     "`GaLURegressor(CV)`": [GaLURegressor(3, random_state=1), GaLURegressorCV(3, [1.0], random_state=1)],
     "`GaLUClassifier`": [GaLUClassifier(3, random_state=1)],
-    "gates": [HyperplaneGates(3, 2)],
+    "gates": [ib.HyperplaneGates(3, 2)],
 }
 
 
@@ -70,7 +59,7 @@ def frames(estimator):
 def sparse(estimator):
     try:
         found = output(clone(estimator).fit(sp.csr_array(X), Y), sp.csr_array(X))
-    except (InputError, TypeError):
+    except (ib.InputError, TypeError):
         return False
     return (found == output(clone(estimator).fit(X, Y), X)).all()
 
@@ -87,7 +76,6 @@ def routed(estimator):
 
 
 def with_parameter(estimator, name, value, deep=True):
-    """Return a copy with a parameter set, of the estimator or its classifier; None if neither has it."""
     known = [each for each in estimator.get_params(deep) if each in (name, f"estimator__{name}")]
     return clone(estimator).set_params(**{known[0]: value}) if known else None
 
@@ -111,7 +99,7 @@ def device(estimator):
         model = with_parameter(estimator, name, wrong)
         if model is None:
             return False
-        with pytest.raises(InputError, match=name):
+        with pytest.raises(ib.InputError, match=name):
             model.fit(X, Y)
     return True
 
@@ -144,8 +132,8 @@ def set_output(estimator):
 def saved(estimator, folder):
     model = clone(estimator).fit(X, Y)
     try:
-        return not differs(load_model(save_model(model, folder / "model.npz")), model)
-    except InputError:
+        return not differs(load_model(ib.save_model(model, folder / "model.npz")), model)
+    except ib.InputError:
         return False
 
 

@@ -5,34 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    ChunkedFeatures,
-    ChunkedInputs,
-    ConstantGate,
-    Frobenius,
-    FunctionGates,
-    HyperplaneGates,
-    InputError,
-    MarginModel,
-    MarginProblem,
-    RandomHalfSpaces,
-    SoftGates,
-    Status,
-    certify,
-    save_problem,
-    solve,
-    svm_gln,
-    svm_l2,
-)
+import implicit_bias as ib
 from implicit_bias._utils import memory
 from implicit_bias.datasets import distorted, distorted_images
 
 SCALED = {"scale": 2 / 255, "offset": -1.0, "constant": True}
 BUILDS = {
-    "contexts": (svm_gln, HyperplaneGates(6, 2, seed=1)),
-    "four contexts, L2": (svm_l2, HyperplaneGates(3, 4, seed=1)),
-    "half-spaces": (svm_gln, RandomHalfSpaces(5, seed=1, always_on=True)),
-    "real gates": (svm_gln, SoftGates(np.random.default_rng(2).normal(size=(4, 31)), sharpness=2.0)),
+    "contexts": (ib.svm_gln, ib.HyperplaneGates(6, 2, seed=1)),
+    "four contexts, L2": (ib.svm_l2, ib.HyperplaneGates(3, 4, seed=1)),
+    "half-spaces": (ib.svm_gln, ib.RandomHalfSpaces(5, seed=1, always_on=True)),
+    "real gates": (ib.svm_gln, ib.SoftGates(np.random.default_rng(2).normal(size=(4, 31)), sharpness=2.0)),
 }
 ENGINES = ["memory map", "dask"]
 
@@ -52,10 +34,10 @@ def engine(request, images, tmp_path):
     """Return the images as ChunkedInputs: chunks of 50, from a memory map or a Dask array."""
     if request.param == "memory map":
         np.save(tmp_path / "images.npy", images)
-        yield ChunkedInputs(np.load(tmp_path / "images.npy", mmap_mode="r"), **SCALED, chunk=50)
+        yield ib.ChunkedInputs(np.load(tmp_path / "images.npy", mmap_mode="r"), **SCALED, chunk=50)
     else:
         da = pytest.importorskip("dask.array")
-        yield ChunkedInputs(da.from_array(images, chunks=(50, 11)), **SCALED)
+        yield ib.ChunkedInputs(da.from_array(images, chunks=(50, 11)), **SCALED)
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
@@ -63,16 +45,16 @@ def test_chunks_are_the_array(engine, images, y, tiny_sets):
     X = np.column_stack([images * (2 / 255) - 1.0, np.ones(len(images))])
     np.testing.assert_array_equal(np.asarray(engine), X)
     np.testing.assert_array_equal(engine[[7, 3, 200]], X[[7, 3, 200]])
-    gates, chunked = HyperplaneGates(6, 2, seed=1).fit(X), HyperplaneGates(6, 2, seed=1).fit(engine)
+    gates, chunked = ib.HyperplaneGates(6, 2, seed=1).fit(X), ib.HyperplaneGates(6, 2, seed=1).fit(engine)
     np.testing.assert_allclose(chunked.cutoffs_, gates.cutoffs_, rtol=1e-12)
     features = chunked(engine)
     assert features.gate_values.dtype == np.int8
     np.testing.assert_array_equal(features.gate_values, gates.transform(X))
-    found, known = solve(svm_gln(engine, y, chunked), tiny_sets), solve(svm_gln(X, y, gates))
-    assert found.status is Status.OPTIMAL
+    found, known = ib.solve(ib.svm_gln(engine, y, chunked), tiny_sets), ib.solve(ib.svm_gln(X, y, gates))
+    assert found.status is ib.Status.OPTIMAL
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
     # The judge of the array in memory says the same of the same answer.
-    again = certify(svm_gln(X, y, gates), found.weights, found.dual)
+    again = ib.certify(ib.svm_gln(X, y, gates), found.weights, found.dual)
     assert again.gap == pytest.approx(found.gap, abs=1e-9)
 
 
@@ -89,8 +71,8 @@ def test_chunks_are_the_array(engine, images, y, tiny_sets):
 )
 def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
     build, gates = BUILDS[name]
-    X = ChunkedInputs(images, **SCALED, chunk=64)
-    found, known = solve(build(X, y, gates, C), tiny_sets), solve(build(X[:], y, gates, C))
+    X = ib.ChunkedInputs(images, **SCALED, chunk=64)
+    found, known = ib.solve(build(X, y, gates, C), tiny_sets), ib.solve(build(X[:], y, gates, C))
     assert 0 <= found.gap <= 1e-6
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
 
@@ -99,7 +81,7 @@ def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
 def test_rounding_bounds_of_chunks(precise, sparse):
     rng = np.random.default_rng(3)
     X, G = rng.normal(size=(23, 3)) * 10.0 ** rng.integers(-6, 6, size=(23, 3)), rng.normal(size=(23, 2))
-    features = ChunkedFeatures(ChunkedInputs(X, chunk=4), G)
+    features = ib.ChunkedFeatures(ib.ChunkedInputs(X, chunk=4), G)
     W, a = rng.normal(size=(2, 3)), rng.normal(size=23) * (rng.random(23) < 0.3 if sparse else 1.0)
     exact = np.vectorize(Fraction, otypes=[object])
     Phi = exact(G)[:, :, None] * exact(X)[:, None]
@@ -116,63 +98,65 @@ def test_rounding_bounds_of_chunks(precise, sparse):
 
 def test_array_on_a_cluster(images, y):
     distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
-    gates = HyperplaneGates(6, 2, seed=1).fit(ChunkedInputs(images, **SCALED))
-    problem = svm_gln(ChunkedInputs(images, **SCALED), y, gates)
-    known = solve(problem)
+    gates = ib.HyperplaneGates(6, 2, seed=1).fit(ib.ChunkedInputs(images, **SCALED))
+    problem = ib.svm_gln(ib.ChunkedInputs(images, **SCALED), y, gates)
+    known = ib.solve(problem)
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster),
     ):
-        X = ChunkedInputs(da.from_array(images, chunks=(60, 30)).persist(), **SCALED)
-        there = svm_gln(X, y, gates)
-        assert certify(there, known.weights, known.dual).gap == pytest.approx(known.gap, abs=1e-9)
+        X = ib.ChunkedInputs(da.from_array(images, chunks=(60, 30)).persist(), **SCALED)
+        there = ib.svm_gln(X, y, gates)
+        assert ib.certify(there, known.weights, known.dual).gap == pytest.approx(known.gap, abs=1e-9)
         np.testing.assert_array_equal(there.features.select([3, 200]).X, problem.features.select([3, 200]).X)
 
 
 def test_limits_callbacks_and_interruptions(images, y, tiny_sets):
-    problem = svm_gln(ChunkedInputs(images, **SCALED, chunk=64), y, HyperplaneGates(6, 2, seed=1))
+    problem = ib.svm_gln(ib.ChunkedInputs(images, **SCALED, chunk=64), y, ib.HyperplaneGates(6, 2, seed=1))
     seen = []
-    early = solve(problem, tiny_sets, max_iterations=6, callback=seen.append)
-    assert early.status is Status.ITERATION_LIMIT
+    early = ib.solve(problem, tiny_sets, max_iterations=6, callback=seen.append)
+    assert early.status is ib.Status.ITERATION_LIMIT
     assert seen[-1].samples == len(images)
-    assert solve(problem, tiny_sets, max_seconds=1e-9).status is Status.TIME_LIMIT
+    assert ib.solve(problem, tiny_sets, max_seconds=1e-9).status is ib.Status.TIME_LIMIT
 
     def stop(progress):
         if progress.iteration == 6:
             raise KeyboardInterrupt
 
-    assert solve(problem, tiny_sets, callback=stop).status is Status.INTERRUPTED
+    assert ib.solve(problem, tiny_sets, callback=stop).status is ib.Status.INTERRUPTED
 
 
 def test_what_does_not_fit_is_refused(images, y, monkeypatch):
-    X = ChunkedInputs(images, **SCALED, chunk=64)
-    problem = svm_gln(X, y, HyperplaneGates(6, 2, seed=1))
+    X = ib.ChunkedInputs(images, **SCALED, chunk=64)
+    problem = ib.svm_gln(X, y, ib.HyperplaneGates(6, 2, seed=1))
     monkeypatch.setattr(memory, "free_memory", lambda: 8.0 * images.size - 1)
     assert (problem.margins(np.ones((12, 31))) != 0).all()
     for whole in (problem.features.dense, problem.features.gram, problem.features.reduced, lambda: np.asarray(X)):
-        with pytest.raises(InputError, match="GiB of memory"):
+        with pytest.raises(ib.InputError, match="GiB of memory"):
             whole()
-    with pytest.raises(InputError, match="GiB of memory"):
+    with pytest.raises(ib.InputError, match="GiB of memory"):
         problem.cvxpy()
-    with pytest.raises(InputError, match="use fewer units"):
-        RandomHalfSpaces(10_000, seed=1).fit(X)(X)
+    with pytest.raises(ib.InputError, match="use fewer units"):
+        ib.RandomHalfSpaces(10_000, seed=1).fit(X)(X)
 
 
 def test_gates_that_need_all_inputs_get_them(images, y):
-    gates = FunctionGates(lambda X: X[:, :2] > 0, [0, 1])
-    X = ChunkedInputs(images, **SCALED, chunk=64)
+    gates = ib.FunctionGates(lambda X: X[:, :2] > 0, [0, 1])
+    X = ib.ChunkedInputs(images, **SCALED, chunk=64)
     np.testing.assert_array_equal(gates.fit(X)(X).gate_values, gates.fit(X[:])(X[:]).gate_values)
-    plain = ChunkedFeatures(X)
-    np.testing.assert_array_equal(plain.select(slice(None)).gate_values, ConstantGate().fit(X[:])(X[:]).gate_values)
+    plain = ib.ChunkedFeatures(X)
+    np.testing.assert_array_equal(plain.select(slice(None)).gate_values, ib.ConstantGate().fit(X[:])(X[:]).gate_values)
 
 
 def test_model_of_given_gate_values(images, y):
     G = images[:, :3] > 100
-    problem = MarginProblem(ChunkedFeatures(ChunkedInputs(images, **SCALED, chunk=64), G), y, Frobenius(), C=0.1)
-    model = MarginModel([problem], [solve(problem)])
-    X = ChunkedInputs(images, **SCALED)[:9]
+    problem = ib.MarginProblem(
+        ib.ChunkedFeatures(ib.ChunkedInputs(images, **SCALED, chunk=64), G), y, ib.Frobenius(), C=0.1
+    )
+    model = ib.MarginModel([problem], [ib.solve(problem)])
+    X = ib.ChunkedInputs(images, **SCALED)[:9]
     np.testing.assert_allclose(model.decision_function(X, G[:9]), y[:9] * model.solutions[0].margins[:9])
-    with pytest.raises(InputError, match="give those of the new inputs"):
+    with pytest.raises(ib.InputError, match="give those of the new inputs"):
         model.predict(X)
 
 
@@ -191,22 +175,22 @@ def test_model_of_given_gate_values(images, y):
     ],
 )
 def test_bad_sources_are_refused(source, options, words):
-    with pytest.raises(InputError, match=words):
-        ChunkedInputs(source, **options)
+    with pytest.raises(ib.InputError, match=words):
+        ib.ChunkedInputs(source, **options)
 
 
 def test_bad_gate_values_and_uses_are_refused(images, y, tmp_path):
-    X = ChunkedInputs(images, **SCALED)
-    with pytest.raises(InputError, match="must be ChunkedInputs"):
-        ChunkedFeatures(images)
-    with pytest.raises(InputError, match="239"):
-        ChunkedFeatures(X, np.ones((239, 2)))
-    with pytest.raises(InputError, match="gate_values holds NaN"):
-        ChunkedFeatures(X, np.full((240, 2), np.nan))
-    with pytest.raises(InputError, match="without sample_weight"):
-        HyperplaneGates(3, 2).fit(X, sample_weight=np.ones(240))
-    with pytest.raises(InputError, match="ChunkedFeatures"):
-        save_problem(svm_gln(X, y, ConstantGate()), tmp_path / "problem.npz")
+    X = ib.ChunkedInputs(images, **SCALED)
+    with pytest.raises(ib.InputError, match="must be ChunkedInputs"):
+        ib.ChunkedFeatures(images)
+    with pytest.raises(ib.InputError, match="239"):
+        ib.ChunkedFeatures(X, np.ones((239, 2)))
+    with pytest.raises(ib.InputError, match="gate_values holds NaN"):
+        ib.ChunkedFeatures(X, np.full((240, 2), np.nan))
+    with pytest.raises(ib.InputError, match="without sample_weight"):
+        ib.HyperplaneGates(3, 2).fit(X, sample_weight=np.ones(240))
+    with pytest.raises(ib.InputError, match="ChunkedFeatures"):
+        ib.save_problem(ib.svm_gln(X, y, ib.ConstantGate()), tmp_path / "problem.npz")
 
 
 @pytest.fixture
@@ -252,8 +236,8 @@ def test_images_are_written_whole_or_not_at_all(few_images, tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(distorted, "_distorted", moved)
     monkeypatch.setattr(distorted.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 5}))
-    with pytest.raises(InputError, match="use fewer images"):
+    with pytest.raises(ib.InputError, match="use fewer images"):
         distorted_images("mnist", 40, tmp_path)
     np.save(tmp_path / "mnist-40-1.npy", np.zeros(3))
-    with pytest.raises(InputError, match="move it away"):
+    with pytest.raises(ib.InputError, match="move it away"):
         distorted_images("mnist", 40, tmp_path)

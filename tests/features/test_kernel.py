@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from implicit_bias import (
-    Frobenius,
-    GatedFeatures,
-    GroupLasso,
-    InputError,
-    KernelFeatures,
-    MarginProblem,
-    Status,
-    solve,
-)
+import implicit_bias as ib
 from implicit_bias.features.base import semidefinite
 
 
@@ -25,21 +16,21 @@ def test_kernels_of_groups_are_gated_features(gln, C):
     kernels = []
     for group in range(6):
         columns = gln.features.gate_values[:, groups == group]
-        kernels.append(GatedFeatures(gln.features.X, columns).gram())
-    features = KernelFeatures.from_kernels(kernels)
+        kernels.append(ib.GatedFeatures(gln.features.X, columns).gram())
+    features = ib.KernelFeatures.from_kernels(kernels)
     weights = [1.0, 2.0, 1.0, 0.5, 1.0, 3.0]
-    case = MarginProblem(features, gln.y, GroupLasso(range(6), weights), C)
-    base = dataclasses.replace(gln, C=C, norm=GroupLasso(groups, weights))
-    ours, other = solve(case, "NATIVE", tol=1e-8), solve(base, "NATIVE", tol=1e-8)
-    assert ours.status is Status.OPTIMAL
+    case = ib.MarginProblem(features, gln.y, ib.GroupLasso(range(6), weights), C)
+    base = dataclasses.replace(gln, C=C, norm=ib.GroupLasso(groups, weights))
+    ours, other = ib.solve(case, "NATIVE", tol=1e-8), ib.solve(base, "NATIVE", tol=1e-8)
+    assert ours.status is ib.Status.OPTIMAL
     assert ours.objective == pytest.approx(other.objective, rel=1e-6)
     np.testing.assert_allclose(features.extended(kernels) @ ours.weights, gln.y * ours.margins, atol=1e-6)
 
 
 def test_working_sets_of_kernels(tiny_sets, gln):
-    features = KernelFeatures.from_kernels([gln.features.gram()])
-    ours = solve(MarginProblem(features, gln.y, Frobenius()), tiny_sets, tol=1e-8)
-    assert ours.objective == pytest.approx(solve(dataclasses.replace(gln, norm=Frobenius())).objective, rel=1e-6)
+    features = ib.KernelFeatures.from_kernels([gln.features.gram()])
+    ours = ib.solve(ib.MarginProblem(features, gln.y, ib.Frobenius()), tiny_sets, tol=1e-8)
+    assert ours.objective == pytest.approx(ib.solve(dataclasses.replace(gln, norm=ib.Frobenius())).objective, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +46,8 @@ def test_working_sets_of_kernels(tiny_sets, gln):
     ],
 )
 def test_bad_kernels(kernels, words):
-    with pytest.raises(InputError, match=words):
-        KernelFeatures.from_kernels(kernels)
+    with pytest.raises(ib.InputError, match=words):
+        ib.KernelFeatures.from_kernels(kernels)
 
 
 def test_semidefinite_kernels_are_unchanged_and_others_projected():
@@ -68,7 +59,7 @@ def test_semidefinite_kernels_are_unchanged_and_others_projected():
     projected = semidefinite(single, "K")
     assert np.linalg.eigvalsh(projected)[0] > -1e-12 * K.max()
     np.testing.assert_allclose(projected, K, atol=1e-6 * K.max())
-    with pytest.raises(InputError, match="K is not positive semidefinite"):
+    with pytest.raises(ib.InputError, match="K is not positive semidefinite"):
         semidefinite(-K, "K")
 
 
@@ -83,6 +74,6 @@ def test_one_group_is_svc(gln):
     a[svc.support_] = svc.dual_coef_[0]
     a = a[:300] - a[300:]
     norm = np.sqrt(a @ gram @ a)
-    ours = solve(dataclasses.replace(gln, norm=Frobenius(), C=2 * C / norm), "NATIVE", tol=1e-9)
+    ours = ib.solve(dataclasses.replace(gln, norm=ib.Frobenius(), C=2 * C / norm), "NATIVE", tol=1e-9)
     assert abs(svc.intercept_[0]) < 1e-6
     np.testing.assert_allclose(ours.margins, gln.y * (gram @ a), atol=1e-4)

@@ -47,7 +47,6 @@ SPARSE: dict[str, Any] = {
 
 
 def _inputs(draw: Draw, X: Array) -> Given:
-    """Inputs in a disguise, sparse ones among them, or damaged."""
     if draw.chance(0.9):
         return draw.array(X, but=["sparse"])
     X = np.where(np.abs(X) > 0.5, X.astype(np.float32), 0.0)
@@ -72,8 +71,6 @@ def _fitted(draw: Draw, kind: Any, X: Any, y: Any, weights: Any, may: bool, warn
 
 
 def _classifier(kind: Any, **fixed: Any) -> None:
-    """Register a classifier, with parameters of every kind."""
-
     @entry(kind, share=3)
     def _fit(draw: Draw) -> None:
         X, y = problems.clean_task(draw)
@@ -122,7 +119,6 @@ _classifier(ib.MultipleKernelClassifier)
 
 @entry(ib.MarginClassifierCV, share=3)
 def _by_cross_validation(draw: Draw) -> None:
-    """A bound of slack is chosen with parameters of every kind; the classifier that is fitted at it is checked."""
     X, y = problems.clean_task(draw)
     splits = [(np.arange(len(y)), np.arange(len(y)))]
     Cs = draw.either(draw.pick([2, [0.1, 1.0], np.array([10.0, 0.01])]), [0, -1, [], "ab", [0.0], [[1.0]], None])
@@ -142,7 +138,6 @@ def _by_cross_validation(draw: Draw) -> None:
 
 @entry(ib.OneClassMargin, share=3)
 def _one_class(draw: Draw) -> None:
-    """The margin of one class at shares of every kind: outliers are no more than that share."""
     X, _ = problems.clean_task(draw)
     kinds = [None, ib.GLNClassifier(units=2, random_state=1), ib.MultipleKernelClassifier(["linear", "rbf"])]
     others = [3, "gln", ib.GLNClassifier, ib.ConstantGate(), ib.HiddenLayerClassifier()]
@@ -167,8 +162,6 @@ GATED: dict[str, Any] = {
 
 
 def _least_squares(kind: Any) -> None:
-    """Register an estimator of gated least squares, with parameters of every kind."""
-
     @entry(kind, share=3)
     def _fit(draw: Draw) -> None:
         X, y = problems.clean_task(draw)
@@ -191,7 +184,6 @@ _least_squares(GaLUClassifier)
 
 @entry(GaLUFeatures)
 def _gated_features(draw: Draw) -> None:
-    """Columns of gated features, with parameters of every kind."""
     X, _ = problems.clean_task(draw)
     options = arguments(GaLUFeatures, draw, but=[], known=ARGUMENTS | GATED)
 

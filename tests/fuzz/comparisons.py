@@ -38,7 +38,6 @@ row(metrics.alignment, W_a=numbers("k d", SIZES), W_b=numbers("k d~", SIZES), ma
 
 
 def _rows(draw: Draw) -> dict[str, Any]:
-    """Tables with and without the usual columns."""
     rows = draw.whole(1, 6)
     columns = {"model": draw.rng.choice(["a", "b"], rows), "error": draw.normal(rows), "seed": range(rows)}
     table = pd.DataFrame(columns).assign(status="OPTIMAL")
@@ -54,7 +53,6 @@ row(summarise, _rows, finite=False, fine=lambda c, found: set(found["model"]) ==
 
 
 def _task(draw: Draw) -> dict[str, Any]:
-    """Ready-made arrays."""
     X, y = problems.clean_task(draw)
     parts = {"X_train": X, "y_train": y, "X_val": X[:3], "y_val": y[:3], "X_pool": X}
     return {"name": "own"} | {name: draw.array(part) for name, part in parts.items()}
@@ -102,7 +100,6 @@ def _from_dataset(draw: Draw) -> None:
 
 
 def _digits(draw: Draw) -> dict[str, Any]:
-    """The embedded digits alone, so that nothing is read."""
     positive = draw.either(draw.pick([(0, 1), {7}, range(5), np.array([1, 2])]), [(), "0", [0.5], None])
     return {"name": draw.scalar(["digits"], never)} | draw.pick([{}, {"positive": positive}])
 

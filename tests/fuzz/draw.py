@@ -73,11 +73,9 @@ class Draw:
         return self.random.choice(choices)
 
     def chance(self, probability: float) -> bool:
-        """Return True with this probability."""
         return self.random.random() < probability
 
     def whole(self, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`, both included."""
         return self.random.randint(low, high)
 
     def normal(self, *shape: int) -> Array:
@@ -201,7 +199,6 @@ class Draw:
         return answer
 
     def tell(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Add a line to the story."""
         shown = [_shown(arg) for arg in args] + [f"{key}={_shown(value)}" for key, value in kwargs.items()]
         self.story.append(f"{name}({', '.join(shown)})")
 
@@ -219,12 +216,10 @@ def _watched(function: Callable[..., Any], values: Any, named: Any) -> tuple[Any
 
 
 def handed(arg: Any) -> Any:
-    """Return the value that is handed over for an argument."""
     return arg.value if isinstance(arg, Given) else arg
 
 
 def meaning(arg: Any) -> Any:
-    """Return the plain value that an argument means."""
     return arg.plain if isinstance(arg, Given) else arg
 
 
@@ -234,7 +229,6 @@ def meanings(given: dict[str, Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A number as Python's own."""
     plain = value.item() if isinstance(value, np.generic) and not isinstance(value, np.longdouble) else value
     return float(plain) if isinstance(plain, Fraction) else plain
 

@@ -32,7 +32,6 @@ class Layers:
     multiplicities: list[Fraction]
 
     def value(self, w: Any) -> Fraction:
-        """Return ‖w‖."""
         if self.layers in SPECTRAL:
             return self._spectral(w[np.array(self.members)])
         sizes, m = self._sizes(w), self.multiplicities
@@ -43,7 +42,6 @@ class Layers:
         return max(r / c for r, c in zip(sizes, m, strict=True))
 
     def dual(self, v: Any) -> Fraction:
-        """Return ‖v‖_*."""
         if self.layers in SPECTRAL:
             return self._dual_spectral(v[np.array(self.members)])
         sizes, m = self._sizes(v, dual=True), self.multiplicities

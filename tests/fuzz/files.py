@@ -37,7 +37,6 @@ class Payload:
 
 
 def written(write: Callable[[Any], Any]) -> bytes:
-    """Return what a function writes to a file."""
     buffer = io.BytesIO()
     write(buffer)
     return buffer.getvalue()
@@ -106,7 +105,6 @@ PATHS += ["/proc/self/mem/x", "\ud800", np.array("x"), Path(), "~nobody/file", P
 
 
 def place(draw: Draw) -> Given:
-    """A place that can be written, or none at all."""
     return draw.either(draw.folder / "new" / "file", [draw.folder, None, 3, "\0", "/proc/x/y", "a" * 5000])
 
 
@@ -141,7 +139,6 @@ CONTENTS: dict[str, tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = {
 
 
 def _other(draw: Draw, value: Any) -> Any:
-    """Something else of the same kind, or of no such kind."""
     if isinstance(value, np.ndarray):
         numbers = [value + 1j, value * np.nan] if value.dtype.kind in "fi" else []
         return draw.pick([np.array("text"), np.array(["a"]), value[..., None], np.array(0.5), *numbers])
@@ -181,7 +178,6 @@ class Format:
 
 
 def _problem(draw: Draw) -> Any:
-    """A problem of drawn features, of gates or of a network, of classes, or of the laws, perhaps with constraints."""
     X, y = problems.clean_task(draw)
     spaces, net = ib.RandomHalfSpaces(3, seed=2), ib.ReLUNetwork(X.shape[1], 3)
     built = [ib.svm_gln(X, y, problems.fitted_gates(draw, X)), ib.svm_shallow(X, y, spaces), ib.svm_lc(X, y, net)]
@@ -209,7 +205,6 @@ def _model(draw: Draw) -> Any:
 
 
 def _but_samples(model: Any) -> Any:
-    """All that a file of a model holds."""
     about = [vars(model) | {"problems": 0, "solutions": 0}, None if model.scaling is None else vars(model.scaling)]
     return [*(problem.replace(features=None) for problem in model.problems), *model.solutions, *about]
 

@@ -34,7 +34,6 @@ def _is_solution(c: Any, found: Any) -> bool:
 
 
 def _is_alternation(c: Any, found: Any) -> bool:
-    """True if the history never rises and ends at the loss."""
     last, first = found.history[-1], found.history[0]
     return bool(np.all(np.diff(found.history) <= 0) and abs(last - found.loss) <= 1e-13 * first)
 
@@ -66,14 +65,12 @@ def _samples(draw: Draw) -> dict[str, Any]:
 
 
 def _start(draw: Draw) -> dict[str, Any]:
-    """Units, or filters to begin with."""
     directions = draw.array(draw.normal(draw.whole(1, 4), draw.sizes["d"]), but=["None"])
     units = count(1, 2, 4, 9, most=2**10)(draw)
     return {"units": units} if draw.chance(0.6) else {"units": 0, "directions": directions}
 
 
 def _is_search(c: Any, found: Any) -> bool:
-    """True if the history has `steps` + 1 entries and never rises, up to rounding."""
     history = found.history
     return bool(len(history) == c.steps + 1 and np.all(np.diff(history) <= 1e-7 * abs(history[0])))
 
@@ -130,7 +127,6 @@ def _known(draw: Draw) -> dict[str, Any]:
 
 
 def _start_of_flow(draw: Draw, k: int, d: int) -> dict[str, Any]:
-    """Weights and times of every size."""
     W = draw.normal(k, d) * draw.pick([0.0, 1.0, 1.0, 100.0])
     at = np.sort(np.exp(draw.normal(draw.whole(2, 4)) * 6)) * draw.pick([1.0, 1.0, 1e-30, 1e30])
     times: dict[str, Any] = {"sorted": (at, "good"), "from 0": (np.append(0.0, at), "good"), "negative": (-at, "bad")}
@@ -139,7 +135,6 @@ def _start_of_flow(draw: Draw, k: int, d: int) -> dict[str, Any]:
 
 
 def _goes_downhill(c: Any, flow: Any) -> bool:
-    """True if the losses never rise and the first weights are the initial ones."""
     same = close(flow.weights(0.0), c.w0, 1e-12) and np.isfinite(flow.weights()).all()
     return bool(same and np.all(np.diff(flow.losses) <= 1e-15 * flow.losses[:-1]))
 
@@ -188,7 +183,6 @@ row(
 
 
 def _fields(draw: Draw) -> Given:
-    """Fields (…, n) of every size, some of one pixel or zero."""
     shape = draw.pick([(1,), (7,), (8,), (3, 8), (2, 2, 5), (4, 1)])
     w, pixel = draw.normal(*shape), np.arange(shape[-1])
     good = {"ordinary": w, "one pixel": w * (pixel == 0), "wave": np.cos(0.7 * pixel) + 0 * w, "flat": 0 * w + 1}
@@ -215,7 +209,6 @@ row(gated_flow.pixel_moments, _pixels, share=3, finite=False, fine=lambda c, r: 
 
 
 def _time(draw: Draw) -> Given:
-    """One time, anything else, or several."""
     fine = lambda v: is_number(0, 1e100, ends=True)(v) or isinstance(v, bool | np.bool_) or v is None  # noqa: E731
     at = draw.scalar([0, 1.5, 1e9, np.float32(3)], fine)
     at.verdict = "doubtful" if isinstance(at.value, list | tuple) and at.value else at.verdict

@@ -29,7 +29,6 @@ def _gates(make: Any, X: Any = ARGUMENTS["X"], **parameters: Any) -> None:
 
 
 def _made(draw: Draw) -> dict[str, Any]:
-    """Fitted gates of a kind that the laws know."""
     X = inputs()
     draw.sizes["d"] = X.shape[1]
     return {"gates": draw.among("gates", GATES)(X)}
@@ -45,7 +44,6 @@ def _planes(draw: Draw) -> Given:
 
 
 def _layers(draw: Draw) -> Given:
-    """Layers of gates, or what is none."""
     d = draw.sizes.setdefault("d", draw.whole(1, 3))
     kinds: list[Any] = [ReLUGates(draw.normal(draw.whole(1, 3), d)), ib.SoftGates(draw.normal(2, d), 2.0)]
     kinds += [problems.fitted_gates(draw, draw.normal(5, d)), ib.ConstantGate().fit(np.ones((1, d)))]
@@ -89,7 +87,6 @@ row(_activations, _hidden, name="HiddenActivations", fine=lambda c, found: found
 
 
 def _halves(X: Array) -> Array:
-    """Return two gates, exactly one of which is open."""
     return np.column_stack([X[:, 0] > 0, X[:, 0] <= 0]).astype(float)
 
 
@@ -104,7 +101,6 @@ def _parts(draw: Draw) -> dict[str, Any]:
 
 
 def _own(X: Array, y: Array, function: Any, grouping: Any) -> Any:
-    """Return a problem of `FunctionGates`."""
     return ib.svm_gln(X, y, ib.FunctionGates(function, grouping))
 
 
@@ -112,7 +108,6 @@ row(_own, _parts, name="FunctionGates", share=3, finite=False, fine=lambda c, pr
 
 
 def _thirds(X: Array) -> np.ndarray:
-    """Return the contexts of two units with three contexts each."""
     return np.digitize(X[:, :1] * [1.0, -1.0], [-0.5, 0.5])
 
 
@@ -127,7 +122,6 @@ def _contexts(draw: Draw) -> dict[str, Any]:
 
 
 def _global(X: Array, y: Array, function: Any, contexts: Any) -> Any:
-    """Return a problem of `FunctionContexts`."""
     return ib.svm_l2(X, y, FunctionContexts(function, contexts))
 
 

@@ -20,7 +20,6 @@ NO_ACTIVATIONS: list[Any] = ["sine", "", None, 3, b"relu", ["relu"], object(), n
 
 
 def sigma(draw: Draw, series: bool = True) -> Given:
-    """An activation by name or as itself, or none."""
     chosen: Any = draw.pick([*CLOSED, *MADE, *STEEP, *(SERIES if series else [])])
     given = draw.either(chosen, NO_ACTIVATIONS)
     given.verdict = "doubtful" if given.verdict == "good" and chosen not in CLOSED else given.verdict
@@ -41,7 +40,6 @@ def _layer(draw: Draw) -> dict[str, Any]:
 
 
 def _is_gram(c: Any, found: Any) -> bool:
-    """True if the matrix is symmetric and positive up to an error that is small."""
     values = np.asarray(found.values, dtype=np.float64)
     trace, error = np.trace(values), float(found.error)
     expect(np.array_equal(values, values.T) and 0 <= error <= 1e-3 * trace, f"an error of {error:g}")
@@ -73,7 +71,6 @@ row(infinite.circle_eigenvalue, n=count(1, 3, 8, most=2000), activation=closed, 
 
 
 def _matrix(draw: Draw) -> Any:
-    """A Gram matrix, or a matrix of every kind and size."""
     n = draw.whole(2, 6)
     if draw.chance(0.3):
         name, digits = draw.pick(["relu", "erf", "selu", "square"]), draw.pick([None, 25])
@@ -126,7 +123,6 @@ def _is_positive(gram: Any, room: float) -> bool:
 
 @entry(infinite.spline)
 def _spline(draw: Draw) -> None:
-    """A piecewise polynomial, whose Gram matrix has no negative eigenvalue beyond its error."""
     k = draw.whole(1, 3)
     breaks = np.sort(draw.normal(k))
     pieces = [draw.normal(draw.whole(1, 3)).tolist() for _ in range(k + 1)]
@@ -143,7 +139,6 @@ def _spline(draw: Draw) -> None:
 
 
 def _has_kernels(c: Any, network: Any) -> bool:
-    """True if NNGP and NTK of the points are symmetric and positive up to their errors."""
     found = network.kernels(c.draw.normal(3, 2))
     return _is_positive(found.nngp, 1e-9) and _is_positive(found.ntk, 1e-9)
 

@@ -23,7 +23,6 @@ ROOM = mp.mpf(10) ** -13
 
 
 def exact_kernel(kernel: Any, x: Array, z: Array) -> Any:
-    """Return k(x, z) with the digits of mpmath."""
     (name, given), p = kernel, len(x)
     a, b = ([mp.mpf(float(v)) for v in row] for row in (x, z))
     gamma, c = (mp.mpf(float(v)) for v in (given.get("gamma", 1 / p), given.get("coef0", 1.0)))

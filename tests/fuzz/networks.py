@@ -9,14 +9,7 @@ from torch import nn
 import implicit_bias as ib
 from implicit_bias import SGD, HyperplaneGates
 from implicit_bias._utils.scaling import TINY
-from implicit_bias.extensions.best_networks import (
-    ChainNetwork,
-    ReLUMarginProblem,
-    activation_patterns,
-    best_chains,
-    best_network,
-    svm_relu,
-)
+from implicit_bias.extensions import best_networks
 from implicit_bias.extensions.galu import GaLU0Network, GaLUConv2d, GaLULinear, GaLUNetwork
 from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork
 from tests.fuzz import problems
@@ -30,7 +23,6 @@ from tests.fuzz.values import Array
 
 
 def _few_samples(draw: Draw) -> problems.Samples:
-    """Return at most six samples of three inputs, of any kind, and labels of both classes."""
     X, y = problems.samples(draw, scaled=False) if draw.chance(0.5) else problems.clean_task(draw)
     if len(X) < 6 or len(set(y[:6].tolist())) < 2:
         X, y = problems.clean_task(draw)
@@ -52,13 +44,13 @@ def _all_there(X: Array, patterns: np.ndarray) -> bool:
 
 
 row(
-    activation_patterns,
+    best_networks.activation_patterns,
     X=lambda draw: draw.array(problems.samples(draw)[0][:8, :4], rounded=False),
     finite=False,
     fine=lambda c, found: _all_there(c.X, found.patterns),
 )
 row(
-    svm_relu,
+    best_networks.svm_relu,
     _task,
     patterns=one_of([None], "all", [[0.5]], [[1, 0]], np.ones((2, 2, 2)), 3),
     C=one_of([1.0], 0.0, -1.0, "C", np.nan),
@@ -68,7 +60,7 @@ row(
 )
 
 
-@entry(best_network, share=1)
+@entry(best_networks.best_network, share=1)
 def _best_network(draw: Draw) -> None:
     """Bounds of hard and soft margins are in order, for limits and starts of any kind."""
     given = _task(draw)
@@ -80,10 +72,10 @@ def _best_network(draw: Draw) -> None:
         "start": draw.either(None, ["network", 3, ib.ReLUNetwork(40, 2)]),
         "progress": draw.either(None, [3, "print"]),
     }
-    given |= arguments(best_network, draw, but=list(given))
-    found = draw.call(best_network, **given)
+    given |= arguments(best_networks.best_network, draw, but=list(given))
+    found = draw.call(best_networks.best_network, **given)
     expect(0 <= found.lower_bound <= found.objective, "bounds out of order")
-    soft = draw.call(best_network, **(given | {"C": draw.pick([0.1, 1.0, np.float32(10)])}))
+    soft = draw.call(best_networks.best_network, **(given | {"C": draw.pick([0.1, 1.0, np.float32(10)])}))
     expect(0 <= soft.lower_bound <= soft.objective < np.inf, "bounds out of order")
 
 
@@ -96,15 +88,14 @@ GATED: list[Any] = [GaLUNetwork, GaLU0Network]
 
 
 def network(draw: Draw, X: Array) -> GatedNetwork:
-    """A network of any kind for inputs like X, with one output."""
-    kinds = [*LAYERED, *GATED, *[ib.GatedLinearNetwork] * 3, ChainNetwork]
+    kinds = [*LAYERED, *GATED, *[ib.GatedLinearNetwork] * 3, best_networks.ChainNetwork]
     kind, seed = draw.pick(kinds), draw.whole(0, 99)
     draw.story.append(kind.__name__)
     gates = [problems.fitted_gates(draw, X) for _ in range(draw.whole(1, 2))]
     shallow = HyperplaneGates(1, 4, cutoff=0.0).fit(X)
     if kind is ib.GatedLinearNetwork:
         return draw.pick([kind(gates, seed=seed), kind(shallow, readout=False, seed=seed)])
-    if kind is ChainNetwork:
+    if kind is best_networks.ChainNetwork:
         return kind(gates[0], draw.whole(2, 4), seed=seed)
     units = draw.pick([3, [3, 2]])
     # Soft gates that read the layer before them have no degree.
@@ -117,7 +108,7 @@ def _is_network(c: Any, net: Any) -> bool:
     """True if outputs, hidden layer and weights are finite in a random dtype, and gates fit the weights."""
     draw, d = c.draw, net.inputs
     deep = len(net.shape if isinstance(net, ib.GatedLinearNetwork) else net.units) > 1
-    no_gates = deep and not isinstance(net, GaLU0Network | LinearNetwork | ChainNetwork)
+    no_gates = deep and not isinstance(net, GaLU0Network | LinearNetwork | best_networks.ChainNetwork)
     net.to(draw.pick(DTYPES))
     # The constant input comes last: it carries the bias of the readout.
     new = draw.array(np.hstack([draw.normal(4, draw.pick([d, d, d, d + 1]) - 1), np.ones((4, 1))]))
@@ -131,7 +122,6 @@ NETWORK: dict[str, Any] = {"share": 3, "same": None, "finite": False, "fine": _i
 
 
 def _gates(draw: Draw) -> dict[str, Any]:
-    """Gates fitted or not, of one width or several."""
     X, _ = problems.clean_task(draw)
     fitted, other = problems.fitted_gates(draw, X), HyperplaneGates(2, 2, cutoff=0.0).fit(np.ones((2, X.shape[1] + 1)))
     bad: list[Any] = [HyperplaneGates(2, 2), [fitted, other], [], ib.ConstantGate().fit(X), [fitted, None]]
@@ -166,8 +156,6 @@ class Own(GatedNetwork):
 
 
 def _layer(kind: Any, shape: tuple[int, ...], **sizes: int) -> None:
-    """Register a layer of any kind of gates, on inputs of its shape and of others."""
-
     @entry(kind)
     def _outputs(draw: Draw) -> None:
         sharpness = draw.either(draw.pick([None, 2.0, 1e300]), [0.0, -1.0, "soft", np.nan])
@@ -197,7 +185,6 @@ def _own_network(draw: Draw) -> None:
 
 
 def _chain(draw: Draw) -> dict[str, Any]:
-    """Gates fitted or not, and how many layers there are and are gated."""
     X, _ = problems.clean_task(draw)
     bad = [HyperplaneGates(2, 2), None, X, [problems.fitted_gates(draw, X)]]
     gated = draw.either(draw.pick([None, 1, 2]), [0, -1, 7, 1.5, "one"])
@@ -206,7 +193,7 @@ def _chain(draw: Draw) -> dict[str, Any]:
 
 
 # Half precision knows few scales.
-row(ChainNetwork, _chain, **NETWORK, may=lambda c: not 1e-3 <= getattr(c, "scale", 1.0) <= 1e3)
+row(best_networks.ChainNetwork, _chain, **NETWORK, may=lambda c: not 1e-3 <= getattr(c, "scale", 1.0) <= 1e3)
 
 
 def _gated_task(draw: Draw) -> dict[str, Any]:
@@ -217,7 +204,7 @@ def _gated_task(draw: Draw) -> dict[str, Any]:
 
 
 row(
-    best_chains,
+    best_networks.best_chains,
     _gated_task,
     layers=one_of([2, 3], 1, 0, 2.5, "three"),
     gated=one_of([None], 0, 9, "one"),
@@ -234,14 +221,14 @@ row(
 )
 
 
-@entry(ReLUMarginProblem, share=1)
+@entry(best_networks.ReLUMarginProblem, share=1)
 def _relu_problem(draw: Draw) -> None:
     """Gates of both signs are refused."""
     X, y = problems.clean_task(draw)
-    made = svm_relu(X, y, np.ones((2, len(X))))
+    made = best_networks.svm_relu(X, y, np.ones((2, len(X))))
     mixed = ib.GatedFeatures(X, np.where(np.arange(len(X)) % 2, 1.0, -1.0)[:, None] * np.ones((1, 4)))
     features = draw.either(made.features, [mixed, ib.GatedFeatures(X, np.full((len(X), 4), 0.5)), X])
-    again = draw.call(ReLUMarginProblem, features, y, made.norm)
+    again = draw.call(best_networks.ReLUMarginProblem, features, y, made.norm)
     network = draw.call(again.network, draw.either(np.ones((4, X.shape[1])), [np.ones(4), np.zeros((4, X.shape[1]))]))
     expect(network.units == [4], "another number of units")
 

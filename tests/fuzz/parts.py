@@ -43,13 +43,11 @@ def _operation(draw: Draw, features: Any) -> None:
 
 @entry(GatedFeatures, share=5)
 def _features(draw: Draw) -> None:
-    """Features of gates and of kernels."""
     _operation(draw, problems.features(draw)[0])
 
 
 @entry(Features)
 def _own_features(draw: Draw) -> None:
-    """Features of the user's own, which give a matrix and no more."""
     features, _ = problems.features(draw)
     _operation(draw, OwnFeatures(features.dense().reshape(features.shape)))
 
@@ -83,7 +81,6 @@ def _norm(kind: Any, *groups: Any, **options: Any) -> None:
 
 
 def _groups(draw: Draw) -> dict[str, Any]:
-    """Groups of any labels in any form, and their weights."""
     k = draw.sizes.setdefault("k", draw.whole(1, 6))
     groups = draw.rng.choice(draw.pick([[0], [0, 1], [-(2**62), 2**62], list(range(k))]), k)
     forms: dict[str, Any] = {"list": groups.tolist(), "uint64": groups.astype(np.uint64)}
@@ -153,7 +150,6 @@ class _Own(Norm):
 
 
 def _of(draw: Draw, make: Any) -> Any:
-    """A problem with one-hot gates and the norm that is made."""
     X, y = problems.clean_task(draw)
     features = GatedFeatures(X, problems.one_hot(draw, len(X), draw.whole(1, 2), 2))
     return draw.call(lambda make: MarginProblem(features, y, make()), make)
@@ -180,8 +176,6 @@ def _expression_norm(draw: Draw) -> str:
 
 
 class _Pretender:
-    """An object with attributes of the right names, and nothing behind them."""
-
     gates = None
     hidden = 3
 
@@ -193,7 +187,6 @@ def _task(draw: Draw) -> dict[str, Any]:
 
 
 def _network(draw: Draw) -> Given:
-    """A ReLU network, or what is none."""
     d = draw.sizes["d"]
     return draw.either(
         ib.ReLUNetwork(d, 3, seed=draw.whole(0, 9)), [_Pretender(), ib.ReLUNetwork(99, 2), None, "network"]
@@ -201,13 +194,11 @@ def _network(draw: Draw) -> Given:
 
 
 def _contexts(draw: Draw) -> Given:
-    """Gates of contexts for inputs near 0, or what are none."""
     gates = problems.fitted_gates(draw, draw.normal(20, draw.sizes["d"]))
     return draw.either(gates, [_Pretender(), ib.HyperplaneGates, None, "gates", 3])
 
 
 def _optimiser(draw: Draw) -> Given:
-    """An optimiser or the norms of two layers, or what is none."""
     good = ["gd", "sign", "adam", "muon", "muon-sign", ("rows", "l_inf"), ("entries", "l1")]
     return draw.either(draw.pick(good), ["Adam", ("spectral", "l1"), ("rows",), ["rows", "l2"], None, 3])
 
@@ -223,7 +214,6 @@ def _certified(problem: Any) -> bool:
 
 
 def _builder(builder: Any, fine: Any = problems.judged, **part: Any) -> None:
-    """A problem of gates or of a network, which is solved to the optimum."""
     small = lambda c: getattr(c, "C", 1.0) != np.inf and not in_range(float(getattr(c, "C", 1.0)) * 1e3)  # noqa: E731
     row(builder, _task, share=2, finite=False, may=small, fine=lambda c, problem: fine(problem), **part)
 

@@ -31,7 +31,6 @@ row(galu.parity, bits=BITS, must=lambda c: c.bits > c.d, fine=_are_samples)
 
 
 def _labels(draw: Draw) -> dict[str, Any]:
-    """Labels of the classes, if any."""
     good = {str(pair): (pair, "good") for pair in ([1.0, 0.0], [-1.0, 1.0], [2.0, 3.5], [0.0, -1e-60])}
     bad = {str(pair): (pair, "bad") for pair in ([1.0, 1.0], [0.0, 0.0], [1e90, 0.0])}
     return {} if draw.chance(0.6) else {"labels": draw.variant("labels", good | bad)}  # type: ignore[arg-type]

@@ -26,7 +26,6 @@ def tiny(rng: Any, most: int = 15) -> float:
 
 
 def _labels(rng: Any, X: Array) -> Array:
-    """Labels of a linear model, or random ones."""
     if rng.random() < 0.6:
         return np.where(X @ rng.integers(-3, 4, X.shape[1]) + rng.integers(-1, 2) / 2 > 0, 1.0, -1.0)
     return np.asarray(rng.choice([-1.0, 1.0], len(X)))
@@ -136,7 +135,6 @@ def _collinear(rng: Any, n: int, d: int) -> Samples:
 
 
 def _zeros(rng: Any, n: int, d: int) -> Samples:
-    """Samples with zeros of both signs, or of nothing else."""
     X, y = _normal(rng, n, d)
     return np.where(rng.random((n, d)) < rng.choice([0.5, 1.0]), rng.choice([0.0, -0.0], (n, d)), X), y
 
@@ -206,12 +204,10 @@ def gate_values(draw: Draw, n: int) -> Array:
 
 
 def one_hot(draw: Draw, n: int, units: int, contexts: int) -> Array:
-    """One-hot contexts of several units, (n, units·contexts)."""
     return np.hstack([np.eye(contexts)[draw.rng.integers(0, contexts, n)] for _ in range(units)])
 
 
 def fitted_gates(draw: Draw, X: Array) -> ib.HyperplaneGates:
-    """Hyperplane contexts, fitted on clean inputs of scale 1."""
     return ib.HyperplaneGates(draw.whole(1, 3), draw.pick([1, 2, 4]), draw.whole(0, 99), "random").fit(X)
 
 
@@ -232,7 +228,6 @@ def gated_features(draw: Draw, X: Array, G: Array | None) -> tuple[Any, Any]:
 
 
 def kernel_features(draw: Draw, X: Array, size: float = 1.0) -> tuple[Any, Any]:
-    """Features of two kernels, given by disguised or damaged factors."""
     factors = draw.array(np.stack([X, draw.normal(*X.shape) * size], axis=1))
     may = lambda c: not in_range(np.abs(c.factors).max(axis=(1, 2)))  # noqa: E731
     features = draw.call(ib.KernelFeatures, factors=factors, may=may)
@@ -319,5 +314,4 @@ def as_built(problem: MarginProblem, norm: str = "frobenius") -> Raw:
 
 
 def judged(problem: MarginProblem, norm: str = "frobenius", *solver: str, tol: float = 1e-6, **options: Any) -> str:
-    """Solve a problem of gated features, check the answer, and return its status."""
     return judge(as_built(problem, norm), ib.solve(problem, *solver, tol=tol, **options), tol, limited=bool(options))

@@ -79,7 +79,6 @@ class Result:
 
 
 def run_case(seed: int, number: int) -> Result:
-    """Run one case in this process."""
     entries = wheel()
     result = run_entry(entries[number % len(entries)], Random(f"{seed}/{number}"))
     result.number = number
@@ -87,7 +86,6 @@ def run_case(seed: int, number: int) -> Result:
 
 
 def run_entry(entry: Entry, random: Random) -> Result:
-    """Run an entry on what a source of randomness makes of it."""
     begin = time.perf_counter()
     # Estimators without a random_state draw from NumPy's global generator.
     np.random.seed(0)  # noqa: NPY002
@@ -155,7 +153,6 @@ class Worker:
             return Result(number, wheel()[number % len(wheel())].name, ending, trace=str(error), seconds=self.limit)
 
     def stop(self) -> None:
-        """End the process, whatever it does."""
         if self.child is not None:
             self.child.stop()
         self.child = None

@@ -52,7 +52,6 @@ def _solve(draw: Draw) -> str:
 
 
 def _start(draw: Draw, problem: MarginProblem) -> Solution:
-    """A solution to start from: of this problem or of another, whole or spoiled."""
     small = MarginProblem(GatedFeatures(np.array([[2.0, 1.0], [-2.0, 1.0]])), np.array([1.0, -1.0]), Frobenius())
     found = solve(small) if draw.chance(0.2) else solve(problem, max_iterations=draw.whole(1, 30))
     duals: list[Any] = [found.dual * factor for factor in (1, 1, np.nan, -1, 0)]
@@ -148,8 +147,6 @@ def _problem(draw: Draw) -> None:
 
 
 def _model(kind: Any, make: Callable[..., Any]) -> None:
-    """Register a model: it scores inputs of any kind alike, and chooses between its classes by the sign."""
-
     @entry(kind)
     def _scores(draw: Draw) -> None:
         X, y = problems.clean_task(draw)

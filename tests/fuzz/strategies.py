@@ -16,8 +16,6 @@ Predicate = Callable[[Any], bool]
 
 
 def is_count(least: int = 1, most: int = 10**600) -> Predicate:
-    """Predicate: a whole number from `least` to `most`."""
-
     def accepts(value: Any) -> bool:
         integral = isinstance(value, int | np.integer) and not isinstance(value, bool)
         return integral and least <= int(value) <= most
@@ -26,8 +24,6 @@ def is_count(least: int = 1, most: int = 10**600) -> Predicate:
 
 
 def is_number(low: float = -math.inf, high: float = math.inf, ends: bool = False) -> Predicate:
-    """Predicate: a real number between `low` and `high`."""
-
     def accepts(value: Any) -> bool:
         real = isinstance(value, int | float | np.floating | np.integer | Fraction)
         if isinstance(value, bool | np.bool_) or not real:
@@ -40,7 +36,6 @@ def is_number(low: float = -math.inf, high: float = math.inf, ends: bool = False
 
 
 def is_power(most: int, least: int = 1) -> Predicate:
-    """Predicate: a power of 2 from `least` to `most`."""
     return lambda v: is_count(least, most)(v) and int(v).bit_count() == 1
 
 

@@ -6,14 +6,12 @@ from multiprocessing.connection import Connection
 
 
 def hangs(connection: Connection, seed: int) -> None:
-    """Take a case and never answer."""
     connection.send(None)
     connection.recv()
     threading.Event().wait()
 
 
 def dies(connection: Connection, seed: int) -> None:
-    """Take a case and end."""
     connection.send(None)
     connection.recv()
     os._exit(3)

@@ -154,7 +154,6 @@ def wheel() -> list[Entry]:
 
 
 def public_callables() -> dict[str, Any]:
-    """The public callables, by their names."""
     found = {name: getattr(import_module(path), name) for path, names in public_names().items() for name in names}
     return {name: value for name, value in found.items() if callable(value)}
 

@@ -15,12 +15,10 @@ ALL_SCALES = (1.0, 1.0, 1e-200, 1e200, 1e-300, 1e300)
 
 
 def samples(draw: Draw) -> dict[str, Any]:
-    """Samples (m, d)."""
     return {"X": problems.points(draw)}
 
 
 def centres(draw: Draw) -> Given:
-    """Centres, which may have any length."""
     return problems.points(draw, scales=ALL_SCALES)
 
 
@@ -58,7 +56,6 @@ row(norms.weights_of_predictors, rows("predictors", 1), may=True, fine=lambda c,
 
 
 def _layers(draw: Draw) -> dict[str, Any]:
-    """Samples, and a network whose gates the bound is about."""
     X, y = problems.clean_task(draw)
     net = draw.pick([ReLUNetwork(X.shape[1], [3, 2]), FrozenReLUNetwork(X.shape[1], 4)])
     return {"network": draw.scalar([net], never), "X": draw.array(X), "y": draw.array(y)}
@@ -75,13 +72,10 @@ row(
 
 
 def features(draw: Draw) -> dict[str, Any]:
-    """Features of either kind, or what is none."""
     return {"features": draw.scalar([problems.features(draw)[0]], never)}
 
 
 def fit(weights: str) -> Strategy:
-    """Features with targets and weights of this name."""
-
     def drawn(draw: Draw) -> dict[str, Any]:
         features, dense = problems.features(draw)
         size = float(draw.pick([0.0, 1.0, 1 / max(np.max(np.abs(dense)), 1e-100)]))
@@ -123,7 +117,6 @@ row(galu.neighbouring_gates, d=MANY, k=VAST, epsilon=EPSILON, fine=lambda c, fou
 
 
 def _matrices(draw: Draw) -> dict[str, Any]:
-    """Return two square matrices, near each other or not."""
     n, scale = draw.whole(2, 4), draw.scale(1.0, 1.0, 1e-90, 1e90, 1e300, 1e-300)
     A, change = np.eye(n) + 0.05 * draw.normal(n, n), draw.normal(n, n)
     near: dict[str, tuple[Any, Any]] = {"near": (scale * (A + 0.02 * change), "good")}

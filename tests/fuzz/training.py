@@ -78,7 +78,6 @@ def _not_signs(c: Any) -> bool:
 
 
 def _task(draw: Draw) -> dict[str, Any]:
-    """A network of any kind and samples of every scale."""
     X, y = problems.samples(draw)
     net = network(draw, np.clip(X, -1e3, 1e3) + draw.normal(*X.shape))
     return {"network": net, "X": draw.array(X), "y": draw.array(y)}
@@ -86,7 +85,6 @@ def _task(draw: Draw) -> dict[str, Any]:
 
 @entry(ib.train, share=6)
 def _train(draw: Draw) -> None:
-    """A few steps of any network on any data."""
     options = _task(draw)
     options["network"].to(draw.pick(DTYPES[:3]))
     lr, loss, momentum = draw.pick([0.04, 1e-300, 10.0, 1e300]), draw.pick(LOSSES), draw.pick([0.0, 0.9])
@@ -197,7 +195,6 @@ def _train_together(draw: Draw) -> None:
 
 
 def _online(draw: Draw) -> dict[str, Any]:
-    """A process on a ring, or a pair of samples."""
     gain = draw.pick([0.1, 3.0])
     process = gated_flow.nonlinear_gaussian_process(draw.whole(3, 8), length_scales=(0.4, 0.2), gain=gain)
     if draw.chance(0.7):

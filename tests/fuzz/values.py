@@ -166,7 +166,6 @@ SCALARS: list[Any] = [
 
 
 def short(value: Any) -> str:
-    """Return a short text of any value."""
     try:
         return repr(value)[:60]
     except ValueError:

@@ -7,20 +7,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from implicit_bias import (
-    ConstantGate,
-    FunctionGates,
-    GatedReLUClassifier,
-    HyperplaneGates,
-    InputError,
-    OccupiedRegions,
-    RandomHalfSpaces,
-    ReLUGates,
-    solve,
-    svm_gln,
-    svm_rc,
-    svm_shallow,
-)
+import implicit_bias as ib
 from implicit_bias.gates import FunctionContexts
 from tests import ROOT
 from tests.cases import inputs
@@ -32,7 +19,7 @@ def test_stream_is_published():
     layer = torch.nn.Linear(12, 3 * 2, bias=False)
     torch.nn.init.normal_(layer.weight, 0, 36)
     cutoffs = torch.empty(3, 2).normal_(0, 9)
-    gates = HyperplaneGates(3, 4, seed=4, cutoff="random").fit(inputs())
+    gates = ib.HyperplaneGates(3, 4, seed=4, cutoff="random").fit(inputs())
     np.testing.assert_array_equal(gates.directions_, layer.weight.detach().numpy())
     np.testing.assert_array_equal(gates.cutoffs_, cutoffs.numpy().ravel())
 
@@ -40,20 +27,20 @@ def test_stream_is_published():
 def test_fitting_leaves_the_global_generator_alone():
     torch.manual_seed(0)
     before = torch.random.get_rng_state()
-    HyperplaneGates(3, 2).fit(inputs())
-    RandomHalfSpaces(3).fit(inputs())
+    ib.HyperplaneGates(3, 2).fit(inputs())
+    ib.RandomHalfSpaces(3).fit(inputs())
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_context_bits_are_most_significant_first():
-    gates = HyperplaneGates.from_hyperplanes([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], contexts=4)
+    gates = ib.HyperplaneGates.from_hyperplanes([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], contexts=4)
     X = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
     assert gates.contexts_of(X).ravel().tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(gates.transform(X), np.eye(4))
 
 
 def test_one_context_a_unit_is_open_in_each_sample():
-    values = HyperplaneGates(5, 4, seed=2).fit_transform(inputs(n=50)).reshape(50, 5, 4)
+    values = ib.HyperplaneGates(5, 4, seed=2).fit_transform(inputs(n=50)).reshape(50, 5, 4)
     np.testing.assert_array_equal(values.sum(axis=2), 1.0)
     assert (values.sum(axis=0) > 0).any(axis=1).all()
 
@@ -61,20 +48,20 @@ def test_one_context_a_unit_is_open_in_each_sample():
 @pytest.mark.parametrize("n", [40, 41])
 def test_median_cutoffs_halve_the_pool(n):
     X = inputs(n=n)
-    opened = HyperplaneGates(6, 2, seed=1).fit_transform(X)[:, 1::2].sum(axis=0)
+    opened = ib.HyperplaneGates(6, 2, seed=1).fit_transform(X)[:, 1::2].sum(axis=0)
     np.testing.assert_array_equal(opened, n // 2)
 
 
 def test_cutoffs_are_fixed_by_fit():
     X = inputs()
-    gates = HyperplaneGates(4, 2).fit(X)
+    gates = ib.HyperplaneGates(4, 2).fit(X)
     np.testing.assert_array_equal(gates.transform(X)[:3], gates.transform(X[:3]))
 
 
 def test_numbers_and_quantiles_as_cutoffs():
     X = inputs(n=2000)
-    assert (HyperplaneGates(3, 2, cutoff=1.5).fit(X).cutoffs_ == 1.5).all()
-    share = HyperplaneGates(40, 2, cutoff=(0.2, 0.4)).fit_transform(X)[:, 0::2].mean(axis=0)
+    assert (ib.HyperplaneGates(3, 2, cutoff=1.5).fit(X).cutoffs_ == 1.5).all()
+    share = ib.HyperplaneGates(40, 2, cutoff=(0.2, 0.4)).fit_transform(X)[:, 0::2].mean(axis=0)
     assert share.min() >= 0.2 - 1e-3
     assert share.max() <= 0.4 + 1e-3
     assert np.ptp(share) > 0.1
@@ -85,19 +72,19 @@ def test_numbers_and_quantiles_as_cutoffs():
 )
 def test_gates_do_not_depend_on_the_batch(cutoff, centre):
     X = centre + inputs(n=201, d=30)
-    gates = HyperplaneGates(20, 2, cutoff=cutoff).fit(X)
+    gates = ib.HyperplaneGates(20, 2, cutoff=cutoff).fit(X)
     rows = np.vstack([gates.transform(X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_array_equal(rows, gates.transform(X))
 
 
 def test_changed_parameters_unfit_the_gates():
-    gates = HyperplaneGates(10, 2).fit(inputs()).set_params(units=20)
-    with pytest.raises(InputError, match="not fitted"):
+    gates = ib.HyperplaneGates(10, 2).fit(inputs()).set_params(units=20)
+    with pytest.raises(ib.InputError, match="not fitted"):
         gates.transform(inputs())
 
 
 def test_half_spaces_are_orthonormal_and_as_published():
-    gates = RandomHalfSpaces(5, seed=1).fit(inputs())
+    gates = ib.RandomHalfSpaces(5, seed=1).fit(inputs())
     np.testing.assert_allclose(gates.directions_ @ gates.directions_.T, np.eye(5), atol=1e-14)
     torch.manual_seed(1)
     expected = torch.nn.init.orthogonal_(torch.empty(5, 12)).numpy()
@@ -106,7 +93,7 @@ def test_half_spaces_are_orthonormal_and_as_published():
 
 
 def test_relu_gates_are_open_at_zero():
-    assert ReLUGates([[1.0, 0.0]]).transform([[0.0, 3.0], [-1e-9, 1.0]]).tolist() == [[1.0], [0.0]]
+    assert ib.ReLUGates([[1.0, 0.0]]).transform([[0.0, 3.0], [-1e-9, 1.0]]).tolist() == [[1.0], [0.0]]
 
 
 def test_contexts_that_a_function_computes():
@@ -115,26 +102,26 @@ def test_contexts_that_a_function_computes():
     assert gates.contexts_of(X).tolist() == [[0, 2], [1, 1], [2, 0]]
     assert gates.transform(X).tolist() == [[1, 0, 0, 0, 0, 1], [0, 1, 0, 0, 1, 0], [0, 0, 1, 1, 0, 0]]
     assert gates.groups.tolist() == [0, 0, 0, 1, 1, 1]
-    one = OccupiedRegions(FunctionContexts(lambda X: np.digitize(X[:, :1], [-1, 1, 9]), contexts=4).fit(X)).fit(X)
+    one = ib.OccupiedRegions(FunctionContexts(lambda X: np.digitize(X[:, :1], [-1, 1, 9]), contexts=4).fit(X)).fit(X)
     assert one.occupied_.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
     "gates",
     [
-        HyperplaneGates(),
-        RandomHalfSpaces(),
-        FunctionGates(lambda X: X[:, :5], [0, 1]),
+        ib.HyperplaneGates(),
+        ib.RandomHalfSpaces(),
+        ib.FunctionGates(lambda X: X[:, :5], [0, 1]),
         FunctionContexts(lambda X: X[:, :5], 1),
     ],
 )
 def test_failed_fit_leaves_gates_unfitted(gates):
-    if isinstance(gates, HyperplaneGates | RandomHalfSpaces):
+    if isinstance(gates, ib.HyperplaneGates | ib.RandomHalfSpaces):
         gates.fit(inputs())
-    with pytest.raises(InputError):
+    with pytest.raises(ib.InputError):
         gates.fit(np.ones((9, 12)))
     assert not gates.is_fitted
-    with pytest.raises(InputError, match="not fitted"):
+    with pytest.raises(ib.InputError, match="not fitted"):
         gates.transform(inputs())
 
 
@@ -151,17 +138,17 @@ def guide_gates():
 def test_gates_of_the_guide(guide_gates):
     X = inputs(60)
     y = np.where(X[:, 0] > 0, 1, -1)
-    for build in (svm_gln, svm_rc, svm_shallow):
+    for build in (ib.svm_gln, ib.svm_rc, ib.svm_shallow):
         gates = guide_gates(clusters=3)
         case = build(X, y, gates, C=1.0)
         assert not gates.is_fitted
         np.testing.assert_array_equal(case.features.gate_values, guide_gates(clusters=3).fit(X).transform(X))
-    model = GatedReLUClassifier(C=1.0, gates=guide_gates(clusters=3), fit_intercept=False, free_intercept=False).fit(
+    model = ib.GatedReLUClassifier(C=1.0, gates=guide_gates(clusters=3), fit_intercept=False, free_intercept=False).fit(
         X, y
     )
-    assert model.certificate_.objective == pytest.approx(solve(svm_rc(X, y, guide_gates(3), C=1.0)).objective)
+    assert model.certificate_.objective == pytest.approx(ib.solve(ib.svm_rc(X, y, guide_gates(3), C=1.0)).objective)
     model.fit(X, y, sample_weight=np.full(60, 2.0))
-    with pytest.raises(InputError, match="takes no sample_weight"):
+    with pytest.raises(ib.InputError, match="takes no sample_weight"):
         model.fit(X, y, sample_weight=np.arange(60) + 0.5)
     weighted = clone(model).fit(X, y, sample_weight=np.arange(60) % 3)
     repeated = clone(model).fit(X.repeat(np.arange(60) % 3, axis=0), y.repeat(np.arange(60) % 3))
@@ -171,31 +158,31 @@ def test_gates_of_the_guide(guide_gates):
 
 def test_gates_work_in_pipelines():
     X = inputs()
-    values = make_pipeline(StandardScaler(), HyperplaneGates(3, 2)).fit_transform(X)
+    values = make_pipeline(StandardScaler(), ib.HyperplaneGates(3, 2)).fit_transform(X)
     assert values.shape == (30, 6)
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: HyperplaneGates(10, 3).fit(inputs()), "power of two"),
-        (lambda: HyperplaneGates(10, 0).fit(inputs()), "contexts"),
-        (lambda: HyperplaneGates(0, 2).fit(inputs()), "units"),
-        (lambda: HyperplaneGates(10, 2, seed=-1).fit(inputs()), "seed"),
-        (lambda: HyperplaneGates(10, 2, seed=1.5).fit(inputs()), "seed"),
-        (lambda: HyperplaneGates(10, 2, cutoff="mean").fit(inputs()), "cutoff"),
-        (lambda: HyperplaneGates(10, 2, cutoff=np.nan).fit(inputs()), "cutoff"),
-        (lambda: HyperplaneGates(10, 2, cutoff=(0.9, 0.1)).fit(inputs()), "cutoff"),
-        (lambda: HyperplaneGates(10, 2, cutoff=None).fit(inputs()), "cutoff"),
-        (lambda: RandomHalfSpaces(2.0).fit(inputs()), "units"),
-        (lambda: HyperplaneGates().fit(np.ones((9, 3))), "the same for all inputs up to rounding \\(n_samples = 9"),
-        (lambda: RandomHalfSpaces().fit([[1.0, 2.0]]), "the same for all inputs up to rounding \\(n_samples = 1"),
-        (lambda: HyperplaneGates().fit([[np.nan]]), "NaN"),
-        (lambda: HyperplaneGates().transform([[1.0]]), "fit"),
-        (lambda: HyperplaneGates().fit(inputs()).transform(np.ones((2, 5))), "5 features"),
-        (lambda: ReLUGates([1.0, 2.0]), "weights"),
-        (lambda: ConstantGate().fit([]), "2D array"),
-        (lambda: HyperplaneGates.from_hyperplanes([[1.0]], [0.0], contexts=4), "hyperplanes"),
+        (lambda: ib.HyperplaneGates(10, 3).fit(inputs()), "power of two"),
+        (lambda: ib.HyperplaneGates(10, 0).fit(inputs()), "contexts"),
+        (lambda: ib.HyperplaneGates(0, 2).fit(inputs()), "units"),
+        (lambda: ib.HyperplaneGates(10, 2, seed=-1).fit(inputs()), "seed"),
+        (lambda: ib.HyperplaneGates(10, 2, seed=1.5).fit(inputs()), "seed"),
+        (lambda: ib.HyperplaneGates(10, 2, cutoff="mean").fit(inputs()), "cutoff"),
+        (lambda: ib.HyperplaneGates(10, 2, cutoff=np.nan).fit(inputs()), "cutoff"),
+        (lambda: ib.HyperplaneGates(10, 2, cutoff=(0.9, 0.1)).fit(inputs()), "cutoff"),
+        (lambda: ib.HyperplaneGates(10, 2, cutoff=None).fit(inputs()), "cutoff"),
+        (lambda: ib.RandomHalfSpaces(2.0).fit(inputs()), "units"),
+        (lambda: ib.HyperplaneGates().fit(np.ones((9, 3))), "the same for all inputs up to rounding \\(n_samples = 9"),
+        (lambda: ib.RandomHalfSpaces().fit([[1.0, 2.0]]), "the same for all inputs up to rounding \\(n_samples = 1"),
+        (lambda: ib.HyperplaneGates().fit([[np.nan]]), "NaN"),
+        (lambda: ib.HyperplaneGates().transform([[1.0]]), "fit"),
+        (lambda: ib.HyperplaneGates().fit(inputs()).transform(np.ones((2, 5))), "5 features"),
+        (lambda: ib.ReLUGates([1.0, 2.0]), "weights"),
+        (lambda: ib.ConstantGate().fit([]), "2D array"),
+        (lambda: ib.HyperplaneGates.from_hyperplanes([[1.0]], [0.0], contexts=4), "hyperplanes"),
         (lambda: FunctionContexts(lambda X: X[:, :2] > 0, 0).fit(inputs()), "contexts must be"),
         (lambda: FunctionContexts("median", 2).fit(inputs()), "callable"),
         (lambda: FunctionContexts(lambda X: X[:, 0] > 0, 2).fit(inputs()), "dimension"),
@@ -205,9 +192,9 @@ def test_gates_work_in_pipelines():
         (lambda: FunctionContexts(lambda X: 0 * X - 1, 3).fit(inputs()), "from 0 to 2, not -1"),
         (lambda: FunctionContexts(lambda X: 0 * X[:, : len(X)], 2).fit(inputs()).transform(inputs(5)), "in fit, but"),
         (lambda: FunctionContexts(lambda X: X > 0, 2).transform(inputs()), "not fitted"),
-        (lambda: HyperplaneGates(2, 2).set_params(contexts=5).fit(inputs()), "power of two"),
+        (lambda: ib.HyperplaneGates(2, 2).set_params(contexts=5).fit(inputs()), "power of two"),
     ],
 )
 def test_bad_gates(make, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         make()

@@ -9,20 +9,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
-from implicit_bias import (
-    FunctionGates,
-    GatedLinearNetwork,
-    HyperplaneGates,
-    InputError,
-    LossScaled,
-    MarginModel,
-    NuclearNorm,
-    Status,
-    descend_to_limit,
-    solve,
-    svm_classes,
-    svm_gln,
-)
+import implicit_bias as ib
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.gates import FunctionContexts
 from tests.cases import inputs
@@ -30,7 +17,7 @@ from tests.cases import inputs
 X = inputs(n=24, d=4)
 LABELS = np.array(["a", "b", "c"])[np.argmax(X[:, :3] + 0.3 * X[:, [1, 2, 0]], axis=1)]
 LABELS_AS_NUMBERS = np.unique(LABELS, return_inverse=True)[1]
-GATES = HyperplaneGates(3, 2, seed=1).fit(X)
+GATES = ib.HyperplaneGates(3, 2, seed=1).fit(X)
 
 
 @pytest.mark.parametrize(("shared", "share"), [(False, 1.0), (True, 2**-0.5)])
@@ -38,10 +25,10 @@ GATES = HyperplaneGates(3, 2, seed=1).fit(X)
 def test_two_classes_are_svm_gln(shared, share, C):
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     # The price of slack is in units of the norm.
-    found = solve(svm_classes(X, y, GATES, C, shared=shared), tol=1e-8)
-    known = solve(svm_gln(X, y, GATES, C / share), tol=1e-8)
+    found = ib.solve(ib.svm_classes(X, y, GATES, C, shared=shared), tol=1e-8)
+    known = ib.solve(ib.svm_gln(X, y, GATES, C / share), tol=1e-8)
     assert found.objective == pytest.approx(share * known.objective, rel=1e-7)
-    problem = svm_classes(X, y, GATES, C, shared=shared)
+    problem = ib.svm_classes(X, y, GATES, C, shared=shared)
     scores = problem.decision_function(found.weights, X)
     np.testing.assert_allclose(scores[:, 1] - scores[:, 0], y * known.margins, atol=1e-3)
     assert (problem.predict(found.weights, X) == np.where(y * known.margins > 0, 1, -1)).all()
@@ -49,16 +36,16 @@ def test_two_classes_are_svm_gln(shared, share, C):
 
 @pytest.mark.parametrize("grouping", [[-1, 0, 1], [7, -(2**40), 2**40]])
 def test_units_may_have_any_numbers(grouping):
-    problem = svm_classes(X, LABELS, FunctionGates(lambda X: X[:, :3] > 0, grouping))
+    problem = ib.svm_classes(X, LABELS, ib.FunctionGates(lambda X: X[:, :3] > 0, grouping))
     assert len(np.unique(problem.norm.groups)) == 9
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("C", [np.inf, 0.2])
 def test_it_is_the_program_written_out(shared, C):
-    problem = svm_classes(X, LABELS, GATES, C, shared=shared)
-    found = solve(problem, tol=1e-7)
-    assert (found.status, found.solver) == (Status.OPTIMAL, "NATIVE")
+    problem = ib.svm_classes(X, LABELS, GATES, C, shared=shared)
+    found = ib.solve(problem, tol=1e-7)
+    assert (found.status, found.solver) == (ib.Status.OPTIMAL, "NATIVE")
     Phi, codes = GATES(X).dense(), np.searchsorted(problem.classes, LABELS)
     Z = cp.Variable((3, Phi.shape[1]))
     outputs, slack, limits = Phi @ Z.T, [], []
@@ -79,9 +66,9 @@ def test_it_is_the_program_written_out(shared, C):
 @pytest.mark.parametrize("norm", ["spectral", "entries", "frobenius", "l1"])
 @pytest.mark.parametrize("C", [np.inf, 0.2])
 def test_one_layer_is_the_program_written_out(norm, C):
-    problem = svm_classes(X, LABELS, GATES, C, norm=norm)
-    found = solve(problem, tol=1e-7)
-    assert found.status is Status.OPTIMAL
+    problem = ib.svm_classes(X, LABELS, GATES, C, norm=norm)
+    found = ib.solve(problem, tol=1e-7)
+    assert found.status is ib.Status.OPTIMAL
     Phi, codes = GATES(X).dense(), np.searchsorted(problem.classes, LABELS)
     Z = cp.Variable((3, Phi.shape[1]))
     outputs = Phi @ Z.T
@@ -98,15 +85,15 @@ def test_one_layer_is_the_program_written_out(norm, C):
     best = cp.Problem(cp.Minimize(size + price * cp.sum(slack)), limits).solve(solver="CLARABEL")
     assert found.objective == pytest.approx(best, rel=1e-5)
     assert (problem.predict(found.weights, X) == LABELS).mean() > 0.8
-    with pytest.raises(InputError, match="give one of them"):
-        svm_classes(X, LABELS, GATES, C, norm=norm, shared=True)
+    with pytest.raises(ib.InputError, match="give one of them"):
+        ib.svm_classes(X, LABELS, GATES, C, norm=norm, shared=True)
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_no_network_has_larger_margins_for_its_weights(shared):
     """For random weights of either kind of network, ½‖w‖² is at least the norm of ζ and Σ_pairs λ · margin."""
-    problem = svm_classes(X, LABELS, GATES, shared=shared)
-    found = solve(problem)
+    problem = ib.svm_classes(X, LABELS, GATES, shared=shared)
+    found = ib.solve(problem)
     rng = np.random.default_rng(0)
     for _ in range(20):
         a, w = rng.normal(size=(3, 3)), rng.normal(size=(3, 6 // 3 * 4) if shared else (3, 3, 8))
@@ -127,7 +114,7 @@ def test_the_least_weights_behind_a_matrix_are_its_nuclear_norm():
         Z = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
         U, s, V = np.linalg.svd(Z, full_matrices=False)
         U, s, V = U[:, :rank], s[:rank], V[:rank]
-        size = NuclearNorm([0] * rows, range(rows)).value(Z)
+        size = ib.NuclearNorm([0] * rows, range(rows)).value(Z)
         A, W = U * np.sqrt(s), np.sqrt(s)[:, None] * V
         assert 0.5 * ((A**2).sum() + (W**2).sum()) == pytest.approx(size, rel=1e-12)
         for _ in range(20):
@@ -141,7 +128,7 @@ def test_the_least_weights_behind_a_matrix_are_its_nuclear_norm():
 def test_the_two_optima_bound_each_other():
     """‖Z‖_* ≤ Σ_c ‖ζ_c‖ ≤ √K ‖Z‖_* for weights and for the optima; both bounds are attained."""
     rng = np.random.default_rng(0)
-    own, shared = (svm_classes(X, LABELS, GATES, shared=each) for each in (False, True))
+    own, shared = (ib.svm_classes(X, LABELS, GATES, shared=each) for each in (False, True))
     for W in rng.normal(size=(20, 18, 4)):
         assert shared.norm.value(W) <= own.norm.value(W) <= 3**0.5 * shared.norm.value(W)
     apart, equal = np.zeros((2, 18, 4))
@@ -149,7 +136,7 @@ def test_the_two_optima_bound_each_other():
     equal[[0, 6, 12], 0] = 1.0
     assert own.norm.value(apart) == pytest.approx(shared.norm.value(apart), rel=1e-12)
     assert own.norm.value(equal) == pytest.approx(3**0.5 * shared.norm.value(equal), rel=1e-12)
-    least = [solve(problem) for problem in (shared, own)]
+    least = [ib.solve(problem) for problem in (shared, own)]
     assert least[0].lower_bound <= least[1].objective
     assert least[1].lower_bound <= 3**0.5 * least[0].objective
 
@@ -157,17 +144,17 @@ def test_the_two_optima_bound_each_other():
 def test_weights_that_do_not_separate_are_no_start_of_a_hard_margin():
     """A hard margin that starts from weights that do not separate is proved inseparable as without them."""
     twice = np.vstack([X, X[:3]]), np.append(LABELS, np.roll(np.unique(LABELS), 1)[LABELS_AS_NUMBERS[:3]])
-    problem = svm_classes(*twice, GATES, 0.2, shared=True)
-    hard, soft = replace(problem, C=np.inf), solve(problem)
-    cold, warm = solve(hard), solve(hard, start=soft)
-    assert (soft.status, cold.status, warm.status) == (Status.OPTIMAL, *2 * [Status.NOT_SEPARABLE])
+    problem = ib.svm_classes(*twice, GATES, 0.2, shared=True)
+    hard, soft = replace(problem, C=np.inf), ib.solve(problem)
+    cold, warm = ib.solve(hard), ib.solve(hard, start=soft)
+    assert (soft.status, cold.status, warm.status) == (ib.Status.OPTIMAL, *2 * [ib.Status.NOT_SEPARABLE])
     assert warm.iterations <= 2 * cold.iterations
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_all_outputs_have_in_common_changes_no_margin(shared):
     """Subtracting the mean over outputs changes no margin and does not increase the nuclear norm."""
-    problem = svm_classes(X, LABELS, GATES, shared=shared)
+    problem = ib.svm_classes(X, LABELS, GATES, shared=shared)
     for W in np.random.default_rng(0).normal(size=(10, 3, 6, 4)):
         centred = W - W.mean(axis=0)
         before, after = (each.reshape(18, 4) for each in (W, centred))
@@ -178,28 +165,28 @@ def test_what_all_outputs_have_in_common_changes_no_margin(shared):
 def test_of_two_classes_one_unit_behind_each_gate_is_enough():
     """The solution for two classes has rank one per gate, and a network with one unit behind each gate attains it."""
     y = (X[:, 0] > 0).astype(int)
-    problem = svm_classes(X, y, GATES, shared=True)
-    solution = solve(problem, tol=1e-8)
+    problem = ib.svm_classes(X, y, GATES, shared=True)
+    solution = ib.solve(problem, tol=1e-8)
     sizes = np.linalg.svd(problem.norm.matrices(solution.weights), compute_uv=False)
     assert sizes[:, 1].max() <= 1e-6 * sizes.max()
-    network = GatedLinearNetwork(GATES, outputs=2)
-    descent = descend_to_limit(network, X, y, LossScaled(tolerance=3e-3))
+    network = ib.GatedLinearNetwork(GATES, outputs=2)
+    descent = ib.descend_to_limit(network, X, y, ib.LossScaled(tolerance=3e-3))
     norm = 0.5 / descent.table.normalised_margin.iloc[-1]
     assert 1 - 1e-9 <= norm / solution.lower_bound <= 1.01
 
 
 def test_a_solve_that_starts_from_weights_ends_at_the_optimum():
     """Starts from a descent, a solution, zero weights or another shape end at the same optimum."""
-    problem = svm_classes(X, LABELS, GATES, shared=True)
-    cold = solve(problem, tol=1e-6)
+    problem = ib.svm_classes(X, LABELS, GATES, shared=True)
+    cold = ib.solve(problem, tol=1e-6)
     copies = FunctionContexts(lambda X: np.tile(GATES.contexts_of(X), (1, 3)), 2).fit(X)
-    network = GatedLinearNetwork(copies, outputs=3)
-    descend_to_limit(network, X, LABELS_AS_NUMBERS, LossScaled(tolerance=1e-3))
+    network = ib.GatedLinearNetwork(copies, outputs=3)
+    ib.descend_to_limit(network, X, LABELS_AS_NUMBERS, ib.LossScaled(tolerance=1e-3))
     W = network.effective_weights().reshape(3, 3, 6, 4).sum(axis=1).reshape(18, 4)
     lam = softmax(-problem.margins(W))
     for weights, dual in ((W, lam), (cold.weights, cold.dual), (0 * W, lam), (W[:6], lam)):
         start = replace(cold, weights=weights, dual=dual)
-        warm = solve(problem, tol=1e-6, start=start)
+        warm = ib.solve(problem, tol=1e-6, start=start)
         assert warm.gap <= 1e-6
         assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
         assert weights is not cold.weights or warm.iterations < cold.iterations
@@ -208,8 +195,8 @@ def test_a_solve_that_starts_from_weights_ends_at_the_optimum():
 def test_labels_of_any_kind_and_bad_ones():
     wine, y = load_wine(return_X_y=True)
     wine = StandardScaler().fit_transform(wine)
-    problem = svm_classes(wine[::2], y[::2], HyperplaneGates(4, 2), C=1.0)
-    solution = solve(problem)
+    problem = ib.svm_classes(wine[::2], y[::2], ib.HyperplaneGates(4, 2), C=1.0)
+    solution = ib.solve(problem)
     assert np.mean(problem.predict(solution.weights, wine[1::2]) == y[1::2]) > 0.9
     for labels, words in [
         (["a", None] * 12, "missing values"),
@@ -219,27 +206,27 @@ def test_labels_of_any_kind_and_bad_ones():
         ([1j, 2j] * 12, "numbers or strings"),
         (np.arange(24) / 2, r"fractions such as 0.5, .*numpy.digitize"),
     ]:
-        with pytest.raises(InputError, match=words):
-            svm_classes(X, labels, GATES)
+        with pytest.raises(ib.InputError, match=words):
+            ib.svm_classes(X, labels, GATES)
     for labels in (np.zeros(24), LABELS[:-1]):
-        with pytest.raises(InputError, match="labels must be an array of 24, one per sample, with at least two"):
-            svm_classes(X, labels, GATES)
-    with pytest.raises(InputError, match="gates must be Gates"):
-        svm_classes(X, LABELS, 3)
-    with pytest.raises(InputError, match="common intercept cancels"):
-        svm_classes(X, LABELS, GATES).decision_function(np.zeros((18, 4)), X, 1.0)
-    with pytest.raises(InputError, match="weights must have shape"):
-        svm_classes(X, LABELS, GATES).outputs(np.zeros((17, 4)))
-    odd = FunctionGates(lambda X: np.column_stack([X[:, 0] > 0, X[:, 1] > 0, X[:, 2] > 0]), [0, 0, 1])
-    with pytest.raises(InputError, match="the same rows"):
-        svm_classes(X, LABELS, odd.fit(X), shared=True)
+        with pytest.raises(ib.InputError, match="labels must be an array of 24, one per sample, with at least two"):
+            ib.svm_classes(X, labels, GATES)
+    with pytest.raises(ib.InputError, match="gates must be Gates"):
+        ib.svm_classes(X, LABELS, 3)
+    with pytest.raises(ib.InputError, match="common intercept cancels"):
+        ib.svm_classes(X, LABELS, GATES).decision_function(np.zeros((18, 4)), X, 1.0)
+    with pytest.raises(ib.InputError, match="weights must have shape"):
+        ib.svm_classes(X, LABELS, GATES).outputs(np.zeros((17, 4)))
+    odd = ib.FunctionGates(lambda X: np.column_stack([X[:, 0] > 0, X[:, 1] > 0, X[:, 2] > 0]), [0, 0, 1])
+    with pytest.raises(ib.InputError, match="the same rows"):
+        ib.svm_classes(X, LABELS, odd.fit(X), shared=True)
 
 
 def test_a_problem_of_several_classes_is_a_model_of_as_many_and_alone():
-    problem = svm_classes(X, np.where(LABELS == "a", "a", "b"), GATES)
+    problem = ib.svm_classes(X, np.where(LABELS == "a", "a", "b"), GATES)
     for problems, classes in (([problem], ["a", "b", "c"]), ([problem, problem], ["a", "b"])):
-        with pytest.raises(InputError, match="joint problem of 2 classes must be the only problem"):
-            MarginModel(problems, [solve(problem)], classes=classes)
+        with pytest.raises(ib.InputError, match="joint problem of 2 classes must be the only problem"):
+            ib.MarginModel(problems, [ib.solve(problem)], classes=classes)
 
 
 def test_atoms_that_do_not_fit_are_told(monkeypatch):
@@ -250,6 +237,6 @@ def test_atoms_that_do_not_fit_are_told(monkeypatch):
 
     calls = []
     monkeypatch.setattr("implicit_bias.solvers.native.scaled.check_memory", full)
-    solution = solve(svm_classes(X, LABELS, GATES, shared=True), "NATIVE", tol=1e-9)
-    assert (solution.status, solution.reason) == (Status.INACCURATE, "no room")
+    solution = ib.solve(ib.svm_classes(X, LABELS, GATES, shared=True), "NATIVE", tol=1e-9)
+    assert (solution.status, solution.reason) == (ib.Status.INACCURATE, "no room")
     assert np.isfinite(solution.objective)

@@ -184,7 +184,7 @@ def test_right_hand_sides_are_certified(kind, C, intercept):
     limits = [cp.multiply(y, X @ W[0] + b * intercept) >= 1 - xi, *(given if isinstance(given, list) else [given])]
     cost = cp.norm(W, "fro") + (0 if np.isinf(C) else C * cp.sum(xi))
     oracle = cp.Problem(cp.Minimize(cost), limits + ([xi == 0] if np.isinf(C) else []))
-    for solver in ("CLARABEL", "ECOS"):
+    for solver in {"CLARABEL", "ECOS"}.intersection(cp.installed_solvers()):
         assert solution.objective == pytest.approx(oracle.solve(solver=solver), rel=1e-5), solver
     W.value = solution.weights
     for constraint in limits[1:]:
@@ -269,15 +269,17 @@ def test_a_path_of_constrained_problems():
         assert found.objective == pytest.approx(solve(dataclasses.replace(case, C=C)).objective, rel=1e-5)
 
 
-def test_solvers_of_right_hand_sides():
+@pytest.mark.parametrize(
+    ("name", "tol"), [("CLARABEL", 1e-6), ("ECOS", 1e-6), ("PRECISE", 1e-9), ("OSQP", 1e-3), ("SCS", 1e-3)]
+)
+def test_solvers_of_right_hand_sides(name, tol):
     X, y = separable_samples()
     case = MarginProblem(GatedFeatures(X), y, Frobenius(), constraints=lambda W: cp.abs(W @ ROW) <= 0.1)
     best = solve(case)
-    for name, tol in (("ECOS", 1e-6), ("PRECISE", 1e-9), ("OSQP", 1e-3), ("SCS", 1e-3)):
-        found = solve(case, name, tol=tol)
-        assert found.status is Status.OPTIMAL, str(found)
-        assert found.lower_bound <= best.objective
-        assert found.objective >= best.lower_bound
+    found = solve(case, name, tol=tol)
+    assert found.status is Status.OPTIMAL, str(found)
+    assert found.lower_bound <= best.objective
+    assert found.objective >= best.lower_bound
     with pytest.raises(InputError, match="use CLARABEL"):
         solve(case, "NATIVE")
 

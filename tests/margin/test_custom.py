@@ -8,22 +8,7 @@ import pytest
 import torch
 from sklearn.svm import SVC
 
-from implicit_bias import (
-    ConstantGate,
-    ExpressionNorm,
-    Frobenius,
-    FunctionGates,
-    GatedFeatures,
-    GroupLasso,
-    HyperplaneGates,
-    InputError,
-    MarginProblem,
-    Status,
-    certify,
-    solve,
-    svm_gln,
-    svm_shallow,
-)
+import implicit_bias as ib
 from implicit_bias.solvers import Answer
 from tests.cases import assert_farkas, inputs, problem
 
@@ -34,8 +19,8 @@ def test_a_free_intercept_is_that_of_svc(C):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4)) + 5
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 5, 1, -1)
-    case = svm_shallow(X, y, ConstantGate(), C)
-    ours = solve(dataclasses.replace(case, intercept=True), tol=1e-10)
+    case = ib.svm_shallow(X, y, ib.ConstantGate(), C)
+    ours = ib.solve(dataclasses.replace(case, intercept=True), tol=1e-10)
     theirs = SVC(kernel="linear", C=C * np.linalg.norm(ours.weights), tol=1e-10).fit(X, y)
     np.testing.assert_allclose(ours.weights, theirs.coef_, rtol=1e-3, atol=1e-4)
     assert ours.intercept == pytest.approx(theirs.intercept_[0], rel=1e-3, abs=1e-3)
@@ -49,10 +34,10 @@ def test_working_sets_of_an_unbalanced_problem(intercept):
     y = np.ones(6000)
     y[-20:] = -1
     X[:, 0] += 2 * y
-    case = dataclasses.replace(svm_gln(X, y, HyperplaneGates(4, 2), 0.5), intercept=intercept)
-    solution = solve(case)
-    assert solution.status is Status.OPTIMAL
-    assert certify(case, solution.weights, solution.dual, solution.intercept).gap <= 1e-6
+    case = dataclasses.replace(ib.svm_gln(X, y, ib.HyperplaneGates(4, 2), 0.5), intercept=intercept)
+    solution = ib.solve(case)
+    assert solution.status is ib.Status.OPTIMAL
+    assert ib.certify(case, solution.weights, solution.dual, solution.intercept).gap <= 1e-6
 
 
 @pytest.mark.parametrize("solver", [None, "CLARABEL"])
@@ -65,38 +50,38 @@ def test_working_sets_of_an_unbalanced_problem(intercept):
     ],
 )
 def test_no_intercept_separates_these(solver, X, y):
-    case = MarginProblem(GatedFeatures(X), y, Frobenius(), intercept=True)
-    assert_farkas(case, solve(case, solver))
+    case = ib.MarginProblem(ib.GatedFeatures(X), y, ib.Frobenius(), intercept=True)
+    assert_farkas(case, ib.solve(case, solver))
 
 
 def test_a_closed_sample_needs_the_intercept():
-    features = GatedFeatures([[1.0], [2.0], [3.0]], [[0], [1], [1]])
-    case = MarginProblem(features, [1, -1, -1], Frobenius())
-    assert solve(case).status is Status.NOT_SEPARABLE
-    solution = solve(dataclasses.replace(case, intercept=True))
-    assert solution.status is Status.OPTIMAL
+    features = ib.GatedFeatures([[1.0], [2.0], [3.0]], [[0], [1], [1]])
+    case = ib.MarginProblem(features, [1, -1, -1], ib.Frobenius())
+    assert ib.solve(case).status is ib.Status.NOT_SEPARABLE
+    solution = ib.solve(dataclasses.replace(case, intercept=True))
+    assert solution.status is ib.Status.OPTIMAL
     assert (solution.objective, solution.intercept) == (pytest.approx(1, rel=1e-5), pytest.approx(1, rel=1e-5))
 
 
 def test_replaced_parts_are_those_of_a_new_problem():
-    case, parts = problem("contexts 2", "group lasso"), {"C": 0.5, "norm": Frobenius()}
+    case, parts = problem("contexts 2", "group lasso"), {"C": 0.5, "norm": ib.Frobenius()}
     assert case.group_form is case.replace(C=0.5).group_form
     assert len(np.unique(case.replace(**parts).group_form.groups)) == 1
-    assert solve(case.replace(**parts)).objective == solve(dataclasses.replace(case, **parts)).objective
+    assert ib.solve(case.replace(**parts)).objective == ib.solve(dataclasses.replace(case, **parts)).objective
 
 
 def test_one_class():
     """For labels that are all +1, the optimum is 1/max_u min_i ⟨u, x_i⟩, and that of mirrored data with both labels."""
     X = np.random.default_rng(0).normal(loc=[3, 1], size=(12, 2))
-    case = MarginProblem(GatedFeatures(X), np.ones(12), Frobenius())
+    case = ib.MarginProblem(ib.GatedFeatures(X), np.ones(12), ib.Frobenius())
     angles = np.linspace(0, 2 * np.pi, 100_001)
     best = (X @ np.array([np.cos(angles), np.sin(angles)])).min(axis=0).max()
-    assert solve(case).objective == pytest.approx(1 / best, rel=1e-6)
-    mirrored = MarginProblem(GatedFeatures(np.vstack([X, -X])), np.repeat([1, -1], 12), Frobenius())
-    assert solve(mirrored).objective == pytest.approx(solve(case).objective, rel=1e-6)
-    soft = solve(dataclasses.replace(case, C=0.05))
-    assert soft.status is Status.OPTIMAL
-    assert soft.objective < solve(case).objective
+    assert ib.solve(case).objective == pytest.approx(1 / best, rel=1e-6)
+    mirrored = ib.MarginProblem(ib.GatedFeatures(np.vstack([X, -X])), np.repeat([1, -1], 12), ib.Frobenius())
+    assert ib.solve(mirrored).objective == pytest.approx(ib.solve(case).objective, rel=1e-6)
+    soft = ib.solve(dataclasses.replace(case, C=0.05))
+    assert soft.status is ib.Status.OPTIMAL
+    assert soft.objective < ib.solve(case).objective
 
 
 NORMS = {
@@ -111,19 +96,19 @@ NORMS = {
 @pytest.mark.parametrize(("name", "C"), [*((name, np.inf) for name in NORMS), ("l1", 0.5), ("sparse rows", 0.5)])
 def test_expressions_are_norms(name, C):
     function, dual = NORMS[name]
-    case = dataclasses.replace(problem("contexts 2", "group lasso", C), norm=ExpressionNorm(function))
-    solution = solve(case, tol=1e-5)
+    case = dataclasses.replace(problem("contexts 2", "group lasso", C), norm=ib.ExpressionNorm(function))
+    solution = ib.solve(case, tol=1e-5)
     assert solution.solver == "CLARABEL"
-    assert solution.status is Status.OPTIMAL, str(solution)
+    assert solution.status is ib.Status.OPTIMAL, str(solution)
     rng = np.random.default_rng(0)
     V, W = rng.normal(size=(2, case.features.k, case.features.d))
     assert case.norm.dual(V) * case.norm.value(W) >= np.sum(V * W)
     if dual is not None:
         assert case.norm.dual(V) == pytest.approx(dual(V), rel=2e-8)
-        exact = solve(dataclasses.replace(case, norm=ExpressionNorm(function, dual)), tol=1e-5)
+        exact = ib.solve(dataclasses.replace(case, norm=ib.ExpressionNorm(function, dual)), tol=1e-5)
         assert exact.lower_bound == pytest.approx(solution.lower_bound, rel=1e-6)
     if name == "rows":
-        native = solve(dataclasses.replace(case, norm=GroupLasso(np.arange(case.features.k))))
+        native = ib.solve(dataclasses.replace(case, norm=ib.GroupLasso(np.arange(case.features.k))))
         assert solution.objective == pytest.approx(native.objective, rel=1e-5)
 
 
@@ -141,61 +126,63 @@ def test_expressions_are_norms(name, C):
     ],
 )
 def test_expressions_that_are_none(function, words):
-    with pytest.raises(InputError, match=words):
-        MarginProblem(GatedFeatures(np.eye(2)), [1, -1], ExpressionNorm(function))
-    with pytest.raises(InputError, match="function"):
-        ExpressionNorm("norm")
+    with pytest.raises(ib.InputError, match=words):
+        ib.MarginProblem(ib.GatedFeatures(np.eye(2)), [1, -1], ib.ExpressionNorm(function))
+    with pytest.raises(ib.InputError, match="function"):
+        ib.ExpressionNorm("norm")
 
 
 def test_a_solver_of_ones_own_is_judged():
     case = problem("contexts 2", "group lasso")
-    best = solve(case)
-    honest = solve(case, lambda problem, options: Answer(3 * best.weights, 7 * best.dual, iterations=1))
-    assert honest.status is Status.OPTIMAL
+    best = ib.solve(case)
+    honest = ib.solve(case, lambda problem, options: Answer(3 * best.weights, 7 * best.dual, iterations=1))
+    assert honest.status is ib.Status.OPTIMAL
     assert honest.solver == "<lambda>"
 
     def boastful(problem, options):
         return Answer(np.ones_like(best.weights), np.zeros(30), iterations=1)
 
-    assert solve(case, boastful).status is Status.INACCURATE
-    with pytest.raises(InputError, match="must return an Answer"):
-        solve(case, lambda problem, options: best.weights)
+    assert ib.solve(case, boastful).status is ib.Status.INACCURATE
+    with pytest.raises(ib.InputError, match="must return an Answer"):
+        ib.solve(case, lambda problem, options: best.weights)
 
 
 def test_own_gates():
-    gates = FunctionGates(lambda X: np.stack([X[:, 0] > 0, X[:, 0] <= 0, np.ones(len(X))], axis=1), grouping=[0, 0, 1])
+    gates = ib.FunctionGates(
+        lambda X: np.stack([X[:, 0] > 0, X[:, 0] <= 0, np.ones(len(X))], axis=1), grouping=[0, 0, 1]
+    )
     X = inputs()
     y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
     X[:, 1] += np.sign(X[:, 0]) * y
-    case = svm_gln(X, y, gates)
-    solution = solve(case)
+    case = ib.svm_gln(X, y, gates)
+    solution = ib.solve(case)
     assert (np.sign(case.decision_function(solution.weights, X)) == y).all()
     for function, words in [
         (lambda X: X[:1], "rows"),
         (lambda X: "a", "real numbers"),
         (lambda X: X[:, 0], "dimension"),
     ]:
-        with pytest.raises(InputError, match=words):
-            FunctionGates(function).fit(X)
-    with pytest.raises(InputError, match="callable"):
-        FunctionGates(3).fit(X)
+        with pytest.raises(ib.InputError, match=words):
+            ib.FunctionGates(function).fit(X)
+    with pytest.raises(ib.InputError, match="callable"):
+        ib.FunctionGates(3).fit(X)
     k = X.shape[1]
     for wrong in ([0, 1], np.arange(k) / 2, [[0], *range(1, k)], ["a"] * k, np.zeros((k, 1)), np.array(0), object()):
-        with pytest.raises(InputError, match="grouping must"):
-            FunctionGates(lambda X: X, grouping=wrong).fit(X)
+        with pytest.raises(ib.InputError, match="grouping must"):
+            ib.FunctionGates(lambda X: X, grouping=wrong).fit(X)
     for right in (np.arange(k) // 2, torch.arange(k) // 2, tuple(i // 2 for i in range(k))):
-        assert FunctionGates(lambda X: X, grouping=right).fit(X).groups.tolist() == [i // 2 for i in range(k)]
+        assert ib.FunctionGates(lambda X: X, grouping=right).fit(X).groups.tolist() == [i // 2 for i in range(k)]
 
 
-@pytest.mark.parametrize("stopped", [Status.OPTIMAL, Status.NOT_SEPARABLE, Status.INACCURATE, "tired"])
+@pytest.mark.parametrize("stopped", [ib.Status.OPTIMAL, ib.Status.NOT_SEPARABLE, ib.Status.INACCURATE, "tired"])
 def test_a_solver_cannot_judge_itself(stopped):
     case = problem("contexts 2", "group lasso", 1.0)
     W, dual = np.zeros((case.features.k, case.features.d)), np.zeros(30)
-    with pytest.raises(InputError, match="must return an Answer"):
-        solve(case, lambda problem, options: Answer(W, dual, 0, stopped))
+    with pytest.raises(ib.InputError, match="must return an Answer"):
+        ib.solve(case, lambda problem, options: Answer(W, dual, 0, stopped))
     for count in (None, -2):
-        with pytest.raises(InputError, match="integer number of iterations, -1 if unknown"):
-            solve(case, lambda problem, options, count=count: Answer(W, dual, count))
+        with pytest.raises(ib.InputError, match="integer number of iterations, -1 if unknown"):
+            ib.solve(case, lambda problem, options, count=count: Answer(W, dual, count))
 
 
 @pytest.mark.parametrize("size", [1e14, 1.7e18])
@@ -206,6 +193,6 @@ def test_a_large_input_hides_no_small_one(size):
     y = np.where(X[:, 1] > 0, 1.0, -1.0)
     X[:, 1] += 0.1 * y
     for inputs_, labels in [(X, y), (np.array([[size, 1.0], [size, -1.0]]), np.array([1.0, -1.0]))]:
-        case = MarginProblem(GatedFeatures(inputs_), labels, Frobenius())
-        assert certify(case, [[0.0, 1.0]], np.ones(len(labels))).separable
-        assert solve(case).status is not Status.NOT_SEPARABLE
+        case = ib.MarginProblem(ib.GatedFeatures(inputs_), labels, ib.Frobenius())
+        assert ib.certify(case, [[0.0, 1.0]], np.ones(len(labels))).separable
+        assert ib.solve(case).status is not ib.Status.NOT_SEPARABLE

@@ -5,17 +5,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from implicit_bias import (
-    ConstantGate,
-    GLNClassifier,
-    HyperplaneGates,
-    InputError,
-    MarginModel,
-    load_binary,
-    solve,
-    svm_gln,
-    svm_shallow,
-)
+import implicit_bias as ib
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
@@ -23,13 +13,13 @@ import matplotlib.pyplot as plt
 
 @pytest.fixture(scope="module")
 def problem():
-    task = load_binary("digits", train_size=100)
-    return svm_gln(task.X_train, task.y_train, HyperplaneGates(20, 2, seed=1).fit(task.X_pool), C=0.02)
+    task = ib.load_binary("digits", train_size=100)
+    return ib.svm_gln(task.X_train, task.y_train, ib.HyperplaneGates(20, 2, seed=1).fit(task.X_pool), C=0.02)
 
 
 @pytest.fixture(scope="module")
 def solution(problem):
-    return solve(problem)
+    return ib.solve(problem)
 
 
 @pytest.fixture
@@ -42,7 +32,7 @@ def ax():
 def test_a_notebook_shows_bounds_active_groups_and_support_vectors(problem, solution):
     norms = np.linalg.norm(solution.weights.reshape(20, -1), axis=1)
     used = f"{(norms > 1e-5 * norms.max()).sum()} of 20"
-    shown = MarginModel([problem], [solution], classes=["<a>", "b"])._repr_html_()
+    shown = ib.MarginModel([problem], [solution], classes=["<a>", "b"])._repr_html_()
     for text in ("OPTIMAL", f"{solution.objective:.9g}", f"{solution.lower_bound:.9g}", "active groups", used,
                  f"{len(solution.support)} of 100", "NATIVE"):  # fmt: skip
         assert text in shown
@@ -52,21 +42,21 @@ def test_a_notebook_shows_bounds_active_groups_and_support_vectors(problem, solu
 
 
 def test_texts_are_escaped(problem, solution):
-    assert "<script>" not in MarginModel([problem], [solution], classes=["a", "<script>"])._repr_html_()
+    assert "<script>" not in ib.MarginModel([problem], [solution], classes=["a", "<script>"])._repr_html_()
 
 
 def test_what_is_proved_is_shown_where_nothing_separates(ax):
-    found = solve(svm_shallow([[1.0], [1.0]], [1, -1], ConstantGate()))
+    found = ib.solve(ib.svm_shallow([[1.0], [1.0]], [1, -1], ib.ConstantGate()))
     assert "NOT_SEPARABLE" in found._repr_html_()
     assert "none" in found._repr_html_()
     for draw in (found.plot_margins, found.plot_gates):
-        with pytest.raises(InputError, match="nothing to plot"):
+        with pytest.raises(ib.InputError, match="nothing to plot"):
             draw(ax)
 
 
 def test_a_classifier_shows_a_row_per_class_once_it_is_fitted():
     X, y = load_iris(return_X_y=True)
-    model = GLNClassifier(units=3, random_state=1)
+    model = ib.GLNClassifier(units=3, random_state=1)
     bundle = model._repr_mimebundle_()["text/html"]
     assert "support vectors" not in bundle
     model.fit(X, y)
@@ -95,6 +85,6 @@ def test_gates_are_drawn_by_size(solution, ax):
 def test_new_axes_without_any_and_a_sentence_for_what_is_none(solution):
     drawn = solution.plot_margins()
     assert drawn is not solution.plot_margins()
-    with pytest.raises(InputError, match="ax must be matplotlib axes"):
+    with pytest.raises(ib.InputError, match="ax must be matplotlib axes"):
         solution.plot_gates("here")
     plt.close("all")

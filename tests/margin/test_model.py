@@ -10,32 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from implicit_bias import (
-    SGD,
-    ClassMarginProblem,
-    ConstantGate,
-    Frobenius,
-    GatedFeatures,
-    GatedReLUClassifier,
-    GLNClassifier,
-    HiddenLayerClassifier,
-    HyperplaneGates,
-    InputError,
-    KernelFeatures,
-    MarginClassifierCV,
-    MarginModel,
-    MarginProblem,
-    MultipleKernelClassifier,
-    OneClassMargin,
-    Status,
-    certify,
-    load_model,
-    save_model,
-    solve,
-    svm_classes,
-    svm_gln,
-    svm_shallow,
-)
+import implicit_bias as ib
 from implicit_bias.datasets.tables import Columns, read_inputs, read_samples
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from tests.cases import problem
@@ -48,19 +23,19 @@ NAMES = np.array(["setosa", "versicolor", "virginica"])[CODES]
 @pytest.fixture(scope="module")
 def model():
     """Return a model of three classes over shared gates, with a soft margin."""
-    gates, inputs = HyperplaneGates(4, 2, seed=1), np.hstack([X, np.ones((len(X), 1))])
-    first = svm_gln(inputs, np.where(CODES == 0, 1, -1), gates, C=1.0)
+    gates, inputs = ib.HyperplaneGates(4, 2, seed=1), np.hstack([X, np.ones((len(X), 1))])
+    first = ib.svm_gln(inputs, np.where(CODES == 0, 1, -1), gates, C=1.0)
     problems = [first, *(dataclasses.replace(first, y=np.where(code == CODES, 1, -1)) for code in (1, 2))]
-    return MarginModel(problems, [solve(one) for one in problems], classes=list(np.unique(NAMES)), constant=True)
+    return ib.MarginModel(problems, [ib.solve(one) for one in problems], classes=list(np.unique(NAMES)), constant=True)
 
 
 def two_classes(labels=("cat", "dog"), **more):
-    case = svm_shallow([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ConstantGate())
-    return MarginModel([case], [solve(case)], classes=labels, **more)
+    case = ib.svm_shallow([[2.0, 1.0], [-1.0, 1.0]], [1, -1], ib.ConstantGate())
+    return ib.MarginModel([case], [ib.solve(case)], classes=labels, **more)
 
 
 def test_a_model_predicts_as_the_estimator_of_the_same_problems(model):
-    estimator = GLNClassifier(units=4, C=1.0, cutoff="median", free_intercept=False, random_state=1).fit(X, NAMES)
+    estimator = ib.GLNClassifier(units=4, C=1.0, cutoff="median", free_intercept=False, random_state=1).fit(X, NAMES)
     np.testing.assert_allclose(model.decision_function(X), estimator.decision_function(X), atol=1e-5)
     assert (model.predict(X) == estimator.predict(X)).all()
 
@@ -79,81 +54,82 @@ def test_margins_are_positive_where_the_prediction_is_right(model):
 
 def test_what_is_saved_loads_equal_and_proves_itself_again(model, tmp_path):
     columns = Columns(["a", "b", "c", "d"], [], "species")
-    path = save_model(dataclasses.replace(model, columns=columns), tmp_path / "m.npz", samples=True)
-    again = load_model(path)
+    path = ib.save_model(dataclasses.replace(model, columns=columns), tmp_path / "m.npz", samples=True)
+    again = ib.load_model(path)
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert (again.classes, again.constant, again.columns) == (tuple(NAMES[[0, 50, 100]].tolist()), True, columns)
     for case, solution, before in zip(again.problems, again.solutions, model.solutions, strict=True):
-        judged = certify(case, solution.weights, solution.dual)
+        judged = ib.certify(case, solution.weights, solution.dual)
         assert (judged.gap, judged.objective) == pytest.approx((before.gap, before.objective), rel=1e-6)
     with np.load(path) as held:
         assert [name for name in held if name.endswith(".X")] == ["problem0.X"]
 
 
 def test_what_predicts_is_kept_without_the_samples(model, tmp_path):
-    path = save_model(model, tmp_path / "m.npz")
-    again = load_model(path)
+    path = ib.save_model(model, tmp_path / "m.npz")
+    again = ib.load_model(path)
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert repr(again) == repr(model)
     with np.load(path) as held:
         assert not [name for name in held if name.endswith((".X", ".gate_values"))]
     case, solution = again.problems[1], again.solutions[1]
-    with pytest.raises(InputError, match="149 samples were not saved with the model"):
-        certify(case, solution.weights, solution.dual)
+    with pytest.raises(ib.InputError, match="149 samples were not saved with the model"):
+        ib.certify(case, solution.weights, solution.dual)
     features = case.gates(np.hstack([X, np.ones((len(X), 1))]))
-    judged = certify(dataclasses.replace(case, features=features), solution.weights, solution.dual)
+    judged = ib.certify(dataclasses.replace(case, features=features), solution.weights, solution.dual)
     assert judged.gap == pytest.approx(model.solutions[1].gap, rel=1e-6)
     # A model without samples is saved without them again, whatever is asked for.
-    twice = load_model(save_model(again, tmp_path / "twice.npz", samples=True))
+    twice = ib.load_model(ib.save_model(again, tmp_path / "twice.npz", samples=True))
     np.testing.assert_array_equal(twice.decision_function(X), model.decision_function(X))
 
 
 def test_problems_that_share_nothing_are_each_saved_whole(tmp_path):
     problems = [
-        svm_gln(X, np.where(code == CODES, 1, -1), HyperplaneGates(3, 2, seed=code + 1), C=0.1) for code in range(3)
+        ib.svm_gln(X, np.where(code == CODES, 1, -1), ib.HyperplaneGates(3, 2, seed=code + 1), C=0.1)
+        for code in range(3)
     ]
-    model = MarginModel(problems, [solve(one) for one in problems], classes=[0.5, 1.5, 2.5])
-    again = load_model(save_model(model, tmp_path / "m.npz"))
+    model = ib.MarginModel(problems, [ib.solve(one) for one in problems], classes=[0.5, 1.5, 2.5])
+    again = ib.load_model(ib.save_model(model, tmp_path / "m.npz"))
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert again.classes == (0.5, 1.5, 2.5)
 
 
 def test_an_interrupted_model_is_kept_and_says_what_is_missing(model, tmp_path):
     part = dataclasses.replace(model, solutions=model.solutions[:2])
-    again = load_model(save_model(part, tmp_path / "m.npz"))
-    assert again.status is Status.INTERRUPTED
-    with pytest.raises(InputError, match="'virginica' has no solution"):
+    again = ib.load_model(ib.save_model(part, tmp_path / "m.npz"))
+    assert again.status is ib.Status.INTERRUPTED
+    with pytest.raises(ib.InputError, match="'virginica' has no solution"):
         again.predict(X)
 
 
 def test_gate_values_and_kernels():
     G = np.stack([X[:, 0] > 5.5, X[:, 0] <= 5.5], axis=1)
-    case = MarginProblem(GatedFeatures(X, G), np.where(CODES == 0, 1, -1), Frobenius())
-    model = MarginModel([case], [solve(case)])
+    case = ib.MarginProblem(ib.GatedFeatures(X, G), np.where(CODES == 0, 1, -1), ib.Frobenius())
+    model = ib.MarginModel([case], [ib.solve(case)])
     np.testing.assert_allclose(
         model.margins(model.decision_function(X, G), case.y.astype(int)), model.solutions[0].margins
     )
-    with pytest.raises(InputError, match="give those of the new inputs"):
+    with pytest.raises(ib.InputError, match="give those of the new inputs"):
         model.predict(X)
-    kernels = MarginProblem(KernelFeatures.from_kernels([X @ X.T + 1]), case.y, Frobenius())
-    with pytest.raises(InputError, match="built from kernels"):
-        MarginModel([kernels], [solve(kernels)]).predict(np.ones((1, kernels.features.d)))
+    kernels = ib.MarginProblem(ib.KernelFeatures.from_kernels([X @ X.T + 1]), case.y, ib.Frobenius())
+    with pytest.raises(ib.InputError, match="built from kernels"):
+        ib.MarginModel([kernels], [ib.solve(kernels)]).predict(np.ones((1, kernels.features.d)))
 
 
 SAVED = [
-    GLNClassifier(3, random_state=1),
-    GLNClassifier(3, norm="predictor-l2", fit_intercept=False, random_state=1),
-    GatedReLUClassifier(5, random_state=1),
-    GatedReLUClassifier(3, gates="learned", training=SGD(steps=20), random_state=1),
-    GLNClassifier(2, C=0.3, multi_class="joint", random_state=1),
-    GatedReLUClassifier(3, C=0.3, multi_class="shared", random_state=1),
-    HiddenLayerClassifier(4, training=SGD(steps=20), random_state=1),
-    MultipleKernelClassifier(),
-    MultipleKernelClassifier([("poly", {"degree": 2}), ("rbf", {"gamma": None})], fit_intercept=True),
-    MarginClassifierCV(GLNClassifier(2, random_state=1), Cs=[0.1, 1.0], cv=2),
-    OneClassMargin(nu=0.2),
-    OneClassMargin(GLNClassifier(3, random_state=1), nu=0.2),
-    OneClassMargin(MultipleKernelClassifier(), nu=0.2),
+    ib.GLNClassifier(3, random_state=1),
+    ib.GLNClassifier(3, norm="predictor-l2", fit_intercept=False, random_state=1),
+    ib.GatedReLUClassifier(5, random_state=1),
+    ib.GatedReLUClassifier(3, gates="learned", training=ib.SGD(steps=20), random_state=1),
+    ib.GLNClassifier(2, C=0.3, multi_class="joint", random_state=1),
+    ib.GatedReLUClassifier(3, C=0.3, multi_class="shared", random_state=1),
+    ib.HiddenLayerClassifier(4, training=ib.SGD(steps=20), random_state=1),
+    ib.MultipleKernelClassifier(),
+    ib.MultipleKernelClassifier([("poly", {"degree": 2}), ("rbf", {"gamma": None})], fit_intercept=True),
+    ib.MarginClassifierCV(ib.GLNClassifier(2, random_state=1), Cs=[0.1, 1.0], cv=2),
+    ib.OneClassMargin(nu=0.2),
+    ib.OneClassMargin(ib.GLNClassifier(3, random_state=1), nu=0.2),
+    ib.OneClassMargin(ib.MultipleKernelClassifier(), nu=0.2),
 ]
 
 
@@ -161,10 +137,10 @@ SAVED = [
 def test_a_classifier_that_is_saved_predicts_the_same_and_proves_itself_again(classifier, tmp_path):
     standard = (X - X.mean(axis=0)) / X.std(axis=0)
     classifier = clone(classifier).fit(standard, NAMES)
-    again = load_model(save_model(classifier, tmp_path / "m.npz"))
+    again = ib.load_model(ib.save_model(classifier, tmp_path / "m.npz"))
     np.testing.assert_allclose(again.decision_function(X), classifier.decision_function(X), rtol=1e-12, atol=1e-12)
     assert (again.predict(standard) == classifier.predict(standard)).all()
-    if not isinstance(classifier, MultipleKernelClassifier):
+    if not isinstance(classifier, ib.MultipleKernelClassifier):
         # That computes each kernel once for all classes.
         np.testing.assert_array_equal(again.decision_function(X), classifier.decision_function(X))
     fitted = getattr(classifier, "estimator_", classifier)
@@ -172,21 +148,21 @@ def test_a_classifier_that_is_saved_predicts_the_same_and_proves_itself_again(cl
     rows = fitted.samples_
     for case, found in zip(again.problems, again.solutions, strict=True):
         features = case.gates(inputs[rows])
-        if isinstance(case, ClassMarginProblem):
-            features = svm_classes(inputs[rows], CODES[rows], case.gates).features
+        if isinstance(case, ib.ClassMarginProblem):
+            features = ib.svm_classes(inputs[rows], CODES[rows], case.gates).features
         whole = dataclasses.replace(case, features=features)
-        judged = certify(whole, found.weights, found.dual, intercept=found.intercept)
+        judged = ib.certify(whole, found.weights, found.dual, intercept=found.intercept)
         assert judged.gap <= found.tol
 
 
 def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
-    with pytest.raises(InputError, match="is a function or a matrix"):
-        save_model(MultipleKernelClassifier([lambda X, Z: X @ Z.T]).fit(X, NAMES), tmp_path / "m.npz")
-    with pytest.raises(InputError, match="not fitted"):
-        save_model(OneClassMargin(), tmp_path / "m.npz")
-    for wrong in (3, GLNClassifier, None):
-        with pytest.raises(InputError, match="a MarginModel, a fitted estimator"):
-            save_model(wrong, tmp_path / "m.npz")
+    with pytest.raises(ib.InputError, match="is a function or a matrix"):
+        ib.save_model(ib.MultipleKernelClassifier([lambda X, Z: X @ Z.T]).fit(X, NAMES), tmp_path / "m.npz")
+    with pytest.raises(ib.InputError, match="not fitted"):
+        ib.save_model(ib.OneClassMargin(), tmp_path / "m.npz")
+    for wrong in (3, ib.GLNClassifier, None):
+        with pytest.raises(ib.InputError, match="a MarginModel, a fitted estimator"):
+            ib.save_model(wrong, tmp_path / "m.npz")
     assert not list(tmp_path.iterdir())
 
 
@@ -206,10 +182,10 @@ def test_what_no_file_holds_of_a_classifier_is_told(tmp_path):
 )
 def test_labels_keep_their_type(labels, joint, tmp_path):
     given = labels[CODES]
-    classifier = GLNClassifier(1, C=0.05, multi_class=joint, random_state=1).fit(X, given)
+    classifier = ib.GLNClassifier(1, C=0.05, multi_class=joint, random_state=1).fit(X, given)
     expected = classifier.predict(X)
-    again = load_model(save_model(classifier, tmp_path / "m.npz"))
-    twice = load_model(save_model(dataclasses.replace(again), tmp_path / "m.npz"))
+    again = ib.load_model(ib.save_model(classifier, tmp_path / "m.npz"))
+    twice = ib.load_model(ib.save_model(dataclasses.replace(again), tmp_path / "m.npz"))
     for found in (again.predict(X), twice.predict(X)):
         assert found.dtype == expected.dtype == given.dtype
         np.testing.assert_array_equal(found, expected)
@@ -219,10 +195,10 @@ def test_labels_keep_their_type(labels, joint, tmp_path):
 @pytest.mark.parametrize("outputs", [2, 3])
 def test_classes_in_one_problem_are_a_model(outputs, tmp_path):
     rows = np.flatnonzero(outputs > CODES)
-    problem = svm_classes(X[rows], CODES[rows], HyperplaneGates(2, 2, seed=1), 0.3)
-    solution = solve(problem)
-    model = MarginModel([problem], [solution], classes=NAMES[[0, 50, 100]][:outputs])
-    again = load_model(save_model(model, tmp_path / "m.npz"))
+    problem = ib.svm_classes(X[rows], CODES[rows], ib.HyperplaneGates(2, 2, seed=1), 0.3)
+    solution = ib.solve(problem)
+    model = ib.MarginModel([problem], [solution], classes=NAMES[[0, 50, 100]][:outputs])
+    again = ib.load_model(ib.save_model(model, tmp_path / "m.npz"))
     for each in (model, again):
         scores = each.decision_function(X[rows])
         assert scores.shape == ((len(rows),) if outputs == 2 else (len(rows), 3))
@@ -235,14 +211,16 @@ def test_classes_in_one_problem_are_a_model(outputs, tmp_path):
 
 
 def test_a_damaged_network_in_a_model_is_refused(tmp_path):
-    path = save_model(HiddenLayerClassifier(3, training=SGD(steps=3)).fit(X[:100], CODES[:100]), tmp_path / "m.npz")
+    path = ib.save_model(
+        ib.HiddenLayerClassifier(3, training=ib.SGD(steps=3)).fit(X[:100], CODES[:100]), tmp_path / "m.npz"
+    )
     with np.load(path) as held:
         content = dict(held)
     name = next(name for name in content if ".network." in name)
     for values in (content[name][:, :2], content[name] * np.nan, content[name].astype(complex)):
         np.savez(path, **content | {name: values})
-        with pytest.raises(InputError, match="damaged or not a saved model"):
-            load_model(path)
+        with pytest.raises(ib.InputError, match="damaged or not a saved model"):
+            ib.load_model(path)
 
 
 @pytest.mark.parametrize(
@@ -270,22 +248,22 @@ def test_a_damaged_network_in_a_model_is_refused(tmp_path):
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(change, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         dataclasses.replace(two_classes(), **change)
 
 
 def test_another_problems_solution_is_refused():
-    with pytest.raises(InputError, match="does not belong"):
-        dataclasses.replace(two_classes(), solutions=[solve(problem("contexts 2", "group lasso"))])
+    with pytest.raises(ib.InputError, match="does not belong"):
+        dataclasses.replace(two_classes(), solutions=[ib.solve(problem("contexts 2", "group lasso"))])
 
 
 def test_labels_and_inputs_that_do_not_fit_are_refused():
     model = two_classes()
-    with pytest.raises(InputError, match="3 columns, but the model needs 2"):
+    with pytest.raises(ib.InputError, match="3 columns, but the model needs 2"):
         model.predict(np.ones((1, 3)))
-    with pytest.raises(InputError, match="not one of the model's classes"):
+    with pytest.raises(ib.InputError, match="not one of the model's classes"):
         model.margins(np.ones(1), ["eel"])
-    with pytest.raises(InputError, match="2 labels for 1 samples"):
+    with pytest.raises(ib.InputError, match="2 labels for 1 samples"):
         model.margins(np.ones(1), ["cat", "dog"])
 
 
@@ -301,18 +279,18 @@ def test_labels_and_inputs_that_do_not_fit_are_refused():
     ],
 )
 def test_tampered_models_are_refused_or_take_other_inputs(change, tmp_path):
-    path = save_model(two_classes(), tmp_path / "m.npz")
+    path = ib.save_model(two_classes(), tmp_path / "m.npz")
     with np.load(path) as held:
         content = dict(held)
     np.savez(path, **content | {"about": np.array(json.dumps(change(json.loads(str(content["about"])))))})
-    with pytest.raises(InputError):
-        load_model(path).predict(np.ones((1, 2)))
+    with pytest.raises(ib.InputError):
+        ib.load_model(path).predict(np.ones((1, 2)))
 
 
 LEAST_SQUARES = [
     GaLURegressor(5, random_state=1),
     GaLURegressor(5, sharpness=2.0, fit_intercept=False, random_state=1),
-    GaLURegressor(gates=HyperplaneGates(3, 2, seed=1)),
+    GaLURegressor(gates=ib.HyperplaneGates(3, 2, seed=1)),
     GaLURegressor(5, steps=2, random_state=1),
     GaLUClassifier(5, random_state=1),
 ]
@@ -326,7 +304,7 @@ def test_least_squares_load_equal(estimator, targets, tmp_path):
     rows = np.arange(len(X)) if targets > 1 else np.flatnonzero(CODES > 0)
     y = NAMES[rows] if isinstance(estimator, GaLUClassifier) else X[rows][:, :targets].squeeze() ** 2
     fitted = clone(estimator).fit(X[rows], y)
-    again = load_model(save_model(fitted, tmp_path / "m.npz"))
+    again = ib.load_model(ib.save_model(fitted, tmp_path / "m.npz"))
     found, expected = again.predict(X), fitted.predict(X)
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
@@ -342,8 +320,8 @@ def test_least_squares_load_equal(estimator, targets, tmp_path):
     ("change", "words"),
     [
         ({"gates": 3}, "gates must be fitted Gates"),
-        ({"gates": HyperplaneGates(2, 2)}, "gates must be fitted"),
-        ({"gates": HyperplaneGates(2, 2).fit(X)}, "the gates need"),
+        ({"gates": ib.HyperplaneGates(2, 2)}, "gates must be fitted"),
+        ({"gates": ib.HyperplaneGates(2, 2).fit(X)}, "the gates need"),
         ({"solution": None}, "solution must be a LeastSquares"),
         ({"intercept": np.nan}, "intercept"),
         ({"intercept": [1.0, 2.0]}, "intercept"),
@@ -355,7 +333,7 @@ def test_least_squares_load_equal(estimator, targets, tmp_path):
 )
 def test_parts_of_least_squares_that_do_not_belong_together_are_refused(change, words):
     model = GaLURegressor(3, random_state=1).fit(X, CODES).as_model()
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         dataclasses.replace(model, **change)
 
 
@@ -363,22 +341,22 @@ def test_parts_of_least_squares_that_do_not_belong_together_are_refused(change, 
     "name", ["solution.weights", "solution.rank", "solution.form", "intercept", "gates.directions_"]
 )
 def test_damaged_least_squares_are_refused(name, tmp_path):
-    path = save_model(GaLURegressor(3, random_state=1).fit(X, CODES), tmp_path / "m.npz")
+    path = ib.save_model(GaLURegressor(3, random_state=1).fit(X, CODES), tmp_path / "m.npz")
     with np.load(path) as held:
         content = dict(held)
     for values in (np.array("x"), np.full((2, 2), np.nan), np.ones(7)):
         np.savez(path, **content | {name: values})
-        with pytest.raises(InputError, match="damaged or not a saved model"):
-            load_model(path)
+        with pytest.raises(ib.InputError, match="damaged or not a saved model"):
+            ib.load_model(path)
 
 
 @pytest.mark.parametrize(
     "estimator",
-    [GaLURegressor(3, random_state=1), GaLUClassifier(3, random_state=1), GLNClassifier(2), OneClassMargin()],
+    [GaLURegressor(3, random_state=1), GaLUClassifier(3, random_state=1), ib.GLNClassifier(2), ib.OneClassMargin()],
     ids=repr,
 )
 def test_a_single_nan_in_any_array_is_refused(estimator, tmp_path):
-    path = save_model(clone(estimator).fit(X, CODES), tmp_path / "m.npz")
+    path = ib.save_model(clone(estimator).fit(X, CODES), tmp_path / "m.npz")
     with np.load(path) as held:
         content = dict(held)
     numbers = [name for name, values in content.items() if values.dtype.kind == "f" and values.size]
@@ -387,8 +365,8 @@ def test_a_single_nan_in_any_array_is_refused(estimator, tmp_path):
         values = content[name].copy()
         values.ravel()[:1] = np.nan
         np.savez(path, **content | {name: values})
-        with pytest.raises(InputError, match="damaged or not a saved model"):
-            load_model(path)
+        with pytest.raises(ib.InputError, match="damaged or not a saved model"):
+            ib.load_model(path)
 
 
 # The command line
@@ -475,22 +453,22 @@ def test_a_model_without_names_takes_columns_by_their_place(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     np.savez("train.npz", X=[[1.0, 0.0], [-1.0, 0.0]], y=[0, 1], gates=[[1.0], [1.0]])
     assert run("solve", "train.npz").returncode == 0
-    columns = load_model("train-model.npz").columns
+    columns = ib.load_model("train-model.npz").columns
     pd.DataFrame([[5.0, 0.0, 1.0]], columns=["u", "v", "gate_w"]).to_csv("new.csv", index=False)
     inputs, gates, labels, _ = read_inputs("new.csv", columns, 2)
     assert (inputs.tolist(), gates.tolist(), labels) == ([[5.0, 0.0]], [[1.0]], None)
     assert run("predict", "train-model.npz", "new.csv").returncode == 0
     assert pd.read_csv("new-predictions.csv").prediction.tolist() == [0]
     pd.DataFrame(np.ones((1, 3)), columns=["u", "v", "w"]).to_csv("wide.csv", index=False)
-    with pytest.raises(InputError, match="3 columns of inputs, but the model needs 1"):
+    with pytest.raises(ib.InputError, match="3 columns of inputs, but the model needs 1"):
         read_inputs("wide.csv", columns, 1)
 
 
-@pytest.mark.parametrize("estimator", [None, GLNClassifier(4, fit_intercept=False, random_state=1)])
+@pytest.mark.parametrize("estimator", [None, ib.GLNClassifier(4, fit_intercept=False, random_state=1)])
 def test_outliers_are_told_by_a_saved_model(table, estimator):
     flowers = table[["a", "b", "c", "d"]]
-    model = OneClassMargin(estimator, nu=0.1).fit(flowers[CODES == 0])
-    save_model(model, "setosa.npz")
+    model = ib.OneClassMargin(estimator, nu=0.1).fit(flowers[CODES == 0])
+    ib.save_model(model, "setosa.npz")
     # The columns are found by their names.
     table[["species", "d", "c", "b", "a"]].to_csv("all.csv", index=False)
     done = run("predict", "setosa.npz", "all.csv", "--json")
@@ -505,7 +483,7 @@ def test_outliers_are_told_by_a_saved_model(table, estimator):
 def test_targets_are_predicted_by_a_saved_model(table, targets):
     flowers, y = table[["a", "b"]], X[:, 2 : 2 + targets].squeeze()
     fitted = GaLURegressor(3, random_state=1).fit(flowers, y)
-    save_model(fitted, "m.npz")
+    ib.save_model(fitted, "m.npz")
     done = run("predict", "m.npz", "iris.csv")
     found = pd.read_csv("iris-predictions.csv").to_numpy()
     np.testing.assert_allclose(found, fitted.predict(flowers).reshape(len(X), -1), atol=1e-12)
@@ -519,13 +497,13 @@ def test_targets_are_predicted_by_a_saved_model(table, targets):
 
 @pytest.mark.parametrize(
     "estimator",
-    [GLNClassifier(2, C=0.3, multi_class="joint", random_state=1), GaLUClassifier(3, random_state=1)],
+    [ib.GLNClassifier(2, C=0.3, multi_class="joint", random_state=1), GaLUClassifier(3, random_state=1)],
     ids=repr,
 )
 def test_classes_at_once_and_least_squares_are_predicted(table, estimator):
     flowers = table[["a", "b", "c", "d"]]
     fitted = estimator.fit(flowers, NAMES)
-    save_model(fitted, "m.npz")
+    ib.save_model(fitted, "m.npz")
     assert run("predict", "m.npz", "iris.csv").returncode == 0
     found = pd.read_csv("iris-predictions.csv")
     assert (found.prediction == fitted.predict(flowers)).all()
@@ -536,16 +514,16 @@ def test_classes_at_once_and_least_squares_are_predicted(table, estimator):
 def test_weights_and_margins_of_samples_are_columns(table):
     names = ("--label", "species", "--weights", "price", "--margins", "margin")
     assert run("solve", "own.csv", *SOLVE, *names).returncode == 0
-    case = load_model("own-model.npz").problems[1]
+    case = ib.load_model("own-model.npz").problems[1]
     np.testing.assert_array_equal(case.sample_weight, 1.0 + CODES)
     np.testing.assert_array_equal(case.required_margin, 1.0 + CODES % 2)
-    assert load_model("own-model.npz").columns.inputs == ["a", "b", "c", "d"]
+    assert ib.load_model("own-model.npz").columns.inputs == ["a", "b", "c", "d"]
 
 
 def test_a_solve_starts_from_a_model(table):
     assert run("solve", "iris.csv", *SOLVE, "--max-iterations", 2).returncode == 1
     assert run("solve", "iris.csv", *SOLVE, "--start", "iris-model.npz", "--out", "b.npz").returncode == 0
-    assert load_model("b.npz").status is Status.OPTIMAL
+    assert ib.load_model("b.npz").status is ib.Status.OPTIMAL
     table.iloc[:120].to_csv("part.csv", index=False)
     done = run("solve", "part.csv", *SOLVE, "--start", "b.npz")
     assert (done.returncode, "b.npz is of 149 samples, part.csv has 120" in done.stderr) == (2, True)
@@ -556,14 +534,14 @@ def test_a_solve_starts_from_a_model(table):
 def test_a_time_limit_is_shared_by_the_classes_and_predict_warns(table):
     done = run("solve", "iris.csv", *SOLVE, "--max-seconds", 1e-6)
     assert done.returncode == 1
-    assert len(load_model("iris-model.npz").solutions) == 3
+    assert len(ib.load_model("iris-model.npz").solutions) == 3
     assert "TIME_LIMIT" in done.stdout
     assert "stopped at the time limit" in run("predict", "iris-model.npz", "iris.csv").stderr
 
 
 def test_ctrl_c_keeps_the_classes_that_are_done(table):
     assert interrupted("class 'setosa'", "solve", "iris.csv", *SOLVE, "--verbose").returncode == 130
-    kept = load_model("iris-model.npz")
+    kept = ib.load_model("iris-model.npz")
     assert [one.status.name for one in kept.solutions] == ["OPTIMAL", "INTERRUPTED"]
     assert "has no solution" in run("predict", "iris-model.npz", "iris.csv").stderr
 
@@ -576,5 +554,5 @@ def test_values_are_refused_before_samples_are_read(tmp_path):
 
 def test_labels_that_are_no_classes_are_refused(tmp_path):
     pd.DataFrame({"a": np.arange(9.0), "b": np.arange(9.0)}).to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(InputError, match="9 classes for 9 samples"):
+    with pytest.raises(ib.InputError, match="9 classes for 9 samples"):
         read_samples(tmp_path / "a.csv")

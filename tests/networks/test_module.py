@@ -8,27 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from implicit_bias import (
-    SGD,
-    Frobenius,
-    GatedFeatures,
-    GatedLinearNetwork,
-    HyperplaneGates,
-    InputError,
-    LossScaled,
-    MarginProblem,
-    ReLUNetwork,
-    descend_to_limit,
-    solve,
-    stationarity,
-    svm_lc,
-    train,
-)
+import implicit_bias as ib
 from implicit_bias.networks import TorchNetwork
 from implicit_bias.training import TorchOptimiser
 from tests.training.reference import X, Y
 
-FEW = SGD(steps=40, batch_size=25, lr=0.1)
+FEW = ib.SGD(steps=40, batch_size=25, lr=0.1)
 
 
 def stack(*widths, activation=nn.ReLU, bias=False, seed=0):
@@ -48,11 +33,11 @@ def conv(seed=0):
 
 
 BUILT = {
-    "relu": lambda: ReLUNetwork(12, 7),
-    "deep relu": lambda: ReLUNetwork(12, [7, 5]),
-    "frozen": lambda: ReLUNetwork(12, 7).freeze(),
-    "shallow gln": lambda: GatedLinearNetwork(HyperplaneGates(1, 4, seed=1).fit(X), readout=False),
-    "classes": lambda: ReLUNetwork(12, [7, 5], outputs=3),
+    "relu": lambda: ib.ReLUNetwork(12, 7),
+    "deep relu": lambda: ib.ReLUNetwork(12, [7, 5]),
+    "frozen": lambda: ib.ReLUNetwork(12, 7).freeze(),
+    "shallow gln": lambda: ib.GatedLinearNetwork(ib.HyperplaneGates(1, 4, seed=1).fit(X), readout=False),
+    "classes": lambda: ib.ReLUNetwork(12, [7, 5], outputs=3),
 }
 
 
@@ -62,15 +47,15 @@ def test_wrapped_networks_are_trained_and_judged_as_they_are(name):
     plain, inner = BUILT[name]().double(), BUILT[name]().double()
     network, y = TorchNetwork(inner, 12), X[:, :3].argmax(1) if name == "classes" else Y
     assert (network.degree, network.outputs) == (plain.degree, plain.outputs)
-    tables = [train(each, X, y, FEW).table for each in (plain, network)]
+    tables = [ib.train(each, X, y, FEW).table for each in (plain, network)]
     np.testing.assert_allclose(*tables, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(network.decision_function(X), plain.decision_function(X), rtol=1e-9, atol=1e-11)
-    tables = [descend_to_limit(each, X, y, LossScaled(max_steps=200)).table for each in (plain, network)]
+    tables = [ib.descend_to_limit(each, X, y, ib.LossScaled(max_steps=200)).table for each in (plain, network)]
     for column in ("log_loss", "normalised_margin", "norm"):
         np.testing.assert_allclose(tables[0][column], tables[1][column], rtol=1e-6)
     if name == "classes":
         return
-    residuals = [stationarity(each, X, Y) for each in (plain, network)]
+    residuals = [ib.stationarity(each, X, Y) for each in (plain, network)]
     assert residuals[0].residual == pytest.approx(residuals[1].residual, rel=1e-4)
     assert residuals[0].support == residuals[1].support
 
@@ -132,44 +117,44 @@ def test_gates_and_effective_weights():
     )
     one = TorchNetwork(stack(12, 6, 1).double(), 12)
     np.testing.assert_allclose(
-        svm_lc(X, Y, one).margins(one.effective_weights()), Y * one.decision_function(X), atol=1e-12
+        ib.svm_lc(X, Y, one).margins(one.effective_weights()), Y * one.decision_function(X), atol=1e-12
     )
 
 
 def test_residual_at_the_certified_optimum():
     """The balanced network of the optimum behind frozen gates is stationary, and other balances are not."""
-    inner = ReLUNetwork(12, 7).freeze().double()
+    inner = ib.ReLUNetwork(12, 7).freeze().double()
     network = TorchNetwork(inner, 12)
-    best = solve(svm_lc(X, Y, inner), tol=1e-9)
+    best = ib.solve(ib.svm_lc(X, Y, inner), tol=1e-9)
     lengths = np.sqrt(np.linalg.norm(best.weights, axis=1))
     safe = np.where(lengths > 0, lengths, 1.0)
     inner.layers[0].data = torch.as_tensor(best.weights / safe[:, None])
     inner.layers[1].data = torch.as_tensor(lengths[None])
     assert network.norm() ** 2 / 2 == pytest.approx(best.objective, rel=1e-6)
-    assert stationarity(network, X, Y, tolerance=1e-4).residual < 1e-3
+    assert ib.stationarity(network, X, Y, tolerance=1e-4).residual < 1e-3
     inner.layers[1].data *= 3
-    assert stationarity(network, X, Y, tolerance=1e-4).residual > 0.1
+    assert ib.stationarity(network, X, Y, tolerance=1e-4).residual > 0.1
 
 
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: ReLUNetwork(12, 7).freeze(), lambda inner: svm_lc(X, Y, inner)),
+        (lambda: ib.ReLUNetwork(12, 7).freeze(), lambda inner: ib.svm_lc(X, Y, inner)),
         (
             lambda: stack(12, 4, 1, activation=nn.Identity),
-            lambda inner: MarginProblem(GatedFeatures(X), Y, Frobenius()),
+            lambda inner: ib.MarginProblem(ib.GatedFeatures(X), Y, ib.Frobenius()),
         ),
     ],
 )
 def test_descent_reaches_the_certified_optimum(make, problem):
     """½‖w‖² over the margin ends within 1 % of the optimum for fixed gates, after training by an optimiser of torch."""
     network = TorchNetwork(make(), 12)
-    train(network, X, Y, TorchOptimiser(partial(torch.optim.Adam, lr=0.01), steps=200))
-    descend_to_limit(network, X, Y, LossScaled(tolerance=3e-3))
-    optimum = solve(problem(network.module)).objective
+    ib.train(network, X, Y, TorchOptimiser(partial(torch.optim.Adam, lr=0.01), steps=200))
+    ib.descend_to_limit(network, X, Y, ib.LossScaled(tolerance=3e-3))
+    optimum = ib.solve(problem(network.module)).objective
     margin = (Y * network.decision_function(X)).min()
     assert 1 - 1e-6 <= network.norm() ** 2 / 2 / margin / optimum < 1.01
-    assert stationarity(network, X, Y).residual < 0.1
+    assert ib.stationarity(network, X, Y).residual < 0.1
 
 
 def test_biases_after_the_first_layer_are_weights_if_they_are_trained():
@@ -177,11 +162,11 @@ def test_biases_after_the_first_layer_are_weights_if_they_are_trained():
     module = nn.Sequential(nn.Linear(12, 4), nn.ReLU(), nn.Linear(4, 1))
     for layer in module[::2]:
         nn.init.zeros_(layer.bias)
-    with pytest.raises(InputError, match="no biases after the first layer"):
+    with pytest.raises(ib.InputError, match="no biases after the first layer"):
         TorchNetwork(module, 12)
     module[2].bias.requires_grad_(False)
     network = TorchNetwork(module, 12)
-    train(network, X, Y, FEW)
+    ib.train(network, X, Y, FEW)
     assert network.degree == 2
     assert network.module[2].bias.item() == 0
     assert network.module[0].bias.abs().min() > 0
@@ -234,7 +219,7 @@ class Output(nn.Module):
     ],
 )  # fmt: skip
 def test_modules_that_are_refused(module, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         TorchNetwork(module, 12)
 
 
@@ -251,12 +236,12 @@ def test_modules_that_are_refused(module, words):
         (lambda: TorchNetwork(stack(12, 1), 12).config(), "state_dict"),
         (lambda: TorchNetwork.from_config({}), "state_dict"),
         (lambda: TorchNetwork(stack(12, 1), 12).decision_function(X[:, :3]), "3 columns"),
-        (lambda: descend_to_limit(stack(12, 1), X, Y), "TorchNetwork"),
-        (lambda: train(stack(12, 1), X, Y), "TorchNetwork"),
+        (lambda: ib.descend_to_limit(stack(12, 1), X, Y), "TorchNetwork"),
+        (lambda: ib.train(stack(12, 1), X, Y), "TorchNetwork"),
     ],
 )
 def test_bad_input(call, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         call()
 
 

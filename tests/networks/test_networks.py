@@ -4,26 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias import (
-    SGD,
-    FrozenReLUNetwork,
-    GatedLinearNetwork,
-    HyperplaneGates,
-    InputError,
-    LossScaled,
-    ParallelNetwork,
-    ReLUGates,
-    ReLUNetwork,
-    descend_to_limit,
-    load_network,
-    save_network,
-    solve,
-    stationarity,
-    svm_gln,
-    svm_hl,
-    svm_lc,
-    train,
-)
+import implicit_bias as ib
 from implicit_bias.extensions.best_networks import ChainNetwork
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
 from implicit_bias.gates import FunctionContexts
@@ -34,20 +15,20 @@ from tests.cases import inputs
 X = inputs(n=60)
 Y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, 1.0, -1.0)
 Y_REAL = np.random.default_rng(3).normal(size=60)
-FEW = SGD(steps=40, lr=0.05)
+FEW = ib.SGD(steps=40, lr=0.05)
 
 
 def gln(units=5, contexts=2, **options):
-    return GatedLinearNetwork(HyperplaneGates(units, contexts, seed=3).fit(X), **options)
+    return ib.GatedLinearNetwork(ib.HyperplaneGates(units, contexts, seed=3).fit(X), **options)
 
 
 def chains(layers, **options):
-    return ChainNetwork(HyperplaneGates(5, 2, seed=3).fit(X), layers, seed=2, **options)
+    return ChainNetwork(ib.HyperplaneGates(5, 2, seed=3).fit(X), layers, seed=2, **options)
 
 
 def deep():
-    layers = [HyperplaneGates(6, 4, seed=3).fit(X), HyperplaneGates(4, 2, seed=4).fit(X)]
-    return GatedLinearNetwork(layers)
+    layers = [ib.HyperplaneGates(6, 4, seed=3).fit(X), ib.HyperplaneGates(4, 2, seed=4).fit(X)]
+    return ib.GatedLinearNetwork(layers)
 
 
 def thirds(layers=1):
@@ -55,7 +36,7 @@ def thirds(layers=1):
     gates = [
         FunctionContexts(lambda X, i=i: np.digitize(X[:, i : i + 5], [-0.5, 0.5]), 3).fit(X) for i in range(layers)
     ]
-    return GatedLinearNetwork(gates)
+    return ib.GatedLinearNetwork(gates)
 
 
 NETWORKS = {
@@ -67,10 +48,10 @@ NETWORKS = {
     "deep gln": deep,
     "gln 3 contexts": thirds,
     "deep gln 3 contexts": lambda: thirds(2),
-    "relu": lambda: ReLUNetwork(12, 7, seed=2),
-    "deep relu": lambda: ReLUNetwork(12, (7, 5), seed=2),
-    "frozen": lambda: ReLUNetwork(12, 7, seed=2).freeze(),
-    "deep frozen": lambda: ReLUNetwork(12, (7, 5), seed=2).freeze(),
+    "relu": lambda: ib.ReLUNetwork(12, 7, seed=2),
+    "deep relu": lambda: ib.ReLUNetwork(12, (7, 5), seed=2),
+    "frozen": lambda: ib.ReLUNetwork(12, 7, seed=2).freeze(),
+    "deep frozen": lambda: ib.ReLUNetwork(12, (7, 5), seed=2).freeze(),
     "galu": lambda: GaLUNetwork(12, 7, seed=2),
     "soft galu": lambda: GaLUNetwork(12, 7, sharpness=2.0, seed=2),
     "deep galu": lambda: GaLUNetwork(12, (7, 5), seed=2),
@@ -91,16 +72,16 @@ def test_effective_weights(name):
     for _ in range(2):
         linear = network.gates()(X) @ network.effective_weights()
         np.testing.assert_allclose(network.decision_function(X), linear, atol=1e-10)
-        train(network, X, Y, FEW)
+        ib.train(network, X, Y, FEW)
 
 
 @pytest.mark.parametrize(("place", "name"), [*enumerate(name for name in NETWORKS if "3 contexts" not in name)])
 def test_saved_and_loaded_networks_predict_the_same(place, name, tmp_path):
     network = NETWORKS[name]().to([torch.float32, torch.float64][place % 2])
     filters = [u.clone() for u in network.filters()] if hasattr(network, "filters") else []
-    history = train(network, X, Y, FEW)
+    history = ib.train(network, X, Y, FEW)
     assert history.table.loss.iloc[-1] < history.table.loss.iloc[0]
-    again = load_network(save_network(network, tmp_path / "network.pt"))
+    again = ib.load_network(ib.save_network(network, tmp_path / "network.pt"))
     assert (type(again), again.config()) == (type(network), network.config())
     assert all(map(torch.equal, filters, network.filters() if filters else []))
     np.testing.assert_array_equal(again.decision_function(X), network.decision_function(X))
@@ -110,9 +91,9 @@ def test_saved_and_loaded_networks_predict_the_same(place, name, tmp_path):
 
 def test_contexts_of_ones_own_are_not_saved(tmp_path):
     network, again = thirds(), thirds()
-    with pytest.raises(InputError, match="FunctionContexts cannot be saved"):
-        save_network(network, tmp_path / "network.pt")
-    train(network, X, Y, FEW)
+    with pytest.raises(ib.InputError, match="FunctionContexts cannot be saved"):
+        ib.save_network(network, tmp_path / "network.pt")
+    ib.train(network, X, Y, FEW)
     again.load_state_dict(network.state_dict())
     np.testing.assert_array_equal(again.decision_function(X), network.decision_function(X))
 
@@ -120,22 +101,22 @@ def test_contexts_of_ones_own_are_not_saved(tmp_path):
 def test_limit_of_three_contexts():
     """Descent on a GLN with three contexts ends within 1 % of the certified optimum."""
     network = thirds()
-    descend_to_limit(network, X, Y, LossScaled(tolerance=3e-3))
-    problem = svm_gln(X, Y, network.gates())
-    optimum = solve(problem).objective
+    ib.descend_to_limit(network, X, Y, ib.LossScaled(tolerance=3e-3))
+    problem = ib.svm_gln(X, Y, network.gates())
+    optimum = ib.solve(problem).objective
     assert 1 <= optimality_ratio(problem, network.effective_weights(), optimum) < 1.01
 
 
 def test_cutoffs_are_part_of_the_state_dict():
     """Loading a state dict restores the cutoffs, which the published checkpoints lost."""
-    source, target = gln(), GatedLinearNetwork(HyperplaneGates(5, 2, seed=9, cutoff="random").fit(X))
+    source, target = gln(), ib.GatedLinearNetwork(ib.HyperplaneGates(5, 2, seed=9, cutoff="random").fit(X))
     target.load_state_dict(source.state_dict())
     np.testing.assert_array_equal(target.decision_function(X), source.decision_function(X))
 
 
 def test_refitting_the_gates_leaves_the_network_alone():
-    gates = HyperplaneGates(5, 2, seed=3).fit(X)
-    network = GatedLinearNetwork(gates)
+    gates = ib.HyperplaneGates(5, 2, seed=3).fit(X)
+    network = ib.GatedLinearNetwork(gates)
     before = network.decision_function(X)
     gates.fit(3 * X + 1)
     network.gates().fit(5 * X + 1)
@@ -143,8 +124,8 @@ def test_refitting_the_gates_leaves_the_network_alone():
 
 
 def test_loaded_gates_remember_their_parameters(tmp_path):
-    gates = HyperplaneGates(5, 2, seed=3, cutoff=(0.25, 0.75)).fit(X)
-    again = load_network(save_network(GatedLinearNetwork(gates), tmp_path / "network.pt")).gates()
+    gates = ib.HyperplaneGates(5, 2, seed=3, cutoff=(0.25, 0.75)).fit(X)
+    again = ib.load_network(ib.save_network(ib.GatedLinearNetwork(gates), tmp_path / "network.pt")).gates()
     assert again.get_params() == gates.get_params()
     np.testing.assert_array_equal(again.cutoffs_, gates.cutoffs_)
 
@@ -167,7 +148,7 @@ def test_relu_initialisation():
     torch.manual_seed(6)
     first = torch.nn.init.kaiming_normal_(torch.empty(7, 12))
     second = torch.nn.init.kaiming_normal_(torch.empty(1, 7))
-    network = ReLUNetwork(12, 7, seed=6)
+    network = ib.ReLUNetwork(12, 7, seed=6)
     assert torch.equal(network.layers[0], first)
     assert torch.equal(network.layers[1], second)
 
@@ -191,21 +172,21 @@ def test_deep_gln_by_hand():
 
 @pytest.mark.parametrize("units", [7, (7, 5)])
 def test_frozen_network_keeps_function_and_gates(units):
-    network = ReLUNetwork(12, units, seed=2)
-    train(network, X, Y, FEW)
+    network = ib.ReLUNetwork(12, units, seed=2)
+    ib.train(network, X, Y, FEW)
     frozen = network.freeze()
     np.testing.assert_allclose(frozen.decision_function(X), network.decision_function(X), atol=1e-6)
     before = frozen.contexts(X)
-    train(frozen, X, Y, FEW)
+    ib.train(frozen, X, Y, FEW)
     assert torch.equal(before, frozen.contexts(X))
     assert not np.allclose(frozen.decision_function(X), network.decision_function(X), atol=1e-3)
-    assert isinstance(frozen, FrozenReLUNetwork)
+    assert isinstance(frozen, ib.FrozenReLUNetwork)
 
 
 def test_learned_contexts_and_hidden_layers_become_problems():
-    network = ReLUNetwork(12, 7, seed=2)
-    train(network, X, Y, FEW)
-    lc, hl = svm_lc(X, Y, network), svm_hl(X, Y, network)
+    network = ib.ReLUNetwork(12, 7, seed=2)
+    ib.train(network, X, Y, FEW)
+    lc, hl = ib.svm_lc(X, Y, network), ib.svm_hl(X, Y, network)
     np.testing.assert_allclose(lc.margins(network.effective_weights()), Y * network.decision_function(X), atol=1e-5)
     readout = network.layers[-1].detach().numpy()
     np.testing.assert_allclose(hl.margins(readout), Y * network.decision_function(X), atol=1e-5)
@@ -218,7 +199,7 @@ def test_learned_contexts_and_hidden_layers_become_problems():
 )
 def test_wrong_shapes_are_refused(name, shape):
     network = NETWORKS[name]()
-    with pytest.raises(InputError, match=r"takes a tensor of shape \(n, 12\)"):
+    with pytest.raises(ib.InputError, match=r"takes a tensor of shape \(n, 12\)"):
         network(torch.zeros(shape))
     assert network(torch.zeros(3, 12)).shape == (3,)
 
@@ -226,9 +207,9 @@ def test_wrong_shapes_are_refused(name, shape):
 @pytest.mark.parametrize("name", ["gln", "deep gln", "frozen", "galu", "deep galu0"])
 def test_contexts_of_other_samples_are_refused(name):
     network = NETWORKS[name]().double()
-    with pytest.raises(InputError, match="a row for each of the 60 inputs"):
+    with pytest.raises(ib.InputError, match="a row for each of the 60 inputs"):
         network(torch.as_tensor(X), network.contexts(X[:1]))
-    with pytest.raises(InputError, match="torch tensor"):
+    with pytest.raises(ib.InputError, match="torch tensor"):
         network(X)
 
 
@@ -246,12 +227,12 @@ def test_closed_form_as_a_network(kind, sharpness, tmp_path):
     expected = np.stack([gates(X) @ W for W in several.weights], axis=1)
     np.testing.assert_allclose(wide.decision_function(X), expected, atol=1e-9)
     assert wide.units == [18]
-    again = load_network(save_network(wide, tmp_path / "network.pt"))
+    again = ib.load_network(ib.save_network(wide, tmp_path / "network.pt"))
     np.testing.assert_array_equal(again.decision_function(X), wide.decision_function(X))
 
 
 def test_rank_one_stays_one_unit():
-    gates = ReLUGates(np.random.default_rng(0).normal(size=(4, 12)))
+    gates = ib.ReLUGates(np.random.default_rng(0).normal(size=(4, 12)))
     W = np.einsum("qk,kd->qkd", np.random.default_rng(1).normal(size=(3, 4)), np.eye(4, 12))
     W[:, 2] = 0.0
     network = GaLUNetwork.from_weights(gates, W)
@@ -263,56 +244,56 @@ def test_rank_one_stays_one_unit():
 def test_deep_networks_have_no_effective_weights(name):
     network = NETWORKS[name]()
     for ask in (network.gates, network.effective_weights):
-        with pytest.raises(InputError, match="2 gated layers"):
+        with pytest.raises(ib.InputError, match="2 gated layers"):
             ask()
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: GatedLinearNetwork(HyperplaneGates(3, 2)), "fitted"),
-        (lambda: GatedLinearNetwork([]), "fitted"),
-        (lambda: GatedLinearNetwork("gates"), "fitted"),
+        (lambda: ib.GatedLinearNetwork(ib.HyperplaneGates(3, 2)), "fitted"),
+        (lambda: ib.GatedLinearNetwork([]), "fitted"),
+        (lambda: ib.GatedLinearNetwork("gates"), "fitted"),
         (lambda: gln(5, 2, readout=False), "1 unit"),
         (lambda: gln(seed=-1), "seed"),
-        (lambda: ReLUNetwork(0, 3), "inputs"),
-        (lambda: ReLUNetwork(12, []), "hidden layer"),
-        (lambda: ReLUNetwork(12, [3, 0]), "units"),
-        (lambda: GaLUNetwork.from_weights(HyperplaneGates(3).fit(X), np.ones((6, 12))), "ReLUGates"),
-        (lambda: GaLUNetwork.from_weights(ReLUGates(np.eye(2)), np.ones((3, 2))), r"shape \(2, 2\)"),
-        (lambda: GaLUNetwork.from_weights(ReLUGates(np.eye(2)), np.ones(2)), "2 dimension"),
+        (lambda: ib.ReLUNetwork(0, 3), "inputs"),
+        (lambda: ib.ReLUNetwork(12, []), "hidden layer"),
+        (lambda: ib.ReLUNetwork(12, [3, 0]), "units"),
+        (lambda: GaLUNetwork.from_weights(ib.HyperplaneGates(3).fit(X), np.ones((6, 12))), "ReLUGates"),
+        (lambda: GaLUNetwork.from_weights(ib.ReLUGates(np.eye(2)), np.ones((3, 2))), r"shape \(2, 2\)"),
+        (lambda: GaLUNetwork.from_weights(ib.ReLUGates(np.eye(2)), np.ones(2)), "2 dimension"),
         (lambda: gln().decision_function(np.ones((2, 5))), "5 columns"),
         (lambda: gln().decision_function([[np.inf] * 12]), "infinity"),
-        (lambda: save_network(torch.nn.Linear(2, 1), "x.pt"), "cannot save"),
-        (lambda: save_network(gln(), "/proc/nowhere/x.pt"), "cannot be written"),
+        (lambda: ib.save_network(torch.nn.Linear(2, 1), "x.pt"), "cannot save"),
+        (lambda: ib.save_network(gln(), "/proc/nowhere/x.pt"), "cannot be written"),
     ],
 )
 def test_bad_input(call, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         call()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_networks_without_finite_weights(tmp_path, seed):
     rng = np.random.default_rng(seed)
-    network = [gln, lambda: ReLUNetwork(12, [3, 2]).freeze()][seed % 2]()
-    path = save_network(network, tmp_path / "network.pt")
+    network = [gln, lambda: ib.ReLUNetwork(12, [3, 2]).freeze()][seed % 2]()
+    path = ib.save_network(network, tmp_path / "network.pt")
     content = torch.load(path, weights_only=True)
     name = rng.choice([name for name, value in content["state"].items() if isinstance(value, torch.Tensor)])
     content["state"][name].view(-1)[0] = rng.choice([np.nan, np.inf, -np.inf])
     torch.save(content, path)
-    with pytest.raises(InputError, match="NaN or infinity"):
-        load_network(path)
+    with pytest.raises(ib.InputError, match="NaN or infinity"):
+        ib.load_network(path)
     network.load_state_dict(content["state"])
-    with pytest.raises(InputError, match="NaN or infinity"):
-        save_network(network, path)
+    with pytest.raises(ib.InputError, match="NaN or infinity"):
+        ib.save_network(network, path)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_announced_networks_are_not_built(tmp_path, monkeypatch, seed):
     rng = np.random.default_rng(seed)
-    network = [gln, lambda: ReLUNetwork(12, [3, 2])][seed % 2]()
-    path = save_network(network, tmp_path / "network.pt")
+    network = [gln, lambda: ib.ReLUNetwork(12, [3, 2])][seed % 2]()
+    path = ib.save_network(network, tmp_path / "network.pt")
     content = torch.load(path, weights_only=True)
     size = int(2 ** rng.integers(10, 20))
     if seed % 2:
@@ -328,31 +309,31 @@ def test_announced_networks_are_not_built(tmp_path, monkeypatch, seed):
         }
     torch.save(content, path)
     monkeypatch.setattr(type(network), "from_config", lambda config: pytest.fail("it builds"))
-    with pytest.raises(InputError, match="more weights than the file contains"):
-        load_network(path)
+    with pytest.raises(ib.InputError, match="more weights than the file contains"):
+        ib.load_network(path)
 
 
 def test_compressed_network_files_are_refused(tmp_path):
-    path = save_network(gln(), tmp_path / "network.pt")
+    path = ib.save_network(gln(), tmp_path / "network.pt")
     with zipfile.ZipFile(path) as source:
         content = {info.filename: source.read(info) for info in source.infolist()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
         for name, data in content.items():
             target.writestr(name, data)
-    with pytest.raises(InputError, match="damaged"):
-        load_network(path)
+    with pytest.raises(ib.InputError, match="damaged"):
+        ib.load_network(path)
 
 
 def test_damaged_network_files_are_refused(tmp_path):
-    path = save_network(gln(), tmp_path / "network.pt")
+    path = ib.save_network(gln(), tmp_path / "network.pt")
     whole = path.read_bytes()
     for size in (0, 100, len(whole) // 2):
         path.write_bytes(whole[:size])
-        with pytest.raises(InputError, match="damaged"):
-            load_network(path)
+        with pytest.raises(ib.InputError, match="damaged"):
+            ib.load_network(path)
     torch.save({"other": 1}, path)
-    with pytest.raises(InputError, match="not a saved network"):
-        load_network(path)
+    with pytest.raises(ib.InputError, match="not a saved network"):
+        ib.load_network(path)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -360,28 +341,28 @@ def test_damaged_network_files_are_refused(tmp_path):
 def test_several_outputs(kind, tmp_path):
     """Outputs are linear in the features behind the gates, are trained with the softmax loss, and load equal."""
     widths = [3, 5, 4] if "other" in kind else [3, 3, 3]
-    gates = [HyperplaneGates(width, 32 if "many" in kind else 2, seed=3).fit(X) for width in widths]
-    parts = [GatedLinearNetwork(each, seed=seed) for seed, each in enumerate(gates)]
-    network = ParallelNetwork(parts) if "parallel" in kind else GatedLinearNetwork(gates[0], outputs=3)
+    gates = [ib.HyperplaneGates(width, 32 if "many" in kind else 2, seed=3).fit(X) for width in widths]
+    parts = [ib.GatedLinearNetwork(each, seed=seed) for seed, each in enumerate(gates)]
+    network = ib.ParallelNetwork(parts) if "parallel" in kind else ib.GatedLinearNetwork(gates[0], outputs=3)
     classes = X[:, :3].argmax(axis=1)
-    history = train(network, X, classes, SGD(steps=400, lr=0.1)).table
+    history = ib.train(network, X, classes, ib.SGD(steps=400, lr=0.1)).table
     assert history.loss.iloc[-1] < 0.7 * history.loss.iloc[0]
     outputs = network.decision_function(X)
     if "other" in kind:
-        with pytest.raises(InputError, match="different gates"):
+        with pytest.raises(ib.InputError, match="different gates"):
             network.effective_weights()
         each = [part.gates()(X) @ part.effective_weights() for part in network.parts]
     else:
         each = [network.gates()(X) @ weights for weights in network.effective_weights()]
     np.testing.assert_allclose(outputs, np.column_stack(each), atol=1e-5)
     if "parallel" in kind:
-        with pytest.raises(InputError, match="one by one"):
+        with pytest.raises(ib.InputError, match="one by one"):
             network.config()
     else:
-        again = load_network(save_network(network, tmp_path / "network.pt"))
+        again = ib.load_network(ib.save_network(network, tmp_path / "network.pt"))
         np.testing.assert_array_equal(again.decision_function(X), outputs)
-    with pytest.raises(InputError, match="needs its readout"):
-        GatedLinearNetwork(HyperplaneGates(1, 2).fit(X), readout=False, outputs=2)
+    with pytest.raises(ib.InputError, match="needs its readout"):
+        ib.GatedLinearNetwork(ib.HyperplaneGates(1, 2).fit(X), readout=False, outputs=2)
 
 
 class Leaky(GatedNetwork):
@@ -410,8 +391,8 @@ def test_a_custom_network_needs_forward_and_degree():
         part.weight.data = weight.detach()
     found = []
     for one in (network, TorchNetwork(module, 12)):
-        tables = [train(one, X, Y, SGD(steps=30, lr=0.01)).table]
-        tables.append(descend_to_limit(one, X, Y, LossScaled(max_steps=30)).table.drop(columns="seconds"))
+        tables = [ib.train(one, X, Y, ib.SGD(steps=30, lr=0.01)).table]
+        tables.append(ib.descend_to_limit(one, X, Y, ib.LossScaled(max_steps=30)).table.drop(columns="seconds"))
         found.append([*tables, one.decision_function(X)])
     for ours, other in zip(*found, strict=True):
         np.testing.assert_allclose(ours, other, rtol=1e-7, atol=1e-12)
@@ -419,10 +400,10 @@ def test_a_custom_network_needs_forward_and_degree():
         network.gates: r"Leaky defines no gates\(\)",
         network.effective_weights: "add the method",
         network.config: "state_dict",
-        lambda: svm_lc(X, Y, network): r"Leaky defines no gates\(\)",
+        lambda: ib.svm_lc(X, Y, network): r"Leaky defines no gates\(\)",
         lambda: network.hidden(X): "no hidden layer",
     }.items():
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(ib.InputError, match=words):
             call()
 
 
@@ -445,30 +426,30 @@ def test_invalid_custom_networks():
 
     with pytest.raises(TypeError, match="inputs"):
         Forgotten()
-    for step in (train, descend_to_limit, stationarity):
-        with pytest.raises(InputError, match=r"no parameters; assign its weights as torch.nn.Parameter|norm 0"):
+    for step in (ib.train, ib.descend_to_limit, ib.stationarity):
+        with pytest.raises(ib.InputError, match=r"no parameters; assign its weights as torch.nn.Parameter|norm 0"):
             step(Plain(), X, Y)
-    for step in (train, descend_to_limit):
-        with pytest.raises(InputError, match=r"outputs of shape \(60,\), not \(60, 1\)"):
+    for step in (ib.train, ib.descend_to_limit):
+        with pytest.raises(ib.InputError, match=r"outputs of shape \(60,\), not \(60, 1\)"):
             step(Column(), X, Y)
-    with pytest.raises(InputError, match="outputs of shape"):
+    with pytest.raises(ib.InputError, match="outputs of shape"):
         Column().decision_function(X)
-    with pytest.raises(InputError, match=r"not homogeneous of degree 2 .*2\^3 or more; correct its `degree`"):
-        descend_to_limit(Flat(), X, Y)
+    with pytest.raises(ib.InputError, match=r"not homogeneous of degree 2 .*2\^3 or more; correct its `degree`"):
+        ib.descend_to_limit(Flat(), X, Y)
 
 
 @pytest.mark.parametrize("layered", [False, True])
 def test_gates_that_agree_near_the_origin_only(layered):
     """Effective weights are refused for networks whose gates differ only far from 0, and not for equal gates."""
     large = np.column_stack([1e9 * (X[:, :-1] + 5), np.ones(60)])
-    gates = [HyperplaneGates(3, 2, seed=1, cutoff=cutoff).fit(large) for cutoff in ("median", (0.2, 0.4))]
+    gates = [ib.HyperplaneGates(3, 2, seed=1, cutoff=cutoff).fit(large) for cutoff in ("median", (0.2, 0.4))]
     if layered:
         filters = [[GaLU0Network(12, (3, 2), seed=seed)] * 2 for seed in (1, 2)]
         own, equal = filters[0] + filters[1], filters[0]
     else:
-        own, equal = ([GatedLinearNetwork(each, seed=0) for each in some] for some in (gates, gates[:1] * 2))
-    with pytest.raises(InputError, match="different gates"):
-        ParallelNetwork(own).effective_weights()
-    network = ParallelNetwork(equal).double()
+        own, equal = ([ib.GatedLinearNetwork(each, seed=0) for each in some] for some in (gates, gates[:1] * 2))
+    with pytest.raises(ib.InputError, match="different gates"):
+        ib.ParallelNetwork(own).effective_weights()
+    network = ib.ParallelNetwork(equal).double()
     each = [network.gates()(large) @ weights for weights in network.effective_weights()]
     np.testing.assert_allclose(network.decision_function(large), np.column_stack(each), rtol=1e-9)

@@ -5,18 +5,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    ExpressionNorm,
-    Frobenius,
-    GatedFeatures,
-    GroupLasso,
-    InputError,
-    MarginProblem,
-    NuclearNorm,
-    PredictorL2,
-    solve,
-    svm_l2,
-)
+import implicit_bias as ib
 from implicit_bias.gates import FunctionContexts
 from implicit_bias.norms import GroupForm, Norm
 from implicit_bias.norms.check import check_pair
@@ -28,7 +17,7 @@ from tests.cases import inputs
 def test_predictor_norm_is_the_norm_of_beta_over_all_global_contexts(H, K):
     zeta = np.random.default_rng(H * K).normal(size=(H * K, 3))
     beta = [sum(zeta[h * K + c] for h, c in enumerate(gamma)) for gamma in itertools.product(range(K), repeat=H)]
-    assert K ** ((H - 2) / 2) * PredictorL2(H, K).value(zeta) == pytest.approx(np.linalg.norm(beta), rel=1e-12)
+    assert K ** ((H - 2) / 2) * ib.PredictorL2(H, K).value(zeta) == pytest.approx(np.linalg.norm(beta), rel=1e-12)
 
 
 @pytest.mark.parametrize(("H", "K"), [(2, 2), (3, 2), (2, 4), (5, 8), (4, 3), (3, 6)])
@@ -37,7 +26,7 @@ def test_the_factor_is_that_of_the_symmetric_square_root(H, K):
     A = J / np.sqrt(H * K) - Q / np.sqrt(K) + np.sqrt(K) * eye
     M = K * eye + J - Q
     np.testing.assert_allclose(A @ A, M, atol=1e-12)
-    B = PredictorL2(H, K).factor.toarray()
+    B = ib.PredictorL2(H, K).factor.toarray()
     np.testing.assert_allclose(B.T @ B, M, atol=1e-12)
     published = J / (H * K) - Q + K * eye
     assert not np.allclose(published @ published, M)
@@ -55,14 +44,14 @@ def test_svm_l2_is_least_over_the_predictors_of_all_global_contexts(H, K):
     chosen = np.array([every.index(tuple(gamma)) for gamma in gates.contexts_of(X)])
     margins = cp.multiply(y, cp.sum(cp.multiply(beta[chosen], X), axis=1))
     least = cp.Problem(cp.Minimize(cp.norm(beta, "fro")), [beta == parts @ zeta, margins >= 1]).solve("CLARABEL")
-    assert K ** ((H - 2) / 2) * solve(svm_l2(X, y, gates)).objective == pytest.approx(least, rel=1e-5)
+    assert K ** ((H - 2) / 2) * ib.solve(ib.svm_l2(X, y, gates)).objective == pytest.approx(least, rel=1e-5)
 
 
 def test_predictor_dual_outside_the_range_is_infinite():
     V = np.zeros((4, 2))
     V[:2] = 1.0
-    assert PredictorL2(2, 2).dual(V) == np.inf
-    assert PredictorL2(2, 2).dual(np.zeros((4, 2))) == 0
+    assert ib.PredictorL2(2, 2).dual(V) == np.inf
+    assert ib.PredictorL2(2, 2).dual(np.zeros((4, 2))) == 0
 
 
 def test_closed_form_of_the_group_lasso_for_two_units_and_two_contexts():
@@ -75,21 +64,21 @@ def test_closed_form_of_the_group_lasso_for_two_units_and_two_contexts():
     square = 0.5 * (straight**2 + length(b[0, 1] + b[1, 0]) ** 2)
     zeta = cp.Variable((4, 3))
     agree = [zeta[i] + zeta[2 + j] == b[i, j] for i in range(2) for j in range(2)]
-    best = cp.Problem(cp.Minimize(GroupLasso([0, 0, 1, 1]).expression(zeta)), agree)
+    best = cp.Problem(cp.Minimize(ib.GroupLasso([0, 0, 1, 1]).expression(zeta)), agree)
     best.solve(solver="CLARABEL")
     assert float(best.value) == pytest.approx(np.sqrt(square), rel=1e-6)
 
 
 @pytest.mark.parametrize("groups", [[], [0.5, 1.0], [[0, 1]], "ab", [[0], [1, 2]], None])
 def test_bad_groups(groups):
-    with pytest.raises(InputError, match="groups"):
-        GroupLasso(groups)
+    with pytest.raises(ib.InputError, match="groups"):
+        ib.GroupLasso(groups)
 
 
 @pytest.mark.parametrize(("units", "contexts"), [(0, 2), (2, 3.0), (2, 0), (2.5, 2), (2, True), ("2", 2)])
 def test_bad_shapes_of_the_predictor_norm(units, contexts):
-    with pytest.raises(InputError):
-        PredictorL2(units, contexts)
+    with pytest.raises(ib.InputError):
+        ib.PredictorL2(units, contexts)
 
 
 # Gate values for the predictor norm
@@ -106,12 +95,12 @@ def test_bad_shapes_of_the_predictor_norm(units, contexts):
     ],
 )
 def test_the_predictor_norm_takes_no_sums_that_are_nearly_even(values, taken):
-    features = GatedFeatures([[1.0, 2.0], [-1.0, 1.0]], values)
+    features = ib.GatedFeatures([[1.0, 2.0], [-1.0, 1.0]], values)
     if taken:
-        assert MarginProblem(features, [1, -1], PredictorL2(2, 2)).norm.gates == 4
+        assert ib.MarginProblem(features, [1, -1], ib.PredictorL2(2, 2)).norm.gates == 4
     else:
-        with pytest.raises(InputError, match="exactly the same in every unit"):
-            MarginProblem(features, [1, -1], PredictorL2(2, 2))
+        with pytest.raises(ib.InputError, match="exactly the same in every unit"):
+            ib.MarginProblem(features, [1, -1], ib.PredictorL2(2, 2))
 
 
 # Rounding, against hundreds of digits
@@ -143,20 +132,20 @@ def of_predictors(norm, rows, dual):
 
 def exact(norm, M, dual):
     rows = exactly(M) if isinstance(M, np.ndarray) else M
-    if isinstance(norm, PredictorL2):
+    if isinstance(norm, ib.PredictorL2):
         return of_predictors(norm, rows, dual)
-    if isinstance(norm, Frobenius):
+    if isinstance(norm, ib.Frobenius):
         return size(rows)
     return max(in_groups(norm, rows, -1)) if dual else mpmath.fsum(in_groups(norm, rows, 1))
 
 
 ROUNDED = {
-    "frobenius": lambda rng: Frobenius(),
-    "groups": lambda rng: GroupLasso([0, 0, 1, 2, 1, 2]),
-    "weights": lambda rng: GroupLasso([0, 0, 1, 2, 1, 2], 10.0 ** rng.uniform(-150, 150, 3)),
-    "predictor": lambda rng: PredictorL2(3, 2),
-    "one context": lambda rng: PredictorL2(6, 1),
-    "one unit": lambda rng: PredictorL2(1, 2),
+    "frobenius": lambda rng: ib.Frobenius(),
+    "groups": lambda rng: ib.GroupLasso([0, 0, 1, 2, 1, 2]),
+    "weights": lambda rng: ib.GroupLasso([0, 0, 1, 2, 1, 2], 10.0 ** rng.uniform(-150, 150, 3)),
+    "predictor": lambda rng: ib.PredictorL2(3, 2),
+    "one context": lambda rng: ib.PredictorL2(6, 1),
+    "one unit": lambda rng: ib.PredictorL2(1, 2),
 }
 
 
@@ -170,11 +159,11 @@ def test_bounds_hold_in_spite_of_rounding(name, spread):
             k = norm.gates or 6
             W, V, D = rng.normal(size=(3, k, rng.integers(1, 5)))
             W = W * 10.0 ** rng.uniform(-spread, spread, (k, 1))
-            if isinstance(norm, PredictorL2) and trial % 2:  # all but what no margin sees
+            if isinstance(norm, ib.PredictorL2) and trial % 2:  # all but what no margin sees
                 W = np.repeat(rng.normal(size=(norm.units, 1)), norm.contexts, axis=0) + 1e-12 * W / np.abs(W).max()
             true, bound = exact(norm, W, False), norm.value_bound(W)
             assert true <= bound
-            if not isinstance(norm, PredictorL2):
+            if not isinstance(norm, ib.PredictorL2):
                 assert bound <= true * (1 + mpmath.mpf(2e-14))
                 V = V * 10.0 ** rng.uniform(-spread, spread, (k, 1))
                 true = exact(norm, V, True)
@@ -192,7 +181,7 @@ def test_bounds_hold_in_spite_of_rounding(name, spread):
 @pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200, 1.0, 1e150, 1e300])
 @pytest.mark.parametrize("rank", [1, 3])
 def test_bounds_of_singular_values_hold_in_spite_of_rounding(size, rank):
-    rng, norm = np.random.default_rng(rank), NuclearNorm([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2])
+    rng, norm = np.random.default_rng(rank), ib.NuclearNorm([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2])
     with mpmath.workdps(60):
         for _ in range(20):
             W = rng.integers(-9, 10, size=(2, 3, rank)) @ rng.integers(-9, 10, size=(rank, 4)) * size
@@ -211,7 +200,7 @@ def test_bounds_of_singular_values_hold_in_spite_of_rounding(size, rank):
 @pytest.mark.parametrize("share", [1e-16, 1e-9, 1.0])
 def test_the_predictor_dual_counts_the_error_that_leads_out_of_the_range(H, K, share):
     """`dual_upper` is at least the dual norm of the exact V in the range, for V with errors that leave the range."""
-    rng, norm = np.random.default_rng(H * K), PredictorL2(H, K)
+    rng, norm = np.random.default_rng(H * K), ib.PredictorL2(H, K)
     largest = 0.0
     with mpmath.workdps(60):
         for _ in range(30):
@@ -233,19 +222,19 @@ def test_the_predictor_dual_counts_the_error_that_leads_out_of_the_range(H, K, s
 
 def test_bounds_of_nothing_and_of_what_is_no_number():
     for norm in (
-        Frobenius(),
-        GroupLasso([0, 1]),
-        PredictorL2(2, 1),
-        NuclearNorm([0, 0], [0, 1]),
-        ExpressionNorm(cp.norm1, lambda V: np.abs(V).max()),
+        ib.Frobenius(),
+        ib.GroupLasso([0, 1]),
+        ib.PredictorL2(2, 1),
+        ib.NuclearNorm([0, 0], [0, 1]),
+        ib.ExpressionNorm(cp.norm1, lambda V: np.abs(V).max()),
     ):
         zero = np.zeros((2, 3))
         assert norm.value_bound(zero) == norm.dual_upper(zero) == norm.dual_upper(zero, np.zeros(2)) == 0
         assert norm.dual_upper(zero, np.ones(2)) >= 0.5
         assert norm.value_bound(zero * np.nan) == np.inf
         assert norm.dual_upper(zero * np.nan) == norm.dual_upper(zero, np.full(2, np.inf)) == np.inf
-    with pytest.raises(InputError, match="1e-150"):
-        GroupLasso([0, 1], [1.0, 1e-200])
+    with pytest.raises(ib.InputError, match="1e-150"):
+        ib.GroupLasso([0, 1], [1.0, 1e-200])
 
 
 # Norms of one's own are tried
@@ -320,8 +309,8 @@ FALSE = {
 
 def build(norm, shape=(3, 4)):
     rng = np.random.default_rng(0)
-    features = GatedFeatures(rng.normal(size=(6, shape[1])), np.ones((6, shape[0])))
-    return MarginProblem(features, np.repeat([1, -1], 3), norm)
+    features = ib.GatedFeatures(rng.normal(size=(6, shape[1])), np.ones((6, shape[0])))
+    return ib.MarginProblem(features, np.repeat([1, -1], 3), norm)
 
 
 @pytest.mark.parametrize(
@@ -329,15 +318,15 @@ def build(norm, shape=(3, 4)):
 )
 def test_a_dual_norm_that_is_too_small_is_refused(name, shape):
     function, dual = TRUE[name]
-    build(ExpressionNorm(function, dual, name), shape)
+    build(ib.ExpressionNorm(function, dual, name), shape)
     for wrong, false in FALSE.items():
-        norm = ExpressionNorm(function, lambda V, false=false: false(dual, V), f"{name}, {wrong}")
-        with pytest.raises(InputError, match=rf"^ExpressionNorm\({name}, {wrong}\): its `dual`"):
+        norm = ib.ExpressionNorm(function, lambda V, false=false: false(dual, V), f"{name}, {wrong}")
+        with pytest.raises(ib.InputError, match=rf"^ExpressionNorm\({name}, {wrong}\): its `dual`"):
             build(norm, shape)
 
 
 def test_a_dual_norm_that_is_too_large_is_loose_not_wrong():
-    build(ExpressionNorm(cp.norm1, lambda V: length(V)))
+    build(ib.ExpressionNorm(cp.norm1, lambda V: length(V)))
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (30, 20)])
@@ -349,13 +338,13 @@ def test_what_contradicts_itself_only_at_an_answer_is_told_there(shape):
         alike = np.allclose(V / np.abs(V).max(), special / 2)
         return np.abs(V).max() * (0.9 if alike else 1)
 
-    norm = ExpressionNorm(cp.norm1, dual, "l1")
+    norm = ib.ExpressionNorm(cp.norm1, dual, "l1")
     build(norm, shape)
     W, V = np.random.default_rng(0).normal(size=(2, *shape))
     check_pair(norm, W, V)
     check_pair(norm, 0 * W, 0 * V)
     for scale in (1e-200, 1.0, 1e200):
-        with pytest.raises(InputError, match="for a W with ‖W‖ = 1; correct `dual`"):
+        with pytest.raises(ib.InputError, match="for a W with ‖W‖ = 1; correct `dual`"):
             check_pair(norm, W, scale * special)
 
 
@@ -371,18 +360,18 @@ def test_what_contradicts_itself_only_at_an_answer_is_told_there(shape):
         ({"expression": lambda W: -cp.normNuc(W)}, "convex"),
         ({"expression": cp.norm1, "value": lambda W: np.abs(W).sum()}, "rotation_invariant = False"),
         ({"dual_bound": lambda lengths: 0.5 * lengths.max()}, "`dual_bound`"),
-        ({"group_form": lambda k: GroupForm(Frobenius().group_form(k).expand, np.arange(k))}, "`group_form`"),
-        ({"group_form": lambda k: Frobenius().group_form(k)}, "`group_form`"),
+        ({"group_form": lambda k: GroupForm(ib.Frobenius().group_form(k).expand, np.arange(k))}, "`group_form`"),
+        ({"group_form": lambda k: ib.Frobenius().group_form(k)}, "`group_form`"),
     ],
 )
 def test_classes_that_contradict_themselves(methods, words):
     build(Own())
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         build(Own(**methods))
 
 
 def test_a_class_derived_from_the_packages_own_is_tried():
-    class Heavier(GroupLasso):
+    class Heavier(ib.GroupLasso):
         def value(self, W):
             return 2 * super().value(W)
 
@@ -392,13 +381,13 @@ def test_a_class_derived_from_the_packages_own_is_tried():
         def dual(self, V):
             return super().dual(V)
 
-    with pytest.raises(InputError, match="`group_form`"):
+    with pytest.raises(ib.InputError, match="`group_form`"):
         build(Heavier([0, 1, 1]))
 
 
 @pytest.mark.parametrize("name", [None, *(name for name in TRUE if name != "half space")])
 def test_the_error_of_v_enters_the_dual_of_ones_own_norm(name):
-    norm = ExpressionNorm(*TRUE[name]) if name else Own()
+    norm = ib.ExpressionNorm(*TRUE[name]) if name else Own()
     rng = np.random.default_rng(0)
     for _ in range(30):
         V, D = rng.normal(size=(2, 3, 4))
@@ -414,9 +403,9 @@ def test_the_error_of_v_enters_the_dual_of_ones_own_norm(name):
 def test_dual_upper_of_many_weights_is_a_bound():
     V = np.full((40, 40), 1e-3)
     V[0, 0] = 1.0
-    norm = ExpressionNorm(*TRUE["l1"])
+    norm = ib.ExpressionNorm(*TRUE["l1"])
     assert norm.dual_upper(V, np.eye(40)[0]) >= 2.0  # The dual norm of V + E_00.
     assert norm.dual_upper(np.ones((200, 200)), np.full(200, 1e-15)) == np.inf
-    problem = MarginProblem(GatedFeatures(np.eye(2, 200), np.ones((2, 200))), [1, -1], norm)
-    found = solve(problem, lambda problem, options: Answer(problem.adjoint([1, 1]), np.ones(2), 1))
+    problem = ib.MarginProblem(ib.GatedFeatures(np.eye(2, 200), np.ones((2, 200))), [1, -1], norm)
+    found = ib.solve(problem, lambda problem, options: Answer(problem.adjoint([1, 1]), np.ones(2), 1))
     assert "`dual_bound`" in found.reason

@@ -10,15 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
-from implicit_bias import (
-    GLNClassifier,
-    InputError,
-    MarginClassifierCV,
-    MultipleKernelClassifier,
-    OneClassMargin,
-    load_model,
-    save_model,
-)
+import implicit_bias as ib
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 
 FRAME, CODES = load_wine(return_X_y=True, as_frame=True)
@@ -37,10 +29,10 @@ SCALERS = {
     "a chain": make_pipeline(RobustScaler(), "passthrough", MinMaxScaler(clip=True), StandardScaler()),
 }
 ESTIMATORS = {
-    "gln": GLNClassifier(3, C=0.1, random_state=1),
-    "kernels": MultipleKernelClassifier(C=1.0),
-    "chosen C": MarginClassifierCV(GLNClassifier(2, random_state=1), cv=2, Cs=[0.1, 1.0]),
-    "outliers by kernels": OneClassMargin(nu=0.1),
+    "gln": ib.GLNClassifier(3, C=0.1, random_state=1),
+    "kernels": ib.MultipleKernelClassifier(C=1.0),
+    "chosen C": ib.MarginClassifierCV(ib.GLNClassifier(2, random_state=1), cv=2, Cs=[0.1, 1.0]),
+    "outliers by kernels": ib.OneClassMargin(nu=0.1),
     "galu": GaLUClassifier(3, random_state=1),
     "galu targets": GaLURegressor(3, random_state=1),
 }
@@ -51,14 +43,14 @@ PAIRS += [(scaler, name) for name in ESTIMATORS if name != "gln" for scaler in (
 @pytest.mark.parametrize(("scaler", "name"), PAIRS)
 def test_a_loaded_pipeline_predicts_the_same(scaler, name, tmp_path):
     fitted = make_pipeline(clone(SCALERS[scaler]), clone(ESTIMATORS[name])).fit(FRAME, CODES)
-    model = load_model(save_model(fitted, tmp_path / "m.npz"))
+    model = ib.load_model(ib.save_model(fitted, tmp_path / "m.npz"))
     scores = getattr(fitted, "decision_function", fitted.predict)(NEW)
     np.testing.assert_allclose(model.decision_function(NEW), scores, rtol=1e-12, atol=1e-12)
     if model.classes is not None:
         assert (model.predict(NEW) == fitted.predict(NEW)).all()
     assert model.columns.inputs == list(FRAME)
     np.testing.assert_allclose(model.ranges, [FRAME.min(), FRAME.max()], rtol=1e-12)
-    again = load_model(save_model(model, tmp_path / "again.npz"))
+    again = ib.load_model(ib.save_model(model, tmp_path / "again.npz"))
     np.testing.assert_array_equal(again.decision_function(NEW), model.decision_function(NEW))
 
 
@@ -67,23 +59,23 @@ def test_inputs_in_single_precision_are_scaled_in_it(scaler, tmp_path):
     """Samples lie on the hyperplanes of gates, where the rounding of a scaler decides."""
     X = FRAME.astype(np.float32)
     fitted = make_pipeline(clone(SCALERS[scaler]), clone(ESTIMATORS["gln"])).fit(X, CODES)
-    model = load_model(save_model(fitted, tmp_path / "m.npz"))
+    model = ib.load_model(ib.save_model(fitted, tmp_path / "m.npz"))
     np.testing.assert_allclose(model.decision_function(X), fitted.decision_function(X), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("pipeline", "words"),
     [
-        (make_pipeline(Normalizer(), GLNClassifier(2, random_state=1)), "Normalizer cannot be saved in front of a"),
+        (make_pipeline(Normalizer(), ib.GLNClassifier(2, random_state=1)), "Normalizer cannot be saved in front of a"),
         (make_pipeline(StandardScaler(), Normalizer(), GaLUClassifier(2)), "apply it to the inputs yourself"),
         (make_pipeline(StandardScaler(), LogisticRegression()), "a pipeline of scalers and such an estimator"),
-        (GridSearchCV(GLNClassifier(2, random_state=1), {"C": [0.1]}, cv=2), "of a search, its best_estimator_"),
+        (GridSearchCV(ib.GLNClassifier(2, random_state=1), {"C": [0.1]}, cv=2), "of a search, its best_estimator_"),
     ],
     ids=str,
 )
 def test_other_steps_are_refused(pipeline, words, tmp_path):
-    with pytest.raises(InputError, match=words):
-        save_model(pipeline.fit(FRAME, CODES), tmp_path / "m.npz")
+    with pytest.raises(ib.InputError, match=words):
+        ib.save_model(pipeline.fit(FRAME, CODES), tmp_path / "m.npz")
     assert not (tmp_path / "m.npz").exists()
 
 
@@ -100,8 +92,8 @@ def test_other_steps_are_refused(pipeline, words, tmp_path):
     ids=str,
 )
 def test_damaged_scalings_are_refused(change, tmp_path):
-    path = save_model(make_pipeline(StandardScaler(), GaLURegressor(2)).fit(FRAME, CODES), tmp_path / "m.npz")
+    path = ib.save_model(make_pipeline(StandardScaler(), GaLURegressor(2)).fit(FRAME, CODES), tmp_path / "m.npz")
     with np.load(path) as held:
         np.savez(path, **(dict(held) | change))
-    with pytest.raises(InputError, match="damaged"):
-        load_model(path)
+    with pytest.raises(ib.InputError, match="damaged"):
+        ib.load_model(path)

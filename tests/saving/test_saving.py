@@ -10,27 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    ConstantGate,
-    Frobenius,
-    GatedFeatures,
-    HyperplaneGates,
-    InputError,
-    MarginModel,
-    MarginProblem,
-    Status,
-    certify,
-    load_model,
-    load_problem,
-    load_solution,
-    save_model,
-    save_problem,
-    save_solution,
-    solve,
-    svm_classes,
-    svm_gln,
-    svm_shallow,
-)
+import implicit_bias as ib
 from implicit_bias._utils import memory
 from implicit_bias.solvers import Answer
 from tests.cases import inputs, problem
@@ -41,7 +21,7 @@ def peak(call):
     """Return the text of the InputError that `call` raises, and the peak of NumPy's memory meanwhile."""
     tracemalloc.start()
     try:
-        with pytest.raises(InputError) as refusal:
+        with pytest.raises(ib.InputError) as refusal:
             call()
         return str(refusal.value), tracemalloc.get_traced_memory()[1]
     finally:
@@ -68,7 +48,7 @@ def announcing(data, shape):
 
 
 def test_the_format_is_open_and_carries_its_version(tmp_path):
-    path = save_problem(problem("contexts 2", "group lasso"), tmp_path / "problem.npz")
+    path = ib.save_problem(problem("contexts 2", "group lasso"), tmp_path / "problem.npz")
     with np.load(path, allow_pickle=False) as content:
         about = json.loads(str(content["about"]), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
         assert content["C"] == np.inf
@@ -80,16 +60,16 @@ def test_the_format_is_open_and_carries_its_version(tmp_path):
         for name in source.namelist():
             if name != "y.npy":
                 target.writestr(name, source.read(name))
-    with pytest.raises(InputError, match="damaged"):
-        load_problem(other)
+    with pytest.raises(ib.InputError, match="damaged"):
+        ib.load_problem(other)
     whole = path.read_bytes()
     for size in (0, 10, len(whole) // 2, len(whole) - 5):
         other.write_bytes(whole[:size])
-        with pytest.raises(InputError, match="damaged or not a saved problem"):
-            load_problem(other)
+        with pytest.raises(ib.InputError, match="damaged or not a saved problem"):
+            ib.load_problem(other)
     np.savez(other, about=json.dumps({"format": "implicit_bias problem 99"}))
-    with pytest.raises(InputError, match="problem 99"):
-        load_problem(other)
+    with pytest.raises(ib.InputError, match="problem 99"):
+        ib.load_problem(other)
 
 
 @pytest.mark.parametrize(
@@ -113,22 +93,21 @@ def test_the_format_is_open_and_carries_its_version(tmp_path):
 )
 def test_tampered_problems_are_refused(tmp_path, change):
     X = inputs()
-    case = svm_gln(X, np.where(X[:, 0] > 0, 1, -1), HyperplaneGates(4, 2))
+    case = ib.svm_gln(X, np.where(X[:, 0] > 0, 1, -1), ib.HyperplaneGates(4, 2))
     case = dataclasses.replace(case, constraints=lambda W: [W >= 0])
-    path = save_problem(case, tmp_path / "problem.npz")
+    path = ib.save_problem(case, tmp_path / "problem.npz")
     with np.load(path) as content:
         np.savez(path, **(dict(content) | change))
-    with pytest.raises(InputError):
-        load_problem(path)
+    with pytest.raises(ib.InputError):
+        ib.load_problem(path)
 
 
 def stated(slack=np.inf, scale=1.0, conflict=False, **parts):
-    """Return a small problem, with gates."""
     X = scale * inputs(12, 3)
     y = np.where(inputs(12, 3)[:, 0] > 0, 1, -1)
     y[::3] *= -1 if conflict else 1
-    gates = ConstantGate().fit(X)
-    return MarginProblem(gates(X), y, Frobenius(), slack, gates, **parts)
+    gates = ib.ConstantGate().fit(X)
+    return ib.MarginProblem(gates(X), y, ib.Frobenius(), slack, gates, **parts)
 
 
 def interrupt(progress):
@@ -140,13 +119,17 @@ TIGHT, EMPTY = (lambda W: [W[0, 0] >= 100]), (lambda W: [W[0, 0] >= 1, W[0, 0] <
 MULTIPLIER = Answer([[100.0, 0.0, 0.0]], np.zeros(12), -1, multipliers=np.ones(1))
 NOTHING = Answer(np.zeros((1, 3)), np.zeros(12), 0)
 #: Two samples with the distance 2^-45, whose weights have a norm of 1e14.
-NEARLY_EQUAL = partial(MarginProblem, GatedFeatures([[1, 1, 1], [1, 1, 1 + 2.0**-45]]), [1, -1], Frobenius())
+NEARLY_EQUAL = partial(ib.MarginProblem, ib.GatedFeatures([[1, 1, 1], [1, 1, 1 + 2.0**-45]]), [1, -1], ib.Frobenius())
 #: Answers of `solve`, of every status: the problem, the options and the status.
 ENDINGS = {
     "hard": (stated, {}, "OPTIMAL"),
     "soft": (partial(stated, 1.0, intercept=True), {}, "OPTIMAL"),
     "without weights": (partial(stated, 1.0, scale=0.0), {}, "OPTIMAL"),
-    "several classes": (lambda: svm_classes(inputs(12, 3), ["b", *"abaabbaabab"], ConstantGate(), 0.2), {}, "OPTIMAL"),
+    "several classes": (
+        lambda: ib.svm_classes(inputs(12, 3), ["b", *"abaabbaabab"], ib.ConstantGate(), 0.2),
+        {},
+        "OPTIMAL",
+    ),
     "constraint": (partial(stated, constraints=TIGHT), {"solver": lambda problem, options: MULTIPLIER}, "OPTIMAL"),
     "too small a gap": (stated, {"tol": 1e-17}, "INACCURATE"),
     "no answer": (stated, {"solver": lambda problem, options: NOTHING}, "INACCURATE"),
@@ -163,21 +146,21 @@ ENDINGS = {
 
 
 def test_endings_are_all_statuses():
-    assert {status for *_, status in ENDINGS.values()} == {*Status.__members__}
+    assert {status for *_, status in ENDINGS.values()} == {*ib.Status.__members__}
 
 
 @pytest.mark.parametrize(("make", "options", "status"), ENDINGS.values(), ids=ENDINGS)
 def test_every_ending_loads_equal(tmp_path, make, options, status):
     case = make()
-    found = solve(case, **options)
+    found = ib.solve(case, **options)
     assert found.status.name == status
-    path = save_model(MarginModel([case], [found]), tmp_path / "model.npz", samples=True)
-    model = load_model(path)
-    for again in (load_solution(save_solution(found, tmp_path / "solution.npz")), *model.solutions):
+    path = ib.save_model(ib.MarginModel([case], [found]), tmp_path / "model.npz", samples=True)
+    model = ib.load_model(path)
+    for again in (ib.load_solution(ib.save_solution(found, tmp_path / "solution.npz")), *model.solutions):
         assert str(again) == str(found)
         for name, value in vars(found).items():
             np.testing.assert_array_equal(getattr(again, name), value)
-        bounds = certify(model.problems[0], again.weights, again.dual, again.intercept, again.multipliers)
+        bounds = ib.certify(model.problems[0], again.weights, again.dual, again.intercept, again.multipliers)
         assert bounds.lower_bound == pytest.approx(found.lower_bound, rel=1e-9)
     np.savez(tmp_path / "new.npz", X=inputs(5, 3))
     done = run("predict", path, tmp_path / "new.npz", "--out", tmp_path / "new.csv")
@@ -186,7 +169,6 @@ def test_every_ending_loads_equal(tmp_path, make, options, status):
 
 
 def spoiled(values, rng, what):
-    """Return a float copy of an array with one random entry set to `what`."""
     changed = np.array(values, dtype=float)
     changed.flat[rng.integers(changed.size)] = what
     return changed
@@ -215,36 +197,36 @@ CONTRADICTIONS = {
     "an infinite dual": (lambda s, r: {"dual": spoiled(s.dual, r, np.inf)}, "dual or another number is NaN"),
     "a negative dual": (lambda s, r: {"dual": spoiled(s.dual, r, -r.random())}, "dual is negative"),
     "a negative bound": (lambda s, r: {"objective": -r.random(), "gap": np.inf}, "cannot be negative"),
-    "a proof": (lambda s, r: {"status": Status.NOT_SEPARABLE}, "in spite of a proof"),
+    "a proof": (lambda s, r: {"status": ib.Status.NOT_SEPARABLE}, "in spite of a proof"),
     "a bound without a dual": (lambda s, r: {"dual": 0 * s.dual}, "a lower bound without a dual"),
     "a finite proof": (
-        lambda s, r: as_proof(Status.NOT_SEPARABLE, 1.0, s, r) | {"lower_bound": s.lower_bound},
+        lambda s, r: as_proof(ib.Status.NOT_SEPARABLE, 1.0, s, r) | {"lower_bound": s.lower_bound},
         "an infinite lower bound without",
     ),
-    "a proof without a dual": (partial(as_proof, Status.NOT_SEPARABLE, 0.0), "the dual proves nothing"),
-    "contradictory constraints with a dual": (partial(as_proof, Status.INFEASIBLE, 1.0), "or INFEASIBLE with one"),
-    "a proof of another size": (partial(as_proof, Status.NOT_SEPARABLE, 1.5), "does not have the sum 1"),
+    "a proof without a dual": (partial(as_proof, ib.Status.NOT_SEPARABLE, 0.0), "the dual proves nothing"),
+    "contradictory constraints with a dual": (partial(as_proof, ib.Status.INFEASIBLE, 1.0), "or INFEASIBLE with one"),
+    "a proof of another size": (partial(as_proof, ib.Status.NOT_SEPARABLE, 1.5), "does not have the sum 1"),
 }
 
 
 @pytest.mark.parametrize(("seed", "name"), [*enumerate(CONTRADICTIONS)])
 def test_contradictory_solutions_are_refused(tmp_path, name, seed):
     rng, (change, words) = np.random.default_rng(seed), CONTRADICTIONS[name]
-    found = solve(problem("contexts 2", "group lasso", rng.choice([0.1, np.inf]), seed=seed))
-    path = save_solution(found, tmp_path / "a.npz")
-    assert load_solution(path).gap == found.gap
-    save_solution(dataclasses.replace(found, **change(found, rng)), path)
-    with pytest.raises(InputError, match=words):
-        load_solution(path)
+    found = ib.solve(problem("contexts 2", "group lasso", rng.choice([0.1, np.inf]), seed=seed))
+    path = ib.save_solution(found, tmp_path / "a.npz")
+    assert ib.load_solution(path).gap == found.gap
+    ib.save_solution(dataclasses.replace(found, **change(found, rng)), path)
+    with pytest.raises(ib.InputError, match=words):
+        ib.load_solution(path)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_announced_arrays_take_no_memory(tmp_path, seed):
     rng = np.random.default_rng(seed)
-    case = svm_gln(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), HyperplaneGates(4, 2))
+    case = ib.svm_gln(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), ib.HyperplaneGates(4, 2))
     loads = {
-        load_problem: save_problem(case, tmp_path / "p.npz"),
-        load_solution: save_solution(solve(case), tmp_path / "s.npz"),
+        ib.load_problem: ib.save_problem(case, tmp_path / "p.npz"),
+        ib.load_solution: ib.save_solution(ib.solve(case), tmp_path / "s.npz"),
     }
     load, path = list(loads.items())[seed % 2]
     names = ["weights", "dual", "margins"] if seed % 2 else ["X", "y", "gate_values", "gates.directions_"]
@@ -257,32 +239,32 @@ def test_announced_arrays_take_no_memory(tmp_path, seed):
 @pytest.mark.parametrize("sizes", [{"gates.n_features_in_": 5 * 10**8}, {"units": 5 * 10**8}, {"contexts": 2**29}])
 def test_announced_gates_take_no_memory(tmp_path, sizes):
     contexts = 1 if "units" in sizes else 2
-    gates = ConstantGate() if "gates.n_features_in_" in sizes else HyperplaneGates(1, contexts)
-    path = save_problem(svm_shallow(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), gates), tmp_path / "p.npz")
+    gates = ib.ConstantGate() if "gates.n_features_in_" in sizes else ib.HyperplaneGates(1, contexts)
+    path = ib.save_problem(ib.svm_shallow(inputs(), np.where(inputs()[:, 0] > 0, 1, -1), gates), tmp_path / "p.npz")
     with np.load(path) as held:
         content = dict(held)
     about = json.loads(str(content["about"]))
     about["parameters"] |= {name: size for name, size in sizes.items() if name in about["parameters"]}
     more = {name: np.array(size) for name, size in sizes.items() if name in content}
     np.savez(path, **(content | {"about": np.array(json.dumps(about))} | more))
-    text, most = peak(lambda: load_problem(path))
+    text, most = peak(lambda: ib.load_problem(path))
     assert "its gates do not match" in text
     assert most < 2**23
 
 
 def test_unused_arrays_are_not_read(tmp_path):
-    found = solve(problem("constant", "frobenius"))
-    path = save_solution(found, tmp_path / "a.npz")
+    found = ib.solve(problem("constant", "frobenius"))
+    path = ib.save_solution(found, tmp_path / "a.npz")
     with np.load(path) as held:
         np.savez(path, **held, unused=np.zeros(2**23))
     tracemalloc.start()
-    assert load_solution(path).gap == found.gap
+    assert ib.load_solution(path).gap == found.gap
     assert tracemalloc.get_traced_memory()[1] < 2**22
     tracemalloc.stop()
 
 
 def test_arrays_larger_than_memory(tmp_path, monkeypatch):
-    path = save_problem(problem("contexts 2", "group lasso"), tmp_path / "p.npz")
+    path = ib.save_problem(problem("contexts 2", "group lasso"), tmp_path / "p.npz")
     monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
-    with pytest.raises(InputError, match=r"p.npz: its array '\w+' needs about 0.0 GiB of memory, 0.0 GiB are free"):
-        load_problem(path)
+    with pytest.raises(ib.InputError, match=r"p.npz: its array '\w+' needs about 0.0 GiB of memory, 0.0 GiB are free"):
+        ib.load_problem(path)

@@ -13,27 +13,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
-from implicit_bias import (
-    SGD,
-    Frobenius,
-    GatedReLUClassifier,
-    GLNClassifier,
-    GroupLasso,
-    HiddenLayerClassifier,
-    HyperplaneGates,
-    InputError,
-    MarginClassifierCV,
-    MarginProblem,
-    MultipleKernelClassifier,
-    NotSeparableError,
-    NuclearNorm,
-    PredictorL2,
-    margin_path,
-    solve,
-    svm_gln,
-    svm_l2,
-    svm_rc,
-)
+import implicit_bias as ib
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.solvers.path import random_dual_norm, zero_weights_up_to
 
@@ -53,11 +33,11 @@ def cancer():
 
 
 def posed(name, X, y, **parts):
-    gates = HyperplaneGates(3, 2, seed=1)
-    case = {"l2": svm_l2, "gln": svm_gln, "frobenius": svm_gln}.get(name, svm_rc)(
+    gates = ib.HyperplaneGates(3, 2, seed=1)
+    case = {"l2": ib.svm_l2, "gln": ib.svm_gln, "frobenius": ib.svm_gln}.get(name, ib.svm_rc)(
         X, y, RandomHalfSpaces(4, 1) if name == "rc" else gates
     )
-    parts |= {"norm": Frobenius()} if name == "frobenius" else {}
+    parts |= {"norm": ib.Frobenius()} if name == "frobenius" else {}
     return dataclasses.replace(case, **parts)
 
 
@@ -70,23 +50,23 @@ def test_zero_weights_are_optimal_up_to_the_bound(cancer, name, intercept):
     case = posed(name, X, y, intercept=intercept, sample_weight=weight)
     C = zero_weights_up_to(case)
     # CLARABEL is asked, which knows nothing of such a price.
-    below = solve(dataclasses.replace(case, C=0.99 * C), "CLARABEL", tol=1e-8)
+    below = ib.solve(dataclasses.replace(case, C=0.99 * C), "CLARABEL", tol=1e-8)
     size = case.norm.value(below.weights)
     assert size <= 1e-6 * below.objective
     sums = [weight[y == sign].sum() for sign in (-1, 1)]
     assert below.objective == pytest.approx(0.99 * C * (2 * min(sums) if intercept else sum(sums)), rel=1e-6)
     if not intercept:
-        above = solve(dataclasses.replace(case, C=1.05 * C), "CLARABEL", tol=1e-8)
+        above = ib.solve(dataclasses.replace(case, C=1.05 * C), "CLARABEL", tol=1e-8)
         assert case.norm.value(above.weights) > 1e-4 * above.objective
 
 
 @pytest.mark.parametrize(
     ("norm", "least"),
     [
-        (GroupLasso([0, 0, 1, 1, 2, 2]), 0.7),
-        (Frobenius(), 0.97),
-        (PredictorL2(3, 2), 0.97),
-        (NuclearNorm([0, 0, 1, 1, 2, 2], [0, 1] * 3), 0.9),
+        (ib.GroupLasso([0, 0, 1, 1, 2, 2]), 0.7),
+        (ib.Frobenius(), 0.97),
+        (ib.PredictorL2(3, 2), 0.97),
+        (ib.NuclearNorm([0, 0, 1, 1, 2, 2], [0, 1] * 3), 0.9),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -94,32 +74,32 @@ def test_dual_norm_of_random_labels(norm, least):
     """It is the root mean square over random labels; of the largest of several groups, a lower bound of that."""
     rng = np.random.default_rng(0)
     X, c = rng.standard_normal((200, 4)), rng.uniform(0.5, 2, 200)
-    features = HyperplaneGates(3, 2, seed=1).fit(X)(X)
-    problem = MarginProblem(features, rng.choice([-1.0, 1.0], 200), norm, C=1.0, sample_weight=c)
+    features = ib.HyperplaneGates(3, 2, seed=1).fit(X)(X)
+    problem = ib.MarginProblem(features, rng.choice([-1.0, 1.0], 200), norm, C=1.0, sample_weight=c)
     signs = rng.choice([-1.0, 1.0], (500, 200))
     mean = np.sqrt(np.mean([norm.dual(features.adjoint(c * one)) ** 2 for one in signs]))
     found = random_dual_norm(problem)
-    assert least * mean < found < (1.1 if isinstance(norm, NuclearNorm) else 1.03) * mean
+    assert least * mean < found < (1.1 if isinstance(norm, ib.NuclearNorm) else 1.03) * mean
     assert random_dual_norm(problem.replace(y=-problem.y)) == found
     assert random_dual_norm(problem.replace(features=features.scaled(3.0))) == pytest.approx(3 * found)
     many = problem.replace(features=features.select(np.tile(np.arange(200), 4)), y=np.tile(problem.y, 4))
     many = many.replace(sample_weight=np.tile(c, 4))
-    assert isinstance(norm, NuclearNorm) or random_dual_norm(many) == pytest.approx(2 * found)
+    assert isinstance(norm, ib.NuclearNorm) or random_dual_norm(many) == pytest.approx(2 * found)
 
 
 def test_a_solution_that_serves_at_the_next_price_is_not_solved_for_again(cancer):
     def solved(prices):
         """Return the path over `prices`, and the values whose point took iterations."""
-        path = margin_path(case, prices)
+        path = ib.margin_path(case, prices)
         return path, [C for C, found in zip(prices, path, strict=True) if found.iterations]
 
     case = posed("gln", cancer[0], np.where(cancer[1], 1, -1))
-    C1 = solve(case).dual.max()
+    C1 = ib.solve(case).dual.max()
     down = [np.inf, 100 * C1, 2 * C1, 0.5 * C1, 0.1 * C1]
     path, prices = solved(down)
     assert prices == [np.inf, 0.5 * C1, 0.1 * C1]
     for C, found in zip(down, path, strict=True):
-        alone = solve(dataclasses.replace(case, C=C), "CLARABEL", tol=1e-8)
+        alone = ib.solve(dataclasses.replace(case, C=C), "CLARABEL", tol=1e-8)
         assert found.objective == pytest.approx(alone.objective, rel=2e-6)
         assert found.gap <= 1e-6
     # Upwards, too: but where slack is used, nothing is certified at another price.
@@ -129,16 +109,16 @@ def test_a_solution_that_serves_at_the_next_price_is_not_solved_for_again(cancer
 @pytest.mark.parametrize(
     "estimator",
     [
-        GLNClassifier(3, random_state=2),
-        GLNClassifier(3, norm="frobenius", free_intercept=False, class_weight="balanced", random_state=2),
-        GatedReLUClassifier(5, random_state=2),
-        HiddenLayerClassifier(5, training=SGD(steps=40), random_state=2),
-        MultipleKernelClassifier(),
+        ib.GLNClassifier(3, random_state=2),
+        ib.GLNClassifier(3, norm="frobenius", free_intercept=False, class_weight="balanced", random_state=2),
+        ib.GatedReLUClassifier(5, random_state=2),
+        ib.HiddenLayerClassifier(5, training=ib.SGD(steps=40), random_state=2),
+        ib.MultipleKernelClassifier(),
     ],
     ids=["gln", "frobenius", "half-spaces", "hidden layer", "kernels"],
 )
 def test_it_is_the_search_over_separate_fits(wine, estimator):
-    found = MarginClassifierCV(estimator, CS, cv=3).fit(*wine)
+    found = ib.MarginClassifierCV(estimator, CS, cv=3).fit(*wine)
     search = GridSearchCV(estimator, {"C": CS}, cv=3).fit(*wine)
     each = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
     np.testing.assert_allclose(found.scores_, each, atol=1e-12)
@@ -149,8 +129,6 @@ def test_it_is_the_search_over_separate_fits(wine, estimator):
 
 
 class Counted(RandomHalfSpaces):
-    """Half-spaces that count the fits of all instances."""
-
     fits = 0
 
     def fit(self, X, y=None, sample_weight=None):
@@ -160,21 +138,21 @@ class Counted(RandomHalfSpaces):
 
 def test_gates_are_made_once_a_fold(cancer):
     before = Counted.fits
-    MarginClassifierCV(GatedReLUClassifier(gates=Counted(3)), CS, cv=4).fit(*cancer)
+    ib.MarginClassifierCV(ib.GatedReLUClassifier(gates=Counted(3)), CS, cv=4).fit(*cancer)
     assert Counted.fits - before == 4 + 1
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_fit_checks_one_problem(wine, classes, monkeypatch):
-    checks, check = [], MarginProblem.__post_init__
-    monkeypatch.setattr(MarginProblem, "__post_init__", lambda problem: checks.append(1) or check(problem))
+    checks, check = [], ib.MarginProblem.__post_init__
+    monkeypatch.setattr(ib.MarginProblem, "__post_init__", lambda problem: checks.append(1) or check(problem))
     rows = np.isin(wine[1], ["a", "b", "c"][:classes])
-    GLNClassifier(2, random_state=1).fit(wine[0][rows], wine[1][rows])
+    ib.GLNClassifier(2, random_state=1).fit(wine[0][rows], wine[1][rows])
     assert len(checks) == 1
 
 
 def test_processes_share_the_folds_and_change_nothing(cancer):
-    alone = MarginClassifierCV(GLNClassifier(3), CS, cv=3).set_params(estimator__random_state=3).fit(*cancer)
+    alone = ib.MarginClassifierCV(ib.GLNClassifier(3), CS, cv=3).set_params(estimator__random_state=3).fit(*cancer)
     with joblib.parallel_config("multiprocessing"):
         shared = clone(alone).set_params(n_jobs=2).fit(*cancer)
     for name in ("scores_", "gaps_", "Cs_", "C_"):
@@ -183,12 +161,12 @@ def test_processes_share_the_folds_and_change_nothing(cancer):
 
 
 def test_prices_of_its_own_begin_where_weights_do(wine):
-    found = MarginClassifierCV(GLNClassifier(3, random_state=1), 4, cv=2).fit(*wine)
+    found = ib.MarginClassifierCV(ib.GLNClassifier(3, random_state=1), 4, cv=2).fit(*wine)
     with pytest.warns(UserWarning, match=r"all weights are \(nearly\) zero"):
-        GLNClassifier(3, random_state=1, C=found.Cs_[0] / 20).fit(*wine)
+        ib.GLNClassifier(3, random_state=1, C=found.Cs_[0] / 20).fit(*wine)
     assert len(found.Cs_) == 4
     np.testing.assert_allclose(found.Cs_[1:] / found.Cs_[:-1], 10, rtol=0.1)
-    scaled = MarginClassifierCV(GLNClassifier(3, fit_intercept=False, random_state=1), 4, cv=2)
+    scaled = ib.MarginClassifierCV(ib.GLNClassifier(3, fit_intercept=False, random_state=1), 4, cv=2)
     prices = [clone(scaled).fit(s * wine[0], wine[1]).Cs_ for s in (1.0, 8.0)]
     np.testing.assert_allclose(prices[0], 8 * prices[1], rtol=0.1)
 
@@ -198,10 +176,10 @@ def test_scoring_weights_splits_and_inputs(cancer):
     groups = np.arange(len(y)) // 10
     splits = list(GroupKFold(3).split(X, y, groups))
     weight = np.where(y == 1, 2.0, 1.0)
-    model = MarginClassifierCV(GLNClassifier(3, random_state=1), CS, cv=splits, scoring="roc_auc")
+    model = ib.MarginClassifierCV(ib.GLNClassifier(3, random_state=1), CS, cv=splits, scoring="roc_auc")
     model.fit(X, y, weight)
     train, test = splits[0]
-    one = GLNClassifier(3, C=0.1, random_state=1).fit(X[train], y[train], weight[train])
+    one = ib.GLNClassifier(3, C=0.1, random_state=1).fit(X[train], y[train], weight[train])
     from sklearn.metrics import roc_auc_score
 
     alone = roc_auc_score(y[test], one.decision_function(X[test]), sample_weight=weight[test])
@@ -228,12 +206,12 @@ def test_scoring_weights_splits_and_inputs(cancer):
         ({"scoring": "nonsense"}, "scoring"),
         ({"scoring": lambda *args, **weights: float("nan")}, "NaN"),
         ({"n_jobs": 0}, "n_jobs"),
-        ({"estimator": GLNClassifier(units=0)}, "units"),
+        ({"estimator": ib.GLNClassifier(units=0)}, "units"),
     ],
 )
 def test_bad_input_is_refused(cancer, change, words):
-    model = MarginClassifierCV(GLNClassifier(2, random_state=1), [0.1], cv=2).set_params(**change)
-    with pytest.raises(InputError, match=words):
+    model = ib.MarginClassifierCV(ib.GLNClassifier(2, random_state=1), [0.1], cv=2).set_params(**change)
+    with pytest.raises(ib.InputError, match=words):
         model.fit(*cancer)
     with pytest.raises(NotFittedError):
         model.predict(cancer[0])
@@ -243,8 +221,8 @@ def test_what_cannot_be_certified_is_said(cancer):
     X, y = cancer
     conflict = np.vstack([X, X]), np.append(y, 1 - y)
     folds = StratifiedKFold(2, shuffle=True, random_state=1)
-    model = MarginClassifierCV(GLNClassifier(2, max_seconds=1e-9, random_state=1), [0.1, 1.0], cv=folds)
+    model = ib.MarginClassifierCV(ib.GLNClassifier(2, max_seconds=1e-9, random_state=1), [0.1, 1.0], cv=folds)
     with pytest.warns(ConvergenceWarning, match="4 of 4 fits in the folds have a gap above tol=1e-06"):
         model.fit(X, y)
-    with pytest.raises(NotSeparableError, match=r"soft margin \(finite C\)"):
-        MarginClassifierCV(GLNClassifier(2, random_state=1), [0.1, np.inf], cv=folds).fit(*conflict)
+    with pytest.raises(ib.NotSeparableError, match=r"soft margin \(finite C\)"):
+        ib.MarginClassifierCV(ib.GLNClassifier(2, random_state=1), [0.1, np.inf], cv=folds).fit(*conflict)

@@ -6,21 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    ConstantGate,
-    Frobenius,
-    GatedFeatures,
-    GroupLasso,
-    HyperplaneGates,
-    InputError,
-    KernelFeatures,
-    MarginProblem,
-    Status,
-    certify,
-    solve,
-    svm_gln,
-    svm_shallow,
-)
+import implicit_bias as ib
 from implicit_bias.solvers import Answer
 from implicit_bias.solvers.separability import farkas_candidate
 from tests.fuzz import audit
@@ -34,7 +20,6 @@ def test_nothing_that_an_audit_in_rational_arithmetic_would_refute(number):
 
 
 def exact_margins(case, W):
-    """Return y_i (ΦW)_i as Fractions."""
     rows = case.features.dense() if case.features.gate_values is None else case.features.X
     return [
         int(s) * sum((Fraction(w) * Fraction(x) for w, x in zip(W[0], row, strict=True)), Fraction(0))
@@ -47,13 +32,13 @@ def test_what_small_integers_separate_is_separated(seed):
     """Samples that W = (−(2N + 3), 2N + 1) separates exactly are solved although Φᵀ(λ∘y) vanishes up to rounding."""
     rng = np.random.default_rng(seed)
     N = float(rng.integers(1_000_000, 4_000_000))
-    case = MarginProblem(GatedFeatures([[N, N + 1], [N + 1, N + 2]]), [1, -1], Frobenius())
+    case = ib.MarginProblem(ib.GatedFeatures([[N, N + 1], [N + 1, N + 2]]), [1, -1], ib.Frobenius())
     W = np.array([[-(2 * N + 3), 2 * N + 1]])
     assert exact_margins(case, W) == [1, 1]
-    judged = certify(case, W, [1.0, 1.0])
+    judged = ib.certify(case, W, [1.0, 1.0])
     assert judged.objective == pytest.approx(np.linalg.norm(W), rel=1e-12)
-    found = solve(case)
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(case)
+    assert found.status is ib.Status.OPTIMAL
     assert found.solver == "PRECISE"
     assert min(exact_margins(case, found.weights)) > 1 - Fraction(1e-6)
     assert found.lower_bound <= np.linalg.norm(W)
@@ -66,15 +51,15 @@ def test_a_proof_that_nothing_separates_is_exact(seed):
     X = rng.integers(-5, 6, (5, 4)).astype(float)
     X[4] = -(rng.integers(1, 4, 4) @ X[:4])
     ones = np.ones(5)
-    conflict = solve(MarginProblem(GatedFeatures(X), ones, Frobenius()))
-    assert conflict.status is Status.NOT_SEPARABLE
+    conflict = ib.solve(ib.MarginProblem(ib.GatedFeatures(X), ones, ib.Frobenius()))
+    assert conflict.status is ib.Status.NOT_SEPARABLE
     assert conflict.lower_bound == np.inf
     if np.linalg.matrix_rank(X) == 4:
         X[4, 0] = np.nextafter(X[4, 0], np.inf)
-        assert solve(MarginProblem(GatedFeatures(X), ones, Frobenius())).status is Status.NOT_SEPARABLE
+        assert ib.solve(ib.MarginProblem(ib.GatedFeatures(X), ones, ib.Frobenius())).status is ib.Status.NOT_SEPARABLE
     beyond = np.vstack([X[:4] @ np.diag([1.0, 1.0, 1.0, 0.0]), X[4] * [1.0, 1.0, 1.0, 0.0]])
     beyond[:, 3] = 1e-14
-    apart = solve(MarginProblem(GatedFeatures(beyond), ones, Frobenius()))
+    apart = ib.solve(ib.MarginProblem(ib.GatedFeatures(beyond), ones, ib.Frobenius()))
     assert not apart.status.inseparable or apart.lower_bound < np.inf
 
 
@@ -84,8 +69,8 @@ def test_bounds_of_long_sums_do_not_cross(seed):
     rng = np.random.default_rng(seed)
     n = 100_000
     X = np.tile([[np.pi], [-(np.pi - 1e-12)]], (n // 2, 1)) * rng.uniform(0.5, 2.0)
-    case = MarginProblem(GatedFeatures(X), np.ones(n), Frobenius(), C=float(10.0 ** rng.uniform(-3, 12)))
-    found = certify(case, [[rng.uniform(-1e12, 1e12)]], np.full(n, case.C))
+    case = ib.MarginProblem(ib.GatedFeatures(X), np.ones(n), ib.Frobenius(), C=float(10.0 ** rng.uniform(-3, 12)))
+    found = ib.certify(case, [[rng.uniform(-1e12, 1e12)]], np.full(n, case.C))
     pull = n // 2 * abs(Fraction(X[0, 0]) + Fraction(X[1, 0]))
     assert 0 < found.lower_bound <= found.objective
     assert Fraction(found.lower_bound) <= n / max(pull, 1 / Fraction(case.C))
@@ -96,25 +81,25 @@ def test_weights_outside_the_cone_do_not_count(seed):
     """Weights that violate the constraints by 5e-10 have an infinite objective if no feasible ones separate."""
     rng = np.random.default_rng(seed)
     small, thin = 10.0 ** rng.uniform(-4, 0), 1 - 10.0 ** rng.uniform(-10, -7)
-    case = MarginProblem(
-        GatedFeatures([[1.0, 0.0], [0.0, small]]),
+    case = ib.MarginProblem(
+        ib.GatedFeatures([[1.0, 0.0], [0.0, small]]),
         [1, 1],
-        Frobenius(),
+        ib.Frobenius(),
         constraints=lambda W: [W[0, 0] <= W[0, 1], W[0, 1] <= thin * W[0, 0]],
     )
-    judged = certify(case, [[1.0, thin]], np.zeros(2))
+    judged = ib.certify(case, [[1.0, thin]], np.zeros(2))
     assert judged.objective == np.inf
-    assert solve(case).status is not Status.OPTIMAL
-    wide = MarginProblem(case.features, case.y, case.norm, constraints=lambda W: [W[0, 0] <= W[0, 1]])
-    W = certify(wide, [[1.0, 1.0 - 1e-9]], np.zeros(2)).weights
+    assert ib.solve(case).status is not ib.Status.OPTIMAL
+    wide = ib.MarginProblem(case.features, case.y, case.norm, constraints=lambda W: [W[0, 0] <= W[0, 1]])
+    W = ib.certify(wide, [[1.0, 1.0 - 1e-9]], np.zeros(2)).weights
     assert W[0, 0] <= W[0, 1]
 
 
 @pytest.mark.parametrize("power", [5, 6, 7, 8])
 def test_badly_scaled_samples_are_solved(power):
     a = 10.0**power
-    found = solve(MarginProblem(GatedFeatures([[a, a / 2], [1 / a, -1 / a]]), [1, -1], Frobenius()))
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(ib.MarginProblem(ib.GatedFeatures([[a, a / 2], [1 / a, -1 / a]]), [1, -1], ib.Frobenius()))
+    assert found.status is ib.Status.OPTIMAL
     assert found.objective == pytest.approx(np.sqrt(5) / 3 * a, rel=1e-5)
 
 
@@ -123,8 +108,8 @@ def test_badly_scaled_inputs_are_solved(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(20, 5)) * 10.0 ** rng.choice([-5, 0, 5], 5)
     y = np.where(X @ (rng.normal(size=5) / np.abs(X).max(axis=0)) > 0, 1.0, -1.0)
-    found = solve(svm_shallow(X, y, ConstantGate()))
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(ib.svm_shallow(X, y, ib.ConstantGate()))
+    assert found.status is ib.Status.OPTIMAL
 
 
 def test_weights_of_groups_are_bounded_with_their_rounding():
@@ -132,8 +117,8 @@ def test_weights_of_groups_are_bounded_with_their_rounding():
     rng = np.random.default_rng(0)
     for _ in range(20):
         X, G = rng.normal(size=(6, 1)), np.ones((6, 2))
-        case = MarginProblem(GatedFeatures(X, G), np.sign(X[:, 0]), GroupLasso([0, 1], [1e4, 1e-4]))
-        found = solve(case)
+        case = ib.MarginProblem(ib.GatedFeatures(X, G), np.sign(X[:, 0]), ib.GroupLasso([0, 1], [1e4, 1e-4]))
+        found = ib.solve(case)
         best = 1e-4 / float(min(abs(Fraction(x)) for x in X[:, 0]))
         assert found.lower_bound <= best * (1 + 1e-15)
         assert best <= found.objective * (1 + 1e-15)
@@ -141,8 +126,8 @@ def test_weights_of_groups_are_bounded_with_their_rounding():
 
 def test_an_inaccurate_answer_names_what_in_the_data_makes_it_so():
     X = np.array([[1.0, 1e-17], [-1.0, 1e-17]])
-    found = solve(MarginProblem(GatedFeatures(X), [1, 1], Frobenius()), "SCS", tol=1e-9)
-    assert found.status is not Status.OPTIMAL
+    found = ib.solve(ib.MarginProblem(ib.GatedFeatures(X), [1, 1], ib.Frobenius()), "SCS", tol=1e-9)
+    assert found.status is not ib.Status.OPTIMAL
     assert "input 0 is 1e+17 times as large as input 1" in found.reason
 
 
@@ -151,8 +136,8 @@ def test_the_largest_ratio_is_named():
     X, answer = np.array([[1.0, 2e5], [-1.0, 1.0]]), Answer(np.zeros((1, 2)), np.zeros(2), 0)
     for scale, text in ((1e140, "C is 2e+142 in units"), (1.0, "input 1 is 2e+05 times as large as input 0")):
         for C in (1e-3, np.inf):
-            case = MarginProblem(GatedFeatures(X * scale), [1, 1], Frobenius(), C=C)
-            told = solve(case, lambda *_: answer).reason
+            case = ib.MarginProblem(ib.GatedFeatures(X * scale), [1, 1], ib.Frobenius(), C=C)
+            told = ib.solve(case, lambda *_: answer).reason
             assert (text if np.isfinite(C) else "input 1 is 2e+05") in told
 
 
@@ -168,8 +153,8 @@ VANISHING = [
 @pytest.mark.parametrize(("X", "G", "y", "W"), VANISHING)
 @pytest.mark.parametrize("required", [1.0, 1e-100])
 def test_what_vanishes_on_its_way_proves_nothing(X, G, y, W, required):
-    case = MarginProblem(GatedFeatures(X, G), y, Frobenius(), required_margin=required)
-    found = certify(case, W, np.ones(len(y)))
+    case = ib.MarginProblem(ib.GatedFeatures(X, G), y, ib.Frobenius(), required_margin=required)
+    found = ib.certify(case, W, np.ones(len(y)))
     assert found.lower_bound <= found.objective
     assert found.separable
     phi = [[Fraction(g) * Fraction(x) for g in gates for x in row] for gates, row in zip(G, X, strict=True)]
@@ -186,8 +171,8 @@ def test_digits_that_vanish_beside_the_largest_of_their_feature_are_counted():
     blocks[:, 0, 0] = 2.0**400, 2.0**-640 * (1 + 0.6 * 2.0**-33)
     W, required = np.zeros((1, 400)), 2.0**-80
     W[0, 0] = 1.0
-    case = MarginProblem(KernelFeatures(blocks), [1, 1], Frobenius(), required_margin=required)
-    found = certify(case, W, [0.0, 1.0])
+    case = ib.MarginProblem(ib.KernelFeatures(blocks), [1, 1], ib.Frobenius(), required_margin=required)
+    found = ib.certify(case, W, [0.0, 1.0])
     best = Fraction(required) / Fraction(blocks[1, 0, 0])
     assert Fraction(found.lower_bound) <= best <= Fraction(found.objective)
     assert found.gap < 1e-11
@@ -211,23 +196,23 @@ def test_numbers_of_any_size_are_answered_or_refused(spread, seed):
     more = {"intercept": bool(rng.integers(2)), "C": rng.choice([np.inf, 10.0 ** rng.uniform(-e, e)])}
     more["required_margin"] = rng.choice([1.0, 10.0 ** rng.uniform(-e, e)])
     try:
-        features = GatedFeatures(by_input * rng.normal(size=(n, d)), by_gate * rng.choice([0.0, 1.0], size=(n, k)))
+        features = ib.GatedFeatures(by_input * rng.normal(size=(n, d)), by_gate * rng.choice([0.0, 1.0], size=(n, k)))
         y = np.append(rng.choice([-1, 1], size=n - 2), [-1, 1])
-        case = MarginProblem(features, y, rng.choice([Frobenius(), GroupLasso(range(k))]), **more)
-    except InputError:
+        case = ib.MarginProblem(features, y, rng.choice([ib.Frobenius(), ib.GroupLasso(range(k))]), **more)
+    except ib.InputError:
         return
-    found = solve(case, tol=1e-4)
-    assert found.lower_bound <= found.objective or found.status is Status.NOT_SEPARABLE
+    found = ib.solve(case, tol=1e-4)
+    assert found.lower_bound <= found.objective or found.status is ib.Status.NOT_SEPARABLE
 
 
 def test_weights_are_sized_before_they_are_moved_into_a_cone():
-    case = MarginProblem(
-        GatedFeatures([[1.0, -1e20], [1.0, 0.0]]),
+    case = ib.MarginProblem(
+        ib.GatedFeatures([[1.0, -1e20], [1.0, 0.0]]),
         [1, 1],
-        Frobenius(),
+        ib.Frobenius(),
         constraints=lambda W: [W[0, 1] == 1e-10 * W[0, 0]],
     )
-    assert certify(case, [[1e-315, 0.0]], [1.0, 0.0]).objective == np.inf
+    assert ib.certify(case, [[1e-315, 0.0]], [1.0, 0.0]).objective == np.inf
 
 
 def test_no_simplex_method_where_its_proof_would_be_too_long(monkeypatch):
@@ -236,9 +221,11 @@ def test_no_simplex_method_where_its_proof_would_be_too_long(monkeypatch):
 
     monkeypatch.setattr("scipy.optimize.linprog", unasked)
     rng = np.random.default_rng(1)
-    case = MarginProblem(GatedFeatures(rng.standard_normal((500, 120))), np.sign(rng.standard_normal(500)), Frobenius())
-    found = solve(case, "NATIVE")
-    assert found.status is Status.NOT_SEPARABLE_BELOW
+    case = ib.MarginProblem(
+        ib.GatedFeatures(rng.standard_normal((500, 120))), np.sign(rng.standard_normal(500)), ib.Frobenius()
+    )
+    found = ib.solve(case, "NATIVE")
+    assert found.status is ib.Status.NOT_SEPARABLE_BELOW
     assert found.lower_bound > 1e10
 
 
@@ -248,7 +235,7 @@ def test_negligible_parts_of_a_proof_are_left_out():
     X = np.zeros((203, 152))
     X[:3, :2] = [[1, 0], [0, 1], [-1, -1]]
     X[3:, 2:] = rng.normal(size=(200, 150))
-    case = MarginProblem(GatedFeatures(X), np.ones(203), Frobenius())
+    case = ib.MarginProblem(ib.GatedFeatures(X), np.ones(203), ib.Frobenius())
     lam, _ = farkas_candidate(case, np.where(np.arange(203) < 3, 1.0, 1e-16))
     assert np.flatnonzero(lam).tolist() == [0, 1, 2]
 
@@ -259,11 +246,11 @@ def test_copies_with_opposite_labels_are_the_proof(intercept):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(1000, 12)), np.where(rng.random(1000) < 0.5, 1.0, -1.0)
     X[700], X[30], y[700], y[30] = X[3], X[4], -y[3], y[4]
-    gates = HyperplaneGates(10, 2, seed=1).fit(X)
-    found = solve(dataclasses.replace(svm_gln(X, y, gates), intercept=intercept))
-    assert (found.status, found.iterations) == (Status.NOT_SEPARABLE, 0)
+    gates = ib.HyperplaneGates(10, 2, seed=1).fit(X)
+    found = ib.solve(dataclasses.replace(ib.svm_gln(X, y, gates), intercept=intercept))
+    assert (found.status, found.iterations) == (ib.Status.NOT_SEPARABLE, 0)
     np.testing.assert_array_equal(np.flatnonzero(found.dual), [3, 700])
     pair = np.array([[1.0, 2.0], [1.0, 2.0], [-1.0, 1.0]])
     G = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    other = solve(MarginProblem(GatedFeatures(pair, G), [1, -1, 1], GroupLasso([0, 1])))
-    assert other.status is Status.OPTIMAL
+    other = ib.solve(ib.MarginProblem(ib.GatedFeatures(pair, G), [1, -1, 1], ib.GroupLasso([0, 1])))
+    assert other.status is ib.Status.OPTIMAL

@@ -11,19 +11,6 @@ from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 import implicit_bias as ib
-from implicit_bias import (
-    ConstantGate,
-    Frobenius,
-    GatedFeatures,
-    GroupLasso,
-    InputError,
-    MarginProblem,
-    Status,
-    certify,
-    solve,
-    svm_gln,
-    svm_shallow,
-)
 from implicit_bias.solvers.base import Answer, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS, CvxpySolver
 from implicit_bias.solvers.dispatch import SOLVERS
@@ -31,7 +18,7 @@ from implicit_bias.studies.paper.studies import Config
 from tests.cases import assert_farkas, inputs, problem
 
 
-def weighted(**changes) -> MarginProblem:
+def weighted(**changes) -> ib.MarginProblem:
     return dataclasses.replace(problem("constant", "frobenius"), **changes)
 
 
@@ -39,14 +26,14 @@ def test_one_group_with_a_constant_gate_is_the_linear_svm():
     X = inputs(n=40)
     y = np.where(X[:, 0] - X[:, 1] + 0.2 > 0, 1, -1)
     X[:, 0] += y
-    found = solve(svm_shallow(X, y, ConstantGate()))
+    found = ib.solve(ib.svm_shallow(X, y, ib.ConstantGate()))
     reference = LinearSVC(C=1e6, loss="hinge", fit_intercept=False, max_iter=2_000_000, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(found.weights, reference.coef_, atol=1e-3 * np.linalg.norm(reference.coef_))
 
 
 def test_shallow_problem_separates_into_one_linear_svm_a_region():
     case = problem("region", "frobenius")
-    whole = solve(case).objective ** 2
+    whole = ib.solve(case).objective ** 2
     parts = 0.0
     for region in range(case.features.k):
         rows = case.features.gate_values[:, region] > 0
@@ -61,7 +48,7 @@ def test_shallow_problem_separates_into_one_linear_svm_a_region():
 
 def test_brute_force_on_a_tiny_problem():
     X, y = np.array([[1.0, 0.2], [0.3, 1.0], [-1.0, 0.4], [-0.2, -1.0]]), np.array([1.0, 1.0, -1.0, -1.0])
-    case = MarginProblem(GatedFeatures(X, [[1, 0], [1, 1], [0, 1], [1, 1]]), y, GroupLasso([0, 1]))
+    case = ib.MarginProblem(ib.GatedFeatures(X, [[1, 0], [1, 1], [0, 1], [1, 1]]), y, ib.GroupLasso([0, 1]))
 
     def smooth(w):
         return np.sqrt((w.reshape(2, 2) ** 2).sum(axis=1) + 1e-12).sum()
@@ -69,21 +56,21 @@ def test_brute_force_on_a_tiny_problem():
     bounds = {"type": "ineq", "fun": lambda w: case.margins(w.reshape(2, 2)) - 1}
     starts = np.random.default_rng(0).normal(size=(20, 4)) * 3
     best = min(r.fun for r in (minimize(smooth, s, constraints=bounds, method="SLSQP") for s in starts) if r.success)
-    assert solve(case).objective == pytest.approx(best, rel=1e-4)
+    assert ib.solve(case).objective == pytest.approx(best, rel=1e-4)
 
 
 @pytest.mark.parametrize(("n", "scale"), [(30, 1e-6), (200, 1.0), (30, 1e6)])
 def test_random_labels_on_few_inputs_are_proved_not_separable(n, scale):
     X = scale * inputs(n=n, d=4, seed=9)
     y = np.where(np.random.default_rng(10).random(n) > 0.5, 1.0, -1.0)
-    case = svm_gln(X, y, ib.HyperplaneGates(2, 2, cutoff="median"))
-    found = solve(case)
+    case = ib.svm_gln(X, y, ib.HyperplaneGates(2, 2, cutoff="median"))
+    found = ib.solve(case)
     assert_farkas(case, found)
 
 
-def acting(action) -> MarginProblem:
+def acting(action) -> ib.MarginProblem:
     """Return a problem whose translation for CVXPY calls `action`."""
-    norm = Frobenius()
+    norm = ib.Frobenius()
     norm.gauge = lambda W: action() or []
     return weighted(norm=norm)
 
@@ -98,40 +85,40 @@ def test_ctrl_c_and_time_limits_end_the_translation(solver, request):
         os.kill(here, signal.SIGINT)
         time.sleep(1000)
 
-    found = solve(acting(deaf), solver)
-    assert (found.status, found.lower_bound) == (Status.INTERRUPTED, 0)
-    assert solve(acting(lambda: time.sleep(1000)), solver, max_seconds=0.2).status is Status.TIME_LIMIT
-    assert solve(problem("constant", "frobenius"), solver, tol=1e-4).status is Status.OPTIMAL
+    found = ib.solve(acting(deaf), solver)
+    assert (found.status, found.lower_bound) == (ib.Status.INTERRUPTED, 0)
+    assert ib.solve(acting(lambda: time.sleep(1000)), solver, max_seconds=0.2).status is ib.Status.TIME_LIMIT
+    assert ib.solve(problem("constant", "frobenius"), solver, tol=1e-4).status is ib.Status.OPTIMAL
 
 
 def test_what_a_solver_raises_is_raised():
     with pytest.raises(ZeroDivisionError):
-        solve(acting(lambda: 1 / 0), "CLARABEL")
-    found = solve(acting(lambda: os.kill(os.getpid(), signal.SIGKILL)), "CLARABEL")
-    assert found.status is Status.INACCURATE
+        ib.solve(acting(lambda: 1 / 0), "CLARABEL")
+    found = ib.solve(acting(lambda: os.kill(os.getpid(), signal.SIGKILL)), "CLARABEL")
+    assert found.status is ib.Status.INACCURATE
     assert "its process ended with the exit code -9" in found.reason
 
 
 def test_what_cannot_be_sent_is_solved_here():
     lock, found = threading.Lock(), []
-    assert solve(acting(lambda: found.append(lock)), "CLARABEL").status is Status.OPTIMAL
+    assert ib.solve(acting(lambda: found.append(lock)), "CLARABEL").status is ib.Status.OPTIMAL
     assert found == [lock]
 
 
 def test_a_limit_of_the_next_solver_takes_nothing_back(monkeypatch):
     X = 2e13 * np.array([[1, 1 + 5e-7], [-1 - 5e-7, -1 - 1e-6]]) + np.eye(2)[::-1]
-    case = MarginProblem(GatedFeatures(X), [1, 1], Frobenius())
-    alone = solve(case, "NATIVE")
-    assert alone.status is Status.NOT_SEPARABLE_BELOW
+    case = ib.MarginProblem(ib.GatedFeatures(X), [1, 1], ib.Frobenius())
+    alone = ib.solve(case, "NATIVE")
+    assert alone.status is ib.Status.NOT_SEPARABLE_BELOW
 
     class Slow(Solver):
         def __call__(self, problem, options):
-            return Answer(np.zeros((1, 2)), np.zeros(2), 0, Status.TIME_LIMIT)
+            return Answer(np.zeros((1, 2)), np.zeros(2), 0, ib.Status.TIME_LIMIT)
 
     for name in ("CLARABEL", "PRECISE", "ECOS"):
         monkeypatch.setitem(SOLVERS, name, Slow())
-    found = solve(case, max_seconds=1000)
-    assert found.status is Status.NOT_SEPARABLE_BELOW
+    found = ib.solve(case, max_seconds=1000)
+    assert found.status is ib.Status.NOT_SEPARABLE_BELOW
     assert found.lower_bound >= alone.lower_bound
 
 
@@ -141,8 +128,10 @@ def test_nobody_is_asked_where_nobody_could_prove_more(monkeypatch):
 
     monkeypatch.setattr(CvxpySolver, "__call__", unasked)
     rng = np.random.default_rng(1)
-    case = MarginProblem(GatedFeatures(rng.standard_normal((500, 120))), np.sign(rng.standard_normal(500)), Frobenius())
-    assert solve(case).status is Status.NOT_SEPARABLE_BELOW
+    case = ib.MarginProblem(
+        ib.GatedFeatures(rng.standard_normal((500, 120))), np.sign(rng.standard_normal(500)), ib.Frobenius()
+    )
+    assert ib.solve(case).status is ib.Status.NOT_SEPARABLE_BELOW
 
 
 @pytest.mark.parametrize("reduce", [True, False])
@@ -150,30 +139,30 @@ def test_the_program_reaches_the_certified_optimum(reduce):
     case = problem("half-spaces", "group lasso")
     program = case.cvxpy(reduce=reduce)
     value = float(program.solve(solver="CLARABEL"))
-    assert value == pytest.approx(solve(case).objective, rel=1e-6)
-    assert certify(case, program.weights.value, program.margin_constraint.dual_value).gap < 1e-6
+    assert value == pytest.approx(ib.solve(case).objective, rel=1e-6)
+    assert ib.certify(case, program.weights.value, program.margin_constraint.dual_value).gap < 1e-6
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: solve(problem("constant", "frobenius"), "MAGIC"), "known: NATIVE, CLARABEL, ECOS, OSQP, SCS"),
-        (lambda: solve(problem("constant", "frobenius"), tol=0), "tol"),
-        (lambda: solve(problem("constant", "frobenius"), tol=np.nan), "tol"),
-        (lambda: solve(problem("constant", "frobenius"), tol=1), "tol is a relative gap and must be below 1"),
-        (lambda: solve(problem("constant", "frobenius"), tol=1e300), "below 1"),
+        (lambda: ib.solve(problem("constant", "frobenius"), "MAGIC"), "known: NATIVE, CLARABEL, ECOS, OSQP, SCS"),
+        (lambda: ib.solve(problem("constant", "frobenius"), tol=0), "tol"),
+        (lambda: ib.solve(problem("constant", "frobenius"), tol=np.nan), "tol"),
+        (lambda: ib.solve(problem("constant", "frobenius"), tol=1), "tol is a relative gap and must be below 1"),
+        (lambda: ib.solve(problem("constant", "frobenius"), tol=1e300), "below 1"),
         (lambda: ib.GLNClassifier(tol=1.5).fit([[0.0], [1.0]], [0, 1]), "below 1"),
         (lambda: Config(tol=2.0), "below 1"),
-        (lambda: solve(problem("constant", "frobenius"), max_iterations=0), "max_iterations"),
-        (lambda: solve("problem"), "MarginProblem"),
-        (lambda: solve(problem("constant", "frobenius", C=1.0), "OSQP"), "soft margin"),
-        (lambda: solve(problem("constant", "frobenius"), max_seconds=-1), "max_seconds"),
-        (lambda: solve(problem("constant", "frobenius"), "CLARABEL", callback=print), "does not support all of"),
-        (lambda: solve(problem("constant", "frobenius"), callback=3), "callback must be a function"),
-        (lambda: solve(problem("constant", "frobenius"), device="gpu"), "'gpu' is no device"),
-        (lambda: solve(problem("constant", "frobenius"), device="meta"), "float64 on 'cpu' or 'cuda'"),
-        (lambda: solve(problem("constant", "frobenius"), device="cuda:99"), "torch sees no device 'cuda:99'"),
-        (lambda: solve(problem("constant", "frobenius"), start=1.0), "start must be a Solution"),
+        (lambda: ib.solve(problem("constant", "frobenius"), max_iterations=0), "max_iterations"),
+        (lambda: ib.solve("problem"), "MarginProblem"),
+        (lambda: ib.solve(problem("constant", "frobenius", C=1.0), "OSQP"), "soft margin"),
+        (lambda: ib.solve(problem("constant", "frobenius"), max_seconds=-1), "max_seconds"),
+        (lambda: ib.solve(problem("constant", "frobenius"), "CLARABEL", callback=print), "does not support all of"),
+        (lambda: ib.solve(problem("constant", "frobenius"), callback=3), "callback must be a function"),
+        (lambda: ib.solve(problem("constant", "frobenius"), device="gpu"), "'gpu' is no device"),
+        (lambda: ib.solve(problem("constant", "frobenius"), device="meta"), "float64 on 'cpu' or 'cuda'"),
+        (lambda: ib.solve(problem("constant", "frobenius"), device="cuda:99"), "torch sees no device 'cuda:99'"),
+        (lambda: ib.solve(problem("constant", "frobenius"), start=1.0), "start must be a Solution"),
         (lambda: ib.margin_path(problem("constant", "frobenius"), C=3.0), "list of positive numbers"),
         (lambda: ib.margin_path("problem", C=[1.0]), "must be a MarginProblem"),
         (lambda: weighted(required_margin=[[1.0], [1.0, 2.0]]), "regular 1-dimensional"),
@@ -191,28 +180,31 @@ def test_the_program_reaches_the_certified_optimum(reduce):
             "sample_weight must be positive, but holds 0; leave such samp",
         ),
         (
-            lambda: GroupLasso([0, 1], weights=[1.0, 0.0]),
+            lambda: ib.GroupLasso([0, 1], weights=[1.0, 0.0]),
             "group weights must be positive, but holds 0; a weight of 1e-6",
         ),
-        (lambda: GroupLasso([0, 1], weights=[1.0]), "group weights must be one number or 2, not 1"),
-        (lambda: GroupLasso([0, 1], weights=-1.0), "group weights must be a positive"),
-        (lambda: solve(weighted(norm=ib.ExpressionNorm(cp.norm1)), "NATIVE"), "group_form"),
+        (lambda: ib.GroupLasso([0, 1], weights=[1.0]), "group weights must be one number or 2, not 1"),
+        (lambda: ib.GroupLasso([0, 1], weights=-1.0), "group weights must be a positive"),
+        (lambda: ib.solve(weighted(norm=ib.ExpressionNorm(cp.norm1)), "NATIVE"), "group_form"),
         (lambda: problem("constant", "frobenius", C=0), "C must be"),
         (lambda: weighted(name=float("inf")), "name must be a text, not inf"),
         (lambda: weighted(name=b"x"), "name must be a text, not b'x'"),
         (lambda: weighted(name=("a", "b")), r"name must be a text, not \('a', 'b'\)"),
         (lambda: ib.ExpressionNorm(cp.norm1, name=3), "name must be a text, not 3"),
         (lambda: ib.BinaryTask.from_arrays([[0.0], [1.0]], [0, 1], name=None), "name must be a text, not None"),
-        (lambda: svm_gln([[1.0]], [1], ConstantGate()), "one class only"),
-        (lambda: MarginProblem(GatedFeatures([[1.0]]), [1], Frobenius(), intercept=True), "one class only"),
-        (lambda: MarginProblem(GatedFeatures([[1.0]]), [1], Frobenius(), intercept=1), "True"),
-        (lambda: MarginProblem(GatedFeatures([[1.0]], [[1]]), [1, -1], Frobenius()), "2 labels for 1"),
-        (lambda: MarginProblem(GatedFeatures([[1.0], [2]], [[1], [1]]), [0, 1], Frobenius()), "−1 and \\+1"),
-        (lambda: MarginProblem(GatedFeatures([[1.0], [2]], [[1], [1]]), [1, -1], GroupLasso([0, 1])), "2 gates"),
-        (lambda: MarginProblem([[1.0]], [1], Frobenius()), "GatedFeatures"),
-        (lambda: MarginProblem(GatedFeatures([[1.0], [2]], [[1], [1]]), [1, -1], "l2"), "Norm"),
+        (lambda: ib.svm_gln([[1.0]], [1], ib.ConstantGate()), "one class only"),
+        (lambda: ib.MarginProblem(ib.GatedFeatures([[1.0]]), [1], ib.Frobenius(), intercept=True), "one class only"),
+        (lambda: ib.MarginProblem(ib.GatedFeatures([[1.0]]), [1], ib.Frobenius(), intercept=1), "True"),
+        (lambda: ib.MarginProblem(ib.GatedFeatures([[1.0]], [[1]]), [1, -1], ib.Frobenius()), "2 labels for 1"),
+        (lambda: ib.MarginProblem(ib.GatedFeatures([[1.0], [2]], [[1], [1]]), [0, 1], ib.Frobenius()), "−1 and \\+1"),
+        (
+            lambda: ib.MarginProblem(ib.GatedFeatures([[1.0], [2]], [[1], [1]]), [1, -1], ib.GroupLasso([0, 1])),
+            "2 gates",
+        ),
+        (lambda: ib.MarginProblem([[1.0]], [1], ib.Frobenius()), "GatedFeatures"),
+        (lambda: ib.MarginProblem(ib.GatedFeatures([[1.0], [2]], [[1], [1]]), [1, -1], "l2"), "Norm"),
         (lambda: ib.svm_gln([[1.0], [2.0]], [1, -1], "gates"), "Gates"),
-        (lambda: ib.svm_l2([[1.0], [2.0]], [1, -1], ConstantGate()), "HyperplaneGates"),
+        (lambda: ib.svm_l2([[1.0], [2.0]], [1, -1], ib.ConstantGate()), "HyperplaneGates"),
         (lambda: ib.svm_lc([[1.0], [2.0]], [1, -1], None), "network"),
         (lambda: ib.svm_lc([[1.0], [2.0]], [1, -1], ib.ReLUNetwork(1, 2, outputs=2)), "network with one output"),
         (lambda: ib.svm_hl([[1.0], [2.0]], [1, -1], None), "network"),
@@ -220,7 +212,7 @@ def test_the_program_reaches_the_certified_optimum(reduce):
     ],
 )
 def test_bad_input(call, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         call()
 
 
@@ -233,7 +225,7 @@ def test_unpenalised_group():
     size = sum(cp.norm(W[np.flatnonzero(groups == h)], "fro") for h in range(1, groups.max() + 1))
     optimum = cp.Problem(cp.Minimize(size + 0.1 * cp.sum(cp.pos(1 - cp.multiply(case.y, scores))))).solve("CLARABEL")
     weights = np.where(np.arange(groups.max() + 1) > 0, 1.0, 1e-6)
-    found = solve(dataclasses.replace(case, norm=GroupLasso(case.norm.groups, weights)), tol=1e-8)
+    found = ib.solve(dataclasses.replace(case, norm=ib.GroupLasso(case.norm.groups, weights)), tol=1e-8)
     first = np.linalg.norm(found.weights[groups == 0])
     assert first > 0.1
     assert optimum * (1 - 1e-7) <= found.objective <= optimum * (1 + 1e-7) + 1e-6 * first
@@ -244,6 +236,6 @@ def test_a_solver_whose_package_is_missing_says_so_and_is_not_asked_unnamed(monk
 
     monkeypatch.setattr(cvxpy_solvers, "find_spec", lambda name: None if name == "ecos" else name)
     case = problem("constant", "frobenius")
-    with pytest.raises(InputError, match="it is not installed: pip install ecos"):
-        solve(case, "ECOS")
-    assert solve(case, "CLARABEL").status is Status.OPTIMAL
+    with pytest.raises(ib.InputError, match="it is not installed: pip install ecos"):
+        ib.solve(case, "ECOS")
+    assert ib.solve(case, "CLARABEL").status is ib.Status.OPTIMAL

@@ -145,7 +145,6 @@ def test_steady_approach_to_the_threshold_is_seen():
 
 
 def iprs(values):
-    """Return the columns of IPR quartiles with the same values in all of them."""
     return dict.fromkeys(("ipr_low", "ipr", "ipr_high"), values)
 
 

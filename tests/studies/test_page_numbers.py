@@ -23,17 +23,14 @@ NUMBER = r"\d+\.\d+"
 
 
 def table(name):
-    """Return a committed table, such as 'best/pairs'."""
     return pd.read_csv(ROOT / "data" / f"{name}.csv")
 
 
 def page(name):
-    """Return the text of a page with single spaces."""
     return " ".join((ROOT / "docs" / f"{name}.md").read_text().split())
 
 
 def span(values, form):
-    """Return the smallest and largest value as text."""
     return f"{values.min():{form}} to {values.max():{form}}"
 
 

@@ -72,7 +72,6 @@ def test_the_grid_is_the_papers():
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_costs_order_cells_by_their_size(study):
-    """Cells of a larger size never have a lower cost."""
     lists = {name: study.default(name) for name in study.fixed}
     config = study.config(dataset="mnist", train_size=(500, 1000, 2000), seeds=(1,), **lists)
     sizes = {"units": (10, 100, 500, 1000), "contexts": (2, 4)}
@@ -128,7 +127,6 @@ def test_figures_refuse_what_the_table_lacks():
 
 
 def verdict_of(table, claim):
-    """Return the verdict on a claim, or None if the table has none."""
     return next((verdict for verdict in verdicts(table) if verdict.claim == claim), None)
 
 

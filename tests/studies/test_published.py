@@ -7,32 +7,14 @@ import numpy as np
 import pytest
 from scipy.linalg import null_space
 
+import implicit_bias as ib
 from docs.errata.batch_order import AGREEMENTS, LOSSES, agreement, losses
 from docs.errata.published_l2 import osqp_weights, weights
 from docs.errata.random_contexts import PUBLISHED, accuracies
-from implicit_bias import (
-    SGD,
-    GatedLinearNetwork,
-    HyperplaneGates,
-    PredictorL2,
-    ReLUNetwork,
-    certify,
-    load_binary,
-    solve,
-    train,
-)
 from implicit_bias.metrics import error, inconsistency
+from implicit_bias.studies.paper import published
 from implicit_bias.studies.paper.experiment import cells, comparison
 from implicit_bias.studies.paper.osqp import osqp_choice
-from implicit_bias.studies.paper.published import (
-    Equation23,
-    mixed_groups,
-    published_half_spaces,
-    published_scores,
-    published_svm_gln,
-    published_svm_l2,
-    published_training,
-)
 from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Config
 from implicit_bias.studies.runner.cells import cells_of
 from implicit_bias.studies.runner.run import run as compute
@@ -46,7 +28,7 @@ def equation_23(units, contexts):
 
 @pytest.mark.parametrize(("units", "contexts"), [(3, 2), (2, 4), (5, 2)])
 def test_equation_23(units, contexts):
-    norm = Equation23(np.repeat(np.arange(units), contexts))
+    norm = published.Equation23(np.repeat(np.arange(units), contexts))
     A = equation_23(units, contexts)
     np.testing.assert_allclose(norm.published, A, atol=1e-12)
     N = null_space(A)
@@ -58,16 +40,16 @@ def test_equation_23(units, contexts):
 
 def test_column_major_groups_are_those_of_the_reshape():
     reshaped = cp.reshape(np.arange(12), (4, 3), order="F").value.astype(int)
-    np.testing.assert_array_equal(mixed_groups(4, 3)[reshaped], np.repeat(np.arange(4)[:, None], 3, axis=1))
+    np.testing.assert_array_equal(published.mixed_groups(4, 3)[reshaped], np.repeat(np.arange(4)[:, None], 3, axis=1))
 
 
 @pytest.mark.parametrize("column_major", [False, True])
 def test_the_norm_is_the_published_objective(digits, column_major):
     faults = ("equation 23", "column-major groups")[: 1 + column_major]
-    norm = published_svm_l2(digits.X_train, digits.y_train, HyperplaneGates(3, 4), faults).norm
+    norm = published.published_svm_l2(digits.X_train, digits.y_train, ib.HyperplaneGates(3, 4), faults).norm
     W = np.random.default_rng(0).normal(size=(12, 5))
     if column_major:
-        order = np.argsort(mixed_groups(3, 4), kind="stable")
+        order = np.argsort(published.mixed_groups(3, 4), kind="stable")
         assert norm.value(W) == pytest.approx(np.linalg.norm(equation_23(3, 4) @ W[order]), rel=1e-4)
     else:
         assert norm.value(W) == pytest.approx(np.linalg.norm(equation_23(3, 4) @ W), rel=1e-4)
@@ -79,30 +61,30 @@ def test_the_norm_is_the_published_objective(digits, column_major):
 
 @pytest.mark.parametrize("solver", ["NATIVE", "CLARABEL"])
 def test_the_published_problems_are_certified(digits, solver):
-    gates = HyperplaneGates(4, 2, seed=1).fit(digits.X_pool)
-    for build in (published_svm_l2, published_svm_gln):
-        solution = solve(build(digits.X_train, digits.y_train, gates), solver)
+    gates = ib.HyperplaneGates(4, 2, seed=1).fit(digits.X_pool)
+    for build in (published.published_svm_l2, published.published_svm_gln):
+        solution = ib.solve(build(digits.X_train, digits.y_train, gates), solver)
         assert solution.gap <= 1e-6
 
 
 def test_without_faults_everything_is_correct(digits):
-    gates = HyperplaneGates(4, 2, seed=1).fit(digits.X_pool)
+    gates = ib.HyperplaneGates(4, 2, seed=1).fit(digits.X_pool)
     X, y = digits.X_train, digits.y_train
-    assert isinstance(published_svm_l2(X, y, gates, ()).norm, PredictorL2)
-    np.testing.assert_array_equal(published_svm_gln(X, y, gates, ()).norm.groups, gates.groups)
-    random = published_half_spaces(5, 7, "median", ())
+    assert isinstance(published.published_svm_l2(X, y, gates, ()).norm, ib.PredictorL2)
+    np.testing.assert_array_equal(published.published_svm_gln(X, y, gates, ()).norm.groups, gates.groups)
+    random = published.published_half_spaces(5, 7, "median", ())
     assert (random.seed, random.always_on) == (7, False)
-    assert published_half_spaces(5, 7, "median", (), momentum=0.9).seed == 7
-    network = GatedLinearNetwork(gates)
-    np.testing.assert_array_equal(published_scores(network, gates, X, ()), network.decision_function(X))
+    assert published.published_half_spaces(5, 7, "median", (), momentum=0.9).seed == 7
+    network = ib.GatedLinearNetwork(gates)
+    np.testing.assert_array_equal(published.published_scores(network, gates, X, ()), network.decision_function(X))
 
 
 def test_a_reloaded_network_gates_with_the_random_cutoffs_of_its_stream(digits):
-    median = HyperplaneGates(4, 4, seed=3).fit(digits.X_pool)
-    network = GatedLinearNetwork(median)
-    random = HyperplaneGates(4, 4, seed=3, cutoff="random").fit(digits.X_pool)
+    median = ib.HyperplaneGates(4, 4, seed=3).fit(digits.X_pool)
+    network = ib.GatedLinearNetwork(median)
+    random = ib.HyperplaneGates(4, 4, seed=3, cutoff="random").fit(digits.X_pool)
     expected = random(digits.X_val) @ network.effective_weights()
-    scores = published_scores(network, median, digits.X_val)
+    scores = published.published_scores(network, median, digits.X_val)
     np.testing.assert_allclose(scores, expected, atol=1e-5)
     assert np.abs(scores - network.decision_function(digits.X_val)).max() > 0.1
 
@@ -119,9 +101,11 @@ def test_svm_rc_as_published_has_a_draw_for_all_networks_without_momentum_and_on
 
 def test_osqp_reaches_the_published_optimum_at_another_point(digits):
     """OSQP's ‖Aζ‖ is the native solver's to 0.2 %, but its weights are longer: there are many solutions."""
-    problem = published_svm_l2(digits.X_train, digits.y_train, HyperplaneGates(4, 2, seed=1).fit(digits.X_pool))
-    ours, W = solve(problem), osqp_weights(problem)
-    W = certify(problem, W, ours.dual).weights
+    problem = published.published_svm_l2(
+        digits.X_train, digits.y_train, ib.HyperplaneGates(4, 2, seed=1).fit(digits.X_pool)
+    )
+    ours, W = ib.solve(problem), osqp_weights(problem)
+    W = ib.certify(problem, W, ours.dual).weights
     A = problem.norm.published
     assert np.linalg.norm(A @ W) == pytest.approx(np.linalg.norm(A @ ours.weights), rel=2e-3)
     assert np.linalg.norm(W) > 1.01 * np.linalg.norm(ours.weights)
@@ -130,11 +114,11 @@ def test_osqp_reaches_the_published_optimum_at_another_point(digits):
 @pytest.mark.parametrize(("units", "contexts", "n"), [(4, 2, 100), (3, 4, 100), (8, 2, 60), (6, 2, 200)])
 def test_the_iteration_in_the_span_of_the_features_is_osqps(units, contexts, n):
     """`osqp_choice` ends at OSQP's own weights, with and without changes of ρ, also for an optimum of 0."""
-    task = load_binary("digits", n)
+    task = ib.load_binary("digits", n)
     X = task.X_train / np.abs(task.X_train).max()
     X[:, -1] = 1
-    gates = HyperplaneGates(units, contexts, seed=1).fit(X)
-    problem = published_svm_l2(X, task.y_train, gates)
+    gates = ib.HyperplaneGates(units, contexts, seed=1).fit(X)
+    problem = published.published_svm_l2(X, task.y_train, gates)
     choice = osqp_choice(problem)
     assert choice.finished
     np.testing.assert_allclose(
@@ -163,24 +147,24 @@ def test_svm_l2_as_published_says_that_it_is_not_certified():
 )  # fmt: skip
 def test_the_published_svm_l2(mnist_root, n, units, contexts, seed, accuracy):
     """Accuracies of SVM-L2 are those of the authors' tables, to the image."""
-    task = load_binary("mnist", n, seed=1, root=mnist_root)
-    gates = HyperplaneGates(units, contexts, seed=seed).fit(task.X_pool)
-    weights = osqp_choice(published_svm_l2(task.X_train, task.y_train, gates)).weights
+    task = ib.load_binary("mnist", n, seed=1, root=mnist_root)
+    gates = ib.HyperplaneGates(units, contexts, seed=seed).fit(task.X_pool)
+    weights = osqp_choice(published.published_svm_l2(task.X_train, task.y_train, gates)).weights
     assert 1 - error(gates(task.X_val) @ weights, task.y_val) == pytest.approx(accuracy, abs=1e-4)
 
 
 @pytest.mark.mnist
 def test_the_published_numbers(mnist_root):
     """Accuracies 0.83900 and 0.84975, those of SVM-RC, and the agreement 0.8600 with lost cutoffs are reproduced."""
-    task = load_binary("mnist", 500, seed=1, root=mnist_root)
-    gates = HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
-    network = GatedLinearNetwork(gates)
-    train(network, task.X_train, task.y_train)
-    problem = published_svm_gln(task.X_train, task.y_train, gates)
-    svm = problem.decision_function(solve(problem).weights, task.X_val)
+    task = ib.load_binary("mnist", 500, seed=1, root=mnist_root)
+    gates = ib.HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
+    network = ib.GatedLinearNetwork(gates)
+    ib.train(network, task.X_train, task.y_train)
+    problem = published.published_svm_gln(task.X_train, task.y_train, gates)
+    svm = problem.decision_function(ib.solve(problem).weights, task.X_val)
     assert 1 - error(network.decision_function(task.X_val), task.y_val) == pytest.approx(0.83900, abs=0.0011)
     assert 1 - error(svm, task.y_val) == pytest.approx(0.84975, abs=0.0002)
-    agreement = 1 - inconsistency(svm, published_scores(network, gates, task.X_val))
+    agreement = 1 - inconsistency(svm, published.published_scores(network, gates, task.X_val))
     assert agreement == pytest.approx(0.8600, abs=0.002)
     found = accuracies(task)
     assert found == pytest.approx(PUBLISHED, abs=0.001)
@@ -191,8 +175,8 @@ def test_the_published_numbers(mnist_root):
 @pytest.mark.long
 def test_column_major_groups_alone_ruin_svm_l2(mnist_root):
     """The table of erratum 1: with either matrix, and with OSQP's choice over the wrong groups, in percent."""
-    task = load_binary("mnist", 500, seed=1, root=mnist_root)
-    gates = HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
+    task = ib.load_binary("mnist", 500, seed=1, root=mnist_root)
+    gates = ib.HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
     found = {key: 100 * error(gates(task.X_val) @ W, task.y_val) for key, W in weights(task, gates).items()}
     assert list(found.values()) == pytest.approx([16.00, 16.53, 29.80, 30.63], abs=0.1)
 
@@ -201,7 +185,7 @@ def test_column_major_groups_alone_ruin_svm_l2(mnist_root):
 @pytest.mark.long
 def test_the_published_order_of_batches(mnist_root):
     """Validation losses of every epoch and the agreement are those of the authors, to the image."""
-    task = load_binary("mnist", 500, seed=1, root=mnist_root)
+    task = ib.load_binary("mnist", 500, seed=1, root=mnist_root)
     assert losses(task) == pytest.approx(LOSSES, abs=2e-5)
     assert agreement(task, 2) == pytest.approx(AGREEMENTS[2], abs=2e-4)
 
@@ -209,9 +193,9 @@ def test_the_published_order_of_batches(mnist_root):
 @pytest.mark.mnist
 def test_the_published_training(mnist_root):
     """With the published batches and loss, GD-ReLU has the authors' accuracy, but for images that rounding decides."""
-    task = load_binary("mnist", 500, seed=1, root=mnist_root)
-    network = ReLUNetwork(785, 20, seed=2)
-    sgd, seed = published_training(3200, 2, 0.9)
-    train(network, task.X_train, task.y_train, sgd, seed=seed)
+    task = ib.load_binary("mnist", 500, seed=1, root=mnist_root)
+    network = ib.ReLUNetwork(785, 20, seed=2)
+    sgd, seed = published.published_training(3200, 2, 0.9)
+    ib.train(network, task.X_train, task.y_train, sgd, seed=seed)
     assert 1 - error(network.decision_function(task.X_val), task.y_val) == pytest.approx(0.87867, abs=1e-3)
-    assert published_training(3200, 2, 0.9, ()) == (SGD(momentum=0.9), 2)
+    assert published.published_training(3200, 2, 0.9, ()) == (ib.SGD(momentum=0.9), 2)

@@ -91,5 +91,4 @@ TOY = Experiment(
 
 
 def cells(experiment=TOY, **more):
-    """Return the cells of a toy experiment with more settings."""
     return cells_of(experiment, [cell | more for cell in experiment.grid(False)])

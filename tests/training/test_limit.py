@@ -8,23 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from implicit_bias import (
-    SGD,
-    ConstantGate,
-    FrozenReLUNetwork,
-    GatedLinearNetwork,
-    HyperplaneGates,
-    InputError,
-    ParallelNetwork,
-    ReLUNetwork,
-    load_binary,
-    solve,
-    svm_classes,
-    svm_gln,
-    svm_lc,
-    svm_shallow,
-    train,
-)
+import implicit_bias as ib
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.metrics import alignment, inconsistency, optimality_ratio
 from implicit_bias.networks import GatedNetwork
@@ -44,28 +28,28 @@ def linear(d=X):
 
 NETWORKS = {
     "gln": gln,
-    "deep gln": lambda: GatedLinearNetwork([HyperplaneGates(4, 2, seed=s).fit(X) for s in (1, 2)]),
+    "deep gln": lambda: ib.GatedLinearNetwork([ib.HyperplaneGates(4, 2, seed=s).fit(X) for s in (1, 2)]),
     "many contexts": lambda: gln(units=2, contexts=32),
     "linear": linear,
-    "relu": lambda: ReLUNetwork(12, 8),
-    "frozen": lambda: FrozenReLUNetwork(12, 8),
-    "deep relu": lambda: ReLUNetwork(12, [8, 6]),
+    "relu": lambda: ib.ReLUNetwork(12, 8),
+    "frozen": lambda: ib.FrozenReLUNetwork(12, 8),
+    "deep relu": lambda: ib.ReLUNetwork(12, [8, 6]),
 }
 
 
 def glns():
-    return ParallelNetwork([gln(seed=seed) for seed in range(3)])
+    return ib.ParallelNetwork([gln(seed=seed) for seed in range(3)])
 
 
 #: Networks of three outputs.
 CLASSES = {
     "gln": lambda: gln(outputs=3),
     "four contexts": lambda: gln(units=3, contexts=4, outputs=3),
-    "relu": lambda: ReLUNetwork(12, 8, outputs=3),
-    "frozen": lambda: FrozenReLUNetwork(12, 8, outputs=3),
+    "relu": lambda: ib.ReLUNetwork(12, 8, outputs=3),
+    "frozen": lambda: ib.FrozenReLUNetwork(12, 8, outputs=3),
     "soft gates": lambda: GaLU0Network(12, 4, sharpness=2.0, outputs=3),
     "parallel glns": glns,
-    "parallel relus": lambda: ParallelNetwork([ReLUNetwork(12, units, seed=units) for units in (3, 4, 5)]),
+    "parallel relus": lambda: ib.ParallelNetwork([ib.ReLUNetwork(12, units, seed=units) for units in (3, 4, 5)]),
 }
 PARALLEL = ("parallel glns", "parallel relus")
 LABELS = X[:, :3].argmax(axis=1)
@@ -77,9 +61,8 @@ def network(request):
 
 
 def problem_of(network, x=X, y=Y):
-    """Return the margin problem of the network's current gates."""
-    is_gln = isinstance(network, GatedLinearNetwork)
-    return svm_gln(x, y, network.gates()) if is_gln else svm_lc(x, y, network)
+    is_gln = isinstance(network, ib.GatedLinearNetwork)
+    return ib.svm_gln(x, y, network.gates()) if is_gln else ib.svm_lc(x, y, network)
 
 
 def ratio_of(network, problem, bound):
@@ -131,8 +114,8 @@ def test_rotated_inputs_give_the_weights_back(network):
 ONE_LAYER = {
     "gln": gln,
     "four contexts": lambda: gln(units=3, contexts=4),
-    "relu": lambda: ReLUNetwork(12, 8),
-    "frozen": lambda: FrozenReLUNetwork(12, 8),
+    "relu": lambda: ib.ReLUNetwork(12, 8),
+    "frozen": lambda: ib.FrozenReLUNetwork(12, 8),
     "galu": lambda: GaLUNetwork(12, 4),
     "soft gates": lambda: GaLU0Network(12, 4, sharpness=2.0),
 }
@@ -169,7 +152,6 @@ def test_steps_of_one_layer_are_those_of_autograd(kinds, y, kind, samples):
 
 @pytest.mark.parametrize(("kind", "samples"), [("gln", 20), ("frozen", 60), ("relu", 60)])
 def test_products_of_single_precision_keep_the_values_of_the_weights(kind, samples):
-    """The values V of all units keep an error of single precision, however many steps are made."""
     way = SpanFunction if samples < 2 * 12 else WeightFunction
     function, off = way(MarginFunction(ONE_LAYER[kind](), X[:samples], Y[:samples]), single_from=samples), []
     stepper = ScaledIteration(function, LossScaled())
@@ -187,7 +169,7 @@ def test_products_of_single_precision_lead_to_the_same_limit(kind):
     """Descent in single precision reaches 0.99 of the certified normalised margin."""
     network = ONE_LAYER[kind]()
     problem = problem_of(network)
-    best = solve(problem)
+    best = ib.solve(problem)
     config = LossScaled(tolerance=0.01, margin=0.99 * 0.5 / best.objective)
     function = MarginFunction(network, X, Y)
     stepper = ScaledIteration(WeightFunction(function, single_from=len(Y)), config)
@@ -198,7 +180,6 @@ def test_products_of_single_precision_lead_to_the_same_limit(kind):
 
 @pytest.mark.parametrize("way", [SpanFunction, WeightFunction])
 def test_a_step_out_of_the_ball_sees_all_samples(way):
-    """Outside the ball, the loss includes samples that were left out."""
     function = MarginFunction(gln(), X, Y)
     layer = way(function)
     parts, readout = layer._turned(function.start.numpy() / float(function.start.norm()))
@@ -257,20 +238,19 @@ def test_preconditioned_steps_of_inputs_of_any_size_are_numbers(scale):
 
 @pytest.mark.parametrize("kind", ["gln", "four contexts", "frozen"])
 def test_preconditioned_descent_ends_at_the_certified_optimum(kind):
-    makers = {"gln": gln, "four contexts": lambda d: gln(d, 3, 4), "frozen": lambda d: FrozenReLUNetwork(12, 8)}
+    makers = {"gln": gln, "four contexts": lambda d: gln(d, 3, 4), "frozen": lambda d: ib.FrozenReLUNetwork(12, 8)}
     network = makers[kind](SKEWED)
     problem = problem_of(network, SKEWED)
     config = LossScaled(tolerance=0.01, max_steps=20_000, preconditioned=True)
     assert descend_to_limit(network, SKEWED, Y, config).end == "converged"
-    assert 1 - 1e-9 <= ratio_of(network, problem, solve(problem).lower_bound) <= 1.01
+    assert 1 - 1e-9 <= ratio_of(network, problem, ib.solve(problem).lower_bound) <= 1.01
 
 
 @pytest.mark.parametrize("kind", ["gln", "frozen"])
 def test_preconditioned_descent_takes_half_the_steps_on_digits_and_ends_there(kind):
-    """Preconditioned descent takes at most half the steps, and ends in the same direction."""
-    task, weights, steps = load_binary("digits", train_size=200), [], []
+    task, weights, steps = ib.load_binary("digits", train_size=200), [], []
     for preconditioned in (True, False):
-        network = gln(task.X_pool) if kind == "gln" else FrozenReLUNetwork(task.X_train.shape[1], 8)
+        network = gln(task.X_pool) if kind == "gln" else ib.FrozenReLUNetwork(task.X_train.shape[1], 8)
         config = LossScaled(tolerance=0.01, max_steps=20_000, preconditioned=preconditioned)
         descent = descend_to_limit(network, task.X_train, task.y_train, config)
         weights.append(network.effective_weights())
@@ -280,8 +260,8 @@ def test_preconditioned_descent_takes_half_the_steps_on_digits_and_ends_there(ki
 
 
 def test_linear_descent_ends_at_the_certified_svm(digits):
-    problem = svm_shallow(digits.X_train, digits.y_train, ConstantGate())
-    solution, network = solve(problem), linear(digits.X_pool)
+    problem = ib.svm_shallow(digits.X_train, digits.y_train, ib.ConstantGate())
+    solution, network = ib.solve(problem), linear(digits.X_pool)
     descent = descend_to_limit(network, digits.X_train, digits.y_train)
     W = network.effective_weights()
     assert descent.end == "converged"
@@ -294,11 +274,11 @@ def test_linear_descent_ends_at_the_certified_svm(digits):
 def test_two_layers_fall_to_the_certified_optimum_from_above(digits, kind, momentum):
     network = gln(digits.X_pool)
     if kind != "gln":
-        learned = ReLUNetwork(65, 20, seed=1)
-        train(learned, digits.X_train, digits.y_train)
+        learned = ib.ReLUNetwork(65, 20, seed=1)
+        ib.train(learned, digits.X_train, digits.y_train)
         network = learned.freeze()
     problem = problem_of(network, digits.X_train, digits.y_train)
-    bound = solve(problem).lower_bound
+    bound = ib.solve(problem).lower_bound
     config = LossScaled(momentum=momentum, max_steps=20_000 if momentum else 1500)
     measure = lambda network: {"ratio": ratio_of(network, problem, bound)}  # noqa: E731
     table = descend_to_limit(network, digits.X_train, digits.y_train, config, measure=measure).table
@@ -315,7 +295,7 @@ def test_a_margin_asked_for_is_had_at_the_end_of_the_same_path(kind, percent):
     """A requested margin is attained, on the path that descent without it takes, earlier or later than its end."""
     coarse, exact = NETWORKS[kind]().double(), NETWORKS[kind]().double()
     problem = problem_of(exact)
-    bound = solve(problem).lower_bound
+    bound = ib.solve(problem).lower_bound
     before = descend_to_limit(coarse, X, Y, LossScaled(tolerance=0.05)).table
     asked = LossScaled(tolerance=0.05, margin=0.5 / bound / (1 + percent / 100), max_steps=20_000)
     descent = descend_to_limit(exact, X, Y, asked)
@@ -351,20 +331,20 @@ def test_margins_of_classes_are_those_of_the_outputs(kind):
 @pytest.mark.parametrize("kind", ["own", "shared", "frozen"])
 def test_several_outputs_fall_to_the_certified_optimum_from_above(kind):
     """½‖w‖² over the least margin is at least the certified bound, and at the end within 1 % of it."""
-    gates = HyperplaneGates(4, 2, seed=1).fit(X)
+    gates = ib.HyperplaneGates(4, 2, seed=1).fit(X)
     if kind == "own":
         network = glns()
     elif kind == "frozen":
-        network = ReLUNetwork(12, 8, seed=1).freeze()
+        network = ib.ReLUNetwork(12, 8, seed=1).freeze()
         gates = network.gates()
         # Three units behind each gate, as many as outputs.
-        network = FrozenReLUNetwork(12, 24, outputs=3)
+        network = ib.FrozenReLUNetwork(12, 24, outputs=3)
         network.filters()[0].copy_(torch.as_tensor(np.tile(gates.directions_, (3, 1))))
     else:
         directions, cutoffs = np.tile(gates.directions_, (3, 1)), np.tile(gates.cutoffs_, 3)
-        copies = HyperplaneGates(12, 2).restore(n_features_in_=12, directions_=directions, cutoffs_=cutoffs)
-        network = GatedLinearNetwork(copies, outputs=3)
-    bound = solve(svm_classes(X, LABELS, gates, shared=kind != "own"), tol=1e-6).lower_bound
+        copies = ib.HyperplaneGates(12, 2).restore(n_features_in_=12, directions_=directions, cutoffs_=cutoffs)
+        network = ib.GatedLinearNetwork(copies, outputs=3)
+    bound = ib.solve(ib.svm_classes(X, LABELS, gates, shared=kind != "own"), tol=1e-6).lower_bound
     descent = descend_to_limit(network, X, LABELS, LossScaled(tolerance=3e-3, max_steps=20_000))
     norms = 0.5 / descent.table.normalised_margin[descent.table.normalised_margin > 0]
     assert descent.end == "converged"
@@ -376,7 +356,7 @@ def test_the_limit_of_small_inputs_is_stationary():
     """Descent on inputs of size 1e-10 converges to a stationary point, although products of spans may round below 0."""
     rows = np.column_stack([np.random.default_rng(0).normal(size=(20, 3)), np.ones(20)])
     small, y = 1e-10 * rows, np.sign(rows[:, 0])
-    network = GatedLinearNetwork(HyperplaneGates(2, 2).fit(small)).double()
+    network = ib.GatedLinearNetwork(ib.HyperplaneGates(2, 2).fit(small)).double()
     assert descend_to_limit(network, small, y, LossScaled(tolerance=0.05)).end == "converged"
     assert stationarity(network, small, y).residual <= 0.1
 
@@ -404,7 +384,7 @@ def test_a_separable_limit_is_stationary_for_every_network(network):
     assert (result.dual > 0).sum() <= result.support
     assert result.degree == pytest.approx(network.degree)
     assert result.margin == pytest.approx(descent.table.normalised_margin.iloc[-1], rel=1e-9)
-    if not isinstance(network, ReLUNetwork):
+    if not isinstance(network, ib.ReLUNetwork):
         assert result.residual <= 0.1
 
 
@@ -431,7 +411,7 @@ def test_of_two_degrees_the_lowest_decides_the_limit(start):
     w = network.w.detach() / network.w.detach().norm()
     torch.testing.assert_close(w, torch.full((2,), 0.5**0.5).double(), rtol=1e-2, atol=0)
     assert stationarity(network, x, y, support="lowest").residual < 0.05
-    with pytest.raises(InputError, match="not homogeneous of degree 2"):
+    with pytest.raises(ib.InputError, match="not homogeneous of degree 2"):
         descend_to_limit(TwoDegrees(start, degree=2), x, y)
 
 
@@ -445,18 +425,18 @@ def test_of_two_degrees_a_margin_that_vanishes_holds_the_direction_back():
 
 def test_learned_gates_are_followed_across_kinks():
     """The descent with learned gates crosses kinks and ends within 30 % of the optimum behind its own gates."""
-    network = ReLUNetwork(12, 8)
+    network = ib.ReLUNetwork(12, 8)
     descent = descend_to_limit(network, X, Y, LossScaled(tolerance=0.02, max_steps=20_000))
     assert descent.end == "converged"
     problem = problem_of(network)
-    assert 1 <= ratio_of(network, problem, solve(problem).lower_bound) < 1.3
+    assert 1 <= ratio_of(network, problem, ib.solve(problem).lower_bound) < 1.3
 
 
 def test_plain_descent_is_torchs_on_all_samples():
     network, twin = gln().double(), gln().double()
     twin.readout.bias.requires_grad_(False).zero_()
     descent = descend_to_limit(network, X, Y, PlainDescent(lr=0.1, max_steps=20))
-    torch_training(twin, X, Y, SGD(steps=20, batch_size=60, lr=0.1, lr_factor=1.0))
+    torch_training(twin, X, Y, ib.SGD(steps=20, batch_size=60, lr=0.1, lr_factor=1.0))
     torch.testing.assert_close(flat(network), flat(twin), rtol=1e-9, atol=1e-11)
     assert descent.end == "max_steps"
     assert descent.table.step.iloc[-1] == 20
@@ -466,7 +446,7 @@ def test_plain_descent_says_that_it_diverged_before_it_is_measured():
     def measure(network):
         return {"inconsistency": inconsistency(network.decision_function(X), Y)}
 
-    with pytest.raises(InputError, match=r"plain descent diverged; use a smaller lr than 1e\+09"):
+    with pytest.raises(ib.InputError, match=r"plain descent diverged; use a smaller lr than 1e\+09"):
         descend_to_limit(gln(), X, Y, PlainDescent(lr=1e9), measure=measure)
 
 
@@ -549,7 +529,7 @@ def zeroed():
     ],
 )
 def test_bad_input(call, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         call()
 
 
@@ -562,10 +542,10 @@ def with_biases():
 
 @pytest.mark.mnist
 def test_the_published_cell_reaches_its_limit(mnist_root):
-    task = load_binary("mnist", 500, seed=1, root=mnist_root)
+    task = ib.load_binary("mnist", 500, seed=1, root=mnist_root)
     network = gln(task.X_pool, 10)
     problem = problem_of(network, task.X_train, task.y_train)
-    solution = solve(problem)
+    solution = ib.solve(problem)
     descend_to_limit(network, task.X_train, task.y_train, LossScaled(tolerance=0.01))
     assert 1 <= ratio_of(network, problem, solution.lower_bound) <= 1.01
     svm = problem.decision_function(solution.weights, task.X_val)

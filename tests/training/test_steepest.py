@@ -7,18 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from implicit_bias import (
-    ConstantGate,
-    GatedLinearNetwork,
-    HyperplaneGates,
-    InputError,
-    ReLUNetwork,
-    TwoLayerNorm,
-    descend_to_limit,
-    solve,
-    svm_classes,
-    svm_of_optimiser,
-)
+import implicit_bias as ib
 from implicit_bias.margin.formulations import OPTIMISERS
 from implicit_bias.metrics import optimality_ratio
 from implicit_bias.networks import TorchNetwork
@@ -32,7 +21,7 @@ REACHED = {"gd": 1.1, "sign": 1.33, "adam": 1.36, "muon": 1.22, "muon-sign": 1.1
 
 
 def optimum(optimiser, **options):
-    return solve(svm_of_optimiser(X, Y, GATES, optimiser, **options), tol=1e-7).lower_bound
+    return ib.solve(ib.svm_of_optimiser(X, Y, GATES, optimiser, **options), tol=1e-7).lower_bound
 
 
 @pytest.mark.parametrize("optimiser", [*OPTIMISERS, ("rows", "l_inf"), ("l1", "l_inf")])
@@ -58,9 +47,9 @@ def test_steepest_descent_moves_no_margin_by_more_than_its_step(optimiser):
     """Margins change by at most s to first order, and the certified ratio falls towards 1 from above."""
     config = SteepestDescent(optimiser, step=0.3, max_steps=2000)
     network, seen = gln(), []
-    problem = svm_of_optimiser(X, Y, GATES, optimiser)
+    problem = ib.svm_of_optimiser(X, Y, GATES, optimiser)
     bound = optimum(optimiser)
-    table = descend_to_limit(network, X, Y, config).table
+    table = ib.descend_to_limit(network, X, Y, config).table
     own = 1 / (table.normalised_margin * bound)
     positive = table.margin > 0
     assert (own[positive] >= 1 - 1e-6).all()
@@ -73,7 +62,7 @@ def test_steepest_descent_moves_no_margin_by_more_than_its_step(optimiser):
     if optimiser != "adam":
         for _ in range(5):
             seen.append(Y * network.decision_function(X))
-            descend_to_limit(network, X, Y, limited)
+            ib.descend_to_limit(network, X, Y, limited)
             seen[-1] = np.abs(Y * network.decision_function(X) - seen[-1]).max()
         # The bilinear part of a step is of second order; the readout's bias is set to 0 in the first step.
         assert max(seen[1:]) <= 0.011
@@ -87,7 +76,7 @@ def test_weights_grow_like_the_root_of_time_with_two_layers_and_like_time_with_o
     classes = np.digitize(X[:, 0], [-0.5, 0.5])
     for make, y, growth in ((gln, Y, 2.0), (lambda: TorchNetwork(copy.deepcopy(linear), 12), classes, 4.0)):
         ends = [
-            descend_to_limit(make(), X, y, SteepestDescent("muon", max_steps=steps)).table.norm.iloc[-1]
+            ib.descend_to_limit(make(), X, y, SteepestDescent("muon", max_steps=steps)).table.norm.iloc[-1]
             for steps in (500, 2000)
         ]
         assert ends[1] / ends[0] == pytest.approx(growth, rel=0.05)
@@ -96,7 +85,7 @@ def test_weights_grow_like_the_root_of_time_with_two_layers_and_like_time_with_o
 @pytest.mark.parametrize("optimiser", [*OPTIMISERS, ("rows", "l_inf"), ("entries", "l2")])
 def test_projected_descent_reaches_the_certified_optimum(optimiser):
     network = gln()
-    result = descend_to_limit(network, X, Y, ProjectedDescent(optimiser, tolerance=5e-3, max_steps=20_000))
+    result = ib.descend_to_limit(network, X, Y, ProjectedDescent(optimiser, tolerance=5e-3, max_steps=20_000))
     own = 1 / (result.table.normalised_margin.iloc[-1] * optimum(optimiser))
     assert result.end == "converged"
     assert 1 - 1e-6 <= own <= result.table.ratio.iloc[-1] <= 1.005
@@ -113,12 +102,12 @@ def test_projected_descent_reaches_the_certified_optimum(optimiser):
 def test_linear_networks_of_several_classes_reach_the_certified_optimum(optimiser, norm):
     """No margin moves by more than s, and both descents approach the optimum in the norm of W, for large inputs."""
     inputs, classes = 1e3 * X, np.digitize(X[:, 0], [-0.5, 0.5])
-    bound = solve(svm_classes(inputs, classes, ConstantGate(), norm=norm), tol=1e-7).lower_bound
+    bound = ib.solve(ib.svm_classes(inputs, classes, ib.ConstantGate(), norm=norm), tol=1e-7).lower_bound
     module = nn.Linear(12, 3, bias=False).double()
     module.weight.data = torch.as_tensor(1e-4 * np.random.default_rng(0).normal(size=(3, 12)))
     network = TorchNetwork(module, 12)
     before = network.decision_function(inputs)
-    descend_to_limit(network, inputs, classes, SteepestDescent(optimiser, step=0.3, momentum=0.0, max_steps=1))
+    ib.descend_to_limit(network, inputs, classes, SteepestDescent(optimiser, step=0.3, momentum=0.0, max_steps=1))
     moved = network.decision_function(inputs) - before
     changes = np.abs(moved[np.arange(60), classes][:, None] - moved)
     assert 0.03 < changes.max() <= 0.3 * (1 + 1e-9)
@@ -126,7 +115,7 @@ def test_linear_networks_of_several_classes_reach_the_certified_optimum(optimise
         (SteepestDescent(optimiser, step=0.3, max_steps=4000), 1.2),
         (ProjectedDescent(optimiser, 5e-3), 1.005),
     ):
-        table = descend_to_limit(network, inputs, classes, config).table
+        table = ib.descend_to_limit(network, inputs, classes, config).table
         own = 1 / (table.normalised_margin.iloc[-1] * bound)
         assert 1 - 1e-6 <= own <= table.ratio.iloc[-1] * (1 + 1e-9)
         assert own <= most
@@ -142,14 +131,14 @@ def test_duplicated_units_change_what_max_norms_of_the_readout_learn(optimiser, 
     """Four copies of a unit: the limit solves the problem with multiplicities, which GD and Muon do not see."""
     copies = [0, 1, 2, 3, 3, 3, 3]
     planes = GATES.directions_[copies], GATES.cutoffs_[copies]
-    network = GatedLinearNetwork(
-        HyperplaneGates(7, 2).restore(n_features_in_=12, directions_=planes[0], cutoffs_=planes[1])
+    network = ib.GatedLinearNetwork(
+        ib.HyperplaneGates(7, 2).restore(n_features_in_=12, directions_=planes[0], cutoffs_=planes[1])
     )
-    result = descend_to_limit(network, X, Y, ProjectedDescent(optimiser, tolerance=5e-3, max_steps=20_000))
+    result = ib.descend_to_limit(network, X, Y, ProjectedDescent(optimiser, tolerance=5e-3, max_steps=20_000))
     each = network.effective_weights().reshape(7, 2, -1)
     W = np.concatenate([each[np.equal(copies, unit)].sum(0) for unit in range(4)])
-    once, often = (svm_of_optimiser(X, Y, GATES, optimiser, multiplicities=m) for m in (1, [1, 1, 1, 4]))
-    bounds = [solve(problem, tol=1e-7).lower_bound for problem in (once, often)]
+    once, often = (ib.svm_of_optimiser(X, Y, GATES, optimiser, multiplicities=m) for m in (1, [1, 1, 1, 4]))
+    bounds = [ib.solve(problem, tol=1e-7).lower_bound for problem in (once, often)]
     assert result.end == "converged"
     assert 1 - 1e-6 <= optimality_ratio(often, W, bounds[1]) <= 1.005
     assert (optimality_ratio(once, W, bounds[0]) > 1.05) == changes
@@ -158,27 +147,27 @@ def test_duplicated_units_change_what_max_norms_of_the_readout_learn(optimiser, 
 def test_weights_outside_the_span_of_the_inputs_count():
     """With fewer samples than inputs, the norm is that of all weights."""
     network = gln()
-    row = descend_to_limit(network, X[:6], Y[:6], SteepestDescent("muon", max_steps=3)).table.iloc[-1]
+    row = ib.descend_to_limit(network, X[:6], Y[:6], SteepestDescent("muon", max_steps=3)).table.iloc[-1]
     hidden = network.hidden_weights[0].detach().numpy().reshape(4, -1)
     v = network.readout.weight.detach().numpy()
     assert row["norm"] == pytest.approx(max(np.linalg.norm(hidden, 2), np.linalg.norm(v)), rel=1e-9)
-    assert isinstance(svm_of_optimiser(X, Y, GATES, "muon").norm, TwoLayerNorm)
+    assert isinstance(ib.svm_of_optimiser(X, Y, GATES, "muon").norm, ib.TwoLayerNorm)
 
 
 def test_learned_gates_descend_without_a_theorem():
-    table = descend_to_limit(ReLUNetwork(12, 8), X, Y, SteepestDescent("muon", step=0.3, max_steps=500)).table
+    table = ib.descend_to_limit(ib.ReLUNetwork(12, 8), X, Y, SteepestDescent("muon", step=0.3, max_steps=500)).table
     assert table.margin.iloc[-1] > 0 > table.margin.iloc[0]
 
 
 def test_units_that_are_closed_for_all_samples_stay_where_they_are():
-    network = ReLUNetwork(12, 3)
+    network = ib.ReLUNetwork(12, 3)
     network.layers[0].data = -network.layers[0].data.abs()
     before = network.effective_weights()
-    table = descend_to_limit(network, abs(X), Y, SteepestDescent("sign", max_steps=5)).table
+    table = ib.descend_to_limit(network, abs(X), Y, SteepestDescent("sign", max_steps=5)).table
     assert table.step.iloc[-1] == 5
     assert network.effective_weights() == pytest.approx(before)
-    with pytest.raises(InputError, match="all gates are 0"):
-        descend_to_limit(network.freeze(), abs(X), Y, ProjectedDescent("muon"))
+    with pytest.raises(ib.InputError, match="all gates are 0"):
+        ib.descend_to_limit(network.freeze(), abs(X), Y, ProjectedDescent("muon"))
 
 
 @pytest.mark.parametrize("config", [SteepestDescent("sign", tolerance=1e-12), ProjectedDescent("muon", 1e-12)])
@@ -188,17 +177,17 @@ def test_ends_early_and_keeps_what_it_has(config):
             raise KeyboardInterrupt
 
     network = gln()
-    descent = descend_to_limit(network, X, Y, config, progress=stop)
+    descent = ib.descend_to_limit(network, X, Y, config, progress=stop)
     assert (descent.end, descent.table.step.iloc[-1]) == ("interrupted", 100)
     assert descent.table.margin.iloc[-1] == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)
     limited = type(config)(config.optimiser, tolerance=1e-12, max_seconds=1e-9)
-    assert descend_to_limit(gln(), X, Y, limited).end == "max_seconds"
+    assert ib.descend_to_limit(gln(), X, Y, limited).end == "max_seconds"
 
 
 def test_samples_that_cannot_be_separated_do_not_break_it():
     doubled, labels = np.vstack([X[:30], X[:30]]), np.repeat([1.0, -1.0], 30)
     for config in (SteepestDescent("sign", max_steps=300), ProjectedDescent("sign", max_steps=300)):
-        table = descend_to_limit(gln(), doubled, labels, config).table
+        table = ib.descend_to_limit(gln(), doubled, labels, config).table
         assert (table.margin <= 1e-9).all()
         assert np.isinf(table.ratio).all()
 
@@ -212,11 +201,14 @@ def test_samples_that_cannot_be_separated_do_not_break_it():
         (lambda: SteepestDescent("sign", momentum=1.0), "momentum"),
         (lambda: SteepestDescent("sign", step=0), "step"),
         (lambda: ProjectedDescent("muon", tolerance=0), "tolerance"),
-        (lambda: descend_to_limit(ReLUNetwork(12, 3), X, Y, ProjectedDescent("muon")), "fixed gates"),
-        (lambda: descend_to_limit(ReLUNetwork(12, [3, 3]), X, Y, SteepestDescent("muon")), "one hidden layer"),
-        (lambda: descend_to_limit(ReLUNetwork(12, 3, outputs=3), X, Y > 0, SteepestDescent("muon")), "or linear ones"),
+        (lambda: ib.descend_to_limit(ib.ReLUNetwork(12, 3), X, Y, ProjectedDescent("muon")), "fixed gates"),
+        (lambda: ib.descend_to_limit(ib.ReLUNetwork(12, [3, 3]), X, Y, SteepestDescent("muon")), "one hidden layer"),
+        (
+            lambda: ib.descend_to_limit(ib.ReLUNetwork(12, 3, outputs=3), X, Y > 0, SteepestDescent("muon")),
+            "or linear ones",
+        ),
     ],
 )
 def test_bad_input(call, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ib.InputError, match=words):
         call()

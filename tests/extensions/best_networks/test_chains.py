@@ -8,21 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    ConstantGate,
-    FunctionGates,
-    GatedLinearNetwork,
-    HyperplaneGates,
-    InputError,
-    LossScaled,
-    RandomHalfSpaces,
-    SoftGates,
-    descend_to_limit,
-    load_binary,
-    solve,
-    stationarity,
-    svm_gln,
-)
+import implicit_bias as ib
 from implicit_bias.extensions.best_networks import ChainNetwork, best_chains
 from implicit_bias.extensions.best_networks.chains import search
 from implicit_bias.extensions.best_networks.chains.cost import Box, ChainCost
@@ -34,8 +20,8 @@ DEPTHS = [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (5, 4)
 
 @pytest.fixture(scope="module")
 def digits():
-    task = load_binary("digits", train_size=40)
-    return task.X_train, task.y_train, HyperplaneGates(3, 2, seed=1).fit(task.X_pool)
+    task = ib.load_binary("digits", train_size=40)
+    return task.X_train, task.y_train, ib.HyperplaneGates(3, 2, seed=1).fit(task.X_pool)
 
 
 @pytest.mark.parametrize(("layers", "gated"), DEPTHS)
@@ -51,7 +37,6 @@ def test_the_cost_is_the_least_norm_of_all_factors(layers, gated):
 
 
 def contexts(units, contexts):
-    """Return contexts (n, units) that depend on the first input alone."""
     return FunctionContexts(lambda X: np.floor(X[:, :1] * 7.1 ** np.arange(units)).astype(int) % contexts, contexts)
 
 
@@ -114,7 +99,7 @@ def test_the_optimum_of_single_weights_is_the_best_of_all_vertices(layers, seed)
     values = np.random.default_rng(seed).normal(size=(6, 4))
     values[:, 0] = np.abs(values[:, 0]) + 0.1
     X = y = np.array([1.0, -1.0] * 3)
-    gates = FunctionGates(lambda X: values[: len(X)], np.arange(4)).fit(X[:, None])
+    gates = ib.FunctionGates(lambda X: values[: len(X)], np.arange(4)).fit(X[:, None])
     found = best_chains(X[:, None], y, gates, layers, gated=1, starts=1, nodes=5000)
     best = least_at_vertices(values, ChainCost(np.arange(4), layers, 1))
     assert found.end == "certified"
@@ -137,7 +122,7 @@ def test_the_optimum_of_several_contexts_is_the_best_of_all_vertices(layers, gat
 
 def test_two_layers_are_the_convex_problem(digits):
     X, y, gates = digits
-    optimum = solve(svm_gln(X, y, gates)).objective
+    optimum = ib.solve(ib.svm_gln(X, y, gates)).objective
     for start in (None, ChainNetwork(gates, 2)):
         found = best_chains(X, y, gates, 2, start=start)
         assert found.end == "certified"
@@ -146,7 +131,7 @@ def test_two_layers_are_the_convex_problem(digits):
 
 def test_a_norm_is_not_branched_on_however_small_the_tolerance():
     X = np.random.default_rng(0).normal(size=(6, 3))
-    gates = HyperplaneGates(1, 2, seed=1).fit(X)
+    gates = ib.HyperplaneGates(1, 2, seed=1).fit(X)
     assert best_chains(X, np.sign(X[:, 0]), gates, 2, starts=1, nodes=3, tol=5e-324).gap < 1e-6
 
 
@@ -158,7 +143,7 @@ def test_reweighting_never_raises_the_objective_and_ends_in_a_stationary_network
         assert (rows.objective.diff().dropna() <= 1e-7 * rows.objective.iloc[0]).all()
     assert found.network.norm() ** 2 / layers == pytest.approx(found.objective, rel=1e-9)
     assert (y * found.network.decision_function(X)).min() == pytest.approx(1, rel=1e-9)
-    assert stationarity(found.network, X, y, tolerance=1e-3).residual < 1e-3
+    assert ib.stationarity(found.network, X, y, tolerance=1e-3).residual < 1e-3
     assert found.convex_bound == found.lower_bound < found.objective
     again = best_chains(X, y, gates, layers, gated=gated, tol=1e-6, nodes=0, starts=1, start=found)
     assert again.table.objective.iloc[-1] == pytest.approx(found.objective, rel=1e-5)
@@ -179,7 +164,7 @@ def test_descent_stays_above_the_bound(digits, seed):
     X, y, gates = digits
     found = best_chains(X, y, gates, 3, starts=3, tol=0.01)
     network = ChainNetwork(gates, 3, seed=seed)
-    descend_to_limit(network, X, y, LossScaled(tolerance=0.05, max_steps=300))
+    ib.descend_to_limit(network, X, y, ib.LossScaled(tolerance=0.05, max_steps=300))
     margin = (y * network.decision_function(X)).min()
     assert margin > 0
     assert network.norm() ** 2 / 3 / margin ** (2 / 3) >= found.lower_bound
@@ -188,7 +173,7 @@ def test_descent_stays_above_the_bound(digits, seed):
 @pytest.mark.parametrize(("size", "layers"), [(1e-100, 3), (1e-40, 7), (7.0, 6), (7.0, 5), (3e77, 7), (1e100, 3)])
 def test_bounds_count_the_rounding_of_powers(size, layers):
     """With one weight s and s · size ≥ 1, the bounds enclose F = size^{−2/L} in exact arithmetic: F^L = size^{−2}."""
-    best = best_chains([[size], [-size]], [1, -1], ConstantGate(), layers)
+    best = best_chains([[size], [-size]], [1, -1], ib.ConstantGate(), layers)
     assert best.convex_bound <= best.lower_bound
     assert Fraction(best.lower_bound) ** layers <= 1 / Fraction(size) ** 2 <= Fraction(best.objective) ** layers
 
@@ -199,7 +184,7 @@ def test_a_box_that_no_solver_answers_is_left_at_its_bound(digits, monkeypatch):
     plain = best_chains(X, y, gates, starts=1, nodes=0)
 
     def without_weights(problem, **options):
-        found = solve(problem, **options)
+        found = ib.solve(problem, **options)
         return found if np.ptp(problem.norm.weights) == 0 else replace(found, objective=np.inf, lower_bound=0.0)
 
     monkeypatch.setattr(search, "solve", without_weights)
@@ -211,7 +196,7 @@ def test_a_box_that_no_solver_answers_is_left_at_its_bound(digits, monkeypatch):
 def test_larger_inputs_need_smaller_weights(digits):
     X, y, gates = digits
     values = gates.transform(X)
-    fixed = FunctionGates(lambda X: values[: len(X)], gates.groups).fit(X)
+    fixed = ib.FunctionGates(lambda X: values[: len(X)], gates.groups).fit(X)
     one, other = (best_chains(c * X, y, fixed, 3, starts=1, tol=0.03) for c in (1.0, 30.0))
     assert one.end == other.end == "certified"
     assert other.objective == pytest.approx(one.objective * 30 ** (-2 / 3), rel=0.03)
@@ -219,13 +204,13 @@ def test_larger_inputs_need_smaller_weights(digits):
 
 def test_half_spaces_have_the_same_cost_however_many_layers_they_gate(digits):
     X, y, _ = digits
-    found = [best_chains(X, y, RandomHalfSpaces(2, always_on=True), 4, gated=gated, starts=2) for gated in (1, 4)]
+    found = [best_chains(X, y, ib.RandomHalfSpaces(2, always_on=True), 4, gated=gated, starts=2) for gated in (1, 4)]
     assert {one.end for one in found} == {"certified"}
     assert np.ptp([one.objective for one in found]) <= 2e-3 * found[0].objective
 
 
 def test_what_no_chains_separate_is_proved():
-    found = best_chains([[1.0], [1.0]], [1, -1], ConstantGate())
+    found = best_chains([[1.0], [1.0]], [1, -1], ib.ConstantGate())
     assert (found.end, found.network, found.objective, found.lower_bound) == ("not separated", None, np.inf, np.inf)
 
 
@@ -250,19 +235,19 @@ def test_the_time_limit_ends_the_search(digits):
 
 def test_gates_that_layers_cannot_share_are_refused(digits):
     X, y, _ = digits
-    soft = SoftGates(np.random.default_rng(1).normal(size=(3, X.shape[1])), sharpness=1.0)
-    with pytest.raises(InputError, match="use gated=1"):
+    soft = ib.SoftGates(np.random.default_rng(1).normal(size=(3, X.shape[1])), sharpness=1.0)
+    with pytest.raises(ib.InputError, match="use gated=1"):
         best_chains(X, y, soft, 3)
-    with pytest.raises(InputError, match="use gated=1"):
+    with pytest.raises(ib.InputError, match="use gated=1"):
         ChainNetwork(soft, 3).decision_function(X)
     assert best_chains(X, y, soft, 3, gated=1).network.gated == 1
-    with pytest.raises(InputError, match="start must have weights of shape"):
+    with pytest.raises(ib.InputError, match="start must have weights of shape"):
         best_chains(X, y, soft, 3, gated=1, start=np.ones((2, 2)))
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-90, 1e90, 1e200])
 def test_weights_of_any_length_make_a_network(size):
-    gates = HyperplaneGates(3, 2, seed=1).fit(np.random.default_rng(0).normal(size=(8, 3)))
+    gates = ib.HyperplaneGates(3, 2, seed=1).fit(np.random.default_rng(0).normal(size=(8, 3)))
     for layers, gated in ((2, 1), (3, 1), (3, 3), (4, 3)):
         network = ChainNetwork.from_weights(gates, np.full((6, 3), size), layers, gated=gated)
         np.testing.assert_allclose(network.effective_weights() / size, 1, rtol=1e-9)
@@ -271,10 +256,10 @@ def test_weights_of_any_length_make_a_network(size):
 @pytest.mark.parametrize("scale", [1e-155, 1e200])
 def test_inputs_whose_powers_leave_the_range_of_floats_are_refused(scale):
     X, y = np.random.default_rng(0).normal(size=(8, 3)) * scale, [1, -1] * 4
-    with pytest.raises(InputError, match="rescale"):
-        best_chains(X, y, HyperplaneGates(3, 2, seed=1).fit(X))
-    with pytest.raises(InputError, match="layers must be at most 100"):
-        best_chains(X / scale, y, HyperplaneGates(3, 2, seed=1).fit(X / scale), 101)
-    gates = HyperplaneGates(3, 2, seed=1).fit(X / scale)
-    with pytest.raises(InputError, match="start must be a ChainNetwork"):
-        best_chains(X / scale, y, gates, start=GatedLinearNetwork(gates))
+    with pytest.raises(ib.InputError, match="rescale"):
+        best_chains(X, y, ib.HyperplaneGates(3, 2, seed=1).fit(X))
+    with pytest.raises(ib.InputError, match="layers must be at most 100"):
+        best_chains(X / scale, y, ib.HyperplaneGates(3, 2, seed=1).fit(X / scale), 101)
+    gates = ib.HyperplaneGates(3, 2, seed=1).fit(X / scale)
+    with pytest.raises(ib.InputError, match="start must be a ChainNetwork"):
+        best_chains(X / scale, y, gates, start=ib.GatedLinearNetwork(gates))

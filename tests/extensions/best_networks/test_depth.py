@@ -8,18 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias import (
-    FrozenReLUNetwork,
-    GatedLinearNetwork,
-    HyperplaneGates,
-    InputError,
-    LossScaled,
-    ReLUNetwork,
-    descend_to_limit,
-    solve,
-    svm_gln,
-    svm_lc,
-)
+import implicit_bias as ib
 from implicit_bias.extensions.best_networks import margin_bound
 from implicit_bias.extensions.best_networks.depth import _gates
 from implicit_bias.extensions.galu import GaLUNetwork
@@ -31,8 +20,8 @@ Y = np.where(X[:, 0] > 0, 1.0, -1.0)
 
 
 def gln(*layers):
-    gates = [HyperplaneGates(units, contexts, seed=s).fit(X) for s, (units, contexts) in enumerate(layers)]
-    network = GatedLinearNetwork(gates).double()
+    gates = [ib.HyperplaneGates(units, contexts, seed=s).fit(X) for s, (units, contexts) in enumerate(layers)]
+    network = ib.GatedLinearNetwork(gates).double()
     network.readout.bias.data.zero_()
     return network
 
@@ -41,8 +30,8 @@ DEEP = {
     "gln": lambda: gln((2, 2), (2, 2)),
     "four contexts": lambda: gln((2, 2), (2, 4)),
     "three gated layers": lambda: gln((2, 2), (2, 2), (2, 2)),
-    "relu": lambda: ReLUNetwork(4, [8, 6], seed=2).double(),
-    "frozen relu": lambda: FrozenReLUNetwork(4, [8, 6], seed=2).double(),
+    "relu": lambda: ib.ReLUNetwork(4, [8, 6], seed=2).double(),
+    "frozen relu": lambda: ib.FrozenReLUNetwork(4, [8, 6], seed=2).double(),
 }
 every_network = pytest.mark.parametrize("name", DEEP)
 
@@ -57,11 +46,11 @@ def paths(network, X):
 def test_of_one_layer_it_is_the_margin_problem_s_optimum(contexts):
     network = gln((3, contexts))
     bound = margin_bound(network, X, Y, tol=1e-6)
-    known = solve(svm_gln(X, Y, network.gates()))
+    known = ib.solve(ib.svm_gln(X, Y, network.gates()))
     assert bound.lower_bound == pytest.approx(known.objective, rel=1e-5)
     assert bound.objective == pytest.approx(known.objective, rel=1e-5)
-    relu = FrozenReLUNetwork(4, 6)
-    known = solve(svm_lc(X, Y, relu))
+    relu = ib.FrozenReLUNetwork(4, 6)
+    known = ib.solve(ib.svm_lc(X, Y, relu))
     assert margin_bound(relu, X, Y, tol=1e-6).lower_bound == pytest.approx(known.objective, rel=1e-5)
 
 
@@ -72,18 +61,18 @@ def test_no_weights_have_larger_margins(name):
     bound = margin_bound(network, X, Y, tol=1e-3)
     assert bound.dual.sum() == pytest.approx(bound.lower_bound, rel=1e-9)
     assert 0 <= bound.objective / bound.lower_bound - 1 <= 2e-3
-    frozen = network.freeze() if isinstance(network, ReLUNetwork) else network
+    frozen = network.freeze() if isinstance(network, ib.ReLUNetwork) else network
     best = np.inf
     for seed in range(2):
         generator = torch.Generator().manual_seed(seed)
         for weight in frozen.parameters():
             weight.data = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
-        if isinstance(frozen, GatedLinearNetwork):
+        if isinstance(frozen, ib.GatedLinearNetwork):
             frozen.readout.bias.data.zero_()
         margins = Y * frozen.decision_function(X)
         size = (frozen.norm() ** 2 / bound.degree) ** (bound.degree / 2)
         assert bound.dual @ margins <= size
-        descend_to_limit(frozen, X, Y, LossScaled(tolerance=0.02, max_steps=1500))
+        ib.descend_to_limit(frozen, X, Y, ib.LossScaled(tolerance=0.02, max_steps=1500))
         best = min(best, bound.ratio(frozen, X, Y))
     assert 1 <= best < 2
 
@@ -116,7 +105,7 @@ def test_for_two_gated_layers_weights_cannot_prove_more(name):
     assert values.max() == pytest.approx(1.0, rel=1e-9)
     best = int(values.argmax())
     left, _, right = np.linalg.svd(G[best])
-    if isinstance(network, GatedLinearNetwork):
+    if isinstance(network, ib.GatedLinearNetwork):
         (units, contexts), (_, outer) = network.shape
         first, second, readout = network.hidden_weights[0], network.hidden_weights[1], network.readout.weight
     else:
@@ -163,7 +152,7 @@ def test_outputs_are_sums_over_paths():
 
 
 def test_scaling_inputs_scales_the_bound():
-    network = GatedLinearNetwork([FunctionContexts(lambda X: X[:, :2] > 0, 2).fit(X) for _ in range(2)])
+    network = ib.GatedLinearNetwork([FunctionContexts(lambda X: X[:, :2] > 0, 2).fit(X) for _ in range(2)])
     bounds = [margin_bound(network, scale * X, Y, tol=1e-3).lower_bound for scale in (1.0, 8.0)]
     assert bounds[0] == pytest.approx(8 * bounds[1], rel=1e-2)
 
@@ -173,13 +162,13 @@ def test_samples_that_cannot_be_separated_have_no_bound():
 
 
 def test_bad_input():
-    with pytest.raises(InputError, match="GLN or a ReLU network"):
+    with pytest.raises(ib.InputError, match="GLN or a ReLU network"):
         margin_bound(GaLUNetwork(4, [2, 2]), X, Y)
-    with pytest.raises(InputError, match="tol"):
+    with pytest.raises(ib.InputError, match="tol"):
         margin_bound(gln((2, 2), (2, 2)), X, Y, tol=0)
     biased = gln((2, 2), (2, 2))
     bound = margin_bound(biased, X, Y)
     biased.readout.bias.data.fill_(1.0)
-    with pytest.raises(InputError, match="readout bias"):
+    with pytest.raises(ib.InputError, match="readout bias"):
         bound.ratio(biased, X, Y)
     assert bound.decision_function(biased, random(5, 4)).shape == (5,)

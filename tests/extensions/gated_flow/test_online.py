@@ -139,8 +139,6 @@ def test_an_output_bias_alone_learns_the_mean():
 
 
 def interrupt(*, at=0):
-    """Return a callback that raises KeyboardInterrupt from the step `at` on."""
-
     def progress(step, loss):
         if step >= at:
             raise KeyboardInterrupt

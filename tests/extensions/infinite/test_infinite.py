@@ -10,16 +10,7 @@ import pytest
 import scipy.integrate
 import torch
 
-from implicit_bias import (
-    Frobenius,
-    GatedFeatures,
-    InputError,
-    KernelFeatures,
-    MarginProblem,
-    RandomHalfSpaces,
-    Status,
-    solve,
-)
+import implicit_bias as ib
 from implicit_bias.extensions.infinite import (
     InfiniteNetwork,
     custom_activation,
@@ -174,12 +165,12 @@ def test_gradients_of_wide_networks_have_the_tangent_kernel(name, layers, width,
 
 def test_gated_linear_features_have_a_tangent_kernel_that_training_does_not_change():
     """f(x) = Σ_j g_j(x)⟨w_j, x⟩ has Θ = ΦΦᵀ at every w and width."""
-    values, inputs = RandomHalfSpaces(30, seed=1).fit(X).transform(X), torch.as_tensor(X)
+    values, inputs = ib.RandomHalfSpaces(30, seed=1).fit(X).transform(X), torch.as_tensor(X)
     weights = torch.zeros(values.shape[1], 4, dtype=torch.float64)
     g = torch.as_tensor(np.asarray(values, dtype=float))
     for at in (weights, weights + 3.0):
         J = torch.func.jacrev(lambda w: ((inputs @ w.mT) * g).sum(dim=1))(at).reshape(len(X), -1).numpy()
-        np.testing.assert_allclose(J @ J.T, GatedFeatures(X, values).gram(), rtol=1e-12)
+        np.testing.assert_allclose(J @ J.T, ib.GatedFeatures(X, values).gram(), rtol=1e-12)
 
 
 Y = np.sin(X[:, 0])
@@ -260,7 +251,7 @@ def test_several_times_and_means_alone_are_those_of_single_calls():
         one = predict(network, X, targets, Z, time=time)
         np.testing.assert_allclose(found.mean[i], one.mean, atol=1e-12)
         np.testing.assert_allclose(found.covariance[i], one.covariance, atol=1e-12)
-    with pytest.raises(InputError, match="means only; call predict with covariance=True"):
+    with pytest.raises(ib.InputError, match="means only; call predict with covariance=True"):
         _ = means.deviation
 
 
@@ -273,7 +264,7 @@ def test_predictions_begin_with_the_prior_and_end_at_the_targets():
     assert last.deviation.max() < 1e-5
     assert np.allclose(predict(network, X, Y, Z, time=1e9).mean, predict(network, X, Y, Z).mean)
     twice = np.vstack([X, X[:1]]), np.append(Y, 5.0)
-    with pytest.raises(InputError, match=r"singular up to rounding .* give a ridge or a time"):
+    with pytest.raises(ib.InputError, match=r"singular up to rounding .* give a ridge or a time"):
         predict(network, *twice, Z)
     # A repeated sample with two targets is fitted at their mean.
     between = predict(network, *twice, X[:1], time=1e6).mean[0]
@@ -298,9 +289,9 @@ def test_a_wide_network_trained_by_torch_follows_the_prediction():
 
 def test_the_margin_of_the_tangent_kernel_is_certified():
     kernel = InfiniteNetwork("relu", 2, 2.0).kernels(X).ntk
-    features = KernelFeatures.from_kernels([kernel.values])
-    solution = solve(MarginProblem(features, np.sign(X[:, 0] * X[:, 1]), Frobenius()), tol=1e-8)
-    assert solution.status is Status.OPTIMAL
+    features = ib.KernelFeatures.from_kernels([kernel.values])
+    solution = ib.solve(ib.MarginProblem(features, np.sign(X[:, 0] * X[:, 1]), ib.Frobenius()), tol=1e-8)
+    assert solution.status is ib.Status.OPTIMAL
 
 
 def test_activations_of_ones_own_are_estimates():
@@ -312,7 +303,7 @@ def test_activations_of_ones_own_are_estimates():
 
 def test_layers_of_a_bent_function_need_a_larger_tolerance_and_take_it():
     bent = custom_activation(torch.nn.functional.elu)
-    with pytest.raises(InputError, match=r"leave an error of .*, or raise the tolerance"):
+    with pytest.raises(ib.InputError, match=r"leave an error of .*, or raise the tolerance"):
         deep_gram(X[:3], bent, 2)
     found, known = deep_gram(X[:3], bent, 2, tolerance=1e-2), deep_gram(X[:3], "elu", 2)
     assert np.linalg.norm(found.values - known.values, 2) <= found.error + known.error < 1e-2
@@ -344,7 +335,7 @@ def test_layers_of_a_bent_function_need_a_larger_tolerance_and_take_it():
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(act, message):
-    with pytest.raises(InputError, match=message) as refused:
+    with pytest.raises(ib.InputError, match=message) as refused:
         act()
     assert "\n" not in str(refused.value)
 
@@ -398,5 +389,5 @@ def test_work_on_many_points_says_how_far_it_is_and_can_be_interrupted():
 
     with pytest.raises(KeyboardInterrupt):
         gram_matrix(X, progress=stop)
-    with pytest.raises(InputError, match="progress must be a function"):
+    with pytest.raises(ib.InputError, match="progress must be a function"):
         network.kernels(X, progress=3)

@@ -9,17 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from implicit_bias import (
-    ConstantGate,
-    Frobenius,
-    GatedFeatures,
-    GroupLasso,
-    MarginProblem,
-    PredictorL2,
-    Status,
-    solve,
-    svm_gln,
-)
+import implicit_bias as ib
 from implicit_bias.solvers.native.arrays import as_numpy
 from implicit_bias.solvers.native.interior_point import NewtonSystem, Point, descend, upper_bound
 from tests.cases import PAIRS, problem
@@ -30,28 +20,26 @@ DEVICES = ("cpu", "cpu:0")
 
 
 def whole(case, device="cpu", **settings):
-    """Return the program of all samples of a problem."""
     ours = in_our_coordinates(case, device, **settings)
     return ours.program(ours.to_device(np.arange(ours.n)))
 
 
 def random_problem(seed, n, d, k, norm, C=np.inf):
-    """Return a random margin problem, with gates, group weights, margins and sample weights that depend on `seed`."""
     rng = np.random.default_rng(seed)
     G = rng.normal(size=(n, k)) if seed % 2 else (rng.random((n, k)) > 0.4).astype(float)
     if norm == "predictor":
         G = np.eye(4)[rng.integers(0, 4, size=(n, 3))].reshape(n, 12)
-        chosen = PredictorL2(3, 4)
+        chosen = ib.PredictorL2(3, 4)
     else:
         groups = rng.integers(0, max(1, k // 2), size=k)
-        own = GroupLasso(groups, weights=rng.uniform(0.2, 5, size=len(set(groups))) if seed % 3 else 1.0)
-        chosen = Frobenius() if norm == "frobenius" else own
+        own = ib.GroupLasso(groups, weights=rng.uniform(0.2, 5, size=len(set(groups))) if seed % 3 else 1.0)
+        chosen = ib.Frobenius() if norm == "frobenius" else own
     y = np.where(rng.random(n) > 0.5, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     extra = {}
     if seed % 5 > 2:
         extra = {"required_margin": rng.uniform(0.1, 3, size=n), "sample_weight": rng.uniform(0.1, 10, size=n)}
-    return MarginProblem(GatedFeatures(rng.normal(size=(n, d)), G), y, chosen, C, **extra)
+    return ib.MarginProblem(ib.GatedFeatures(rng.normal(size=(n, d)), G), y, chosen, C, **extra)
 
 
 @given(
@@ -65,26 +53,26 @@ def random_problem(seed, n, d, k, norm, C=np.inf):
 @settings(max_examples=120, deadline=None)
 def test_native_and_clarabel_agree(seed, n, d, k, norm, C):
     case = random_problem(seed, n, d, k, norm, C)
-    ours, theirs = solve(case, "NATIVE"), solve(case, "CLARABEL")
-    if Status.INACCURATE in (ours.status, theirs.status):
+    ours, theirs = ib.solve(case, "NATIVE"), ib.solve(case, "CLARABEL")
+    if ib.Status.INACCURATE in (ours.status, theirs.status):
         # Hardly separable at all: the bounds must still agree, and we must not be the only ones who fail.
-        assert theirs.status is Status.INACCURATE or ours.gap < 1e-4
+        assert theirs.status is ib.Status.INACCURATE or ours.gap < 1e-4
         assert max(ours.lower_bound, theirs.lower_bound) <= min(ours.objective, theirs.objective) * (1 + 1e-9)
         return
     assert ours.status is theirs.status
-    if ours.status is Status.OPTIMAL:
+    if ours.status is ib.Status.OPTIMAL:
         assert ours.objective == pytest.approx(theirs.objective, rel=3e-6)
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_tight_tolerances_are_reached_in_few_iterations(gate, norm):
-    found = solve(problem(gate, norm), "NATIVE", tol=1e-9)
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(problem(gate, norm), "NATIVE", tol=1e-9)
+    assert found.status is ib.Status.OPTIMAL
     assert found.iterations <= 25
 
 
 def test_second_order_terms_save_iterations(gln):
-    found = [solve(dataclasses.replace(gln, C=C), "NATIVE", tol=1e-9) for C in (np.inf, 0.05, 1.0)]
+    found = [ib.solve(dataclasses.replace(gln, C=C), "NATIVE", tol=1e-9) for C in (np.inf, 0.05, 1.0)]
     assert sum(one.iterations for one in found) <= 42
 
 
@@ -93,9 +81,9 @@ def test_centrality_corrections_save_iterations():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3000, 5))
     y = np.where((X[:, 0] > 0) ^ (rng.random(3000) < 0.3), 1.0, -1.0)
-    cases = [MarginProblem(GatedFeatures(X), y, Frobenius(), C) for C in (1.0, 100.0)]
-    found = [[solve(case, solver) for case in cases] for solver in (native(), native(short_step=0.0))]
-    assert all(one.status is Status.OPTIMAL for solutions in found for one in solutions)
+    cases = [ib.MarginProblem(ib.GatedFeatures(X), y, ib.Frobenius(), C) for C in (1.0, 100.0)]
+    found = [[ib.solve(case, solver) for case in cases] for solver in (native(), native(short_step=0.0))]
+    assert all(one.status is ib.Status.OPTIMAL for solutions in found for one in solutions)
     corrected, without = (sum(one.iterations for one in solutions) for solutions in found)
     assert corrected <= without - 5
 
@@ -118,17 +106,17 @@ def test_the_upper_bound_is_that_of_the_best_multiple(seed):
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_scale_plays_no_part(scale):
-    found = solve(problem("contexts 2", "group lasso", scale=scale), "NATIVE", tol=1e-8)
-    base = solve(problem("contexts 2", "group lasso"), "NATIVE", tol=1e-8)
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(problem("contexts 2", "group lasso", scale=scale), "NATIVE", tol=1e-8)
+    base = ib.solve(problem("contexts 2", "group lasso"), "NATIVE", tol=1e-8)
+    assert found.status is ib.Status.OPTIMAL
     assert found.objective * scale == pytest.approx(base.objective, rel=1e-7)
 
 
 def test_two_samples_and_all_support_vectors():
-    found = solve(svm_gln([[3.0, 0.0], [-1.0, 0.0]], [1, -1], ConstantGate()), "NATIVE", tol=1e-9)
+    found = ib.solve(ib.svm_gln([[3.0, 0.0], [-1.0, 0.0]], [1, -1], ib.ConstantGate()), "NATIVE", tol=1e-9)
     assert found.objective == pytest.approx(1.0, rel=1e-8)
     X = np.vstack([np.eye(6), -np.eye(6)])
-    every = solve(svm_gln(X, [1] * 6 + [-1] * 6, ConstantGate()), "NATIVE", tol=1e-9)
+    every = ib.solve(ib.svm_gln(X, [1] * 6 + [-1] * 6, ib.ConstantGate()), "NATIVE", tol=1e-9)
     assert every.objective == pytest.approx(np.sqrt(6), rel=1e-8)
     np.testing.assert_allclose(every.margins, 1, atol=1e-6)
 
@@ -138,13 +126,15 @@ def test_duplicated_samples_and_identical_units():
     twice = np.repeat(np.arange(case.features.n), 2)
     samples = dataclasses.replace(case, features=case.features.select(twice), y=case.y[twice])
     G = np.hstack([case.features.gate_values] * 2)
-    units = MarginProblem(
-        GatedFeatures(case.features.X, G), case.y, GroupLasso(np.concatenate([case.norm.groups, case.norm.groups + 9]))
+    units = ib.MarginProblem(
+        ib.GatedFeatures(case.features.X, G),
+        case.y,
+        ib.GroupLasso(np.concatenate([case.norm.groups, case.norm.groups + 9])),
     )
-    base = solve(case, "NATIVE", tol=1e-8)
+    base = ib.solve(case, "NATIVE", tol=1e-8)
     for other in (samples, units):
-        found = solve(other, "NATIVE", tol=1e-8)
-        assert found.status is Status.OPTIMAL
+        found = ib.solve(other, "NATIVE", tol=1e-8)
+        assert found.status is ib.Status.OPTIMAL
         assert found.objective == pytest.approx(base.objective, rel=1e-7)
 
 
@@ -186,7 +176,7 @@ def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm, device):
     form = case.norm.group_form(case.features.k)
     for h, group in enumerate(sorted(set(form.groups))):
         columns = np.asarray((case.features.gate_values @ form.expand)[:, form.groups == group])
-        gram = GatedFeatures(case.features.X, columns).gram()
+        gram = ib.GatedFeatures(case.features.X, columns).gram()
         K = np.outer(case.y, case.y) * gram / ours.scale**2
         np.testing.assert_allclose(P[:, h], K @ lam, atol=1e-11)
         np.testing.assert_allclose(direct[:, h], K @ lam, atol=1e-11)
@@ -207,13 +197,13 @@ def test_bounds_only_tighten(C):
 )
 def test_squares_that_overflow_or_vanish_do_no_harm(scale, solver):
     """Scaling the inputs by 1e±200, whose squares leave floats, scales the objective inversely."""
-    found = solve(problem("contexts 2", "group lasso", scale=scale), solver)
-    base = solve(problem("contexts 2", "group lasso"), solver)
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(problem("contexts 2", "group lasso", scale=scale), solver)
+    base = ib.solve(problem("contexts 2", "group lasso"), solver)
+    assert found.status is ib.Status.OPTIMAL
     assert found.objective * scale == pytest.approx(base.objective, rel=1e-5)
 
 
 def test_one_vanishing_sample_is_no_proof():
     X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1e-200]])
-    found = solve(svm_gln(X, [1, -1, 1], ConstantGate()))
-    assert found.status is not Status.NOT_SEPARABLE
+    found = ib.solve(ib.svm_gln(X, [1, -1, 1], ib.ConstantGate()))
+    assert found.status is not ib.Status.NOT_SEPARABLE

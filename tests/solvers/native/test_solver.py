@@ -12,22 +12,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from implicit_bias import (
-    ConstantGate,
-    Frobenius,
-    GatedFeatures,
-    GroupLasso,
-    HyperplaneGates,
-    InputError,
-    MarginProblem,
-    Status,
-    certify,
-    load_binary,
-    margin_path,
-    solve,
-    svm_gln,
-    svm_shallow,
-)
+import implicit_bias as ib
 from implicit_bias._utils import deadline, memory
 from implicit_bias.solvers import separability as farkas
 from implicit_bias.solvers.native.interior_point import NewtonSystem
@@ -43,42 +28,42 @@ def test_near_conflicts_are_separated(e):
         X[1] = X[0] + e * rng.normal(size=12)
         y = np.where(rng.random(10) > 0.5, 1.0, -1.0)
         y[:2] = 1.0, -1.0
-        found = solve(MarginProblem(GatedFeatures(X), y, Frobenius()), "NATIVE")
-        assert found.status is Status.OPTIMAL
+        found = ib.solve(ib.MarginProblem(ib.GatedFeatures(X), y, ib.Frobenius()), "NATIVE")
+        assert found.status is ib.Status.OPTIMAL
 
 
 def test_required_margins_and_sample_weights_scale_rows_and_bounds(gln):
     rng = np.random.default_rng(0)
     m, c = rng.uniform(0.5, 2, 300), rng.uniform(0.2, 5, 300)
     case = dataclasses.replace(gln, required_margin=m, sample_weight=c, C=0.05)
-    found = solve(case, "NATIVE", tol=1e-8)
+    found = ib.solve(case, "NATIVE", tol=1e-8)
     W, ratio = found.weights, found.margins
     slack = np.maximum(m - ratio, 0)
     assert found.objective == pytest.approx(case.norm.value(W) + 0.05 * c @ slack, rel=1e-9)
     assert (found.dual <= 0.05 * c * (1 + 1e-9)).all()
-    assert found.objective == pytest.approx(solve(case, "CLARABEL").objective, rel=2e-6)
+    assert found.objective == pytest.approx(ib.solve(case, "CLARABEL").objective, rel=2e-6)
     hard = dataclasses.replace(gln, required_margin=m)
-    answer = solve(hard, "NATIVE", tol=1e-8)
+    answer = ib.solve(hard, "NATIVE", tol=1e-8)
     assert (answer.margins / m).min() == pytest.approx(1, abs=1e-9)
-    rows = GatedFeatures(gln.features.X / m[:, None], gln.features.gate_values)
-    assert answer.objective == pytest.approx(solve(MarginProblem(rows, gln.y, gln.norm)).objective, rel=1e-6)
+    rows = ib.GatedFeatures(gln.features.X / m[:, None], gln.features.gate_values)
+    assert answer.objective == pytest.approx(ib.solve(ib.MarginProblem(rows, gln.y, gln.norm)).objective, rel=1e-6)
 
 
 def test_group_weights_are_scaled_gates():
     case = problem("contexts 2", "group lasso")
     weights = np.array([0.5, 1.0, 2.0, 8.0])
-    weighted = dataclasses.replace(case, norm=GroupLasso(case.norm.groups, weights))
+    weighted = dataclasses.replace(case, norm=ib.GroupLasso(case.norm.groups, weights))
     gates = case.features.gate_values / weights[case.norm.index]
-    scaled = MarginProblem(GatedFeatures(case.features.X, gates), case.y, case.norm)
-    ours, other = solve(weighted, tol=1e-8), solve(scaled, tol=1e-8)
+    scaled = ib.MarginProblem(ib.GatedFeatures(case.features.X, gates), case.y, case.norm)
+    ours, other = ib.solve(weighted, tol=1e-8), ib.solve(scaled, tol=1e-8)
     assert ours.objective == pytest.approx(other.objective, rel=1e-7)
-    assert ours.objective == pytest.approx(solve(weighted, "CLARABEL").objective, rel=2e-6)
+    assert ours.objective == pytest.approx(ib.solve(weighted, "CLARABEL").objective, rel=2e-6)
 
 
 def test_brute_force_over_two_weights():
     X = np.array([[2.0, 1.0], [1.0, 3.0], [-1.0, -1.5], [0.5, -2.0]])
     G = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
-    case = MarginProblem(GatedFeatures(X, G), [1, 1, -1, -1], GroupLasso([0, 1], [1.0, 1.7]), 0.6)
+    case = ib.MarginProblem(ib.GatedFeatures(X, G), [1, 1, -1, -1], ib.GroupLasso([0, 1], [1.0, 1.7]), 0.6)
 
     def objective(w):
         W = w.reshape(2, 2)
@@ -87,7 +72,7 @@ def test_brute_force_over_two_weights():
     rng = np.random.default_rng(0)
     tries = [minimize(objective, rng.normal(size=4), method="Powell", options={"xtol": 1e-10}) for _ in range(30)]
     best = min(t.fun for t in tries)
-    assert best * (1 - 3e-4) <= solve(case, "NATIVE", tol=1e-9).objective <= best
+    assert best * (1 - 3e-4) <= ib.solve(case, "NATIVE", tol=1e-9).objective <= best
 
 
 def test_closed_form_for_two_units_of_two_contexts():
@@ -95,7 +80,9 @@ def test_closed_form_for_two_units_of_two_contexts():
     x = np.array([0.7, -1.3, 0.4, 2.1])
     y = np.sign(x)
     G = np.array([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]], dtype=float)
-    found = solve(MarginProblem(GatedFeatures(x[:, None], G), y, GroupLasso([0, 0, 1, 1])), "NATIVE", tol=1e-10)
+    found = ib.solve(
+        ib.MarginProblem(ib.GatedFeatures(x[:, None], G), y, ib.GroupLasso([0, 0, 1, 1])), "NATIVE", tol=1e-10
+    )
 
     def norm_over_margin(three):
         b11, b12, b21 = three
@@ -111,24 +98,24 @@ def test_closed_form_for_two_units_of_two_contexts():
 
 
 def test_a_start_for_other_samples_is_refused(gln):
-    with pytest.raises(InputError, match="start is a solution for 30 samples, the problem has 300"):
-        solve(gln, start=solve(problem("constant", "frobenius")))
+    with pytest.raises(ib.InputError, match="start is a solution for 30 samples, the problem has 300"):
+        ib.solve(gln, start=ib.solve(problem("constant", "frobenius")))
 
 
 def test_the_margin_path_follows_the_price(gln):
     prices = [1e-4, 1e-3, 1e-2, 0.1, 1.0, np.inf]
-    path = margin_path(gln, prices, tol=1e-7)
+    path = ib.margin_path(gln, prices, tol=1e-7)
     for C, point in zip(prices, path, strict=True):
-        assert point.status is Status.OPTIMAL
-        assert point.objective == pytest.approx(solve(dataclasses.replace(gln, C=C)).objective, rel=3e-6)
+        assert point.status is ib.Status.OPTIMAL
+        assert point.objective == pytest.approx(ib.solve(dataclasses.replace(gln, C=C)).objective, rel=3e-6)
     # The optimum rises with the price: no lower bound exceeds what is reached at the next.
     assert all(less.lower_bound <= more.objective for less, more in itertools.pairwise(path))
     assert path[0].objective < path[2].objective < path[-1].objective
 
 
 def test_no_weights_are_best_when_slack_is_cheap(gln):
-    found = solve(dataclasses.replace(gln, C=1e-7), "NATIVE")
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(dataclasses.replace(gln, C=1e-7), "NATIVE")
+    assert found.status is ib.Status.OPTIMAL
     assert found.objective == pytest.approx(300 * 1e-7)
     assert not found.weights.any()
 
@@ -137,18 +124,18 @@ def test_samples_without_an_open_gate_pay_their_price():
     case = problem("contexts 2", "group lasso")
     G = np.vstack([case.features.gate_values, np.zeros((1, 8))])
     X = np.vstack([case.features.X, np.ones((1, 12))])
-    soft = MarginProblem(GatedFeatures(X, G), np.append(case.y, 1.0), case.norm, 0.5)
+    soft = ib.MarginProblem(ib.GatedFeatures(X, G), np.append(case.y, 1.0), case.norm, 0.5)
     rest = dataclasses.replace(case, C=0.5)
-    assert solve(soft, tol=1e-8).objective == pytest.approx(solve(rest, tol=1e-8).objective + 0.5, rel=1e-7)
-    everything = MarginProblem(GatedFeatures(X, 0 * G), np.append(case.y, 1.0), case.norm, 0.5)
-    assert solve(everything).objective == pytest.approx(31 * 0.5)
+    assert ib.solve(soft, tol=1e-8).objective == pytest.approx(ib.solve(rest, tol=1e-8).objective + 0.5, rel=1e-7)
+    everything = ib.MarginProblem(ib.GatedFeatures(X, 0 * G), np.append(case.y, 1.0), case.norm, 0.5)
+    assert ib.solve(everything).objective == pytest.approx(31 * 0.5)
 
 
 def test_the_time_limit_gives_the_best_answer_so_far(gln):
-    found = solve(gln, "NATIVE", tol=1e-9, max_seconds=1e-9)
-    assert found.status is Status.TIME_LIMIT
+    found = ib.solve(gln, "NATIVE", tol=1e-9, max_seconds=1e-9)
+    assert found.status is ib.Status.TIME_LIMIT
     assert found.iterations == 0
-    assert 0 < found.lower_bound <= solve(gln).objective
+    assert 0 < found.lower_bound <= ib.solve(gln).objective
 
 
 def test_an_iteration_that_would_overrun_the_time_limit(gln, monkeypatch):
@@ -161,8 +148,8 @@ def test_an_iteration_that_would_overrun_the_time_limit(gln, monkeypatch):
 
     monkeypatch.setattr(NewtonSystem, "moved", slowly)
     monkeypatch.setattr(deadline, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    found = solve(gln, "NATIVE", tol=1e-9, max_seconds=40.0, callback=seen.append)
-    assert found.status is Status.TIME_LIMIT
+    found = ib.solve(gln, "NATIVE", tol=1e-9, max_seconds=40.0, callback=seen.append)
+    assert found.status is ib.Status.TIME_LIMIT
     # At 26 s the next one would end at 44 s even if it took no longer than the last.
     assert [p.seconds for p in seen] == [0, 2, 8, 26]
 
@@ -171,17 +158,17 @@ def test_a_step_without_memory_is_refused_before_it_starts(gln, monkeypatch):
     need = in_our_coordinates(gln).bytes_needed(300)
     for free, refused in ((0.99 * need, True), (1.01 * need, False)):
         monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
-        with pytest.raises(InputError, match=r"needs about 0.0 GiB .* use fewer") if refused else nullcontext():
-            assert solve(gln).status is Status.OPTIMAL
-    many = svm_gln(gln.features.X, gln.y, HyperplaneGates(1000, 2, seed=1))
+        with pytest.raises(ib.InputError, match=r"needs about 0.0 GiB .* use fewer") if refused else nullcontext():
+            assert ib.solve(gln).status is ib.Status.OPTIMAL
+    many = ib.svm_gln(gln.features.X, gln.y, ib.HyperplaneGates(1000, 2, seed=1))
     assert in_our_coordinates(many).bytes_needed(300) > 16 * 1000**2
 
 
 def test_a_set_that_outgrows_the_memory_ends_the_rounds(tiny_sets, gln, monkeypatch):
-    best, need = solve(gln), in_our_coordinates(gln).bytes_needed(25)
+    best, need = ib.solve(gln), in_our_coordinates(gln).bytes_needed(25)
     monkeypatch.setattr(memory, "free_memory", lambda: need)
-    found = solve(gln, tiny_sets)
-    assert found.status is Status.INACCURATE
+    found = ib.solve(gln, tiny_sets)
+    assert found.status is ib.Status.INACCURATE
     assert "GiB of memory" in found.reason
     assert found.iterations > 0
     assert 0 < found.lower_bound <= best.objective * (1 + 1e-9)
@@ -203,14 +190,14 @@ def test_a_system_that_breaks_down_ends_with_the_best_so_far(gln, monkeypatch):
         return real(*arguments)
 
     monkeypatch.setattr(NewtonSystem, "solution", solution)
-    found = solve(gln, "NATIVE")
-    assert found.status is Status.INACCURATE
+    found = ib.solve(gln, "NATIVE")
+    assert found.status is ib.Status.INACCURATE
     assert found.lower_bound > 0
 
 
 def test_errors_of_a_callback_are_raised(gln):
     with pytest.raises(ZeroDivisionError):
-        solve(gln, "NATIVE", callback=lambda told: 1 // (told.iteration - told.iteration))
+        ib.solve(gln, "NATIVE", callback=lambda told: 1 // (told.iteration - told.iteration))
 
 
 def test_an_interruption_gives_a_certified_answer(gln):
@@ -218,12 +205,12 @@ def test_an_interruption_gives_a_certified_answer(gln):
         if progress.gap < 0.1:
             raise KeyboardInterrupt
 
-    found = solve(gln, "NATIVE", tol=1e-9, callback=stop)
-    assert found.status is Status.INTERRUPTED
+    found = ib.solve(gln, "NATIVE", tol=1e-9, callback=stop)
+    assert found.status is ib.Status.INTERRUPTED
     assert 0 < found.gap < 0.1
-    judged = certify(gln, found.weights, found.dual)
+    judged = ib.certify(gln, found.weights, found.dual)
     assert judged.gap == pytest.approx(found.gap, rel=1e-6)
-    assert solve(gln, "NATIVE", tol=1e-8, start=found).status is Status.OPTIMAL
+    assert ib.solve(gln, "NATIVE", tol=1e-8, start=found).status is ib.Status.OPTIMAL
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
@@ -231,27 +218,27 @@ def test_ctrl_c_in_the_middle_of_the_work(tiny_sets, gln, request):
     # A shell that starts the tests in its background has them ignore the signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-    found = solve(
+    found = ib.solve(
         gln, tiny_sets, tol=1e-8, callback=lambda p: os.kill(os.getpid(), signal.SIGINT) if p.iteration == 12 else None
     )
-    assert found.status is Status.INTERRUPTED
+    assert found.status is ib.Status.INTERRUPTED
     assert found.iterations <= 12
     assert found.lower_bound > 0
 
 
 def test_verbose_shows_lines(gln, capsys):
-    solve(gln, "NATIVE", verbose=True)
+    ib.solve(gln, "NATIVE", verbose=True)
     text = capsys.readouterr().err.splitlines()
     assert "300 of 300 samples" in text[0]
     assert "gap" in text[-1]
-    solve(gln, "NATIVE")
+    ib.solve(gln, "NATIVE")
     assert capsys.readouterr() == ("", "")
 
 
 def test_plain_inputs_need_no_gates():
     X = np.array([[2.0, 1.0], [-2.0, 1.0], [1.0, 3.0]])
-    plain = solve(MarginProblem(GatedFeatures(X), [1, -1, 1], Frobenius()))
-    gated = solve(svm_shallow(X, [1, -1, 1], ConstantGate()))
+    plain = ib.solve(ib.MarginProblem(ib.GatedFeatures(X), [1, -1, 1], ib.Frobenius()))
+    gated = ib.solve(ib.svm_shallow(X, [1, -1, 1], ib.ConstantGate()))
     assert plain.objective == gated.objective
 
 
@@ -261,16 +248,16 @@ def test_rank_deficient_inputs_and_more_samples_than_inputs():
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     for n in (2, 5, 60):
         rows = np.concatenate([np.flatnonzero(y > 0)[: n // 2], np.flatnonzero(y < 0)[: n - n // 2]])
-        found = solve(svm_gln(X[rows], y[rows], HyperplaneGates(3, 2, seed=1).fit(X)), "NATIVE", tol=1e-8)
-        assert found.status is Status.OPTIMAL
+        found = ib.solve(ib.svm_gln(X[rows], y[rows], ib.HyperplaneGates(3, 2, seed=1).fit(X)), "NATIVE", tol=1e-8)
+        assert found.status is ib.Status.OPTIMAL
 
 
 @pytest.mark.mnist
 def test_a_thousand_images_and_a_hundred_units(mnist_root):
-    task = load_binary("mnist", 1500, root=mnist_root)
-    case = svm_gln(task.X_train, task.y_train, HyperplaneGates(100, 4, seed=1).fit(task.X_pool))
-    found = solve(case, tol=1e-8)
-    assert found.status is Status.OPTIMAL
+    task = ib.load_binary("mnist", 1500, root=mnist_root)
+    case = ib.svm_gln(task.X_train, task.y_train, ib.HyperplaneGates(100, 4, seed=1).fit(task.X_pool))
+    found = ib.solve(case, tol=1e-8)
+    assert found.status is ib.Status.OPTIMAL
     assert found.iterations <= 40
 
 
@@ -278,12 +265,12 @@ def test_a_thousand_images_and_a_hundred_units(mnist_root):
 def test_read_only_arrays_give_no_warning(recwarn, device):
     """Read-only arrays, such as those of processes with `n_jobs`, are solved without a warning."""
     case = problem("contexts 2", "group lasso", 1.0)
-    features = GatedFeatures(case.features.X, case.features.gate_values)
+    features = ib.GatedFeatures(case.features.X, case.features.gate_values)
     features.X.flags.writeable = features.gate_values.flags.writeable = False
     torch.set_warn_always(True)
     try:
-        found = solve(dataclasses.replace(case, features=features), "NATIVE", device=device)
+        found = ib.solve(dataclasses.replace(case, features=features), "NATIVE", device=device)
     finally:
         torch.set_warn_always(False)
-    assert found.objective == solve(case, "NATIVE", device=device).objective
+    assert found.objective == ib.solve(case, "NATIVE", device=device).objective
     assert [str(each.message) for each in recwarn] == []

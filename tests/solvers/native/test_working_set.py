@@ -8,17 +8,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from implicit_bias import (
-    Frobenius,
-    GatedFeatures,
-    GroupLasso,
-    HyperplaneGates,
-    MarginProblem,
-    Status,
-    solve,
-    svm_gln,
-    svm_l2,
-)
+import implicit_bias as ib
 from implicit_bias.solvers.native.screening import many_bounded, screen
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.working_set import SampleSet
@@ -33,7 +23,7 @@ KERNELS_ONLY = {"wide_from": 1, "features_per_sample": -1.0}
 
 
 def agree_with_others(case, settings, others):
-    agree(solve(case, native(**settings), tol=1e-7), solve(case, native(**settings | others), tol=1e-7))
+    agree(ib.solve(case, native(**settings), tol=1e-7), ib.solve(case, native(**settings | others), tol=1e-7))
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
@@ -72,18 +62,18 @@ def test_first_sets_that_are_too_small_agree_with_clarabel(gate, bounded):
     solver = native(**SCREENED | {"bounded": bounded, "known_support_up_to": 5})
     for case in variants(gate, "frobenius"):
         case = dataclasses.replace(case, C=1.0)
-        agree(solve(case, solver, tol=1e-7), solve(case, "CLARABEL", tol=1e-7))
+        agree(ib.solve(case, solver, tol=1e-7), ib.solve(case, "CLARABEL", tol=1e-7))
 
 
 @pytest.mark.parametrize("C", [np.inf, 0.05])
-@pytest.mark.parametrize("build", [svm_gln, svm_l2])
+@pytest.mark.parametrize("build", [ib.svm_gln, ib.svm_l2])
 def test_progress_of_working_sets(tiny_sets, gln, build, C):
     case = dataclasses.replace(build(gln.features.X, gln.y, gln.gates), C=C)
     seen = []
-    found = solve(case, tiny_sets, tol=1e-8, callback=seen.append)
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(case, tiny_sets, tol=1e-8, callback=seen.append)
+    assert found.status is ib.Status.OPTIMAL
     assert 1 <= min(p.working_set for p in seen) < max(p.working_set for p in seen) <= 300
-    assert found.objective == pytest.approx(solve(case, "CLARABEL").objective, rel=2e-6)
+    assert found.objective == pytest.approx(ib.solve(case, "CLARABEL").objective, rel=2e-6)
     assert [p.iteration for p in seen] == sorted(p.iteration for p in seen)
     assert all(b.lower_bound >= a.lower_bound - 1e-12 for a, b in itertools.pairwise(seen))
     assert found.lower_bound <= min(p.objective for p in seen) * (1 + 1e-9)
@@ -100,33 +90,33 @@ def test_working_sets_of_random_data_at_every_price(tiny_sets, C, seed):
     X += 0.05 * y[:, None] * w
     if seed % 2 and np.inf > C:
         y[rng.choice(150, 5)] *= -1
-    norm = GroupLasso([0, 1, 1, 2]) if seed < 2 else Frobenius()
-    found = solve(MarginProblem(GatedFeatures(X, G), y, norm, C), tiny_sets, tol=1e-7)
-    assert found.status is Status.OPTIMAL
+    norm = ib.GroupLasso([0, 1, 1, 2]) if seed < 2 else ib.Frobenius()
+    found = ib.solve(ib.MarginProblem(ib.GatedFeatures(X, G), y, norm, C), tiny_sets, tol=1e-7)
+    assert found.status is ib.Status.OPTIMAL
     assert found.iterations < 200
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_working_sets_of_every_gate_and_norm(tiny_sets, gate, norm):
     case = problem(gate, norm)
-    found = solve(case, tiny_sets, tol=1e-8)
-    assert found.status is Status.OPTIMAL
-    assert found.objective == pytest.approx(solve(case, "CLARABEL").objective, rel=2e-6)
+    found = ib.solve(case, tiny_sets, tol=1e-8)
+    assert found.status is ib.Status.OPTIMAL
+    assert found.objective == pytest.approx(ib.solve(case, "CLARABEL").objective, rel=2e-6)
 
 
 def test_a_conflict_outside_the_first_set_is_found(tiny_sets, gln):
     X, y = np.vstack([gln.features.X, gln.features.X[:1]]), np.append(gln.y, -gln.y[0])
-    found = solve(svm_gln(X, y, gln.gates), tiny_sets)
-    assert found.status is Status.NOT_SEPARABLE
+    found = ib.solve(ib.svm_gln(X, y, gln.gates), tiny_sets)
+    assert found.status is ib.Status.NOT_SEPARABLE
     assert found.farkas_residual <= 1e-13
     np.testing.assert_allclose(found.dual[[0, -1]], 0.5, rtol=1e-6)
 
 
 def test_a_solution_as_start_needs_fewer_samples(gln):
-    cold = solve(gln, "NATIVE", tol=1e-8)
+    cold = ib.solve(gln, "NATIVE", tol=1e-8)
     seen = []
-    warm = solve(gln, "NATIVE", tol=1e-8, start=cold, callback=seen.append)
-    assert warm.status is Status.OPTIMAL
+    warm = ib.solve(gln, "NATIVE", tol=1e-8, start=cold, callback=seen.append)
+    assert warm.status is ib.Status.OPTIMAL
     assert warm.objective == pytest.approx(cold.objective, rel=1e-7)
     assert max(p.working_set for p in seen) < 300
 
@@ -134,22 +124,22 @@ def test_a_solution_as_start_needs_fewer_samples(gln):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_dense_start_is_cut_to_its_largest_part(tiny_sets, gln, seed):
     rng, seen = np.random.default_rng(seed), []
-    start = dataclasses.replace(solve(gln), dual=rng.random(300) ** rng.uniform(0.1, 3))
-    found = solve(gln, tiny_sets, tol=1e-7, start=start, callback=seen.append)
+    start = dataclasses.replace(ib.solve(gln), dual=rng.random(300) ** rng.uniform(0.1, 3))
+    found = ib.solve(gln, tiny_sets, tol=1e-7, start=start, callback=seen.append)
     assert seen[0].working_set == 80
-    assert found.status is Status.OPTIMAL
+    assert found.status is ib.Status.OPTIMAL
 
 
 def test_large_sets_use_all_threads(gln):
     """Sets of at least `threads_from` samples use all threads, smaller ones one."""
-    seen, few = set(), dataclasses.replace(solve(gln), dual=(np.arange(gln.features.n) % 10 == 0).astype(float))
+    seen, few = set(), dataclasses.replace(ib.solve(gln), dual=(np.arange(gln.features.n) % 10 == 0).astype(float))
 
     def note(progress):
         threads = max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
         seen.add((progress.working_set >= 50, threads))
 
     with threadpool_limits(2):
-        solve(gln, native(all_samples_up_to=10, threads_from=50), callback=note, start=few)
+        ib.solve(gln, native(all_samples_up_to=10, threads_from=50), callback=note, start=few)
     assert seen == {(False, 1), (True, 2)}
 
 
@@ -157,16 +147,16 @@ def test_threads_change_nothing_beyond_the_gap(gln):
     answers = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            answers.append(solve(gln, native(threads_from=10), tol=1e-8))
+            answers.append(ib.solve(gln, native(threads_from=10), tol=1e-8))
     assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-8)
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_torch_agrees(gate, norm):
     for case in variants(gate, norm):
-        here, there = (solve(case, "NATIVE", tol=1e-8, device=place) for place in ("cpu", "cpu:0"))
+        here, there = (ib.solve(case, "NATIVE", tol=1e-8, device=place) for place in ("cpu", "cpu:0"))
         agree(here, there)
-        if here.status is Status.OPTIMAL:
+        if here.status is ib.Status.OPTIMAL:
             assert here.objective == pytest.approx(there.objective, rel=1e-9)
 
 
@@ -187,7 +177,7 @@ PATHS = {
 def test_torch_agrees_on_every_path(path, device, gln):
     for C in (np.inf, 0.03):
         case = dataclasses.replace(gln, C=C)
-        here, there = (solve(case, native(**PATHS[path]), tol=1e-8, device=place) for place in ("cpu", device))
+        here, there = (ib.solve(case, native(**PATHS[path]), tol=1e-8, device=place) for place in ("cpu", device))
         agree(here, there)
         assert here.objective == pytest.approx(there.objective, rel=1e-8)
 
@@ -197,9 +187,9 @@ def test_prices_over_eight_decades(seed):
     """A problem with sample weights over eight decades is certified, although rounding exceeds small diagonals."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(56, 5)), np.where(rng.random(56) < 0.5, 1.0, -1.0)
-    case = svm_gln(X, y, HyperplaneGates(5, 1, seed=1).fit(X), C=5e4)
+    case = ib.svm_gln(X, y, ib.HyperplaneGates(5, 1, seed=1).fit(X), C=5e4)
     case = dataclasses.replace(case, sample_weight=10.0 ** rng.uniform(-4, 4, 56))
-    assert solve(case, "NATIVE").status is Status.OPTIMAL
+    assert ib.solve(case, "NATIVE").status is ib.Status.OPTIMAL
 
 
 def many_groups(n=60, H=900, d=8):
@@ -207,14 +197,14 @@ def many_groups(n=60, H=900, d=8):
     X = rng.normal(size=(n, d))
     G = (X @ rng.normal(size=(d, H)) > 0).astype(float)
     y = np.sign(X @ rng.normal(size=d) + np.sin(3 * X[:, 0]))
-    return MarginProblem(GatedFeatures(X, G), y, GroupLasso(range(H)))
+    return ib.MarginProblem(ib.GatedFeatures(X, G), y, ib.GroupLasso(range(H)))
 
 
 def test_progress_of_sets_of_groups():
     case = many_groups()
     seen = []
-    found = solve(case, "NATIVE", callback=seen.append)
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(case, "NATIVE", callback=seen.append)
+    assert found.status is ib.Status.OPTIMAL
     # Samples are fewer than groups, and so are the groups with weights.
     assert np.count_nonzero(found.weights.any(axis=1)) < case.features.n + Settings().first_groups
     lower, upper = ([getattr(one, name) for one in seen] for name in ("lower_bound", "objective"))
@@ -223,14 +213,14 @@ def test_progress_of_sets_of_groups():
     assert all(np.diff(lower) >= 0)
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in itertools.pairwise(upper))
     assert [one.iteration for one in seen] == sorted(one.iteration for one in seen)
-    again = solve(case, "NATIVE", start=found)
-    assert again.status is Status.OPTIMAL
+    again = ib.solve(case, "NATIVE", start=found)
+    assert again.status is ib.Status.OPTIMAL
     assert again.iterations < found.iterations
 
 
 def test_a_limit_ends_the_rounds_of_groups():
-    found = solve(many_groups(), "NATIVE", max_iterations=15)
-    assert found.status is Status.ITERATION_LIMIT
+    found = ib.solve(many_groups(), "NATIVE", max_iterations=15)
+    assert found.status is ib.Status.ITERATION_LIMIT
     assert found.iterations <= 15
     assert found.objective < np.inf
 
@@ -241,8 +231,8 @@ def test_the_one_group_that_separates_is_found():
     X, y = rng.normal(size=(30, 2)), np.repeat([1.0, -1.0], 15)
     G = np.ones((30, 700))
     G[:, 400] = 0.1 * y / X[:, 0]
-    found = solve(MarginProblem(GatedFeatures(X, G), y, GroupLasso(range(700))), "NATIVE")
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(ib.MarginProblem(ib.GatedFeatures(X, G), y, ib.GroupLasso(range(700))), "NATIVE")
+    assert found.status is ib.Status.OPTIMAL
     assert np.flatnonzero(np.linalg.norm(found.weights, axis=1) > 1e-3 * found.objective).tolist() == [400]
 
 
@@ -250,8 +240,8 @@ def test_inseparable_data_of_many_groups():
     case = many_groups()
     X = np.vstack([case.features.X, case.features.X[:1]])
     G = np.vstack([case.features.gate_values, case.features.gate_values[:1]])
-    case = MarginProblem(GatedFeatures(X, G), np.append(case.y, -case.y[0]), case.norm)
-    assert solve(case, "NATIVE").status is Status.NOT_SEPARABLE
+    case = ib.MarginProblem(ib.GatedFeatures(X, G), np.append(case.y, -case.y[0]), case.norm)
+    assert ib.solve(case, "NATIVE").status is ib.Status.NOT_SEPARABLE
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.3])
@@ -261,8 +251,8 @@ def test_few_features_of_many_samples(wrong):
     X = rng.normal(size=(3000, 4))
     y = np.sign(X @ rng.normal(size=4))
     y[rng.random(3000) < wrong] *= -1
-    case = svm_gln(X, y, HyperplaneGates(3, 2, seed=1).fit(X), C=1.0)
-    agree(solve(case, "NATIVE"), solve(case, "CLARABEL"))
+    case = ib.svm_gln(X, y, ib.HyperplaneGates(3, 2, seed=1).fit(X), C=1.0)
+    agree(ib.solve(case, "NATIVE"), ib.solve(case, "CLARABEL"))
 
 
 def rare_class(n=1200, d=15):
@@ -270,15 +260,15 @@ def rare_class(n=1200, d=15):
     rng = np.random.default_rng(1)
     y = np.where(np.arange(n) % 10 == 0, 1.0, -1.0)
     X = rng.normal(size=(n, d)) + 0.5 * (y[:, None] > 0)
-    return dataclasses.replace(svm_gln(X, y, HyperplaneGates(4, 2, seed=1).fit(X)), intercept=True)
+    return dataclasses.replace(ib.svm_gln(X, y, ib.HyperplaneGates(4, 2, seed=1).fit(X)), intercept=True)
 
 
 @pytest.mark.parametrize("C", [0.001, 0.003, 0.01, 0.05])
 def test_weights_near_zero_need_few_of_the_samples_at_the_margin(C):
     """Working sets stay below half of the samples although for small C the common class is all at the margin."""
     case, sizes = dataclasses.replace(rare_class(), C=C), []
-    found = solve(case, native(all_products_up_to=0), callback=lambda progress: sizes.append(progress.working_set))
-    agree(found, solve(case, "CLARABEL"))
+    found = ib.solve(case, native(all_products_up_to=0), callback=lambda progress: sizes.append(progress.working_set))
+    agree(found, ib.solve(case, "CLARABEL"))
     constant = found.objective > 0.999 * C * 2 * (case.y > 0).sum()
     assert constant == (C < 0.05)
     assert max(size for size in sizes if size < case.features.n) < case.features.n / 2
@@ -288,7 +278,7 @@ def test_weights_near_zero_need_few_of_the_samples_at_the_margin(C):
 def test_steps_that_reduce_the_gap_count_as_progress(C):
     """A round with many steps before its bounds improve is not given up as stalled."""
     solver = native(all_products_up_to=0, patience=7)
-    assert solve(dataclasses.replace(rare_class(), C=C), solver, tol=1e-7).status is Status.OPTIMAL
+    assert ib.solve(dataclasses.replace(rare_class(), C=C), solver, tol=1e-7).status is ib.Status.OPTIMAL
 
 
 def test_rounds_start_near_the_solution_of_the_last_one(gln):
@@ -296,7 +286,7 @@ def test_rounds_start_near_the_solution_of_the_last_one(gln):
     settings = {"all_samples_up_to": 20, "first_samples": 20, "least_samples": 20, "epochs_unsettled": 0}
     far = {"warm_share": np.inf, "warm_gap": np.inf}
     case = dataclasses.replace(gln, C=0.05)
-    warm, cold = (solve(case, native(**settings | more), tol=1e-8) for more in ({}, far))
+    warm, cold = (ib.solve(case, native(**settings | more), tol=1e-8) for more in ({}, far))
     agree(warm, cold)
     assert warm.iterations < 0.8 * cold.iterations
 
@@ -331,13 +321,13 @@ def test_only_large_sets_merge_samples_at_their_bound(gln, least, merged):
 def test_inactive_groups_leave_a_set():
     """No group is active for a small C, and a round of few steps does not yet prove that zero weights are optimal."""
     case = dataclasses.replace(many_groups(n=9), C=1e-6, intercept=True)
-    found = solve(case, "NATIVE")
-    assert found.status is Status.OPTIMAL
+    found = ib.solve(case, "NATIVE")
+    assert found.status is ib.Status.OPTIMAL
     assert found.objective == pytest.approx(2e-6 * min((case.y > 0).sum(), (case.y < 0).sum()), rel=2e-6)
 
 
 def test_a_start_without_an_intercept_proves_no_bound_with_one():
     case = problem("contexts 2", "nuclear")
-    found = solve(dataclasses.replace(case, intercept=True), "NATIVE", start=solve(case))
-    assert found.status is Status.OPTIMAL
-    assert found.objective < 0.999 * solve(case).objective
+    found = ib.solve(dataclasses.replace(case, intercept=True), "NATIVE", start=ib.solve(case))
+    assert found.status is ib.Status.OPTIMAL
+    assert found.objective < 0.999 * ib.solve(case).objective

@@ -9,17 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from implicit_bias import GatedFeatures
-from implicit_bias.extensions.galu import (
-    cluster_dimension,
-    cluster_samples,
-    cluster_width,
-    gate_correlations,
-    least_squares,
-    linear_clusters,
-    neumann_inverse,
-    orthogonal_inverse,
-    slab_probability,
-)
+from implicit_bias.extensions import galu
 from tests.cases import FEW
 
 CENTRES = np.array([[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0, 1.0], [1.0, 1.0, -1.0, -1.0, 1.0]])
@@ -28,19 +18,19 @@ CENTRES = np.array([[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0, 1.0], [1.0
 def test_theorem_7_rank_and_losses():
     """Every exact solution, of least norm or not, predicts new samples in the span of the training samples."""
     delta, rng = 0.05, np.random.default_rng(1)
-    plan = cluster_width(CENTRES, delta)
-    assert plan.eigenvalue == pytest.approx(np.linalg.eigvalsh(gate_correlations(CENTRES))[0])
+    plan = galu.cluster_width(CENTRES, delta)
+    assert plan.eigenvalue == pytest.approx(np.linalg.eigvalsh(galu.gate_correlations(CENTRES))[0])
     assert plan.width == math.ceil(8 * 3 / plan.eigenvalue * math.log(3 / delta))
     held = []
     for seed in range(5):
-        data = linear_clusters(300, CENTRES, plan.radius, seed=seed)
+        data = galu.linear_clusters(300, CENTRES, plan.radius, seed=seed)
         U = rng.normal(size=(plan.width, 5))
         A = (data.centres @ U.T >= 0).astype(float)
         features = GatedFeatures(data.X, (data.X @ U.T >= 0).astype(float))
         train = features.select(slice(100))
-        found = least_squares(train, data.y[:100])
+        found = galu.least_squares(train, data.y[:100])
         start = rng.normal(size=found.weights.shape)
-        other = found.weights + start - least_squares(train, train @ start).weights
+        other = found.weights + start - galu.least_squares(train, train @ start).weights
         whole = np.array_equal(features.gate_values, A[data.cluster])
         assert not whole or found.rank == 15
         errors = [np.abs(features @ w - data.y).max() for w in (found.weights, other)]
@@ -51,7 +41,7 @@ def test_theorem_7_rank_and_losses():
 
 def test_lemma_4_of_centres_by_gates():
     """For the n × k matrix A, λ_min(AAᵀ) ≥ kμ/2, whereas AᵀA is singular for n < k."""
-    plan, rng = cluster_width(CENTRES, 0.1), np.random.default_rng(3)
+    plan, rng = galu.cluster_width(CENTRES, 0.1), np.random.default_rng(3)
     A = (CENTRES @ rng.normal(size=(5, plan.width)) >= 0).astype(float)
     assert A.shape == (3, plan.width)
     assert np.linalg.eigvalsh(A @ A.T)[0] >= plan.width * plan.eigenvalue / 2 > 1
@@ -61,14 +51,14 @@ def test_lemma_4_of_centres_by_gates():
 @FEW
 @given(st.integers(2, 500), st.floats(1e-6, 1.0))
 def test_lemma_5_bounds_slab_probability(d, r):
-    assert slab_probability(d, r) <= r * math.sqrt(d)
+    assert galu.slab_probability(d, r) <= r * math.sqrt(d)
 
 
 def test_slab_probability_by_sampling():
     u = np.random.default_rng(4).normal(size=(50_000, 5))
     inside = np.mean(np.abs(u[:, 0]) <= 0.3 * np.linalg.norm(u, axis=1))
-    assert slab_probability(5, 0.3) == pytest.approx(inside, abs=3 * 0.5 / np.sqrt(50_000))
-    assert slab_probability(2, 0.5) == pytest.approx(2 / np.pi * math.asin(0.5), rel=1e-14)
+    assert galu.slab_probability(5, 0.3) == pytest.approx(inside, abs=3 * 0.5 / np.sqrt(50_000))
+    assert galu.slab_probability(2, 0.5) == pytest.approx(2 / np.pi * math.asin(0.5), rel=1e-14)
 
 
 def test_lemmas_6_and_7_split_clusters():
@@ -87,14 +77,14 @@ def test_theorem_6_samples_span_clusters():
     """With m samples, clusters that are not spanned have a share above ε in at most δ of the draws; m is least."""
     epsilon, delta, d = 0.2, 0.2, 2
     shares = np.array([0.6, 0.25, 0.15])
-    m, rng, missed = cluster_samples(3, d, epsilon, delta), np.random.default_rng(6), []
+    m, rng, missed = galu.cluster_samples(3, d, epsilon, delta), np.random.default_rng(6), []
     for _ in range(400):
         seen = np.bincount(rng.choice(3, size=m, p=shares), minlength=3)
         # In general position a cluster is spanned by d samples.
         missed.append(shares[seen < d].sum())
     assert np.mean(np.array(missed) > epsilon) <= delta
     for n, d, e, b in ((4, 20, 0.125, 0.05), (10, 5, 0.25, 1e-6)):
-        m = cluster_samples(n, d, e, b)
+        m = galu.cluster_samples(n, d, e, b)
         assert m <= 2 * (n * d + math.log(1 / b)) / e + 1
         assert m <= 2 * (n * d * math.log(1 / e) + math.log(1 / b)) / e + 1 or e > 1 / math.e
         share, other = Fraction(e), 1 - Fraction(e)
@@ -106,7 +96,7 @@ def test_theorem_6_samples_span_clusters():
 @pytest.mark.parametrize("epsilon", [0.3, 1e-12, 1e-100])
 def test_cluster_samples_of_one_direction(epsilon):
     """For n = d = 1, m is the least number with (1 − ε)^m ≤ δ, however small ε is."""
-    found = cluster_samples(1, 1, epsilon, 0.05)
+    found = galu.cluster_samples(1, 1, epsilon, 0.05)
     assert found == pytest.approx(math.ceil(math.log(0.05) / math.log1p(-epsilon)), rel=1e-9)
 
 
@@ -120,8 +110,8 @@ def test_lemma_3_is_false_for_two_centres():
         for flips, below in ((large - 1, True), (large, False)):
             pair = np.ones((2, d))
             pair[1, :flips] = -1
-            assert (np.linalg.eigvalsh(gate_correlations(pair))[0] < 1 / 8) == below
-        ours = cluster_dimension(2, delta)
+            assert (np.linalg.eigvalsh(galu.gate_correlations(pair))[0] < 1 / 8) == below
+        ours = galu.cluster_dimension(2, delta)
         rare = sum(math.comb(ours, j) for j in range(ours) if ours > 2 * j and 2 * (ours - 2 * j) ** 2 > ours**2)
         assert Fraction(rare, 2**ours) <= Fraction(delta)
 
@@ -131,25 +121,25 @@ def test_lemma_3_is_false_for_two_centres():
 def test_correlations_keep_quarter_of_eigenvalue(seed, n, d):
     C = np.random.default_rng(seed).normal(size=(n, d))
     C /= np.linalg.norm(C, axis=1)[:, None]
-    assert np.linalg.eigvalsh(gate_correlations(C))[0] >= np.linalg.eigvalsh(C @ C.T)[0] / 4 - 1e-12
+    assert np.linalg.eigvalsh(galu.gate_correlations(C))[0] >= np.linalg.eigvalsh(C @ C.T)[0] / 4 - 1e-12
 
 
 def test_cluster_dimension_of_random_centres():
     n, delta, rng = 12, 0.1, np.random.default_rng(7)
-    d = cluster_dimension(n, delta)
-    least = [np.linalg.eigvalsh(gate_correlations(rng.choice([-1.0, 1.0], size=(n, d))))[0] for _ in range(50)]
+    d = galu.cluster_dimension(n, delta)
+    least = [np.linalg.eigvalsh(galu.gate_correlations(rng.choice([-1.0, 1.0], size=(n, d))))[0] for _ in range(50)]
     assert np.mean(np.array(least) >= 1 / 8) >= 1 - delta
     # The printed d is as large from n = 14 on.
     for many, rarely in ((14, 1e-100), (14, 0.5), (1000, 0.05)):
-        assert cluster_dimension(many, rarely) <= math.ceil(many**2 / 2 * math.log(2 * many**2 / rarely))
+        assert galu.cluster_dimension(many, rarely) <= math.ceil(many**2 / 2 * math.log(2 * many**2 / rarely))
 
 
 @pytest.mark.parametrize(("n", "d"), [(3, 7), (5, 5)])
 def test_orthogonal_inverse_has_n_not_d(n, d):
     """T⁻¹ has n + 1; the d + 1 printed in the proof of Lemma 3 is right only for d = n."""
-    T = gate_correlations(3 * np.eye(n, d))
+    T = galu.gate_correlations(3 * np.eye(n, d))
     np.testing.assert_allclose(T, (np.eye(n) + 1) / 4, atol=1e-15)
-    np.testing.assert_allclose(T @ orthogonal_inverse(n), np.eye(n), atol=1e-14)
+    np.testing.assert_allclose(T @ galu.orthogonal_inverse(n), np.eye(n), atol=1e-14)
     printed = 4 * np.eye(n) - 4 / (d + 1)
     assert np.allclose(T @ printed, np.eye(n)) == (n == d)
 
@@ -164,7 +154,7 @@ def test_neumann_series_is_inverse(seed, size):
     B = A - size * change / np.linalg.norm(change, 2)
     exact = np.linalg.inv(B)
     for terms in (1, 3, 30):
-        found = neumann_inverse(A, B, terms)
+        found = galu.neumann_inverse(A, B, terms)
         assert np.linalg.norm(found.inverse - exact, 2) <= found.error + 1e-14
     other = np.linalg.inv(A) @ np.linalg.inv(np.eye(4) + (A - B) @ np.linalg.inv(A))
     turned = np.linalg.inv(np.eye(4) - (A - B) @ np.linalg.inv(A)) @ np.linalg.inv(A)

@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from implicit_bias import GatedFeatures
-from implicit_bias.extensions.galu import (
-    a_priori_rate,
-    descent_rate,
-    descent_target,
-    landscape,
-    least_squares,
-    memorisation_width,
-)
+from implicit_bias.extensions import galu
 from tests.cases import FEW, drawn, layer, unit
 
 
@@ -32,9 +25,9 @@ def test_descent_converges_to_target_at_rate(m, k):
     # The third input repeats the second, so that Φ has a null space at every width.
     features = GatedFeatures(features.X[:, [0, 1, 1, 2, 3]], features.gate_values)
     y, start = rng.normal(size=m), 3 * rng.normal(size=(k, 5))
-    found, target = descent_rate(features), descent_target(features, y, start)
-    least_norm = least_squares(features, y).weights
-    projected = least_squares(features, features @ start).weights
+    found, target = galu.descent_rate(features), galu.descent_target(features, y, start)
+    least_norm = galu.least_squares(features, y).weights
+    projected = galu.least_squares(features, features @ start).weights
     np.testing.assert_allclose(target, least_norm + start - projected, atol=1e-7)
     first, broken = np.linalg.norm(projected - least_norm), False
     for t, w in enumerate(descend(features, y, start, found.step, 300)):
@@ -49,29 +42,29 @@ def test_rate_from_singular_values(shape):
     features = layer(unit(m, d, seed=9), k, np.random.default_rng(10))
     values = np.linalg.svd(features.dense(), compute_uv=False)
     values = values[values > 1e-9 * values[0]]
-    found = descent_rate(features)
+    found = galu.descent_rate(features)
     assert (found.largest, found.smallest) == pytest.approx((values[0], values[-1]), rel=1e-8)
     assert found.step == pytest.approx(m / (values[0] ** 2 + values[-1] ** 2), rel=1e-8)
     ratio = (values[0] ** 2 - values[-1] ** 2) / (values[0] ** 2 + values[-1] ** 2)
     assert found.rate == pytest.approx(ratio, rel=1e-8)
     assert found.rate ** found.steps(1e-3) <= 1e-3 < found.rate ** (found.steps(1e-3) - 1)
-    scaled = descent_rate(features.scaled(1e80))
+    scaled = galu.descent_rate(features.scaled(1e80))
     assert (scaled.rate, scaled.step) == pytest.approx((found.rate, found.step * 1e-160), rel=1e-8)
 
 
 def test_a_priori_rate_holds_for_drawn_gates():
     X, rng = unit(8, 20, seed=4), np.random.default_rng(11)
     X[::2] *= 3.0
-    k = memorisation_width(X, 0.01).width
-    found = a_priori_rate(X, k)
+    k = galu.memorisation_width(X, 0.01).width
+    found = galu.a_priori_rate(X, k)
     features = layer(X, k, rng)
-    exact = descent_rate(features)
+    exact = galu.descent_rate(features)
     assert exact.largest <= found.largest
     assert found.smallest <= exact.smallest
     assert exact.rate <= found.rate < 1
     assert found.failure <= 0.01
     y, start = rng.normal(size=8), np.zeros((k, 20))
-    target = descent_target(features, y, start)
+    target = galu.descent_target(features, y, start)
     for t, w in enumerate(descend(features, y, start, found.step, 50)):
         assert np.linalg.norm(w - target) <= found.rate**t * np.linalg.norm(target) * (1 + 1e-9)
 
@@ -79,24 +72,24 @@ def test_a_priori_rate_holds_for_drawn_gates():
 def test_theorem_1_loss_after_steps():
     """Half the mean squared loss is at most ε after our number of steps, which is at most the printed one."""
     X, rng, epsilon = unit(8, 20, seed=4), np.random.default_rng(35), 1e-3
-    lemma = memorisation_width(X, 0.01)
+    lemma = galu.memorisation_width(X, 0.01)
     features, y = layer(X, lemma.width, rng), rng.normal(size=8)
-    found, start = a_priori_rate(X, lemma.width), rng.normal(size=(lemma.width, 20))
-    distance = np.linalg.norm(start - least_squares(features, y).weights)
+    found, start = galu.a_priori_rate(X, lemma.width), rng.normal(size=(lemma.width, 20))
+    distance = np.linalg.norm(start - galu.least_squares(features, y).weights)
     ratio = lemma.squared_norm / lemma.eigenvalue
     argument = lemma.width * lemma.squared_norm * distance**2 / (8 * epsilon)
     steps = found.steps_to(2 * epsilon, distance)
     assert steps <= ratio * np.log(argument) + 1
     *_, last = descend(features, y, start, found.step, steps + 1)
     assert np.mean((features @ last - y) ** 2) / 2 <= epsilon
-    exact = descent_rate(features).steps_to(2 * epsilon, distance)
-    *_, last = descend(features, y, start, descent_rate(features).step, exact + 1)
+    exact = galu.descent_rate(features).steps_to(2 * epsilon, distance)
+    *_, last = descend(features, y, start, galu.descent_rate(features).step, exact + 1)
     assert exact <= steps
     assert np.mean((features @ last - y) ** 2) / 2 <= epsilon
 
 
 def test_rate_of_1_up_to_rounding():
-    found = descent_rate(GatedFeatures([[1.0, 0.0], [0.0, 5e-9]]))
+    found = galu.descent_rate(GatedFeatures([[1.0, 0.0], [0.0, 5e-9]]))
     assert found.rate == 1.0
     assert found.steps(0.5) == pytest.approx(np.log(2) * 4e16, rel=1e-6)
 
@@ -117,7 +110,7 @@ def test_gradient_and_curvature_by_autograd(gates, zeros):
     features, y = drawn(12, 3, 4, seed=zeros, gates=gates)
     rng = np.random.default_rng(zeros)
     W, alpha = rng.normal(size=(4, 3)), rng.normal(size=4) * (np.arange(4) >= zeros)
-    found, loss = landscape(features, y, W, alpha), tensor_loss(features, y)
+    found, loss = galu.landscape(features, y, W, alpha), tensor_loss(features, y)
     point = torch.tensor(np.concatenate([W.ravel(), alpha]), requires_grad=True)
     value = loss(point)
     (gradient,) = torch.autograd.grad(value, point)
@@ -153,7 +146,7 @@ def test_stationary_points_are_minima_or_strict_saddles(seed, closed, m):
     features, y = layer(rng.normal(size=(m, 3)), 3, rng), rng.normal(size=m)
     if not features.gate_values.any():
         return
-    found = landscape(features, y, *stationary(features, y, closed, rng))
+    found = galu.landscape(features, y, *stationary(features, y, closed, rng))
     assert found.gradient < 1e-9
     assert (found.excess < 1e-9) or found.curvature < -1e-9
 
@@ -161,6 +154,6 @@ def test_stationary_points_are_minima_or_strict_saddles(seed, closed, m):
 def test_saddle_at_zero_strict_at_every_size():
     """At W = 0, α = 0 the curvature is −‖G‖ for G = −2xy, also where its square under- or overflows."""
     for x, y in ((1e-80, 1e-90), (1.0, 3.0), (1e60, 1e90)):
-        found = landscape(GatedFeatures([[x]]), [y], [[0.0]], [0.0])
+        found = galu.landscape(GatedFeatures([[x]]), [y], [[0.0]], [0.0])
         assert found.gradient == 0
         assert found.curvature == pytest.approx(-2 * x * y, rel=1e-12, abs=0)
