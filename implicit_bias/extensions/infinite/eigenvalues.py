@@ -10,6 +10,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, check_range
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
@@ -215,7 +216,7 @@ def _factor(values: Numbers) -> Numbers | None:
     """Return the lower triangular Cholesky factor, or None if a pivot is not positive."""
     if values.dtype != object:
         try:
-            return np.linalg.cholesky(values)
+            return np.tril(Cholesky(values.copy()).factor)
         except np.linalg.LinAlgError:
             return None
     rest, n = values.copy(), len(values)
