@@ -1,6 +1,11 @@
-"""Block-wise symmetric matrices, because OpenBLAS threads crash in AAᵀ of 20 000 rows with hundreds of columns."""
+"""Symmetric matrices in blocks, because AAᵀ of 20 000 rows with hundreds of columns crashes in OpenBLAS.
+
+NumPy computes A @ A.T by a function that computes half of it. There a thread of OpenBLAS copies its rows, at most 512
+doubles of each at a time, into a buffer of 32 MiB, and does not check that they fit. 4096 rows do in any thread.
+"""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -41,3 +46,14 @@ def symmetric_blocks(
             values[rows, before] = entries(rows, before)
             values[before, rows] = values[rows, before].T
     return values
+
+
+def gram(A: Any) -> Any:
+    """Return AAᵀ for A (n, r), an array or a torch tensor.
+
+    >>> gram(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[5.0, 11.0], [11.0, 25.0]]
+    """
+    if isinstance(A, np.ndarray):
+        return symmetric_blocks(len(A), lambda rows, columns: A[rows] @ A[columns].T, A.dtype)
+    return A @ A.T

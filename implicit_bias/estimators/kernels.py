@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.parallel import Parallel, delayed
 
+from implicit_bias._utils.blocks import ROWS as BLOCK_ROWS
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_flag, as_floats, check_range, one_of, shown
 from implicit_bias._utils.deadline import Deadline
@@ -583,7 +584,8 @@ def _solution_of_class(
 
 def _semidefinite(kernel: Any, m: int, X: Array) -> tuple[Array, float]:
     """Return the positive semidefinite k_m(X, X), and the change from the values as a share of √(k(x, x) k(z, z))."""
-    K = evaluated(kernel, m, X, X)
+    # A copy, because products of many rows with themselves crash; see `_utils.blocks`.
+    K = evaluated(kernel, m, X, X if len(X) <= BLOCK_ROWS else X.copy())
     values, lengths = semidefinite(K, f"kernel {m}"), np.sqrt(np.abs(K.diagonal()))
     if values is K:
         return values, 0.0

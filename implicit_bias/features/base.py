@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +12,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from implicit_bias._utils.blocks import ROWS, row_blocks, symmetric_blocks
+from implicit_bias._utils.blocks import ROWS, gram, row_blocks, symmetric_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.rounding import UNIT, precise_product, share, two_sum
 from implicit_bias._utils.scaling import TINY, largest_entries, length, without_exponent
 from implicit_bias.features.patterns import PatternBlocks
@@ -195,7 +197,7 @@ class Features(ABC):
         """Return ΦΦᵀ (n, n); raise InputError if it overflows."""
         dense, by = without_exponent(self.dense())
         with np.errstate(over="ignore"):
-            return finite(np.ldexp(dense @ dense.T, 2 * by))
+            return finite(np.ldexp(gram(dense), 2 * by))
 
     def weight_gram(self) -> Array:
         """Return ΦᵀΦ (kd, kd), ordered by gate; the sum is over chunks of samples, and Φ is not formed at once."""
@@ -323,11 +325,10 @@ def semidefinite(K: Array, name: str) -> Array:
     if max(work.max(), -work.min()) <= shift:
         np.copyto(work, K)
         work[np.diag_indices_from(K)] += shift
-        # The transpose is in LAPACK's order, and overwritten.
-        if scipy.linalg.lapack.dpotrf(work.T, overwrite_a=1, clean=0)[1] == 0:
+        with contextlib.suppress(np.linalg.LinAlgError):
+            Cholesky(work)
             return K
-    A = _factor(K, name)
-    return A @ A.T
+    return np.asarray(gram(_factor(K, name)))
 
 
 def _single_precision(K: Array) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length, without_exponent
 from implicit_bias.norms.nuclear import singular_bounds
@@ -76,7 +77,7 @@ def balancing_squares(W: Array) -> Array:
 
 
 def _solved(A: Array, right: Array) -> Array:
-    return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(A), right))
+    return np.asarray(Cholesky(A.copy()).solve(right))
 
 
 def _room(A: Array, change: Array) -> float:

@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import free_memory
 from implicit_bias._utils.scaling import TINY, length
@@ -234,11 +235,11 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
     K = (rows.scaled(1 / scale).gram() + np.square(constant / scale)) * np.outer(scale * factors, scale * factors)
     K[np.diag_indices_from(K)] += 10 * np.finfo(float).eps * np.trace(K)
     try:
-        factor = scipy.linalg.cho_factor(K, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
+        factor = Cholesky(K)
+    except np.linalg.LinAlgError:
         return None
     for _ in range(4):
-        v = scipy.linalg.cho_solve(factor, v, check_finite=False)
+        v = factor.solve(v)
         v /= length(v)
     return v if v.sum() > 0 else -v
 

@@ -14,6 +14,7 @@ from scipy.linalg import block_diag
 from scipy.linalg.blas import daxpy
 from torch import Tensor
 
+from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.checks import Array
 from implicit_bias.training.homogeneous import MarginFunction, Objective
 
@@ -206,7 +207,7 @@ class SpanFunction(LayerFunction):
 
     def _prepare(self) -> None:
         rows = self.X.astype(self.precision)
-        self.kernel = rows @ rows.T
+        self.kernel = gram(rows)
 
     def dot(self, a: Array, b: Array) -> float:
         return float(a[0] @ b[1])

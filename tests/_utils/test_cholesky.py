@@ -1,8 +1,10 @@
-"""Cholesky factors solve as NumPy does, in both precisions and in several threads."""
+"""Cholesky factors of arrays and tensors solve as NumPy does, in both precisions, in tiles and in several threads."""
 
 import numpy as np
 import pytest
+import torch
 
+from implicit_bias._utils.blocks import ROWS
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.threads import in_threads
 
@@ -13,15 +15,42 @@ def matrix(n, seed=0):
 
 
 @pytest.mark.parametrize(("dtype", "tol"), [(np.float32, 1e-3), (float, 1e-11)])
-@pytest.mark.parametrize("shape", [(60,), (60, 1), (60, 7)])
-def test_solutions(dtype, tol, shape):
-    A, right = matrix(60), np.random.default_rng(1).standard_normal(shape)
-    kept = right.copy()
-    found = Cholesky(A.astype(dtype)).solve(right)
-    assert found.dtype == dtype
-    assert found.shape == shape
-    np.testing.assert_allclose(found, np.linalg.solve(A, right), atol=tol)
-    np.testing.assert_array_equal(right, kept)
+@pytest.mark.parametrize("shape", [(60,), (60, 0), (60, 1), (60, 7)])
+@pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
+def test_solutions(dtype, tol, shape, move):
+    A, right = matrix(60).astype(dtype), np.random.default_rng(1).standard_normal(shape).astype(dtype)
+    # The upper triangle is not read.
+    factor, given = Cholesky(move(np.tril(A) + np.triu(np.full_like(A, np.nan), 1))), move(right.copy())
+    found = factor.solve(given)
+    assert (found.dtype, found.shape) == (given.dtype, given.shape)
+    np.testing.assert_allclose(found, np.linalg.solve(A.astype(float), right), atol=tol)
+    np.testing.assert_array_equal(given, right)
+    L, rows = np.tril(factor.factor), given.reshape(60, -1).T
+    np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=tol)
+    np.testing.assert_allclose(np.asarray(factor.divided(rows)) @ L.T, rows, atol=tol)
+
+
+@pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
+def test_tiles(move):
+    """(1 + uuᵀ)⁻¹ = 1 − uuᵀ/(1 + ‖u‖²), and rows below a tile that are not positive definite are counted from its top."""
+    u, right = np.random.default_rng(2).standard_normal((2, ROWS + 30)) / 60
+    A = np.outer(u, u)
+    A[np.diag_indices(len(A))] += 1
+    broken = A.copy()
+    broken[ROWS + 7, ROWS + 7] = -1
+    found = Cholesky(move(A)).solve(move(right[:, None]))[:, 0]
+    np.testing.assert_allclose(found, right - u * (u @ right) / (1 + u @ u), rtol=0, atol=1e-14)
+    with pytest.raises(np.linalg.LinAlgError, match=f"minor {ROWS + 8} "):
+        Cholesky(move(broken))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", [np.float32, float])
+def test_a_matrix_on_which_lapack_crashes(dtype):
+    A = np.full((16_000, 16_000), 0.5, dtype)
+    A[np.diag_indices(len(A))] = 1
+    found = Cholesky(A).solve(np.ones(len(A), dtype))
+    np.testing.assert_allclose(found, 2 / (1 + len(A)), rtol=1e-2 if dtype == np.float32 else 1e-12)
 
 
 def test_several_threads():

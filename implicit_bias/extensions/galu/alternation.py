@@ -10,6 +10,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import Array, as_count, as_fraction, as_seed, as_targets, check_callable, check_range
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import length
 from implicit_bias.extensions.galu.closed_form import check_open
@@ -141,10 +142,10 @@ class _Search:
         normal = (self.gram.reshape(k, d, k, d) * couplings[:, None, :, None]).reshape(k * d, k * d)
         normal[np.diag_indices(k * d)] += SHIFT * max(np.trace(normal) / (k * d), np.finfo(float).tiny)
         try:
-            factor = scipy.linalg.cho_factor(normal, overwrite_a=True, check_finite=False)
+            factor = Cholesky(normal)
         except np.linalg.LinAlgError:
             return
-        change = scipy.linalg.cho_solve(factor, slopes.ravel(), check_finite=False)
+        change = factor.solve(slopes.ravel())
         self._take(loss, self.A + change.reshape(k, d), self.B)
 
     def improve_readout(self, loss: float) -> None:

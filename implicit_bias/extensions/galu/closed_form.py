@@ -22,6 +22,7 @@ from implicit_bias._utils.checks import (
     dimensions,
     shown,
 )
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.extensions.galu.excess import Evaluation, images, rank_bound
@@ -389,10 +390,9 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
         vector = gram @ (vector / np.linalg.norm(vector))
         largest = float(np.linalg.norm(vector))
     try:
-        factor = scipy.linalg.cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
+        inverse = Cholesky(gram).solve
     except np.linalg.LinAlgError:
         return None
-    inverse = lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)  # noqa: E731
     probes = rng.normal(size=(len(gram), PROBES))
     # Relative to the largest eigenvalue, powers overflow only if the least one is far from clear.
     with np.errstate(over="ignore", invalid="ignore"):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import (
@@ -25,6 +24,7 @@ from implicit_bias._utils.checks import (
     check_size,
     dimensions,
 )
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import nearest_power_of_two
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares, shift_of
@@ -381,8 +381,8 @@ class _WeightForm(_LeastValue):
         added = inputs.T @ inputs - cross.T @ solved
         added[np.diag_indices(d)] += self.shift
         residual = inputs.T @ self.Y[opened] - solved.T @ self.slopes
-        factor = scipy.linalg.cho_factor(added, check_finite=False)
-        value = self.value + cost - float(np.sum(residual * scipy.linalg.cho_solve(factor, residual)))
+        factor = Cholesky(added)
+        value = self.value + cost - float(np.sum(residual * factor.solve(residual)))
         if not 0 <= value <= self.value:
             return None
 
@@ -391,7 +391,7 @@ class _WeightForm(_LeastValue):
             columns = solved.copy()
             columns[block] = -np.eye(d)
             self.inverse[block] = self.inverse[:, block] = 0.0
-            self.inverse += columns @ scipy.linalg.cho_solve(factor, columns.T)
+            self.inverse += columns @ factor.solve(columns.T)
             self.slopes[block] = inputs.T @ self.Y[opened]
             self.value = value
 
@@ -400,5 +400,4 @@ class _WeightForm(_LeastValue):
 
 def _inverse(gram: Array, shift: float) -> Array:
     gram[np.diag_indices(len(gram))] += shift
-    factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
-    return np.asarray(scipy.linalg.cho_solve(factor, np.eye(len(gram)), check_finite=False))
+    return np.asarray(Cholesky(gram).solve(np.eye(len(gram))))

@@ -10,6 +10,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, check_range
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
@@ -210,7 +211,7 @@ def _inverse_iteration(root: Numbers, vector: Numbers, times: int) -> Numbers:
 def _factor(values: Numbers) -> Numbers | None:
     if values.dtype != object:
         try:
-            return np.linalg.cholesky(values)
+            return np.tril(Cholesky(values.copy()).factor)
         except np.linalg.LinAlgError:
             return None
     rest, n = values.copy(), len(values)

@@ -1,7 +1,7 @@
 """One interface to the arrays of the native solver: NumPy arrays, of doubles or other numbers, and torch tensors.
 
 NumPy computes on the CPU. torch is loaded only for an explicit device. Most functions have the same name in both; the
-others are here, with Cholesky factors in double and single precision, and LU factors.
+others are here, with LU factors.
 """
 
 import sys
@@ -10,16 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import get_blas_funcs, get_lapack_funcs, lapack
-
-from implicit_bias._utils.blocks import ROWS, symmetric_blocks
+from scipy.linalg import lapack
 
 #: A NumPy array or a torch tensor.
 Tensor: TypeAlias = Any
 #: The device that stands for NumPy.
 CPU = "cpu"
-#: Columns that LAPACK factorises at a time: with OpenBLAS's threads it crashes on 20 000.
-BLOCK = 8192
 
 
 def library(values: Tensor) -> Any:
@@ -100,13 +96,6 @@ def add_to_diagonal_(matrix: Tensor, values: Tensor) -> None:
         matrix.diagonal().add_(values)
 
 
-def gram(A: Tensor) -> Tensor:
-    """Return AAᵀ for A (n, r)."""
-    if library(A) is np and len(A) > ROWS:
-        return symmetric_blocks(len(A), lambda rows, columns: A[rows] @ A[columns].T, A.dtype)
-    return A @ A.T
-
-
 def lu_factor(matrix: Tensor) -> Any:
     """Return the LU factors of a matrix (n, n), for `lu_solve`; None if it is singular."""
     if library(matrix) is not np:
@@ -121,60 +110,3 @@ def lu_solve(factors: Any, right: Tensor) -> Tensor:
     if library(right) is not np:
         return library(right).linalg.lu_solve(*factors, right[:, None])[:, 0]
     return lapack.dgetrs(*factors, right)[0]
-
-
-def cholesky_(matrix: Tensor) -> bool:
-    """Replace the lower triangle of a symmetric `matrix` (n, n) by L with LLᵀ = matrix.
-
-    Return False if the matrix is not positive definite. The strict upper triangle is left undefined, and after a
-    failure the whole matrix. Large matrices are in memory once, and most of the work is matrix products.
-    """
-    n = len(matrix)
-    for j in range(0, n, BLOCK):
-        end = min(j + BLOCK, n)
-        if j:
-            matrix[j:, j:end] -= matrix[j:, :j] @ matrix[j:end, :j].T
-        if not _corner_(matrix[j:end, j:end]):
-            return False
-        if end < n:
-            matrix[end:, j:end] = divided(matrix[end:, j:end], matrix[j:end, j:end])
-    return True
-
-
-def cholesky_solve(L: Tensor, right: Tensor) -> Tensor:
-    """Return (LLᵀ)⁻¹ right for right (n, r); only the lower triangle of L is read."""
-    if library(L) is np:
-        if not right.size:
-            # LAPACK's wrapper refuses a matrix without entries.
-            return right.copy()
-        if right.shape[1] > 1:
-            return _lapack("potrs", L)(L.T, right, lower=False)[0]
-        (solve,) = get_blas_funcs(("trsv",), (L, right))
-        return solve(L.T, solve(L.T, right[:, 0], lower=False, trans=True), lower=False)[:, None]
-    linalg = library(L).linalg
-    return linalg.solve_triangular(L.T, linalg.solve_triangular(L, right, upper=False), upper=True)
-
-
-def divided(rows: Tensor, corner: Tensor) -> Tensor:
-    """Return `rows` L⁻ᵀ for the lower triangle L of `corner`."""
-    if library(rows) is np:
-        return _lapack("trtrs", corner)(corner, rows.T, lower=True)[0].T
-    return library(rows).linalg.solve_triangular(corner.T, rows, upper=True, left=False)
-
-
-def _lapack(name: str, matrix: Tensor) -> Any:
-    (function,) = get_lapack_funcs((name,), (matrix,))
-    return function
-
-
-def _corner_(matrix: Tensor) -> bool:
-    """Factorise a block on the diagonal, as `cholesky_` does; return False if it is not positive definite."""
-    if library(matrix) is not np:
-        L, failed = library(matrix).linalg.cholesky_ex(matrix)
-        matrix.copy_(L)
-        return not failed
-    # The transpose of a whole matrix is in LAPACK's order and is overwritten by the factor; a part is copied.
-    factor, failed = _lapack("potrf", matrix)(matrix.T, lower=False, overwrite_a=True, clean=False)
-    if not np.may_share_memory(factor, matrix):
-        matrix[:] = factor.T
-    return not failed

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import lapack
 
+from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias.margin.solution import Status
@@ -51,23 +52,21 @@ class ArrowFactor(Factor):
     def __init__(self, A: Array, blocks: Iterable[tuple[Array, Array, np.ndarray]]) -> None:
         self.groups = []
         for D, B, open_ in blocks:
-            L, failed = lapack.dpotrf(D.T, lower=False, overwrite_a=True, clean=False)
-            if failed:
-                raise ArithmeticError("a block of the normal matrix is no longer positive definite")
-            R = lapack.dtrtrs(L, B, trans=1)[0]
+            L = Cholesky(D)
+            R = L.divided(B.T).T
             used = np.flatnonzero(open_)
-            A[np.ix_(used, used)] -= R.T @ R
+            A[np.ix_(used, used)] -= gram(R.T)
             self.groups.append((L, R, used))
         self.top = DenseFactor(A)
 
     def solve(self, right: Array) -> Array:
         # Elimination goes down one side of the arrow and up again. Going down, it skips columns that are 0 in a group.
-        n = len(right) - sum(len(L) for L, _, _ in self.groups)
+        n = len(right) - sum(len(R) for _, R, _ in self.groups)
         found, first, halves = right.copy(), n, []
         for L, R, used in self.groups:
-            rows = slice(first, first + len(L))
+            rows = slice(first, first + len(R))
             there = np.flatnonzero(right[rows].any(axis=0))
-            half = lapack.dtrtrs(L, right[rows, there], trans=1)[0]
+            half = L.divided(right[rows, there].T).T
             found[np.ix_(used, there)] -= R.T @ half
             halves.append((rows, there, half))
             first = rows.stop
@@ -75,7 +74,7 @@ class ArrowFactor(Factor):
         for (L, R, used), (rows, there, half) in zip(self.groups, halves, strict=True):
             left = -R @ found[used]
             left[:, there] += half
-            found[rows] = lapack.dtrtrs(L, left)[0]
+            found[rows] = L.divided(left.T, transposed=False).T
         return found
 
 
@@ -98,7 +97,7 @@ class ConeKernels(GroupKernels):
         super().__init__(np.zeros((len(X) + H * len(self.nonzero), 0)), H, SETTINGS)
         self.X, self.samples, self.late = X, len(X), late
         self.margins, self.sides = outputs * on.T, np.where(on.T, 1.0, -1.0)[self.nonzero]
-        self.gram = X @ X.T
+        self.gram = gram(X)
 
     def bytes_needed(self) -> int:
         """Return the bytes of a step: the arrow's factor, and several copies of the columns."""

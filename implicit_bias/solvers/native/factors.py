@@ -8,16 +8,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from implicit_bias._utils.blocks import gram
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.solvers.native.arrays import (
     Tensor,
     add_to_diagonal_,
     as_numpy,
-    cholesky_,
-    cholesky_solve,
-    divided,
     filled,
-    gram,
     in_precision,
     library,
 )
@@ -45,16 +43,8 @@ class Factor(ABC):
         """Return M⁻¹ right for right (n, r)."""
 
 
-class DenseFactor(Factor):
-    """The Cholesky factor of a matrix (n, n), which it overwrites; ArithmeticError unless it is positive definite."""
-
-    def __init__(self, matrix: Tensor) -> None:
-        if not cholesky_(matrix):
-            raise ArithmeticError("the normal matrix is no longer positive definite")
-        self.L = matrix
-
-    def solve(self, right: Tensor) -> Tensor:
-        return cholesky_solve(self.L, right)
+class DenseFactor(Cholesky, Factor):
+    """The Cholesky factor of a matrix (n, n), which it overwrites; LinAlgError unless it is positive definite."""
 
 
 class SingleFactor(DenseFactor):
@@ -197,9 +187,10 @@ class PartialFactor(Factor):
             new -= L[:, :r] @ L[pivots, :r].T
             corner = 1 * new[pivots]
             add_to_diagonal_(corner, PIVOT_SHIFT * corner.diagonal().max())
-            if not cholesky_(corner):
+            try:
+                L[:, r : r + len(pivots)] = Cholesky(corner).divided(new)
+            except np.linalg.LinAlgError:
                 break
-            L[:, r : r + len(pivots)] = divided(new, corner)
             left = self._remainder(left, L[:, r : r + len(pivots)])
             left[pivots] = 0.0
             r += len(pivots)

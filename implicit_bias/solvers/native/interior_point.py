@@ -405,7 +405,7 @@ class NewtonSystem:
             diagonal = self.diagonal + shift * self.weights.sum() if shift else self.diagonal
             try:
                 self.factor = self.kernels.factor(self.weights, diagonal, precise, self.at.lam)
-            except ArithmeticError:
+            except (ArithmeticError, np.linalg.LinAlgError):
                 continue
             self.solved = self.factor.solve(self.columns)
             self.border = lu_factor(self.corner - self.columns.T @ self.solved)

@@ -14,17 +14,15 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.blocks import ROWS, gram, row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import TINY
 from implicit_bias.solvers.native.arrays import (
-    BLOCK,
     Tensor,
     add_to_diagonal_,
     filled,
     free_on_device,
-    gram,
     in_precision,
     library,
 )
@@ -257,7 +255,7 @@ class GatedKernels(LinearKernels):
         if exact or lam is None or self.by_features or self.affordable < self.settings.least_products:
             return super().factor(eta, diagonal, exact)
         if self.partial_failed:
-            need = 4 * self.n**2 + 8 * self.n * BLOCK
+            need = 4 * self.n**2 + 8 * self.n * ROWS
             check_memory(need, f"a step of {self.n} samples", FEWER, free_on_device(self.X))
             return super().factor(eta, diagonal, exact)
         half, own = self.halved, self.G**2 @ (self.share @ eta)

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
+from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import PolyhedralForm
 from implicit_bias.solvers.base import Answer, Options
@@ -76,9 +77,9 @@ class Rows:
             half = block * roots[j]
             # NumPy computes half of a product of a matrix with its own transpose.
             if isinstance(rows, slice):
-                K += half @ half.T
+                K += gram(half)
             else:
-                K[np.ix_(rows, rows)] += half @ half.T
+                K[np.ix_(rows, rows)] += gram(half)
         return K
 
 
@@ -206,7 +207,7 @@ class Conditions:
         self.sign = -1.0 if program.sums else 1.0
         K += self.sign * (self.P / self.delta) @ self.P.T
         K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
-        self.factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        self.factor = Cholesky(K)
         V, f = rows.adjoint(at.lam), rows.times(at.W) + rows.y * at.b
         slack = at.x[0] if program.hard else at.x[0] - at.x[1]
         #: Residuals of the rows, of the columns, of the groups, and of Σ y_iλ_i = 0, Σ m_iλ_i = 1, Σ c_hτ_h = 1.
@@ -234,13 +235,13 @@ class Conditions:
     def solve(self, right: Array) -> Array:
         """Return K⁻¹ right, with iterative refinement, for right (n,) or (n, m)."""
         flat = right[:, None] if right.ndim == 1 else right
-        x = scipy.linalg.cho_solve(self.factor, flat, check_finite=False)
+        x = self.factor.solve(flat)
         rows = self.program.rows
         for _ in range(REFINEMENTS):
             image = [rows.times(self.theta * rows.adjoint(column)) for column in x.T]
             rest = flat - np.reshape(image, x.T.shape).T - self.diagonal[:, None] * x
             rest = rest - self.sign * self.P @ ((self.P.T @ x) / self.delta[:, None])
-            x = x + scipy.linalg.cho_solve(self.factor, rest, check_finite=False)
+            x = x + self.factor.solve(rest)
         return x.reshape(right.shape)
 
     def direction(self, target: float, guess: Iterate | None) -> Iterate:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import scipy.sparse as sp
 
-from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.blocks import ROWS, row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import TINY, length
@@ -13,7 +13,6 @@ from implicit_bias.features import ChunkedFeatures, GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.native.arrays import (
-    BLOCK,
     Tensor,
     as_numpy,
     filled,
@@ -101,7 +100,7 @@ class ScaledProblem(ABC):
             kernels = self._feature_numbers(samples) + 2 * self.columns**2
         else:
             # Beyond a block of columns the factor needs another block, in single precision.
-            kernels = self._kernel_numbers(samples) + (samples * BLOCK // 2 if samples > BLOCK else 0)
+            kernels = self._kernel_numbers(samples) + (samples * ROWS // 2 if samples > ROWS else 0)
         return 8 * (kernels + 6 * samples * self.H + 2 * (self.H + 3) ** 2)
 
     def _feature_numbers(self, samples: int) -> int:

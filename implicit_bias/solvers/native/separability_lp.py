@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from implicit_bias._utils.memory import free_memory
 from implicit_bias.solvers.native.arrays import Tensor, add_to_diagonal_, filled, free_on_device, library
 from implicit_bias.solvers.native.factors import DenseFactor
@@ -202,7 +204,7 @@ def _projected(rows: Rows, lam: Tensor) -> Tensor | None:
     for _ in range(FACTORS):
         try:
             equations = NormalEquations(rows, lam**2)
-        except ArithmeticError:
+        except np.linalg.LinAlgError:
             return None
         for _ in range(PROJECTIONS):
             missing = rows.adjoint(lam)

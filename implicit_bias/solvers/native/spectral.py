@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
+from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import SpectralForm
 from implicit_bias.solvers.base import Answer, Options
@@ -58,7 +59,7 @@ class Units:
         if self.X is not None:
             #: Signed gate values (contexts, n, H), and the Gram matrix of the inputs.
             values = (features.gate_values * y[:, None])[:, order].reshape(self.n, H, -1)
-            self.G, self.gram = np.moveaxis(values, 2, 0), self.X @ self.X.T
+            self.G, self.gram = np.moveaxis(values, 2, 0), gram(self.X)
         else:
             blocks = features.dense().reshape(features.shape)[:, order] * y[:, None, None]
             self.blocks = blocks.reshape(self.n, H, -1)
@@ -86,9 +87,9 @@ class Units:
         if self.X is None:
             R = inverse @ self.blocks
             flat = R.reshape(self.n, -1)
-            return flat @ flat.T, R @ Y.T
+            return gram(flat), R @ Y.T
         g = self.G @ inverse.T
-        K = np.sum([one @ one.T for one in g], axis=0) * self.gram
+        K = np.sum([gram(one) for one in g], axis=0) * self.gram
         contexts = Y.reshape(self.H, len(self.G), self.d)
         seen = np.stack([self.X @ contexts[:, c].T for c in range(len(self.G))])
         return K, np.einsum("cna,cnb->nab", g, seen)
@@ -186,7 +187,7 @@ class Conditions:
         self.S = program.slack(at)
         self.count = rows.n + H + (0 if program.hard else rows.n + 1)
         self.mu = program.products(at) / self.count
-        L = np.linalg.cholesky(at.Q)
+        L = np.tril(Cholesky(at.Q.copy()).factor)
         omega, vectors = np.linalg.eigh(L.T @ (T * at.W @ at.W.T + self.S / 2) @ L)
         self.J, self.inverse = L @ vectors, vectors.T @ np.linalg.inv(L)
         self.Y = self.J.T @ at.W
@@ -200,10 +201,10 @@ class Conditions:
         self.C += flat.take(b * H + a, axis=1)
         self.C *= self.fold * T * np.sqrt(0.5 / self.sums)
         K *= T
-        K -= self.C @ self.C.T
+        K -= gram(self.C)
         self.diagonal = at.u / at.lam + (at.xi / at.z if len(at.z) else 0.0)
         K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
-        self.factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        self.factor = Cholesky(K)
         self.missing_V = rows.adjoint(at.lam) - at.Q @ at.W
         f = rows.times(at.W)
         slack = at.u - at.xi if len(at.z) else at.u
@@ -223,7 +224,7 @@ class Conditions:
         if program.intercept:
             columns, equations = [*columns, rows.y[:, None]], [*equations, rows.y[:, None]]
         self.border, self.left = np.hstack(columns), np.hstack(equations)
-        self.solved = scipy.linalg.cho_solve(self.factor, self.border, check_finite=False)
+        self.solved = self.factor.solve(self.border)
         known, size = self.Z.shape[1], self.border.shape[1]
         self.small = np.zeros((size + program.hard, size + program.hard))
         self.small[:size, :size] = -self.left.T @ self.solved
@@ -266,7 +267,7 @@ class Conditions:
         P = at.T * self.inverse @ missing_V @ self.Y.T
         fixed = self.folded(R + P + P.T)
         right = right - at.T * rows.times(self.over_metric(missing_V)) + self.C @ fixed
-        first = scipy.linalg.cho_solve(self.factor, right, check_finite=False)
+        first = self.factor.solve(right)
         known, values = self.Z.shape[1], self.values - 2 * self.Z.T @ fixed
         if not program.hard:
             values[-1] -= 2 * float(np.sum(at.W * missing_V)) + c_T / at.T
@@ -320,7 +321,7 @@ class Conditions:
         while room > SHORTEST_STEP:
             end = at.plus(room, change)
             try:
-                np.linalg.cholesky(self.program.slack(end))
+                Cholesky(self.program.slack(end))
             except np.linalg.LinAlgError:
                 room *= 0.8
             else:

@@ -18,9 +18,10 @@ of size 2kd + n.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
+from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.features import GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.studies.paper.published import Equation23
@@ -95,7 +96,7 @@ class _Iteration:
         self.projections = (np.eye(k) - within, mean, within - mean)
         self.eigenvalues = np.array([k / units, 1.0, 0.0])
         self.A = (k / units) * self.projections[0] + mean
-        inner = self.yX @ self.yX.T
+        inner = gram(self.yX)
         self.kernels = [(self.G @ P @ self.G.T) * inner for P in self.projections]
         self.scales = Scales.of(self.A[0, 0])
         n = len(problem.y)
@@ -113,7 +114,7 @@ class _Iteration:
         self.schur = SIGMA + self.rho_equal * self.on_zeta**2 - self.cross**2 / self.total
         self.slope = s.margin * s.zeta
         weighted = np.sum([K / m for K, m in zip(self.kernels, self.schur, strict=True)], axis=0)
-        self.factor = cho_factor(np.eye(len(self.z)) / rho + self.slope**2 * weighted)
+        self.factor = Cholesky(np.eye(len(self.z)) / rho + self.slope**2 * weighted)
 
     def outputs(self, coefficients: Array) -> Array:
         """Return y ∘ Φζ, shape (n,), for ζ with coefficients w_e: Σ_e K_e w_e."""
@@ -133,7 +134,7 @@ class _Iteration:
         schur, cross, on_zeta = self.schur[:, None], self.cross[:, None], self.on_zeta[:, None]
         right_t = SIGMA * self.t - self.on_t * self.dual
         free = (SIGMA * self.zeta + on_zeta * self.dual + cross / self.total * right_t) / schur
-        nu = cho_solve(self.factor, self.v / self.rho - self.z - self.slope * self.outputs(free))
+        nu = self.factor.solve(self.v / self.rho - self.z - self.slope * self.outputs(free))
         zeta = free + self.slope / schur * nu
         t = (right_t + cross * zeta) / self.total
         self.dual = self.dual + self.rho_equal * ALPHA * (self.on_t * t - on_zeta * zeta)

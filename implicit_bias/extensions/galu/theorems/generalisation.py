@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import (
@@ -21,6 +20,7 @@ from implicit_bias._utils.checks import (
     as_probability,
     check_range,
 )
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.files import finite_numbers
 from implicit_bias._utils.scaling import length
 from implicit_bias.extensions.galu.theorems.memorisation import check_lengths, memorisation_width, positive_kernel
@@ -150,7 +150,7 @@ def generalisation_bound_a_priori(
 def kernel_energy(X: Array, y: Array) -> tuple[float, float]:
     """Return a lower and an upper bound of yᵀκ(X)⁻¹y that include the rounding of κ, for X (m, d) and y (m,)."""
     kernel, eigenvalue = positive_kernel(X)
-    energy = float(y @ scipy.linalg.solve(kernel, y, assume_a="pos", check_finite=False))
+    energy = float(y @ Cholesky(kernel).solve(y))
     # (1 − r/λ) κ̂ ⪯ κ ⪯ (1 + r/λ) κ̂ for the computed κ̂, its smallest eigenvalue λ and its error r.
     share = float(eigenvalue.error / eigenvalue.value)
     return energy / (1 + share), energy / (1 - share)
