@@ -137,10 +137,10 @@ def test_margins_that_rounding_hides_are_computed_precisely():
 
 def test_weights_that_satisfy_constraints_exactly_are_not_charged_for_rounding():
     """The margin of (1, 1) is 2⁻⁴⁵; an error of 2⁻⁵² of its terms would change the bound by 2 %."""
-    features = GatedFeatures([[1.0, 2.0**-45 - 1]])
-    case = MarginProblem(features, [1], Frobenius(), constraints=lambda W: [W[0, 0] == W[0, 1], W >= 0])
+    features = ib.GatedFeatures([[1.0, 2.0**-45 - 1]])
+    case = ib.MarginProblem(features, [1], ib.Frobenius(), constraints=lambda W: [W[0, 0] == W[0, 1], W >= 0])
     for scale in (1.0, 2.0**-500):
-        assert certify(case, [[scale, scale]], [1.0]).objective == pytest.approx(2**45.5, rel=1e-12)
+        assert ib.certify(case, [[scale, scale]], [1.0]).objective == pytest.approx(2**45.5, rel=1e-12)
 
 
 def test_a_correlation_that_rounding_moves_out_of_the_range_of_a_seminorm():
