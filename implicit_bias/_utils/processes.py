@@ -128,7 +128,6 @@ def _origin() -> Any:
 
 
 def _taken() -> _Server:
-    """Return an idle server, or a new one if there is none with the same origin."""
     # Another thread may take the last one.
     with contextlib.suppress(IndexError):
         while True:

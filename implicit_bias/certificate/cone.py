@@ -272,12 +272,10 @@ def _floats(point: list[Fraction]) -> tuple[Array, Array]:
 
 
 def _value(row: Row, w: list[Fraction]) -> Fraction:
-    """Return Σ_j row[j] w_j exactly."""
     return sum((v * w[j] for j, v in row.items()), Fraction(0))
 
 
 def _substituted(exact: list[Fraction], pivots: dict[int, Row]) -> list[Fraction]:
-    """Return a copy of x (N,) with x_j replaced by Σ_l row[l] x_l for each {j: row} of `pivots`."""
     point = list(exact)
     for pivot, row in pivots.items():
         point[pivot] = _value(row, exact)

@@ -116,7 +116,6 @@ def exact_rows(features: Features, columns: np.ndarray) -> Any:
 
 
 def _operations(equations: int, unknowns: int) -> int:
-    """Estimate the number of operations of `_solution_near` for a matrix (equations, unknowns)."""
     return equations * unknowns * min(equations + 1, unknowns)
 
 

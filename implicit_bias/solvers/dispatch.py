@@ -116,17 +116,17 @@ def solve(
     """
     check_problem(problem)
     options = Options(tol, max_iterations, max_seconds, start, device, callback, verbose)
-    name, run = _chosen(problem, solver)
-    if isinstance(run, Solver):
-        reason = run.refuses(problem, options)
-        if reason:
-            raise InputError(f"{name} does not support {problem.name}: {reason}")
-        with Deadline() as loading:
+    with Deadline() as loading:
+        name, run = _chosen(problem, solver)
+        if isinstance(run, Solver):
+            reason = run.refuses(problem, options)
+            if reason:
+                raise InputError(f"{name} does not support {problem.name}: {reason}")
             run.load()
-        # Imports are not part of the time of a solve.
-        options = replace(options, deadline=Deadline(options.max_seconds))
-        if loading.interrupted:
-            options.deadline.interrupt()
+    # Imports are not part of the time of a solve.
+    options = replace(options, deadline=Deadline(options.max_seconds))
+    if loading.interrupted:
+        options.deadline.interrupt()
     with options.deadline as deadline:
         found = _solved(problem, name, run, options, several=solver is None)
     # Also for an answer that was finished: a loop of solves must end.
@@ -135,7 +135,6 @@ def solve(
 
 
 def _solved(problem: MarginProblem, name: str, run: Run, options: Options, several: bool) -> Solution:
-    """Run the solver, if no proof is evident, and, if `several`, the fallback solvers; return the certified answer."""
     conflict = evident_conflict(problem)
     nowhere = np.zeros((problem.features.k, problem.features.d))
     if conflict is not None:
@@ -161,7 +160,6 @@ def _solved(problem: MarginProblem, name: str, run: Run, options: Options, sever
 
 
 def _chosen(problem: MarginProblem, solver: str | Run | None) -> tuple[str, Run]:
-    """Return a solver and its name; for None the first of `SOLVERS` that supports the problem's structure."""
     if isinstance(solver, Solver):
         return solver.name, solver
     if solver is not None and callable(solver):

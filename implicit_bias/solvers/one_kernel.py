@@ -33,6 +33,8 @@ from implicit_bias._utils.threads import in_threads, thread_count
 FIRST = 1000
 #: Samples of each sign of each class that the first pool has, if there are as many.
 FIRST_OF_SIGN = 100
+#: Least μ: no samples that are separable up to rounding have weights as large as its inverse.
+LEAST_MU = 1e-100
 #: Factor by which the pool grows.
 POOL_GROWTH = 4
 #: Largest violation of a margin in the pool up to which it grows.
@@ -298,6 +300,7 @@ class _Dual:
             if violation <= self.round_tol:
                 least, most = (least, min(mu, most)) if q > 1 else (max(mu, least), most)
             s, h, q, self.mu = _newton(K, y, s, h, q, low, high, self.mu, self.paired, ridge)
+            self.mu = max(self.mu, LEAST_MU)
             if not least <= self.mu <= most and 0 < least < most < np.inf:
                 self.mu = (least * most) ** 0.5
             if (violation <= self.round_tol and abs(mu / self.mu - 1) <= self.round_tol) or deadline.passed():
@@ -340,7 +343,6 @@ def _gathered(A: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
 
 @compiled
 def _set_entries(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array) -> None:
-    """Set A[rows[i], columns[j]] = values[i, j]."""
     for i in range(len(rows)):
         row, new = A[rows[i]], values[i]
         for j in range(len(columns)):
@@ -349,7 +351,6 @@ def _set_entries(A: Array, rows: np.ndarray, columns: np.ndarray, values: Array)
 
 @compiled
 def _set_symmetric(A: Array, rows: np.ndarray, columns: np.ndarray, others: np.ndarray, entries: np.ndarray) -> None:
-    """Set A[rows[i], columns[j]] = A[others[j], entries[i]]."""
     for j in range(len(columns)):
         other = A[others[j]]
         for i in range(len(rows)):

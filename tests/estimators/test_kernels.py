@@ -67,6 +67,13 @@ def test_polynomials_that_change_their_sign_too_seldom(degree, solver, tol):
             assert error.value.certificate.lower_bound > 1e4
 
 
+def test_equal_samples_of_both_classes_with_uneven_weights():
+    X = [[-2, 0], [8, -2e5], [-2, 0], [2, 2e5], [1, -2e5], [0, 0], [-3, 2e5]]
+    model = ib.MultipleKernelClassifier([("poly", {"degree": 3, "coef0": 1.0, "gamma": 1.0})], C=np.inf)
+    with pytest.raises(ib.NotSeparableError, match="no weights of a norm below"):
+        model.fit(X, [1, 1, -1, -1, -1, 1, 1], sample_weight=[0.6, 0.17, 0.0024, 0.01, 5.9, 1902, 1.9])
+
+
 NEAR = np.array([[3.0, 4.0, 0.0, 1.0], [3.0, 4.0, 1e-9, 1.0], [-0.1, 0.2, 5.0, 3.0], [0.0, 0.0, 0.0, 0.0]])
 
 

@@ -139,7 +139,6 @@ def _lower(U: Any) -> Any:
 
 
 def _divided(L: Any, right: Any) -> Any:
-    """Return L⁻¹ `right` for a lower triangular L."""
     x = right.copy()
     for j in range(len(x)):
         x[j] = (x[j] - L[j, :j] @ x[:j]) / L[j, j]

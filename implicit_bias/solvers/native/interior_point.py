@@ -460,7 +460,6 @@ class NewtonSystem:
         return self.at.ahead(guess.longest, guess)
 
     def _left(self, direction: Direction) -> float:
-        """Return μ after the step along a direction."""
         return self.at.ahead(self._length(direction), direction)
 
     def _length(self, direction: Direction) -> float:

@@ -123,7 +123,6 @@ class KernelProblem(ScaledProblem):
         return KernelMatrices(found, self.settings)
 
     def _kernel_numbers(self, samples: int) -> int:
-        """Count all kernels, and their sum twice, in both precisions."""
         return (self.H + 3) * samples**2
 
     def linear(self, rows: Tensor) -> LinearKernels:

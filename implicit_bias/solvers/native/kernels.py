@@ -100,7 +100,6 @@ class GroupKernels(ABC):
         raise NotImplementedError(f"{type(self).__name__} must define roots(eta), or keep by_features False")
 
     def _product(self, eta: Tensor, diagonal: Tensor) -> Product:
-        """Return the function x ↦ (K(η) + diag(`diagonal`)) x."""
         return lambda x: self.sweep(x)[1] @ eta + diagonal * x
 
     @abstractmethod

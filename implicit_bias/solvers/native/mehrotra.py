@@ -52,7 +52,6 @@ def descend_from(at: Any, problem: Descent, centring: float, predicts: bool = Tr
 
 
 def _advanced(system: Linearised, centring: float, predicts: bool) -> Any:
-    """Return the next iterate, as `descend_from` explains, or None if there is no progress."""
     guess = system.direction(0.0, None) if predicts else None
     sigma = min(1.0, max(centring, (system.ahead(guess) / system.mu) ** 3)) if predicts else centring
     return system.moved(system.direction(system.mu * sigma, guess))

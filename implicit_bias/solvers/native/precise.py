@@ -344,7 +344,6 @@ class PreciseSet(GrowingSet):
         return sum(np.tensordot(shares[part], self.samples(rows[part]), axes=1) for part in parts)
 
     def _original(self, W: Any) -> Any:
-        """Return W = TŴ/s (k, d), given Ŵ (H, r)."""
         d = self.problem.features.d
         parts = np.full((self.T.shape[1], d), gmpy2.mpfr(0))
         for h in range(self.H):

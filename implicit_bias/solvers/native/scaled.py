@@ -316,7 +316,6 @@ class BlockProblem(ScaledProblem):
         return StackedKernels(rows_and_one, self.settings)
 
     def _kernel_numbers(self, samples: int) -> int:
-        """Count the rows twice, all kernels, and their sum, in both precisions."""
         return 2 * samples * self.columns + (self.H + 2) * samples**2
 
     def squares(self, V: Tensor) -> Tensor:

@@ -52,3 +52,11 @@ def test_longer_limits_loosen_no_bound(name):
             assert longer.objective <= shorter.objective * (1 + 1e-9)
             assert longer.lower_bound >= shorter.lower_bound * (1 - 1e-9)
         shorter = longer
+
+
+def test_the_time_of_the_certificate_is_that_of_all_gates(monkeypatch):
+    """A product skips gates without weights, so that weights of 0 would measure nothing."""
+    measured, margins = [], MarginProblem.margins
+    monkeypatch.setattr(MarginProblem, "margins", lambda *given: measured.append(given[1]) or margins(*given))
+    solve(case(n=30), max_seconds=60)
+    assert measured[0].all()
