@@ -108,7 +108,7 @@ def test_what_cannot_be_sent_is_solved_here():
 def test_a_limit_of_the_next_solver_takes_nothing_back(monkeypatch):
     X = 2e13 * np.array([[1, 1 + 5e-7], [-1 - 5e-7, -1 - 1e-6]]) + np.eye(2)[::-1]
     case = ib.MarginProblem(ib.GatedFeatures(X), [1, 1], ib.Frobenius())
-    alone = ib.solve(case, "NATIVE")
+    alone = ib.solve(case, "NATIVE", max_seconds=1000)
     assert alone.status is ib.Status.NOT_SEPARABLE_BELOW
 
     class Slow(Solver):
