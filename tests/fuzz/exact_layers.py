@@ -74,9 +74,13 @@ class Layers:
         Σ_h m_h ‖Re_h‖² times the squared norm with m; rows of W are no longer than ρ(W), and √m_h times that norm.
         """
         V, by = _scaled(V)
-        m = np.array(self.multiplicities)
-        summing = self.layers[1] == "l2"
-        p = balancing_shares(V.astype(float)) if summing else m.astype(float)
+        # The proposals of multiples of V differ by rounding, and so do the bounds, by as much as 1e-12.
+        if self.layers[1] == "l2":
+            return by * min(self._dual_by(V, balancing_shares(V.astype(float) * c)) for c in (1.0, 0.9, 0.7))
+        return by * self._dual_by(V, np.array(self.multiplicities, float))
+
+    def _dual_by(self, V: Any, p: Any) -> Fraction:
+        m, summing = np.array(self.multiplicities), self.layers[1] == "l2"
         scales = np.sqrt(np.where(p > 0, p, 1.0))[:, None]
         floats = np.where(p[:, None] > 0, V.astype(float), 0.0)
         sizes, T = np.linalg.svd(scales * floats, full_matrices=False)[1:]
@@ -89,7 +93,7 @@ class Layers:
         squares, rest = sum(R**2), V - R.T @ Z
         most = max(squares) if summing else sum(m * squares)
         lost = root(sum(rest.ravel() ** 2)) if summing else sum(map(root, m * (rest**2).sum(axis=1)))
-        return by * (root(most * sum(Z.ravel() ** 2)) + lost)
+        return root(most * sum(Z.ravel() ** 2)) + lost
 
 
 def _scaled(W: Any) -> tuple[Any, Fraction]:

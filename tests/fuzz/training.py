@@ -32,7 +32,7 @@ row(SGD, lr_factor=ARGUMENTS["lr"], momentum=MOMENTUM, loss=choice(*LOSSES, also
 TORCH = (torch.optim.AdamW, partial(torch.optim.SGD, lr=0.1), torch.optim.LBFGS)
 STEPS = count(0, 1, 10**9, least=0, vast=ENDLESS)
 MADE = choice(*TORCH, also=callable)
-ZERO = number(0, 1.0, also=equals(0))
+ZERO = number(0, 1.0, also=equals(0, 0.0, -0.0))
 DECAYS: dict[str, Any] = {"momentum": MOMENTUM, "lr_decay": ZERO, "weight_decay": ZERO}
 row(
     ib.Adam,
