@@ -18,7 +18,7 @@ STORE = ROOT / ".matrix"
 PYTHONS = ("3.11", "3.12", "3.13")
 KERNELS = ("", "Haswell", "Zen", "SkylakeX", "Sandybridge", "Nehalem")
 TOOLS = ("hypothesis", "pytest", "pytest-xdist", "polars", "distributed", "build", "setuptools", "wheel", "twine")
-#: Numerics, certificates, laws and saving: about a tenth of the suite.
+#: Numerics, certificates, laws and saving: a part of the suite that takes half a minute.
 CHOSEN = ("tests/_utils/test_cholesky.py", "tests/certificate", "tests/test_laws.py", "tests/saving/test_saving.py")
 #: Optional parts by the name of their session: what is uninstalled.
 WITHOUT = {"torch": ("torch", "torchvision"), "ECOS": ("ecos",), "gmpy2": ("gmpy2",), "pandas": ("pandas", "polars")}
@@ -125,7 +125,7 @@ def without(session: nox.Session, part: str) -> None:
 
 @nox.session(python=PYTHONS[0])
 def unwritable(session: nox.Session) -> None:
-    """The chosen tests where neither home nor package folder can hold Numba's cache."""
+    """The chosen tests without a writable home."""
     install(session, "highest")
     home = {name: "/dev/null" for name in ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
     tests(session, "no writable home", ("-p", "no:cacheprovider", *CHOSEN), PYTHONDONTWRITEBYTECODE="1", **home)

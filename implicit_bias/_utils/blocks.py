@@ -1,7 +1,7 @@
 """Symmetric matrices in blocks, because AAᵀ of 20 000 rows with hundreds of columns crashes in OpenBLAS.
 
-NumPy computes A @ A.T by a function that computes half of it. There a thread of OpenBLAS copies its rows, at most 512
-doubles of each at a time, into a buffer of 32 MiB, and does not check that they fit. 4096 rows do in any thread.
+NumPy computes A @ A.T by a function that computes half of it. There a thread of OpenBLAS copies its rows into a buffer
+and does not check that they fit.
 """
 
 from collections.abc import Callable

@@ -92,6 +92,7 @@ def _box_muller(u: Floats) -> Floats:
 
 
 def _fused(a: Floats, b: Floats | f32, c: Floats | f32) -> Floats:
+    """Return ab + c in float32, computed in doubles, in which the product is exact."""
     return (np.multiply(a, b, dtype=np.float64) + c).astype(f32)
 
 

@@ -189,6 +189,7 @@ def _close_power_of_two(t: float) -> list[float]:
 
 
 def _normal(scaled: Array, values: Array) -> bool:
+    """True if no nonzero entry of `values` has become subnormal or 0 in `scaled`."""
     return not ((np.abs(scaled) < TINY) & (values != 0)).any()
 
 

@@ -276,6 +276,7 @@ def _value(row: Row, w: list[Fraction]) -> Fraction:
 
 
 def _substituted(exact: list[Fraction], pivots: dict[int, Row]) -> list[Fraction]:
+    """Return a copy of x (N,) with x_j replaced by Σ_l row[l] x_l for each {j: row} of `pivots`."""
     point = list(exact)
     for pivot, row in pivots.items():
         point[pivot] = _value(row, exact)

@@ -413,6 +413,7 @@ def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **opt
 
 
 def _model_of(classifier: Any, problems: Sequence[MarginProblem], solutions: Sequence[Solution]) -> MarginModel:
+    """Return the model of a fit; problems with the gates of the first share its features, as files need."""
     first = problems[0]
     shared = [one.replace(features=first.features) if one.gates is first.gates else one for one in problems]
     constant, columns = bool(classifier.fit_intercept), columns_of(classifier)

@@ -301,6 +301,7 @@ class HiddenLayerClassifier(_GatedClassifier):
 
 
 def _trained(X: Array, y: Array, units: int, seed: int, config: SGD | None, outputs: int = 1) -> ReLUNetwork:
+    """Return a ReLU network trained on signs or classes y, in float64, so that batching changes no score."""
     with torch_is_needed("a classifier of learned gates or hidden units"):
         from implicit_bias.networks import ReLUNetwork
         from implicit_bias.training.optimisers import SGD

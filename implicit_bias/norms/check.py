@@ -107,6 +107,7 @@ def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
 
 
 def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
+    """Check ‖TŴ‖ ≤ Σ_h ‖Ŵ_h‖ at one random Ŵ, with equality if T has no null space and k ≤ 500."""
     form = norm.group_form(shape[0])
     if form is not None:
         k, size = form.expand.shape

@@ -165,6 +165,7 @@ class _Rows:
     value_bound, dual_bound = value, dual
 
     def _sizes(self, W: Array, q: float) -> Array:
+        """Return ‖ζ_h‖_q of all units, shape (H,)."""
         H, index = len(self.scales), self.units.index
         if q == 2:
             return self.units.group_norms(W)

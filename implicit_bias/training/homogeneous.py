@@ -137,6 +137,7 @@ class MarginFunction(Objective):
             )
 
     def _outputs(self, w: Tensor) -> Tensor:
+        """Set the weights of the twin to w; return its outputs (n,) or (n, K), with gradients."""
         self._set(w)
         return self.twin.outputs_of(self.inputs, self.contexts)
 

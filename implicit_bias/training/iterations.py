@@ -260,6 +260,7 @@ class PlainIteration(Iteration):
         return False
 
     def _mean_logistic(self, margins: Tensor) -> Tensor:
+        """Return the mean over samples of log(1 + Σ_c e^{−q_ic})."""
         return softplus(torch.logsumexp(-margins.view(len(self.function.y), -1), 1)).mean()
 
 

@@ -259,6 +259,7 @@ class SpanFunction(LayerFunction):
         return self.mix(1.0, gradient, -radial, w)
 
     def _gated(self, alpha: Array, gate: Array) -> Array:
+        """Return g ∘ (g ∘ α) K."""
         product = self._through_kernel(gate * alpha)
         product *= gate
         return product

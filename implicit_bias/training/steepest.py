@@ -478,6 +478,7 @@ class ProjectedIteration(Iteration):
         return False
 
     def _softmin(self, q: Tensor) -> tuple[float, Tensor]:
+        """Return F_R and softmax(−R^L q) for margins q."""
         least = q.min()
         shares = torch.exp(-self.sharpness * (q - least))
         total = shares.sum()

@@ -158,6 +158,7 @@ class _Search:
         self.A, self.B = self.A * ratio[:, None], self.B / ratio
 
     def _take(self, loss: float, A: Array, B: Array) -> None:
+        """Set A and B, unless their loss would exceed `loss`."""
         before = self.A, self.B
         self.A, self.B = A, B
         if not self.loss() <= loss:

@@ -347,6 +347,7 @@ class _Factor:
         return at, gap
 
     def _adjoint(self, columns: Array) -> Array:
+        """Return Φᵀc for each column c of an array (n, q), shape (q, k, d)."""
         return np.stack([self.features.adjoint(column) for column in columns.T])
 
 

@@ -257,6 +257,7 @@ class _GatedLeastSquares(_GatedInputs):
 
 
 def _weighted(layer: _Layer, Y: Array, weight: Array | None) -> tuple[GatedFeatures, Array]:
+    """Return inputs and targets of sample i times √(n c_i/Σc): least squares on them is the weighted problem."""
     root = root_weights(weight, len(Y))
     return GatedFeatures(root * layer.inputs, layer.values), Y * (root if Y.ndim == 2 else root[:, 0])
 

@@ -399,5 +399,6 @@ class _WeightForm(_LeastValue):
 
 
 def _inverse(gram: Array, shift: float) -> Array:
+    """Return (gram + shift·I)⁻¹ and overwrite `gram`; LinAlgError if the sum is not positive definite."""
     gram[np.diag_indices(len(gram))] += shift
     return np.asarray(Cholesky(gram).solve(np.eye(len(gram))))

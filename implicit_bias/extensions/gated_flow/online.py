@@ -292,6 +292,7 @@ def _between_0_and_1(batches: Iterator[tuple[Array, Array]]) -> Iterator[tuple[A
 
 
 def _checkpoints(steps: int, stay: float | None) -> list[int]:
+    """Return ⌈steps/16⌉, ⌈steps/8⌉, …, `steps`, after which receptive fields are compared; [] if `stay` is None."""
     if stay is None:
         return []
     as_positive(stay, "stay")

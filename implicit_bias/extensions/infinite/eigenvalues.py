@@ -174,6 +174,7 @@ def _norm_bound(values: Numbers) -> Number:
 
 
 def _quotient(values: Numbers, vector: Numbers) -> Number:
+    """Return the Rayleigh quotient vᵀGv/vᵀv of a matrix (n, n) and a vector (n,)."""
     return vector @ (values @ vector) / (vector @ vector)
 
 

@@ -174,6 +174,7 @@ class InfiniteNetwork:
         return NetworkKernels(*(Gram(values, bound, certified, terms) for values, bound in found))
 
     def _points(self, X: ArrayLike, name: str) -> Points:
+        """Return points √(σ_w²/d) x with σ_b as an additional entry, whose inner products are K¹."""
         rows = as_floats(X, name, 2)
         check_range(np.abs(rows).max(keepdims=True).ravel(), name)
         rows = rows * math.sqrt(self.weight_variance / rows.shape[1])
@@ -451,6 +452,7 @@ def _shifted(progress: PairsDone | None, before: int, total: int) -> PairsDone |
 
 
 def _decomposed(kernel: Gram, ridge: float, singular: bool) -> tuple[Array, Array]:
+    """Return eigenvalues (n,) and eigenvectors of Θ + λI; InputError if it may be singular, unless `singular`."""
     values, vectors = scipy.linalg.eigh(kernel.values, check_finite=False)
     values = values + ridge
     rounding = len(values) * np.finfo(float).eps * max(values[-1], -values[0]) + kernel.error

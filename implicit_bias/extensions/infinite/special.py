@@ -102,6 +102,7 @@ def _wedge_far(beta: Array, psi: Array) -> Array:
 
 
 def _less_one_double(q: Array) -> Array:
+    """Return e^{q²} erfc(q) − 1 in doubles, without cancellation for small |q|."""
     near = np.minimum(q, 0.5)
     return np.where(
         q < 0.5, np.expm1(near * near) - np.exp(near * near) * scipy.special.erf(near), scipy.special.erfcx(q) - 1

@@ -4,6 +4,7 @@ CVXPY reduces minimising ‖W‖ to minimising cᵀu with b − Au ∈ K, where 
 linear constraints are added exactly.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,21 +52,22 @@ class ConicForm:
         return W / self.scale, b, lines[:n] / self.m / self.scale, mu / self.sizes
 
 
-def conic_form(problem: MarginProblem, rows: Any, exact: Any) -> ConicForm:
-    """Return the form of a problem; `rows` (n, k·d) are y_iφ(x_i), and `exact` converts arrays to many digits.
+def conic_form(problem: MarginProblem, signed: Callable[..., Any], exact: Callable[..., Any]) -> ConicForm:
+    """Return the form; `signed`(problem, rows) are y_iφ(x_i) (rows, k·d), `exact` converts arrays, to many digits.
 
     Raises
     ------
     TooLargeError
         If an iteration would take too long, or if the norm has exponential or power cones.
     """
-    n, slack, constraints = len(rows), 0 if problem.hard else len(rows), problem.constraints
+    n, constraints = problem.features.n, problem.constraints
+    slack = 0 if problem.hard else n
     norm, place = _norm_program(problem, problem.intercept + slack, exact)
     N, m = len(norm.c), exact(np.broadcast_to(problem.required_margin, n))
     scale = nearest_power_of_two(float(length(problem.features.row_norms() / problem.required_margin)) / n**0.5)
     # Rows of the samples: −y_i(⟨φ_i, W⟩ + b) − ξ_i ≤ −m_i.
     samples, slacks = exact(np.zeros((n, N))), np.arange(N - slack, N)
-    samples[:, place] = -rows / m[:, None] / scale
+    samples[:, place] = -signed(problem, np.arange(n)) / m[:, None] / scale
     samples[:, N - slack - 1] -= problem.intercept * problem.y / m
     samples[np.arange(slack), slacks] = exact(-np.ones(slack))
     c = norm.c.copy()

@@ -521,7 +521,7 @@ def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Solved:
     W, b, lam, mu = (_exact(np.zeros(shape)) for shape in ((k, d), (), n, m))
     found = Solved(W, b, lam, mu, -1, watch(), "")
     try:
-        form = conic_form(problem, _signed(problem, np.arange(n)), _exact)
+        form = conic_form(problem, _signed, _exact)
     except TooLargeError as error:
         return replace(found, iterations=0, reason=str(error))
 

@@ -124,9 +124,9 @@ def _solve_form(
         and `size` are the iteration, the bounds and the number of samples of the present one.
         """
         if checked is not None and options.limited:
-            # The bounds of some groups are no bounds over all of them.
-            bounds = Bounds(checked.bounds.lower / ours.scale, checked.bounds.upper / ours.scale)
-            incumbent.offer(answer(checked), bounds if known is None else None)
+            # Bounds of some of the groups are no bounds for all of them.
+            lower, upper = checked.bounds.lower / ours.scale, checked.bounds.upper / ours.scale
+            incumbent.offer(answer(checked), Bounds(lower, upper) if known is None else None)
         if options.callback is not None or options.verbose:
             reached = inner.upper if size == ours.n else whole.upper
             lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale

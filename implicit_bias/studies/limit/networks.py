@@ -44,6 +44,7 @@ def begun(settings: Settings, task: BinaryTask, draw: int = 0) -> GatedNetwork:
 
 @torch.no_grad()
 def _behind(frozen: FrozenReLUNetwork, other: ReLUNetwork) -> FrozenReLUNetwork:
+    """Copy the weights of `other` behind the gates of `frozen`, in place, and return `frozen`."""
     for target, source in zip(frozen.layers, other.layers, strict=True):
         target.copy_(source)
     return frozen

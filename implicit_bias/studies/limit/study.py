@@ -53,6 +53,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 
 
 def _descend(settings: Settings, task: BinaryTask, draw: int, found: Rows) -> None:
+    """Append the rows of a draw to `found`; after Ctrl-C, raise KeyboardInterrupt with all rows as argument."""
     network, X, y = begun(settings, task, draw), task.X_train, task.y_train
     measure, steps, limit = Measurer(task), settings["max_steps"], settings["max_seconds"]
 

@@ -97,6 +97,7 @@ def _cells(X: Array, places: tuple[int, ...]) -> Array:
 
 
 def _opened(X: Array, places: tuple[int, ...]) -> Array:
+    """Return the gates 1(x_i ≥ 0), shape (m, K), of the pixels i in `places`; −1 is the constant gate."""
     return np.column_stack([np.ones(len(X)) if i < 0 else X[:, i] >= 0 for i in places]).astype(float)
 
 
@@ -181,6 +182,7 @@ def _chosen(X: Array, y: Array, w: Array, sets: Array) -> Array:
 
 
 def _left(X: Array, y: Array, w: Array, sets: Array) -> float:
+    """Return ⟨(y − ŷ)²⟩ if every sample has the gates of `_chosen`."""
     return float(np.mean(np.abs(X @ w.T @ sets.T - y[:, None]).min(axis=1) ** 2))
 
 

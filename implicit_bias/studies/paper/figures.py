@@ -145,6 +145,7 @@ def _scatter(
 
 
 def _guide(ax: Axes, column: str, ends: tuple[float, float], **line: Any) -> None:
+    """Draw the line of equal errors, or of the inconsistency 2p(1 − p) of independent models with equal errors p."""
     p = np.linspace(*ends, 100)
     ax.plot(100 * p, 100 * p if column == "error" else 200 * p * (1 - p), **line)
 
@@ -256,6 +257,7 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
 
 
 def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
+    """Plot inconsistencies against the error p of the reference, with the curve 2p(1 − p) of chance."""
     _scatter(ax, table, reference, "inconsistency", 5)
     own = table[table.model == reference].error
     ends = (0.0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0))

@@ -150,6 +150,7 @@ def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
 
 
 def _correlations(cells: pd.DataFrame) -> pd.Series:
+    """Return Fisher's arctanh r of the two columns for every seed with at least three cells."""
     draws = {seed: part for seed, part in cells.groupby(level="seed") if len(part) > 2}
     found = {seed: np.corrcoef(part.to_numpy().T)[0, 1] for seed, part in draws.items()}
     return pd.Series(found, dtype=float).clip(-1 + 1e-12, 1 - 1e-12).map(np.arctanh).dropna()

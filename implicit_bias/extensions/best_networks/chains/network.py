@@ -162,6 +162,7 @@ class ChainNetwork(FixedGatesNetwork):
         return self._parts(X, contexts) @ self._factors(len(self.layers))
 
     def _parts(self, X: Tensor, contexts: Tensor | None) -> Tensor:
+        """Return g_j(x) ⟨w_j, x⟩, shape (n, k)."""
         if contexts is None:
             contexts = self.contexts(to_array(X)).to(X.device)
         parts: Tensor = (X @ self.layers[0].T) * contexts.to(X.dtype)

@@ -311,6 +311,7 @@ class _Search:
         return value
 
     def _smallest_margin(self, W: Array) -> float:
+        """Return min_i y_i (ΦW)_i, rounded down."""
         upper, lower, error = self.features.apply_bounded(W)
         return float((self.y * (upper + lower) - (1 + share(4)) * error - share(4) * np.abs(upper)).min())
 

@@ -179,6 +179,7 @@ def _root_relaxation(rule: Array, A: Array, B: Array, late: Callable[[], bool]) 
 
 
 def _project(Y: Array) -> Array:
+    """Project each column of Y to the vectors y ≥ 0 with Σ y_i ≤ 1."""
     largest = -np.sort(-Y, axis=0)
     excess = (np.cumsum(largest, axis=0) - 1) / np.arange(1, len(Y) + 1)[:, None]
     kept = np.maximum((largest > excess).sum(axis=0) - 1, 0)

@@ -98,6 +98,7 @@ def can_enumerate(X: Array, y: Array) -> bool:
 
 
 def _has_few_cells(A: Array, limit: int) -> bool:
+    """True if A (m, d) has rank up to 4, and its arrangement at most `limit` cells in general position."""
     rank = int(np.linalg.matrix_rank(A))
     return rank <= 4 and 2 * sum(math.comb(len(A) - 1, k) for k in range(rank)) <= limit
 
@@ -261,6 +262,7 @@ def _approximate_t(sums: Array, B: Array, deadline: Deadline) -> Array:
 
 
 def _exact_t(c: Array, B: Array) -> Array:
+    """Return the t (k,) in [0, 1] with the least ‖c − Σ t_j b_j‖."""
     if not len(B):
         return np.zeros(0)
     return np.clip(lsq_linear(B.T, c, (0.0, 1.0), method="bvls", tol=1e-14).x, 0.0, 1.0)
