@@ -125,9 +125,9 @@ def as_targets(y: Any, samples: int) -> Array:
 
 
 def as_numbers(values: Any, shape: tuple[int, ...], name: str) -> Array:
-    """Return a float64 array; raise InputError unless it has exactly this shape. NaN and infinity are allowed."""
+    """Return a C-contiguous float64 array; raise InputError unless of this shape. NaN and infinity are allowed."""
     try:
-        array = as_reals(values)
+        array = np.asarray(as_reals(values), order="C")
     except CONVERSION_ERRORS:
         raise InputError(f"{name} must hold real numbers, shape {shape}") from None
     if array.shape != shape:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 
 from implicit_bias.norms.two_summing import balancing_shares, balancing_squares
@@ -21,6 +22,8 @@ SPECTRAL = (("spectral", "l2"), ("spectral", "l_inf"))
 CONJUGATE = {1: np.inf, 2: 2, np.inf: 1}
 #: Relative accuracy of the largest singular values.
 ACCURACY = Fraction(1, 2**64)
+#: Digits of singular vectors, of which short rows cost half; smaller singular values are left to the remainder.
+DIGITS, NEGLIGIBLE = 60, 1e-25
 
 
 @dataclass
@@ -73,27 +76,33 @@ class Layers:
         ⟨V, W⟩ ≤ ‖RW‖_F ‖Z‖_F + ⟨V − RᵀZ, W⟩, where ‖RW‖_F² = ⟨RᵀR, WWᵀ⟩ is at most max_h ‖Re_h‖² ρ(W)², and at most
         Σ_h m_h ‖Re_h‖² times the squared norm with m; rows of W are no longer than ρ(W), and √m_h times that norm.
         """
+        if not V.any():
+            return Fraction(0)
         V, by = _scaled(V)
-        # The proposals of multiples of V differ by rounding, and so do the bounds, by as much as 1e-12.
-        if self.layers[1] == "l2":
-            return by * min(self._dual_by(V, balancing_shares(V.astype(float) * c)) for c in (1.0, 0.9, 0.7))
-        return by * self._dual_by(V, np.array(self.multiplicities, float))
-
-    def _dual_by(self, V: Any, p: Any) -> Fraction:
         m, summing = np.array(self.multiplicities), self.layers[1] == "l2"
-        scales = np.sqrt(np.where(p > 0, p, 1.0))[:, None]
-        floats = np.where(p[:, None] > 0, V.astype(float), 0.0)
-        sizes, T = np.linalg.svd(scales * floats, full_matrices=False)[1:]
-        roots = np.sqrt(np.where(sizes > 1e-17 * sizes.max(initial=0.0), sizes, np.inf))[:, None]
-        found = T @ floats.T / roots
+        p = balancing_shares(V.astype(float)) if summing else m.astype(float)
+        taken = np.where(p[:, None] > 0, V, NEVER)
+        sizes, T = _singular(np.sqrt(p), taken)
+        found = T @ taken.T / np.array([root(size) for size in sizes])[:, None]
         # At the best p, no ‖Re_h‖² exceeds Σσ; what is cut off is left to the last term.
-        long = np.sqrt((found**2).sum(axis=0) / sizes.sum()) if summing and sizes.sum() > 0 else 1.0
-        R = fractions(found / np.maximum(long, 1.0))
-        Z = fractions(np.sqrt(sizes)[:, None] * T)
+        long = [max(root(square / sum(sizes)), 1) if summing else 1 for square in sum(found**2)]
+        R, Z = found / np.array(long), np.array([root(size) for size in sizes])[:, None] * T
         squares, rest = sum(R**2), V - R.T @ Z
         most = max(squares) if summing else sum(m * squares)
         lost = root(sum(rest.ravel() ** 2)) if summing else sum(map(root, m * (rest**2).sum(axis=1)))
-        return root(most * sum(Z.ravel() ** 2)) + lost
+        return by * (root(most * sum(Z.ravel() ** 2)) + lost)
+
+
+def _singular(scales: Any, V: Any) -> tuple[list[Fraction], Any]:
+    """Return the singular values of diag(scales) V that are not negligible, and the right singular vectors as rows."""
+    with mpmath.workdps(DIGITS):
+        rows = [[s * mpmath.mpf(v.numerator) / v.denominator for v in row] for s, row in zip(scales, V, strict=True)]
+        A = mpmath.matrix(rows)
+        squares, T = mpmath.eigsy(A.T * A)
+        sizes = [mpmath.sqrt(abs(square)) for square in squares]
+        used = [i for i, size in enumerate(sizes) if size > NEGLIGIBLE * max(sizes)]
+        exact = [[Fraction(*mpmath.libmp.to_rational(mpmath.mpf(v)._mpf_)) for v in [sizes[i], *T[:, i]]] for i in used]
+    return [row[0] for row in exact], np.array([row[1:] for row in exact]).reshape(len(used), V.shape[1])
 
 
 def _scaled(W: Any) -> tuple[Any, Fraction]:
