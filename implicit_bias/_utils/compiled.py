@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, wraps
 from threading import Lock
 from typing import Any
@@ -35,12 +37,35 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 @cache
 def _compiled(function: Callable[..., Any]) -> Any:
     from numba import njit
+    from numba.core.caching import FunctionCache
 
-    options = {"nogil": True, "fastmath": FASTMATH}
+    class Cache(FunctionCache):
+        """Numba's cache of machine code, which is renewed if it is damaged, and never needed."""
+
+        def load_overload(self, *key: Any) -> Any:
+            try:
+                return super().load_overload(*key)
+            except Exception as error:
+                _warn(self.cache_path, error)
+                # Without an index, code is saved anew.
+                with suppress(OSError):
+                    self.flush()
+
+        def save_overload(self, *code: Any) -> None:
+            try:
+                super().save_overload(*code)
+            except Exception as error:
+                _warn(self.cache_path, error)
+
+    code = njit(nogil=True, fastmath=FASTMATH)(function)
     # Machine code on disk belongs to a module by its name, so that only that of this package is kept.
-    keep = function.__module__.startswith(__name__.partition(".")[0] + ".")
-    try:
-        return njit(cache=keep, **options)(function)
-    except RuntimeError:
-        # Neither the folder of the module nor the cache of the user can be written.
-        return njit(**options)(function)
+    if function.__module__.startswith(__name__.partition(".")[0] + "."):
+        # A RuntimeError says that neither the folder of the module nor the cache of the user can be written.
+        with suppress(RuntimeError):
+            code._cache = Cache(function)
+    return code
+
+
+def _warn(folder: str, error: Exception) -> None:
+    text = f"Numba's cache in {folder} is damaged or full, and code is compiled again: {type(error).__name__}: {error}"
+    warnings.warn(text, RuntimeWarning, stacklevel=5)

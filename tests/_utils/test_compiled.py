@@ -1,10 +1,13 @@
 """Compiled loops do what their Python code does, from several threads and without a place to keep the code."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from errno import ENOSPC
 
 import numba
 import numpy as np
 import pytest
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from implicit_bias._utils.compiled import compiled
 from implicit_bias.gates import half_space_kernel
@@ -25,23 +28,42 @@ def test_several_threads_call_it_first():
     assert found == [14.0] * 8
 
 
-def test_code_that_cannot_be_kept(monkeypatch):
-    """Numba refuses to keep code if no folder can be written."""
-    njit, asked = numba.njit, []
+def doubled():
+    """Compile a new function whose machine code is kept, and call it."""
 
-    def refuse(**options):
-        asked.append(options.get("cache"))
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(**options)
-
-    def doubled(x):
+    def double(x):
         return 2 * x
 
-    doubled.__module__ = "implicit_bias.doubled"
-    monkeypatch.setattr(numba, "njit", refuse)
-    assert compiled(doubled)(1.5) == 3.0
-    assert asked == [True, None]
+    double.__module__ = "implicit_bias.double"
+    return compiled(double)(1.5)
+
+
+def test_code_that_cannot_be_kept(monkeypatch):
+    """Numba refuses to keep code if no folder can be written."""
+    monkeypatch.setattr(FunctionCache._impl_class, "_locator_classes", [])
+    assert doubled() == 3.0
+
+
+@pytest.mark.parametrize(("kind", "share"), [("nbi", 0), ("nbi", 0.5), ("nbc", 0), ("nbc", 0.5)])
+def test_damaged_code_is_renewed(kind, share, monkeypatch, tmp_path, recwarn):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    doubled()
+    (file,) = tmp_path.rglob(f"*.{kind}")
+    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
+    with pytest.warns(RuntimeWarning, match=f"{re.escape(str(file.parent))} is damaged"):
+        assert doubled() == 3.0
+    assert doubled() == 3.0
+    assert not recwarn.list
+
+
+def test_a_full_disk(monkeypatch, tmp_path):
+    def full(*arguments):
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(IndexDataCacheFile, "_open_for_write", full)
+    with pytest.warns(RuntimeWarning, match="No space left on device"):
+        assert doubled() == 3.0
 
 
 @pytest.mark.parametrize("paired", [False, True])

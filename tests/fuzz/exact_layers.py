@@ -81,7 +81,7 @@ class Layers:
         V, by = _scaled(V)
         m, summing = np.array(self.multiplicities), self.layers[1] == "l2"
         p = balancing_shares(V.astype(float)) if summing else m.astype(float)
-        taken = np.where(p[:, None] > 0, V, NEVER)
+        taken = V * (p[:, None] > 0)
         sizes, T = _singular(np.sqrt(p), taken)
         found = T @ taken.T / np.array([root(size) for size in sizes])[:, None]
         # At the best p, no ‖Re_h‖² exceeds Σσ; what is cut off is left to the last term.
