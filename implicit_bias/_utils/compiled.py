@@ -46,7 +46,7 @@ def _compiled(function: Callable[..., Any]) -> Any:
             try:
                 return super().load_overload(*key)
             except Exception as error:
-                _warn(self.cache_path, error)
+                _warn(self.cache_path, f"{type(error).__name__}: {error}")
                 # Without an index, code is saved anew.
                 with suppress(OSError):
                     self.flush()
@@ -55,7 +55,7 @@ def _compiled(function: Callable[..., Any]) -> Any:
             try:
                 super().save_overload(*code)
             except Exception as error:
-                _warn(self.cache_path, error)
+                _warn(self.cache_path, f"{type(error).__name__}: {error}")
 
     code = njit(nogil=True, fastmath=FASTMATH)(function)
     # Machine code on disk belongs to a module by its name, so that only that of this package is kept.
@@ -66,6 +66,7 @@ def _compiled(function: Callable[..., Any]) -> Any:
     return code
 
 
-def _warn(folder: str, error: Exception) -> None:
-    text = f"Numba's cache in {folder} is damaged or full, and code is compiled again: {type(error).__name__}: {error}"
+@cache
+def _warn(folder: str, error: str) -> None:
+    text = f"Numba's cache in {folder} is damaged or full, and code is compiled again: {error}"
     warnings.warn(text, RuntimeWarning, stacklevel=5)
