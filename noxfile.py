@@ -19,7 +19,13 @@ PYTHONS = ("3.11", "3.12", "3.13")
 KERNELS = ("", "Haswell", "Zen", "SkylakeX", "Sandybridge", "Nehalem")
 TOOLS = ("hypothesis", "pytest", "pytest-xdist", "polars", "distributed", "build", "setuptools", "wheel", "twine")
 #: Numerics, certificates, laws and saving: a part of the suite that takes half a minute.
-CHOSEN = ("tests/_utils/test_cholesky.py", "tests/certificate", "tests/test_laws.py", "tests/saving/test_saving.py")
+CHOSEN = (
+    "tests/_utils/test_cholesky.py",
+    "tests/_utils/test_compiled.py",
+    "tests/certificate",
+    "tests/test_laws.py",
+    "tests/saving/test_saving.py",
+)
 #: Optional parts by the name of their session: what is uninstalled.
 WITHOUT = {"torch": ("torch", "torchvision"), "ECOS": ("ecos",), "gmpy2": ("gmpy2",), "pandas": ("pandas", "polars")}
 BEGIN, END = "<!-- matrix: begin -->", "<!-- matrix: end -->"
@@ -125,10 +131,15 @@ def without(session: nox.Session, part: str) -> None:
 
 @nox.session(python=PYTHONS[0])
 def unwritable(session: nox.Session) -> None:
-    """The chosen tests without a writable home."""
+    """The chosen tests without a writable home or package folder, of which a file takes the place of each cache."""
     install(session, "highest")
-    home = {name: "/dev/null" for name in ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
-    tests(session, "no writable home", ("-p", "no:cacheprovider", *CHOSEN), PYTHONDONTWRITEBYTECODE="1", **home)
+    copy = Path(session.create_tmp()) / "copy"
+    git("checkout-index", "-a", "-f", f"--prefix={copy}/")
+    for module in (copy / "implicit_bias").rglob("__init__.py"):
+        (module.parent / "__pycache__").touch()
+    with session.chdir(copy):
+        home = {name: "/dev/null" for name in ("HOME", "XDG_CACHE_HOME")}
+        tests(session, "no writable home or package", ("-p", "no:cacheprovider", *CHOSEN), **home)
 
 
 if __name__ == "__main__":
