@@ -245,7 +245,8 @@ class MarginProblem:
             return "it has no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
         if structure == "native" and self.constraints is not None:
             return "it does not support linear constraints; use CLARABEL or SCS"
-        known = self.norm.has_atoms or self.norm.polyhedral_form() is not None or self.norm.spectral_form() is not None
+        norm, k = self.norm, self.features.k
+        known = norm.has_atoms or norm.polyhedral_form(k) or norm.spectral_form(k)
         if structure == "groups" or (structure == "native" and not known):
             form = self.group_form
             if form is None:

@@ -86,7 +86,7 @@ class PolyhedralForm:
     Examples
     --------
     >>> from implicit_bias import TwoLayerNorm
-    >>> TwoLayerNorm([0, 1], "entries", "l_inf", [1, 2]).polyhedral_form().factors
+    >>> TwoLayerNorm([0, 1], "entries", "l_inf", [1, 2]).polyhedral_form(2).factors
     array([1. , 0.5])
     """
 
@@ -119,7 +119,7 @@ class SpectralForm:
     Examples
     --------
     >>> from implicit_bias import TwoLayerNorm
-    >>> TwoLayerNorm([0, 1], "spectral", "l_inf", [1, 2]).spectral_form().bounds.round(9).tolist()
+    >>> TwoLayerNorm([0, 1], "spectral", "l_inf", [1, 2]).spectral_form(2).bounds.round(9).tolist()
     [[1.0], [2.0]]
     """
 
@@ -316,12 +316,12 @@ class Norm(ABC):
         """Return the norm for k gates as a sum of group norms, for the native solver; None if there is no such form."""
         return None
 
-    def polyhedral_form(self) -> PolyhedralForm | None:
-        """Return the norm as one with a polyhedral unit ball, for the native solver; None if there is no such form."""
+    def polyhedral_form(self, k: int) -> PolyhedralForm | None:
+        """Return the norm for k gates with its polyhedral unit ball, for the native solver; None if it has none."""
         return None
 
-    def spectral_form(self) -> SpectralForm | None:
-        """Return the norm as a spectral one, for the native solver; None if there is no such form."""
+    def spectral_form(self, k: int) -> SpectralForm | None:
+        """Return the norm for k gates as a spectral one, for the native solver; None if there is no such form."""
         return None
 
     def __repr__(self) -> str:

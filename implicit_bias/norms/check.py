@@ -120,7 +120,7 @@ def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
 
 
 def _check_polyhedral_form(norm: Norm, shape: tuple[int, int]) -> None:
-    form = norm.polyhedral_form()
+    form = norm.polyhedral_form(shape[0])
     if form is not None:
         W = np.random.default_rng(4).normal(size=shape)
         value, stated = norm.number("value", W), form.value(W)

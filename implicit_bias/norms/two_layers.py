@@ -137,11 +137,11 @@ class TwoLayerNorm(Norm):
         """Return the group form of the norms Σ_h r_h and (Σ_h r_h²/m_h)^½ with r_h = ‖ζ_h‖₂; None for the others."""
         return self._form.group_form()
 
-    def polyhedral_form(self) -> PolyhedralForm | None:
+    def polyhedral_form(self, k: int) -> PolyhedralForm | None:
         """Return the polyhedral form of "entries" with "l_inf" or "l1", and of "l1"; None for the others."""
         return self._form.polyhedral_form()
 
-    def spectral_form(self) -> SpectralForm | None:
+    def spectral_form(self, k: int) -> SpectralForm | None:
         """Return the spectral form of "spectral"; None for the others."""
         return self._form.spectral_form()
 

@@ -37,8 +37,8 @@ class NativeSolver(Solver):
         reason = super().refuses(problem, options)
         if reason:
             return reason
-        forms = problem.norm.polyhedral_form(), problem.norm.spectral_form()
-        if "device" in options.special and forms != (None, None):
+        k, norm = problem.features.k, problem.norm
+        if "device" in options.special and (norm.polyhedral_form(k) or norm.spectral_form(k)):
             return f"for {problem.norm!r} it computes on 'cpu' only; leave device out"
         return _no_device(options.device) if "device" in options.special else None
 

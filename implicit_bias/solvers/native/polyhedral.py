@@ -315,6 +315,6 @@ class Conditions:
 
 def solve_polyhedral(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
     """Return weights and dual of a margin problem whose norm has a polyhedral form, to a gap of `options.tol`."""
-    form = incumbent.problem.norm.polyhedral_form()
+    form = incumbent.problem.norm.polyhedral_form(incumbent.problem.features.k)
     assert form is not None
     return solve_in_ball(incumbent, lambda ours: Program(ours, form), options, settings, LEAST_CENTRING)

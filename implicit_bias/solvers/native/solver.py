@@ -57,10 +57,10 @@ def solve_native(
 
 
 def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
-    problem, norm = incumbent.problem, incumbent.problem.norm
-    if norm.polyhedral_form() is not None:
+    problem, norm, k = incumbent.problem, incumbent.problem.norm, incumbent.problem.features.k
+    if norm.polyhedral_form(k) is not None:
         return solve_polyhedral(incumbent, options, settings)
-    if norm.spectral_form() is not None:
+    if norm.spectral_form(k) is not None:
         return solve_spectral(incumbent, options, settings)
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)

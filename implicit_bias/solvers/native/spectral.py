@@ -348,6 +348,6 @@ class Conditions:
 
 def solve_spectral(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
     """Return weights and dual of a margin problem whose norm has a spectral form, to a gap of `options.tol`."""
-    form = incumbent.problem.norm.spectral_form()
+    form = incumbent.problem.norm.spectral_form(incumbent.problem.features.k)
     assert form is not None
     return solve_in_ball(incumbent, lambda ours: SpectralProgram(ours, form), options, settings, LEAST_CENTRING)

@@ -11,7 +11,7 @@ from tests.solvers.native.shapes import teacher
 
 def linear_program(problem):
     """Return the optimum of a hard or soft margin by HiGHS, for the dense rows and the problem's polyhedral form."""
-    form, (n, k, d) = problem.norm.polyhedral_form(), problem.features.shape
+    form, (n, k, d) = problem.norm.polyhedral_form(problem.features.k), problem.features.shape
     A = problem.y[:, None] * problem.features.dense()
     groups, a = np.repeat(form.groups, d), np.repeat(form.factors, d)
     H, p = len(form.costs), k * d
@@ -48,8 +48,7 @@ class SumNorm(Norm):
         rows = cp.sum(cp.abs(W), axis=1)
         return cp.max(cp.hstack([cp.sum(rows[2 * h : 2 * h + 2]) / c for h, c in enumerate(self.costs)]))
 
-    def polyhedral_form(self):
-        k = 2 * len(self.costs)
+    def polyhedral_form(self, k):
         return PolyhedralForm(True, np.arange(k) // 2, np.full(k, self.factor), self.costs)
 
 

@@ -50,7 +50,7 @@ def test_singular_metrics(norm, shape):
 @every_norm
 def test_a_metric_that_is_singular_in_double_precision_proves_nothing_and_ends_the_descent(norm):
     features, y = teacher(12, 6, 4, 3)
-    program = SpectralProgram(MarginProblem(features, y, NORMS[norm]), NORMS[norm].spectral_form())
+    program = SpectralProgram(MarginProblem(features, y, NORMS[norm]), NORMS[norm].spectral_form(features.k))
     at = dataclasses.replace(program.start(), Q=np.ones((3, 3)))
     assert program.sizes(at, np.ones((6, 4)), np.ones((6, 4)))[1] == np.inf
     seen = []
@@ -65,7 +65,7 @@ def test_directions_solve_the_linearised_conditions(norm, C):
     """Along a direction to products of 0, every residual falls in proportion to the step."""
     features, y = teacher(12, 6, 4, 3)
     case = MarginProblem(features, y, NORMS[norm], C, intercept=True)
-    program = SpectralProgram(case, case.norm.spectral_form())
+    program = SpectralProgram(case, case.norm.spectral_form(features.k))
     at = dataclasses.replace(program.start(), b=0.3)
 
     def residuals(at):
