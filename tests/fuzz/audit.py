@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias import InputError, Status
+from tests.cases import MISSING_SOLVERS
 from tests.fuzz.exact import Exact, faults
 from tests.fuzz.exact_layers import LARGEST, SPECTRAL, SQUARES, SUMS
 from tests.fuzz.judge import Raw, saved_otherwise
@@ -249,7 +250,8 @@ def _how(rng: Any, quadratic: bool, semidefinite: bool) -> tuple[dict[str, str],
     """Return the options of `solve` as Python, and their tags."""
     how, tags = {"tol": repr(float(rng.choice([1e-3, 1e-6, 1e-8])))}, list[str]()
     solver = str(rng.choice(["default", "CLARABEL", "ECOS", "SCS", "OSQP"], p=[0.87, 0.08, 0.015, 0.015, 0.02]))
-    if solver != "default" and (quadratic or solver != "OSQP") and not (semidefinite and solver == "ECOS"):
+    fits = solver not in {"default", *MISSING_SOLVERS}
+    if fits and (quadratic or solver != "OSQP") and not (semidefinite and solver == "ECOS"):
         how, tags = {"solver": repr(solver)} | how, [solver]
     if solver in ("SCS", "OSQP"):
         how["tol"] = "0.001"
