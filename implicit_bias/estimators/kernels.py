@@ -296,9 +296,9 @@ class MultipleKernelClassifier(MarginClassifier):
     def decision_function(self, X: Any) -> Array:
         """Return scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes.
 
-        The kernel "half-spaces" is computed in single precision. A score's error is at most ε ‖φ(x)‖ Σ_i ‖a_i φ(x_i)‖,
-        with ‖φ(x)‖² = k(x, x), where ε is 2.0e-5 for 8 × 8 patches at stride 4 with b = 1, and below 4e-5 with b = 3.
-        Typical errors are a hundred times smaller.
+        The kernel "half-spaces" is computed in single precision if `support_vectors_` has more than 2²⁰ entries. Then a
+        score's error is at most ε ‖φ(x)‖ Σ_i ‖a_i φ(x_i)‖, with ‖φ(x)‖² = k(x, x), where ε is 2.0e-5 for 8 × 8 patches
+        at stride 4 with b = 1, and below 4e-5 with b = 3. Typical errors are a hundred times smaller.
         """
         inputs = self.as_model().inputs(validated(self, X, reset=False, sparse=True))
         coefficients = self.dual_coef_ if self.dual_coef_.ndim > 2 else self.dual_coef_[None]

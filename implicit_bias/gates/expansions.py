@@ -175,7 +175,7 @@ def entry_error(kernel: Any, X: Array) -> float:
 def expansion(kernel: Any, m: int, Z: Array, coefficients: Array) -> Callable[[Array], Array]:
     """Return the function X ↦ k_m(X, Z) A for samples Z (s, d) and `coefficients` A (s, c), a block of rows at a time.
 
-    The kernel "half-spaces" is computed in single precision.
+    The kernel "half-spaces" of many samples is computed in single precision.
 
     >>> expansion(("linear", {}), 0, np.eye(2), np.ones((2, 1)))(np.array([[2.0, 3.0]])).tolist()
     [[5.0]]

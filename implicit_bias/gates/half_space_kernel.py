@@ -22,6 +22,8 @@ from implicit_bias._utils.threads import in_threads
 TILE_ROWS = 256
 #: Columns of a tile.
 TILE_COLUMNS = 512
+#: Largest number of entries of stored samples up to which `half_space_expansion` computes in double precision.
+SMALL = 2**20
 #: Products of a cosine that single precision adds at a time, because longer sums have larger errors.
 SUMMED = 72
 #: 1 − |cos θ|, by the item size, below which the angle θ is computed from the distance of two directions.
@@ -73,15 +75,17 @@ def half_spaces(
 
 
 def half_space_expansion(Z: Array, coefficients: Array, **parameters: Any) -> Callable[[Array], Array]:
-    """Return the function X ↦ k(X, Z) A for the kernel `half_spaces` and `coefficients` A (m, c), in single precision.
+    """Return the function X ↦ k(X, Z) A for the kernel `half_spaces` and `coefficients` A (m, c).
 
-    The directions of Z are stored, and k(X, Z) is not. `half_spaces_error` bounds the errors of k.
+    It is in single precision if Z has more than SMALL entries, however many rows X has; `half_spaces_error` bounds the
+    errors of k. The directions of Z are stored, and k(X, Z) is not.
 
     >>> expansion = half_space_expansion(np.array([[1.0, 0.0], [1.0, 1.0]]), np.eye(2))
-    >>> expansion(np.array([[1.0, 0.0]])).round(6).tolist()
+    >>> expansion(np.array([[1.0, 0.0]])).round(12).tolist()
     [[1.0, 0.75]]
     """
-    kernel = _HalfSpaces(*parameters_of(parameters, Z.shape[1]), np.float32)
+    dtype = float if Z.size <= SMALL else np.float32
+    kernel = _HalfSpaces(*parameters_of(parameters, Z.shape[1]), dtype)
     common = kernel.frequent(Z)
     stored = _Directions(Z, kernel, common)
 

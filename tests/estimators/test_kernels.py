@@ -274,6 +274,7 @@ def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
     """Values are those of the formula, up to rounding and, in single precision, up to the stated bound."""
     monkeypatch.setattr(half_space_kernel, "TILE_ROWS", 20)
     monkeypatch.setattr(half_space_kernel, "SUMMED", 7)
+    monkeypatch.setattr(half_space_kernel, "SMALL", 0)
     X, Z = patches(70, 1), patches(150, 2)
     b, linear = parameters.get("hyperplanes", 1), parameters.get("linear", 1.0)
     expected = np.zeros((70, 150))
@@ -296,7 +297,8 @@ def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
 
 @pytest.mark.parametrize("b", [3, 100, 1000])
 @pytest.mark.parametrize("size", [1e-151, 1.0, 1e140])
-def test_half_spaces_of_many_hyperplanes_and_of_any_size(b, size):
+def test_half_spaces_of_many_hyperplanes_and_of_any_size(b, size, monkeypatch):
+    monkeypatch.setattr(half_space_kernel, "SMALL", 0)
     rng = np.random.default_rng(3)
     X = rng.standard_normal((30, 4))
     X[1], X[2] = 2 * X[0], X[0] + 1e-3
@@ -403,8 +405,7 @@ def test_one_kernel_of_several_classes_is_saved_and_continued(tmp_path):
     X = StandardScaler().fit_transform(X)
     model = ib.MultipleKernelClassifier([("half-spaces", {"hyperplanes": 2})], fit_intercept=True, warm_start=True)
     model.fit(X, y)
-    assert [c.gap < 1e-6 for c in model.certificate_] == [True] * 3
-    assert model.dual_coef_.shape[:2] == (3, 1)
+    assert max(c.gap for c in model.certificate_) < 1e-6 and model.dual_coef_.shape[:2] == (3, 1)
     again = ib.load_model(ib.save_model(model, tmp_path / "model.npz"))
     np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-12)
     scores, rounds = model.decision_function(X), sum(c.iterations for c in model.certificate_)

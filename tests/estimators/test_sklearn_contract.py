@@ -12,7 +12,7 @@ ESTIMATORS = [
     ib.GLNClassifier(units=2, multi_class="joint", tol=1e-9),
     ib.GatedReLUClassifier(),
     ib.HiddenLayerClassifier(training=ib.SGD(steps=30)),
-    ib.MultipleKernelClassifier(["linear", "rbf"], tol=1e-11),
+    ib.MultipleKernelClassifier(["linear", "rbf", "half-spaces"], tol=1e-9),
     ib.MarginClassifierCV(Cs=[1.0], cv=2),
     ib.OneClassMargin(),
     GaLURegressor(),
