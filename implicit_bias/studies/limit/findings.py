@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from implicit_bias.studies.limit.config import PLACE
 from implicit_bias.studies.runner.mean_test import MeanTest, decided, difference
 from implicit_bias.studies.runner.verdicts import Verdict, where
 
@@ -15,7 +14,8 @@ from implicit_bias.studies.runner.verdicts import Verdict, where
 REACHED = 1.01
 #: Largest ratio at which the claim on several gated layers holds.
 HALF = 2.0
-#: Columns that identify a cell of a network.
+#: Columns that identify a cell on one data set, and a cell of a network.
+PLACE = ["network", "train_size", "units", "seed", "momentum"]
 CELL = ["train_size", "units", "momentum"]
 #: A side of a contrast: network and descent, whose last rows are compared, and column.
 Side = tuple[str, str, str]

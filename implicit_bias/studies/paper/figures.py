@@ -13,16 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from implicit_bias._utils.checks import InputError, one_of
+from implicit_bias.studies.paper import REFERENCES, TITLES
 from implicit_bias.studies.paper.claims import GLN, RELU, SHALLOW, SMALL
 from implicit_bias.studies.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
-from implicit_bias.studies.paper.studies import Study
 from implicit_bias.studies.paper.verdicts import Tested, claim_tests
 from implicit_bias.studies.runner.drawing import COLOURS, DATASETS, finished, log_ticks, panels, style, styled
 from implicit_bias.studies.runner.verdicts import where
 
 #: Columns that identify a cell of a model.
 KEYS = ["dataset", "train_size", "units", "contexts", "cutoff", "seed", "momentum"]
-TITLES = {"corrected": "corrected", "published": "published faults"}
+VERSIONS = {"corrected": "corrected", "published": "published faults"}
 LABELS = {"error": "validation error (%)", "inconsistency": "inconsistency (%)"}
 #: Line of each momentum of gradient descent, in figures of ours.
 DASHES = {0.0: "-", 0.9: (0, (3, 1.5))}
@@ -63,7 +63,7 @@ def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figu
         if isinstance(layout, ClaimsFigure):
             drawn |= claims_figures(table, layout.title) if len(numbers) == 1 or intervals(table) else {}
             continue
-        cutoffs = list(where(table, study=layout.study.name, split="published").cutoff.unique())
+        cutoffs = list(where(table, study=layout.study, split="published").cutoff.unique())
         cutoffs = cutoffs[:1] if isinstance(layout, PaperFigure) else cutoffs
         for cutoff in cutoffs or (["median"] if len(numbers) == 1 else []):
             suffix = "_random" if cutoff == "random" and isinstance(layout, OwnFigure) else ""
@@ -88,7 +88,7 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     assert not isinstance(layout, ClaimsFigure)
     with styled(8, "medium"):
         table = where(table, split="published")
-        own = where(table, study=layout.study.name)
+        own = where(table, study=layout.study)
         if isinstance(layout, OwnFigure):
             own = own[own.cutoff == cutoff]
             layout = replace(layout, rows=tuple(row for row in layout.rows if row[0] in {None, *own.contexts}))
@@ -100,7 +100,7 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
 
 
 def _versions(table: pd.DataFrame) -> list[str]:
-    return [version for version in TITLES if (table.version == version).any()]
+    return [version for version in VERSIONS if (table.version == version).any()]
 
 
 def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
@@ -109,20 +109,20 @@ def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figu
     axes = panels(title, *shape, sharex="col", sharey="col")
     widest = max(layout.parts[0].whole["units"])
     for line, (version, label, part) in zip(axes, rows, strict=True):
-        own = where(table, version=version, study=layout.study.name, units=(0, widest), **part)
+        own = where(table, version=version, study=layout.study, units=(0, widest), **part)
         for ax, panel in zip(line, layout.columns, strict=True):
             cells = where(own, **panel.where)
             if panel.kind in BEST:
                 _best(ax, table, version, BEST[panel.kind])
             elif panel.kind == "widths":
-                _widths(ax, cells, (layout.study.reference, *layout.models))
+                _widths(ax, cells, (layout.reference, *layout.models))
             else:
-                errors = cells[cells.model == layout.study.reference].error
+                errors = cells[cells.model == layout.reference].error
                 ends = (errors.min(), errors.max()) if len(errors) else (0.0, 0.0)
-                _scatter(ax, cells, layout.study.reference, panel.kind, 3, layout.models)
+                _scatter(ax, cells, layout.reference, panel.kind, 3, layout.models)
                 _guide(ax, panel.kind, ends, color="0.6", linewidth=1, zorder=0)
             told = ", ".join(f"{value} {name}" for name, value in panel.where.items())
-            ax.set_title(", ".join(filter(None, [f"{panel.letter}  {TITLES[version]}", label, told])))
+            ax.set_title(", ".join(filter(None, [f"{panel.letter}  {VERSIONS[version]}", label, told])))
     for ax, panel in zip(axes[0], layout.columns, strict=True):
         if panel.kind == "inconsistency":
             ax.set_ylim(bottom=0)
@@ -183,11 +183,11 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
 
 
 def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
-    for model in (layout.study.reference, *layout.models):
+    for model in (layout.reference, *layout.models):
         yield Line2D([], [], linestyle="none", markersize=4, **style(model))
     for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
         yield Line2D([], [], color="0.4", linestyle=dash, linewidth=1, label=f"n = {size}")
-    missing = table[table.study == layout.study.name].error.isna().any()
+    missing = table[table.study == layout.study].error.isna().any()
     if missing and any(panel.kind == "widths" for panel in layout.columns):
         yield Line2D([], [], linestyle="none", label="some seeds not separable", **HOLLOW)
 
@@ -205,17 +205,17 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
         axes[0].set_ylabel(("" if contexts is None else f"{contexts} contexts\n") + LABELS[quantity])
         axes[0].set_ylim(0.0 if quantity == "inconsistency" else None)
     for axes, (version, size) in zip(panels.T, blocks, strict=True):
-        axes[0].set_title(f"{TITLES[version]}, n = {size}")
+        axes[0].set_title(f"{VERSIONS[version]}, n = {size}")
         axes[-1].set_xlabel(layout.width)
     below = parts[1].subplots(1, table.version.nunique(), sharex=True, sharey=True, squeeze=False)[0]
     for ax, version in zip(below, _versions(table), strict=True):
-        _against_chance(ax, where(table, version=version), layout.study.reference)
-        ax.set_title(f"{TITLES[version]}: every cell")
+        _against_chance(ax, where(table, version=version), layout.reference)
+        ax.set_title(f"{VERSIONS[version]}: every cell")
         ax.set_ylabel(LABELS["inconsistency"] if ax is below[0] else "")
     below[0].set_ylim(0, 105 * float(np.nanmax([table.inconsistency.max(), table.error.max()])))
     _legend(drawing, table)
     # Half-spaces have no cutoffs; their column contains "median" in every row.
-    cutoffs = "" if layout.study.name == "compare_relu" else f", {cutoff} cutoffs"
+    cutoffs = "" if layout.study == "compare_relu" else f", {cutoff} cutoffs"
     drawing.suptitle(f"{layout.title} ({names(table)}{cutoffs})")
     return drawing
 
@@ -223,10 +223,10 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
     widths = sorted(table[layout.width].unique())
     for level, model in enumerate(table.model.unique()):
-        if quantity == "inconsistency" and model == layout.study.reference:
+        if quantity == "inconsistency" and model == layout.reference:
             continue
         for momentum in sorted(table.momentum.unique()):
-            if quantity == "error" and momentum > 0 and model != layout.study.reference:
+            if quantity == "error" and momentum > 0 and model != layout.reference:
                 continue
             groups = where(table, model=model, momentum=momentum).groupby(layout.width)[quantity]
             found = groups.count()
@@ -265,20 +265,22 @@ def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
     ax.set_ylim(bottom=0)
 
 
-def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
+def comparison_figures(table: pd.DataFrame) -> dict[str, Figure]:
     """Return the figure 'comparison' of a study's table; if there are two versions, also 'comparison_published'."""
+    study = table.study.iloc[0]
+    title, reference = TITLES[study], REFERENCES[study]
     width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
     figures = {}
     for number, (version, part) in enumerate(table.groupby("version", sort=False)):
         published = ", published faults" if version == "published" else ""
-        axes = panels(f"{study.title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
+        axes = panels(f"{title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
         errors, inconsistencies, widths = axes[0]
-        _scatter(errors, part, study.reference, "error", 5)
+        _scatter(errors, part, reference, "error", 5)
         ends = (float(np.nan_to_num(part.error.min())), float(np.nan_to_num(part.error.max())))
         _guide(errors, "error", ends, color="0.7", linewidth=0.8, zorder=0)
         errors.set_title("Error against error")
-        _against_chance(inconsistencies, part, study.reference)
-        inconsistencies.set(title="Inconsistency against error", ylabel=f"inconsistency with {study.reference} (%)")
+        _against_chance(inconsistencies, part, reference)
+        inconsistencies.set(title="Inconsistency against error", ylabel=f"inconsistency with {reference} (%)")
         for model in part.model.unique():
             stats = (100 * part[part.model == model].set_index(width).error).groupby(width).agg(["mean", "std"])
             stats = stats.dropna(subset=["mean"]).fillna(0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Study
+from implicit_bias.studies.paper import REFERENCES, VERSIONS
 
 #: The published grid.
 PAPER: dict[str, Any] = {
@@ -21,7 +21,7 @@ PAPER: dict[str, Any] = {
 class Part:
     """Cells of one study: lists of settings for the `whole` grid, and for a `quick` run of minutes."""
 
-    study: Study
+    study: str
     whole: dict[str, Any]
     quick: dict[str, Any]
     cutoffs: tuple[str, ...] = ("median", "random")
@@ -51,9 +51,14 @@ class Layout:
     parts: tuple[Part, ...]
 
     @property
-    def study(self) -> Study:
+    def study(self) -> str:
         """Study of the first part, which is the subject of a figure on one study."""
         return self.parts[0].study
+
+    @property
+    def reference(self) -> str:
+        """Name of the trained model of `study`."""
+        return REFERENCES[self.study]
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class ClaimsFigure(Layout):
     """A figure of ours: means and intervals of the claims, over draws of data, gates, weights and batches."""
 
 
-_GLN, _RELU, _SHALLOW = (STUDIES[f"compare_{name}"] for name in ("gln", "relu", "shallow_gln"))
+_GLN, _RELU, _SHALLOW = REFERENCES
 _CONTEXTS: dict[str, Any] = {"contexts": (2,)}
 _UNITS, _FEW = (_CONTEXTS | {"units": units} for units in ((10, 20, 50, 100), (10, 50)))
 GLN = Part(_GLN, _UNITS | {"contexts": (2, 4)}, _FEW)
