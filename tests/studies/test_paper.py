@@ -16,7 +16,7 @@ from implicit_bias.studies.limit.findings import ends
 from implicit_bias.studies.paper import COLLECTION, COMPARISONS, comparison, gln, plan
 from implicit_bias.studies.paper.cells import STUDIES, reproduction
 from implicit_bias.studies.paper.claims import CLAIMS, CONTRASTS
-from implicit_bias.studies.paper.figures import OUTCOMES, claims_figures, intervals, paper_figure
+from implicit_bias.studies.paper.figures import LAYOUTS, OUTCOMES, claims_figures, intervals, paper_figure
 from implicit_bias.studies.paper.report import report_page
 from implicit_bias.studies.paper.verdicts import CELL, FAILED, claim_tests, verdicts
 from implicit_bias.studies.runner.cells import binary_task, cells_of
@@ -409,7 +409,7 @@ def test_the_papers_panels_are_those_of_its_captions(ours):
         part = part[(part.cutoff == cutoff) & (part.momentum == momentum) & (part.split == "published")]
         # A network for which no SVM has a solution has no point.
         keys = ["train_size", "units", "contexts", "seed"]
-        solved = ours[ours.error.notna() & (ours.model.isin(plan.FIGURES[figure].models))].merge(part[[*keys, *FIXED]])
+        solved = ours[ours.error.notna() & (ours.model.isin(LAYOUTS[figure].models))].merge(part[[*keys, *FIXED]])
         part = part.merge(solved[keys].drop_duplicates())
         points = {x for line in errors.get_lines()[:-1] for x in np.round(line.get_xdata(), 6)}
         assert points == set(np.round(100 * part.error, 6))

@@ -43,7 +43,7 @@ def grid(
     (144, 36)
     """
     found: list[Settings] = []
-    for part in dict.fromkeys(part for figure in figures for part in plan.FIGURES[figure].parts):
+    for part in dict.fromkeys(part for figure in figures for part in plan.FIGURES[figure]):
         for cutoff in part.cutoffs[:1] if quick else part.cutoffs:
             wanted = tuple(version for version in part.versions if version in versions)
             options = plan.PAPER | {"dataset": dataset, "cutoff": cutoff, "versions": wanted}
