@@ -64,7 +64,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """
     last = ends(table)
     reached = [one for network, part in last.groupby("network", sort=False) for one in _reached(str(network), part)]
-    return reached + decided([_tested(claim, pair) for claim, pair in _pairs(last)])
+    return reached + decided([*_tests(last)])
 
 
 def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
@@ -108,25 +108,19 @@ def _about(part: pd.DataFrame) -> str:
     return f"ratio up to {part.ratio.max():.4f}{told}"
 
 
-def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield every claim with its two sides in percent: rows are cells that all seeds have, columns (side, seed)."""
+def _tests(last: pd.DataFrame) -> Iterator[MeanTest]:
+    """Yield the test of every claim over cells that all seeds have; cells that differ only in momentum count once."""
     seeds = last.seed.unique()
     every = pd.MultiIndex.from_product([["above", "below"], seeds])
     for claim, sides in CONTRASTS.items():
         above, below = (_quantity(last, *side) for side in sides)
-        both = pd.concat([above, below], axis=1, keys=["above", "below"], join="inner")
+        both = pd.concat([above, -below], axis=1, keys=["above", "below"], join="inner")
         pair = pd.DataFrame(both.unstack("seed")).reindex(columns=every).dropna()
+        pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
         if len(seeds) > 1 and len(pair):
-            yield claim, pair
+            yield difference(claim, pair.mean().unstack(0), split=False)
 
 
 def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd.Series:
     part = where(last, network=network, descent=descent).set_index([*CELL, "seed"])
     return 100 * part.reindex(columns=[column])[column].dropna()
-
-
-def _tested(claim: str, pair: pd.DataFrame) -> MeanTest:
-    """Return the test that the mean of above − below is positive; cells that differ only in momentum count once."""
-    pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
-    sides = pd.DataFrame({"above": pair["above"].mean(), "below": -pair["below"].mean()})
-    return difference(claim, sides, split=False)

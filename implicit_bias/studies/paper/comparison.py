@@ -16,7 +16,8 @@ from implicit_bias.networks import GatedNetwork
 from implicit_bias.solvers import solve, solver_names
 from implicit_bias.solvers.base import as_tolerance
 from implicit_bias.studies.collection import settled
-from implicit_bias.studies.paper import COMPARISONS, SOURCE, claims
+from implicit_bias.studies.paper import COMPARISONS, SOURCE
+from implicit_bias.studies.paper.claims import CLAIMS
 from implicit_bias.studies.paper.figures import comparison_figures
 from implicit_bias.studies.paper.published import published_scores, published_training
 from implicit_bias.studies.paper.summary import readable
@@ -42,7 +43,6 @@ COLUMNS = (
     *("train_error", "closed", "error", "inconsistency", "expected_inconsistency", "objective", "gap"),
     *("farkas_residual", "normalised_margin", "iterations", "seconds", "solver"),
 )
-CLAIMS = {f"{part}.{key}": claim for part, own in claims.CLAIMS.items() for key, claim in own.items()}
 COORDINATES = ("study", "train_size", "units", "contexts", "cutoff", "split", "seed")
 data = binary_task
 draw = comparison_figures
