@@ -155,7 +155,7 @@ def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
 
 def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
     """Add the options --corrected, --as-published and --both, which set `versions` to a tuple of versions."""
-    from implicit_bias.studies.paper import VERSIONS
+    from implicit_bias.studies.paper.plan import VERSIONS
 
     choice = parser.add_mutually_exclusive_group()
     for option, versions, text in (

@@ -96,13 +96,13 @@ def costs(experiments: Sequence[Experiment], out: Path, quick: bool) -> pd.DataF
     return pd.concat(tables).round(3)
 
 
-def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn: str | None = None) -> Path:
-    """Return --out, else `default`, or with --redraw, which excludes `computing`, `redrawn` or `default`-redrawn."""
+def folder_of(options: argparse.Namespace, default: str, computing: Any) -> Path:
+    """Return --out, else `default`, or with --redraw, which excludes `computing`, `default`-redrawn."""
     if not options.redraw:
         return Path(options.out or default)
     if computing:
         raise InputError("--redraw computes nothing, so that no option of a computation goes with it")
-    return require_writable(options.out or redrawn or f"{default}-redrawn")
+    return require_writable(options.out or f"{default}-redrawn")
 
 
 def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
@@ -123,13 +123,11 @@ def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
     return found
 
 
-def ended(
-    collection: Collection, found: Sequence[ResultTable], out: Path, missing: bool = False, page: Any = None
-) -> Outcome:
+def ended(collection: Collection, found: Sequence[ResultTable], out: Path, missing: bool = False) -> Outcome:
     """Print findings and write the results; return the outcome, with code 130 if cells are `missing`."""
     for one in found:
         print(one.lines())
-    paths = write(collection, found, out, page)
+    paths = write(collection, found, out)
     findings = {one.experiment.name: one.findings() for one in found}
     record = records_of(collection, found)
     document = {"findings": findings, "record": record.get("figures", record)}

@@ -14,10 +14,9 @@ from implicit_bias import InputError, Status, load_binary, solve
 from implicit_bias.studies.limit import COLLECTION as LIMIT
 from implicit_bias.studies.limit.findings import ends
 from implicit_bias.studies.paper import COLLECTION, COMPARISONS, comparison, gln, plan
-from implicit_bias.studies.paper.cells import STUDIES, reproduction
+from implicit_bias.studies.paper.cells import STUDIES
 from implicit_bias.studies.paper.claims import CLAIMS, CONTRASTS
 from implicit_bias.studies.paper.figures import LAYOUTS, OUTCOMES, claims_figures, intervals, paper_figure
-from implicit_bias.studies.paper.report import report_page
 from implicit_bias.studies.paper.verdicts import CELL, FAILED, claim_tests, verdicts
 from implicit_bias.studies.runner.cells import binary_task, cells_of
 from implicit_bias.studies.runner.mean_test import holm
@@ -29,7 +28,7 @@ from tests import ROOT
 
 OURS = ROOT / "data" / "paper"
 (EXPERIMENT,) = COLLECTION.chosen("all")
-FIGURE_2 = reproduction(["2"])
+FIGURE_2 = EXPERIMENT.given({"figure": ("2",)})
 FIXED = ["study", "version", "cutoff", "momentum", "split"]
 
 
@@ -65,7 +64,7 @@ def test_the_grid_is_the_papers():
            (("compare_gln", 18), ("compare_relu", 9), ("compare_shallow_gln", 15))}  # fmt: skip
     assert {(tuple(cell["versions"]), cell["seed"] > 3) for cell in own} == {(("corrected",), True)}
     assert all(cell["momentum"] == [0.0, 0.9] for cell in grid)
-    asked = reproduction(versions=("published",)).grid(False)
+    asked = EXPERIMENT.given({"versions": ("published",)}).grid(False)
     assert {(cell["split"], cell["versions"]) for cell in asked} == {("published", ("published",))}
 
 
@@ -333,16 +332,16 @@ def test_damaged_results_are_refused(tmp_path, name, damage):
 
 
 def test_the_report_stands_alone_and_is_the_same_of_a_loaded_table(tmp_path):
-    experiment, small = reproduction(["4"]), gln.grid(False, train_size=(60,), units=(3,), seeds=(1,), steps=40)
+    experiment = EXPERIMENT.given({"figure": ("4",)})
+    small = gln.grid(False, train_size=(60,), units=(3,), seeds=(1,), steps=40)
     found = result_table(compute(cells_of(experiment, small)), experiment)
-    write(COLLECTION, [found], tmp_path / "a", report_page)
+    write(COLLECTION, [found], tmp_path / "a")
     page = (tmp_path / "a" / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 1
     assert "http" not in page
     for text in (f"<td>{CLAIM}</td>", "revision", "torch", "seed"):
         assert text in page
-    again = [replace(one, experiment=experiment) for one in load(COLLECTION, tmp_path / "a")]
-    write(COLLECTION, again, tmp_path / "b", report_page)
+    write(COLLECTION, [one.given({"figure": ("4",)}) for one in load(COLLECTION, tmp_path / "a")], tmp_path / "b")
     for name in ("report.html", "cells.csv", "record.json", "findings.md", "figure4.png"):
         assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "a" / name).read_bytes()
     assert f"| {CLAIM} |" in (tmp_path / "a" / "findings.md").read_text()

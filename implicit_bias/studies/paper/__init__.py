@@ -4,19 +4,17 @@ import argparse
 from typing import Any
 
 from implicit_bias.studies.collection import Collection, Option
+from implicit_bias.studies.paper.plan import FIGURES, VERSIONS
 
 SOURCE = 'Lippl, Abbott & Chung, "The Implicit Bias of Gradient Descent on Generalized Gated Linear Networks"'
-#: The comparison without and with the published faults.
-VERSIONS = ("corrected", "published")
 #: Every published fault, by the name that the setting `faults` and the functions of `published` take.
 FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw", "training")
-#: Title of each comparison, by the value of the setting `study`, and the name of its trained model.
+#: Title of each comparison, by the value of the setting `study`.
 TITLES = {
     "compare_gln": "Gated linear networks: gradient descent and the margin problems",
     "compare_relu": "ReLU networks: gradient descent and the margin problems",
     "compare_shallow_gln": "Shallow gated linear networks: gradient descent and the margin problem",
 }
-REFERENCES = {"compare_gln": "GD-GLN", "compare_relu": "GD-ReLU", "compare_shallow_gln": "GD-shallow"}
 
 
 def _cutoff(text: str) -> Any:
@@ -77,6 +75,7 @@ EXAMPLES = (
     ("--redraw data/paper", "figures and report of the committed table, in seconds"),
 )
 _GRID = {
+    "figure": Option(("all",), f"{', '.join(FIGURES)} or all", (*FIGURES, "all")),
     "dataset": Option("mnist", "mnist as published, or another data set"),
     "versions": Option(VERSIONS, "", VERSIONS),
 }

@@ -1,14 +1,15 @@
 """All cells of the paper as one experiment: three comparisons in one table, with common figures and verdicts."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
+
+import pandas as pd
 
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.studies.paper import COLLECTION, VERSIONS, comparison, gln, plan, relu, shallow_gln
+from implicit_bias.studies.paper import comparison, gln, plan, relu, shallow_gln
 from implicit_bias.studies.paper.figures import paper_figures
-from implicit_bias.studies.runner.experiment import Experiment, Rows
-from implicit_bias.studies.settings import Settings
+from implicit_bias.studies.paper.report import report_page
+from implicit_bias.studies.runner.experiment import Rows
+from implicit_bias.studies.settings import Settings, chosen
 
 #: Modules of the comparisons, by the value of the setting `study`.
 STUDIES = {"compare_gln": gln, "compare_relu": relu, "compare_shallow_gln": shallow_gln}
@@ -16,6 +17,8 @@ NAME = "cells"
 TITLE = "The implicit bias of gated networks, certified"
 SHARED = comparison
 summary = None
+draw = paper_figures
+page = report_page
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
@@ -29,9 +32,9 @@ def cost(settings: Settings) -> float:
 
 def grid(
     quick: bool,
-    figures: Iterable[str] = tuple(plan.FIGURES),
+    figure: Sequence[str] = ("all",),
     dataset: str = plan.PAPER["dataset"],
-    versions: tuple[str, ...] = VERSIONS,
+    versions: tuple[str, ...] = plan.VERSIONS,
 ) -> list[Settings]:
     """Return the settings of the cells that the given figures show, each part of the grid once.
 
@@ -43,7 +46,7 @@ def grid(
     (144, 36)
     """
     found: list[Settings] = []
-    for part in dict.fromkeys(part for figure in figures for part in plan.FIGURES[figure]):
+    for part in dict.fromkeys(part for name in chosen(plan.FIGURES, figure) for part in plan.FIGURES[name]):
         for cutoff in part.cutoffs[:1] if quick else part.cutoffs:
             wanted = tuple(version for version in part.versions if version in versions)
             options = plan.PAPER | {"dataset": dataset, "cutoff": cutoff, "versions": wanted}
@@ -54,14 +57,6 @@ def grid(
     return found
 
 
-draw = partial(paper_figures, numbers=tuple(plan.FIGURES))
-
-
-def reproduction(
-    figures: Sequence[str] = tuple(plan.FIGURES),
-    dataset: str = plan.PAPER["dataset"],
-    versions: tuple[str, ...] = VERSIONS,
-) -> Experiment:
-    """Return the experiment restricted to some figures of the paper and of ours, a data set and versions."""
-    whole = COLLECTION.figures[NAME].given({"figures": figures, "dataset": dataset, "versions": versions})
-    return replace(whole, draw=partial(paper_figures, numbers=figures))
+def shown(table: pd.DataFrame, versions: tuple[str, ...] = plan.VERSIONS, **_: object) -> pd.DataFrame:
+    """Return the rows of these versions."""
+    return table[table.version.isin(versions)]

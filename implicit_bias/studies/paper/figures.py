@@ -13,12 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from implicit_bias._utils.checks import InputError, one_of
-from implicit_bias.studies.paper import REFERENCES, TITLES
+from implicit_bias.studies.paper import TITLES
 from implicit_bias.studies.paper.claims import GLN, RELU, SHALLOW, SMALL
-from implicit_bias.studies.paper.plan import FIGURES
+from implicit_bias.studies.paper.plan import FIGURES, REFERENCES
 from implicit_bias.studies.paper.verdicts import Tested, claim_tests
 from implicit_bias.studies.runner.drawing import COLOURS, DATASETS, finished, log_ticks, panels, style, styled
 from implicit_bias.studies.runner.verdicts import where
+from implicit_bias.studies.settings import chosen
 
 #: Columns that identify a cell of a model.
 KEYS = ["dataset", "train_size", "units", "contexts", "cutoff", "seed", "momentum"]
@@ -125,9 +126,10 @@ def names(table: pd.DataFrame) -> str:
     return ", ".join(DATASETS.get(name, name) for name in table.dataset.unique())
 
 
-def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:
-    """Return the figures `numbers` by file name, without suffix; of several, those without cells are omitted."""
+def paper_figures(table: pd.DataFrame, figure: Sequence[str] = ("all",)) -> dict[str, Figure]:
+    """Return the named figures by file name, without suffix; of several, those without cells are omitted."""
     drawn: dict[str, Figure] = {}
+    numbers = chosen(FIGURES, figure)
     for number in numbers:
         if number == "spreads":
             drawn |= claims_figures(table, "Claims over draws") if len(numbers) == 1 or intervals(table) else {}

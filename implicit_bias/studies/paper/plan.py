@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from implicit_bias.studies.paper import REFERENCES, VERSIONS
-
+#: The comparison without and with the published faults.
+VERSIONS = ("corrected", "published")
+#: Name of the trained model of each comparison, by the value of the setting `study`.
+REFERENCES = {"compare_gln": "GD-GLN", "compare_relu": "GD-ReLU", "compare_shallow_gln": "GD-shallow"}
 #: The published grid.
 PAPER: dict[str, Any] = {
     "dataset": "mnist",

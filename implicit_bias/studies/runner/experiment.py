@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import pandas as pd
@@ -25,8 +26,8 @@ class Experiment:
     """A table made of cells, with its figures and its verdicts.
 
     Every experiment is declared by a module that defines TITLE, SOURCE, CLAIM and the functions `grid`, `rows`, `cost`,
-    `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, SIZES, CLAIMS, `data`, `summary`
-    and `tables`.
+    `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, SIZES, CLAIMS, `data`, `shown`,
+    `summary`, `page` and `tables`.
     `Experiment.of` reads the module; the comments on the fields below explain each name. Experiments of one kind may
     have a module SHARED, which defines the names that their own modules lack.
 
@@ -64,6 +65,11 @@ class Experiment:
     #: Settings that only cut cells off and are not in the key. A row whose `end` names one marks its cell as not
     #: finished: the table includes it, and the next run computes it again.
     limits: tuple[str, ...] = ()
+    #: Function from the table and options of the command to the rows that --redraw keeps; without it, no options of a
+    #: computation go with --redraw.
+    shown: Callable[..., pd.DataFrame] | None = None
+    #: Function from the results and the contents of their files to an HTML page, report.html.
+    page: Callable[[Any, dict[str, bytes]], bytes] | None = None
     #: Settings by which --list groups the cells; empty: all cells of the experiment together.
     sizes: tuple[str, ...] = ()
     #: Function from the table to text that is printed before the verdicts.
@@ -84,14 +90,16 @@ class Experiment:
         declared = vars(import_module(module))
         declared = vars(declared["SHARED"]) | declared if "SHARED" in declared else declared
         required = ("TITLE", "SOURCE", "CLAIM", "grid", "rows", "cost", "draw", "verdicts")
-        optional = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "SIZES", "CLAIMS", "data", "summary", "tables")
+        optional = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "SIZES", "CLAIMS")
+        optional += ("data", "shown", "summary", "page", "tables")
         names = (*required, *(name for name in optional if name in declared))
         default = module.rpartition(".")[2].replace("_", "-")
         return cls(declared.get("NAME", default), **{name.lower(): declared[name] for name in names})
 
     def given(self, options: Settings) -> Experiment:
-        """Return the experiment with the cells of `grid` for these options of the command."""
-        return replace(self, grid=partial(self.grid, **options)) if options else self
+        """Return the experiment with options of the command: `grid` takes all, `draw` those among its parameters."""
+        own = {name: value for name, value in options.items() if name in signature(self.draw).parameters}
+        return replace(self, grid=partial(self.grid, **options), draw=partial(self.draw, **own)) if options else self
 
     def figures(self, table: pd.DataFrame) -> dict[str, Figure]:
         """Return a dictionary from file names, without suffix, to the figures of a table."""

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -76,6 +76,12 @@ class ResultTable:
         digests = {key: claim.digest for key, claim in self.experiment.claims.items()}
         own = {"claims": digests} | self.record if digests else self.record
         return replace(self, record=own | {"sha256": _sha256(self.csv)})
+
+    def given(self, options: Settings) -> ResultTable:
+        """Return the results restricted by options of the command, with the rows that the experiment shows."""
+        about = self.experiment.given(options)
+        csv = as_csv(about.shown(self.table, **options)) if about.shown else self.csv
+        return replace(self, experiment=about, csv=csv)
 
     def contents(self) -> dict[str, bytes]:
         """Return the contents of the CSV file and of all figures, as PNG and PDF, by file name."""
@@ -150,17 +156,11 @@ def require_replaceable(collection: Collection, folder: Path, experiment: Experi
         )
 
 
-def write(
-    collection: Collection,
-    found: Iterable[ResultTable],
-    folder: Path,
-    page: Callable[[ResultTable, dict[str, bytes]], bytes] | None = None,
-) -> list[Path]:
-    """Write NAME.csv and figures of the experiments in `found`; return the paths of all files written.
+def write(collection: Collection, found: Iterable[ResultTable], folder: Path) -> list[Path]:
+    """Write NAME.csv, figures and page of the experiments in `found`; return the paths of all files written.
 
     Record and `findings.md` cover these experiments and those that are already in the folder. If the table of one of
-    the latter is damaged, a warning is issued and record and findings omit the experiment. The `page`, if given, is
-    made from results and pictures, and written as `report.html`.
+    the latter is damaged, a warning is issued and record and findings omit the experiment.
     """
     new = {one.experiment.name: one.recorded() for one in found}
     every: dict[str, ResultTable] = {}
@@ -181,7 +181,8 @@ def write(
     text = "\n\n".join(["# Findings", f"Which claims hold: {collection.source}.", *sections]) + "\n"
     record = records_of(collection, ordered.values())
     contents |= {"findings.md": text.encode(), RECORD: json.dumps(record, indent=2).encode()}
-    contents |= {"report.html": page(next(iter(new.values())), contents)} if page else {}
+    for one in new.values():
+        contents |= {"report.html": one.experiment.page(one, contents)} if one.experiment.page else {}
     return [write_atomically(folder / name, content) for name, content in contents.items()]
 
 
