@@ -30,7 +30,7 @@ def summarise(table: pd.DataFrame, by: Sequence[str] | None = None) -> pd.DataFr
     named = by is None or (isinstance(by, list | tuple) and all(isinstance(name, str) for name in by))
     if not isinstance(table, pd.DataFrame) or not named or not {"status", *(by or ())} <= set(table.columns):
         raise InputError("summarise takes a comparison's table: a DataFrame with a column 'status' and those of `by`")
-    usual = ("dataset", "train_size", "units", "contexts", "cutoff", "split", "momentum", "version", "model")
+    usual = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "split", "momentum", "version", "model")
     keys = list(by or [name for name in usual if name in table])
     if not keys:
         raise InputError(f"the table has none of the columns {', '.join(usual)}; name others in by")

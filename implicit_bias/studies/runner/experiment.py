@@ -90,7 +90,7 @@ class Experiment:
         declared = vars(import_module(module))
         declared = vars(declared["SHARED"]) | declared if "SHARED" in declared else declared
         required = ("TITLE", "SOURCE", "CLAIM", "grid", "rows", "cost", "draw", "verdicts")
-        optional = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "SIZES", "CLAIMS")
+        optional: tuple[str, ...] = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "SIZES", "CLAIMS")
         optional += ("data", "shown", "summary", "page", "tables")
         names = (*required, *(name for name in optional if name in declared))
         default = module.rpartition(".")[2].replace("_", "-")
