@@ -30,15 +30,16 @@ class Option(NamedTuple):
 def settled(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of all options, by default those of the options themselves.
 
-    InputError is raised if a list is empty or has a value twice, or if a value is not among those offered.
+    InputError is raised if an option is unknown, a list is empty or has a value twice, or a value is not among those
+    offered.
 
     >>> settled({"units": Option((10,), "units"), "start": Option("here", "place", ("here", "there"))}, {"units": (5,)})
     {'units': (5,), 'start': 'here'}
     """
     chosen = {name: option.default for name, option in options.items()} | dict(given)
-    for name, option in options.items():
-        value = chosen[name]
-        values = value if isinstance(value, tuple) else (value,)
+    for name, value in chosen.items():
+        option = options[one_of(name, options, "option")]
+        values = value if isinstance(option.default, tuple) else (value,)
         if len(set(values)) < len(values) or not values:
             raise InputError(f"--{name.replace('_', '-')} lists a value twice, or none; give each once")
         if option.offered:
