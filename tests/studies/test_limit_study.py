@@ -13,15 +13,7 @@ from implicit_bias.studies.limit.findings import ends, verdicts
 from implicit_bias.studies.limit.references import Measurer
 from tests.cli.commands import run
 
-SMALL = (
-    "--units=5",
-    "--train-size=40",
-    "--start=initial",
-    "--tolerance=0.05",
-    "--max-seconds=1e6",
-    "--max-steps=2000",
-    "--jobs=1",
-)
+SMALL = ("--units=5", "--train-size=40", "--start=initial", "--tolerance=0.05", "--max-seconds=1e6", "--max-steps=2000")
 
 
 def limit(out, *options):
