@@ -12,7 +12,7 @@ from implicit_bias.datasets import dataset_names
 #: Options that take a file.
 FILES = ("file", "model", "start")
 #: Options that take a folder.
-FOLDERS = ("data_root", "redraw", "out")
+FOLDERS = ("data_root", "extend", "redraw", "out")
 
 
 def declare(parser: Parser, command: str) -> None:

@@ -8,17 +8,14 @@ import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from implicit_bias._utils.checks import InputError
 from implicit_bias._utils.files import require_writable
 from implicit_bias._utils.missing import torch_is_needed
-
-T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
@@ -102,12 +99,6 @@ def say_header(path: str, header: bool | None) -> None:
             f"the first row of {path} "
             + ("has the names of its columns" if header else "is a sample (--header if it has names)")
         )
-
-
-def settings_of(options: Namespace, settings: type[T]) -> T:
-    """Return an instance of the dataclass `settings`, with the options that have the names of its fields."""
-    names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
-    return settings(**{name: value for name, value in vars(options).items() if name in names})
 
 
 def counted(number: int, thing: str) -> str:

@@ -34,8 +34,8 @@ COMMANDS = {
     "reproduce best": ("how far networks are from the best two-layer ReLU network, with proof", "reproduce"),
     "reproduce classes": ("ten classes in one margin problem: descent's limit, and classifiers", "reproduce"),
     "reproduce optimisers": ("which margin problem each optimiser solves: paths, searches and errors", "reproduce"),
-    "reproduce scale": ("the paper's comparison on all of the data: error and inconsistency against n", "scale"),
-    "reproduce limit": ("does descent end at the max-margin solution?", "limit"),
+    "reproduce scale": ("the paper's comparison on all of the data: error and inconsistency against n", "reproduce"),
+    "reproduce limit": ("does descent end at the max-margin solution?", "reproduce"),
     "info": ("versions, machine, data files, and available choices of options", "info"),
     "completion": ("print a script that completes these commands in your shell", "completion"),
 }

@@ -6,7 +6,10 @@ import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from implicit_bias.studies.collection import Option
 
 #: Exit codes of most commands, with their meaning.
 EXIT_CODES = {0: "done", 2: "invalid input, explained in one sentence", 130: "interrupted; finished parts are kept"}
@@ -117,19 +120,23 @@ class Parser(argparse.ArgumentParser):
         if offered is not None:
             action.offered = offered  # type: ignore[attr-defined]
 
-    def add_settings(
-        self,
-        default: Callable[[str], Any],
-        texts: Mapping[str, str],
-        offered: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        """Add an option for each setting in `texts` (name: help), a list of values if its default is a tuple."""
-        for name, text in texts.items():
-            value, option = default(name), f"--{name.replace('_', '-')}"
-            if isinstance(value, tuple):
-                self.add_list(option, type(value[0]), value, text, (offered or {}).get(name))
-            else:
-                self.add_argument(option, type=type(value), default=value, help=text)
+    def add_settings(self, options: Mapping[str, Option]) -> None:
+        """Add an option for each of `options` by the name of its setting: a list of values if its default is a tuple.
+
+        >>> from implicit_bias.studies.collection import Option
+        >>> parser = Parser()
+        >>> parser.add_settings({"train_size": Option((100,), "samples"), "lr": Option(0.1, "learning rate")})
+        >>> parser.parse_args(["--train-size", "20", "--lr", "1"])
+        Namespace(train_size=(20,), lr=1.0)
+        """
+        for name, (value, text, offered, kind) in options.items():
+            option = f"--{name.replace('_', '-')}"
+            if text and isinstance(value, tuple):
+                self.add_list(option, type(value[0]), value, text, offered)
+            elif text:
+                action = self.add_argument(option, type=kind or type(value), default=value, help=text)
+                if offered is not None:
+                    action.offered = offered  # type: ignore[attr-defined]
 
 
 def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
@@ -148,7 +155,7 @@ def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
 
 def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
     """Add the options --corrected, --as-published and --both, which set `versions` to a tuple of versions."""
-    from implicit_bias.studies.paper.studies import VERSIONS
+    from implicit_bias.studies.paper.plan import VERSIONS
 
     choice = parser.add_mutually_exclusive_group()
     for option, versions, text in (

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from tqdm import tqdm
 
 from implicit_bias._utils.checks import InputError, one_of
 from implicit_bias._utils.files import require_writable
 from implicit_bias.cli.execution import Outcome
+from implicit_bias.studies.collection import Collection
 from implicit_bias.studies.runner.cells import Cell, cells_of
 from implicit_bias.studies.runner.engines import ENGINES
 from implicit_bias.studies.runner.experiment import Experiment
-from implicit_bias.studies.runner.results import ResultTable, result_table, result_tables
+from implicit_bias.studies.runner.results import ResultTable, records_of, result_tables, resume_from, write
 from implicit_bias.studies.runner.run import run, stored
 from implicit_bias.studies.runner.store import Store
 
@@ -60,22 +62,47 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
     return result_tables(found, quick=options.quick)
 
 
-def known(experiment: Experiment, out: Path, quick: bool = False) -> ResultTable:
-    """Return the table of an experiment's stored cells, without computation; raise InputError if there are none."""
-    cells = Store(out / "cells")
-    found = stored(cells_of(experiment, experiment.grid(quick)), cells)
-    if not (found.results or found.partial):
-        raise InputError(f"{cells.folder} holds none of these cells; run the command without --stored")
-    return result_table(found, experiment, quick=quick)
+def known(experiments: Sequence[Experiment], out: Path, quick: bool) -> list[ResultTable]:
+    """Return the tables of stored cells, without computation; raise InputError if there are none."""
+    store = Store(out / "cells")
+    cells = [cell for one in experiments for cell in cells_of(one, one.grid(quick))]
+    if not (found := result_tables(stored(cells, store), quick=quick)):
+        raise InputError(f"{store.folder} holds none of these cells; run the command without --stored")
+    return found
 
 
-def folder_of(options: argparse.Namespace, default: str, computing: Any, redrawn: str | None = None) -> Path:
-    """Return --out, else `default`, or with --redraw, which excludes `computing`, `redrawn` or `default`-redrawn."""
+def extend(experiments: Sequence[Experiment], earlier: Sequence[ResultTable], out: Path, quick: bool) -> None:
+    """Store the cells of earlier tables in `out`/cells, except those that are stored there and finished."""
+    store = Store(out / "cells")
+    for table in earlier:
+        for one in (one for one in experiments if one.name == table.experiment.name):
+            for cell, result in resume_from(table, cells_of(one, one.grid(quick))).items():
+                own = store.get(cell)
+                if own is None or cell.cut_off(own.rows):
+                    store.put(cell, result)
+
+
+def costs(experiments: Sequence[Experiment], out: Path, quick: bool) -> pd.DataFrame:
+    """Return a row for each figure and its `sizes`: cells, stored, and hours_left of one core, approximately."""
+    store, tables = Store(out / "cells"), []
+    for one in experiments:
+        rows = []
+        for cell in cells_of(one, one.grid(quick)):
+            result = store.get(cell)
+            done = result is not None and not cell.cut_off(result.rows)
+            size = {"figure": one.name} | {name: cell.settings[name] for name in one.sizes}
+            rows.append(size | {"cells": 1, "stored": int(done), "hours_left": 0.0 if done else cell.cost / 3600})
+        tables.append(pd.DataFrame(rows).groupby(["figure", *one.sizes], as_index=False, sort=True).sum())
+    return pd.concat(tables).round(3)
+
+
+def folder_of(options: argparse.Namespace, default: str, computing: Any) -> Path:
+    """Return --out, else `default`, or with --redraw, which excludes `computing`, `default`-redrawn."""
     if not options.redraw:
         return Path(options.out or default)
     if computing:
         raise InputError("--redraw computes nothing, so that no option of a computation goes with it")
-    return require_writable(options.out or redrawn or f"{default}-redrawn")
+    return require_writable(options.out or f"{default}-redrawn")
 
 
 def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
@@ -96,17 +123,15 @@ def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
     return found
 
 
-def ended(found: Sequence[ResultTable], paths: Sequence[Path], record: Any, missing: bool) -> Outcome:
-    """Print findings; return the outcome with the written files, and with code 130 if `missing`."""
+def ended(collection: Collection, found: Sequence[ResultTable], out: Path, missing: bool = False) -> Outcome:
+    """Print findings and write the results; return the outcome, with code 130 if cells are `missing`."""
     for one in found:
         print(one.lines())
-    document = {"findings": {one.experiment.name: one.findings() for one in found}, "record": record}
-    return Outcome(130 if missing else 0, document, following(paths, missing), paths)
-
-
-def following(paths: Sequence[Path], missing: bool) -> str:
-    """Return what to do after a study: read its report or its findings, or run it again if cells are `missing`."""
+    paths = write(collection, found, out)
+    findings = {one.experiment.name: one.findings() for one in found}
+    record = records_of(collection, found)
+    document = {"findings": findings, "record": record.get("figures", record)}
+    then = f"read {next(path for path in paths[::-1] if path.name in ('report.html', 'findings.md'))}"
     if missing:
-        return "the same command, which computes the missing cells only"
-    page = next(path for path in paths[::-1] if path.name in ("report.html", "findings.md"))
-    return f"read {page}"
+        then = "the same command, which computes the missing cells only"
+    return Outcome(130 if missing else 0, document, then, paths)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from implicit_bias import __version__
-from implicit_bias.cli.compare import readable
+from implicit_bias.studies.paper.summary import readable
 from tests.cli.commands import answer, run
 
 REQUIRED = {

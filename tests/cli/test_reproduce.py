@@ -9,7 +9,7 @@ def test_findings_as_json(tmp_path, monkeypatch):
     code, document = answer("reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")
     assert code == 0
     assert document["findings"]["cells"]["verdicts"][0].keys() == {"claim", "found", "threshold", "outcome"}
-    assert "results/redrawn/report.html" in document["files"]
+    assert "results/paper-redrawn/report.html" in document["files"]
 
 
 def test_the_limit_as_json(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import implicit_bias as ib
 from implicit_bias.solvers.base import Answer, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS, CvxpySolver
 from implicit_bias.solvers.dispatch import SOLVERS
-from implicit_bias.studies.paper.studies import Config
+from implicit_bias.studies.paper.gln import grid
 from tests.cases import assert_farkas, inputs, problem
 
 
@@ -152,7 +152,7 @@ def test_the_program_reaches_the_certified_optimum(reduce):
         (lambda: ib.solve(problem("constant", "frobenius"), tol=1), "tol is a relative gap and must be below 1"),
         (lambda: ib.solve(problem("constant", "frobenius"), tol=1e300), "below 1"),
         (lambda: ib.GLNClassifier(tol=1.5).fit([[0.0], [1.0]], [0, 1]), "below 1"),
-        (lambda: Config(tol=2.0), "below 1"),
+        (lambda: grid(True, tol=2.0), "below 1"),
         (lambda: ib.solve(problem("constant", "frobenius"), max_iterations=0), "max_iterations"),
         (lambda: ib.solve("problem"), "MarginProblem"),
         (lambda: ib.solve(problem("constant", "frobenius", C=1.0), "OSQP"), "soft margin"),

@@ -15,17 +15,17 @@ from implicit_bias.studies.classes import COLLECTION as CLASSES
 from implicit_bias.studies.deeper import COLLECTION as DEEPER
 from implicit_bias.studies.galu import COLLECTION as GALU
 from implicit_bias.studies.gram import COLLECTION as GRAM
-from implicit_bias.studies.limit.study import EXPERIMENT as LIMIT
+from implicit_bias.studies.limit import COLLECTION as LIMIT
 from implicit_bias.studies.localization import COLLECTION as LOCALIZATION
 from implicit_bias.studies.optimisers import COLLECTION as OPTIMISERS
-from implicit_bias.studies.paper.experiment import EXPERIMENT as PAPER
-from implicit_bias.studies.paper.experiment import STUDIES, comparison
+from implicit_bias.studies.paper import COLLECTION as PAPER
+from implicit_bias.studies.paper import COMPARISONS
 from implicit_bias.studies.runner.cells import cells_of
-from implicit_bias.studies.runner.results import load, load_alone, result_table
+from implicit_bias.studies.runner.results import load, result_table
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
 from implicit_bias.studies.runner.verdicts import as_markdown
-from implicit_bias.studies.scale.study import EXPERIMENT as SCALE
+from implicit_bias.studies.scale import COLLECTION as SCALE
 from tests import ROOT
 
 DATA = ROOT / "data"
@@ -33,10 +33,8 @@ EXPECTED = Path(__file__).parent / "expected_rows.json"
 COLLECTIONS = (BEST, CLASSES, DEEPER, GALU, GRAM, LOCALIZATION, OPTIMISERS)
 EXPERIMENTS = {
     **{f"{collection.name} {one.name}": one for collection in COLLECTIONS for one in collection.chosen("all")},
-    **{f"paper {name}": comparison(study) for name, study in STUDIES.items()},
-    "paper": PAPER,
-    "limit": LIMIT,
-    "scale": SCALE,
+    **{f"paper {name}": collection.figures["comparison"] for name, collection in COMPARISONS.items()},
+    **{collection.name: collection.chosen("all")[0] for collection in (PAPER, LIMIT, SCALE)},
 }
 #: Settings that make a quick run's cheapest cell cheaper still.
 SHORTER = {
@@ -159,10 +157,10 @@ def committed():
     for collection in COLLECTIONS:
         folder = DATA / collection.name
         yield from ((f"{collection.name} {one.experiment.name}", one) for one in load(collection, folder))
-    yield "paper", load_alone(PAPER, DATA / "paper", "reproduce paper")
-    yield "scale", load_alone(SCALE, DATA / "scale", "reproduce scale")
+    for collection in (PAPER, SCALE):
+        yield collection.name, load(collection, DATA / collection.name)[0]
     for folder in sorted((DATA / "limit").iterdir()):
-        yield f"limit {folder.name}", load_alone(LIMIT, folder, "reproduce limit")
+        yield f"limit {folder.name}", load(LIMIT, folder)[0]
 
 
 COMMITTED = dict(committed())
@@ -185,7 +183,7 @@ def test_what_help_says_of_a_collection_holds(collection):
 
 def test_every_experiment_has_a_committed_table():
     """Every experiment has a committed table; single comparisons are parts of the paper's."""
-    parts = {f"paper {name}" for name in STUDIES} | {"limit"}
+    parts = {f"paper {name}" for name in COMPARISONS} | {"limit"}
     assert COMMITTED.keys() == EXPERIMENTS.keys() - parts | LIMITS
 
 

@@ -11,8 +11,9 @@ from implicit_bias.studies.limit.findings import ends, verdicts
 from implicit_bias.studies.localization import flips
 from implicit_bias.studies.localization.drawing import LOCAL
 from implicit_bias.studies.runner.mean_test import holm
+from implicit_bias.studies.scale import GRID
 from implicit_bias.studies.scale import findings as scale
-from implicit_bias.studies.scale.config import GRID, grid
+from implicit_bias.studies.scale.scale import grid
 from tests import ROOT
 
 #: Words of a page at most, without code; for reliability, whose tables a script makes, without tables as well.
@@ -113,7 +114,7 @@ def scale_numbers():
     found = table("scale/scale")
     names = ("mnist", "fashion-mnist")
     place = list(GRID)
-    assert found.groupby(place).ngroups == len(grid())
+    assert found.groupby(place).ngroups == len(grid(False))
     norm = [at_largest(name, scale.L2, scale.GLN) for name in names]
     yield f"{norm[0]:.2f} points of error on MNIST and {norm[1]:.2f} on Fashion-MNIST"
     for pair in ("GD-GLN and SVM-GLN", "GD-ReLU and SVM-LC"):

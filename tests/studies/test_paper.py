@@ -11,32 +11,30 @@ import pytest
 from scipy import stats
 
 from implicit_bias import InputError, Status, load_binary, solve
+from implicit_bias.studies.limit import COLLECTION as LIMIT
 from implicit_bias.studies.limit.findings import ends
-from implicit_bias.studies.limit.study import EXPERIMENT as LIMIT
-from implicit_bias.studies.paper import plan, study
+from implicit_bias.studies.paper import COLLECTION, COMPARISONS, comparison, gln, plan
+from implicit_bias.studies.paper.cells import STUDIES
 from implicit_bias.studies.paper.claims import CLAIMS, CONTRASTS
-from implicit_bias.studies.paper.experiment import EXPERIMENT, STUDIES, cells, comparison, reproduction
-from implicit_bias.studies.paper.figures import OUTCOMES, claims_figures, intervals, paper_figure
-from implicit_bias.studies.paper.report import report_page
-from implicit_bias.studies.paper.studies import Config
-from implicit_bias.studies.paper.study import COMPARISONS
+from implicit_bias.studies.paper.figures import LAYOUTS, OUTCOMES, claims_figures, intervals, paper_figure
 from implicit_bias.studies.paper.verdicts import CELL, FAILED, claim_tests, verdicts
 from implicit_bias.studies.runner.cells import binary_task, cells_of
 from implicit_bias.studies.runner.mean_test import holm
-from implicit_bias.studies.runner.results import ResultTable, as_csv, load_alone, result_table, write_alone
+from implicit_bias.studies.runner.results import ResultTable, as_csv, load, result_table, write
 from implicit_bias.studies.runner.run import run as compute
 from implicit_bias.studies.runner.verdicts import markdown
 from implicit_bias.studies.settings import chosen
 from tests import ROOT
 
 OURS = ROOT / "data" / "paper"
-FIGURE_2 = reproduction(["2"])
+(EXPERIMENT,) = COLLECTION.chosen("all")
+FIGURE_2 = EXPERIMENT.given({"figure": ("2",)})
 FIXED = ["study", "version", "cutoff", "momentum", "split"]
 
 
 @pytest.fixture(scope="module")
 def ours():
-    return load_alone(EXPERIMENT, OURS, "reproduce paper").table
+    return load(COLLECTION, OURS)[0].table
 
 
 def table_of(errors, study="compare_gln", **columns):
@@ -66,17 +64,15 @@ def test_the_grid_is_the_papers():
            (("compare_gln", 18), ("compare_relu", 9), ("compare_shallow_gln", 15))}  # fmt: skip
     assert {(tuple(cell["versions"]), cell["seed"] > 3) for cell in own} == {(("corrected",), True)}
     assert all(cell["momentum"] == [0.0, 0.9] for cell in grid)
-    asked = reproduction(versions=("published",)).grid(False)
+    asked = EXPERIMENT.given({"versions": ("published",)}).grid(False)
     assert {(cell["split"], cell["versions"]) for cell in asked} == {("published", ("published",))}
 
 
-@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
-def test_costs_order_cells_by_their_size(study):
-    lists = {name: study.default(name) for name in study.fixed}
-    config = study.config(dataset="mnist", train_size=(500, 1000, 2000), seeds=(1,), **lists)
-    sizes = {"units": (10, 100, 500, 1000), "contexts": (2, 4)}
-    config = replace(config, **{name: values for name, values in sizes.items() if name not in study.fixed})
-    found, cost = cells(study, config), COMPARISONS[study.name].cost
+@pytest.mark.parametrize(("study", "fixed"), [*zip(COMPARISONS, ("", "contexts", "units"), strict=True)])
+def test_costs_order_cells_by_their_size(study, fixed):
+    sizes = {"units": (10, 100, 500, 1000), "contexts": (2, 4), "train_size": (500, 1000, 2000)}
+    sizes.pop(fixed, None)
+    found, cost = STUDIES[study].grid(False, dataset="mnist", seeds=(1,), **sizes), STUDIES[study].cost
     for cell in found:
         for name in ("train_size", "units", "contexts"):
             larger = [c for c in found if c[name] > cell[name] and all(c[k] == cell[k] for k in c if k != name)]
@@ -277,8 +273,7 @@ def test_claims_of_the_paper_and_ours_are_two_families():
 
 
 def test_every_claim_has_quantities():
-    named = {contrast.key for contrast in CONTRASTS}
-    assert named == {f"{part}.{key}" for part, own in CLAIMS.items() for key in own}
+    assert {contrast.key for contrast in CONTRASTS} == CLAIMS.keys()
 
 
 def test_problems_are_counted_by_what_is_certified():
@@ -329,39 +324,34 @@ WRITTEN = ResultTable(FIGURE_2, as_csv(table_of({"GD-GLN": 0.1})), {"missing": 0
      ("cells.csv", lambda text: text[: len(text) // 2])],
 )  # fmt: skip
 def test_damaged_results_are_refused(tmp_path, name, damage):
-    write_alone(WRITTEN, tmp_path)
-    assert len(load_alone(FIGURE_2, tmp_path, "reproduce paper").table) == 3
+    write(COLLECTION, [WRITTEN], tmp_path)
+    assert len(load(COLLECTION, tmp_path)[0].table) == 3
     (tmp_path / name).write_text(damage((tmp_path / name).read_text()))
-    with pytest.raises(InputError, match="damaged results or none of reproduce paper"):
-        load_alone(FIGURE_2, tmp_path, "reproduce paper")
+    with pytest.raises(InputError, match="damaged"):
+        load(COLLECTION, tmp_path)
 
 
 def test_the_report_stands_alone_and_is_the_same_of_a_loaded_table(tmp_path):
-    config = Config(train_size=(60,), units=(3,), seeds=(1,), steps=40)
-    experiment = reproduction(["4"])
-    found = result_table(compute(cells_of(experiment, cells(STUDIES["compare_gln"], config))), experiment)
-    write_alone(found, tmp_path / "a", report_page)
+    experiment = EXPERIMENT.given({"figure": ("4",)})
+    small = gln.grid(False, train_size=(60,), units=(3,), seeds=(1,), steps=40)
+    found = result_table(compute(cells_of(experiment, small)), experiment)
+    write(COLLECTION, [found], tmp_path / "a")
     page = (tmp_path / "a" / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 1
     assert "http" not in page
     for text in (f"<td>{CLAIM}</td>", "revision", "torch", "seed"):
         assert text in page
-    write_alone(load_alone(experiment, tmp_path / "a", "reproduce paper"), tmp_path / "b", report_page)
+    write(COLLECTION, [one.given({"figure": ("4",)}) for one in load(COLLECTION, tmp_path / "a")], tmp_path / "b")
     for name in ("report.html", "cells.csv", "record.json", "findings.md", "figure4.png"):
         assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "a" / name).read_bytes()
     assert f"| {CLAIM} |" in (tmp_path / "a" / "findings.md").read_text()
 
 
-def test_configurations_take_lists_and_numpy_numbers():
-    config = Config(train_size=[60], units=np.array([3]), seeds=[np.int64(1)], steps=40)
-    assert config == Config(train_size=(60,), units=(3,), seeds=(1,), steps=40)
-    assert [cell.settings["units"] for cell in cells_of(EXPERIMENT, cells(STUDIES["compare_gln"], config))] == [3]
-    with pytest.raises(InputError, match=r"units must list its values, as in units=\(3,\)"):
-        Config(units=3)
+def test_options_of_a_comparison_are_refused_before_any_work():
     with pytest.raises(InputError, match="unknown split"):
-        Config(split="mine")
+        gln.grid(False, split="mine")
     with pytest.raises(InputError, match="unknown fault 'typo'; known: column-major groups"):
-        Config(faults=["typo"])
+        gln.grid(False, faults=("typo",))
 
 
 def test_weights_that_do_not_separate_have_no_error(monkeypatch):
@@ -370,9 +360,9 @@ def test_weights_that_do_not_separate_have_no_error(monkeypatch):
     def gives_up(problem, *arguments, **options):
         return replace(solve(problem), status=Status.INACCURATE, objective=np.inf)
 
-    monkeypatch.setattr(study, "solve", gives_up)
-    config = Config(train_size=(60,), units=(3,), seeds=(1,), steps=50)
-    table = compute(cells_of(comparison(STUDIES["compare_gln"]), cells(STUDIES["compare_gln"], config))).table()
+    monkeypatch.setattr(comparison, "solve", gives_up)
+    small = gln.grid(False, train_size=(60,), units=(3,), seeds=(1,), steps=50)
+    table = compute(cells_of(EXPERIMENT, small)).table()
     unfinished = table[table.status == "INACCURATE"]
     assert len(unfinished) == 3
     assert unfinished.error.isna().all()
@@ -417,7 +407,7 @@ def test_the_papers_panels_are_those_of_its_captions(ours):
         part = part[(part.cutoff == cutoff) & (part.momentum == momentum) & (part.split == "published")]
         # A network for which no SVM has a solution has no point.
         keys = ["train_size", "units", "contexts", "seed"]
-        solved = ours[ours.error.notna() & (ours.model.isin(plan.FIGURES[figure].models))].merge(part[[*keys, *FIXED]])
+        solved = ours[ours.error.notna() & (ours.model.isin(LAYOUTS[figure].models))].merge(part[[*keys, *FIXED]])
         part = part.merge(solved[keys].drop_duplicates())
         points = {x for line in errors.get_lines()[:-1] for x in np.round(line.get_xdata(), 6)}
         assert points == set(np.round(100 * part.error, 6))
@@ -431,7 +421,7 @@ def fields(ours):
     said = {verdict.claim: verdict.found for verdict in verdicts(ours)}
     (failed,) = (found for claim, found in said.items() if claim.startswith("every GD-ReLU"))
     much = next(found for claim, found in said.items() if "faults, SVM-L2 has a much" in claim)
-    frozen = ends(load_alone(LIMIT, ROOT / "data" / "limit" / "one_layer", "reproduce limit").table)
+    frozen = ends(load(LIMIT, ROOT / "data" / "limit" / "one_layer")[0].table)
     frozen = frozen[(frozen.network == "relu") & (frozen.descent == "loss-scaled") & frozen.ratio.notna()]
     wide = ours[(ours.study == "compare_gln") & (ours.version == "corrected") & (ours.split == "published")]
     wide = wide[(wide.momentum == 0) & (wide.units >= 500)]
@@ -501,7 +491,7 @@ def test_numbers_of_the_findings_are_those_of_the_tables(ours):
 
 
 def test_table_of_the_limit_is_that_of_our_run():
-    last = ends(load_alone(LIMIT, ROOT / "data" / "limit" / "plain", "reproduce limit").table)
+    last = ends(load(LIMIT, ROOT / "data" / "limit" / "plain")[0].table)
     kinds = ("loss-scaled", "plain")
     head = ["network", *(f"{kind} descent: {name}" for kind in kinds for name in ("ratio", "inconsistency"))]
     rows = [head]

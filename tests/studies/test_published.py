@@ -1,7 +1,5 @@
 """The published faults, each switched on and off, and the published numbers."""
 
-from dataclasses import replace
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -12,12 +10,16 @@ from docs.errata.batch_order import AGREEMENTS, LOSSES, agreement, losses
 from docs.errata.published_l2 import osqp_weights, weights
 from docs.errata.random_contexts import PUBLISHED, accuracies
 from implicit_bias.metrics import error, inconsistency
-from implicit_bias.studies.paper import published
-from implicit_bias.studies.paper.experiment import cells, comparison
+from implicit_bias.studies.paper import COMPARISONS, VERSIONS, published
 from implicit_bias.studies.paper.osqp import osqp_choice
-from implicit_bias.studies.paper.studies import STUDIES, VERSIONS, Config
 from implicit_bias.studies.runner.cells import cells_of
 from implicit_bias.studies.runner.run import run as compute
+
+
+def computed(study, **options):
+    """Return the table of a comparison with these options."""
+    (experiment,) = COMPARISONS[study].chosen("all")
+    return compute(cells_of(experiment, experiment.grid(False, **options))).table()
 
 
 def equation_23(units, contexts):
@@ -90,8 +92,8 @@ def test_a_reloaded_network_gates_with_the_random_cutoffs_of_its_stream(digits):
 
 
 def test_svm_rc_as_published_has_a_draw_for_all_networks_without_momentum_and_one_for_each_with_it():
-    config = Config(train_size=(60,), units=(5,), seeds=(1, 2), momentum=(0.0, 0.9), versions=VERSIONS, steps=40)
-    table = compute(cells_of(comparison(STUDIES["compare_relu"]), cells(STUDIES["compare_relu"], config))).table()
+    options = {"train_size": (60,), "units": (5,), "seeds": (1, 2), "momentum": (0.0, 0.9), "versions": VERSIONS}
+    table = computed("compare_relu", **options, steps=40)
     found = table[table.model == "SVM-RC"].set_index(["version", "seed", "momentum"]).objective
     shared = found["published", 1, 0.0]
     assert found["published", 1, 0.9] == found["published", 2, 0.0] == shared != found["published", 2, 0.9]
@@ -127,14 +129,13 @@ def test_the_iteration_in_the_span_of_the_features_is_osqps(units, contexts, n):
 
 
 def test_svm_l2_as_published_says_that_it_is_not_certified():
-    config = Config(train_size=(60,), units=(4,), seeds=(1,), versions=VERSIONS, steps=40)
-    table = compute(cells_of(comparison(STUDIES["compare_gln"]), cells(STUDIES["compare_gln"], config))).table()
+    options = {"train_size": (60,), "units": (4,), "seeds": (1,), "versions": VERSIONS, "steps": 40}
+    table = computed("compare_gln", **options)
     found = table[table.model == "SVM-L2"].set_index("version")
     assert found.status.to_dict() == {"corrected": "OPTIMAL", "published": "UNCERTIFIED"}
     assert found.solver["published"] == "OSQP"
     assert np.isfinite(found.loc["published", ["error", "inconsistency", "objective"]].astype(float)).all()
-    correct = cells(STUDIES["compare_gln"], replace(config, faults=("lost cutoffs",)))
-    assert set(compute(cells_of(comparison(STUDIES["compare_gln"]), correct)).table().status) == {"TRAINED", "OPTIMAL"}
+    assert set(computed("compare_gln", **options, faults=("lost cutoffs",)).status) == {"TRAINED", "OPTIMAL"}
 
 
 @pytest.mark.mnist

@@ -12,20 +12,21 @@ from implicit_bias import SGD, GatedLinearNetwork, HyperplaneGates, load_binary,
 from implicit_bias.metrics import inconsistency
 from implicit_bias.studies.runner.cells import cells_of
 from implicit_bias.studies.runner.run import run as computed
+from implicit_bias.studies.scale import COLLECTION
 from implicit_bias.studies.scale import findings as verdicts
-from implicit_bias.studies.scale.config import chosen, grid
 from implicit_bias.studies.scale.figure import FIGURES, figures
 from implicit_bias.studies.scale.findings import tables
-from implicit_bias.studies.scale.study import EXPERIMENT
+from implicit_bias.studies.scale.scale import grid
 from tests import ROOT
 from tests.cli.commands import run
 
+(EXPERIMENT,) = COLLECTION.chosen("all")
 SMALL = {"dataset": "digits", "train_size": 60, "units": 8, "steps": 1600, "max_steps": 20_000}
 
 
 def cell(**settings):
     """Return the rows of a quick cell with these settings, by model."""
-    base = chosen(grid(quick=True), {name: (settings[name],) for name in ("network", "descent")})[0]
+    base = grid(True, network=(settings["network"],), descents=(settings["descent"],))[0]
     return computed(cells_of(EXPERIMENT, [base | SMALL | settings])).table().set_index("model")
 
 
@@ -43,7 +44,7 @@ def test_behind_fixed_gates_descent_ends_at_the_certified_optimum(network, model
 
 
 def test_rows_are_those_of_the_network_and_its_problem_put_together_by_hand():
-    settings = chosen(grid(quick=True), {"network": ("gln",), "descent": ("sgd",), "seed": (2,)})[0] | SMALL
+    settings = grid(True, network=("gln",), descents=("sgd",), seeds=(2,))[0] | SMALL
     found = computed(cells_of(EXPERIMENT, [settings])).table().set_index("model")
     task = load_binary("digits", 60, seed=2)
     gates = HyperplaneGates(8, 2, seed=2).fit(task.X_pool)

@@ -42,9 +42,9 @@ ENDS = {
 OFFSETS = (-0.3, -0.1, 0.1, 0.3, -0.2, 0.0, 0.2)
 
 
-def figures(table: pd.DataFrame, title: str = "The limit of gradient descent") -> dict[str, Figure]:
+def figures(table: pd.DataFrame) -> dict[str, Figure]:
     """Return the figures 'limit', the paths of all descents at the first size, and for several cells 'limit_ends'."""
-    first = table.iloc[0]
+    title, first = f"The limit of gradient descent ({table.dataset.iloc[0]})", table.iloc[0]
     one = where(table, **first[CELL])
     size = f"n = {first.train_size}, H = {first.units}, momentum {first.momentum:g}"
     drawn = {"limit": _path_figure(one, f"{title}: {size}")}

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from implicit_bias.studies.limit.config import PLACE
 from implicit_bias.studies.runner.mean_test import MeanTest, decided, difference
 from implicit_bias.studies.runner.verdicts import Verdict, where
 
@@ -15,7 +14,8 @@ from implicit_bias.studies.runner.verdicts import Verdict, where
 REACHED = 1.01
 #: Largest ratio at which the claim on several gated layers holds.
 HALF = 2.0
-#: Columns that identify a cell of a network.
+#: Columns that identify a cell on one data set, and a cell of a network.
+PLACE = ["network", "train_size", "units", "seed", "momentum"]
 CELL = ["train_size", "units", "momentum"]
 #: A side of a contrast: network and descent, whose last rows are compared, and column.
 Side = tuple[str, str, str]
@@ -64,7 +64,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """
     last = ends(table)
     reached = [one for network, part in last.groupby("network", sort=False) for one in _reached(str(network), part)]
-    return reached + decided([_tested(claim, pair) for claim, pair in _pairs(last)])
+    return reached + decided([*_tests(last)])
 
 
 def _reached(network: str, part: pd.DataFrame) -> list[Verdict]:
@@ -108,25 +108,19 @@ def _about(part: pd.DataFrame) -> str:
     return f"ratio up to {part.ratio.max():.4f}{told}"
 
 
-def _pairs(last: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield every claim with its two sides in percent: rows are cells that all seeds have, columns (side, seed)."""
+def _tests(last: pd.DataFrame) -> Iterator[MeanTest]:
+    """Yield the test of every claim over cells that all seeds have; cells that differ only in momentum count once."""
     seeds = last.seed.unique()
     every = pd.MultiIndex.from_product([["above", "below"], seeds])
     for claim, sides in CONTRASTS.items():
         above, below = (_quantity(last, *side) for side in sides)
-        both = pd.concat([above, below], axis=1, keys=["above", "below"], join="inner")
+        both = pd.concat([above, -below], axis=1, keys=["above", "below"], join="inner")
         pair = pd.DataFrame(both.unstack("seed")).reindex(columns=every).dropna()
+        pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
         if len(seeds) > 1 and len(pair):
-            yield claim, pair
+            yield difference(claim, pair.mean().unstack(0), split=False)
 
 
 def _quantity(last: pd.DataFrame, network: str, descent: str, column: str) -> pd.Series:
     part = where(last, network=network, descent=descent).set_index([*CELL, "seed"])
     return 100 * part.reindex(columns=[column])[column].dropna()
-
-
-def _tested(claim: str, pair: pd.DataFrame) -> MeanTest:
-    """Return the test that the mean of above − below is positive; cells that differ only in momentum count once."""
-    pair = pair[~pair.reset_index("momentum", drop=True).reset_index().duplicated().to_numpy()]
-    sides = pd.DataFrame({"above": pair["above"].mean(), "below": -pair["below"].mean()})
-    return difference(claim, sides, split=False)

@@ -37,9 +37,13 @@ class Quantity:
         return replace(self, rows=self.rows | values)
 
 
-#: Claims by the part of `claims.toml`. Those of 'gln' and 'relu', the paper's, and 'ours' are tested over draws. Those
-#: of 'published', the paper's, are counted in the simulation with the published faults.
-CLAIMS: dict[str, dict[str, Claim]] = {part: claims("paper", part) for part in ("gln", "published", "relu", "ours")}
+#: Claims by part and key in `claims.toml`, joined by a point. Those of 'gln' and 'relu', the paper's, and 'ours' are
+#: tested over draws. Those of 'published', the paper's, are counted in the simulation with the published faults.
+CLAIMS: dict[str, Claim] = {
+    f"{part}.{key}": claim
+    for part in ("gln", "published", "relu", "ours")
+    for key, claim in claims("paper", part).items()
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Contrast:
     `within`, the mean over cells of the same training-set size is first subtracted from each of the two quantities.
     """
 
-    #: Part and key of the claim in `claims.toml`, joined by a point.
+    #: Key of the claim in `CLAIMS`.
     key: str
     terms: tuple[tuple[float, Quantity], ...]
     #: Coordinate for whose values the claim is also tested separately.
@@ -66,7 +70,7 @@ class Contrast:
 
     @property
     def claim(self) -> Claim:
-        return CLAIMS[self.part][self.key.partition(".")[2]]
+        return CLAIMS[self.key]
 
     @property
     def correlated(self) -> bool:

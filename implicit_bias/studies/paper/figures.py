@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Any
 
@@ -13,16 +13,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from implicit_bias._utils.checks import InputError, one_of
+from implicit_bias.studies.paper import TITLES
 from implicit_bias.studies.paper.claims import GLN, RELU, SHALLOW, SMALL
-from implicit_bias.studies.paper.plan import FIGURES, ClaimsFigure, OwnFigure, PaperFigure
-from implicit_bias.studies.paper.studies import Study
+from implicit_bias.studies.paper.plan import FIGURES, REFERENCES
 from implicit_bias.studies.paper.verdicts import Tested, claim_tests
 from implicit_bias.studies.runner.drawing import COLOURS, DATASETS, finished, log_ticks, panels, style, styled
 from implicit_bias.studies.runner.verdicts import where
+from implicit_bias.studies.settings import chosen
 
 #: Columns that identify a cell of a model.
 KEYS = ["dataset", "train_size", "units", "contexts", "cutoff", "seed", "momentum"]
-TITLES = {"corrected": "corrected", "published": "published faults"}
+VERSIONS = {"corrected": "corrected", "published": "published faults"}
 LABELS = {"error": "validation error (%)", "inconsistency": "inconsistency (%)"}
 #: Line of each momentum of gradient descent, in figures of ours.
 DASHES = {0.0: "-", 0.9: (0, (3, 1.5))}
@@ -50,25 +51,95 @@ PARTS = {"gln": "GLNs", "relu": "ReLU networks", "momentum": "momentum", "ours":
 HOLLOW: dict[str, Any] = {"marker": "o", "markersize": 4, "markerfacecolor": "white", "color": "0.4"}
 
 
+@dataclass(frozen=True)
+class Panels:
+    """A panel of the paper's figures: its letter, kind, and conditions on its cells.
+
+    `kind` is a column of the table, which is plotted against the reference's error; 'widths', error against units; or a
+    key of `BEST`, least errors.
+    """
+
+    letter: str
+    kind: str
+    where: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure of the paper: models, columns of panels, and rows of panels (label, conditions on the cells)."""
+
+    title: str
+    models: tuple[str, ...]
+    columns: tuple[Panels, ...]
+    rows: tuple[tuple[str, dict[str, Any]], ...]
+
+
+@dataclass(frozen=True)
+class OwnFigure:
+    """A figure of ours that the paper lacks: quantities against widths, for each training-set size."""
+
+    title: str
+    #: Rows of panels: a value of `contexts`, or None for all, and the quantity.
+    rows: tuple[tuple[int | None, str], ...]
+    #: Column of the x axis.
+    width: str = "units"
+
+
+_A, _B = Panels("a", "error", {}), Panels("b", "inconsistency", {})
+_MEDIAN, _RANDOM = {"cutoff": "median"}, {"cutoff": "random"}
+_BOTH = ((None, "error"), (None, "inconsistency"))
+LAYOUTS: dict[str, PaperFigure | OwnFigure] = {
+    "2": PaperFigure(
+        "Experiments on GLNs",
+        ("SVM-L2", "SVM-GLN"),
+        (_A, _B, Panels("c", "best GLNs", {}), Panels("d", "widths", {"contexts": 2})),
+        (("", _MEDIAN | {"momentum": 0.0}),),
+    ),
+    "3": PaperFigure(
+        "Experiments on ReLU networks",
+        ("SVM-RC", "SVM-LC", "SVM-HL"),
+        (_A, _B, Panels("c", "best ReLU networks", {}), Panels("d", "widths", {})),
+        (("", {"momentum": 0.9}),),
+    ),
+    "4": PaperFigure(
+        "Full data on GLNs",
+        ("SVM-L2", "SVM-GLN"),
+        (_A, _B, Panels("c", "widths", {"contexts": 2}), Panels("c", "widths", {"contexts": 4})),
+        (("with MI", _MEDIAN | {"momentum": 0.0}), ("without MI", _RANDOM | {"momentum": 0.0})),
+    ),
+    "5": PaperFigure(
+        "Full data on ReLU networks",
+        ("SVM-RC", "SVM-LC", "SVM-HL"),
+        (_A, _B, Panels("c", "widths", {})),
+        (("momentum 0", {"momentum": 0.0}), ("momentum 0.9", {"momentum": 0.9})),
+    ),
+    "gln-widths": OwnFigure(
+        "GLNs of all widths", ((2, "error"), (4, "error"), (2, "inconsistency"), (4, "inconsistency"))
+    ),
+    "relu-widths": OwnFigure("ReLU networks of all widths", _BOTH),
+    "shallow": OwnFigure("Shallow GLNs", _BOTH, "contexts"),
+}
+
+
 def names(table: pd.DataFrame) -> str:
     """Return the names of the data sets of a table, for titles."""
     return ", ".join(DATASETS.get(name, name) for name in table.dataset.unique())
 
 
-def paper_figures(table: pd.DataFrame, numbers: Sequence[str]) -> dict[str, Figure]:
-    """Return the figures `numbers` by file name, without suffix; of several, those without cells are omitted."""
+def paper_figures(table: pd.DataFrame, figure: Sequence[str] = ("all",)) -> dict[str, Figure]:
+    """Return the named figures by file name, without suffix; of several, those without cells are omitted."""
     drawn: dict[str, Figure] = {}
+    numbers = chosen(FIGURES, figure)
     for number in numbers:
-        layout = FIGURES[number]
-        if isinstance(layout, ClaimsFigure):
-            drawn |= claims_figures(table, layout.title) if len(numbers) == 1 or intervals(table) else {}
+        if number == "spreads":
+            drawn |= claims_figures(table, "Claims over draws") if len(numbers) == 1 or intervals(table) else {}
             continue
-        cutoffs = list(where(table, study=layout.study.name, split="published").cutoff.unique())
-        cutoffs = cutoffs[:1] if isinstance(layout, PaperFigure) else cutoffs
+        cutoffs = list(where(table, study=FIGURES[number][0].study, split="published").cutoff.unique())
+        if number.isdigit():
+            cutoffs = cutoffs[:1]
         for cutoff in cutoffs or (["median"] if len(numbers) == 1 else []):
-            suffix = "_random" if cutoff == "random" and isinstance(layout, OwnFigure) else ""
-            prefix = "figure" if isinstance(layout, PaperFigure) else ""
-            drawn[f"{prefix}{number}{suffix}"] = paper_figure(table, number, cutoff)
+            name = f"figure{number}" if number.isdigit() else number + "_random" * (cutoff == "random")
+            drawn[name] = paper_figure(table, number, cutoff)
     return drawn
 
 
@@ -84,11 +155,10 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     Crosses at the bottom mark widths at which no seed is separable. The last row shows the inconsistency of every cell
     against the error of the reference, and the inconsistency by chance.
     """
-    layout = FIGURES[one_of(figure, FIGURES, "figure")]
-    assert not isinstance(layout, ClaimsFigure)
+    layout = LAYOUTS[one_of(figure, LAYOUTS, "figure")]
     with styled(8, "medium"):
         table = where(table, split="published")
-        own = where(table, study=layout.study.name)
+        own = where(table, study=FIGURES[figure][0].study)
         if isinstance(layout, OwnFigure):
             own = own[own.cutoff == cutoff]
             layout = replace(layout, rows=tuple(row for row in layout.rows if row[0] in {None, *own.contexts}))
@@ -96,37 +166,38 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
             raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
         if isinstance(layout, OwnFigure):
             return _own_figure(own, layout, cutoff)
-        return _papers_figure(table, layout, f"Figure {figure}. {layout.title} ({names(own)})")
+        return _papers_figure(table, figure, layout)
 
 
 def _versions(table: pd.DataFrame) -> list[str]:
-    return [version for version in TITLES if (table.version == version).any()]
+    return [version for version in VERSIONS if (table.version == version).any()]
 
 
-def _papers_figure(table: pd.DataFrame, layout: PaperFigure, title: str) -> Figure:
+def _papers_figure(table: pd.DataFrame, number: str, layout: PaperFigure) -> Figure:
+    first = FIGURES[number][0]
+    reference, own = REFERENCES[first.study], where(table, study=first.study, units=(0, max(first.whole["units"])))
+    title = f"Figure {number}. {layout.title} ({names(own)})"
     rows = [(version, label, part) for version in _versions(table) for label, part in layout.rows]
     shape = (len(layout.columns), len(rows), (2.9, 2.4), (0.0, 0.7))
     axes = panels(title, *shape, sharex="col", sharey="col")
-    widest = max(layout.parts[0].whole["units"])
     for line, (version, label, part) in zip(axes, rows, strict=True):
-        own = where(table, version=version, study=layout.study.name, units=(0, widest), **part)
         for ax, panel in zip(line, layout.columns, strict=True):
-            cells = where(own, **panel.where)
+            cells = where(own, version=version, **part | panel.where)
             if panel.kind in BEST:
                 _best(ax, table, version, BEST[panel.kind])
             elif panel.kind == "widths":
-                _widths(ax, cells, (layout.study.reference, *layout.models))
+                _widths(ax, cells, (reference, *layout.models))
             else:
-                errors = cells[cells.model == layout.study.reference].error
+                errors = cells[cells.model == reference].error
                 ends = (errors.min(), errors.max()) if len(errors) else (0.0, 0.0)
-                _scatter(ax, cells, layout.study.reference, panel.kind, 3, layout.models)
+                _scatter(ax, cells, reference, panel.kind, 3, layout.models)
                 _guide(ax, panel.kind, ends, color="0.6", linewidth=1, zorder=0)
             told = ", ".join(f"{value} {name}" for name, value in panel.where.items())
-            ax.set_title(", ".join(filter(None, [f"{panel.letter}  {TITLES[version]}", label, told])))
+            ax.set_title(", ".join(filter(None, [f"{panel.letter}  {VERSIONS[version]}", label, told])))
     for ax, panel in zip(axes[0], layout.columns, strict=True):
         if panel.kind == "inconsistency":
             ax.set_ylim(bottom=0)
-    handles, most = list(_handles(table, layout)), 2 * len(layout.columns)
+    handles, most = list(_handles(own, reference, layout)), 2 * len(layout.columns)
     drawing: Figure = axes[0, 0].figure
     drawing.legend(handles=handles, loc="outside lower center", ncols=min(most, len(handles)))
     return drawing
@@ -182,17 +253,17 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
     ax.set_ylabel("least error (%)")
 
 
-def _handles(table: pd.DataFrame, layout: PaperFigure) -> Iterator[Line2D]:
-    for model in (layout.study.reference, *layout.models):
+def _handles(table: pd.DataFrame, reference: str, layout: PaperFigure) -> Iterator[Line2D]:
+    for model in (reference, *layout.models):
         yield Line2D([], [], linestyle="none", markersize=4, **style(model))
     for size, dash in zip(sorted(table.train_size.unique()), SIZES, strict=False):
         yield Line2D([], [], color="0.4", linestyle=dash, linewidth=1, label=f"n = {size}")
-    missing = table[table.study == layout.study.name].error.isna().any()
-    if missing and any(panel.kind == "widths" for panel in layout.columns):
+    if table.error.isna().any() and any(panel.kind == "widths" for panel in layout.columns):
         yield Line2D([], [], linestyle="none", label="some seeds not separable", **HOLLOW)
 
 
 def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
+    study = table.study.iloc[0]
     blocks = [(version, size) for version in _versions(table) for size in sorted(table.train_size.unique())]
     heights = [1.7 * len(layout.rows) + 0.9, 2.5]
     drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
@@ -205,28 +276,28 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
         axes[0].set_ylabel(("" if contexts is None else f"{contexts} contexts\n") + LABELS[quantity])
         axes[0].set_ylim(0.0 if quantity == "inconsistency" else None)
     for axes, (version, size) in zip(panels.T, blocks, strict=True):
-        axes[0].set_title(f"{TITLES[version]}, n = {size}")
+        axes[0].set_title(f"{VERSIONS[version]}, n = {size}")
         axes[-1].set_xlabel(layout.width)
     below = parts[1].subplots(1, table.version.nunique(), sharex=True, sharey=True, squeeze=False)[0]
     for ax, version in zip(below, _versions(table), strict=True):
-        _against_chance(ax, where(table, version=version), layout.study.reference)
-        ax.set_title(f"{TITLES[version]}: every cell")
+        _against_chance(ax, where(table, version=version), REFERENCES[study])
+        ax.set_title(f"{VERSIONS[version]}: every cell")
         ax.set_ylabel(LABELS["inconsistency"] if ax is below[0] else "")
     below[0].set_ylim(0, 105 * float(np.nanmax([table.inconsistency.max(), table.error.max()])))
     _legend(drawing, table)
     # Half-spaces have no cutoffs; their column contains "median" in every row.
-    cutoffs = "" if layout.study.name == "compare_relu" else f", {cutoff} cutoffs"
+    cutoffs = "" if study == "compare_relu" else f", {cutoff} cutoffs"
     drawing.suptitle(f"{layout.title} ({names(table)}{cutoffs})")
     return drawing
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
-    widths = sorted(table[layout.width].unique())
+    widths, reference = sorted(table[layout.width].unique()), REFERENCES[table.study.iloc[0]]
     for level, model in enumerate(table.model.unique()):
-        if quantity == "inconsistency" and model == layout.study.reference:
+        if quantity == "inconsistency" and model == reference:
             continue
         for momentum in sorted(table.momentum.unique()):
-            if quantity == "error" and momentum > 0 and model != layout.study.reference:
+            if quantity == "error" and momentum > 0 and model != reference:
                 continue
             groups = where(table, model=model, momentum=momentum).groupby(layout.width)[quantity]
             found = groups.count()
@@ -265,20 +336,22 @@ def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
     ax.set_ylim(bottom=0)
 
 
-def comparison_figures(table: pd.DataFrame, study: Study) -> dict[str, Figure]:
+def comparison_figures(table: pd.DataFrame) -> dict[str, Figure]:
     """Return the figure 'comparison' of a study's table; if there are two versions, also 'comparison_published'."""
+    study = table.study.iloc[0]
+    title, reference = TITLES[study], REFERENCES[study]
     width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
     figures = {}
     for number, (version, part) in enumerate(table.groupby("version", sort=False)):
         published = ", published faults" if version == "published" else ""
-        axes = panels(f"{study.title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
+        axes = panels(f"{title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
         errors, inconsistencies, widths = axes[0]
-        _scatter(errors, part, study.reference, "error", 5)
+        _scatter(errors, part, reference, "error", 5)
         ends = (float(np.nan_to_num(part.error.min())), float(np.nan_to_num(part.error.max())))
         _guide(errors, "error", ends, color="0.7", linewidth=0.8, zorder=0)
         errors.set_title("Error against error")
-        _against_chance(inconsistencies, part, study.reference)
-        inconsistencies.set(title="Inconsistency against error", ylabel=f"inconsistency with {study.reference} (%)")
+        _against_chance(inconsistencies, part, reference)
+        inconsistencies.set(title="Inconsistency against error", ylabel=f"inconsistency with {reference} (%)")
         for model in part.model.unique():
             stats = (100 * part[part.model == model].set_index(width).error).groupby(width).agg(["mean", "std"])
             stats = stats.dropna(subset=["mean"]).fillna(0.0)

@@ -18,7 +18,7 @@ from implicit_bias.margin.formulations import svm_gln, svm_l2
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.norms import GroupForm, GroupLasso, Norm
-from implicit_bias.studies.paper.studies import FAULTS
+from implicit_bias.studies.paper import FAULTS
 from implicit_bias.training.optimisers import SGD
 
 #: Size of the least-norm term that makes the published SVM-L2 well posed.

@@ -10,13 +10,10 @@ from implicit_bias.studies.paper.figures import names
 from implicit_bias.studies.paper.summary import summarise
 from implicit_bias.studies.runner.results import ResultTable
 
-#: Columns by which the report's last table is grouped.
-SETTINGS = ("study", "dataset", "train_size", "units", "contexts", "cutoff", "split", "momentum", "version", "model")
-
 
 def report_page(found: ResultTable, contents: dict[str, bytes]) -> bytes:
     """Return the HTML page of results; its pictures are the PNG files in `contents`."""
-    summary, verdicts = summarise(found.table, SETTINGS).round(4), found.verdicts
+    summary, verdicts = summarise(found.table).round(4), found.verdicts
     pictures = {name.removesuffix(".png"): content for name, content in contents.items() if name.endswith(".png")}
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
         files("implicit_bias.studies.paper").joinpath("report.html").read_text("utf-8")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import pandas as pd
@@ -24,8 +26,10 @@ class Experiment:
     """A table made of cells, with its figures and its verdicts.
 
     Every experiment is declared by a module that defines TITLE, SOURCE, CLAIM and the functions `grid`, `rows`, `cost`,
-    `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, CLAIMS, `data` and `tables`.
-    `Experiment.of` reads the module; the comments on the fields below explain each name.
+    `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, SIZES, CLAIMS, `data`, `shown`,
+    `summary`, `page` and `tables`.
+    `Experiment.of` reads the module; the comments on the fields below explain each name. Experiments of one kind may
+    have a module SHARED, which defines the names that their own modules lack.
 
     `rows` must be a function at the top level of its module, and depend on nothing but its arguments: every random
     number comes from a seed in the settings. The stored rows of a cell are used again as long as its settings and the
@@ -41,8 +45,8 @@ class Experiment:
     source: str
     #: Claim under test, in one sentence.
     claim: str
-    #: Function from `quick` to the settings of all cells.
-    grid: Callable[[bool], list[Settings]]
+    #: Function from `quick`, and options of the command if it has any, to the settings of all cells.
+    grid: Callable[..., list[Settings]]
     #: Function from settings, and the result of `data` if defined, to the rows of the cell.
     rows: Callable[..., Rows]
     #: Function from settings to the approximate seconds of the cell on one core.
@@ -61,6 +65,15 @@ class Experiment:
     #: Settings that only cut cells off and are not in the key. A row whose `end` names one marks its cell as not
     #: finished: the table includes it, and the next run computes it again.
     limits: tuple[str, ...] = ()
+    #: Function from the table and options of the command to the rows that --redraw keeps; without it, no options of a
+    #: computation go with --redraw.
+    shown: Callable[..., pd.DataFrame] | None = None
+    #: Function from the results and the contents of their files to an HTML page, report.html.
+    page: Callable[[Any, dict[str, bytes]], bytes] | None = None
+    #: Settings by which --list groups the cells; empty: all cells of the experiment together.
+    sizes: tuple[str, ...] = ()
+    #: Function from the table to text that is printed before the verdicts.
+    summary: Callable[[pd.DataFrame], str] | None = None
     #: Function from the table to Markdown that is added to the section of the experiment in the findings.
     tables: Callable[[pd.DataFrame], str] | None = None
     #: Settings that distinguish the cells; the others are options of the whole run. Empty: all settings.
@@ -75,11 +88,18 @@ class Experiment:
         NAME defaults to the last part of the dotted name, with "-" in place of "_".
         """
         declared = vars(import_module(module))
+        declared = vars(declared["SHARED"]) | declared if "SHARED" in declared else declared
         required = ("TITLE", "SOURCE", "CLAIM", "grid", "rows", "cost", "draw", "verdicts")
-        optional = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "CLAIMS", "data", "tables")
+        optional: tuple[str, ...] = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "SIZES", "CLAIMS")
+        optional += ("data", "shown", "summary", "page", "tables")
         names = (*required, *(name for name in optional if name in declared))
         default = module.rpartition(".")[2].replace("_", "-")
         return cls(declared.get("NAME", default), **{name.lower(): declared[name] for name in names})
+
+    def given(self, options: Settings) -> Experiment:
+        """Return the experiment with options of the command: `grid` takes all, `draw` those among its parameters."""
+        own = {name: value for name, value in options.items() if name in signature(self.draw).parameters}
+        return replace(self, grid=partial(self.grid, **options), draw=partial(self.draw, **own)) if options else self
 
     def figures(self, table: pd.DataFrame) -> dict[str, Figure]:
         """Return a dictionary from file names, without suffix, to the figures of a table."""

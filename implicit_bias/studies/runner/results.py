@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -42,7 +42,11 @@ class ResultTable:
 
         Besides digits, the file loses types: a column of whole numbers is read as integers, for example 0.0 as 0.
         """
-        return pd.read_csv(io.BytesIO(self.csv))
+        table = pd.read_csv(io.BytesIO(self.csv))
+        # Tables written before the experiment had a column have its value in the record.
+        known = self.record.get("settings", {})
+        lacking = [name for name in self.experiment.columns if len(known.get(name, ())) == 1 and name not in table]
+        return table.assign(**{name: known[name][0] for name in lacking})
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -61,16 +65,23 @@ class ResultTable:
         return {"outcome": self.outcome(), "verdicts": [verdict.row() for verdict in self.verdicts]}
 
     def lines(self) -> str:
-        """Return claim, outcome and verdicts as text to print, a line each."""
+        """Return the summary, if any, then claim, outcome and verdicts as text to print, a line each."""
         about = self.experiment
+        summary = [about.summary(self.table)] if about.summary else []
         verdicts = (f"    {verdict}" for verdict in self.verdicts)
-        return "\n".join([f"{about.name}: {about.claim}", f"    {self.outcome().capitalize()}", *verdicts])
+        return "\n".join([*summary, f"{about.name}: {about.claim}", f"    {self.outcome().capitalize()}", *verdicts])
 
     def recorded(self) -> ResultTable:
         """Return a copy whose record contains the checksum `sha256` of the table, and the digests of its claims."""
         digests = {key: claim.digest for key, claim in self.experiment.claims.items()}
         own = {"claims": digests} | self.record if digests else self.record
         return replace(self, record=own | {"sha256": _sha256(self.csv)})
+
+    def given(self, options: Settings) -> ResultTable:
+        """Return the results restricted by options of the command, with the rows that the experiment shows."""
+        about = self.experiment.given(options)
+        csv = as_csv(about.shown(self.table, **options)) if about.shown else self.csv
+        return replace(self, experiment=about, csv=csv)
 
     def contents(self) -> dict[str, bytes]:
         """Return the contents of the CSV file and of all figures, as PNG and PDF, by file name."""
@@ -128,14 +139,14 @@ def _unique_settings(cells: Iterable[Settings]) -> dict[str, list[Any]]:
     return lists
 
 
-def require_replaceable(folder: Path, experiment: Experiment) -> None:
+def require_replaceable(collection: Collection, folder: Path, experiment: Experiment, quick: bool = False) -> None:
     """Raise InputError if the record in `folder` has values of settings that `experiment` lacks: they would be lost."""
-    earlier = _read_record(folder).get("settings") if (folder / RECORD).exists() else None
-    wanted = _unique_settings(cell.settings for cell in cells_of(experiment, experiment.grid(False)))
+    earlier = _records(collection, folder).get(experiment.name, {}) if (folder / RECORD).exists() else {}
+    wanted = _unique_settings(cell.settings for cell in cells_of(experiment, experiment.grid(quick)))
     lost = {
         name: [value for value in values if value not in wanted.get(name, ())]
-        for name, values in (earlier.items() if isinstance(earlier, dict) else ())
-        if isinstance(values, list) and name not in experiment.limits
+        for name, values in earlier.get("settings", {}).items()
+        if name not in experiment.limits
     }
     listed = ", ".join(f"{name} {' '.join(map(str, values))}" for name, values in lost.items() if values)
     if listed:
@@ -145,20 +156,8 @@ def require_replaceable(folder: Path, experiment: Experiment) -> None:
         )
 
 
-def write_alone(
-    found: ResultTable, folder: Path, page: Callable[[ResultTable, dict[str, bytes]], bytes] | None = None
-) -> list[Path]:
-    """Write table, figures, record, `findings.md` and the `page`, if given, of one experiment; return their paths."""
-    found = found.recorded()
-    contents = found.contents()
-    section = found.section([name for name in contents if name.endswith(".png")])
-    contents |= _findings(found.experiment.source, [section], found.record)
-    contents |= {"report.html": page(found, contents)} if page else {}
-    return _written(folder, contents)
-
-
 def write(collection: Collection, found: Iterable[ResultTable], folder: Path) -> list[Path]:
-    """Write NAME.csv and figures of the experiments in `found`; return the paths of all files written.
+    """Write NAME.csv, figures and page of the experiments in `found`; return the paths of all files written.
 
     Record and `findings.md` cover these experiments and those that are already in the folder. If the table of one of
     the latter is damaged, a warning is issued and record and findings omit the experiment.
@@ -173,26 +172,24 @@ def write(collection: Collection, found: Iterable[ResultTable], folder: Path) ->
     every |= new
     ordered = {name: every[name] for name in collection.figures if name in every}
     contents: dict[str, bytes] = {}
+    pictures = {name: [f"{name}.png"] for name in ordered}
+    for name, one in new.items():
+        own = one.contents()
+        contents |= own
+        pictures[name] = [file for file in own if file.endswith(".png")]
+    sections = [one.section(pictures[name]) for name, one in ordered.items()]
+    text = "\n\n".join(["# Findings", f"Which claims hold: {collection.source}.", *sections]) + "\n"
+    record = records_of(collection, ordered.values())
+    contents |= {"findings.md": text.encode(), RECORD: json.dumps(record, indent=2).encode()}
     for one in new.values():
-        contents |= one.contents()
-    sections = [one.section([f"{name}.png"]) for name, one in ordered.items()]
-    records = {name: one.record for name, one in ordered.items()}
-    return _written(folder, contents | _findings(collection.source, sections, {"figures": records}))
-
-
-def _findings(source: str, sections: Iterable[str], record: dict[str, Any]) -> dict[str, bytes]:
-    page = "\n\n".join(["# Findings", f"Which claims hold: {source}.", *sections]) + "\n"
-    return {"findings.md": page.encode(), RECORD: json.dumps(record, indent=2).encode()}
-
-
-def _written(folder: Path, contents: dict[str, bytes]) -> list[Path]:
+        contents |= {"report.html": one.experiment.page(one, contents)} if one.experiment.page else {}
     return [write_atomically(folder / name, content) for name, content in contents.items()]
 
 
-def load_alone(experiment: Experiment, folder: Path, command: str) -> ResultTable:
-    """Load the results that `write_alone` wrote; raise InputError if record or table is missing or damaged."""
-    refusal = f"{folder} holds damaged results or none of {command}; run it again"
-    return _loaded(experiment, folder, _read_record(folder), refusal)
+def records_of(collection: Collection, found: Iterable[ResultTable]) -> dict[str, Any]:
+    """Return the record of the only experiment of a collection, or of several {"figures": {name: record}}."""
+    records = {one.experiment.name: one.record for one in found}
+    return {"figures": records} if len(collection.names) > 1 else next(iter(records.values()))
 
 
 def load(collection: Collection, folder: Path, names: Iterable[str] | None = None) -> list[ResultTable]:
@@ -204,23 +201,18 @@ def load(collection: Collection, folder: Path, names: Iterable[str] | None = Non
     for name in names or records:
         if name not in records:
             raise InputError(f"{folder} holds no figure {name!r}, but {', '.join(records)}; run {command} for it")
-        refusal = f"{folder / name}.csv is damaged; run {command} --figure {name} again"
-        found.append(_loaded(collection.figures[name], folder, records[name], refusal))
+        path = as_file(folder / f"{name}.csv")
+        try:
+            csv = path.read_bytes()
+        except OSError:
+            csv = b""
+        if _sha256(csv) != records[name]["sha256"]:
+            raise InputError(f"{path} is damaged; run {command} --figure {name} again")
+        found.append(ResultTable(collection.figures[name], csv, records[name]))
     return found
 
 
-def _loaded(experiment: Experiment, folder: Path, record: dict[str, Any], refusal: str) -> ResultTable:
-    path = as_file(folder / f"{experiment.name}.csv")
-    try:
-        csv = path.read_bytes()
-    except OSError:
-        csv = b""
-    if _sha256(csv) != record.get("sha256"):
-        raise InputError(refusal)
-    return ResultTable(experiment, csv, record)
-
-
-def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]:
+def resume_from(found: ResultTable, cells: Sequence[Cell]) -> dict[Cell, Result]:
     """Return the results of those `cells` that have rows in the table of `found`; other cells are omitted.
 
     The seconds of each result are the mean over the cells of the record. Raises InputError if the record is damaged, if
@@ -232,7 +224,10 @@ def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]
         machine = MACHINES.join(found.record["machines"])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the table's record is damaged: {type(error).__name__} {error}") from None
-    places = list(found.experiment.coordinates)
+    names = found.experiment.coordinates or cells[0].settings
+    places = [name for name in names if not any(isinstance(cell.settings.get(name, []), list) for cell in cells)]
+    if len({tuple(cell.settings[name] for name in places) for cell in cells}) < len(cells):
+        raise InputError(f"the cells of the table of {found.experiment.name} cannot be told apart; compute them again")
     known = {place: rows for place, rows in found.table.groupby(places, sort=False)}
     done = {}
     for cell in cells:
@@ -240,7 +235,8 @@ def resume_from(found: ResultTable, cells: Iterable[Cell]) -> dict[Cell, Result]
         if rows is None:
             continue
         key = cell.key()
-        wanted = {name: [value] for name, value in key["settings"].items() if name not in rows}
+        options = {name: value for name, value in key["settings"].items() if name not in places}
+        wanted = {name: value if isinstance(value, list) else [value] for name, value in options.items()}
         recorded = {"revision": revision} | {name: settings.get(name) for name in wanted}
         for name, value in ({"revision": key["revision"]} | wanted).items():
             if recorded[name] != value:
@@ -269,7 +265,8 @@ def _read_record(folder: Path) -> dict[str, Any]:
 
 def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
     """Return the readable records of a folder by experiment, in the order of the collection; perhaps none."""
-    stored = _read_record(folder).get("figures")
+    content = _read_record(folder)
+    stored = content.get("figures", {next(iter(collection.figures)): content})
     known = stored if isinstance(stored, dict) else {}
     whole = {name for name, record in known.items() if isinstance(record, dict) and "sha256" in record}
     return {name: known[name] for name in collection.figures if name in whole}

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias.studies.runner.drawing import DATASETS, beside, log_ticks, panels, style, trend
 from implicit_bias.studies.runner.verdicts import where
-from implicit_bias.studies.scale.config import MODELS
+from implicit_bias.studies.scale import MODELS
 
 #: Lines of a panel by label: network, descent, model, and the model whose style the line has.
 Lines = dict[str, tuple[str, str, str, str]]

@@ -13,7 +13,7 @@ from implicit_bias.studies.limit.findings import REACHED
 from implicit_bias.studies.runner.drawing import DATASETS
 from implicit_bias.studies.runner.mean_test import LEVEL, MeanTest, difference, holm
 from implicit_bias.studies.runner.verdicts import Verdict, markdown, span, where
-from implicit_bias.studies.scale.config import MODELS
+from implicit_bias.studies.scale import MODELS
 
 #: A quantity of the table: network, descent and model of its rows, and its column.
 Quantity = tuple[str, str, str, str]

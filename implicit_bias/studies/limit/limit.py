@@ -2,41 +2,88 @@
 
 import copy
 import time
-from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import pandas as pd
 
+from implicit_bias._utils.checks import InputError, as_count, as_positive, as_probability, as_seed, context_bits
 from implicit_bias._utils.scaling import over_power
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.networks import GatedNetwork, ReLUNetwork
-from implicit_bias.studies.limit.config import PLACE, LimitConfig
+from implicit_bias.studies.collection import settled
+from implicit_bias.studies.limit import OPTIONS
 from implicit_bias.studies.limit.figure import figures
-from implicit_bias.studies.limit.findings import ends, verdicts
+from implicit_bias.studies.limit.findings import PLACE, ends, verdicts
 from implicit_bias.studies.limit.networks import FROZEN_AFTERWARDS, begun, driven
 from implicit_bias.studies.limit.references import FROBENIUS, MEASURES, Measurer
 from implicit_bias.studies.runner.cells import binary_task
-from implicit_bias.studies.runner.experiment import Experiment, Rows
-from implicit_bias.studies.settings import Settings
+from implicit_bias.studies.runner.experiment import Rows
+from implicit_bias.studies.settings import Settings, product
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.optimisers import SGD
 from implicit_bias.training.sgd import train
 from implicit_bias.training.stationarity import stationarity
 
-__all__ = ["EXPERIMENT", "configured", "cost", "data", "draw", "grid", "lines", "rows", "titled", "verdicts"]
-NAME = "limit"
+__all__ = ["cost", "data", "draw", "grid", "rows", "summary", "verdicts"]
 TITLE = "The limit of gradient descent"
 SOURCE = "Theorem 3.1"
 CLAIM = "Gradient descent on the logistic loss ends in the direction of the max-margin solution."
 REVISION = 4
 COLUMNS = (
-    *(*PLACE, "draw", "descent", "step", "seconds", "log_loss", "margin", "norm", "normalised_margin", "residual"),
+    *(
+        "dataset",
+        *PLACE,
+        "draw",
+        "descent",
+        "step",
+        "seconds",
+        "log_loss",
+        "margin",
+        "norm",
+        "normalised_margin",
+        "residual",
+    ),
     *(*MEASURES, *FROBENIUS, "stationarity", "end"),
 )
-COORDINATES = PLACE
+COORDINATES = ("dataset", *PLACE)
 LIMITS = ("max_seconds",)
 data = binary_task
 draw = figures
+#: Options whose values are combined, each combination a cell.
+LISTS = ("network", "train_size", "units", "seeds", "momentum")
+
+
+def grid(quick: bool, **options: Any) -> list[Settings]:
+    """Return a cell for each network, n, H, seed and momentum in `options`, whose defaults are those of the command.
+
+    By default these are gln, relu and linear on 100 digits, H = 10, one seed; quick: 40 digits, H = 3, without
+    training. InputError is raised if a value is out of range.
+    """
+    small = {"train_size": (40,), "units": (3,), "start": "initial", "tolerance": 0.05} if quick else {}
+    chosen = settled(OPTIONS, small | options)
+    _check(chosen)
+    lists = {"seed" if name == "seeds" else name: chosen.pop(name) for name in LISTS}
+    return [place | chosen | {"descents": list(chosen["descents"])} for place in product(**lists)]
+
+
+def _check(options: Settings) -> None:
+    if options["start"] == "initial" and not {*options["descents"]} - {"sgd"}:
+        raise InputError("--start initial leaves the training out; let --descents name loss-scaled or plain")
+    for name in ("train_size", "units"):
+        for value in options[name]:
+            as_count(value, name)
+    for seed in options["seeds"]:
+        as_seed(seed)
+    for momentum in options["momentum"]:
+        SGD(momentum=momentum)
+    context_bits(options["contexts"])
+    one_layer = [name for name in options["network"] if not name.startswith("deep")]
+    if as_count(options["draws"], "draws") > 1 and one_layer:
+        raise InputError(f"--draws {options['draws']} is for deep networks; leave out --network {' '.join(one_layer)}")
+    as_probability(options["tolerance"], "tolerance")
+    as_positive(options["max_seconds"], "max_seconds")
+    LossScaled(options["tolerance"], max_steps=options["max_steps"])
+    PlainDescent(options["lr"])
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
@@ -112,7 +159,7 @@ def cost(settings: Settings) -> float:
     return float(min(5.0 + work, 3 * settings["max_seconds"]))
 
 
-def lines(table: pd.DataFrame) -> str:
+def summary(table: pd.DataFrame) -> str:
     """Return text with a line for each network, descent, and those of training size, units and momentum that vary."""
     texts = []
     last = ends(table)
@@ -133,22 +180,3 @@ def lines(table: pd.DataFrame) -> str:
         seeds = f", {len(part)} runs" if len(part) > 1 else ""
         texts.append(f"{name} {', '.join(found)} after {row.step:.0f} steps, {row.seconds:.1f} s ({end}{seeds})")
     return "\n".join(texts)
-
-
-def grid(quick: bool) -> list[Settings]:
-    """Return gln, relu and linear on 100 digits, H = 10, one seed; quick: 40 digits, H = 3, without training."""
-    small = LimitConfig(train_size=(40,), units=(3,), start="initial", tolerance=0.05)
-    return (small if quick else LimitConfig()).cells()
-
-
-EXPERIMENT = Experiment.of(__name__)
-
-
-def titled(title: str) -> Experiment:
-    """Return the experiment with another title, which its figures also have."""
-    return replace(EXPERIMENT, title=title, draw=partial(figures, title=title))
-
-
-def configured(config: LimitConfig) -> Experiment:
-    """Return the experiment with the cells of a configuration; the title contains the data set."""
-    return replace(titled(f"{TITLE} ({config.dataset})"), grid=lambda quick: config.cells())

@@ -1,13 +1,14 @@
-"""A cell of the study of all sizes: a network, after training or at its limit, and its margin problems."""
+"""The study of all sizes: networks, after training and at their limit, and their margin problems."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from implicit_bias._utils.checks import InputError, as_positive
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.margin.formulations import svm_hl, svm_l2, svm_rc, svm_shallow
@@ -17,17 +18,16 @@ from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.studies.limit.findings import REACHED
 from implicit_bias.studies.limit.networks import begun, driven
 from implicit_bias.studies.limit.references import margin_problem
-from implicit_bias.studies.paper.study import Solved, Trained, comparison_rows, solved, trained
+from implicit_bias.studies.paper.comparison import Solved, Trained, comparison_rows, solved, trained
 from implicit_bias.studies.runner.cells import binary_task
-from implicit_bias.studies.runner.experiment import Experiment, Rows
-from implicit_bias.studies.scale.config import GRID, MODELS, grid
+from implicit_bias.studies.runner.experiment import Rows
+from implicit_bias.studies.scale import GRID, MODELS, OPTIONS
 from implicit_bias.studies.scale.figure import figures
 from implicit_bias.studies.scale.findings import tables, verdicts
-from implicit_bias.studies.settings import Settings
+from implicit_bias.studies.settings import Settings, product
 from implicit_bias.training.iterations import LossScaled
 
-__all__ = ["EXPERIMENT", "cost", "grid", "rows", "tables", "verdicts"]
-NAME = "scale"
+__all__ = ["cost", "grid", "rows", "tables", "verdicts"]
 TITLE = "The comparison on all of the data"
 SOURCE = "ours"
 CLAIM = "With more samples the bias of descent predicts what it learns."
@@ -38,12 +38,56 @@ COLUMNS = (
     *("objective", "ratio", "gap", "farkas_residual", "iterations", "seconds"),
 )
 COORDINATES = tuple(GRID)
+SIZES = ("train_size", "units", "descent")
 LIMITS = ("max_seconds",)
 data = binary_task
 draw = figures
+#: Grid of a quick run, which takes minutes and needs no files.
+QUICK = GRID | {"dataset": ("digits",), "train_size": (100, 200, 400), "units": (5,)}
+#: Settings of all cells. The split depends on the seed; `tolerance` is the smoothing of the least margin at the end of
+#: a descent, and `max_steps` its largest number of steps.
+FIXED: dict[str, Any] = {
+    **{"split": "own", "contexts": 2, "momentum": 0.0, "steps": 3200, "solver": None, "tol": 1e-6},
+    **{"tolerance": 0.003, "max_steps": 12_000},
+}
 #: Approximate number of steps of a preconditioned descent.
 STEPS = 3000
 Timed = TypeVar("Timed", Trained, Solved)
+
+
+def grid(
+    quick: bool, *, max_seconds: float = OPTIONS["max_seconds"].default, **wanted: Sequence[Any]
+) -> list[Settings]:
+    """Return the settings of every cell: the combinations of `GRID` that take hours at most, or all of `QUICK`.
+
+    Each descent ends after `max_seconds` at the latest. Coordinates have one of the `wanted` values, or any; InputError
+    is raised for a value that no cell has.
+
+    >>> len(grid(False)), len(grid(True)), len(grid(False, train_size=(500, 2000), units=(10,)))
+    (456, 54, 72)
+    """
+    more = FIXED | {"max_seconds": as_positive(max_seconds, "max_seconds")}
+    cells = [cell | more for cell in product(**QUICK if quick else GRID) if _is_feasible(**cell)]
+    asked = {{"seeds": "seed", "descents": "descent"}.get(name, name): values for name, values in wanted.items()}
+    for name, values in asked.items():
+        known = list(dict.fromkeys(cell[name] for cell in cells))
+        for value in values:
+            if value not in known:
+                raise InputError(
+                    f"no cell has {name.replace('_', ' ')} {value}; choose from {', '.join(map(str, known))}"
+                )
+    return [cell for cell in cells if all(cell[name] in values for name, values in asked.items())]
+
+
+def _is_feasible(dataset: str, train_size: int, units: int, network: str, descent: str, **_: Any) -> bool:
+    """Return False for 48 000 samples with 10 units or descent to the limit, and for the longest descents of 24 000."""
+    if train_size == 48_000:
+        return units > 10 and descent == "sgd"
+    if train_size < 24_000 or descent == "sgd" or network == "gln":
+        return True
+    # Gates that learn, and most gates on Fashion-MNIST, take all steps of a descent.
+    widest = {("mnist", "learned-relu"): 50, ("fashion-mnist", "learned-relu"): 10, ("mnist", "retrained-relu"): 100}
+    return units <= widest.get((dataset, network), 50)
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
@@ -119,6 +163,3 @@ def cost(settings: Settings) -> float:
     problems = (0.1 + 0.5 * (n / 2000) ** 1.6 * (1 + units / 100)) * (1 if frozen else 3)
     descent = 1e-7 * steps * n * units if settings["descent"] == "limit" else 0.0
     return float(training + problems + descent)
-
-
-EXPERIMENT = Experiment.of(__name__)

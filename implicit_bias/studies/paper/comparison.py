@@ -1,0 +1,182 @@
+"""What the three comparisons share: options and cells, and the rows of trained networks and margin problems."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicit_bias._utils.checks import Array, as_count, one_of
+from implicit_bias.datasets import BinaryTask
+from implicit_bias.gates import Gates, HyperplaneGates
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.metrics import error, expected_inconsistency, inconsistency, normalised_margin
+from implicit_bias.networks import GatedNetwork
+from implicit_bias.solvers import solve, solver_names
+from implicit_bias.solvers.base import as_tolerance
+from implicit_bias.studies.collection import settled
+from implicit_bias.studies.paper import COMPARISONS, SOURCE
+from implicit_bias.studies.paper.claims import CLAIMS
+from implicit_bias.studies.paper.figures import comparison_figures
+from implicit_bias.studies.paper.published import published_scores, published_training
+from implicit_bias.studies.paper.summary import readable
+from implicit_bias.studies.paper.verdicts import verdicts
+from implicit_bias.studies.runner.cells import binary_task
+from implicit_bias.studies.runner.experiment import Rows
+from implicit_bias.studies.settings import Settings, product
+from implicit_bias.training.optimisers import SGD
+from implicit_bias.training.sgd import train
+
+__all__ = ["CLAIM", "CLAIMS", "COLUMNS", "COORDINATES", "NAME", "REVISION", "SOURCE"]
+__all__ += ["data", "draw", "grid_of", "summary", "verdicts"]
+#: Name of the files, and of stored cells.
+NAME = "comparison"
+CLAIM = (
+    "Trained networks agree with the margin problem of their bias, and its norm generalises better than the true L2 "
+    "norm."
+)
+REVISION = 2
+COLUMNS = (
+    *("study", "dataset", "train_size", "units", "contexts", "seed", "split", "cutoff"),
+    *("momentum", "version", "model", "status"),
+    *("train_error", "closed", "error", "inconsistency", "expected_inconsistency", "objective", "gap"),
+    *("farkas_residual", "normalised_margin", "iterations", "seconds", "solver"),
+)
+COORDINATES = ("study", "train_size", "units", "contexts", "cutoff", "split", "seed")
+data = binary_task
+draw = comparison_figures
+summary = readable
+
+
+def grid_of(study: str, gates: Callable[[Settings], Gates], options: Settings, quick: bool = False) -> list[Settings]:
+    """Return a cell for each combination of train_size, units, contexts and seed in `options`; seeds change fastest.
+
+    Defaults are those of the command. Quick: the cells of the first seed. InputError is raised if a value is out of
+    range, or if the `gates` of a cell cannot have it.
+    """
+    chosen = settled(COMPARISONS[study].options, options)
+    for name in ("train_size", "units", "contexts", "seeds"):
+        for value in chosen[name]:
+            as_count(value, name, least=int(name != "seeds"))
+    for momentum in chosen["momentum"]:
+        SGD(steps=chosen["steps"], momentum=momentum)
+    if chosen["solver"] is not None:
+        one_of(chosen["solver"], solver_names(), "solver")
+    as_tolerance(chosen["tol"])
+    lists = {name: chosen.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": chosen.pop("seeds")}
+    about = {"study": study, "dataset": chosen["dataset"]}
+    found = [about | cell | chosen for cell in product(**lists) if not quick or cell["seed"] == lists["seed"][0]]
+    for cell in found:
+        gates(cell).check()
+    return found
+
+
+def with_cutoff(found: Rows, settings: Settings) -> Rows:
+    """Return the rows with the setting `cutoff` as text."""
+    cutoff = settings["cutoff"]
+    return [row | {"cutoff": str(tuple(cutoff) if isinstance(cutoff, list) else cutoff)} for row in found]
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Row of a model, and its scores on the validation set, None if no weights separate the training samples."""
+
+    scores: Array | None
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained(Scored):
+    """Row and scores of a trained network, and the network."""
+
+    network: GatedNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class Solved(Scored):
+    """Row and scores of a margin problem, the problem, and its solution."""
+
+    problem: MarginProblem
+    solution: Solution
+
+
+def trained(
+    model: str, network: GatedNetwork, task: BinaryTask, settings: Settings, momentum: float, version: str = "corrected"
+) -> Trained:
+    """Train a network in place; its row has the name `model`. Raises KeyboardInterrupt after Ctrl-C."""
+    sgd, seed = published_training(settings["steps"], settings["seed"], momentum, faults_of(settings, version))
+    history = train(network, task.X_train, task.y_train, sgd, seed=seed, every=sgd.steps)
+    if history.interrupted:
+        raise KeyboardInterrupt
+    last, scores = history.table.iloc[-1], network.decision_function(task.X_val)
+    row = {"model": model, "momentum": momentum, "status": "TRAINED", "train_error": float(last.error)}
+    row |= {"error": error(scores, task.y_val), "iterations": int(last.step), "seconds": history.seconds}
+    return Trained(scores, row | {"solver": "SGD"}, network)
+
+
+def solved(problem: MarginProblem, task: BinaryTask, settings: Settings) -> Solved:
+    """Solve `problem` with the solver and tolerance in `settings`; return row, scores and solution.
+
+    `closed` in the row is the number of training samples for which all gates are closed. If there are any, no weights
+    separate the samples. Raises KeyboardInterrupt if Ctrl-C ends the solver.
+    """
+    solution = solve(problem, settings["solver"], tol=settings["tol"])
+    if solution.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    scores = problem.decision_function(solution.weights, task.X_val) if solution.objective < np.inf else None
+    said = ("objective", "gap", "farkas_residual", "iterations", "seconds", "solver")
+    row = {"model": problem.name, "status": solution.status.name} | {name: getattr(solution, name) for name in said}
+    row |= {"closed": int(problem.features.closed().sum()), "normalised_margin": 1 / solution.objective}
+    row |= {"error": np.nan if scores is None else error(scores, task.y_val)}
+    return Solved(scores, row, problem, solution)
+
+
+def comparison_rows(
+    one: Trained,
+    solutions: Sequence[Scored],
+    reference: Solved,
+    *,
+    version: str = "corrected",
+    weights: Array | None = None,
+    compared: Array | None = None,
+) -> Rows:
+    """Return the row of a trained network, and a row for each of the solutions that it is compared with.
+
+    The network's objective is ‖W‖ / min margin of its effective weights (or of `weights`), in the norm of `reference`,
+    the problem that its implicit bias predicts. Its gap is relative to the certified lower bound of `reference`. The
+    inconsistencies of the solutions are those with the scores `compared`, by default the network's own.
+    """
+    compared = one.scores if compared is None else compared
+    margin = normalised_margin(reference.problem, one.network.effective_weights() if weights is None else weights)
+    objective = 1 / margin if margin > 0 else np.inf
+    lower = reference.solution.lower_bound
+    gap = 1 - lower / objective if margin > 0 and lower < np.inf else np.inf
+    rows = [one.row | {"objective": objective, "gap": gap, "normalised_margin": margin}]
+    for other in solutions:
+        disagreement = dict.fromkeys(("inconsistency", "expected_inconsistency"), np.nan)
+        if other.scores is not None:
+            disagreement["inconsistency"] = inconsistency(compared, other.scores)
+            disagreement["expected_inconsistency"] = expected_inconsistency(one.row["error"], other.row["error"])
+        rows.append({"momentum": one.row["momentum"]} | other.row | disagreement)
+    return [row | {"version": version} for row in rows]
+
+
+def faults_of(settings: Settings, version: str) -> tuple[str, ...]:
+    """Return the faults of a version: those of the settings, or none."""
+    return tuple(settings["faults"]) if version == "published" else ()
+
+
+def trainings(settings: Settings) -> int:
+    """Return the number of trainings of a cell."""
+    return len(settings["versions"]) * len(settings["momentum"])
+
+
+def compared_scores(one: Trained, gates: HyperplaneGates, task: BinaryTask, faults: tuple[str, ...]) -> Array | None:
+    """Return the scores that solutions are compared with, if these are not those of the network itself."""
+    return published_scores(one.network, gates, task.X_val, faults) if faults else None
+
+
+def hyperplanes(settings: Settings) -> HyperplaneGates:
+    """Return the hyperplane gates of a cell, before `fit`."""
+    return HyperplaneGates(settings["units"], settings["contexts"], settings["seed"], settings["cutoff"])
