@@ -256,6 +256,17 @@ class MarginProblem:
         return None
 
 
+def balanced(lam: Any, column: Any) -> Any:
+    """Return λ (n,) with ỹᵀλ = 0, ỹ in `column`: the λ_i of the class with the larger Σ |ỹ_i| λ_i are scaled down.
+
+    If a class has no λ, those of the other one are 0. Arrays are NumPy's, of any type of numbers, or torch's.
+    """
+    positive, negative = column > 0, column < 0
+    sides = (lam * column * positive).sum(), -(lam * column * negative).sum()
+    least = min(sides)
+    return lam * (positive * (least / (sides[0] or 1.0)) + negative * (least / (sides[1] or 1.0)) + (column == 0))
+
+
 def check_problem(problem: Any) -> None:
     """Raise InputError unless this is a MarginProblem."""
     if not isinstance(problem, MarginProblem):

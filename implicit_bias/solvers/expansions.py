@@ -21,10 +21,9 @@ from implicit_bias.certificate import certify
 from implicit_bias.features.expansion import ExpansionFeatures
 from implicit_bias.gates.fitted_kernels import FittedKernels
 from implicit_bias.gates.half_space_kernel import half_spaces_error
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Certificate, Solution, Status
 from implicit_bias.solvers.base import Options
-from implicit_bias.solvers.native.interior_point import balanced
 from implicit_bias.solvers.native.kernel_matrices import solve_kernel_matrices
 from implicit_bias.solvers.one_kernel import ADDED, Expansion, solve_one_kernel
 from implicit_bias.solvers.path import margin_path

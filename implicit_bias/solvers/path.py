@@ -10,7 +10,7 @@ from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positive, as_reals
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias.certificate import certify
-from implicit_bias.margin.problem import MarginProblem, check_problem
+from implicit_bias.margin.problem import MarginProblem, balanced, check_problem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers.dispatch import solve
 
@@ -104,10 +104,9 @@ def zero_weights_up_to(problem: MarginProblem) -> float:
     >>> zero_weights_up_to(svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate()))
     0.25
     """
-    lam, positive = np.full(problem.features.n, problem.sample_weight), problem.y > 0
+    lam = np.full(problem.features.n, problem.sample_weight)
     if problem.intercept:
-        sums = [float(lam[side].sum()) for side in (~positive, positive)]
-        lam = lam * (min(sums) / np.array(sums))[positive.astype(int)]
+        lam = balanced(lam, problem.y)
     size = problem.norm.dual(problem.adjoint(lam))
     return 1 / size if 0 < size < np.inf else 1.0
 

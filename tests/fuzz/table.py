@@ -6,7 +6,7 @@ from dataclasses import dataclass, is_dataclass
 from functools import partial
 from importlib import import_module
 from inspect import signature
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -118,7 +118,8 @@ def record(kind: Any, draw: Draw) -> Any:
     def part(hint: Any) -> Any:
         if type(None) in get_args(hint):
             return None
-        first = next(iter(get_args(hint)), hint) if not isinstance(hint, type) else hint
+        whole = isinstance(hint, type) or get_origin(hint) is np.ndarray
+        first = hint if whole else next(iter(get_args(hint)), hint)
         if is_dataclass(first):
             return record(first, draw)
         return draw.pick(samples.get(first) or list(getattr(first, "__members__", {}).values()) or [np.ones((2, 2))])

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Progress
 from implicit_bias.solvers.native.incumbent import Incumbent, Pace, lower_bound
-from implicit_bias.solvers.native.interior_point import Bounds, balanced, upper_bound
+from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.mehrotra import Linearised, descend_from
 from implicit_bias.solvers.native.settings import Settings
 
@@ -47,10 +47,6 @@ class BallProgram(ABC):
         """Return ‖W‖ and ‖V‖_*, or upper bounds that are close to them near the optimum; W and V are (k, d)."""
         return self.problem.norm.value(W), self.problem.norm.dual(V)
 
-    def balanced(self, lam: Array) -> Array:
-        """Return λ with Σ y_iλ_i = 0 if the intercept is free: those of one class are reduced in proportion."""
-        return np.asarray(balanced(lam, self.problem.y)) if self.intercept else lam
-
 
 class BallDescent:
     """State of `solve_in_ball` for `descend_from`: every iterate is offered to `incumbent`.
@@ -73,7 +69,7 @@ class BallDescent:
         """Update the bounds, and return True at the tolerance, at a limit, or if the margin is zero."""
         self.count += 1
         program, problem, (W, b) = self.program, self.program.problem, self.program.solution(at)
-        lam, unit = program.balanced(at.lam), self.margin / self.scale
+        lam, unit = balanced(at.lam, problem.y) if program.intercept else at.lam, self.margin / self.scale
         value, size = program.sizes(at, W, problem.adjoint(lam))
         box = None if program.p is None else program.p * program.m
         upper = upper_bound(value, problem.margins(W, b) / program.m, box)[0]

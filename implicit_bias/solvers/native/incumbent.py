@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.interior_point import Bounds, balanced, upper_bound
+from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.settings import Settings
 
 
@@ -84,7 +84,7 @@ class Incumbent:
         """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, those of one class are scaled down to Σ y_iλ_i = 0."""
         norms = self.problem.features.row_norms()
         lam = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-        return np.asarray(balanced(lam, self.problem.y)) if self.problem.intercept else lam
+        return balanced(lam, self.problem.y) if self.problem.intercept else lam
 
     def answer(self, iterations: int, stopped: Status | None, reason: str = "") -> Answer:
         return Answer(self.weights, self.dual, iterations, stopped, self.intercept, reason=reason)

@@ -26,6 +26,7 @@ from typing import Any, Self
 import numpy as np
 
 from implicit_bias._utils.memory import TooLargeError
+from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.native.arrays import (
     Tensor,
@@ -194,17 +195,6 @@ def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> Any:
     order = np.argsort(f)
     place = int(np.searchsorted(np.cumsum(weights[order]), total, "right"))
     return f[order[min(place, len(f) - 1)]]
-
-
-def balanced(lam: Tensor, column: Tensor) -> Tensor:
-    """Return λ with ỹᵀλ = 0, ỹ in `column`: the λ_i of the class with the larger Σ |ỹ_i| λ_i are scaled down.
-
-    If a class has no λ, all are 0.
-    """
-    xp = library(lam)
-    sides = [lam @ xp.clip(column, 0, None), -lam @ xp.clip(column, None, 0)]
-    least = min(sides)
-    return lam * xp.where(column > 0, least / (sides[0] or 1.0), least / (sides[1] or 1.0))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
 from implicit_bias.features import Features
 from implicit_bias.margin.constraints import LinearConstraints
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.conic import conic_form
@@ -483,10 +483,7 @@ class SetProgram:
 
     def _keep_dual(self, lam: Any) -> None:
         """Keep the best multiple of λ̂ (N,), made feasible, if it proves a better lower bound."""
-        lam = np.maximum(lam, 0)
-        sides = [lam @ np.maximum(sign * self.column, 0) for sign in (1, -1)]
-        shares = [min(sides) / side if side > 0 else side for side in sides]
-        lam = lam * np.where(self.column > 0, shares[0], np.where(self.column < 0, shares[1], 1))
+        lam = balanced(np.maximum(lam, 0), self.column)
         size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
         if self.box is not None:
             size = max(size, max(lam / self.box))
@@ -680,10 +677,8 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
         own = np.maximum(x[: len(used)], 0.0)
         if problem.intercept and math.fsum((y * own).tolist()):
             # The certificate scales one class, and then rounds λ to multiples of one unit, so that sums are exact.
-            sides = [own[y == sign].sum() for sign in (-1, 1)]
-            unit = np.spacing(2 * sum(sides))
-            own = own * np.where(y > 0, min(sides) / (sides[1] + TINY), min(sides) / (sides[0] + TINY))
-            own = np.floor(own / unit) * unit
+            unit = np.spacing(2 * own.sum())
+            own = np.floor(balanced(own, y) / unit) * unit
         V = (forms[: k * d] @ _exact(np.append(own, x[len(used) :]))).astype(np.float64)
         size = max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
         return float(gains @ _exact(np.append(own, x[len(used) :]))) / size
@@ -697,7 +692,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
         allowed.append(ZERO_SUM * float(np.spacing(best[: len(used)]).min()) + TINY)
     room, sums = _exact(np.array(allowed)), forms @ exact
     for near_bound, together, of_any_scale in HARD_ROUNDINGS if reach < SCALE_CHANGE else SOFT_ROUNDINGS:
-        if bound(best) >= total / LENGTH * (1 - ROUNDING_ERROR * tol):
+        if bound(best) >= total / LENGTH * (1 - ROUNDING_ERROR * tol) or deadline.passed():
             break
         # In a soft margin λ_i near 0 and near the upper bound are rounded to it: only the others may change much.
         most = np.append(upper_bounds * reach, np.full(len(mu), np.inf))

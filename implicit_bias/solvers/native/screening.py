@@ -16,9 +16,10 @@ import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.scaling import TINY
+from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.native.arrays import Tensor, as_numpy, filled, library
-from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Watch, balanced, upper_bound
+from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Watch, upper_bound
 from implicit_bias.solvers.native.kernels import LinearKernels
 from implicit_bias.solvers.native.scaled import ScaledProblem
 from implicit_bias.solvers.native.settings import Settings

@@ -15,13 +15,13 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.threads import one_thread
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import Tensor, filled, library
 from implicit_bias.solvers.native.incumbent import Incumbent, lower_bound
-from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Point, Program, balanced, descend, upper_bound
+from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Point, Program, descend, upper_bound
 from implicit_bias.solvers.native.scaled import ScaledProblem
 from implicit_bias.solvers.native.screening import many_bounded
 from implicit_bias.solvers.native.settings import Settings
