@@ -41,8 +41,7 @@ def _solve(draw: Draw) -> str:
     solver = draw.pick(SOLVERS)
     tol = draw.pick([1e-6, 1e-6, 1e-4, 1e-2, 1e-8, 1e-12])
     # OSQP takes hard margins of quadratic norms only, and says so.
-    may = solver == "OSQP" or solver in MISSING_SOLVERS
-    found = _quietly(draw, solve, problem, solver, tol=tol, may=may)
+    found = _quietly(draw, solve, problem, solver, tol=tol, may=solver in {"OSQP", *MISSING_SOLVERS})
     said = judge(raw, found, tol)
     if draw.chance(0.25) and raw.blocks.size < 2000:
         other = "CLARABEL" if found.solver == "NATIVE" else "NATIVE"

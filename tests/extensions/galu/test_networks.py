@@ -4,27 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias import SGD, Adam, InputError, ReLUGates, ReLUNetwork, SoftGates, solve, stationarity, svm_lc, train
+from implicit_bias import SGD, Adam, InputError, ReLUGates, SoftGates, solve, stationarity, svm_lc, train
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork
 from implicit_bias.gates import ProductGates
-from implicit_bias.networks import LinearNetwork, ReadoutNetwork
+from tests.training.test_stack import NETWORKS
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4))
 Y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
-NETWORKS = {
-    "galu": lambda **more: GaLUNetwork(4, 6, **more),
-    "soft galu": lambda **more: GaLUNetwork(4, 6, sharpness=3.0, **more),
-    "galu0": lambda **more: GaLU0Network(4, [5, 3, 2], **more),
-    "soft galu0": lambda **more: GaLU0Network(4, [5, 3], sharpness=2.0, **more),
-    "relu": lambda **more: ReLUNetwork(4, 6, **more),
-    "frozen": lambda **more: ReLUNetwork(4, 6, **more).freeze(),
-    "linear": lambda **more: LinearNetwork(4, [6, 3], **more),
-    "readout": lambda **more: ReadoutNetwork(4, 6, **more),
-}
 
 
-@pytest.mark.parametrize(("name", "outputs"), [(name, 1 + 2 * (i % 2)) for i, name in enumerate(NETWORKS)])
+@pytest.mark.parametrize(
+    ("name", "outputs"), [(name, 1 + 2 * (i % 2)) for i, name in enumerate(NETWORKS) if "deep" not in name]
+)
 def test_effective_weights_on_the_gates_are_the_network(name, outputs):
     network = NETWORKS[name](outputs=outputs).double()
     W = network.effective_weights()
