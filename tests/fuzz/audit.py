@@ -58,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Family:
-    """What the problems of a family have. Without `named`, `solve` chooses the solver, and the tolerance is 1e-6.
+    """The properties of a family of problems. Without `named`, `solve` chooses the solver, and the tolerance is 1e-6.
 
     C, weights and margins are powers of 10 with exponents in `C` and up to ± `spread`. All features are multiplied by a
     power with an exponent up to ± `scale`, and C is divided by it.

@@ -67,6 +67,9 @@ def _fitted(draw: Draw, kind: Any, X: Any, y: Any, weights: Any, may: bool, warn
     def fit(X: Any, y: Any, weights: Any, **parameters: Any) -> Any:
         return kind(**parameters).fit(X, y, sample_weight=weights)
 
+    if not isinstance(getattr(parameters.get("gates"), "value", "random"), str):
+        # Gates that are given have their own units.
+        parameters = {name: part for name, part in parameters.items() if name not in ("units", "cutoff")}
     return draw.call(fit, X, y, weights, may=may, warns=warns, **parameters)
 
 
@@ -87,9 +90,6 @@ def _classifier(kind: Any, **fixed: Any) -> None:
         target = _targets(draw, labels, *BAD_LABELS, labels[:-1], np.full(n, classes[0]))
         weight = _weights(draw, n, [*[None] * 4, np.exp(draw.normal(n)), np.r_[0.0, np.ones(n - 1)]])
         options = arguments(kind, draw, but=[], known=ARGUMENTS | PARAMETERS)
-        if "gates" in options:
-            # Gates that are given have their own units.
-            options = {name: part for name, part in options.items() if name not in ("units", "cutoff")}
         # Some parameters are not looked at before others are, and numbers of every size may be none of these. Not every
         # classifier, nor every norm, has a problem of several classes at once.
         ordinary = ordinary and getattr(options.get("multi_class"), "value", "ovr") == "ovr"

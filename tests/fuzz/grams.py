@@ -127,10 +127,11 @@ def _spline(draw: Draw) -> None:
     breaks = np.sort(draw.normal(k))
     pieces = [draw.normal(draw.whole(1, 3)).tolist() for _ in range(k + 1)]
     bad_breaks: list[Any] = [breaks[::-1] if k > 1 else [], [np.nan], "01", None, [0.0, 0.0]]
-    bad_pieces: list[Any] = [pieces[:-1], [[1.0, 2.0, 3.0, 4.0]] * (k + 1), "p", None, [[0.0]] * (k + 1)]
+    bad_pieces: list[Any] = [pieces[:-1], [[1.0, 2.0, 3.0, 4.0]] * (k + 1), "p", None]
     decays: list[Any] = [[(draw.pick([-2.0, 0.5]), 1.0)], *([] for _ in range(k - 1)), [(1.0, -3.0)]]
     bad_decays: list[Any] = [decays[:-1], [[(1.0, 1.0, 1.0)]] * (k + 1), decays[::-1], "e", [[(0.0, 1.0)]] * (k + 1)]
-    none = bool(draw.pick([False, True]))
+    if none := bool(draw.pick([False, True])):
+        bad_pieces.append([[0.0]] * (k + 1))
     given = draw.either(breaks, bad_breaks), draw.either(pieces, bad_pieces)
     exponentials = None if none else draw.either(decays, bad_decays)
     flat = none and all(len(piece) == 1 for piece in pieces)

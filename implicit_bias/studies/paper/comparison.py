@@ -1,4 +1,4 @@
-"""What the three comparisons share: options and cells, and the rows of trained networks and margin problems."""
+"""Options and cells of the three comparisons, and their rows of trained networks and margin problems."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
