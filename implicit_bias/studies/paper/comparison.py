@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, as_count, one_of
-from implicit_bias.datasets import BinaryTask
+from implicit_bias.datasets import BinaryTask, dataset_names
 from implicit_bias.gates import Gates, HyperplaneGates
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
@@ -56,6 +56,7 @@ def grid_of(study: str, gates: Callable[[Settings], Gates], options: Settings, q
     range, or if the `gates` of a cell cannot have it.
     """
     chosen = settled(COMPARISONS[study].options, options)
+    one_of(chosen["dataset"], dataset_names(), "data set")
     for name in ("train_size", "units", "contexts", "seeds"):
         for value in chosen[name]:
             as_count(value, name, least=int(name != "seeds"))
