@@ -68,8 +68,8 @@ class BallDescent:
     def finished(self, at: Any) -> bool:
         """Update the bounds, and return True at the tolerance, at a limit, or if the margin is zero."""
         self.count += 1
-        program, problem, (W, b) = self.program, self.program.problem, self.program.solution(at)
-        lam, unit = balanced(at.lam, problem.y) if program.intercept else at.lam, self.margin / self.scale
+        program, problem, (W, b, dual) = self.program, self.program.problem, self.program.solution(at)
+        lam, unit = balanced(dual, problem.y) if program.intercept else dual, self.margin / self.scale
         value, size = program.sizes(at, W, problem.adjoint(lam))
         box = None if program.p is None else program.p * program.m
         upper = upper_bound(value, problem.margins(W, b) / program.m, box)[0]

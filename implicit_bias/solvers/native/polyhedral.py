@@ -133,9 +133,9 @@ class Program(BallProgram):
         """Return the sums of `columns` (k, d) over the gates of each group and all inputs, shape (H,)."""
         return np.asarray(np.bincount(self.groups, columns.sum(axis=1), len(self.costs)), dtype=np.float64)
 
-    def solution(self, at: Iterate) -> tuple[Array, float]:
+    def solution(self, at: Iterate) -> tuple[Array, float, Array]:
         """Return the weights and the intercept of an iterate."""
-        return at.W, at.b
+        return at.W, at.b, at.lam
 
     def linearised(self, at: Iterate) -> Conditions:
         return Conditions(self, at)

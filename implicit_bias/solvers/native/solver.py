@@ -13,6 +13,7 @@ from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
 from implicit_bias.solvers.native.incumbent import Incumbent, Pace
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome
+from implicit_bias.solvers.native.nuclear import solve_nuclear
 from implicit_bias.solvers.native.polyhedral import solve_polyhedral
 from implicit_bias.solvers.native.scaled import scaled
 from implicit_bias.solvers.native.screening import many_bounded, screen
@@ -66,7 +67,7 @@ def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answe
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
     solve = partial(_solve_form, incumbent, options, settings)
     if norm.has_atoms:
-        return AtomSet(incumbent, tol, options.start, solve, settings).run()
+        return solve_nuclear(incumbent, options, settings)
     form = problem.group_form
     assert form is not None
     per_sample = settings.groups_per_sample * min(problem.features.n, settings.counted_samples)

@@ -125,9 +125,9 @@ class SpectralProgram(BallProgram):
         self.rows = Units(problem.features, problem.y, form.order, len(form.bounds))
         self.B = form.bounds
 
-    def solution(self, at: Iterate) -> tuple[Array, float]:
+    def solution(self, at: Iterate) -> tuple[Array, float, Array]:
         """Return the weights (k, d) and the intercept of an iterate."""
-        return self.rows.weights(at.T * at.W), at.b
+        return self.rows.weights(at.T * at.W), at.b, at.lam
 
     def sizes(self, at: Iterate, W: Array, V: Array) -> tuple[float, float]:
         """Return √Σσ ‖diag(Bσ)^−½ W‖ and √(tr(Q⁻¹VVᵀ) max_j (Bᵀ diag Q)_j), which are upper bounds for any σ and Q."""
