@@ -108,7 +108,7 @@ def test_errors_of_half_spaces_next_to_the_switch(inputs, b):
         found = half_space_kernel.half_spaces_of_samples(X, {"hyperplanes": b}, dtype)(np.arange(1), np.arange(1, 2))
         exact = exact_kernel(("half-spaces", {"hyperplanes": b}), *X)
         worst[dtype, distance] = abs(float(found[0, 0] - exact)) / half_spaces_error({"hyperplanes": b}, inputs, dtype)
-    assert max(worst.values()) < 0.2
+    assert max(worst.values()) <= 1
 
 
 def test_svc_of_the_best_kernel(cancer):
@@ -238,8 +238,8 @@ def test_half_spaces_are_exact_for_nearly_parallel_inputs():
     X = np.column_stack([np.cos(angles), np.sin(angles)])
     for sign in (1, -1):
         expected = sign * (1 - angles / np.pi if sign > 0 else angles / np.pi) * np.cos(angles)
-        np.testing.assert_allclose(half_spaces(X, np.array([[sign, 0.0]]))[:, 0], expected, rtol=0, atol=1e-14)
-    assert np.linalg.eigvalsh(half_spaces(X, X)).min() > -1e-13
+        np.testing.assert_allclose(half_spaces(X, np.array([[sign, 0.0]]))[:, 0], expected, rtol=0, atol=half_spaces_error({}, 2))
+    assert np.linalg.eigvalsh(half_spaces(X, X)).min() > -len(X) * half_spaces_error({}, 2)
     assert (half_spaces(np.zeros((1, 2)), X) == 0).all()
     with pytest.raises(ib.InputError, match="hyperplanes must be a positive integer"):
         half_spaces(X, X, hyperplanes=0)
@@ -285,7 +285,7 @@ def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
     kernel = ("half-spaces", parameters | fields)
     sizes = np.sqrt(np.outer(diagonal_of(kernel, X), diagonal_of(kernel, Z)))
     found = half_spaces(X, Z, **parameters, **fields)
-    assert (np.abs(found - expected) <= 1e-13 * sizes).all()
+    assert (np.abs(found - expected) <= half_spaces_error(kernel[1], 36) * sizes).all()
     bound = half_spaces_error(kernel[1], 36, np.float32)
     assert bound < 1e-4
     single = half_space_kernel.half_space_expansion(Z, np.eye(150), **parameters, **fields)(X)
@@ -306,7 +306,7 @@ def test_half_spaces_of_many_hyperplanes_and_of_any_size(b, size, monkeypatch):
     expected = (1 - 2 * np.arctan2(differences, sums) / np.pi) ** b * (X @ X.T)
     sizes = np.sqrt(np.outer(*2 * [np.einsum("ij,ij->i", X, X)]))
     exact, parameters = half_spaces(size * X, X, hyperplanes=b), {"hyperplanes": b}
-    assert (np.abs(exact / size - expected) <= 1e-12 * sizes).all()
+    assert (np.abs(exact / size - expected) <= half_spaces_error(parameters, 4) * sizes).all()
     found = half_space_kernel.half_space_expansion(X, np.eye(30), **parameters)(size * X) / size
     assert (np.abs(found - expected) <= half_spaces_error(parameters, 4, np.float32) * sizes).all()
 
@@ -325,7 +325,8 @@ def test_half_spaces_of_empty_parts():
     X = np.random.default_rng(4).random((40, 16)) * (np.arange(16) < np.arange(40)[:, None] % 5 * 4)
     fields = {"side": 2, "stride": 2}
     expected = sum(half_spaces(X[:, part], X[:, part]) for part in receptive_fields(16, **fields))
-    np.testing.assert_allclose(half_spaces(X, X, **fields), expected, atol=1e-13)
+    atol = 2 * half_spaces_error(fields, 16) * expected.diagonal().max()
+    np.testing.assert_allclose(half_spaces(X, X, **fields), expected, rtol=0, atol=atol)
     assert half_spaces(X, X[:0], **fields).shape == (40, 0)
     assert half_spaces(X[:0], X, **fields).shape == (0, 40)
 

@@ -88,8 +88,8 @@ def test_half_spaces_are_orthonormal_and_as_published():
     np.testing.assert_allclose(gates.directions_ @ gates.directions_.T, np.eye(5), atol=1e-14)
     torch.manual_seed(1)
     expected = torch.nn.init.orthogonal_(torch.empty(5, 12)).numpy()
-    # torch factorises in float32.
-    np.testing.assert_allclose(gates.directions_, expected, rtol=0, atol=2 * np.finfo(np.float32).eps)
+    # torch factorises in float32, with a backward error of up to 5 · 12 ε, and the condition number is below 4.
+    np.testing.assert_allclose(gates.directions_, expected, rtol=0, atol=240 * np.finfo(np.float32).eps)
 
 
 def test_relu_gates_are_open_at_zero():
