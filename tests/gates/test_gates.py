@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import implicit_bias as ib
 from implicit_bias.gates import FunctionContexts
@@ -50,12 +48,6 @@ def test_median_cutoffs_halve_the_pool(n):
     X = inputs(n=n)
     opened = ib.HyperplaneGates(6, 2, seed=1).fit_transform(X)[:, 1::2].sum(axis=0)
     np.testing.assert_array_equal(opened, n // 2)
-
-
-def test_cutoffs_are_fixed_by_fit():
-    X = inputs()
-    gates = ib.HyperplaneGates(4, 2).fit(X)
-    np.testing.assert_array_equal(gates.transform(X)[:3], gates.transform(X[:3]))
 
 
 def test_numbers_and_quantiles_as_cutoffs():
@@ -154,12 +146,6 @@ def test_gates_of_the_guide(guide_gates):
     repeated = clone(model).fit(X.repeat(np.arange(60) % 3, axis=0), y.repeat(np.arange(60) % 3))
     np.testing.assert_array_equal(weighted.decision_function(X), repeated.decision_function(X))
     model.set_params(gates=guide_gates(clusters=3).fit(X)).fit(X, y, sample_weight=np.arange(60))
-
-
-def test_gates_work_in_pipelines():
-    X = inputs()
-    values = make_pipeline(StandardScaler(), ib.HyperplaneGates(3, 2)).fit_transform(X)
-    assert values.shape == (30, 6)
 
 
 @pytest.mark.parametrize(
