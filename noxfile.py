@@ -26,8 +26,14 @@ CHOSEN = (
     "tests/test_laws.py",
     "tests/saving/test_saving.py",
 )
-#: Optional parts by the name of their session: what is uninstalled.
-WITHOUT = {"torch": ("torch", "torchvision"), "ECOS": ("ecos",), "gmpy2": ("gmpy2",), "pandas": ("pandas", "polars")}
+#: Tests that need no torch: the examples of the core's documentation.
+LIGHT = ("--noconftest", *(f"implicit_bias/{part}" for part in ("features", "norms", "certificate", "solvers")))
+#: Optional parts by the name of their session: what is uninstalled, and the tests.
+WITHOUT = {
+    "torch": (("torch", "torchvision"), LIGHT),
+    "ECOS": (("ecos",), CHOSEN),
+    "polars and distributed": (("polars", "distributed"), CHOSEN),
+}
 BEGIN, END = "<!-- matrix: begin -->", "<!-- matrix: end -->"
 
 
@@ -125,8 +131,9 @@ def kernels(session: nox.Session) -> None:
 def without(session: nox.Session, part: str) -> None:
     """The chosen tests without an optional part."""
     install(session, "highest")
-    session.run("uv", "pip", "uninstall", *WITHOUT[part], external=True)
-    tests(session, f"without {part}", CHOSEN)
+    packages, chosen = WITHOUT[part]
+    session.run("uv", "pip", "uninstall", *packages, external=True)
+    tests(session, f"without {part}", chosen)
 
 
 @nox.session(python=PYTHONS[0])

@@ -96,9 +96,7 @@ def certify(
         points = [moved for one in multiples if (moved := into_polyhedron(problem, *one)) is not None]
     feasible = bool(points)
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
-    upper = _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
-    if feasible:
-        upper = _upper_bound(problem, points)
+    upper = _upper_bound(problem, points) if feasible else _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
     lower = _lower_bound(problem, lam, mu)
     if upper.imprecise(_gap(upper.bound, lower.bound)):
         upper = _precise_upper_bound(problem, points, upper)

@@ -206,7 +206,7 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
 def _without_certificate(problem: MarginProblem, options: Options) -> Options:
     """Return the options with a deadline that leaves time for the certificate, measured by a product with all of Φ."""
     left = options.deadline.left()
-    if left is None:
+    if left is None or options.stop():
         return options
     before = options.deadline.seconds
     problem.margins(np.ones((problem.features.k, problem.features.d)))

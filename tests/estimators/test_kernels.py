@@ -108,7 +108,7 @@ def test_errors_of_half_spaces_next_to_the_switch(inputs, b):
         found = half_space_kernel.half_spaces_of_samples(X, {"hyperplanes": b}, dtype)(np.arange(1), np.arange(1, 2))
         exact = exact_kernel(("half-spaces", {"hyperplanes": b}), *X)
         worst[dtype, distance] = abs(float(found[0, 0] - exact)) / half_spaces_error({"hyperplanes": b}, inputs, dtype)
-    assert max(worst.values()) < 0.2
+    assert max(worst.values()) <= 1
 
 
 def test_svc_of_the_best_kernel(cancer):
@@ -205,6 +205,11 @@ def test_bad_kernels(cancer):
         ([lambda X, Z: X], "kernel 0 must give shape"),
         ([lambda X, Z: -(X @ Z.T)], "not positive semidefinite"),
         ([ib.PrecomputedKernel(np.eye(3))], "row numbers from 0 to 2"),
+        ([("half-spaces", {"side": 3})], "fit square images, but there are 30 columns"),
+        ([("half-spaces", {"sets": [[0, 0]]})], "different column numbers from 0 to 29"),
+        ([("half-spaces", {"sets": [[0], []]})], "none empty"),
+        ([("half-spaces", {"side": 2, "sets": [[0]]})], "leave one of them out"),
+        ([("half-spaces", {"sides": 2})], "kernel 0 cannot be called"),
     ):
         with pytest.raises(ib.InputError, match=words):
             ib.MultipleKernelClassifier(kernels).fit(X, y)
@@ -236,10 +241,11 @@ def test_half_spaces_are_the_limit_of_many_units(b, linear):
 def test_half_spaces_are_exact_for_nearly_parallel_inputs():
     angles = 10.0 ** -np.arange(1, 13)
     X = np.column_stack([np.cos(angles), np.sin(angles)])
+    error = half_spaces_error({}, 2)
     for sign in (1, -1):
         expected = sign * (1 - angles / np.pi if sign > 0 else angles / np.pi) * np.cos(angles)
-        np.testing.assert_allclose(half_spaces(X, np.array([[sign, 0.0]]))[:, 0], expected, rtol=0, atol=1e-14)
-    assert np.linalg.eigvalsh(half_spaces(X, X)).min() > -1e-13
+        np.testing.assert_allclose(half_spaces(X, np.array([[sign, 0.0]]))[:, 0], expected, rtol=0, atol=error)
+    assert np.linalg.eigvalsh(half_spaces(X, X)).min() > -len(X) * error
     assert (half_spaces(np.zeros((1, 2)), X) == 0).all()
     with pytest.raises(ib.InputError, match="hyperplanes must be a positive integer"):
         half_spaces(X, X, hyperplanes=0)
@@ -285,7 +291,7 @@ def test_half_spaces_with_frequent_directions(parameters, fields, monkeypatch):
     kernel = ("half-spaces", parameters | fields)
     sizes = np.sqrt(np.outer(diagonal_of(kernel, X), diagonal_of(kernel, Z)))
     found = half_spaces(X, Z, **parameters, **fields)
-    assert (np.abs(found - expected) <= 1e-13 * sizes).all()
+    assert (np.abs(found - expected) <= half_spaces_error(kernel[1], 36) * sizes).all()
     bound = half_spaces_error(kernel[1], 36, np.float32)
     assert bound < 1e-4
     single = half_space_kernel.half_space_expansion(Z, np.eye(150), **parameters, **fields)(X)
@@ -306,7 +312,7 @@ def test_half_spaces_of_many_hyperplanes_and_of_any_size(b, size, monkeypatch):
     expected = (1 - 2 * np.arctan2(differences, sums) / np.pi) ** b * (X @ X.T)
     sizes = np.sqrt(np.outer(*2 * [np.einsum("ij,ij->i", X, X)]))
     exact, parameters = half_spaces(size * X, X, hyperplanes=b), {"hyperplanes": b}
-    assert (np.abs(exact / size - expected) <= 1e-12 * sizes).all()
+    assert (np.abs(exact / size - expected) <= half_spaces_error(parameters, 4) * sizes).all()
     found = half_space_kernel.half_space_expansion(X, np.eye(30), **parameters)(size * X) / size
     assert (np.abs(found - expected) <= half_spaces_error(parameters, 4, np.float32) * sizes).all()
 
@@ -325,7 +331,8 @@ def test_half_spaces_of_empty_parts():
     X = np.random.default_rng(4).random((40, 16)) * (np.arange(16) < np.arange(40)[:, None] % 5 * 4)
     fields = {"side": 2, "stride": 2}
     expected = sum(half_spaces(X[:, part], X[:, part]) for part in receptive_fields(16, **fields))
-    np.testing.assert_allclose(half_spaces(X, X, **fields), expected, atol=1e-13)
+    atol = 2 * half_spaces_error(fields, 16) * expected.diagonal().max()
+    np.testing.assert_allclose(half_spaces(X, X, **fields), expected, rtol=0, atol=atol)
     assert half_spaces(X, X[:0], **fields).shape == (40, 0)
     assert half_spaces(X[:0], X, **fields).shape == (0, 40)
 
@@ -372,18 +379,6 @@ def test_certificate_from_rows_in_single_precision(tol):
         np.testing.assert_allclose(certificate.margins, margins[:, c], rtol=0, atol=1e-9 if tol < 1e-3 else 1e-4)
 
 
-def test_bad_receptive_fields(cancer):
-    for fields, words in (
-        ({"side": 3}, "fit square images, but there are 30 columns"),
-        ({"sets": [[0, 0]]}, "different column numbers from 0 to 29"),
-        ({"sets": [[0], []]}, "none empty"),
-        ({"side": 2, "sets": [[0]]}, "leave one of them out"),
-        ({"sides": 2}, "kernel 0 cannot be called"),
-    ):
-        with pytest.raises(ib.InputError, match=words):
-            ib.MultipleKernelClassifier([("half-spaces", fields)]).fit(*cancer)
-
-
 @pytest.mark.parametrize(("C", "free"), [("scale", True), (0.3, False), (np.inf, True), (np.inf, False)])
 @pytest.mark.parametrize("kernels", [[("rbf", {"gamma": 0.1})], KERNELS], ids=["one", "several"])
 def test_kernels_by_rows_and_by_factors(cancer, kernels, C, free):
@@ -425,13 +420,14 @@ def test_kernels_end_at_their_time_limit(cancer, kernels):
 
 
 @pytest.mark.filterwarnings("ignore:class 1. all weights")
-def test_several_kernels_need_no_factors(cancer, monkeypatch):
+def test_kernels_need_no_factors(cancer, monkeypatch):
     """Factors are computed only if the certificate of the kernel matrices is inconclusive."""
     X, y = cancer
     made, factored = [], expansions._factored_path
     monkeypatch.setattr(expansions, "_factored_path", lambda *given, **more: made.append(1) or factored(*given, **more))
     constants = [lambda X, Z, size=size: np.full((len(X), len(Z)), size) for size in (0.0, 1.0)]
     for kernels, C in (
+        ("rbf", 0.1),
         (KERNELS, 0.1),
         (KERNELS, 1e-4),
         ([*KERNELS, constants[0]], 0.1),
@@ -449,11 +445,3 @@ def test_memory_is_asked_for_before_kernels_are_computed(cancer, monkeypatch):
     monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e5)
     with pytest.raises(TooLargeError, match="3 kernels of 160 samples"):
         ib.MultipleKernelClassifier(KERNELS).fit(*cancer)
-
-
-def test_one_kernel_needs_no_factors(monkeypatch):
-    monkeypatch.setattr(
-        "implicit_bias.features.KernelFeatures.from_kernels", lambda _: pytest.fail("factors were computed")
-    )
-    X, y = load_digits(return_X_y=True)
-    assert ib.MultipleKernelClassifier("rbf", C=0.1).fit(X[:100] / 16, y[:100] % 2).status_.name == "OPTIMAL"

@@ -6,6 +6,9 @@ import pytest
 from implicit_bias import Frobenius, GatedFeatures, GroupLasso, KernelFeatures, MarginProblem, certify
 from implicit_bias.features.expansion import ExpansionFeatures
 
+#: Error of the outputs, sums over up to 150 features and 40 samples, relative to lengths.
+ROUNDING = 190 * 2.0**-53
+
 
 @pytest.mark.parametrize(("C", "other"), [(0.1, 0.0), (np.inf, 0.0), (0.1, 0.05)])
 def test_certificate_is_that_of_the_kernel(C, other):
@@ -16,7 +19,7 @@ def test_certificate_is_that_of_the_kernel(C, other):
     whole = MarginProblem(GatedFeatures(X), y, Frobenius(), C)
     a = np.linalg.solve(X @ X.T, y) if np.isinf(C) else lam * y
     lam = np.maximum(a * y, 0) + other * rng.uniform(size=40)
-    along = ExpansionFeatures(a[None], (X @ X.T @ a)[None], np.linalg.norm(X, axis=1)[None], 1e-15)
+    along = ExpansionFeatures(a[None], (X @ X.T @ a)[None], np.linalg.norm(X, axis=1)[None], ROUNDING)
     exact = certify(whole, (a @ X)[None], lam)
     found = certify(whole.replace(features=along), along.sizes[None], lam)
     assert found.objective == pytest.approx(exact.objective, rel=1e-9)
@@ -54,7 +57,7 @@ def test_certificate_is_that_of_several_kernels(other):
     a, lam = lam * y, lam + other * rng.uniform(size=40)
     V = np.einsum("n,nkr->kr", a, blocks)
     outputs, lengths = np.einsum("nkr,kr->kn", blocks, V), np.linalg.norm(blocks, axis=2).T
-    along = ExpansionFeatures(np.tile(a, (3, 1)), outputs, lengths, 1e-15)
+    along = ExpansionFeatures(np.tile(a, (3, 1)), outputs, lengths, ROUNDING)
     exact = certify(whole, eta[:, None] * V, lam)
     found = certify(whole.replace(features=along), (eta * along.sizes)[:, None], lam)
     assert exact.objective <= found.objective == pytest.approx(exact.objective, rel=1e-9)

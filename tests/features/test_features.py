@@ -65,14 +65,6 @@ def test_bad_input(X, G, words):
         GatedFeatures(X, G)
 
 
-def test_wrong_shapes_of_weights_are_refused():
-    features = GatedFeatures([[1.0, 2.0]], [[1, 0, 1]])
-    with pytest.raises(InputError, match=r"\(3, 2\)"):
-        features @ np.zeros((2, 3))
-    with pytest.raises(InputError, match=r"\(1,\)"):
-        features.adjoint(np.zeros(3))
-
-
 #: Ways in which features of one's own may be wrong, and a word of the refusal.
 WRONG = {
     "a list": ({"dense": lambda self: OwnFeatures.dense(self).tolist()}, "finite float64 array"),

@@ -136,7 +136,7 @@ def _start_of_flow(draw: Draw, k: int, d: int) -> dict[str, Any]:
 
 def _goes_downhill(c: Any, flow: Any) -> bool:
     same = close(flow.weights(0.0), c.w0, 1e-12) and np.isfinite(flow.weights()).all()
-    return bool(same and np.all(np.diff(flow.losses) <= 1e-15 * flow.losses[:-1]))
+    return bool(same and np.all(np.diff(flow.losses) <= 1e-13 * flow.losses[:-1]))
 
 
 def _has_best(c: Any, found: Any) -> bool:

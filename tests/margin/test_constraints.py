@@ -248,10 +248,11 @@ def test_any_weights_are_moved_into_the_feasible_set(C, noise):
     for factor in (1.0, 0.01, 3.0):
         weights = factor * best.weights * (1 + noise * rng.normal(size=4))
         found = certify(case, weights, 5 * best.dual, multipliers=5 * best.multipliers)
-        assert abs(found.weights @ ROW) <= 0.1 + 1e-15
+        # Products of four terms, of the sizes of weights and inputs.
+        assert abs(found.weights @ ROW) <= 0.1 + 1e-15 * np.abs(found.weights @ np.diag(ROW)).sum()
         assert best.lower_bound <= found.objective <= best.objective * (1 + max(1e-6, 100 * noise))
         assert found.lower_bound == pytest.approx(best.lower_bound, rel=1e-12)
-        assert np.isfinite(C) or found.margins.min() >= 1 - 1e-14
+        assert np.isfinite(C) or found.margins.min() >= 1 - 1e-13
 
 
 def test_zero_weights_are_the_best_multiple_where_slack_is_cheap():
@@ -362,6 +363,6 @@ def test_a_hard_margin_with_right_hand_sides_and_many_support_vectors():
     case = dataclasses.replace(plain, constraints=lambda W: cp.abs(cp.sum(cp.multiply(difference, W))) <= 0.5)
     solution = solve(case)
     assert solution.status is Status.OPTIMAL, str(solution)
-    assert abs(np.sum(difference * solution.weights)) <= 0.5 + 1e-12
-    assert solution.margins.min() >= 1 - 1e-12
+    assert abs(np.sum(difference * solution.weights)) <= 0.5 + 1e-11
+    assert solution.margins.min() >= 1 - 1e-11
     assert solution.objective > 2 * solve(plain).objective

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import implicit_bias as ib
-from implicit_bias.datasets.tables import Columns, read_inputs, read_samples
+from implicit_bias.datasets.tables import Columns, read_inputs
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from tests.cases import problem
 from tests.cli.commands import interrupted, run
@@ -81,17 +81,6 @@ def test_what_predicts_is_kept_without_the_samples(model, tmp_path):
     # A model without samples is saved without them again, whatever is asked for.
     twice = ib.load_model(ib.save_model(again, tmp_path / "twice.npz", samples=True))
     np.testing.assert_array_equal(twice.decision_function(X), model.decision_function(X))
-
-
-def test_problems_that_share_nothing_are_each_saved_whole(tmp_path):
-    problems = [
-        ib.svm_gln(X, np.where(code == CODES, 1, -1), ib.HyperplaneGates(3, 2, seed=code + 1), C=0.1)
-        for code in range(3)
-    ]
-    model = ib.MarginModel(problems, [ib.solve(one) for one in problems], classes=[0.5, 1.5, 2.5])
-    again = ib.load_model(ib.save_model(model, tmp_path / "m.npz"))
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-    assert again.classes == (0.5, 1.5, 2.5)
 
 
 def test_an_interrupted_model_is_kept_and_says_what_is_missing(model, tmp_path):
@@ -550,9 +539,3 @@ def test_values_are_refused_before_samples_are_read(tmp_path):
     for option, value, words in [("--tol", 2, "below 1"), ("--units", 0, "units"), ("--contexts", 3, "power of two"),
                                  ("--C", -1, "C must be"), ("--solver", "GUROBI", "unknown solver")]:  # fmt: skip
         assert words in run("solve", tmp_path / "none.csv", option, value).stderr
-
-
-def test_labels_that_are_no_classes_are_refused(tmp_path):
-    pd.DataFrame({"a": np.arange(9.0), "b": np.arange(9.0)}).to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(ib.InputError, match="9 classes for 9 samples"):
-        read_samples(tmp_path / "a.csv")

@@ -172,10 +172,10 @@ def test_deep_gln_by_hand():
 
 @pytest.mark.parametrize("units", [7, (7, 5)])
 def test_frozen_network_keeps_function_and_gates(units):
-    network = ib.ReLUNetwork(12, units, seed=2)
+    network = ib.ReLUNetwork(12, units, seed=2).double()
     ib.train(network, X, Y, FEW)
     frozen = network.freeze()
-    np.testing.assert_allclose(frozen.decision_function(X), network.decision_function(X), atol=1e-6)
+    np.testing.assert_allclose(frozen.decision_function(X), network.decision_function(X), atol=1e-12)
     before = frozen.contexts(X)
     ib.train(frozen, X, Y, FEW)
     assert torch.equal(before, frozen.contexts(X))
@@ -184,13 +184,13 @@ def test_frozen_network_keeps_function_and_gates(units):
 
 
 def test_learned_contexts_and_hidden_layers_become_problems():
-    network = ib.ReLUNetwork(12, 7, seed=2)
+    network = ib.ReLUNetwork(12, 7, seed=2).double()
     ib.train(network, X, Y, FEW)
     lc, hl = ib.svm_lc(X, Y, network), ib.svm_hl(X, Y, network)
-    np.testing.assert_allclose(lc.margins(network.effective_weights()), Y * network.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(lc.margins(network.effective_weights()), Y * network.decision_function(X), atol=1e-12)
     readout = network.layers[-1].detach().numpy()
-    np.testing.assert_allclose(hl.margins(readout), Y * network.decision_function(X), atol=1e-5)
-    np.testing.assert_allclose(hl.decision_function(readout, X), Y * hl.margins(readout), atol=1e-9)
+    np.testing.assert_allclose(hl.margins(readout), Y * network.decision_function(X), atol=1e-12)
+    np.testing.assert_allclose(hl.decision_function(readout, X), Y * hl.margins(readout), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -344,6 +344,7 @@ def test_several_outputs(kind, tmp_path):
     gates = [ib.HyperplaneGates(width, 32 if "many" in kind else 2, seed=3).fit(X) for width in widths]
     parts = [ib.GatedLinearNetwork(each, seed=seed) for seed, each in enumerate(gates)]
     network = ib.ParallelNetwork(parts) if "parallel" in kind else ib.GatedLinearNetwork(gates[0], outputs=3)
+    network.double()
     classes = X[:, :3].argmax(axis=1)
     history = ib.train(network, X, classes, ib.SGD(steps=400, lr=0.1)).table
     assert history.loss.iloc[-1] < 0.7 * history.loss.iloc[0]
@@ -354,7 +355,7 @@ def test_several_outputs(kind, tmp_path):
         each = [part.gates()(X) @ part.effective_weights() for part in network.parts]
     else:
         each = [network.gates()(X) @ weights for weights in network.effective_weights()]
-    np.testing.assert_allclose(outputs, np.column_stack(each), atol=1e-5)
+    np.testing.assert_allclose(outputs, np.column_stack(each), atol=1e-11)
     if "parallel" in kind:
         with pytest.raises(ib.InputError, match="one by one"):
             network.config()

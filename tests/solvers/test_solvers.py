@@ -7,8 +7,6 @@ import time
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from sklearn.svm import LinearSVC
 
 import implicit_bias as ib
 from implicit_bias.solvers.base import Answer, Solver
@@ -20,15 +18,6 @@ from tests.cases import assert_farkas, inputs, problem
 
 def weighted(**changes) -> ib.MarginProblem:
     return dataclasses.replace(problem("constant", "frobenius"), **changes)
-
-
-def test_one_group_with_a_constant_gate_is_the_linear_svm():
-    X = inputs(n=40)
-    y = np.where(X[:, 0] - X[:, 1] + 0.2 > 0, 1, -1)
-    X[:, 0] += y
-    found = ib.solve(ib.svm_shallow(X, y, ib.ConstantGate()))
-    reference = LinearSVC(C=1e6, loss="hinge", fit_intercept=False, max_iter=2_000_000, tol=1e-8).fit(X, y)
-    np.testing.assert_allclose(found.weights, reference.coef_, atol=1e-3 * np.linalg.norm(reference.coef_))
 
 
 def test_shallow_problem_separates_into_one_linear_svm_a_region():
@@ -44,19 +33,6 @@ def test_shallow_problem_separates_into_one_linear_svm_a_region():
             )
             parts += float(least.solve(solver="CLARABEL"))
     assert whole == pytest.approx(parts, rel=1e-5)
-
-
-def test_brute_force_on_a_tiny_problem():
-    X, y = np.array([[1.0, 0.2], [0.3, 1.0], [-1.0, 0.4], [-0.2, -1.0]]), np.array([1.0, 1.0, -1.0, -1.0])
-    case = ib.MarginProblem(ib.GatedFeatures(X, [[1, 0], [1, 1], [0, 1], [1, 1]]), y, ib.GroupLasso([0, 1]))
-
-    def smooth(w):
-        return np.sqrt((w.reshape(2, 2) ** 2).sum(axis=1) + 1e-12).sum()
-
-    bounds = {"type": "ineq", "fun": lambda w: case.margins(w.reshape(2, 2)) - 1}
-    starts = np.random.default_rng(0).normal(size=(20, 4)) * 3
-    best = min(r.fun for r in (minimize(smooth, s, constraints=bounds, method="SLSQP") for s in starts) if r.success)
-    assert ib.solve(case).objective == pytest.approx(best, rel=1e-4)
 
 
 @pytest.mark.parametrize(("n", "scale"), [(30, 1e-6), (200, 1.0), (30, 1e6)])

@@ -83,11 +83,11 @@ def test_without_faults_everything_is_correct(digits):
 
 def test_a_reloaded_network_gates_with_the_random_cutoffs_of_its_stream(digits):
     median = ib.HyperplaneGates(4, 4, seed=3).fit(digits.X_pool)
-    network = ib.GatedLinearNetwork(median)
+    network = ib.GatedLinearNetwork(median).double()
     random = ib.HyperplaneGates(4, 4, seed=3, cutoff="random").fit(digits.X_pool)
     expected = random(digits.X_val) @ network.effective_weights()
     scores = published.published_scores(network, median, digits.X_val)
-    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
     assert np.abs(scores - network.decision_function(digits.X_val)).max() > 0.1
 
 

@@ -61,7 +61,7 @@ def test_epochs_are_the_published_ones():
 
 
 def test_history():
-    network = gln()
+    network = gln().double()
     calls = []
     history = train(network, X, Y, SGD(steps=20), progress=lambda *at: calls.append(at))
     table = history.table
@@ -69,10 +69,10 @@ def test_history():
     assert calls == [(step, 20) for step in range(21)]
     assert table.loss.iloc[-1] < table.loss.iloc[0]
     last = Y * network.decision_function(X)
-    assert table.margin.iloc[-1] == pytest.approx(last.min(), abs=1e-6)
+    assert table.margin.iloc[-1] == pytest.approx(last.min(), abs=1e-9)
     assert table.error.iloc[-1] == np.mean(last <= 0)
     assert table.norm.iloc[-1] == pytest.approx(network.norm())
-    assert table.normalised_margin.iloc[-1] == pytest.approx(last.min() / network.norm() ** 2, rel=1e-5, abs=1e-7)
+    assert table.normalised_margin.iloc[-1] == pytest.approx(last.min() / network.norm() ** 2, abs=1e-9)
     assert history.seconds > 0
 
 
@@ -184,7 +184,8 @@ def test_networks_of_little_precision_are_trained_in_float32_at_least(dtype):
     train(high, X, Y, SGD(steps=30, batch_size=25))
     assert next(low.parameters()).dtype == dtype
     exact = high.effective_weights()
-    np.testing.assert_allclose(low.effective_weights(), exact, atol=10 * torch.finfo(dtype).eps * np.abs(exact).max())
+    # Each of 30 steps rounds both factors of a weight, and their slopes.
+    np.testing.assert_allclose(low.effective_weights(), exact, atol=60 * torch.finfo(dtype).eps * np.abs(exact).max())
 
 
 def test_the_way_follows_network_and_samples():
@@ -228,7 +229,7 @@ def test_the_network_has_its_weights_whenever_progress_is_told(make, n):
     """The network has its current weights at each call of `progress`, and the call does not change the training."""
     rng = np.random.default_rng(n)
     X = rng.normal(size=(n, 12))
-    y, alone, watched, seen = np.sign(X[:, 0] + X[:, 1]), make(X), make(X), []
+    y, alone, watched, seen = np.sign(X[:, 0] + X[:, 1]), make(X).double(), make(X).double(), []
 
     def look(step, steps):
         margins = y * watched.decision_function(X)
@@ -237,8 +238,8 @@ def test_the_network_has_its_weights_whenever_progress_is_told(make, n):
     config = SGD(steps=24, batch_size=10)
     train(alone, X, y, config)
     history = train(watched, X, y, config, progress=look)
-    np.testing.assert_allclose(seen, history.table.loss, rtol=1e-4)
-    np.testing.assert_allclose(alone.decision_function(X), watched.decision_function(X), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(seen, history.table.loss, rtol=1e-9)
+    np.testing.assert_allclose(alone.decision_function(X), watched.decision_function(X), rtol=1e-9, atol=1e-9)
 
 
 def test_rows_of_some_steps_leave_the_end_as_it_is():

@@ -82,7 +82,9 @@ class ScaledProblem(ABC):
 
     def step_work(self, samples: int) -> float:
         """Return about how many multiplications a step of so many samples takes."""
-        return samples * self.columns**2 if self.by_features(samples) else samples**3 / 3
+        if self.by_features(samples):
+            return samples * self.columns**2
+        return samples**2 * (samples / 3 + self.H) + 2 * self.settings.side_cost * samples * self.columns
 
     @property
     def check_work(self) -> float:

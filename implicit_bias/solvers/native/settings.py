@@ -26,7 +26,7 @@ class Settings:
     #: Seconds by which an iteration, expected to be as fast as the last one, may exceed the time limit.
     overrun: float = 0.1
     #: Multiplications per second of an iteration, before any was measured.
-    speed: float = 1e10
+    speed: float = 5e9
 
     #: Largest C c_i ‖φ(x_i)‖ up to which a soft margin is not first solved as a hard one.
     large_bound: float = 1e6
@@ -127,7 +127,7 @@ class Settings:
     #: λ of a new sample, as a share of the mean.
     newcomer: float = 0.01
     #: Multiplications of iterations, per feature of all samples, after which a solve with a limit checks all samples.
-    check_after: float = 8.0
+    check_after: float = 20.0
     #: Samples of a set from which it uses all BLAS threads: with fewer, threads wait more than they work.
     threads_from: int = 1000
 

@@ -65,7 +65,7 @@ def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answe
         return solve_spectral(incumbent, options, settings)
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
-    solve = partial(_solve_form, incumbent, options, settings)
+    solve = partial(_solve_form, incumbent, Pace(options, settings), settings)
     if norm.has_atoms:
         return solve_nuclear(incumbent, options, settings)
     form = problem.group_form
@@ -85,7 +85,7 @@ def largest_bound(problem: MarginProblem) -> float:
 
 def _solve_form(
     incumbent: Incumbent,
-    options: Options,
+    pace: Pace,
     settings: Settings,
     form: GroupForm,
     start: Array | None,
@@ -98,7 +98,7 @@ def _solve_form(
     `before` is the number of iterations so far. `known` are the bounds over all groups so far, which are reported as
     the progress; None if `form` has all groups. TooLargeError is raised only in the first round of the solve.
     """
-    problem, pace = incumbent.problem, Pace(options, settings)
+    problem, options, epochs = incumbent.problem, pace.options, Pace(pace.options, settings)
     ours = None if options.stop() else scaled(problem, form, str(options.device), settings)
     stopped = options.stop()
     if ours is None or stopped:
@@ -117,12 +117,12 @@ def _solve_form(
         iteration: int,
         inner: Bounds,
         checked: Outcome | None,
-        work: float = 0.0,
+        epochs: Pace | None = None,
     ) -> Status | None:
         """Report an iterate; return a status after Ctrl-C, or if the next step is likely to exceed `max_seconds`.
 
         `inside` and `whole` are the iterations and the bounds of the working set's earlier rounds; `iteration`, `inner`
-        and `size` are the iteration, the bounds and the number of samples of the present one.
+        and `size` are the iteration, the bounds and the number of samples of the present one; `epochs` of a screening.
         """
         if checked is not None and options.limited:
             # Bounds of some of the groups are no bounds for all of them.
@@ -135,10 +135,10 @@ def _solve_form(
                 lower, upper = known.lower, min(known.upper, upper)
             seconds = options.deadline.seconds
             options.report(Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
-        return pace.stop(iteration, work or ours.step_work(size))
+        return pace.stop(iteration, ours.step_work(size)) if epochs is None else epochs.stop(iteration, 1.0)
 
     def screened(epoch: int, best: Outcome) -> Status | None:
-        return watch(0, ours.n, Bounds(), epoch, best.bounds, best if best.iterations == epoch else None, 1.0)
+        return watch(0, ours.n, Bounds(), epoch, best.bounds, best if best.iterations == epoch else None, epochs)
 
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before
     found = ours.nothing_known()
@@ -151,7 +151,6 @@ def _solve_form(
         with one_thread():
             found = screen(ours, tol, limit, screened, options.deadline.passed)
     if found.stopped is None:
-        pace = Pace(options, settings)
         # Later, and after screening, an error would discard the results so far.
         strict = before == 0 and found.iterations == 0
         found = SampleSet(ours, start, found, tol, limit, watch, options.limited).run(strict)

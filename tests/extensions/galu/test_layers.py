@@ -84,7 +84,7 @@ def test_the_linear_layer_is_its_formula():
     A, b, U, c = (t.detach().numpy() for t in (layer.weight, layer.bias, layer.filters, layer.offsets))
     x = X.numpy()
     expected = (x @ A.T + b) / (1 + np.exp(-0.7 * (x @ U.T + c)))
-    np.testing.assert_allclose(layer(X).detach().numpy(), expected, rtol=1e-13)
+    np.testing.assert_allclose(layer(X).detach().numpy(), expected, rtol=1e-13, atol=1e-13)
     torch.testing.assert_close(layer(X.view(4, 5, 6)), layer(X).view(4, 5, 5))
     torch.testing.assert_close(layer(X[0]), layer(X)[0])
 

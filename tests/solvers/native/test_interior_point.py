@@ -104,14 +104,6 @@ def test_the_upper_bound_is_that_of_the_best_multiple(seed):
     assert (0.0 if least == np.inf else 1 / least) == pytest.approx(t[objectives.argmin()], rel=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-def test_scale_plays_no_part(scale):
-    found = ib.solve(problem("contexts 2", "group lasso", scale=scale), "NATIVE", tol=1e-8)
-    base = ib.solve(problem("contexts 2", "group lasso"), "NATIVE", tol=1e-8)
-    assert found.status is ib.Status.OPTIMAL
-    assert found.objective * scale == pytest.approx(base.objective, rel=1e-7)
-
-
 def test_two_samples_and_all_support_vectors():
     found = ib.solve(ib.svm_gln([[3.0, 0.0], [-1.0, 0.0]], [1, -1], ib.ConstantGate()), "NATIVE", tol=1e-9)
     assert found.objective == pytest.approx(1.0, rel=1e-8)

@@ -32,34 +32,6 @@ def test_near_conflicts_are_separated(e):
         assert found.status is ib.Status.OPTIMAL
 
 
-def test_required_margins_and_sample_weights_scale_rows_and_bounds(gln):
-    rng = np.random.default_rng(0)
-    m, c = rng.uniform(0.5, 2, 300), rng.uniform(0.2, 5, 300)
-    case = dataclasses.replace(gln, required_margin=m, sample_weight=c, C=0.05)
-    found = ib.solve(case, "NATIVE", tol=1e-8)
-    W, ratio = found.weights, found.margins
-    slack = np.maximum(m - ratio, 0)
-    assert found.objective == pytest.approx(case.norm.value(W) + 0.05 * c @ slack, rel=1e-9)
-    assert (found.dual <= 0.05 * c * (1 + 1e-9)).all()
-    assert found.objective == pytest.approx(ib.solve(case, "CLARABEL").objective, rel=2e-6)
-    hard = dataclasses.replace(gln, required_margin=m)
-    answer = ib.solve(hard, "NATIVE", tol=1e-8)
-    assert (answer.margins / m).min() == pytest.approx(1, abs=1e-9)
-    rows = ib.GatedFeatures(gln.features.X / m[:, None], gln.features.gate_values)
-    assert answer.objective == pytest.approx(ib.solve(ib.MarginProblem(rows, gln.y, gln.norm)).objective, rel=1e-6)
-
-
-def test_group_weights_are_scaled_gates():
-    case = problem("contexts 2", "group lasso")
-    weights = np.array([0.5, 1.0, 2.0, 8.0])
-    weighted = dataclasses.replace(case, norm=ib.GroupLasso(case.norm.groups, weights))
-    gates = case.features.gate_values / weights[case.norm.index]
-    scaled = ib.MarginProblem(ib.GatedFeatures(case.features.X, gates), case.y, case.norm)
-    ours, other = ib.solve(weighted, tol=1e-8), ib.solve(scaled, tol=1e-8)
-    assert ours.objective == pytest.approx(other.objective, rel=1e-7)
-    assert ours.objective == pytest.approx(ib.solve(weighted, "CLARABEL").objective, rel=2e-6)
-
-
 def test_brute_force_over_two_weights():
     X = np.array([[2.0, 1.0], [1.0, 3.0], [-1.0, -1.5], [0.5, -2.0]])
     G = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
@@ -97,11 +69,6 @@ def test_closed_form_for_two_units_of_two_contexts():
     assert found.objective == pytest.approx(best, rel=1e-6)
 
 
-def test_a_start_for_other_samples_is_refused(gln):
-    with pytest.raises(ib.InputError, match="start is a solution for 30 samples, the problem has 300"):
-        ib.solve(gln, start=ib.solve(problem("constant", "frobenius")))
-
-
 def test_the_margin_path_follows_the_price(gln):
     prices = [1e-4, 1e-3, 1e-2, 0.1, 1.0, np.inf]
     path = ib.margin_path(gln, prices, tol=1e-7)
@@ -118,17 +85,6 @@ def test_no_weights_are_best_when_slack_is_cheap(gln):
     assert found.status is ib.Status.OPTIMAL
     assert found.objective == pytest.approx(300 * 1e-7)
     assert not found.weights.any()
-
-
-def test_samples_without_an_open_gate_pay_their_price():
-    case = problem("contexts 2", "group lasso")
-    G = np.vstack([case.features.gate_values, np.zeros((1, 8))])
-    X = np.vstack([case.features.X, np.ones((1, 12))])
-    soft = ib.MarginProblem(ib.GatedFeatures(X, G), np.append(case.y, 1.0), case.norm, 0.5)
-    rest = dataclasses.replace(case, C=0.5)
-    assert ib.solve(soft, tol=1e-8).objective == pytest.approx(ib.solve(rest, tol=1e-8).objective + 0.5, rel=1e-7)
-    everything = ib.MarginProblem(ib.GatedFeatures(X, 0 * G), np.append(case.y, 1.0), case.norm, 0.5)
-    assert ib.solve(everything).objective == pytest.approx(31 * 0.5)
 
 
 def test_the_time_limit_gives_the_best_answer_so_far(gln):
@@ -233,13 +189,6 @@ def test_verbose_shows_lines(gln, capsys):
     assert "gap" in text[-1]
     ib.solve(gln, "NATIVE")
     assert capsys.readouterr() == ("", "")
-
-
-def test_plain_inputs_need_no_gates():
-    X = np.array([[2.0, 1.0], [-2.0, 1.0], [1.0, 3.0]])
-    plain = ib.solve(ib.MarginProblem(ib.GatedFeatures(X), [1, -1, 1], ib.Frobenius()))
-    gated = ib.solve(ib.svm_shallow(X, [1, -1, 1], ib.ConstantGate()))
-    assert plain.objective == gated.objective
 
 
 def test_rank_deficient_inputs_and_more_samples_than_inputs():

@@ -96,14 +96,6 @@ def test_working_sets_of_random_data_at_every_price(tiny_sets, C, seed):
     assert found.iterations < 200
 
 
-@pytest.mark.parametrize(("gate", "norm"), PAIRS)
-def test_working_sets_of_every_gate_and_norm(tiny_sets, gate, norm):
-    case = problem(gate, norm)
-    found = ib.solve(case, tiny_sets, tol=1e-8)
-    assert found.status is ib.Status.OPTIMAL
-    assert found.objective == pytest.approx(ib.solve(case, "CLARABEL").objective, rel=2e-6)
-
-
 def test_a_conflict_outside_the_first_set_is_found(tiny_sets, gln):
     X, y = np.vstack([gln.features.X, gln.features.X[:1]]), np.append(gln.y, -gln.y[0])
     found = ib.solve(ib.svm_gln(X, y, gln.gates), tiny_sets)
