@@ -1,10 +1,14 @@
-"""Margin problems as programs over the unit ball of a norm: bounds, limits, and the loop of their solvers."""
+"""Margin problems as programs over the unit ball of a norm: bounds, limits, and the loop of their solvers.
+
+A ball of matrices has a slack S ⪰ 0, whose multiplier is a metric Q ⪰ 0.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +25,14 @@ from implicit_bias.solvers.native.settings import Settings
 ITERATIONS = 200
 #: Lower bound of the norm of separating weights, for inputs of length about 1, above which none are sought.
 LARGEST_NORM = 1e9
+#: Share of the way to the boundary that a step takes.
+TO_BOUNDARY = 0.98
+#: Step length below which second-order terms are left out, and the centring parameter then.
+LITTLE_ROOM, CENTRING = 0.1, 0.5
+#: Step length below which there is no progress.
+SHORTEST_STEP = 1e-7
+#: Share of the mean diagonal that is added to the matrix of λ.
+SHIFT = 1e-15
 
 
 class BallProgram(ABC):
@@ -40,12 +52,98 @@ class BallProgram(ABC):
         """Return the optimality conditions at an iterate, or raise LinAlgError."""
 
     @abstractmethod
-    def solution(self, at: Any) -> tuple[Array, float]:
-        """Return the weights (k, d) and the intercept of an iterate; its attribute `lam` is λ."""
+    def solution(self, at: Any) -> tuple[Array, float, Array]:
+        """Return the weights (k, d), the intercept and λ (n,) of an iterate."""
+
+    def following(self, value: float, f: Array, lower: float, gap: float) -> BallProgram | None:
+        """Return the program of a better working set of samples, if this one is solved well enough; else None.
+
+        The last iterate has the norm `value`, margins f (n,) as shares of m, and the bound `lower`; `gap` is the best.
+        """
+        return None
+
+    def slacks(self, lam: Array, f: Array, mu: float) -> tuple[Array, Array, Array, float]:
+        """Return u, z, ξ and γ of a start with margins f, at which products of u and λ are at least about μ."""
+        u, none = np.maximum(mu / lam, 1e-3 * float(np.abs(f).max())), self.m[:0]
+        if self.p is None:
+            gamma = float(((f - u) / self.m).min())
+            return f - gamma * self.m, none, none, gamma
+        u = np.maximum(self.m, 2 * np.abs(f))
+        return u, self.p - lam, u + self.m - f, 1.0
 
     def sizes(self, at: Any, W: Array, V: Array) -> tuple[float, float]:
         """Return ‖W‖ and ‖V‖_*, or upper bounds that are close to them near the optimum; W and V are (k, d)."""
         return self.problem.norm.value(W), self.problem.norm.dual(V)
+
+
+@dataclass(frozen=True)
+class MatrixIterate:
+    """An iterate or a direction: λ, the slack u of the rows, z = p − λ, the ξ of a soft margin, Q, b and γ.
+
+    z and ξ are empty for a hard margin.
+    """
+
+    lam: Array
+    u: Array
+    z: Array
+    xi: Array
+    Q: Array
+    b: float
+    gamma: float
+
+    def plus(self, step: float, change: Self) -> Self:
+        """Return the iterate after a step along `change`."""
+        return type(self)(*(getattr(self, name) + step * getattr(change, name) for name in vars(self)))
+
+
+class MatrixConditions(ABC):
+    """The optimality conditions of a program over a ball of matrices, linearised at the iterate `at`."""
+
+    program: Any
+    at: Any
+    #: Number of complementarity products, and their mean.
+    count: int
+    mu: float
+
+    @abstractmethod
+    def direction(self, target: float, guess: Any) -> Any:
+        """Return the direction to products of `target`, including the second-order terms of `guess`, if it is given."""
+
+    @abstractmethod
+    def longest(self, change: Any) -> float:
+        """Return the longest step ≤ 1 that leaves all variables with a sign positive, and Q, but perhaps not S."""
+
+    def _room(self, change: Any) -> float:
+        """Return a step ≤ 1 that leaves S positive, too; 0 if none above SHORTEST_STEP does.
+
+        It is the longest one, unless S requires a shorter one, which is found by reductions of 20 %.
+        """
+        room = self.longest(change)
+        while room > SHORTEST_STEP:
+            try:
+                np.linalg.cholesky(self.program.slack(self.at.plus(room, change)))
+            except np.linalg.LinAlgError:
+                room *= 0.8
+            else:
+                return room
+        return 0.0
+
+    def ahead(self, guess: Any) -> float:
+        """Return the mean product after the longest step along `guess`."""
+        return float(self.program.products(self.at.plus(self._room(guess), guess))) / self.count
+
+    def moved(self, direction: Any) -> Any:
+        """Return the next iterate, or None for a step that is too short.
+
+        If second-order terms, which are those of a whole step, leave little room, a centring direction without them is
+        taken.
+        """
+        step = TO_BOUNDARY * self._room(direction)
+        if step < LITTLE_ROOM:
+            other = self.direction(CENTRING * self.mu, None)
+            room = TO_BOUNDARY * self._room(other)
+            step, direction = (room, other) if room > step else (step, direction)
+        return self.at.plus(step, direction) if step > SHORTEST_STEP else None
 
 
 class BallDescent:
@@ -61,24 +159,30 @@ class BallDescent:
         self.margin = float(np.mean(incumbent.problem.required_margin))
         self.count = -1
         self.stopped: Status | None = None
+        #: The program of the next working set, if the present one is solved.
+        self.next: BallProgram | None = None
 
     def linearised(self, at: Any) -> Linearised:
         return self.program.linearised(at)
 
     def finished(self, at: Any) -> bool:
-        """Update the bounds, and return True at the tolerance, at a limit, or if the margin is zero."""
+        """Update the bounds, and return True at the tolerance, at a limit, if the margin is zero, or for the next set."""
         self.count += 1
         program, problem, (W, b, dual) = self.program, self.program.problem, self.program.solution(at)
         lam, unit = balanced(dual, problem.y) if program.intercept else dual, self.margin / self.scale
         value, size = program.sizes(at, W, problem.adjoint(lam))
-        box = None if program.p is None else program.p * program.m
-        upper = upper_bound(value, problem.margins(W, b) / program.m, box)[0]
-        bounds = Bounds(lower_bound(problem, lam, size)[0] * unit, upper * unit)
+        box = None if program.hard else problem.upper_bounds * problem.required_margin
+        f = problem.margins(W, b) / problem.required_margin
+        bounds = Bounds(lower_bound(problem, lam, size)[0] * unit, upper_bound(value, f, box)[0] * unit)
         self.incumbent.offer(Answer(W * unit, lam / self.scale, 0, None, b * self.margin), bounds)
         best = self.incumbent.bounds
         self.stopped = self.ends(self.count, best)
         inseparable = program.hard and best.lower > LARGEST_NORM * unit
-        return self.stopped is not None or best.gap <= self.tol or inseparable
+        if self.stopped is not None or best.gap <= self.tol or inseparable:
+            self.next = None
+            return True
+        self.next = program.following(value, f, bounds.lower / unit, best.gap)
+        return self.next is not None
 
 
 def solve_in_ball(
@@ -104,10 +208,13 @@ def solve_in_ball(
     pace, (n, k, d) = Pace(options, settings), problem.features.shape
 
     def ends(count: int, best: Bounds) -> Status | None:
-        options.report(Progress(count, options.deadline.seconds, best.lower, best.upper, best.gap, n, n))
-        return Status.ITERATION_LIMIT if count >= limit else pace.stop(count, n**2 * (n / 3 + k * d))
+        size = len(descent.program.m)
+        options.report(Progress(count, options.deadline.seconds, best.lower, best.upper, best.gap, size, n))
+        return Status.ITERATION_LIMIT if count >= limit else pace.stop(count, size**2 * (size / 3 + k * d))
 
-    program = program_of(ours)
-    descent = BallDescent(program, incumbent, ends, options.tol / 2)
-    descend_from(program.start(), descent, least_centring)
-    return incumbent.answer(descent.count, descent.stopped)
+    descent = BallDescent(program_of(ours), incumbent, ends, options.tol / 2)
+    while True:
+        descend_from(descent.program.start(), descent, least_centring)
+        if descent.next is None:
+            return incumbent.answer(descent.count, descent.stopped)
+        descent.program = descent.next

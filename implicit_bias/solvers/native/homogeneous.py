@@ -40,7 +40,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from implicit_bias.solvers.native.mehrotra import descend_from
 
@@ -130,8 +129,6 @@ def _determinants(cones: Any) -> Any:
 
 def _lower(U: Any) -> Any:
     """Return L (d, d) with LLᵀ = U, lower triangular; raise ArithmeticError unless U is positive definite."""
-    if U.dtype == np.float64:
-        return np.linalg.cholesky(U)
     L = 0 * U
     for j in range(len(U)):
         left = U[j:, j] - L[j:, :j] @ L[j, :j]
@@ -142,8 +139,6 @@ def _lower(U: Any) -> Any:
 
 
 def _divided(L: Any, right: Any) -> Any:
-    if L.dtype == np.float64:
-        return solve_triangular(L, right, lower=True, check_finite=False)
     x = right.copy()
     for j in range(len(x)):
         x[j] = (x[j] - L[j, :j] @ x[:j]) / L[j, j]
@@ -152,8 +147,6 @@ def _divided(L: Any, right: Any) -> Any:
 
 def _with_orthogonal_columns(B: Any) -> Any:
     """Return V (d, d), orthogonal, so that the columns of BV are orthogonal, by Jacobi's rotations."""
-    if B.dtype == np.float64:
-        return np.linalg.svd(B)[2].T
     M = np.vstack([B, 0 * B + np.eye(len(B), dtype=int)])
     for _ in range(SWEEPS):
         turned = False
@@ -211,13 +204,13 @@ class Scaling:
         """Return Dᵀu."""
         return self._turned(u, 1, self.R)
 
-    def inverse_transposed(self, u: Element) -> Element:
+    def inverse(self, u: Element) -> Element:
         """Return D⁻ᵀu."""
         return self._turned(u, -1, self.inverses)
 
-    def inverse(self, u: Element) -> Element:
-        """Return D⁻¹u."""
-        return self._turned(u, -1, [inverse.T for inverse in self.inverses])
+    def inverse_square(self, u: Element) -> Element:
+        """Return D⁻¹D⁻ᵀu."""
+        return self._turned(self.inverse(u), -1, [inverse.T for inverse in self.inverses])
 
 
 def _congruence(S: Any, Z: Any) -> tuple[Any, Any]:
@@ -253,7 +246,6 @@ class Program:
     lines: Any
     cones: Any
     blocks: tuple[Any, ...] = ()
-    refinements = 0
 
     @cached_property
     def squares(self) -> Any:
@@ -382,31 +374,21 @@ class Conditions:
         self.factor = factorise(program.normal(self.scaling))
         self.solved = self.factor.solve(E)
         self.inner = factorise(E.T @ self.solved) if len(e) else None
-        self.first = self._reduced(-self.c, e, self.scaling.inverse_transposed(h))
+        self.first = self._reduced(-self.c, e, h)
         self.R1 = E @ at.b + program.adjoint(at.z) + self.c * at.tau
         self.R2 = -(E.T @ at.x) + e * at.tau
         self.R3 = at.s.plus(1, program.image(at.x)).plus(-at.tau, h)
         self.R4 = at.kappa + self.c @ at.x + e @ at.b + h.dot(at.z)
 
     def _reduced(self, r1: Any, r2: Any, r3: Element) -> tuple[Any, Any, Element]:
-        """Return x, b, z with Eb + Gᵀz = r1 (N,), Eᵀx = r2 (j,), D⁻ᵀGx − Dz = r3."""
-        x, b, z = self._eliminated(r1, r2, r3)
-        for _ in range(self.program.refinements):
-            image = self.scaling.inverse_transposed(self.program.image(x))
-            rest = r3.plus(-1, image).plus(1, self.scaling.times(z))
-            more = self._eliminated(r1 - self.E @ b - self.program.adjoint(z), r2 - self.E.T @ x, rest)
-            x, b, z = x + more[0], b + more[1], z.plus(1, more[2])
-        return x, b, z
-
-    def _eliminated(self, r1: Any, r2: Any, r3: Element) -> tuple[Any, Any, Element]:
-        """Return the same without iterative refinement."""
-        right = r1 + self.program.adjoint(self.scaling.inverse(r3))
+        """Return x, b, z with Eb + Gᵀz = r1 (N,), Eᵀx = r2 (j,), Gx − D²z = r3."""
+        right = r1 + self.program.adjoint(self.scaling.inverse_square(r3))
         x = self.factor.solve(right[:, None])[:, 0]
         b = r2
         if self.inner is not None:
             b = self.inner.solve((self.E.T @ x - r2)[:, None])[:, 0]
             x = x - self.solved @ b
-        return x, b, self.scaling.inverse(self.scaling.inverse_transposed(self.program.image(x)).plus(-1, r3))
+        return x, b, self.scaling.inverse_square(self.program.image(x).plus(-1, r3))
 
     def direction(self, target: float, guess: Iterate | None) -> Iterate:
         """Return the direction to products s∘z and τκ of `target`, with the second-order terms of `guess` if given.
@@ -416,11 +398,11 @@ class Conditions:
         at, point, keep = self.at, self.scaling.point, 1 - target / self.mu
         ds, dk = point.product(point), at.kappa * at.tau
         if guess is not None:
-            second = self.scaling.inverse_transposed(guess.s).product(self.scaling.times(guess.z))
+            second = self.scaling.inverse(guess.s).product(self.scaling.times(guess.z))
             ds, dk = ds.plus(1, second).plus(-target, ds.unit()), dk + guess.kappa * guess.tau - target
         quotient = ds.divided_by(point)
-        scaled = quotient.plus(-keep, self.scaling.inverse_transposed(self.R3))
-        x, b, z = self._reduced(-keep * self.R1, keep * self.R2, scaled)
+        outer = self.scaling.transposed(quotient)
+        x, b, z = self._reduced(-keep * self.R1, keep * self.R2, outer.plus(-keep, self.R3))
         x1, b1, z1 = self.first
         h = self.program.h
 
@@ -430,7 +412,7 @@ class Conditions:
 
         tau = (dk / at.tau - keep * self.R4 - value(x, b, z)) / (value(x1, b1, z1) - at.kappa / at.tau)
         x, b, z = x + tau * x1, b + tau * b1, z.plus(tau, z1)
-        s = h.times(tau).plus(-1, self.program.image(x)).plus(-keep, self.R3)
+        s = self.scaling.transposed(quotient.plus(1, self.scaling.times(z))).times(-1)
         return Iterate(x, b, s, z, tau, -(dk + at.kappa * tau) / at.tau)
 
     def ahead(self, guess: Iterate) -> float:

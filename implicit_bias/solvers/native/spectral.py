@@ -31,20 +31,13 @@ from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import SpectralForm
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.ball import BallProgram, solve_in_ball
+from implicit_bias.solvers.native.ball import SHIFT, BallProgram, MatrixConditions, MatrixIterate, solve_in_ball
 from implicit_bias.solvers.native.incumbent import Incumbent
+from implicit_bias.solvers.native.mehrotra import longest_step
 from implicit_bias.solvers.native.settings import Settings
 
-#: Share of the way to the boundary that a step takes.
-TO_BOUNDARY = 0.98
 #: Least centring parameter.
 LEAST_CENTRING = 0.05
-#: Step length below which second-order terms are left out, and the centring parameter then.
-LITTLE_ROOM, CENTRING = 0.1, 0.5
-#: Step length below which there is no progress.
-SHORTEST_STEP = 1e-7
-#: Share of the mean diagonal that is added to the matrix.
-SHIFT = 1e-15
 
 
 class Units:
@@ -96,25 +89,14 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Iterate:
-    """An iterate or a direction, in the symbols of the module; `W` is Ŵ, and z and ξ are empty for a hard margin."""
+class SpectralIterate(MatrixIterate):
+    """An iterate or a direction, in the symbols of the module; `W` is Ŵ."""
 
-    lam: Array
-    u: Array
-    z: Array
-    xi: Array
-    Q: Array
     W: Array
     sigma: Array
-    b: float
-    gamma: float
     nu: float
     T: float
     theta: float
-
-    def plus(self, step: float, change: Iterate) -> Iterate:
-        """Return the iterate after a step along `change`."""
-        return Iterate(*(getattr(self, name) + step * getattr(change, name) for name in vars(self)))
 
 
 class SpectralProgram(BallProgram):
@@ -125,11 +107,11 @@ class SpectralProgram(BallProgram):
         self.rows = Units(problem.features, problem.y, form.order, len(form.bounds))
         self.B = form.bounds
 
-    def solution(self, at: Iterate) -> tuple[Array, float, Array]:
+    def solution(self, at: SpectralIterate) -> tuple[Array, float, Array]:
         """Return the weights (k, d) and the intercept of an iterate."""
         return self.rows.weights(at.T * at.W), at.b, at.lam
 
-    def sizes(self, at: Iterate, W: Array, V: Array) -> tuple[float, float]:
+    def sizes(self, at: SpectralIterate, W: Array, V: Array) -> tuple[float, float]:
         """Return √Σσ ‖diag(Bσ)^−½ W‖ and √(tr(Q⁻¹VVᵀ) max_j (Bᵀ diag Q)_j), which are upper bounds for any σ and Q."""
         lengths, M = np.sqrt(self.B @ at.sigma), self.rows.matrix(V)
         value = np.sqrt(at.sigma.sum()) * np.linalg.norm(self.rows.matrix(W) / lengths[:, None], 2)
@@ -139,7 +121,7 @@ class SpectralProgram(BallProgram):
             square = np.inf
         return float(value), float(np.sqrt(square * (self.B.T @ np.diag(at.Q)).max()))
 
-    def start(self) -> Iterate:
+    def start(self) -> SpectralIterate:
         """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
         B, J = self.B, self.B.shape[1]
         lam = 1 / (self.rows.n * self.m)
@@ -155,33 +137,26 @@ class SpectralProgram(BallProgram):
         sigma, q = T * sigma, nu * shares
         W = V / q[:, None]
         f, mu = T * self.rows.times(W), float(np.mean(q * (B @ sigma)))
-        u = np.maximum(mu / lam, 1e-3 * float(np.abs(f).max()))
-        if self.p is None:
-            gamma = float(((f - u) / self.m).min())
-            u, z, xi = f - gamma * self.m, np.zeros(0), np.zeros(0)
-        else:
-            gamma, z = 1.0, self.p - lam
-            u = np.maximum(self.m, 2 * np.abs(f))
-            xi = u + self.m - f
+        u, z, xi, gamma = self.slacks(lam, f, mu)
         theta = 0.0 if self.hard else 1.0 - float(q @ W**2 @ np.ones(W.shape[1]))
-        return Iterate(lam, u, z, xi, np.diag(q), W, sigma, 0.0, gamma, nu, T, theta)
+        return SpectralIterate(lam, u, z, xi, np.diag(q), 0.0, gamma, W, sigma, nu, T, theta)
 
-    def slack(self, at: Iterate) -> Array:
+    def slack(self, at: SpectralIterate) -> Array:
         """Return S = diag(Bσ) − TŴŴᵀ, shape (H, H)."""
         return np.asarray(np.diag(self.B @ at.sigma) - at.T * at.W @ at.W.T)
 
-    def products(self, at: Iterate) -> float:
+    def products(self, at: SpectralIterate) -> float:
         """Return the sum of all complementarity products, λᵀu + zᵀξ + Tθ + ⟨Q, S⟩."""
         return float(at.lam @ at.u + at.z @ at.xi + at.T * at.theta + np.sum(at.Q * self.slack(at)))
 
-    def linearised(self, at: Iterate) -> Conditions:
-        return Conditions(self, at)
+    def linearised(self, at: SpectralIterate) -> SpectralConditions:
+        return SpectralConditions(self, at)
 
 
-class Conditions:
+class SpectralConditions(MatrixConditions):
     """The optimality conditions of a program, linearised at an iterate."""
 
-    def __init__(self, program: SpectralProgram, at: Iterate) -> None:
+    def __init__(self, program: SpectralProgram, at: SpectralIterate) -> None:
         self.program, self.at = program, at
         rows, B, H, T = program.rows, program.B, program.rows.H, at.T
         self.S = program.slack(at)
@@ -243,7 +218,7 @@ class Conditions:
         """Return Q⁻¹M."""
         return self.inverse.T @ (self.inverse @ M)
 
-    def direction(self, target: float, guess: Iterate | None) -> Iterate:
+    def direction(self, target: float, guess: SpectralIterate | None) -> SpectralIterate:
         """Return the Newton direction to complementarity products equal to `target`.
 
         The products of the changes in `guess`, if it is given, correct the direction to second order.
@@ -291,59 +266,16 @@ class Conditions:
         W = self.over_metric(rows.adjoint(lam) + missing_V - Q @ at.W)
         u = (c_u - at.u * lam) / at.lam
         z, xi = (-lam, (c_z + at.xi * lam) / at.z) if len(at.z) else (at.z, at.xi)
-        return Iterate(
-            lam,
-            u,
-            z,
-            xi,
-            (Q + Q.T) / 2,
-            W,
-            sigma,
-            b,
-            gamma,
-            nu,
-            T,
-            0.0 if program.hard else (c_T - at.theta * T) / at.T,
-        )
+        theta = 0.0 if program.hard else (c_T - at.theta * T) / at.T
+        return SpectralIterate(lam, u, z, xi, (Q + Q.T) / 2, b, gamma, W, sigma, nu, T, theta)
 
-    def _room(self, change: Iterate) -> float:
-        """Return a step ≤ 1 that leaves λ, u, z, ξ, T, θ, Q and S positive; 0 if none above SHORTEST_STEP does.
-
-        It is the longest one, unless S requires a shorter one, which is found by reductions of 20 %.
-        """
-        at, room = self.at, 1.0
-        for v, dv in ((at.lam, change.lam), (at.u, change.u), (at.z, change.z), (at.xi, change.xi)):
-            room = min(room, 1 / max(float((-dv / v).max(initial=0.0)), 1.0))
+    def longest(self, change: SpectralIterate) -> float:
+        at = self.at
+        values, changes = [at.lam, at.u, at.z, at.xi], [change.lam, change.u, change.z, change.xi]
         if not self.program.hard:
-            room = min(room, 1 / max(-change.T / at.T, -change.theta / at.theta, 1.0))
+            values, changes = [*values, np.array([at.T, at.theta])], [*changes, np.array([change.T, change.theta])]
         least = np.linalg.eigvalsh(self.inverse @ change.Q @ self.inverse.T)[0]
-        room = min(room, -1 / least if least < -1 else 1.0)
-        while room > SHORTEST_STEP:
-            end = at.plus(room, change)
-            try:
-                Cholesky(self.program.slack(end))
-            except np.linalg.LinAlgError:
-                room *= 0.8
-            else:
-                return room
-        return 0.0
-
-    def ahead(self, guess: Iterate) -> float:
-        """Return the mean product after the longest step along `guess`."""
-        return self.program.products(self.at.plus(self._room(guess), guess)) / self.count
-
-    def moved(self, direction: Iterate) -> Iterate | None:
-        """Return the next iterate, or None for a step that is too short.
-
-        If second-order terms, which are those of a whole step, leave little room, a centring direction without them is
-        taken.
-        """
-        step = TO_BOUNDARY * self._room(direction)
-        if step < LITTLE_ROOM:
-            other = self.direction(CENTRING * self.mu, None)
-            room = TO_BOUNDARY * self._room(other)
-            step, direction = (room, other) if room > step else (step, direction)
-        return self.at.plus(step, direction) if step > SHORTEST_STEP else None
+        return min(longest_step(values, changes), -1 / least if least < -1 else 1.0)
 
 
 def solve_spectral(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
