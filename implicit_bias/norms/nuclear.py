@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
-from implicit_bias.norms.base import GroupForm, Norm
+from implicit_bias.norms.base import Norm
 from implicit_bias.norms.group import GroupLasso
 
 if TYPE_CHECKING:
@@ -27,8 +25,7 @@ class NuclearNorm(Norm):
 
         ‖ζ‖_* = min { Σ_a ‖w_a‖ : ζ = Σ_a u_a w_aᵀ, ‖u_a‖ = 1 }
 
-    the norm is a group lasso over infinitely many atoms u. The native solver generates the few that it needs. The dual
-    norm is the largest singular value of all V_h.
+    the norm is a group lasso over infinitely many atoms u. The dual norm is the largest singular value of all V_h.
 
     Parameters
     ----------
@@ -55,7 +52,6 @@ class NuclearNorm(Norm):
     rotation_invariant = True
     verified = True
     semidefinite = True
-    has_atoms = True
     gates: int
 
     def __init__(self, groups: Any, rows: Any) -> None:
@@ -101,28 +97,6 @@ class NuclearNorm(Norm):
         (H, R), columns = self.shape, self.contexts * W.shape[1]
         each = np.split(self.order, H)
         return cp.sum([cp.normNuc(cp.reshape(W[own], (R, columns), order="C")) for own in each])
-
-    @cached_property
-    def places(self) -> np.ndarray:
-        """Index of the gate of each group, row and column; shape (H, R, contexts)."""
-        return self.order.reshape(*self.shape, -1)
-
-    def atoms(self, groups: np.ndarray, directions: Array) -> GroupForm:
-        """Group form of ζ_h = Σ_a u_a ŵ_aᵀ, with one group of Ŵ per atom a: its C = `contexts` rows aC … aC + C − 1.
-
-        Parameters
-        ----------
-        groups : array of int, shape (A,)
-            The group h of each atom.
-        directions : array, shape (A, R)
-            The unit vectors u_a.
-        """
-        A, C = len(groups), self.contexts
-        rows = self.places[groups]
-        columns = np.broadcast_to(np.arange(A * C).reshape(A, 1, C), rows.shape)
-        values = np.broadcast_to(directions[:, :, None], rows.shape)
-        expand = sp.csr_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(self.gates, A * C))
-        return GroupForm(expand, np.repeat(np.arange(A), C))
 
     def __repr__(self) -> str:
         return f"NuclearNorm({self.shape[0]} groups of {self.shape[1]} rows, {self.gates} gates)"

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Progress
@@ -55,12 +56,13 @@ class BallProgram(ABC):
     def solution(self, at: Any) -> tuple[Array, float, Array]:
         """Return the weights (k, d), the intercept and λ (n,) of an iterate."""
 
-    def following(self, value: float, f: Array, lower: float, gap: float) -> BallProgram | None:
-        """Return the program of a better working set of samples, if this one is solved well enough; else None.
+    def solved(self, at: Any, f: Array, best: Bounds) -> bool:
+        """Return True if a program of more samples shall follow; f (n,) are margins as shares of m."""
+        return False
 
-        The last iterate has the norm `value`, margins f (n,) as shares of m, and the bound `lower`; `gap` is the best.
-        """
-        return None
+    def grown(self) -> BallProgram:
+        """Return that program, or raise TooLargeError."""
+        raise NotImplementedError
 
     def slacks(self, lam: Array, f: Array, mu: float) -> tuple[Array, Array, Array, float]:
         """Return u, z, ξ and γ of a start with margins f, at which products of u and λ are at least about μ."""
@@ -159,8 +161,8 @@ class BallDescent:
         self.margin = float(np.mean(incumbent.problem.required_margin))
         self.count = -1
         self.stopped: Status | None = None
-        #: The program of the next working set, if the present one is solved.
-        self.next: BallProgram | None = None
+        #: True if a larger program follows.
+        self.grows = False
 
     def linearised(self, at: Any) -> Linearised:
         return self.program.linearised(at)
@@ -178,11 +180,9 @@ class BallDescent:
         best = self.incumbent.bounds
         self.stopped = self.ends(self.count, best)
         inseparable = program.hard and best.lower > LARGEST_NORM * unit
-        if self.stopped is not None or best.gap <= self.tol or inseparable:
-            self.next = None
-            return True
-        self.next = program.following(value, f, bounds.lower / unit, best.gap)
-        return self.next is not None
+        ended = self.stopped is not None or best.gap <= self.tol or inseparable
+        self.grows = not ended and program.solved(at, f, best)
+        return ended or self.grows
 
 
 def solve_in_ball(
@@ -215,6 +215,9 @@ def solve_in_ball(
     descent = BallDescent(program_of(ours), incumbent, ends, options.tol / 2)
     while True:
         descend_from(descent.program.start(), descent, least_centring)
-        if descent.next is None:
+        if not descent.grows:
             return incumbent.answer(descent.count, descent.stopped)
-        descent.program = descent.next
+        try:
+            descent.program = descent.program.grown()
+        except TooLargeError as error:
+            return incumbent.answer(descent.count, None, str(error))

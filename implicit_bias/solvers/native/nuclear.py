@@ -14,6 +14,8 @@ scaling N, NSN = Q, dQ = H − N dS N. Their elimination leaves an n × n matrix
 
 with a border for b, γ and t. For A_i = g_i x_iᵀ and v_i = Vx_i, its terms are Hadamard products, GQGᵀ ∘ XXᵀ and
 GNGᵀ ∘ VNVᵀ + GNVᵀ ∘ (GNVᵀ)ᵀ with rows g_i and v_i, summed over the contexts of gates.
+
+Many samples are solved for by working sets.
 """
 
 from __future__ import annotations
@@ -23,256 +25,273 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from implicit_bias._utils.blocks import gram, row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
+from implicit_bias._utils.memory import check_memory
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.ball import BallProgram, solve_in_ball
+from implicit_bias.solvers.native.ball import SHIFT, BallProgram, MatrixConditions, MatrixIterate, solve_in_ball
 from implicit_bias.solvers.native.incumbent import Incumbent
+from implicit_bias.solvers.native.interior_point import Bounds
 from implicit_bias.solvers.native.mehrotra import longest_step
 from implicit_bias.solvers.native.settings import Settings
+from implicit_bias.solvers.native.working_set import Support
 
-TO_BOUNDARY = 0.98
+#: Least centring parameter.
 LEAST_CENTRING = 0.01
-SHORTEST_STEP = 1e-8
-SHIFT = 1e-15
+#: Rows of a block of Hadamard products, which stay in the processor's cache.
 TILE = 128
+#: Gap of a working set, as a share of the gap over all samples, at which the next one follows.
+INNER_GAP = 0.1
 
 
-def _t(M: Array) -> Array:
+def transposed(M: Array) -> Array:
     return np.swapaxes(M, -1, -2)
 
 
-def _sym(M: Array) -> Array:
-    return (M + _t(M)) / 2
+def symmetric(M: Array) -> Array:
+    return (M + transposed(M)) / 2
 
 
 @dataclass(frozen=True)
-class Iterate:
-    lam: Array
-    u: Array
-    z: Array
-    xi: Array
-    Q: Array
-    V: Array
-    b: float
-    gamma: float
-    t: float
+class NuclearIterate(MatrixIterate):
+    """An iterate or a direction, in the symbols of the module; Q and V are those of all groups."""
 
-    def plus(self, step: float, change: Iterate) -> Iterate:
-        return Iterate(*(getattr(self, name) + step * getattr(change, name) for name in vars(self)))
+    V: Array
+    t: float
 
 
 class NuclearProgram(BallProgram):
-    def __init__(self, problem: MarginProblem) -> None:
+    """The program of a margin problem with a nuclear norm, for the rows of `support`.
+
+    Its bounded samples are one more row, the last, of their mean features D (H, R, D) with the weights p.
+    """
+
+    def __init__(self, problem: MarginProblem, support: Support | None = None, lower: float = 0.0) -> None:
         super().__init__(problem)
-        norm: Any = problem.norm
-        self.norm, (self.n, self.k, self.d), self.y = norm, problem.features.shape, problem.y
-        (self.H, self.R), X = norm.shape, getattr(problem.features, "X", None)
+        settings, n, norm = Settings(), len(self.m), problem.norm
+        self.drawn, self.lower, self.norm = support is None and n > settings.all_samples_up_to, lower, norm
+        self.support = support or Support.drawn(n, settings.first_samples if self.drawn else n)
+        rows, bounded = self.support.rows, self.support.bounded
+        size = len(rows) + 1
+        check_memory(32.0 * size**2, f"the kernels of {len(rows)} samples", "use fewer samples or larger C")
+        self.part = problem.replace(features=problem.features.select(rows), y=problem.y[rows])
+        #: Shares of the joined samples (n,), and what the joined row adds to rows.
+        self.shares = np.zeros(n)
+        self.joined = np.zeros((0, *norm.matrices(np.zeros(problem.features.shape[1:])).shape))
+        m, y = self.m, problem.y
+        self.m, self.y = m[rows], problem.y[rows]
+        if self.p is not None:
+            p, self.p = self.p, self.p[rows] * (n / len(rows) if self.drawn else 1.0)
+            if len(bounded):
+                total = float(p[bounded].sum())
+                self.shares[bounded] = p[bounded] / total
+                self.joined = norm.matrices(problem.adjoint(self.shares))[None]
+                self.m, self.y = np.append(self.m, self.shares @ m), np.append(self.y, self.shares @ y)
+                self.p = np.append(self.p, total)
+        (self.H, self.R), features = norm.shape, self.part.features
+        X, y = getattr(features, "X", None), y[rows]
         self.X = X if isinstance(X, np.ndarray) else None
         if self.X is not None:
-            values = (problem.features.gate_values * self.y[:, None])[:, norm.order]
-            self.G = np.ascontiguousarray(values.reshape(self.n, self.H, self.R, -1).transpose(1, 3, 0, 2))
-            self.gram = gram(self.X)
+            #: Signed gate values (H, contexts, n, R), and the Gram matrix of the inputs.
+            values = (features.gate_values * y[:, None])[:, norm.order].reshape(len(y), self.H, self.R, -1)
+            self.G, self.gram = np.ascontiguousarray(values.transpose(1, 3, 0, 2)), gram(self.X)
         else:
-            A = problem.features.dense().reshape(problem.features.shape)[:, norm.order] * self.y[:, None, None]
-            self.A = np.moveaxis(A.reshape(self.n, self.H, self.R, -1), 1, 0)
+            A = features.dense().reshape(features.shape)[:, norm.order] * y[:, None, None]
+            self.A = np.moveaxis(A.reshape(len(y), self.H, self.R, -1), 1, 0)
 
     def adjoint(self, lam: Array) -> Array:
-        return self.norm.matrices(self.problem.adjoint(lam))
+        """Return V (H, R, D) = Σ_i λ_i A_i."""
+        count = len(self.support.rows)
+        return self.norm.matrices(self.part.adjoint(lam[:count])) + np.tensordot(lam[count:], self.joined, axes=1)
 
     def weights(self, M: Array) -> Array:
-        W = np.empty((self.k, self.d))
+        """Return matrices (H, R, D) as weights (k, d)."""
+        W = np.empty(self.problem.features.shape[1:])
         W[self.norm.order] = M.reshape(W.shape)
         return W
 
     def times(self, M: Array) -> Array:
-        return self.problem.margins(self.weights(M))
+        """Return ⟨A_i, M⟩ of all rows, given M (H, R, D)."""
+        return np.append(self.part.margins(self.weights(M)), np.tensordot(self.joined, M, axes=3))
 
-    def matrix(self, at: Iterate, root: Array, inverse: Array) -> Array:
-        """Lower triangle of 2⟨A_i, QA_j⟩/t + ⟨B_i, NB_jN⟩, for Q = root rootᵀ, N = inverseᵀ inverse."""
-        K, R = np.zeros((self.n, self.n)), self.R
+    def matrix(self, at: NuclearIterate, root: Array, inverse: Array) -> Array:
+        """Return the lower triangle of 2⟨A_i, QA_j⟩/t + ⟨B_i, NB_jN⟩, for Q = `root` rootᵀ and N = `inverse`ᵀ inverse.
+
+        The row and column of joined samples are 0.
+        """
+        count, R = len(self.support.rows), self.R
+        whole = np.zeros((len(self.m), len(self.m)))
+        K = whole[:count, :count]
         for h in range(self.H):
             M, V = inverse[h], inverse[h] @ at.V[h]
             if self.X is None:
-                A = self.A[h]
-                K += (2 / at.t) * gram((root[h].T @ A).reshape(self.n, -1))
-                pairs = M @ A @ V.T
+                K += (2 / at.t) * gram((root[h].T @ self.A[h]).reshape(count, -1))
+                pairs = M @ self.A[h] @ V.T
             else:
                 G, contexts = self.G[h], range(len(self.G[h]))
                 half, g = G @ root[h], G @ M.T
-                v = np.stack([self.X @ V.reshape(R, len(G), self.d)[:, c].T for c in contexts])
+                v = np.stack([self.X @ V.reshape(R, len(G), -1)[:, c].T for c in contexts])
                 if R > 8 * len(G) ** 2:
-                    for rows in row_blocks(self.n, TILE):
-                        own, to = K[rows, : rows.stop], slice(rows.stop)
-                        for a in contexts:
-                            own += (half[a][rows] @ half[a][to].T) * ((2 / at.t) * self.gram[rows, to])
-                        for a, b in product(contexts, contexts):
-                            own += (g[a][rows] @ ((2 / at.t**2) * g[b][to].T)) * (v[a][rows] @ v[b][to].T)
-                            own += (g[a][rows] @ ((2 / at.t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
+                    self._add_products(K, at.t, half, g, v)
                     continue
                 K += np.sum([gram(one) for one in half], axis=0) * ((2 / at.t) * self.gram)
                 pairs = np.einsum("cna,cnb->nab", g, v)
             i, j = np.triu_indices(R)
-            fold = np.where(i == j, 1.0, np.sqrt(2.0)) / at.t
-            K += gram((pairs[:, i, j] + pairs[:, j, i]) * fold)
-        return K
+            K += gram((pairs[:, i, j] + pairs[:, j, i]) * (np.where(i == j, 1.0, np.sqrt(2.0)) / at.t))
+        return whole
 
-    def solution(self, at: Iterate) -> tuple[Array, float, Array]:
-        return self.weights(2 / at.t * (at.Q @ at.V)), at.b, at.lam
+    def _add_products(self, K: Array, t: float, half: Array, g: Array, v: Array) -> None:
+        """Add the Hadamard products of a group; arguments are (contexts, n, R)."""
+        contexts = range(len(g))
+        for rows in row_blocks(len(K), TILE):
+            own, to = K[rows, : rows.stop], slice(rows.stop)
+            for a in contexts:
+                own += (half[a][rows] @ half[a][to].T) * ((2 / t) * self.gram[rows, to])
+            for a, b in product(contexts, contexts):
+                own += (g[a][rows] @ ((2 / t**2) * g[b][to].T)) * (v[a][rows] @ v[b][to].T)
+                own += (g[a][rows] @ ((2 / t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
 
-    def slack(self, at: Iterate) -> Array:
-        return at.t * np.eye(self.R) - at.V @ _t(at.V) / at.t
+    def solution(self, at: NuclearIterate) -> tuple[Array, float, Array]:
+        count, lam = len(self.support.rows), self.shares * float(at.lam[-1])
+        lam[self.support.rows] = at.lam[:count]
+        return self.weights(2 / at.t * (at.Q @ at.V)), at.b, lam
 
-    def products(self, at: Iterate) -> float:
+    def solved(self, at: NuclearIterate, f: Array, best: Bounds) -> bool:
+        self.last = at.lam, f, best.lower
+        inner = self.products(at) / (at.t * float(self.m @ at.lam))
+        whole = len(self.support.rows) == len(f)
+        return not whole and inner <= INNER_GAP * best.gap and bool(len(self.support.outside(f, len(f))))
+
+    def grown(self) -> NuclearProgram:
+        (lam, f, lower), settings, support = self.last, Settings(), self.support
+        most = max(settings.first_samples, len(support.rows) // 2)
+        if self.drawn and self.p is not None:
+            support = Support.near(f, 2 * most)
+        else:
+            p = None if self.p is None else self.p[: len(support.rows)]
+            support.renew(support.outside(f, most), lam[: len(support.rows)], f, p, lower > self.lower)
+        return NuclearProgram(self.problem, support, lower)
+
+    def slack(self, at: NuclearIterate) -> Array:
+        """Return S (H, R, R)."""
+        return at.t * np.eye(self.R) - at.V @ transposed(at.V) / at.t
+
+    def products(self, at: NuclearIterate) -> float:
+        """Return the sum of all complementarity products, λᵀu + zᵀξ + Σ_h ⟨Q_h, S_h⟩."""
         return float(at.lam @ at.u + at.z @ at.xi + np.sum(at.Q * self.slack(at)))
 
-    def start(self) -> Iterate:
-        lam = 1 / (self.n * self.m)
-        V, none = self.adjoint(lam), self.m[:0]
+    def start(self) -> NuclearIterate:
+        """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
+        lam = 1 / (len(self.m) * self.m)
+        V = self.adjoint(lam)
         size = float(np.linalg.norm(V, 2, axis=(1, 2)).max()) or 1.0
         if self.p is not None:
             share = min(0.5 / size, float((self.p / lam).min()) / 2)
-            lam, V, size = share * lam, share * V, share * size
+            lam, V = share * lam, share * V
         t = 2 * size if self.hard else 1.0
-        q = 1 / (self.H * self.R + float(np.sum(V**2)) / t**2)
-        if not self.hard:
-            q *= float(self.m @ lam)
+        q = (1.0 if self.hard else float(self.m @ lam)) / (self.H * self.R + float(np.sum(V**2)) / t**2)
         Q = q * np.broadcast_to(np.eye(self.R), (self.H, self.R, self.R))
-        f = self.times(2 / t * (Q @ V))
-        mu = q * t
-        u = np.maximum(mu / lam, 1e-3 * float(np.abs(f).max()))
-        if self.p is None:
-            gamma = float(((f - u) / self.m).min())
-            return Iterate(lam, f - gamma * self.m, none, none, Q, V, 0.0, gamma, t)
-        u = np.maximum(self.m, 2 * np.abs(f))
-        return Iterate(lam, u, self.p - lam, u + self.m - f, Q, V, 0.0, 1.0, t)
+        u, z, xi, gamma = self.slacks(lam, self.times(2 / t * (Q @ V)), q * t)
+        return NuclearIterate(lam, u, z, xi, Q, 0.0, gamma, V, t)
 
-    def linearised(self, at: Iterate) -> Conditions:
-        return Conditions(self, at)
+    def linearised(self, at: NuclearIterate) -> NuclearConditions:
+        return NuclearConditions(self, at)
 
 
-class Conditions:
-    def __init__(self, program: NuclearProgram, at: Iterate) -> None:
+class NuclearConditions(MatrixConditions):
+    """The optimality conditions of a program, linearised at an iterate."""
+
+    def __init__(self, program: NuclearProgram, at: NuclearIterate) -> None:
         self.program, self.at, t, V = program, at, at.t, at.V
-        self.S = program.slack(at)
-        self.count = program.n * (1 if program.hard else 2) + program.H * program.R
+        self.count = len(at.lam) + len(at.z) + program.H * program.R
         self.mu = program.products(at) / self.count
-        L, M = np.linalg.cholesky(self.S), np.linalg.cholesky(at.Q)
-        U, s, Wt = np.linalg.svd(_t(M) @ L)
-        self.s = s
-        root = np.sqrt(s)[:, None, :]
+        L, M = np.linalg.cholesky(program.slack(at)), np.linalg.cholesky(at.Q)
+        U, self.s, right = np.linalg.svd(transposed(M) @ L)
+        roots = np.sqrt(self.s)[:, None, :]
         #: R with R⁻¹SR⁻ᵀ = RᵀQR = diag(s), and its inverse.
-        self.scale, self.inverse = L @ _t(Wt) / root, _t(M @ U / root)
-        self.N = _t(self.inverse) @ self.inverse
+        self.scale, self.inverse = L @ transposed(right) / roots, transposed(M @ U / roots)
+        self.N, self.J = transposed(self.inverse) @ self.inverse, np.eye(program.R) + V @ transposed(V) / t**2
         K = program.matrix(at, M, self.inverse)
+        if len(program.joined):
+            K[-1] = program.times(self.response(program.joined[0]))
         self.diagonal = at.u / at.lam + (at.xi / at.z if len(at.z) else 0.0)
-        K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / program.n
-        self.factor = Cholesky(K)
-        W = 2 / t * (at.Q @ V)
-        self.f = f = program.times(W)
-        self.missing = f + program.y * at.b - at.gamma * program.m - at.u
-        if len(at.z):
-            self.missing = self.missing + at.xi
-        columns, values = [], []
+        K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / len(K)
+        self.factor, f = Cholesky(K), program.times(2 / t * (at.Q @ V))
+        self.missing = at.gamma * program.m + at.u - f - program.y * at.b - (at.xi if len(at.z) else 0.0)
+        # K dλ + border q = right side, and borderᵀ dλ + corner q = values, for the changes q of b, γ and t.
+        columns, self.values = [], []
         if program.intercept:
-            columns, values = [-program.y], [-float(program.y @ at.lam)]
-            columns, values = [program.y], [-float(program.y @ at.lam)]
-        self.J = np.eye(program.R) + V @ _t(V) / t**2
+            columns, self.values = [program.y], [-float(program.y @ at.lam)]
         if program.hard:
-            self.NJN = self.N @ self.J @ self.N
-            self.a = program.times(2 / t * (self.NJN @ V)) + f / t
-            columns, values = [*columns, -program.m, -self.a], [*values, float(program.m @ at.lam) - 1.0, 0.0]
-        self.border = np.column_stack(columns or [np.zeros((program.n, 0))])
-        self.values = np.array(values)
+            NJN = self.N @ self.J @ self.N
+            turn = program.times(2 / t * (NJN @ V)) + f / t
+            columns = [*columns, -program.m, -turn]
+            self.values = [*self.values, float(program.m @ at.lam) - 1.0, float(np.sum(at.Q * self.J)) - 1.0]
+        self.border = np.column_stack(columns or [np.zeros((len(K), 0))])
         self.solved = self.solve(self.border)
-        # borderᵀ dλ + corner q = values, K dλ + border q = right.
-        self.corner = np.zeros((len(values), len(values)))
+        self.small = -self.border.T @ self.solved
         if program.hard:
-            self.corner[-1, -1] = np.sum(self.NJN * self.J) + 2 / t**3 * np.sum(at.Q * (V @ _t(V)))
+            self.small[-1, -1] += np.sum(NJN * self.J) + 2 / t**3 * np.sum(at.Q * (V @ transposed(V)))
 
-    def times(self, x: Array) -> Array:
-        """K x."""
-        program, at = self.program, self.at
-        dV = program.adjoint(x)
-        B = 2 / at.t * _sym(dV @ _t(at.V))
-        return program.times(2 / at.t * (at.Q @ dV + self.N @ B @ self.N @ at.V)) + self.diagonal * x
+    def response(self, dV: Array) -> Array:
+        """Return the change 2(Q dV + N B N V)/t of W for B = (dV Vᵀ + V dVᵀ)/t, at a constant t."""
+        at = self.at
+        B = 2 / at.t * symmetric(dV @ transposed(at.V))
+        return 2 / at.t * (at.Q @ dV + self.N @ B @ self.N @ at.V)
 
     def solve(self, right: Array) -> Array:
+        """Return K⁻¹ `right`, for right sides (n,) or (n, c), refined once."""
         x = self.factor.solve(right)
-        if right.ndim == 1:
-            return x + self.factor.solve(right - self.times(x))
-        rest = right - np.reshape([self.times(c) for c in x.T], x.T.shape).T
-        return x + self.factor.solve(rest)
+        columns = x.reshape(len(x), -1).T
+        products = [self.program.times(self.response(self.program.adjoint(c))) + self.diagonal * c for c in columns]
+        return x + self.factor.solve(right - np.reshape(products, columns.shape).T.reshape(right.shape))
 
-    def direction(self, target: float, guess: Iterate | None) -> Iterate:
+    def direction(self, target: float, guess: NuclearIterate | None) -> NuclearIterate:
         program, at, t, V = self.program, self.at, self.at.t, self.at.V
-        c_u, c_z = target - at.lam * at.u, target - at.z * at.xi
-        rest, right = target * np.eye(program.R) - self.s[:, :, None] ** 2 * np.eye(program.R), -self.missing
-        curve = np.zeros_like(at.Q)
+        c_u, c_z, right = target - at.lam * at.u, target - at.z * at.xi, self.missing
+        rest, curve = (target - self.s[:, :, None] ** 2) * np.eye(program.R), np.zeros_like(at.Q)
         if guess is not None:
             c_u, c_z = c_u - guess.lam * guess.u, c_z - guess.z * guess.xi
             # Second-order terms of S, of its product with Q, and of W.
             dV, dt = guess.V, guess.t
-            curve = -dV @ _t(dV) / t + 2 * dt / t**2 * _sym(dV @ _t(V)) - dt**2 / t**3 * (V @ _t(V))
-            dS = dt * self.J - 2 / t * _sym(dV @ _t(V))
-            scaled = self.inverse @ dS @ _t(self.inverse), _t(self.scale) @ guess.Q @ self.scale
-            rest = rest - _sym(scaled[0] @ scaled[1])
-            bent = 2 / t * (guess.Q @ dV) - 2 * dt / t**2 * (guess.Q @ V + at.Q @ dV) + 2 * dt**2 / t**3 * (at.Q @ V)
-            right = right - program.times(bent)
+            crossed = symmetric(dV @ transposed(V))
+            curve = 2 * dt / t**2 * crossed - dV @ transposed(dV) / t - dt**2 / t**3 * (V @ transposed(V))
+            dS = self.inverse @ (dt * self.J - 2 / t * crossed) @ transposed(self.inverse)
+            rest = rest - symmetric(dS @ transposed(self.scale) @ guess.Q @ self.scale)
+            bent = guess.Q @ dV - dt / t * (guess.Q @ V + at.Q @ dV) + (dt / t) ** 2 * (at.Q @ V)
+            right = right - program.times(2 / t * bent)
         quotient = 2 * rest / (self.s[:, :, None] + self.s[:, None, :])
-        H = _t(self.inverse) @ quotient @ self.inverse - self.N @ curve @ self.N
+        H = transposed(self.inverse) @ quotient @ self.inverse - self.N @ curve @ self.N
         right = right + c_u / at.lam - program.times(2 / t * (H @ V))
         if len(at.z):
             right = right - c_z / at.z
-        values = self.values.copy()
+        values = np.array(self.values)
         if program.hard:
-            values[-1] = np.sum(at.Q * self.J) + np.sum(H * self.J) - 1.0
+            values[-1] += np.sum(H * self.J)
         first = self.solve(right)
-        small = self.corner - self.border.T @ self.solved
-        q = np.linalg.solve(small, values - self.border.T @ first) if len(values) else values
+        q = np.linalg.solve(self.small, values - self.border.T @ first)
         lam = first - self.solved @ q
         b = float(q[0]) if program.intercept else 0.0
         gamma, dt = (float(q[-2]), float(q[-1])) if program.hard else (0.0, 0.0)
         dV = program.adjoint(lam)
-        dS = dt * self.J - 2 / t * _sym(dV @ _t(V))
-        Q = _sym(H - self.N @ dS @ self.N)
+        dS = dt * self.J - 2 / t * symmetric(dV @ transposed(V))
+        Q = symmetric(H - self.N @ dS @ self.N)
         u = (c_u - at.u * lam) / at.lam
         z, xi = (-lam, (c_z + at.xi * lam) / at.z) if len(at.z) else (at.z, at.xi)
-        return Iterate(lam, u, z, xi, Q, dV, b, gamma, dt)
+        return NuclearIterate(lam, u, z, xi, Q, b, gamma, dV, dt)
 
-    def room(self, change: Iterate) -> float:
+    def longest(self, change: NuclearIterate) -> float:
         at = self.at
-        room = longest_step([at.lam, at.u, at.z, at.xi], [change.lam, change.u, change.z, change.xi])
-        roots = np.sqrt(self.s)
-        scaled = _t(self.scale) @ change.Q @ self.scale / roots[:, :, None] / roots[:, None, :]
-        least = float(np.linalg.eigvalsh(scaled).min())
-        room = min(room, -1 / least if least < -1 else 1.0)
-        if change.t < 0:
-            room = min(room, -0.99 * at.t / change.t)
-        while room > SHORTEST_STEP:
-            try:
-                np.linalg.cholesky(self.program.slack(at.plus(room, change)))
-            except np.linalg.LinAlgError:
-                room *= 0.8
-            else:
-                return room
-        return 0.0
-
-    def ahead(self, guess: Iterate) -> float:
-        return self.program.products(self.at.plus(self.room(guess), guess)) / self.count
-
-    def moved(self, direction: Iterate) -> Iterate | None:
-        step = TO_BOUNDARY * self.room(direction)
-        if step < 0.1:
-            other = self.direction(0.5 * self.mu, None)
-            room = TO_BOUNDARY * self.room(other)
-            step, direction = (room, other) if room > step else (step, direction)
-        return self.at.plus(step, direction) if step > SHORTEST_STEP else None
+        values = [at.lam, at.u, at.z, at.xi, np.array([0.99 * at.t])]
+        room = longest_step(values, [change.lam, change.u, change.z, change.xi, np.array([change.t])])
+        half = self.scale / np.sqrt(self.s)[:, None, :]
+        least = float(np.linalg.eigvalsh(transposed(half) @ change.Q @ half).min())
+        return min(room, -1 / least if least < -1 else 1.0)
 
 
 def solve_nuclear(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
+    """Return weights and dual of a margin problem with a nuclear norm, to a gap of `options.tol`."""
     return solve_in_ball(incumbent, NuclearProgram, options, settings, LEAST_CENTRING)

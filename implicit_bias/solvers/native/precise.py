@@ -43,7 +43,7 @@ from implicit_bias.solvers.native.homogeneous import Iterate, dual_program, maxi
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.solver import largest_bound, solve_native
-from implicit_bias.solvers.native.working_set import GrowingSet
+from implicit_bias.solvers.native.working_set import GrowingSet, Support
 
 #: Bits of a number.
 BITS = 200
@@ -214,7 +214,7 @@ class Solved:
     reason: str
 
 
-class PreciseSet(GrowingSet):
+class PreciseSet(GrowingSet, Support):
     """Working set of samples, in many digits: `rows` have a λ_i each, and `bounded` ones have λ_i = p_i.
 
     The first set is all samples if they are at most `ALL_SAMPLES`. Otherwise it is the support of an earlier λ (n,) in
@@ -241,8 +241,6 @@ class PreciseSet(GrowingSet):
         p̂; None for a hard margin.
     column : array, shape (n,)
         ỹ; 0 without an intercept.
-    rows, bounded : int arrays
-        Samples of the set, disjoint.
     W, b, lam : array (H, r), number, array (n,)
         Ŵ and b of the best upper bound, λ̂ of the best lower bound.
     bounds : Bounds
@@ -269,9 +267,7 @@ class PreciseSet(GrowingSet):
         self.scale = nearest_power_of_two(size)
         self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
         self.column = problem.intercept * problem.y / self.m
-        self.rows, self.bounded = np.zeros(0, dtype=int), np.zeros(0, dtype=int)
-        #: Mask of the samples that were moved to `bounded`: each only once, so that the rounds end.
-        self.left = np.zeros(self.n, dtype=bool)
+        super().__init__(np.zeros(0, dtype=int), np.zeros(0, dtype=int), self.n)
         zero = gmpy2.mpfr(0)
         self.W, self.b, self.f = np.full((self.H, self.width), zero), zero, np.full(self.n, zero)
         self.lam, self.bounds, self.iterations = np.full(self.n, zero), Bounds(), 0
@@ -386,30 +382,12 @@ class PreciseSet(GrowingSet):
             self.W, self.b, self.bounds = W, b, Bounds(self.bounds.lower, upper)
 
     def violated(self) -> np.ndarray:
-        """Return at most GROWTH samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
-        beyond = (1 - self.f).astype(np.float64)
-        beyond[self.bounded] *= -1
-        beyond[self.rows] = -np.inf
-        order = np.argsort(-beyond, kind="stable")[:GROWTH]
-        return order[beyond[order] > 0]
+        return self.outside(self.f, GROWTH)
 
     def update(self, new: np.ndarray) -> None:
-        """Move rows at their bound to `bounded`, drop inactive rows, and make the samples `new` rows.
-
-        Each sample moves at most once. Rows are dropped only if the lower bound rose and there would be more than FULL.
-        A row is inactive if λ̂, and at its bound if p̂ − λ̂, is small compared with the distance of its margin from 1.
-        """
-        away = self.own.mean() * (self.f[self.rows] - 1)
+        """Drop rows only if the lower bound rose and there would be more than FULL."""
         full = self.rose and len(self.rows) + len(new) > FULL
-        inactive, at_bound = ((self.own < away) & full).astype(bool), self.rows < 0
-        if self.box is not None:
-            at_bound = (self.box[self.rows] - self.own < -away).astype(bool) & ~self.left[self.rows]
-        if (inactive | at_bound).all() and not len(new):
-            # A set has at least one row.
-            inactive[0] = at_bound[0] = False
-        self.left[self.rows[at_bound]] = True
-        self.bounded = np.concatenate([np.setdiff1d(self.bounded, new), self.rows[at_bound]])
-        self.rows = np.concatenate([self.rows[~inactive & ~at_bound], new])
+        self.renew(new, self.own, self.f, None if self.box is None else self.box[self.rows], full)
 
 
 class SetProgram:

@@ -21,7 +21,7 @@ class Settings:
     """
 
     # Limits of a solve.
-    #: Iterations of all rounds together if `solve` has no limit: a round needs 5 to 20, and atoms need many rounds.
+    #: Iterations of all rounds together if `solve` has no limit: a round needs 5 to 20.
     max_iterations: int = 5000
     #: Seconds by which an iteration, expected to be as fast as the last one, may exceed the time limit.
     overrun: float = 0.1
@@ -190,17 +190,5 @@ class Settings:
     group_gap_share: float = 0.1
     #: Dual norm, as a share of the largest allowed, below which a group is dropped, once.
     inactive_group: float = 0.8
-
-    # Atoms of nuclear norms.
-    #: Largest number of rounds, for atoms and for groups.
+    #: Largest number of rounds.
     rounds: int = 200
-    #: Gap of the first solve, which only looks for a λ.
-    atom_gap: float = 1e-2
-    #: Gap of a later round, as a share of the one before.
-    atom_gap_share: float = 0.3
-    #: Dual norm, as a share of the largest allowed, below which an atom is dropped.
-    inactive_atom: float = 0.95
-    #: Share of the largest singular value of the weights above which singular vectors become atoms.
-    negligible_atom: float = 1e-7
-    #: The same share for the first atoms, from the weights of an earlier solution.
-    visible_atom: float = 1e-3

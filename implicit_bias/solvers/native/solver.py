@@ -9,7 +9,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.norms import GroupForm
+from implicit_bias.norms import GroupForm, NuclearNorm
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
 from implicit_bias.solvers.native.incumbent import Incumbent, Pace
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome
@@ -19,7 +19,7 @@ from implicit_bias.solvers.native.scaled import scaled
 from implicit_bias.solvers.native.screening import many_bounded, screen
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.spectral import solve_spectral
-from implicit_bias.solvers.native.working_set import AtomSet, Found, GroupSet, SampleSet
+from implicit_bias.solvers.native.working_set import Found, GroupSet, SampleSet
 
 
 def solve_native(
@@ -28,7 +28,7 @@ def solve_native(
     """Return weights and dual of a margin problem to a relative gap of `options.tol`.
 
     A soft margin with C c_i ‖φ(x_i)‖ above `large_bound` is first solved as a hard one: often both have one solution.
-    Norms with a polyhedral or a spectral form have their own methods. For the others, with W = TŴ the norm is Σ_h ‖Ŵ_h‖
+    Nuclear norms and norms with a polyhedral or a spectral form have their own methods. For the others, with W = TŴ the norm is Σ_h ‖Ŵ_h‖
     over the groups of its group form, and the features have the gate values GT. At the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If
     there are many groups, most Ŵ_h are 0, and working sets of groups are solved. `outer` is offered the answers, too.
     """
@@ -63,11 +63,11 @@ def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answe
         return solve_polyhedral(incumbent, options, settings)
     if norm.spectral_form(k) is not None:
         return solve_spectral(incumbent, options, settings)
+    if isinstance(norm, NuclearNorm):
+        return solve_nuclear(incumbent, options, settings)
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
     solve = partial(_solve_form, incumbent, Pace(options, settings), settings)
-    if norm.has_atoms:
-        return solve_nuclear(incumbent, options, settings)
     form = problem.group_form
     assert form is not None
     per_sample = settings.groups_per_sample * min(problem.features.n, settings.counted_samples)

@@ -1,4 +1,4 @@
-"""Working-set method: solve for a few samples, groups or atoms, evaluate all, add the most violated, and repeat."""
+"""Working-set method: solve for a few samples or groups, evaluate all, add the most violated, and repeat."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.threads import one_thread
-from implicit_bias.margin.problem import MarginProblem, balanced
-from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.margin.problem import balanced
+from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import Tensor, filled, library
@@ -64,6 +63,54 @@ class GrowingSet(ABC):
             if self.last and len(new) == 0:
                 return
             self.update(new)
+
+
+class Support:
+    """Working set of samples: the `rows` have a λ_i each; the `bounded` ones share one row, λ_i = λ̄ p_i/Σp.
+
+    Those with True in `left` have left the rows for `bounded`: each may do so only once, so that the rounds end.
+    """
+
+    def __init__(self, rows: np.ndarray, bounded: np.ndarray, n: int) -> None:
+        self.rows, self.bounded, self.left = rows, bounded, np.zeros(n, dtype=bool)
+
+    @classmethod
+    def drawn(cls, n: int, size: int) -> Support:
+        """Return the set of `size` rows of n, drawn at random."""
+        rows = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
+        return cls(rows, rows[:0], n)
+
+    @classmethod
+    def near(cls, f: Array, size: int) -> Support:
+        """Return the `size` rows nearest to the margin, f_i = 1, with all others below it `bounded`."""
+        order = np.argsort(abs(f - 1), kind="stable")
+        rows, others = order[:size], order[size:]
+        return cls(rows, others[f[others] < 1], len(f))
+
+    def outside(self, f: Any, most: int) -> np.ndarray:
+        """Return at most `most` samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
+        beyond = (1 - f).astype(np.float64)
+        beyond[self.bounded] *= -1
+        beyond[self.rows] = -np.inf
+        order = np.argsort(-beyond, kind="stable")[:most]
+        return order[beyond[order] > 0]
+
+    def renew(self, new: np.ndarray, lam: Any, f: Any, p: Any, drops: bool) -> None:
+        """Move rows at their bound p to `bounded`, drop inactive ones if `drops`, and make the samples `new` rows.
+
+        `lam` and `p` (None for a hard margin) belong to the rows, f (n,) to all samples. A row is inactive if λ, and at
+        its bound if p − λ, is small compared with the distance of its margin from 1.
+        """
+        away = lam.mean() * (f[self.rows] - 1)
+        inactive, at_bound = ((lam < away) & drops).astype(bool), self.rows < 0
+        if p is not None:
+            at_bound = (p - lam < -away).astype(bool) & ~self.left[self.rows]
+        if (inactive | at_bound).all() and not len(new):
+            # A set has at least one row.
+            inactive[0] = at_bound[0] = False
+        self.left[self.rows[at_bound]] = True
+        self.bounded = np.concatenate([np.setdiff1d(self.bounded, new), self.rows[at_bound]])
+        self.rows = np.concatenate([self.rows[~inactive & ~at_bound], new])
 
 
 class SampleSet(GrowingSet):
@@ -336,71 +383,12 @@ class Found:
 Solve = Callable[[GroupForm, Array | None, float, int, Bounds], Found]
 
 
-class FeatureSet(GrowingSet):
-    """Working set of groups or atoms.
-
-    Weights of its members give an upper bound, with 0 for all others; a lower bound needs the dual norms of all.
-    """
-
-    def __init__(self, incumbent: Incumbent, tol: float, start: Array | None, solve: Solve, settings: Settings) -> None:
-        self.incumbent, self.problem, self.tol = incumbent, incumbent.problem, tol
-        # A start may be of a problem without an intercept, whose λ proves no bound here.
-        self.start = balanced(start, self.problem.y) if start is not None and self.problem.intercept else start
-        self.solve_form, self.settings = solve, settings
-        self.iterations, self.rounds, self.stopped = 0, 0, False
-
-    #: The gap of the next round.
-    aim: float
-
-    @property
-    @abstractmethod
-    def form(self) -> GroupForm:
-        """The group form of the members."""
-
-    @abstractmethod
-    def _evaluate(self, lam: Array) -> tuple[float, float | None]:
-        """Compute and keep the dual norms at λ (n,); return the largest of all, and of members (None without any)."""
-
-    @property
-    def ended(self) -> bool:
-        return self.stopped or self.incumbent.bounds.gap <= self.tol or self.rounds >= self.settings.rounds
-
-    def run(self) -> Answer:
-        self.grow()
-        return self.incumbent.answer(self.iterations, self.answer.stopped, self.answer.reason)
-
-    def solve(self) -> None:
-        self.last = self.aim <= self.tol / 2
-        aim = max(self.aim, self.tol / 2)
-        self._record(self.solve_form(self.form, self.start, aim, self.iterations, self.incumbent.bounds))
-
-    def _record(self, found: Found) -> None:
-        """Offer the result of a round, and update the counts of iterations and rounds.
-
-        Also set `allowed`, above which the dual norm of a group or atom outside the set is violated, and the λ in
-        `start` of the next round. Of a round that a limit ended only the upper bound is offered: it only improves with
-        the iterations, but the λ of the next iterate might be worse for the groups or atoms outside the set.
-        """
-        self.separated, self.answer, answer = found.bounds.upper < np.inf, found.answer, found.answer
-        self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
-        if answer.stopped not in (None, Status.INTERRUPTED):
-            self.incumbent.offer(answer, Bounds(0.0, found.bounds.upper), checked=False)
-            self.stopped = True
-            return
-        largest, own = self._evaluate(answer.dual)
-        lower, reach = lower_bound(self.problem, answer.dual, largest)
-        # The first atoms have at least half of the largest dual norm; if it is 0, the weights are 0, and any atoms do.
-        self.allowed = (largest / 2 or -1.0) if own is None else max(own, reach)
-        self.incumbent.offer(answer, Bounds(lower, found.bounds.upper))
-        self.stopped = answer.stopped is not None or bool(answer.reason)
-        self.start, self.weights = answer.dual, answer.weights
-
-
-class GroupSet(FeatureSet):
+class GroupSet(GrowingSet):
     """Working set of groups, chosen by the dual norms ‖Φ̂_hᵀ(λ∘y)‖, Φ̂ the features of the gate values GT.
 
-    If the chosen groups do not separate the samples, the λ that proves this has positive dual norms for groups that
-    help to separate them.
+    Weights of its members give an upper bound, with 0 for all others; a lower bound needs the dual norms of all. If the
+    chosen groups do not separate the samples, the λ that proves this has positive dual norms for groups that help to
+    separate them.
     """
 
     def __init__(
@@ -412,29 +400,54 @@ class GroupSet(FeatureSet):
         solve: Solve,
         settings: Settings,
     ) -> None:
-        super().__init__(incumbent, tol, start, solve, settings)
-        problem = self.problem
-        self.whole, self.features = form, problem.features.mixed(form.expand)
+        self.incumbent, self.problem, self.tol = incumbent, incumbent.problem, tol
+        # A start may be of a problem without an intercept, whose λ proves no bound here.
+        self.start = balanced(start, self.problem.y) if start is not None and self.problem.intercept else start
+        self.solve_form, self.settings = solve, settings
+        self.iterations, self.rounds, self.stopped = 0, 0, False
+        self.whole, self.features = form, self.problem.features.mixed(form.expand)
         self.index, self.H, self.aim = form.index, form.count, settings.group_gap
-        share = settings.first_groups_share * min(problem.features.n, settings.counted_samples)
+        share = settings.first_groups_share * min(self.problem.features.n, settings.counted_samples)
         self.first = max(settings.first_groups, int(share))
         self.chosen, self.dropped = np.zeros(self.H, dtype=bool), np.zeros(self.H, dtype=bool)
         sizes = self._dual_norms(incumbent.even() if self.start is None else self.start)
         self.chosen[np.argsort(-sizes, kind="stable")[: self.first]] = True
 
     @property
-    def form(self) -> GroupForm:
-        columns = np.flatnonzero(self.chosen[self.index])
-        return GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
+    def ended(self) -> bool:
+        return self.stopped or self.incumbent.bounds.gap <= self.tol or self.rounds >= self.settings.rounds
+
+    def run(self) -> Answer:
+        self.grow()
+        return self.incumbent.answer(self.iterations, self.answer.stopped, self.answer.reason)
+
+    def solve(self) -> None:
+        """Solve for the chosen groups; offer the result, and set `allowed`, above which a dual norm is violated.
+
+        Of a round that a limit ended only the upper bound is offered: it only improves with the iterations, but the λ of
+        the next iterate might be worse for the other groups.
+        """
+        self.last = self.aim <= self.tol / 2
+        aim, columns = max(self.aim, self.tol / 2), np.flatnonzero(self.chosen[self.index])
+        form = GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
+        found = self.solve_form(form, self.start, aim, self.iterations, self.incumbent.bounds)
+        self.separated, self.answer, answer = found.bounds.upper < np.inf, found.answer, found.answer
+        self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
+        if answer.stopped not in (None, Status.INTERRUPTED):
+            self.incumbent.offer(answer, Bounds(0.0, found.bounds.upper), checked=False)
+            self.stopped = True
+            return
+        self.sizes = self._dual_norms(answer.dual)
+        lower, reach = lower_bound(self.problem, answer.dual, float(self.sizes.max()))
+        self.allowed = max(float(self.sizes[self.chosen].max()), reach)
+        self.incumbent.offer(answer, Bounds(lower, found.bounds.upper))
+        self.stopped = answer.stopped is not None or bool(answer.reason)
+        self.start = answer.dual
 
     def _dual_norms(self, lam: Array) -> Array:
         rows = length(self.features.adjoint(self.problem.y * lam), axis=1)
         size = float(rows.max()) or 1.0
         return size * np.sqrt(np.bincount(self.index, (rows / size) ** 2, self.H))
-
-    def _evaluate(self, lam: Array) -> tuple[float, float | None]:
-        self.sizes = self._dual_norms(lam)
-        return float(self.sizes.max()), float(self.sizes[self.chosen].max())
 
     def violated(self) -> np.ndarray:
         new = np.flatnonzero(~self.chosen & (self.sizes > self.allowed))
@@ -450,84 +463,3 @@ class GroupSet(FeatureSet):
         self.chosen[new[: max(self.first // 2, int(settings.group_growth * self.chosen.sum()))]] = True
         gap = settings.group_gap_share * self.incumbent.bounds.gap
         self.aim = min(self.aim, gap) if len(new) else self.tol / 2
-
-
-class AtomSet(FeatureSet):
-    """Working set of atoms of a nuclear norm: unit vectors `directions` (A, R) for the `groups` (A,) of gates.
-
-    The atoms are the groups of a group lasso. New atoms are the left singular vectors of each V_h = (Φᵀ(λ∘y))_h with
-    singular values above `allowed`. The first λ is that of the norm Σ_h ‖ζ_h‖_F; if no weights separate with this norm,
-    none do. An earlier solution, if given, provides λ and the singular vectors of its weights instead.
-    """
-
-    def __init__(
-        self, incumbent: Incumbent, tol: float, start: Solution | None, solve: Solve, settings: Settings
-    ) -> None:
-        super().__init__(incumbent, tol, None if start is None else np.asarray(start.dual), solve, settings)
-        norm: Any = self.problem.norm
-        self.norm, self.aim = norm, settings.atom_gap
-        self.groups, self.directions = np.zeros(0, dtype=int), np.zeros((0, norm.shape[1]))
-        self.seeds = None if start is None else _usable_weights(start, self.problem)
-        if self.seeds is not None:
-            self._add(*self._singular_vectors(self.seeds, settings.visible_atom))
-
-    @property
-    def form(self) -> GroupForm:
-        return self.norm.atoms(self.groups, self.directions)
-
-    def _add(self, groups: np.ndarray, directions: Array) -> None:
-        self.groups = np.append(self.groups, groups)
-        self.directions = np.vstack([self.directions, directions])
-
-    def _singular_vectors(self, W: Array, share: float) -> tuple[np.ndarray, Array]:
-        """Return groups (A,) and left singular vectors (A, R) of W with values above `share` of the largest of all."""
-        U, s, _ = np.linalg.svd(self.norm.matrices(W), full_matrices=False)
-        own = np.argwhere(s > share * s.max())
-        return own[:, 0], U[own[:, 0], :, own[:, 1]]
-
-    def solve(self) -> None:
-        if self.rounds > 0:
-            super().solve()
-        elif self.seeds is not None:
-            assert self.start is not None
-            answer = Answer(self.seeds, self.start, 0)
-            self.incumbent.offer(answer)
-            self._record(Found(answer, Bounds()))
-        else:
-            whole = GroupForm(sp.eye_array(self.norm.gates, format="csr"), self.norm.groups)
-            found = self.solve_form(whole, self.start, self.aim, 0, Bounds())
-            # The weights have another norm, so that their objective is no bound here.
-            if found.answer.stopped is None:
-                self.incumbent.offer(found.answer)
-            self._record(replace(found, bounds=Bounds()))
-            self.stopped |= found.bounds.upper == np.inf
-            self.aim = 1.0
-
-    def _evaluate(self, lam: Array) -> tuple[float, float | None]:
-        V = self.norm.matrices(self.problem.adjoint(lam))
-        self.left, self.singular, _ = np.linalg.svd(V, full_matrices=False)
-        self.sizes = np.asarray(length(np.einsum("ar,arc->ac", self.directions, V[self.groups]), axis=1))
-        return float(self.singular.max()), float(self.sizes.max()) if len(self.sizes) else None
-
-    def violated(self) -> np.ndarray:
-        """Return rows (group, index of a singular value of its V_h above `allowed`), shape (m, 2), unsorted."""
-        return np.argwhere(self.singular > self.allowed * (1 + self.tol / 4))
-
-    def update(self, new: np.ndarray) -> None:
-        settings = self.settings
-        least = min(settings.inactive_atom * self.allowed, self.sizes.max(initial=0.0))
-        kept = (self.sizes >= least) | (not self.separated)
-        self.groups, self.directions = self.groups[kept], self.directions[kept]
-        self._add(new[:, 0], self.left[new[:, 0], :, new[:, 1]])
-        if self.separated:
-            # Also the singular vectors of the weights, because those of V are only halfway to the next ones.
-            self._add(*self._singular_vectors(self.weights, settings.negligible_atom))
-        gap = settings.atom_gap_share * min(self.incumbent.bounds.gap, self.aim)
-        self.aim = max(self.tol / 2, gap if len(new) else 0.0)
-
-
-def _usable_weights(start: Solution, problem: MarginProblem) -> Array | None:
-    """Return the weights of an earlier solution if they fit this problem and, in a hard margin, separate; else None."""
-    W = np.asarray(start.weights)
-    fits = W.shape == problem.features.shape[1:] and bool(np.isfinite(W).all()) and bool(W.any())
-    return W if fits and (not problem.hard or problem.margins(W, start.intercept).min() > 0) else None
