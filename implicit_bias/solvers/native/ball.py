@@ -23,7 +23,7 @@ from implicit_bias.solvers.native.mehrotra import Linearised, descend_from
 from implicit_bias.solvers.native.settings import Settings
 
 #: Iterations after which a method ends; it needs 10 to 40.
-ITERATIONS = 200
+ITERATIONS = 2000
 #: Lower bound of the norm of separating weights, for inputs of length about 1, above which none are sought.
 LARGEST_NORM = 1e9
 #: Share of the way to the boundary that a step takes.

@@ -45,6 +45,8 @@ LEAST_CENTRING = 0.01
 TILE = 128
 #: Gap of a working set, as a share of the gap over all samples, at which the next one follows.
 INNER_GAP = 0.1
+#: Factor by which the gap over all samples must fall for samples to be set to their bound, or to 0, by their margins.
+FALL = 0.7
 
 
 def transposed(M: Array) -> Array:
@@ -69,10 +71,10 @@ class NuclearProgram(BallProgram):
     Its bounded samples are one more row, the last, of their mean features D (H, R, D) with the weights p.
     """
 
-    def __init__(self, problem: MarginProblem, support: Support | None = None, lower: float = 0.0) -> None:
+    def __init__(self, problem: MarginProblem, support: Support | None = None, known: Bounds | None = None) -> None:
         super().__init__(problem)
         settings, n, norm = Settings(), len(self.m), problem.norm
-        self.drawn, self.lower, self.norm = support is None and n > settings.all_samples_up_to, lower, norm
+        self.drawn, self.known, self.norm = support is None and n > settings.all_samples_up_to, known or Bounds(), norm
         self.support = support or Support.drawn(n, settings.first_samples if self.drawn else n)
         rows, bounded = self.support.rows, self.support.bounded
         size = len(rows) + 1
@@ -160,20 +162,28 @@ class NuclearProgram(BallProgram):
         return self.weights(2 / at.t * (at.Q @ at.V)), at.b, lam
 
     def solved(self, at: NuclearIterate, f: Array, best: Bounds) -> bool:
-        self.last = at.lam, f, best.lower
+        # As shares of the margin γ of the set, which for a hard margin need not be 1.
+        f = 1 + (f - at.gamma) / (at.gamma if at.gamma > 0 else np.abs(f).max())
+        self.last = at.lam, f, best
         inner = self.products(at) / (at.t * float(self.m @ at.lam))
         whole = len(self.support.rows) == len(f)
-        return not whole and inner <= INNER_GAP * best.gap and bool(len(self.support.outside(f, len(f))))
+        return not whole and inner <= INNER_GAP * min(best.gap, 1.0) and bool(len(self.support.outside(f, len(f))))
 
     def grown(self) -> NuclearProgram:
-        (lam, f, lower), settings, support = self.last, Settings(), self.support
-        most = max(settings.first_samples, len(support.rows) // 2)
-        if self.drawn and self.p is not None:
-            support = Support.near(f, 2 * most)
+        (lam, f, best), settings, support = self.last, Settings(), self.support
+        lam, p = lam[: len(support.rows)], None if self.p is None else self.p[: len(support.rows)]
+        most, new = max(settings.first_samples, len(support.rows) // 2), support.outside(f, len(f))
+        if p is None:
+            new = new[:most]
+        elif best.gap < FALL * self.known.gap:
+            # Far from the margin, samples are at their bound, or λ is 0; only the nearest ones become rows.
+            support.left[:] = False
+            support.bounded = np.setxor1d(support.bounded, new[:-most])
+            new = new[-most:]
         else:
-            p = None if self.p is None else self.p[: len(support.rows)]
-            support.renew(support.outside(f, most), lam[: len(support.rows)], f, p, lower > self.lower)
-        return NuclearProgram(self.problem, support, lower)
+            new = new[:most]
+        support.renew(new, lam, f, p, best.lower > self.known.lower)
+        return NuclearProgram(self.problem, support, best)
 
     def slack(self, at: NuclearIterate) -> Array:
         """Return S (H, R, R)."""

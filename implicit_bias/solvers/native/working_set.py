@@ -80,13 +80,6 @@ class Support:
         rows = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
         return cls(rows, rows[:0], n)
 
-    @classmethod
-    def near(cls, f: Array, size: int) -> Support:
-        """Return the `size` rows nearest to the margin, f_i = 1, with all others below it `bounded`."""
-        order = np.argsort(abs(f - 1), kind="stable")
-        rows, others = order[:size], order[size:]
-        return cls(rows, others[f[others] < 1], len(f))
-
     def outside(self, f: Any, most: int) -> np.ndarray:
         """Return at most `most` samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
         beyond = (1 - f).astype(np.float64)
