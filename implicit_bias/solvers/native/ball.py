@@ -22,8 +22,8 @@ from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.mehrotra import Linearised, descend_from
 from implicit_bias.solvers.native.settings import Settings
 
-#: Iterations after which a method ends; it needs 10 to 40.
-ITERATIONS = 2000
+#: Iterations after which a method ends if `solve` has no limit; a program needs 10 to 40.
+ITERATIONS = 200
 #: Lower bound of the norm of separating weights, for inputs of length about 1, above which none are sought.
 LARGEST_NORM = 1e9
 #: Share of the way to the boundary that a step takes.
@@ -161,7 +161,7 @@ class BallDescent:
         self.margin = float(np.mean(incumbent.problem.required_margin))
         self.count = -1
         self.stopped: Status | None = None
-        #: True if a larger program follows.
+        #: True if a program of more samples follows.
         self.grows = False
 
     def linearised(self, at: Any) -> Linearised:
@@ -204,16 +204,18 @@ def solve_in_ball(
         required_margin=problem.required_margin / margin,
         C=problem.C * scale,
     )
-    limit = ITERATIONS if options.max_iterations is None else options.max_iterations
     pace, (n, k, d) = Pace(options, settings), problem.features.shape
 
     def ends(count: int, best: Bounds) -> Status | None:
         size = len(descent.program.m)
         options.report(Progress(count, options.deadline.seconds, best.lower, best.upper, best.gap, size, n))
-        return Status.ITERATION_LIMIT if count >= limit else pace.stop(count, size**2 * (size / 3 + k * d))
+        return Status.ITERATION_LIMIT if count >= descent.limit else pace.stop(count, size**2 * (size / 3 + k * d))
 
     descent = BallDescent(program_of(ours), incumbent, ends, options.tol / 2)
+    descent.limit = options.max_iterations or 0
     while True:
+        if options.max_iterations is None:
+            descent.limit = descent.count + ITERATIONS
         descend_from(descent.program.start(), descent, least_centring)
         if not descent.grows:
             return incumbent.answer(descent.count, descent.stopped)

@@ -71,11 +71,13 @@ class NuclearProgram(BallProgram):
     Its bounded samples are one more row, the last, of their mean features D (H, R, D) with the weights p.
     """
 
-    def __init__(self, problem: MarginProblem, support: Support | None = None, known: Bounds | None = None) -> None:
+    def __init__(self, problem: MarginProblem, settings: Settings, support: Support | None = None) -> None:
         super().__init__(problem)
-        settings, n, norm = Settings(), len(self.m), problem.norm
-        self.drawn, self.known, self.norm = support is None and n > settings.all_samples_up_to, known or Bounds(), norm
-        self.support = support or Support.drawn(n, settings.first_samples if self.drawn else n)
+        n, norm = len(self.m), problem.norm
+        few, self.settings, self.norm = n <= settings.all_samples_up_to, settings, norm
+        self.support = support or Support.drawn(n, n if few else settings.first_samples)
+        #: Bounds over all samples when the set was chosen.
+        self.known = Bounds()
         rows, bounded = self.support.rows, self.support.bounded
         size = len(rows) + 1
         check_memory(32.0 * size**2, f"the kernels of {len(rows)} samples", "use fewer samples or larger C")
@@ -86,7 +88,8 @@ class NuclearProgram(BallProgram):
         m, y = self.m, problem.y
         self.m, self.y = m[rows], problem.y[rows]
         if self.p is not None:
-            p, self.p = self.p, self.p[rows] * (n / len(rows) if self.drawn else 1.0)
+            # Samples drawn at random stand for all.
+            p, self.p = self.p, self.p[rows] * (1.0 if support else n / len(rows))
             if len(bounded):
                 total = float(p[bounded].sum())
                 self.shares[bounded] = p[bounded] / total
@@ -170,9 +173,9 @@ class NuclearProgram(BallProgram):
         return not whole and inner <= INNER_GAP * min(best.gap, 1.0) and bool(len(self.support.outside(f, len(f))))
 
     def grown(self) -> NuclearProgram:
-        (lam, f, best), settings, support = self.last, Settings(), self.support
+        (lam, f, best), support = self.last, self.support
         lam, p = lam[: len(support.rows)], None if self.p is None else self.p[: len(support.rows)]
-        most, new = max(settings.first_samples, len(support.rows) // 2), support.outside(f, len(f))
+        most, new = max(self.settings.first_samples, len(support.rows) // 2), support.outside(f, len(f))
         if p is None:
             new = new[:most]
         elif best.gap < FALL * self.known.gap:
@@ -183,7 +186,9 @@ class NuclearProgram(BallProgram):
         else:
             new = new[:most]
         support.renew(new, lam, f, p, best.lower > self.known.lower)
-        return NuclearProgram(self.problem, support, best)
+        program = NuclearProgram(self.problem, self.settings, support)
+        program.known = best
+        return program
 
     def slack(self, at: NuclearIterate) -> Array:
         """Return S (H, R, R)."""
@@ -304,4 +309,4 @@ class NuclearConditions(MatrixConditions):
 
 def solve_nuclear(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
     """Return weights and dual of a margin problem with a nuclear norm, to a gap of `options.tol`."""
-    return solve_in_ball(incumbent, NuclearProgram, options, settings, LEAST_CENTRING)
+    return solve_in_ball(incumbent, lambda ours: NuclearProgram(ours, settings), options, settings, LEAST_CENTRING)
