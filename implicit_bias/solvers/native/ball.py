@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.margin.problem import MarginProblem, balanced
@@ -34,6 +35,82 @@ LITTLE_ROOM, CENTRING = 0.1, 0.5
 SHORTEST_STEP = 1e-7
 #: Share of the mean diagonal that is added to the matrix of λ.
 SHIFT = 1e-15
+
+
+class SignedRows:
+    """diag(y)Φ, of features Φ and labels y.
+
+    Attributes
+    ----------
+    X, blocks : array (n, d) and None, or None and array (n, k, d)
+        The inputs, or the blocks y_i φ_j(x_i) of features without inputs in an array.
+    """
+
+    def __init__(self, features: Any, y: Array) -> None:
+        (self.n, self.k, self.d), self.features, self.y = features.shape, features, y
+        X = getattr(features, "X", None)
+        self.X: Any = X if isinstance(X, np.ndarray) else None
+        self.blocks: Any = None if self.X is not None else (features.dense() * y[:, None]).reshape(features.shape)
+
+    def times(self, W: Array) -> Array:
+        """Return y∘ΦW (n,) for W (k, d)."""
+        return self.y * self.features.apply(W)
+
+    def adjoint(self, lam: Array) -> Array:
+        """Return Φᵀ(λ∘y) (k, d) for λ (n,)."""
+        return self.features.adjoint(self.y * lam)
+
+
+class Units(SignedRows):
+    """diag(y)Φ for weights as matrices M (…, R, D) of `shape` (…, R) with A_i (R, D) for each: sorted by `order`.
+
+    Each of the R rows concatenates the weights of its gates. Groups h are the matrices; a single one need not be named.
+    """
+
+    def __init__(self, features: Any, y: Array, order: np.ndarray, shape: tuple[int, ...]) -> None:
+        super().__init__(features, y)
+        self.order, self.shape, R = order, shape, shape[-1]
+        if self.X is not None:
+            #: Signed gate values (H, contexts, n, R), and the Gram matrix of the inputs.
+            values = (features.gate_values * y[:, None])[:, order].reshape(self.n, -1, R, self.k // np.prod(shape))
+            self.G, self.gram = np.ascontiguousarray(values.transpose(1, 3, 0, 2)), gram(self.X)
+        else:
+            self.A = np.moveaxis(self.blocks[:, order].reshape(self.n, int(np.prod(shape[:-1])), R, -1), 1, 0)
+
+    def matrices(self, W: Array) -> Array:
+        """Return weights (k, d) as matrices."""
+        return W[self.order].reshape(*self.shape, -1)
+
+    def weights(self, M: Array) -> Array:
+        """Return matrices as weights (k, d)."""
+        W = np.empty((self.k, self.d))
+        W[self.order] = M.reshape(self.k, self.d)
+        return W
+
+    def times(self, M: Array) -> Array:
+        """Return y∘ΦW (n,) for matrices M."""
+        return super().times(self.weights(M))
+
+    def adjoint(self, lam: Array) -> Array:
+        """Return Φᵀ(λ∘y) as matrices."""
+        return self.matrices(super().adjoint(lam))
+
+    def kernel(self, root: Array, h: int = 0) -> Array:
+        """Return [⟨A_i, QA_j⟩] (n, n) of group h for Q = `root` rootᵀ."""
+        if self.X is None:
+            return gram((root.T @ self.A[h]).reshape(self.n, -1))
+        return np.sum([gram(G @ root) for G in self.G[h]], axis=0) * self.gram
+
+    def seen(self, V: Array) -> Array:
+        """Return V x_i (contexts, n, m) for V (m, D), given inputs in an array."""
+        each = V.reshape(len(V), -1, self.d)
+        return np.stack([self.X @ each[:, c].T for c in range(each.shape[1])])
+
+    def products(self, left: Array, V: Array, h: int = 0) -> Array:
+        """Return `left` A_i Vᵀ (n, R, m) of group h for V (m, D)."""
+        if self.X is None:
+            return left @ self.A[h] @ V.T
+        return np.einsum("cna,cnb->nab", self.G[h] @ left.T, self.seen(V))
 
 
 class BallProgram(ABC):
@@ -159,7 +236,7 @@ class BallDescent:
         self.program, self.incumbent, self.ends, self.tol = program, incumbent, ends, tol
         self.scale = incumbent.problem.features.scale()
         self.margin = float(np.mean(incumbent.problem.required_margin))
-        self.count = -1
+        self.count, self.limit = -1, ITERATIONS
         self.stopped: Status | None = None
         #: True if a program of more samples follows.
         self.grows = False
@@ -168,7 +245,7 @@ class BallDescent:
         return self.program.linearised(at)
 
     def finished(self, at: Any) -> bool:
-        """Update the bounds, and return True at the tolerance, at a limit, if the margin is zero, or for the next set."""
+        """Update the bounds; return True at the tolerance, at a limit, if the margin is zero, or for more samples."""
         self.count += 1
         program, problem, (W, b, dual) = self.program, self.program.problem, self.program.solution(at)
         lam, unit = balanced(dual, problem.y) if program.intercept else dual, self.margin / self.scale
@@ -212,10 +289,8 @@ def solve_in_ball(
         return Status.ITERATION_LIMIT if count >= descent.limit else pace.stop(count, size**2 * (size / 3 + k * d))
 
     descent = BallDescent(program_of(ours), incumbent, ends, options.tol / 2)
-    descent.limit = options.max_iterations or 0
     while True:
-        if options.max_iterations is None:
-            descent.limit = descent.count + ITERATIONS
+        descent.limit = descent.count + ITERATIONS if options.max_iterations is None else options.max_iterations
         descend_from(descent.program.start(), descent, least_centring)
         if not descent.grows:
             return incumbent.answer(descent.count, descent.stopped)

@@ -1,4 +1,4 @@
-"""An interior-point method for nuclear norms Σ_h ‖ζ_h‖_* of weights ζ_h (R, D), with a metric Q_h (R, R) for each group.
+"""An interior-point method for nuclear norms Σ_h ‖ζ_h‖_* of weights ζ_h (R, D), with metrics Q_h (R, R) of the groups.
 
 Let V = Φᵀ(λ∘y), in groups V_h (R, D), and f_i = y_i (⟨φ_i, W⟩ + b). The dual norm is the largest singular value of all
 V_h: the least t with S_h = tI − V_hV_hᵀ/t ⪰ 0, which is convex in V and t. Its multipliers are Q_h ⪰ 0, and W = 2QV/t.
@@ -31,8 +31,16 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.memory import check_memory
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.norms import NuclearNorm
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.ball import SHIFT, BallProgram, MatrixConditions, MatrixIterate, solve_in_ball
+from implicit_bias.solvers.native.ball import (
+    SHIFT,
+    BallProgram,
+    MatrixConditions,
+    MatrixIterate,
+    Units,
+    solve_in_ball,
+)
 from implicit_bias.solvers.native.incumbent import Incumbent
 from implicit_bias.solvers.native.interior_point import Bounds
 from implicit_bias.solvers.native.mehrotra import longest_step
@@ -49,11 +57,11 @@ INNER_GAP = 0.1
 FALL = 0.7
 
 
-def transposed(M: Array) -> Array:
+def transposed(M: Any) -> Any:
     return np.swapaxes(M, -1, -2)
 
 
-def symmetric(M: Array) -> Array:
+def symmetric(M: Any) -> Any:
     return (M + transposed(M)) / 2
 
 
@@ -74,17 +82,18 @@ class NuclearProgram(BallProgram):
     def __init__(self, problem: MarginProblem, settings: Settings, support: Support | None = None) -> None:
         super().__init__(problem)
         n, norm = len(self.m), problem.norm
-        few, self.settings, self.norm = n <= settings.all_samples_up_to, settings, norm
+        assert isinstance(norm, NuclearNorm)
+        few, self.settings, self.shape = n <= settings.all_samples_up_to, settings, norm.shape
         self.support = support or Support.drawn(n, n if few else settings.first_samples)
         #: Bounds over all samples when the set was chosen.
         self.known = Bounds()
         rows, bounded = self.support.rows, self.support.bounded
         size = len(rows) + 1
         check_memory(32.0 * size**2, f"the kernels of {len(rows)} samples", "use fewer samples or larger C")
-        self.part = problem.replace(features=problem.features.select(rows), y=problem.y[rows])
+        self.units = Units(problem.features.select(rows), problem.y[rows], norm.order, norm.shape)
         #: Shares of the joined samples (n,), and what the joined row adds to rows.
         self.shares = np.zeros(n)
-        self.joined = np.zeros((0, *norm.matrices(np.zeros(problem.features.shape[1:])).shape))
+        self.joined = self.units.matrices(np.zeros(problem.features.shape[1:]))[None][:0]
         m, y = self.m, problem.y
         self.m, self.y = m[rows], problem.y[rows]
         if self.p is not None:
@@ -93,59 +102,35 @@ class NuclearProgram(BallProgram):
             if len(bounded):
                 total = float(p[bounded].sum())
                 self.shares[bounded] = p[bounded] / total
-                self.joined = norm.matrices(problem.adjoint(self.shares))[None]
+                self.joined = self.units.matrices(problem.adjoint(self.shares))[None]
                 self.m, self.y = np.append(self.m, self.shares @ m), np.append(self.y, self.shares @ y)
                 self.p = np.append(self.p, total)
-        (self.H, self.R), features = norm.shape, self.part.features
-        X, y = getattr(features, "X", None), y[rows]
-        self.X = X if isinstance(X, np.ndarray) else None
-        if self.X is not None:
-            #: Signed gate values (H, contexts, n, R), and the Gram matrix of the inputs.
-            values = (features.gate_values * y[:, None])[:, norm.order].reshape(len(y), self.H, self.R, -1)
-            self.G, self.gram = np.ascontiguousarray(values.transpose(1, 3, 0, 2)), gram(self.X)
-        else:
-            A = features.dense().reshape(features.shape)[:, norm.order] * y[:, None, None]
-            self.A = np.moveaxis(A.reshape(len(y), self.H, self.R, -1), 1, 0)
 
     def adjoint(self, lam: Array) -> Array:
         """Return V (H, R, D) = Σ_i λ_i A_i."""
         count = len(self.support.rows)
-        return self.norm.matrices(self.part.adjoint(lam[:count])) + np.tensordot(lam[count:], self.joined, axes=1)
-
-    def weights(self, M: Array) -> Array:
-        """Return matrices (H, R, D) as weights (k, d)."""
-        W = np.empty(self.problem.features.shape[1:])
-        W[self.norm.order] = M.reshape(W.shape)
-        return W
+        return self.units.adjoint(lam[:count]) + np.tensordot(lam[count:], self.joined, axes=1)
 
     def times(self, M: Array) -> Array:
         """Return ⟨A_i, M⟩ of all rows, given M (H, R, D)."""
-        return np.append(self.part.margins(self.weights(M)), np.tensordot(self.joined, M, axes=3))
+        return np.append(self.units.times(M), np.tensordot(self.joined, M, axes=3))
 
-    def matrix(self, at: NuclearIterate, root: Array, inverse: Array) -> Array:
+    def matrix(self, at: NuclearIterate, root: Any, inverse: Any) -> Array:
         """Return the lower triangle of 2⟨A_i, QA_j⟩/t + ⟨B_i, NB_jN⟩, for Q = `root` rootᵀ and N = `inverse`ᵀ inverse.
 
         The row and column of joined samples are 0.
         """
-        count, R = len(self.support.rows), self.R
+        units, R, count = self.units, self.shape[1], self.units.n
         whole = np.zeros((len(self.m), len(self.m)))
-        K = whole[:count, :count]
-        for h in range(self.H):
+        K, (i, j) = whole[:count, :count], np.triu_indices(R)
+        for h in range(self.shape[0]):
             M, V = inverse[h], inverse[h] @ at.V[h]
-            if self.X is None:
-                K += (2 / at.t) * gram((root[h].T @ self.A[h]).reshape(count, -1))
-                pairs = M @ self.A[h] @ V.T
+            if units.X is not None and 8 * len(units.G[h]) ** 2 < R:
+                self._add_products(K, at.t, units.G[h] @ root[h], units.G[h] @ M.T, units.seen(V))
             else:
-                G, contexts = self.G[h], range(len(self.G[h]))
-                half, g = G @ root[h], G @ M.T
-                v = np.stack([self.X @ V.reshape(R, len(G), -1)[:, c].T for c in contexts])
-                if R > 8 * len(G) ** 2:
-                    self._add_products(K, at.t, half, g, v)
-                    continue
-                K += np.sum([gram(one) for one in half], axis=0) * ((2 / at.t) * self.gram)
-                pairs = np.einsum("cna,cnb->nab", g, v)
-            i, j = np.triu_indices(R)
-            K += gram((pairs[:, i, j] + pairs[:, j, i]) * (np.where(i == j, 1.0, np.sqrt(2.0)) / at.t))
+                pairs = units.products(M, V, h)
+                K += (2 / at.t) * units.kernel(root[h], h)
+                K += gram((pairs[:, i, j] + pairs[:, j, i]) * (np.where(i == j, 1.0, np.sqrt(2.0)) / at.t))
         return whole
 
     def _add_products(self, K: Array, t: float, half: Array, g: Array, v: Array) -> None:
@@ -154,7 +139,7 @@ class NuclearProgram(BallProgram):
         for rows in row_blocks(len(K), TILE):
             own, to = K[rows, : rows.stop], slice(rows.stop)
             for a in contexts:
-                own += (half[a][rows] @ half[a][to].T) * ((2 / t) * self.gram[rows, to])
+                own += (half[a][rows] @ half[a][to].T) * ((2 / t) * self.units.gram[rows, to])
             for a, b in product(contexts, contexts):
                 own += (g[a][rows] @ ((2 / t**2) * g[b][to].T)) * (v[a][rows] @ v[b][to].T)
                 own += (g[a][rows] @ ((2 / t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
@@ -162,7 +147,7 @@ class NuclearProgram(BallProgram):
     def solution(self, at: NuclearIterate) -> tuple[Array, float, Array]:
         count, lam = len(self.support.rows), self.shares * float(at.lam[-1])
         lam[self.support.rows] = at.lam[:count]
-        return self.weights(2 / at.t * (at.Q @ at.V)), at.b, lam
+        return self.units.weights(2 / at.t * (at.Q @ at.V)), at.b, lam
 
     def solved(self, at: NuclearIterate, f: Array, best: Bounds) -> bool:
         # As shares of the margin γ of the set, which for a hard margin need not be 1.
@@ -192,7 +177,7 @@ class NuclearProgram(BallProgram):
 
     def slack(self, at: NuclearIterate) -> Array:
         """Return S (H, R, R)."""
-        return at.t * np.eye(self.R) - at.V @ transposed(at.V) / at.t
+        return at.t * np.eye(self.shape[1]) - at.V @ transposed(at.V) / at.t
 
     def products(self, at: NuclearIterate) -> float:
         """Return the sum of all complementarity products, λᵀu + zᵀξ + Σ_h ⟨Q_h, S_h⟩."""
@@ -207,8 +192,8 @@ class NuclearProgram(BallProgram):
             share = min(0.5 / size, float((self.p / lam).min()) / 2)
             lam, V = share * lam, share * V
         t = 2 * size if self.hard else 1.0
-        q = (1.0 if self.hard else float(self.m @ lam)) / (self.H * self.R + float(np.sum(V**2)) / t**2)
-        Q = q * np.broadcast_to(np.eye(self.R), (self.H, self.R, self.R))
+        q = (1.0 if self.hard else float(self.m @ lam)) / (np.prod(self.shape) + float(np.sum(V**2)) / t**2)
+        Q = q * np.broadcast_to(np.eye(self.shape[1]), (*self.shape, self.shape[1]))
         u, z, xi, gamma = self.slacks(lam, self.times(2 / t * (Q @ V)), q * t)
         return NuclearIterate(lam, u, z, xi, Q, 0.0, gamma, V, t)
 
@@ -221,14 +206,14 @@ class NuclearConditions(MatrixConditions):
 
     def __init__(self, program: NuclearProgram, at: NuclearIterate) -> None:
         self.program, self.at, t, V = program, at, at.t, at.V
-        self.count = len(at.lam) + len(at.z) + program.H * program.R
+        self.count = len(at.lam) + len(at.z) + int(np.prod(program.shape))
         self.mu = program.products(at) / self.count
         L, M = np.linalg.cholesky(program.slack(at)), np.linalg.cholesky(at.Q)
         U, self.s, right = np.linalg.svd(transposed(M) @ L)
         roots = np.sqrt(self.s)[:, None, :]
         #: R with R⁻¹SR⁻ᵀ = RᵀQR = diag(s), and its inverse.
         self.scale, self.inverse = L @ transposed(right) / roots, transposed(M @ U / roots)
-        self.N, self.J = transposed(self.inverse) @ self.inverse, np.eye(program.R) + V @ transposed(V) / t**2
+        self.N, self.J = transposed(self.inverse) @ self.inverse, np.eye(program.shape[1]) + V @ transposed(V) / t**2
         K = program.matrix(at, M, self.inverse)
         if len(program.joined):
             K[-1] = program.times(self.response(program.joined[0]))
@@ -267,7 +252,7 @@ class NuclearConditions(MatrixConditions):
     def direction(self, target: float, guess: NuclearIterate | None) -> NuclearIterate:
         program, at, t, V = self.program, self.at, self.at.t, self.at.V
         c_u, c_z, right = target - at.lam * at.u, target - at.z * at.xi, self.missing
-        rest, curve = (target - self.s[:, :, None] ** 2) * np.eye(program.R), np.zeros_like(at.Q)
+        rest, curve = (target - self.s[:, :, None] ** 2) * np.eye(program.shape[1]), np.zeros_like(at.Q)
         if guess is not None:
             c_u, c_z = c_u - guess.lam * guess.u, c_z - guess.z * guess.xi
             # Second-order terms of S, of its product with Q, and of W.

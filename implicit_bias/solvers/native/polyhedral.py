@@ -28,7 +28,7 @@ from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import PolyhedralForm
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.ball import BallProgram, solve_in_ball
+from implicit_bias.solvers.native.ball import BallProgram, SignedRows, solve_in_ball
 from implicit_bias.solvers.native.incumbent import Incumbent
 from implicit_bias.solvers.native.mehrotra import TO_BOUNDARY, longest_step
 from implicit_bias.solvers.native.settings import Settings
@@ -43,15 +43,8 @@ LEAST_CENTRING = 1e-3
 SHORTEST_STEP = 1e-8
 
 
-class Rows:
+class Rows(SignedRows):
     """Φ with the labels as signs, gate by gate: y_i φ_j(x_i) for the samples i whose gate j is open."""
-
-    def __init__(self, features: Any, y: Array) -> None:
-        self.n, self.k, self.d = features.shape
-        self.features, self.y = features, y
-        X = getattr(features, "X", None)
-        #: The signed blocks y_i φ_j(x_i), shape (n, k, d), of features without inputs in an array.
-        self.blocks = None if isinstance(X, np.ndarray) else (features.dense() * y[:, None]).reshape(features.shape)
 
     def block(self, j: int) -> tuple[Any, Array]:
         """Return indices of samples whose gate j is open, or a slice of all, and their y_i φ_j(x_i), shape (m, d)."""
@@ -60,14 +53,6 @@ class Rows:
         values = self.features.gate_values[:, j] * self.y
         open_ = np.flatnonzero(values)
         return open_, self.features.X[open_] * values[open_, None]
-
-    def times(self, W: Array) -> Array:
-        """Return y∘ΦW (n,) for W (k, d)."""
-        return self.y * self.features.apply(W)
-
-    def adjoint(self, lam: Array) -> Array:
-        """Return Φᵀ(λ∘y) (k, d) for λ (n,)."""
-        return self.features.adjoint(self.y * lam)
 
     def moment(self, weights: Array) -> Array:
         """Return diag(y) Φ diag(weights) Φᵀ diag(y), shape (n, n), for weights (k, d) ≥ 0."""

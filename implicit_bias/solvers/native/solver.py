@@ -28,9 +28,10 @@ def solve_native(
     """Return weights and dual of a margin problem to a relative gap of `options.tol`.
 
     A soft margin with C c_i ‖φ(x_i)‖ above `large_bound` is first solved as a hard one: often both have one solution.
-    Nuclear norms and norms with a polyhedral or a spectral form have their own methods. For the others, with W = TŴ the norm is Σ_h ‖Ŵ_h‖
-    over the groups of its group form, and the features have the gate values GT. At the optimum Ŵ_h = η_h Φ_hᵀ(λ∘y). If
-    there are many groups, most Ŵ_h are 0, and working sets of groups are solved. `outer` is offered the answers, too.
+    Nuclear norms and norms with a polyhedral or a spectral form have their own methods. For the others, with W = TŴ the
+    norm is Σ_h ‖Ŵ_h‖ over the groups of its group form, and the features have the gate values GT. At the optimum
+    Ŵ_h = η_h Φ_hᵀ(λ∘y). If there are many groups, most Ŵ_h are 0, and working sets of groups are solved. `outer` is
+    offered the answers, too.
     """
     incumbent, before, stopped = Incumbent(problem, outer), 0, options.stop()
     if options.limited:

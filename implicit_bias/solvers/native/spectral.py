@@ -21,7 +21,6 @@ with the kernel K_Q(x, x′) = ⟨x, x′⟩ g(x)ᵀQ⁻¹g(x′), and a border 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,61 +30,13 @@ from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import SpectralForm
 from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.ball import SHIFT, BallProgram, MatrixConditions, MatrixIterate, solve_in_ball
+from implicit_bias.solvers.native.ball import SHIFT, BallProgram, MatrixConditions, MatrixIterate, Units, solve_in_ball
 from implicit_bias.solvers.native.incumbent import Incumbent
 from implicit_bias.solvers.native.mehrotra import longest_step
 from implicit_bias.solvers.native.settings import Settings
 
 #: Least centring parameter.
 LEAST_CENTRING = 0.05
-
-
-class Units:
-    """diag(y)Φ for weights as a matrix (H, D), whose row h concatenates the weights of the gates of unit h."""
-
-    def __init__(self, features: Any, y: Array, order: np.ndarray, H: int) -> None:
-        self.n, self.H, self.features, self.y, self.order = features.n, H, features, y, order
-        self.d = features.d
-        X = getattr(features, "X", None)
-        #: Inputs (n, d), or None for features without inputs in an array.
-        self.X = X if isinstance(X, np.ndarray) else None
-        if self.X is not None:
-            #: Signed gate values (contexts, n, H), and the Gram matrix of the inputs.
-            values = (features.gate_values * y[:, None])[:, order].reshape(self.n, H, -1)
-            self.G, self.gram = np.moveaxis(values, 2, 0), gram(self.X)
-        else:
-            blocks = features.dense().reshape(features.shape)[:, order] * y[:, None, None]
-            self.blocks = blocks.reshape(self.n, H, -1)
-
-    def matrix(self, W: Array) -> Array:
-        """Return weights (k, d) as a matrix (H, D)."""
-        return W[self.order].reshape(self.H, -1)
-
-    def weights(self, M: Array) -> Array:
-        """Return a matrix (H, D) as weights (k, d)."""
-        W = np.empty((len(self.order), self.d))
-        W[self.order] = M.reshape(len(self.order), self.d)
-        return W
-
-    def times(self, M: Array) -> Array:
-        """Return y∘ΦW (n,), given W as a matrix M (H, D)."""
-        return self.y * self.features.apply(self.weights(M))
-
-    def adjoint(self, lam: Array) -> Array:
-        """Return Φᵀ(λ∘y) as a matrix (H, D)."""
-        return self.matrix(self.features.adjoint(self.y * lam))
-
-    def kernel_and_products(self, inverse: Array, Y: Array) -> tuple[Array, Array]:
-        """Return K_Q (n, n) for Q⁻¹ = `inverse`ᵀ `inverse`, and the matrices ĝ_i ŷ_iᵀ (n, H, H) for Y = JᵀW."""
-        if self.X is None:
-            R = inverse @ self.blocks
-            flat = R.reshape(self.n, -1)
-            return gram(flat), R @ Y.T
-        g = self.G @ inverse.T
-        K = np.sum([gram(one) for one in g], axis=0) * self.gram
-        contexts = Y.reshape(self.H, len(self.G), self.d)
-        seen = np.stack([self.X @ contexts[:, c].T for c in range(len(self.G))])
-        return K, np.einsum("cna,cnb->nab", g, seen)
 
 
 @dataclass(frozen=True)
@@ -104,7 +55,7 @@ class SpectralProgram(BallProgram):
 
     def __init__(self, problem: MarginProblem, form: SpectralForm) -> None:
         super().__init__(problem)
-        self.rows = Units(problem.features, problem.y, form.order, len(form.bounds))
+        self.rows = Units(problem.features, problem.y, form.order, form.bounds.shape[:1])
         self.B = form.bounds
 
     def solution(self, at: SpectralIterate) -> tuple[Array, float, Array]:
@@ -113,8 +64,8 @@ class SpectralProgram(BallProgram):
 
     def sizes(self, at: SpectralIterate, W: Array, V: Array) -> tuple[float, float]:
         """Return √Σσ ‖diag(Bσ)^−½ W‖ and √(tr(Q⁻¹VVᵀ) max_j (Bᵀ diag Q)_j), which are upper bounds for any σ and Q."""
-        lengths, M = np.sqrt(self.B @ at.sigma), self.rows.matrix(V)
-        value = np.sqrt(at.sigma.sum()) * np.linalg.norm(self.rows.matrix(W) / lengths[:, None], 2)
+        lengths, M = np.sqrt(self.B @ at.sigma), self.rows.matrices(V)
+        value = np.sqrt(at.sigma.sum()) * np.linalg.norm(self.rows.matrices(W) / lengths[:, None], 2)
         try:
             square = max(float(np.sum(M * np.linalg.solve(at.Q, M))), 0.0)
         except np.linalg.LinAlgError:
@@ -158,7 +109,7 @@ class SpectralConditions(MatrixConditions):
 
     def __init__(self, program: SpectralProgram, at: SpectralIterate) -> None:
         self.program, self.at = program, at
-        rows, B, H, T = program.rows, program.B, program.rows.H, at.T
+        rows, B, H, T = program.rows, program.B, len(at.Q), at.T
         self.S = program.slack(at)
         self.count = rows.n + H + (0 if program.hard else rows.n + 1)
         self.mu = program.products(at) / self.count
@@ -166,7 +117,7 @@ class SpectralConditions(MatrixConditions):
         omega, vectors = np.linalg.eigh(L.T @ (T * at.W @ at.W.T + self.S / 2) @ L)
         self.J, self.inverse = L @ vectors, vectors.T @ np.linalg.inv(L)
         self.Y = self.J.T @ at.W
-        K, products = rows.kernel_and_products(self.inverse, self.Y)
+        K, products = rows.kernel(self.inverse.T), rows.products(self.inverse, self.Y)
         #: Places of the entries a ≤ b of a symmetric matrix, ω_a + ω_b, and √2 for those that count twice.
         self.upper = np.triu_indices(H)
         self.sums = omega[self.upper[0]] + omega[self.upper[1]]
@@ -224,7 +175,7 @@ class SpectralConditions(MatrixConditions):
         The products of the changes in `guess`, if it is given, correct the direction to second order.
         """
         program, at = self.program, self.at
-        rows, B, H = program.rows, program.B, program.rows.H
+        rows, B, H = program.rows, program.B, len(at.Q)
         c_u, c_z = target - at.lam * at.u, target - at.z * at.xi
         c_T = target - at.T * at.theta
         missing_V, R = self.missing_V, target * np.eye(H) - self.J.T @ self.S @ self.J

@@ -417,8 +417,8 @@ class GroupSet(GrowingSet):
     def solve(self) -> None:
         """Solve for the chosen groups; offer the result, and set `allowed`, above which a dual norm is violated.
 
-        Of a round that a limit ended only the upper bound is offered: it only improves with the iterations, but the λ of
-        the next iterate might be worse for the other groups.
+        Of a round that a limit ended only the upper bound is offered: it only improves with the iterations, but the λ
+        of the next iterate might be worse for the other groups.
         """
         self.last = self.aim <= self.tol / 2
         aim, columns = max(self.aim, self.tol / 2), np.flatnonzero(self.chosen[self.index])
