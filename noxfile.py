@@ -65,7 +65,7 @@ def passed(name: str) -> bool:
 def table() -> None:
     """Write the results of this commit into CONTRIBUTING.md, between its two marks."""
     rows = "".join(f"| {name} | {result} |\n" for name, result in sorted(lines().items()))
-    text = f"{BEGIN}\n| environment | result |\n|---|---|\n{rows}{END}"
+    text = f"{BEGIN}\nAt commit {commit()}:\n\n| environment | result |\n|---|---|\n{rows}{END}"
     page = ROOT / "CONTRIBUTING.md"
     page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: text, page.read_text(), flags=re.DOTALL))
     print(text)
@@ -95,7 +95,7 @@ def tests(session: nox.Session, name: str, arguments: tuple[str, ...], **env: st
     command = ("python", "-m", "pytest", "-q", "-m", "not long", *arguments)
     begin = time.monotonic()
     output = str(session.run(*command, env=env, silent=True, success_codes=range(256)))
-    result = re.sub(r" in [\d.]+s.*", "", output.strip().splitlines()[-1].strip("= "))
+    result = re.sub(r"(, \d+ warnings?)? in [\d.]+s.*", "", output.strip().splitlines()[-1].strip("= "))
     STORE.mkdir(exist_ok=True)
     (STORE / f"{name.replace(' ', '-').replace(',', '')}.log").write_text(output)
     with (STORE / f"{commit()}.jsonl").open("a") as file:
