@@ -14,6 +14,7 @@ import numpy as np
 
 from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
@@ -116,9 +117,12 @@ class Units(SignedRows):
 class BallProgram(ABC):
     """The program of a margin problem: its required margins m, the bounds p of λ, and an interior point."""
 
+    #: Least centring parameter.
+    least_centring: float
+
     def __init__(self, problem: MarginProblem) -> None:
         self.problem, self.hard, self.intercept = problem, problem.hard, problem.intercept
-        self.m = np.full(problem.features.n, problem.required_margin)
+        self.m, self.y = np.full(problem.features.n, problem.required_margin), problem.y
         self.p = None if problem.hard else problem.upper_bounds
 
     @abstractmethod
@@ -141,8 +145,16 @@ class BallProgram(ABC):
         """Return that program, or raise TooLargeError."""
         raise NotImplementedError
 
+    def first(self, adjoint: Callable[..., Array], dual_norm: Callable[..., float]) -> tuple[Array, Array, float]:
+        """Return a λ of a start in proportion to 1/m, feasible for a soft margin, its V, and ‖V‖_*, or 1 instead of 0."""
+        lam = 1 / (len(self.m) * self.m)
+        V = adjoint(lam)
+        size = dual_norm(V) or 1.0
+        share = 1.0 if self.p is None else min(0.5 / size, float((self.p / lam).min()) / 2)
+        return share * lam, share * V, share * size
+
     def slacks(self, lam: Array, f: Array, mu: float) -> tuple[Array, Array, Array, float]:
-        """Return u, z, ξ and γ of a start with margins f, at which products of u and λ are at least about μ."""
+        """Return u, z, ξ and γ of a start with these λ and margins, at which products of u and λ are at least about μ."""
         u, none = np.maximum(mu / lam, 1e-3 * float(np.abs(f).max())), self.m[:0]
         if self.p is None:
             gamma = float(((f - u) / self.m).min())
@@ -183,6 +195,27 @@ class MatrixConditions(ABC):
     #: Number of complementarity products, and their mean.
     count: int
     mu: float
+
+    def factorise(self, K: Array, f: Array) -> None:
+        """Set the `factor` of the matrix of λ with the `diagonal` of the slacks, and the residuals `missing` of f."""
+        program, at, soft = self.program, self.at, len(self.at.z) > 0
+        self.diagonal = at.u / at.lam + (at.xi / at.z if soft else 0.0)
+        K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / len(K)
+        self.factor = Cholesky(K)
+        self.missing = at.gamma * program.m + (at.u - at.xi if soft else at.u) - f - program.y * at.b
+
+    def required(self, target: float, guess: Any) -> tuple[Array, Array, Array]:
+        """Return the changes of λu and zξ to `target`, and the right side of the rows for them."""
+        at = self.at
+        c_u, c_z = target - at.lam * at.u, target - at.z * at.xi
+        if guess is not None:
+            c_u, c_z = c_u - guess.lam * guess.u, c_z - guess.z * guess.xi
+        return c_u, c_z, self.missing + c_u / at.lam - (c_z / at.z if len(at.z) else 0.0)
+
+    def slacks(self, lam: Array, c_u: Array, c_z: Array) -> tuple[Array, Array, Array]:
+        """Return the changes of u, z and ξ, given those of λ and of the products."""
+        at = self.at
+        return (c_u - at.u * lam) / at.lam, (-lam if len(at.z) else at.z), (c_z + at.xi * lam[: len(at.z)]) / at.z
 
     @abstractmethod
     def direction(self, target: float, guess: Any) -> Any:
@@ -267,7 +300,6 @@ def solve_in_ball(
     program_of: Callable[[MarginProblem], BallProgram],
     options: Options,
     settings: Settings,
-    least_centring: float,
 ) -> Answer:
     """Return weights and dual of a margin problem to a gap of `options.tol`.
 
@@ -291,7 +323,7 @@ def solve_in_ball(
     descent = BallDescent(program_of(ours), incumbent, ends, options.tol / 2)
     while True:
         descent.limit = descent.count + ITERATIONS if options.max_iterations is None else options.max_iterations
-        descend_from(descent.program.start(), descent, least_centring)
+        descend_from(descent.program.start(), descent, descent.program.least_centring)
         if not descent.grows:
             return incumbent.answer(descent.count, descent.stopped)
         try:

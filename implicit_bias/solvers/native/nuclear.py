@@ -28,27 +28,15 @@ import numpy as np
 
 from implicit_bias._utils.blocks import gram, row_blocks
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.memory import check_memory
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import NuclearNorm
-from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.ball import (
-    SHIFT,
-    BallProgram,
-    MatrixConditions,
-    MatrixIterate,
-    Units,
-    solve_in_ball,
-)
-from implicit_bias.solvers.native.incumbent import Incumbent
+from implicit_bias.solvers.native.ball import BallProgram, MatrixConditions, MatrixIterate, Units
 from implicit_bias.solvers.native.interior_point import Bounds
 from implicit_bias.solvers.native.mehrotra import longest_step
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.working_set import Support
 
-#: Least centring parameter.
-LEAST_CENTRING = 0.01
 #: Rows of a block of Hadamard products, which stay in the processor's cache.
 TILE = 128
 #: Gap of a working set, as a share of the gap over all samples, at which the next one follows.
@@ -57,12 +45,8 @@ INNER_GAP = 0.1
 FALL = 0.7
 
 
-def transposed(M: Any) -> Any:
-    return np.swapaxes(M, -1, -2)
-
-
 def symmetric(M: Any) -> Any:
-    return (M + transposed(M)) / 2
+    return (M + M.mT) / 2
 
 
 @dataclass(frozen=True)
@@ -94,8 +78,8 @@ class NuclearProgram(BallProgram):
         #: Shares of the joined samples (n,), and what the joined row adds to rows.
         self.shares = np.zeros(n)
         self.joined = self.units.matrices(np.zeros(problem.features.shape[1:]))[None][:0]
-        m, y = self.m, problem.y
-        self.m, self.y = m[rows], problem.y[rows]
+        m, y = self.m, self.y
+        self.m, self.y = m[rows], y[rows]
         if self.p is not None:
             # Samples drawn at random stand for all.
             p, self.p = self.p, self.p[rows] * (1.0 if support else n / len(rows))
@@ -177,7 +161,7 @@ class NuclearProgram(BallProgram):
 
     def slack(self, at: NuclearIterate) -> Array:
         """Return S (H, R, R)."""
-        return at.t * np.eye(self.shape[1]) - at.V @ transposed(at.V) / at.t
+        return at.t * np.eye(self.shape[1]) - at.V @ at.V.mT / at.t
 
     def products(self, at: NuclearIterate) -> float:
         """Return the sum of all complementarity products, λᵀu + zᵀξ + Σ_h ⟨Q_h, S_h⟩."""
@@ -185,12 +169,7 @@ class NuclearProgram(BallProgram):
 
     def start(self) -> NuclearIterate:
         """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
-        lam = 1 / (len(self.m) * self.m)
-        V = self.adjoint(lam)
-        size = float(np.linalg.norm(V, 2, axis=(1, 2)).max()) or 1.0
-        if self.p is not None:
-            share = min(0.5 / size, float((self.p / lam).min()) / 2)
-            lam, V = share * lam, share * V
+        lam, V, size = self.first(self.adjoint, lambda V: float(np.linalg.norm(V, 2, axis=(1, 2)).max()))
         t = 2 * size if self.hard else 1.0
         q = (1.0 if self.hard else float(self.m @ lam)) / (np.prod(self.shape) + float(np.sum(V**2)) / t**2)
         Q = q * np.broadcast_to(np.eye(self.shape[1]), (*self.shape, self.shape[1]))
@@ -209,18 +188,16 @@ class NuclearConditions(MatrixConditions):
         self.count = len(at.lam) + len(at.z) + int(np.prod(program.shape))
         self.mu = program.products(at) / self.count
         L, M = np.linalg.cholesky(program.slack(at)), np.linalg.cholesky(at.Q)
-        U, self.s, right = np.linalg.svd(transposed(M) @ L)
+        U, self.s, right = np.linalg.svd(M.mT @ L)
         roots = np.sqrt(self.s)[:, None, :]
         #: R with R⁻¹SR⁻ᵀ = RᵀQR = diag(s), and its inverse.
-        self.scale, self.inverse = L @ transposed(right) / roots, transposed(M @ U / roots)
-        self.N, self.J = transposed(self.inverse) @ self.inverse, np.eye(program.shape[1]) + V @ transposed(V) / t**2
+        self.scale, self.inverse = L @ right.mT / roots, (M @ U / roots).mT
+        self.N, self.J = self.inverse.mT @ self.inverse, np.eye(program.shape[1]) + V @ V.mT / t**2
         K = program.matrix(at, M, self.inverse)
         if len(program.joined):
             K[-1] = program.times(self.response(program.joined[0]))
-        self.diagonal = at.u / at.lam + (at.xi / at.z if len(at.z) else 0.0)
-        K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / len(K)
-        self.factor, f = Cholesky(K), program.times(2 / t * (at.Q @ V))
-        self.missing = at.gamma * program.m + at.u - f - program.y * at.b - (at.xi if len(at.z) else 0.0)
+        f = program.times(2 / t * (at.Q @ V))
+        self.factorise(K, f)
         # K dλ + border q = right side, and borderᵀ dλ + corner q = values, for the changes q of b, γ and t.
         columns, self.values = [], []
         if program.intercept:
@@ -234,12 +211,12 @@ class NuclearConditions(MatrixConditions):
         self.solved = self.solve(self.border)
         self.small = -self.border.T @ self.solved
         if program.hard:
-            self.small[-1, -1] += np.sum(NJN * self.J) + 2 / t**3 * np.sum(at.Q * (V @ transposed(V)))
+            self.small[-1, -1] += np.sum(NJN * self.J) + 2 / t**3 * np.sum(at.Q * (V @ V.mT))
 
     def response(self, dV: Array) -> Array:
         """Return the change 2(Q dV + N B N V)/t of W for B = (dV Vᵀ + V dVᵀ)/t, at a constant t."""
         at = self.at
-        B = 2 / at.t * symmetric(dV @ transposed(at.V))
+        B = 2 / at.t * symmetric(dV @ at.V.mT)
         return 2 / at.t * (at.Q @ dV + self.N @ B @ self.N @ at.V)
 
     def solve(self, right: Array) -> Array:
@@ -251,23 +228,20 @@ class NuclearConditions(MatrixConditions):
 
     def direction(self, target: float, guess: NuclearIterate | None) -> NuclearIterate:
         program, at, t, V = self.program, self.at, self.at.t, self.at.V
-        c_u, c_z, right = target - at.lam * at.u, target - at.z * at.xi, self.missing
+        c_u, c_z, right = self.required(target, guess)
         rest, curve = (target - self.s[:, :, None] ** 2) * np.eye(program.shape[1]), np.zeros_like(at.Q)
         if guess is not None:
-            c_u, c_z = c_u - guess.lam * guess.u, c_z - guess.z * guess.xi
             # Second-order terms of S, of its product with Q, and of W.
             dV, dt = guess.V, guess.t
-            crossed = symmetric(dV @ transposed(V))
-            curve = 2 * dt / t**2 * crossed - dV @ transposed(dV) / t - dt**2 / t**3 * (V @ transposed(V))
-            dS = self.inverse @ (dt * self.J - 2 / t * crossed) @ transposed(self.inverse)
-            rest = rest - symmetric(dS @ transposed(self.scale) @ guess.Q @ self.scale)
+            crossed = symmetric(dV @ V.mT)
+            curve = 2 * dt / t**2 * crossed - dV @ dV.mT / t - dt**2 / t**3 * (V @ V.mT)
+            dS = self.inverse @ (dt * self.J - 2 / t * crossed) @ self.inverse.mT
+            rest = rest - symmetric(dS @ self.scale.mT @ guess.Q @ self.scale)
             bent = guess.Q @ dV - dt / t * (guess.Q @ V + at.Q @ dV) + (dt / t) ** 2 * (at.Q @ V)
             right = right - program.times(2 / t * bent)
         quotient = 2 * rest / (self.s[:, :, None] + self.s[:, None, :])
-        H = transposed(self.inverse) @ quotient @ self.inverse - self.N @ curve @ self.N
-        right = right + c_u / at.lam - program.times(2 / t * (H @ V))
-        if len(at.z):
-            right = right - c_z / at.z
+        H = self.inverse.mT @ quotient @ self.inverse - self.N @ curve @ self.N
+        right = right - program.times(2 / t * (H @ V))
         values = np.array(self.values)
         if program.hard:
             values[-1] += np.sum(H * self.J)
@@ -277,21 +251,14 @@ class NuclearConditions(MatrixConditions):
         b = float(q[0]) if program.intercept else 0.0
         gamma, dt = (float(q[-2]), float(q[-1])) if program.hard else (0.0, 0.0)
         dV = program.adjoint(lam)
-        dS = dt * self.J - 2 / t * symmetric(dV @ transposed(V))
+        dS = dt * self.J - 2 / t * symmetric(dV @ V.mT)
         Q = symmetric(H - self.N @ dS @ self.N)
-        u = (c_u - at.u * lam) / at.lam
-        z, xi = (-lam, (c_z + at.xi * lam) / at.z) if len(at.z) else (at.z, at.xi)
-        return NuclearIterate(lam, u, z, xi, Q, b, gamma, dV, dt)
+        return NuclearIterate(lam, *self.slacks(lam, c_u, c_z), Q, b, gamma, dV, dt)
 
     def longest(self, change: NuclearIterate) -> float:
         at = self.at
         values = [at.lam, at.u, at.z, at.xi, np.array([0.99 * at.t])]
         room = longest_step(values, [change.lam, change.u, change.z, change.xi, np.array([change.t])])
         half = self.scale / np.sqrt(self.s)[:, None, :]
-        least = float(np.linalg.eigvalsh(transposed(half) @ change.Q @ half).min())
+        least = float(np.linalg.eigvalsh(half.mT @ change.Q @ half).min())
         return min(room, -1 / least if least < -1 else 1.0)
-
-
-def solve_nuclear(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
-    """Return weights and dual of a margin problem with a nuclear norm, to a gap of `options.tol`."""
-    return solve_in_ball(incumbent, lambda ours: NuclearProgram(ours, settings), options, settings, LEAST_CENTRING)

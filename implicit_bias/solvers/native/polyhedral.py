@@ -18,7 +18,7 @@ never formed: the first term is a sum over gates of X diag(Θ_j) Xᵀ on the sam
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,18 +27,11 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import PolyhedralForm
-from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.ball import BallProgram, SignedRows, solve_in_ball
-from implicit_bias.solvers.native.incumbent import Incumbent
+from implicit_bias.solvers.native.ball import SHIFT, BallProgram, SignedRows
 from implicit_bias.solvers.native.mehrotra import TO_BOUNDARY, longest_step
-from implicit_bias.solvers.native.settings import Settings
 
 #: Refinements of a solution by the factorised matrix.
 REFINEMENTS = 2
-#: Share of the mean diagonal that is added to the matrix.
-SHIFT = 1e-15
-#: Least centring parameter.
-LEAST_CENTRING = 1e-3
 #: Step length below which there is no progress.
 SHORTEST_STEP = 1e-8
 
@@ -69,7 +62,7 @@ class Rows(SignedRows):
 
 
 @dataclass(frozen=True)
-class Iterate:
+class PolyhedralIterate:
     """An iterate or a direction: pairs of arrays `x` ≥ 0 and `z` ≥ 0, and W, τ, b, γ and `scale`, which have no sign.
 
     The products of a pair vanish at the solution. The first pair is the slack u of the rows and λ, the second one, of a
@@ -89,9 +82,9 @@ class Iterate:
     def lam(self) -> Array:
         return self.z[0]
 
-    def moved(self, step: Iterate, first: float, second: float, primal: tuple[float, float]) -> Iterate:
+    def moved(self, step: Self, first: float, second: float, primal: tuple[float, float]) -> Self:
         """Move variables by `first`, multipliers by `second`, and `tau` and `scale` by `primal`, times `step`."""
-        return Iterate(
+        return type(self)(
             tuple(x + first * dx for x, dx in zip(self.x, step.x, strict=True)),
             tuple(z + second * dz for z, dz in zip(self.z, step.z, strict=True)),
             self.W + first * step.W,
@@ -102,8 +95,10 @@ class Iterate:
         )
 
 
-class Program(BallProgram):
+class PolyhedralProgram(BallProgram):
     """The linear program of a margin problem: its data, and the sums over the columns of groups."""
+
+    least_centring = 1e-3
 
     def __init__(self, problem: MarginProblem, form: PolyhedralForm) -> None:
         super().__init__(problem)
@@ -118,12 +113,12 @@ class Program(BallProgram):
         """Return the sums of `columns` (k, d) over the gates of each group and all inputs, shape (H,)."""
         return np.asarray(np.bincount(self.groups, columns.sum(axis=1), len(self.costs)), dtype=np.float64)
 
-    def solution(self, at: Iterate) -> tuple[Array, float, Array]:
+    def solution(self, at: PolyhedralIterate) -> tuple[Array, float, Array]:
         """Return the weights and the intercept of an iterate."""
         return at.W, at.b, at.lam
 
-    def linearised(self, at: Iterate) -> Conditions:
-        return Conditions(self, at)
+    def linearised(self, at: PolyhedralIterate) -> PolyhedralConditions:
+        return PolyhedralConditions(self, at)
 
     def largest(self, columns: Array) -> Array:
         """Return the largest entry of `columns` (k, d) ≥ 0 in each group of gates, shape (H,)."""
@@ -131,18 +126,17 @@ class Program(BallProgram):
         np.maximum.at(found, self.groups, columns.max(axis=1))
         return found
 
-    def start(self) -> Iterate:
+    def start(self) -> PolyhedralIterate:
         """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0.
 
         λ is in proportion to 1/m, with Σ m_iλ_i = 1 for a hard margin and half the largest multiple for a soft one.
         """
         e, c, ones = self.factors, self.costs, np.ones((self.rows.k, self.rows.d))
-        lam = 1 / (self.rows.n * self.m)
-        V = self.rows.adjoint(lam)
-        size = float(c @ self.largest(np.abs(V) / e) if self.sums else (self.total(e * np.abs(V)) / c).max()) or 1.0
-        if self.p is not None:
-            share = min(0.5 / size, float((self.p / lam).min()) / 2)
-            lam, V, size = share * lam, share * V, share * size
+
+        def dual_norm(V: Array) -> float:
+            return float(c @ self.largest(np.abs(V) / e) if self.sums else (self.total(e * np.abs(V)) / c).max())
+
+        lam, V, size = self.first(self.rows.adjoint, dual_norm)
         # ‖W‖ ≤ 1 for a hard margin; for a soft one Σ m_iλ_i is about the optimum.
         reach = 1.0 if self.hard else float(self.m @ lam)
         if self.sums:
@@ -161,13 +155,13 @@ class Program(BallProgram):
             pairs = [(2 * self.m, self.p - lam), *pairs]
         pairs = [(abs(gamma) * self.m, lam), *pairs]
         x_, z_ = zip(*pairs, strict=True)
-        return Iterate(x_, z_, np.zeros_like(ones), tau, 0.0, gamma, scale)
+        return PolyhedralIterate(x_, z_, np.zeros_like(ones), tau, 0.0, gamma, scale)
 
 
-class Conditions:
+class PolyhedralConditions:
     """The optimality conditions of a program, linearised at an iterate."""
 
-    def __init__(self, program: Program, at: Iterate) -> None:
+    def __init__(self, program: PolyhedralProgram, at: PolyhedralIterate) -> None:
         self.program, self.at = program, at
         rows, e, groups = program.rows, program.factors, program.groups
         sums = sum(float(np.vdot(x, z)) for x, z in zip(at.x, at.z, strict=True))
@@ -229,7 +223,7 @@ class Conditions:
             x = x + self.factor.solve(rest)
         return x.reshape(right.shape)
 
-    def direction(self, target: float, guess: Iterate | None) -> Iterate:
+    def direction(self, target: float, guess: PolyhedralIterate | None) -> PolyhedralIterate:
         """Return the Newton direction to complementarity products x z equal to `target`.
 
         The products dx dz of `guess`, if it is given, correct the direction to second order.
@@ -276,9 +270,9 @@ class Conditions:
         if not program.hard:
             pairs = [((products[1] + at.x[1] * lam) / at.z[1], -lam), *pairs]
         x, z = zip((u, lam), *pairs, strict=True)
-        return Iterate(x, z, W, tau, b, gamma, scale)
+        return PolyhedralIterate(x, z, W, tau, b, gamma, scale)
 
-    def ahead(self, guess: Iterate) -> float:
+    def ahead(self, guess: PolyhedralIterate) -> float:
         """Return the mean of all products xz after the longest steps along `guess`, one for x and another for z."""
         first, second = longest_step(self.at.x, guess.x), longest_step(self.at.z, guess.z)
         ends = [
@@ -287,7 +281,7 @@ class Conditions:
         ]
         return sum(float(np.vdot(x, z)) for x, z in ends) / sum(x.size for x, _ in ends)
 
-    def moved(self, direction: Iterate) -> Iterate | None:
+    def moved(self, direction: PolyhedralIterate) -> PolyhedralIterate | None:
         """Return the next iterate, after one step for variables and another for multipliers; None for short steps."""
         first, second = (
             TO_BOUNDARY * longest_step(v, dv) for v, dv in ((self.at.x, direction.x), (self.at.z, direction.z))
@@ -296,10 +290,3 @@ class Conditions:
             return None
         primal = (second, first) if self.program.sums else (first, second)
         return self.at.moved(direction, first, second, primal)
-
-
-def solve_polyhedral(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
-    """Return weights and dual of a margin problem whose norm has a polyhedral form, to a gap of `options.tol`."""
-    form = incumbent.problem.norm.polyhedral_form(incumbent.problem.features.k)
-    assert form is not None
-    return solve_in_ball(incumbent, lambda ours: Program(ours, form), options, settings, LEAST_CENTRING)

@@ -11,14 +11,15 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm, NuclearNorm
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
+from implicit_bias.solvers.native.ball import solve_in_ball
 from implicit_bias.solvers.native.incumbent import Incumbent, Pace
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome
-from implicit_bias.solvers.native.nuclear import solve_nuclear
-from implicit_bias.solvers.native.polyhedral import solve_polyhedral
+from implicit_bias.solvers.native.nuclear import NuclearProgram
+from implicit_bias.solvers.native.polyhedral import PolyhedralProgram
 from implicit_bias.solvers.native.scaled import scaled
 from implicit_bias.solvers.native.screening import many_bounded, screen
 from implicit_bias.solvers.native.settings import Settings
-from implicit_bias.solvers.native.spectral import solve_spectral
+from implicit_bias.solvers.native.spectral import SpectralProgram
 from implicit_bias.solvers.native.working_set import Found, GroupSet, SampleSet
 
 
@@ -60,12 +61,12 @@ def solve_native(
 
 def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
     problem, norm, k = incumbent.problem, incumbent.problem.norm, incumbent.problem.features.k
-    if norm.polyhedral_form(k) is not None:
-        return solve_polyhedral(incumbent, options, settings)
-    if norm.spectral_form(k) is not None:
-        return solve_spectral(incumbent, options, settings)
+    if (polyhedral := norm.polyhedral_form(k)) is not None:
+        return solve_in_ball(incumbent, partial(PolyhedralProgram, form=polyhedral), options, settings)
+    if (spectral := norm.spectral_form(k)) is not None:
+        return solve_in_ball(incumbent, partial(SpectralProgram, form=spectral), options, settings)
     if isinstance(norm, NuclearNorm):
-        return solve_nuclear(incumbent, options, settings)
+        return solve_in_ball(incumbent, partial(NuclearProgram, settings=settings), options, settings)
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
     solve = partial(_solve_form, incumbent, Pace(options, settings), settings)

@@ -29,14 +29,8 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import SpectralForm
-from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.ball import SHIFT, BallProgram, MatrixConditions, MatrixIterate, Units, solve_in_ball
-from implicit_bias.solvers.native.incumbent import Incumbent
+from implicit_bias.solvers.native.ball import BallProgram, MatrixConditions, MatrixIterate, Units
 from implicit_bias.solvers.native.mehrotra import longest_step
-from implicit_bias.solvers.native.settings import Settings
-
-#: Least centring parameter.
-LEAST_CENTRING = 0.05
 
 
 @dataclass(frozen=True)
@@ -52,6 +46,8 @@ class SpectralIterate(MatrixIterate):
 
 class SpectralProgram(BallProgram):
     """The program of a margin problem whose norm has a spectral form."""
+
+    least_centring = 0.05
 
     def __init__(self, problem: MarginProblem, form: SpectralForm) -> None:
         super().__init__(problem)
@@ -75,15 +71,11 @@ class SpectralProgram(BallProgram):
     def start(self) -> SpectralIterate:
         """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
         B, J = self.B, self.B.shape[1]
-        lam = 1 / (self.rows.n * self.m)
-        V = self.rows.adjoint(lam)
         sigma, shares = np.ones(J) / J, np.linalg.lstsq(B.T, np.ones(J))[0]
         # The largest singular value of diag(Bσ)^−½ diag(q)⁻¹ V for ν = 1.
-        size = float(np.linalg.norm(V / (shares * np.sqrt(B @ sigma))[:, None], 2)) or 1.0
+        lengths = (shares * np.sqrt(B @ sigma))[:, None]
+        lam, V, size = self.first(self.rows.adjoint, lambda V: float(np.linalg.norm(V / lengths, 2)))
         nu = 2 * size if self.hard else 1.0
-        if self.p is not None:
-            share = min(0.5 / size, float((self.p / lam).min()) / 2)
-            lam, V = share * lam, share * V
         T = 1.0 if self.hard else float(self.m @ lam)
         sigma, q = T * sigma, nu * shares
         W = V / q[:, None]
@@ -128,13 +120,9 @@ class SpectralConditions(MatrixConditions):
         self.C *= self.fold * T * np.sqrt(0.5 / self.sums)
         K *= T
         K -= gram(self.C)
-        self.diagonal = at.u / at.lam + (at.xi / at.z if len(at.z) else 0.0)
-        K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
-        self.factor = Cholesky(K)
-        self.missing_V = rows.adjoint(at.lam) - at.Q @ at.W
         f = rows.times(at.W)
-        slack = at.u - at.xi if len(at.z) else at.u
-        self.missing = at.gamma * program.m + slack - T * f - rows.y * at.b
+        self.factorise(K, T * f)
+        self.missing_V = rows.adjoint(at.lam) - at.Q @ at.W
         self.values = at.nu - B.T @ np.diag(at.Q)
         Z = [self.J.T @ (column[:, None] * self.J) for column in B.T]
         columns = [np.zeros((rows.n, len(Z)))]
@@ -176,20 +164,16 @@ class SpectralConditions(MatrixConditions):
         """
         program, at = self.program, self.at
         rows, B, H = program.rows, program.B, len(at.Q)
-        c_u, c_z = target - at.lam * at.u, target - at.z * at.xi
+        c_u, c_z, right = self.required(target, guess)
         c_T = target - at.T * at.theta
         missing_V, R = self.missing_V, target * np.eye(H) - self.J.T @ self.S @ self.J
-        right = self.missing + c_u / at.lam
         if guess is not None:
-            c_u, c_z = c_u - guess.lam * guess.u, c_z - guess.z * guess.xi
             c_T -= guess.T * guess.theta
             missing_V = missing_V - guess.Q @ guess.W
             ahead = self.J.T @ guess.W
             twist = guess.T * ahead @ self.Y.T
             R = R + at.T * ahead @ ahead.T + twist + twist.T
-            right = self.missing + c_u / at.lam - guess.T * rows.times(guess.W)
-        if len(at.z):
-            right = right - c_z / at.z
+            right = right - guess.T * rows.times(guess.W)
         P = at.T * self.inverse @ missing_V @ self.Y.T
         fixed = self.folded(R + P + P.T)
         right = right - at.T * rows.times(self.over_metric(missing_V)) + self.C @ fixed
@@ -215,10 +199,8 @@ class SpectralConditions(MatrixConditions):
         E = E + np.triu(E, 1).T
         Q = self.J @ E @ self.J.T
         W = self.over_metric(rows.adjoint(lam) + missing_V - Q @ at.W)
-        u = (c_u - at.u * lam) / at.lam
-        z, xi = (-lam, (c_z + at.xi * lam) / at.z) if len(at.z) else (at.z, at.xi)
-        theta = 0.0 if program.hard else (c_T - at.theta * T) / at.T
-        return SpectralIterate(lam, u, z, xi, (Q + Q.T) / 2, b, gamma, W, sigma, nu, T, theta)
+        theta, slacks = 0.0 if program.hard else (c_T - at.theta * T) / at.T, self.slacks(lam, c_u, c_z)
+        return SpectralIterate(lam, *slacks, (Q + Q.T) / 2, b, gamma, W, sigma, nu, T, theta)
 
     def longest(self, change: SpectralIterate) -> float:
         at = self.at
@@ -227,10 +209,3 @@ class SpectralConditions(MatrixConditions):
             values, changes = [*values, np.array([at.T, at.theta])], [*changes, np.array([change.T, change.theta])]
         least = np.linalg.eigvalsh(self.inverse @ change.Q @ self.inverse.T)[0]
         return min(longest_step(values, changes), -1 / least if least < -1 else 1.0)
-
-
-def solve_spectral(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
-    """Return weights and dual of a margin problem whose norm has a spectral form, to a gap of `options.tol`."""
-    form = incumbent.problem.norm.spectral_form(incumbent.problem.features.k)
-    assert form is not None
-    return solve_in_ball(incumbent, lambda ours: SpectralProgram(ours, form), options, settings, LEAST_CENTRING)

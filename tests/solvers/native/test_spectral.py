@@ -6,7 +6,7 @@ import pytest
 
 from implicit_bias import GatedFeatures, MarginProblem, Status, TwoLayerNorm, solve
 from implicit_bias.solvers.native.mehrotra import descend_from
-from implicit_bias.solvers.native.spectral import Conditions, SpectralProgram
+from implicit_bias.solvers.native.spectral import SpectralConditions, SpectralProgram
 from tests.cases import assert_farkas
 from tests.solvers.native.shapes import teacher
 
@@ -84,7 +84,7 @@ def test_directions_solve_the_linearised_conditions(norm, C):
         ]
 
     for _ in range(4):
-        conditions, step = Conditions(program, at), 1e-6
+        conditions, step = SpectralConditions(program, at), 1e-6
         ahead = residuals(at.plus(step, conditions.direction(0.0, None)))
         for now, then in zip(residuals(at), ahead, strict=True):
             np.testing.assert_allclose(
