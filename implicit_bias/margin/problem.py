@@ -24,7 +24,7 @@ from implicit_bias._utils.scaling import TINY
 from implicit_bias.features import Features
 from implicit_bias.features.base import check_features
 from implicit_bias.margin.constraints import LinearConstraints
-from implicit_bias.norms import GroupForm, Norm, NuclearNorm
+from implicit_bias.norms import GroupForm, Norm
 
 if TYPE_CHECKING:
     from implicit_bias.gates import Gates
@@ -246,7 +246,7 @@ class MarginProblem:
         if structure == "native" and self.constraints is not None:
             return "it does not support linear constraints; use CLARABEL or SCS"
         norm, k = self.norm, self.features.k
-        known = isinstance(norm, NuclearNorm) or norm.polyhedral_form(k) or norm.spectral_form(k)
+        known = norm.has_atoms or norm.polyhedral_form(k) or norm.spectral_form(k)
         if structure == "groups" or (structure == "native" and not known):
             form = self.group_form
             if form is None:

@@ -173,6 +173,8 @@ class Norm(ABC):
     verified: bool = False
     #: True if `expression` needs semidefinite cones.
     semidefinite: bool = False
+    #: True if the norm is a group lasso over infinitely many atoms, like `NuclearNorm`.
+    has_atoms: bool = False
 
     @abstractmethod
     def value(self, W: Array) -> float:

@@ -52,6 +52,7 @@ class NuclearNorm(Norm):
     rotation_invariant = True
     verified = True
     semidefinite = True
+    has_atoms = True
     gates: int
 
     def __init__(self, groups: Any, rows: Any) -> None:

@@ -24,9 +24,9 @@ from implicit_bias.gates.half_space_kernel import half_spaces_error
 from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Certificate, Solution, Status
 from implicit_bias.solvers.base import Options
+from implicit_bias.solvers.dispatch import solve
 from implicit_bias.solvers.native.kernel_matrices import solve_kernel_matrices
 from implicit_bias.solvers.one_kernel import ADDED, Expansion, solve_one_kernel
-from implicit_bias.solvers.path import margin_path
 
 #: Rows of a kernel matrix that are computed at a time.
 ROWS = 1000
@@ -70,20 +70,35 @@ def solve_expansions(
     NATIVE take factors of the matrices. These also follow if rounding leaves too large a gap. Certificates are those of
     weights w_m = Σ_i a_mi φ_m(x_i) for the coefficients a (k, n), and include the rounding of the kernels' values.
     """
-    features = _features_of(problems)
-    factored = partial(_solve_factored, problems, options=options, solver=solver, n_jobs=n_jobs)
-    if solver not in (None, "NATIVE") or str(options.device) != "cpu":
-        yield from factored(costs, starts)
-        return
-    method = _solve_one_kernel if features.k == 1 else partial(_solve_several_kernels, n_jobs=n_jobs)
-    for C, found in zip(costs, method(problems, costs, starts, options), strict=True):
-        statuses, gap = {solution.status for solution, _ in found}, max(solution.gap for solution, _ in found)
-        few = features.k > 1 or features.n <= FACTORED or gap == np.inf
-        if few and not statuses <= CONCLUSIVE and Status.NOT_SEPARABLE_BELOW not in statuses:
+    workers, classes, known = effective_n_jobs(n_jobs), len(problems), starts
+
+    def each(method: Callable[..., Any], whole: list[MarginProblem], deadline: Deadline) -> Answers:
+        def tasks() -> Iterator[Any]:
+            for c, (problem, start) in enumerate(zip(whole, known, strict=True)):
+                limit = deadline.left(min(workers / (classes - c), 1.0))
+                yield delayed(method)(problem, replace(options, start=start, deadline=Deadline(limit)), solver)
+
+        answers = Parallel(n_jobs)(tasks())
+        if any(solution.status is Status.INTERRUPTED for solution, _ in answers):
+            raise KeyboardInterrupt  # A search over many fits must end, too.
+        return answers
+
+    factors = solver not in (None, "NATIVE") or str(options.device) != "cpu"
+    for number, C in enumerate(costs):
+        whole, share = [problem.replace(C=C) for problem in problems], options.deadline.left(1 / (len(costs) - number))
+        whole[0].check_upper_bounds()
+        if problems[0].features.k == 1 and not factors:
+            answers = _solve_one_kernel(whole, known, replace(options, deadline=Deadline(share)))
+        else:
+            answers = each(_factored if factors else _solved, whole, Deadline(share))
+        statuses, gap = {solution.status for solution, _ in answers}, max(solution.gap for solution, _ in answers)
+        few = problems[0].features.k > 1 or problems[0].features.n <= FACTORED or gap == np.inf
+        if not factors and few and not statuses <= CONCLUSIVE and Status.NOT_SEPARABLE_BELOW not in statuses:
             # Factors, and sums without rounding, lose fewer digits.
-            pairs = zip(next(factored([C], starts)), found, strict=True)
-            found = [min(pair, key=lambda one: (not one[0].status.inseparable, one[0].gap)) for pair in pairs]
-        yield found
+            pairs = zip(each(_factored, whole, Deadline(share)), answers, strict=True)
+            answers = [min(pair, key=lambda one: (not one[0].status.inseparable, one[0].gap)) for pair in pairs]
+        known = [solution for solution, _ in answers]
+        yield answers
 
 
 def _features_of(problems: Sequence[MarginProblem]) -> FittedKernels:
@@ -92,45 +107,19 @@ def _features_of(problems: Sequence[MarginProblem]) -> FittedKernels:
     return features
 
 
-def _solve_factored(
-    problems: list[MarginProblem],
-    costs: list[float],
-    starts: list[Solution | None],
-    options: Options,
-    solver: str | None,
-    n_jobs: int | None,
-) -> Iterator[Answers]:
-    workers, classes = effective_n_jobs(n_jobs), len(problems)
-    given = {"solver": solver, "tol": options.tol, "device": options.device, "verbose": options.verbose}
-
-    def tasks() -> Iterator[Any]:
-        for c, (problem, start) in enumerate(zip(problems, starts, strict=True)):
-            seconds = options.deadline.left(min(workers / (classes - c), 1.0))
-            yield delayed(_factored_path)(problem, costs, start=start, max_seconds=seconds, **given)
-
-    yield from map(list, zip(*Parallel(n_jobs)(tasks()), strict=True))
-
-
-def _solve_one_kernel(
-    problems: list[MarginProblem], costs: list[float], starts: list[Solution | None], options: Options
-) -> Iterator[Answers]:
-    """Yield answers with coefficients (1, n), where all classes are solved together."""
+def _solve_one_kernel(problems: list[MarginProblem], starts: list[Solution | None], options: Options) -> Answers:
+    """Return answers with coefficients (1, n), where all classes are solved together."""
     known, single_error = [start.dual for start in starts if start is not None], _single_error(_features_of(problems))
-    for number, C in enumerate(costs):
-        own = [problem.replace(C=C) for problem in problems]
-        own[0].check_upper_bounds()
-        start = np.stack(known, axis=1) if len(known) == len(own) else None
-        # Rows in single precision are tried first if they suffice for the tolerance.
-        for error in [single_error, None] if single_error < options.tol else [None]:
-            limit = Deadline(options.deadline.left(1 / (len(costs) - number)))
-            found, errors = _expansion_of(own, start, options, limit, error)
-            cost = {"tol": options.tol, "seconds": limit.seconds, "iterations": found.rounds}
-            answers = [_solution_of_class(problem, found, c, errors, **cost) for c, problem in enumerate(own)]
-            known = [solution.dual for solution, _ in answers]
-            if max(solution.gap for solution, _ in answers) <= options.tol or found.reason == "max_seconds":
-                break
-            start = np.stack(known, axis=1)
-        yield answers
+    # Rows in single precision are tried first if they suffice for the tolerance.
+    for error in [single_error, None] if single_error < options.tol else [None]:
+        start, limit = np.stack(known, axis=1) if len(known) == len(problems) else None, options.deadline.part(1.0)
+        found, errors = _expansion_of(problems, start, options, limit, error)
+        cost = {"tol": options.tol, "seconds": limit.seconds, "iterations": found.rounds}
+        answers = [_solution_of_class(problem, found, c, errors, **cost) for c, problem in enumerate(problems)]
+        known = [solution.dual for solution, _ in answers]
+        if max(solution.gap for solution, _ in answers) <= options.tol or found.reason == "max_seconds":
+            break
+    return answers
 
 
 def _expansion_of(
@@ -154,31 +143,6 @@ def _expansion_of(
     if not single or found.reason == "max_seconds":
         return found, np.full(signs.shape, error)
     return _recomputed(features, found, signs, error)
-
-
-def _solve_several_kernels(
-    problems: list[MarginProblem],
-    costs: list[float],
-    starts: list[Solution | None],
-    options: Options,
-    n_jobs: int | None,
-) -> Iterator[Answers]:
-    """Yield answers with coefficients (k, n), by the kernel matrices."""
-    workers, known, classes = effective_n_jobs(n_jobs), starts, len(problems)
-
-    def tasks(C: float, share: Deadline) -> Iterator[Any]:
-        for c in range(classes):
-            seconds = share.left(min(workers / (classes - c), 1.0))
-            own = Options(options.tol, max_seconds=seconds, start=known[c], verbose=options.verbose)
-            yield delayed(_solved)(problems[c].replace(C=C), own)
-
-    for number, C in enumerate(costs):
-        problems[0].replace(C=C).check_upper_bounds()
-        found = Parallel(n_jobs)(tasks(C, Deadline(options.deadline.left(1 / (len(costs) - number)))))
-        known = [solution for solution, _ in found]
-        if any(solution.status is Status.INTERRUPTED for solution, _ in found):
-            raise KeyboardInterrupt  # A search over many fits must end, too.
-        yield found
 
 
 def _single_error(features: FittedKernels) -> float:
@@ -213,8 +177,8 @@ def _recomputed(features: FittedKernels, found: Expansion, signs: Array, error: 
     return replace(found, outputs=outputs), np.where(used | near, features.entry_errors[0], error)
 
 
-def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
-    """Return the certified solution with several kernels, and coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i)."""
+def _solved(problem: MarginProblem, options: Options, solver: str | None) -> tuple[Solution, Array]:
+    """Return the certified solution by the matrices of several kernels, and a (k, n) with w_m = Σ_i a_mi φ_m(x_i)."""
     features = _features_of([problem])
     assert features.stack is not None
     with options.deadline as deadline:
@@ -227,30 +191,29 @@ def _solved(problem: MarginProblem, options: Options) -> tuple[Solution, Array]:
         bounds, a, resolved = _certified(problem, features, candidates, found.intercept, options.tol, deadline)
     stopped = Status.INTERRUPTED if deadline.interrupted else found.stopped
     cost = {"tol": options.tol, "seconds": deadline.seconds, "iterations": found.iterations}
-    solution = _concluded(problem, bounds, resolved, stopped, found.reason, **cost)
-    return (replace(solution, status=Status.INTERRUPTED) if deadline.interrupted else solution), a
+    return _concluded(problem, bounds, resolved, stopped, found.reason, **cost), a
 
 
-def _factored_path(problem: MarginProblem, costs: Sequence[float], **options: Any) -> list[tuple[Solution, Array]]:
-    deadline = Deadline(options["max_seconds"])
-    features, path = _features_of([problem]), margin_path(problem, costs, **options)
-    if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
-        raise KeyboardInterrupt  # A search over many fits must end, too.
-    answers = []
-    # The bounds of rounded factors are not those of the kernels, which are certified here.
-    for C, solution in zip(costs, path, strict=True):
-        weights, own = np.nan_to_num(solution.weights), problem.replace(C=C)
-        candidates = itertools.chain(
-            _along_dual(own, solution.dual, partial(lambda sizes, _: sizes, length(weights, axis=1))),
-            _along_weights(features, weights, solution.dual),
-        )
-        rest = solution.intercept, solution.tol, deadline
-        bounds, a, resolved = _certified(own, features, candidates, *rest, exact=True)
-        stopped = solution.status if solution.status is Status.TIME_LIMIT else None
-        reason = solution.reason if solution.gap > solution.tol else ""
-        cost = {name: getattr(solution, name) for name in ("tol", "seconds", "iterations")}
-        answers.append((replace(_concluded(own, bounds, resolved, stopped, reason, **cost), solver=solution.solver), a))
-    return answers
+def _factored(problem: MarginProblem, options: Options, solver: str | None) -> tuple[Solution, Array]:
+    """Return the same by factors of the matrices, whose bounds are not those of the kernels, which are certified."""
+    start = options.start if solver in (None, "NATIVE") else None
+    given: dict[str, Any] = {
+        "max_seconds": options.deadline.left(),
+        "device": options.device,
+        "verbose": options.verbose,
+    }
+    found = solve(problem, solver, tol=options.tol, start=start, **given)
+    features, weights = _features_of([problem]), np.nan_to_num(found.weights)
+    candidates = itertools.chain(
+        _along_dual(problem, found.dual, partial(lambda sizes, _: sizes, length(weights, axis=1))),
+        _along_weights(features, weights, found.dual),
+    )
+    rest = found.intercept, found.tol, options.deadline
+    bounds, a, resolved = _certified(problem, features, candidates, *rest, exact=True)
+    stopped = found.status if found.status in (Status.TIME_LIMIT, Status.INTERRUPTED) else None
+    cost = {name: getattr(found, name) for name in ("tol", "seconds", "iterations")}
+    solution = _concluded(problem, bounds, resolved, stopped, found.reason if found.gap > found.tol else "", **cost)
+    return replace(solution, solver=found.solver), a
 
 
 def _along_dual(problem: MarginProblem, dual: Array, sizes: Callable[[Array], Array]) -> Iterator[Any]:
@@ -320,7 +283,8 @@ def _merged(upper: Certificate, lower: Certificate) -> Certificate:
 def _concluded(
     problem: MarginProblem, bounds: Certificate, resolved: bool, stopped: Status | None, reason: str, **cost: Any
 ) -> Solution:
-    status = Status.OPTIMAL if bounds.gap <= cost["tol"] else stopped or Status.INACCURATE
+    optimal = bounds.gap <= cost["tol"] and stopped is not Status.INTERRUPTED
+    status = Status.OPTIMAL if optimal else stopped or Status.INACCURATE
     # Neither a margin nor Σ_i λ_i y_i φ_m(x_i) exceeds its error.
     if problem.hard and np.isinf(bounds.objective) and not resolved and stopped is None:
         status, reason = Status.NOT_SEPARABLE_BELOW, INSEPARABLE.format(bounds.lower_bound)

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 import implicit_bias as ib
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.gates import FunctionContexts
+from implicit_bias.solvers.native import NativeSolver, Settings
 from tests.cases import inputs
 
 X = inputs(n=24, d=4)
@@ -229,14 +230,15 @@ def test_a_problem_of_several_classes_is_a_model_of_as_many_and_alone():
             ib.MarginModel(problems, [ib.solve(problem)], classes=classes)
 
 
-def test_atoms_that_do_not_fit_are_told(monkeypatch):
-    def full(need, what, remedy, free=None):
+def test_a_set_that_does_not_fit_is_told(monkeypatch):
+    def full(need, what, remedy):
         calls.append(need)
-        if len(calls) > 8:
+        if len(calls) > 1:
             raise TooLargeError("no room")
 
     calls = []
-    monkeypatch.setattr("implicit_bias.solvers.native.scaled.check_memory", full)
-    solution = ib.solve(ib.svm_classes(X, LABELS, GATES, shared=True), "NATIVE", tol=1e-9)
+    monkeypatch.setattr("implicit_bias.solvers.native.nuclear.check_memory", full)
+    few = NativeSolver(Settings(all_samples_up_to=0, first_samples=4))
+    solution = ib.solve(ib.svm_classes(X, LABELS, GATES, shared=True), few, tol=1e-9)
     assert (solution.status, solution.reason) == (ib.Status.INACCURATE, "no room")
     assert np.isfinite(solution.objective)

@@ -2,7 +2,6 @@
 
 from implicit_bias._utils.checks import shown
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.norms import NuclearNorm
 from implicit_bias.solvers.base import Answer, Options, Solver
 from implicit_bias.solvers.native.settings import Settings
 
@@ -39,8 +38,7 @@ class NativeSolver(Solver):
         if reason:
             return reason
         k, norm = problem.features.k, problem.norm
-        groups = not (isinstance(norm, NuclearNorm) or norm.polyhedral_form(k) or norm.spectral_form(k))
-        if "device" in options.special and not groups:
+        if "device" in options.special and (norm.has_atoms or norm.polyhedral_form(k) or norm.spectral_form(k)):
             return f"for {problem.norm!r} it computes on 'cpu' only; leave device out"
         return _no_device(options.device) if "device" in options.special else None
 
@@ -70,8 +68,7 @@ class PreciseSolver(Solver):
         if constraints is not None and len(constraints.equal) > PRECISE_CONSTRAINTS:
             return f"its arithmetic is for at most {PRECISE_CONSTRAINTS} linear constraints; use CLARABEL"
         # A nuclear norm as a semidefinite program has too many variables.
-        nuclear = isinstance(problem.norm, NuclearNorm)
-        return super().refuses(problem, options) or (problem.unsupported("groups") if nuclear else None)
+        return super().refuses(problem, options) or (problem.unsupported("groups") if problem.norm.has_atoms else None)
 
 
 def _no_device(name: str) -> str | None:

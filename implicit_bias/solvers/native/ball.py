@@ -146,7 +146,7 @@ class BallProgram(ABC):
         raise NotImplementedError
 
     def first(self, adjoint: Callable[..., Array], dual_norm: Callable[..., float]) -> tuple[Array, Array, float]:
-        """Return a λ of a start in proportion to 1/m, feasible for a soft margin, its V, and ‖V‖_*, or 1 instead of 0."""
+        """Return a λ in proportion to 1/m, feasible for a soft margin, its V, and ‖V‖_* or 1 instead of 0."""
         lam = 1 / (len(self.m) * self.m)
         V = adjoint(lam)
         size = dual_norm(V) or 1.0
@@ -154,7 +154,7 @@ class BallProgram(ABC):
         return share * lam, share * V, share * size
 
     def slacks(self, lam: Array, f: Array, mu: float) -> tuple[Array, Array, Array, float]:
-        """Return u, z, ξ and γ of a start with these λ and margins, at which products of u and λ are at least about μ."""
+        """Return u, z, ξ and γ of a start with these λ and margins; products of u and λ are about μ or larger."""
         u, none = np.maximum(mu / lam, 1e-3 * float(np.abs(f).max())), self.m[:0]
         if self.p is None:
             gamma = float(((f - u) / self.m).min())

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -65,8 +65,7 @@ class NuclearProgram(BallProgram):
 
     def __init__(self, problem: MarginProblem, settings: Settings, support: Support | None = None) -> None:
         super().__init__(problem)
-        n, norm = len(self.m), problem.norm
-        assert isinstance(norm, NuclearNorm)
+        n, norm = len(self.m), cast("NuclearNorm", problem.norm)
         few, self.settings, self.shape = n <= settings.all_samples_up_to, settings, norm.shape
         self.support = support or Support.drawn(n, n if few else settings.first_samples)
         #: Bounds over all samples when the set was chosen.

@@ -20,7 +20,7 @@ reduction and the nearest lattice point problem".
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 from typing import Any
@@ -132,11 +132,11 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
             found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
     # Sums that must be 0 have units far below those of the largest terms.
     with gmpy2.context(gmpy2.get_context(), precision=2 * BITS), np.errstate(all="ignore"):
-        weights, intercept = _weights(problem, found.W, found.b, options.tol, options.deadline)
-        mu = _without_opposite(problem.constraints, found.mu)
-        dual, mu = _dual(problem, found.lam, mu, options.tol, options.deadline)
+        weights, b = _weights(problem, found.weights, found.intercept, options.tol, options.deadline)
+        mu = _without_opposite(problem.constraints, found.multipliers)
+        dual, mu = _dual(problem, found.dual, mu, options.tol, options.deadline)
     given = None if problem.constraints is None else mu
-    return Answer(weights, dual, found.iterations, found.stopped, intercept, given, found.reason)
+    return replace(found, weights=weights, dual=dual, intercept=b, multipliers=given)
 
 
 def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
@@ -195,23 +195,6 @@ class ExactFactor:
         for j in reversed(range(len(x) - 1)):
             x[j] -= L[j + 1 :, j] @ x[j + 1 :]
         return x
-
-
-@dataclass(frozen=True)
-class Solved:
-    """Result of `PreciseSet.run`, in the coordinates of the problem and in many digits.
-
-    W and b are those of the best upper bound, λ and μ those of the best lower bound; zeros without one. `stopped` is
-    the limit that was reached, `reason` another cause of an early end, or ''.
-    """
-
-    W: Any
-    b: Any
-    lam: Any
-    mu: Any
-    iterations: int
-    stopped: Status | None
-    reason: str
 
 
 class PreciseSet(GrowingSet, Support):
@@ -274,15 +257,18 @@ class PreciseSet(GrowingSet, Support):
         self.stopped: Status | None = None
         self.reason, self.failed = "", False
 
-    def run(self) -> Solved:
-        """Repeat rounds; return the best weights and dual over all samples, also at a limit or with too many rows."""
+    def run(self) -> Answer:
+        """Repeat rounds; return the best weights and dual over all samples, also at a limit or with too many rows.
+
+        They are in the coordinates of the problem and in many digits, and zeros without a bound.
+        """
         try:
             self.rows, self.bounded = self._first()
             self.grow()
         except TooLargeError as error:
             self.reason = str(error)
         lam = self.lam / self.m / self.scale
-        return Solved(self._original(self.W), self.b, lam, _array([]), self.iterations, self.stopped, self.reason)
+        return Answer(self._original(self.W), lam, self.iterations, self.stopped, self.b, _array([]), self.reason)
 
     @property
     def ended(self) -> bool:
@@ -487,14 +473,14 @@ class SetProgram:
         return lam
 
 
-def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Solved:
-    """Return the solution of `conic_form` for all samples; `most` is the largest number of iterations.
+def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Answer:
+    """Return the solution of `conic_form` for all samples in many digits; `most` is the largest number of iterations.
 
     Weights and multipliers are those of the last iterate, which need not be feasible at a limit.
     """
     (n, k, d), m = problem.features.shape, 0 if problem.constraints is None else len(problem.constraints.equal)
     W, b, lam, mu = (_exact(np.zeros(shape)) for shape in ((k, d), (), n, m))
-    found = Solved(W, b, lam, mu, -1, watch(), "")
+    found = Answer(W, lam, -1, watch(), b, mu)
     try:
         form = conic_form(problem, _signed, _exact)
     except TooLargeError as error:
@@ -505,7 +491,7 @@ def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Solved:
         nonlocal found
         iterations, (W, b, lam, mu) = found.iterations + 1, form.solution(at)
         stopped = watch() or (Status.ITERATION_LIMIT if iterations >= most else None)
-        found = Solved(W, b, lam, mu, iterations, stopped, "")
+        found = Answer(W, lam, iterations, stopped, b, mu)
         lower = -(form.program.h.dot(at.z) + form.program.e @ at.b) / at.tau
         infeasible = (problem.hard or problem.affine) and lower >= 1 / NO_MARGIN
         return bool(stopped or infeasible or at.product() <= CONIC_TOL * at.tau**2 * abs(lower))

@@ -9,7 +9,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.norms import GroupForm, NuclearNorm
+from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
 from implicit_bias.solvers.native.ball import solve_in_ball
 from implicit_bias.solvers.native.incumbent import Incumbent, Pace
@@ -20,7 +20,7 @@ from implicit_bias.solvers.native.scaled import scaled
 from implicit_bias.solvers.native.screening import many_bounded, screen
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.spectral import SpectralProgram
-from implicit_bias.solvers.native.working_set import Found, GroupSet, SampleSet
+from implicit_bias.solvers.native.working_set import GroupSet, SampleSet
 
 
 def solve_native(
@@ -65,7 +65,7 @@ def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answe
         return solve_in_ball(incumbent, partial(PolyhedralProgram, form=polyhedral), options, settings)
     if (spectral := norm.spectral_form(k)) is not None:
         return solve_in_ball(incumbent, partial(SpectralProgram, form=spectral), options, settings)
-    if isinstance(norm, NuclearNorm):
+    if norm.has_atoms:
         return solve_in_ball(incumbent, partial(NuclearProgram, settings=settings), options, settings)
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
@@ -75,9 +75,9 @@ def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answe
     per_sample = settings.groups_per_sample * min(problem.features.n, settings.counted_samples)
     if form.count > settings.all_groups_up_to and form.count > per_sample:
         return GroupSet(incumbent, form, tol, start, solve, settings).run()
-    found = solve(form, start, tol, 0, None)
-    incumbent.offer(found.answer, found.bounds, checked=found.answer.stopped is None)
-    return incumbent.answer(found.answer.iterations, found.answer.stopped, found.answer.reason)
+    answer, bounds = solve(form, start, tol, 0, None)
+    incumbent.offer(answer, bounds, checked=answer.stopped is None)
+    return incumbent.answer(answer.iterations, answer.stopped, answer.reason)
 
 
 def largest_bound(problem: MarginProblem) -> float:
@@ -94,7 +94,7 @@ def _solve_form(
     tol: float,
     before: int,
     known: Bounds | None,
-) -> Found:
+) -> tuple[Answer, Bounds]:
     """Return the solution for the groups of `form` to a relative gap of `tol`; `start` (n,) is a known λ, if any.
 
     `before` is the number of iterations so far. `known` are the bounds over all groups so far, which are reported as
@@ -104,7 +104,7 @@ def _solve_form(
     ours = None if options.stop() else scaled(problem, form, str(options.device), settings)
     stopped = options.stop()
     if ours is None or stopped:
-        return Found(incumbent.answer(0, stopped), incumbent.bounds)
+        return incumbent.answer(0, stopped), incumbent.bounds
 
     def answer(found: Outcome) -> Answer:
         """Return a result for all samples in the original coordinates."""
@@ -156,4 +156,4 @@ def _solve_form(
         # Later, and after screening, an error would discard the results so far.
         strict = before == 0 and found.iterations == 0
         found = SampleSet(ours, start, found, tol, limit, watch, options.limited).run(strict)
-    return Found(answer(found), Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale))
+    return answer(found), Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -364,16 +364,9 @@ def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
     return program.feasible(own, near.eta, q, P, rho, u, near.nu[1:])
 
 
-@dataclass(frozen=True)
-class Found:
-    """Solution with some groups: `answer` has W (k, d), λ (n,) and b; `bounds` hold for these groups alone."""
-
-    answer: Answer
-    bounds: Bounds
-
-
-#: Arguments: a form of some groups, a known λ, the gap to reach, iterations so far, and bounds over all groups.
-Solve = Callable[[GroupForm, Array | None, float, int, Bounds], Found]
+#: Solves for some groups; the bounds hold for these alone.
+#: Arguments: a form of them, a known λ, the gap to reach, iterations so far, and bounds over all groups.
+Solve = Callable[[GroupForm, Array | None, float, int, Bounds], tuple[Answer, Bounds]]
 
 
 class GroupSet(GrowingSet):
@@ -423,17 +416,17 @@ class GroupSet(GrowingSet):
         self.last = self.aim <= self.tol / 2
         aim, columns = max(self.aim, self.tol / 2), np.flatnonzero(self.chosen[self.index])
         form = GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
-        found = self.solve_form(form, self.start, aim, self.iterations, self.incumbent.bounds)
-        self.separated, self.answer, answer = found.bounds.upper < np.inf, found.answer, found.answer
+        answer, bounds = self.solve_form(form, self.start, aim, self.iterations, self.incumbent.bounds)
+        self.separated, self.answer = bounds.upper < np.inf, answer
         self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
         if answer.stopped not in (None, Status.INTERRUPTED):
-            self.incumbent.offer(answer, Bounds(0.0, found.bounds.upper), checked=False)
+            self.incumbent.offer(answer, Bounds(0.0, bounds.upper), checked=False)
             self.stopped = True
             return
         self.sizes = self._dual_norms(answer.dual)
         lower, reach = lower_bound(self.problem, answer.dual, float(self.sizes.max()))
         self.allowed = max(float(self.sizes[self.chosen].max()), reach)
-        self.incumbent.offer(answer, Bounds(lower, found.bounds.upper))
+        self.incumbent.offer(answer, Bounds(lower, bounds.upper))
         self.stopped = answer.stopped is not None or bool(answer.reason)
         self.start = answer.dual
 

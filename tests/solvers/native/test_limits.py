@@ -35,7 +35,8 @@ CASES = {
     "screened, few bounded": (case(C=1.0, wrong=0.1, intercept=True), UNBOUNDED),
     "screened in vain": (case(GroupLasso(np.arange(8) // 2), 0.003, 1500, 8, 10, 3, 0.1), {"drawn": 100}),
     "groups": (case(C=1.0, wrong=0.1), BY_GROUPS),
-    "atoms": (case(NuclearNorm([0, 0, 0, 1, 1, 1], [0, 1, 2] * 2), C=0.2, n=80, wrong=0.1), {}),
+    "nuclear norm": (case(NuclearNorm([0, 0, 0, 1, 1, 1], [0, 1, 2] * 2), C=0.2, n=80, wrong=0.1), {}),
+    "nuclear norm, samples": (case(NuclearNorm([0, 0, 0, 1, 1, 1], [0, 1, 2] * 2), C=0.2, n=80, wrong=0.1), TINY),
     "classes that share units": (classes(), {}),
     "60 digits": (case(Frobenius(), C=0.5, n=110, d=1, wrong=0.1), "PRECISE"),
 }

@@ -1,4 +1,4 @@
-"""Working sets of samples, groups and atoms, forced onto small problems: they change the time and not the answer."""
+"""Working sets of samples and groups, forced onto small problems: they change the time and not the answer."""
 
 import dataclasses
 import itertools
