@@ -82,7 +82,7 @@ def solve(
     start : Solution, optional
         NATIVE and PRECISE: an earlier solution for the same samples, at another C, norm or tolerance. Its largest λ_i
         determine the first working set. If many of its λ_i are at their bound C c_i, the samples are screened instead,
-        because that is faster.
+        because that is faster. Norms without a group form make no use of it in NATIVE.
     device : str
         NATIVE only: 'cpu' for NumPy, or a device of torch, which must be installed: 'cuda', 'cuda:1', or 'cpu:0' for
         torch on the CPU. Results are in float64; large working sets are factorised in float32 and refined.

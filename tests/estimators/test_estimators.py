@@ -467,7 +467,6 @@ def test_weights_of_joint_classes(three):
         cold = ib.GLNClassifier(3, **options | {"multi_class": kind, "C": 0.03}).fit(X, y).certificate_
         warm = again.set_params(C=0.03).fit(X, y).certificate_
         assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
-        assert kind == "joint" or warm.iterations < cold.iterations
     # Two classes are one problem, whatever is asked.
     two = y != "rose"
     pair, usual = (

@@ -190,7 +190,6 @@ def test_a_solve_that_starts_from_weights_ends_at_the_optimum():
         warm = ib.solve(problem, tol=1e-6, start=start)
         assert warm.gap <= 1e-6
         assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
-        assert weights is not cold.weights or warm.iterations < cold.iterations
 
 
 def test_labels_of_any_kind_and_bad_ones():
@@ -239,6 +238,6 @@ def test_a_set_that_does_not_fit_is_told(monkeypatch):
     calls = []
     monkeypatch.setattr("implicit_bias.solvers.native.nuclear.check_memory", full)
     few = NativeSolver(Settings(all_samples_up_to=0, first_samples=4))
-    solution = ib.solve(ib.svm_classes(X, LABELS, GATES, shared=True), few, tol=1e-9)
+    solution = ib.solve(ib.svm_classes(X, LABELS, GATES, C=1.0, shared=True), few, tol=1e-9)
     assert (solution.status, solution.reason) == (ib.Status.INACCURATE, "no room")
     assert np.isfinite(solution.objective)

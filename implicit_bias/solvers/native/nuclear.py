@@ -63,6 +63,8 @@ class NuclearProgram(BallProgram):
     Its bounded samples are one more row, the last, of their mean features D (H, R, D) with the weights p.
     """
 
+    least_centring = 0.01
+
     def __init__(self, problem: MarginProblem, settings: Settings, support: Support | None = None) -> None:
         super().__init__(problem)
         n, norm = len(self.m), cast("NuclearNorm", problem.norm)
