@@ -38,45 +38,29 @@ SHORTEST_STEP = 1e-7
 SHIFT = 1e-15
 
 
-class SignedRows:
-    """diag(y)Φ, of features Φ and labels y.
-
-    Attributes
-    ----------
-    X, blocks : array (n, d) and None, or None and array (n, k, d)
-        The inputs, or the blocks y_i φ_j(x_i) of features without inputs in an array.
-    """
-
-    def __init__(self, features: Any, y: Array) -> None:
-        (self.n, self.k, self.d), self.features, self.y = features.shape, features, y
-        X = getattr(features, "X", None)
-        self.X: Any = X if isinstance(X, np.ndarray) else None
-        self.blocks: Any = None if self.X is not None else (features.dense() * y[:, None]).reshape(features.shape)
-
-    def times(self, W: Array) -> Array:
-        """Return y∘ΦW (n,) for W (k, d)."""
-        return self.y * self.features.apply(W)
-
-    def adjoint(self, lam: Array) -> Array:
-        """Return Φᵀ(λ∘y) (k, d) for λ (n,)."""
-        return self.features.adjoint(self.y * lam)
+def inputs_or_blocks(features: Any, y: Array) -> tuple[Any, Any]:
+    """Return inputs X and None, or None and the blocks y_i φ_j(x_i) (n, k, d) of features without inputs in an array."""
+    if isinstance(getattr(features, "X", None), np.ndarray):
+        return features.X, None
+    return None, (features.dense() * y[:, None]).reshape(features.shape)
 
 
-class Units(SignedRows):
+class Units:
     """diag(y)Φ for weights as matrices M (…, R, D) of `shape` (…, R) with A_i (R, D) for each: sorted by `order`.
 
     Each of the R rows concatenates the weights of its gates. Groups h are the matrices; a single one need not be named.
     """
 
     def __init__(self, features: Any, y: Array, order: np.ndarray, shape: tuple[int, ...]) -> None:
-        super().__init__(features, y)
+        (self.n, self.k, self.d), self.features, self.y = features.shape, features, y
         self.order, self.shape, R = order, shape, shape[-1]
-        if self.X is not None:
+        self.X, blocks = inputs_or_blocks(features, y)
+        if blocks is None:
             #: Signed gate values (H, contexts, n, R), and the Gram matrix of the inputs.
             values = (features.gate_values * y[:, None])[:, order].reshape(self.n, -1, R, self.k // np.prod(shape))
             self.G, self.gram = np.ascontiguousarray(values.transpose(1, 3, 0, 2)), gram(self.X)
         else:
-            self.A = np.moveaxis(self.blocks[:, order].reshape(self.n, int(np.prod(shape[:-1])), R, -1), 1, 0)
+            self.A = np.moveaxis(blocks[:, order].reshape(self.n, int(np.prod(shape[:-1])), R, -1), 1, 0)
 
     def matrices(self, W: Array) -> Array:
         """Return weights (k, d) as matrices."""
@@ -90,11 +74,11 @@ class Units(SignedRows):
 
     def times(self, M: Array) -> Array:
         """Return y∘ΦW (n,) for matrices M."""
-        return super().times(self.weights(M))
+        return self.y * self.features.apply(self.weights(M))
 
     def adjoint(self, lam: Array) -> Array:
         """Return Φᵀ(λ∘y) as matrices."""
-        return self.matrices(super().adjoint(lam))
+        return self.matrices(self.features.adjoint(self.y * lam))
 
     def kernel(self, root: Array, h: int = 0) -> Array:
         """Return [⟨A_i, QA_j⟩] (n, n) of group h for Q = `root` rootᵀ."""
@@ -259,20 +243,47 @@ class MatrixConditions(ABC):
 
 
 class BallDescent:
-    """State of `solve_in_ball` for `descend_from`: every iterate is offered to `incumbent`.
+    """A solve over the programs of a problem, for `descend_from`; every iterate is offered to `incumbent`.
 
-    `program` is in units in which weights are `size` times, and λ is 1/`scale` times those of the problem.
-    `ends(count, gap)` is called at every iterate and returns the status of a limit, or None.
+    `program_of` takes the problem in units in which inputs and required margins are about 1.
     """
 
-    def __init__(self, program: BallProgram, incumbent: Incumbent, ends: Callable[..., Status | None], tol: float):
-        self.program, self.incumbent, self.ends, self.tol = program, incumbent, ends, tol
-        self.scale = incumbent.problem.features.scale()
-        self.margin = float(np.mean(incumbent.problem.required_margin))
+    def __init__(
+        self,
+        incumbent: Incumbent,
+        program_of: Callable[[MarginProblem], BallProgram],
+        options: Options,
+        settings: Settings,
+    ) -> None:
+        problem, self.incumbent, self.options, self.pace = (
+            incumbent.problem,
+            incumbent,
+            options,
+            Pace(options, settings),
+        )
+        #: Weights here are `margin` / `scale` times those of the program, and λ is its 1 / `scale`.
+        self.scale, self.margin = problem.features.scale(), float(np.mean(problem.required_margin))
+        features, required = problem.features.scaled(1 / self.scale), problem.required_margin / self.margin
+        self.program = program_of(
+            problem.replace(features=features, required_margin=required, C=problem.C * self.scale)
+        )
         self.count, self.limit = -1, ITERATIONS
         self.stopped: Status | None = None
         #: True if a program of more samples follows.
-        self.grows = False
+        self.grows = True
+
+    def run(self) -> Answer:
+        """Return weights and dual to a gap of `options.tol`, or the best ones of a limit or of too little memory."""
+        reason = ""
+        while self.grows:
+            most, self.grows = self.options.max_iterations, False
+            self.limit = self.count + ITERATIONS if most is None else most
+            descend_from(self.program.start(), self, self.program.least_centring)
+            try:
+                self.program = self.program.grown() if self.grows else self.program
+            except TooLargeError as error:
+                self.grows, reason = False, str(error)
+        return self.incumbent.answer(self.count, self.stopped, reason)
 
     def linearised(self, at: Any) -> Linearised:
         return self.program.linearised(at)
@@ -287,46 +298,11 @@ class BallDescent:
         f = problem.margins(W, b) / problem.required_margin
         bounds = Bounds(lower_bound(problem, lam, size)[0] * unit, upper_bound(value, f, box)[0] * unit)
         self.incumbent.offer(Answer(W * unit, lam / self.scale, 0, None, b * self.margin), bounds)
-        best = self.incumbent.bounds
-        self.stopped = self.ends(self.count, best)
+        best, options, (n, k, d), m = self.incumbent.bounds, self.options, problem.features.shape, len(program.m)
+        options.report(Progress(self.count, options.deadline.seconds, best.lower, best.upper, best.gap, m, n))
+        limit = Status.ITERATION_LIMIT if self.count >= self.limit else None
+        self.stopped = limit or self.pace.stop(self.count, m**2 * (m / 3 + k * d))
         inseparable = program.hard and best.lower > LARGEST_NORM * unit
-        ended = self.stopped is not None or best.gap <= self.tol or inseparable
+        ended = self.stopped is not None or best.gap <= options.tol / 2 or inseparable
         self.grows = not ended and program.solved(at, f, best)
         return ended or self.grows
-
-
-def solve_in_ball(
-    incumbent: Incumbent,
-    program_of: Callable[[MarginProblem], BallProgram],
-    options: Options,
-    settings: Settings,
-) -> Answer:
-    """Return weights and dual of a margin problem to a gap of `options.tol`.
-
-    `program_of` takes the problem in units in which inputs and required margins are about 1.
-    """
-    problem = incumbent.problem
-    # Inputs of length about 1, and required margins of mean 1.
-    scale, margin = problem.features.scale(), float(np.mean(problem.required_margin))
-    ours = problem.replace(
-        features=problem.features.scaled(1 / scale),
-        required_margin=problem.required_margin / margin,
-        C=problem.C * scale,
-    )
-    pace, (n, k, d) = Pace(options, settings), problem.features.shape
-
-    def ends(count: int, best: Bounds) -> Status | None:
-        size = len(descent.program.m)
-        options.report(Progress(count, options.deadline.seconds, best.lower, best.upper, best.gap, size, n))
-        return Status.ITERATION_LIMIT if count >= descent.limit else pace.stop(count, size**2 * (size / 3 + k * d))
-
-    descent = BallDescent(program_of(ours), incumbent, ends, options.tol / 2)
-    while True:
-        descent.limit = descent.count + ITERATIONS if options.max_iterations is None else options.max_iterations
-        descend_from(descent.program.start(), descent, descent.program.least_centring)
-        if not descent.grows:
-            return incumbent.answer(descent.count, descent.stopped)
-        try:
-            descent.program = descent.program.grown()
-        except TooLargeError as error:
-            return incumbent.answer(descent.count, None, str(error))

@@ -27,38 +27,13 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import PolyhedralForm
-from implicit_bias.solvers.native.ball import SHIFT, BallProgram, SignedRows
+from implicit_bias.solvers.native.ball import SHIFT, BallProgram, inputs_or_blocks
 from implicit_bias.solvers.native.mehrotra import TO_BOUNDARY, longest_step
 
 #: Refinements of a solution by the factorised matrix.
 REFINEMENTS = 2
 #: Step length below which there is no progress.
 SHORTEST_STEP = 1e-8
-
-
-class Rows(SignedRows):
-    """Φ with the labels as signs, gate by gate: y_i φ_j(x_i) for the samples i whose gate j is open."""
-
-    def block(self, j: int) -> tuple[Any, Array]:
-        """Return indices of samples whose gate j is open, or a slice of all, and their y_i φ_j(x_i), shape (m, d)."""
-        if self.blocks is not None:
-            return slice(None), self.blocks[:, j]
-        values = self.features.gate_values[:, j] * self.y
-        open_ = np.flatnonzero(values)
-        return open_, self.features.X[open_] * values[open_, None]
-
-    def moment(self, weights: Array) -> Array:
-        """Return diag(y) Φ diag(weights) Φᵀ diag(y), shape (n, n), for weights (k, d) ≥ 0."""
-        K, roots = np.zeros((self.n, self.n)), np.sqrt(weights)
-        for j in range(self.k):
-            rows, block = self.block(j)
-            half = block * roots[j]
-            # NumPy computes half of a product of a matrix with its own transpose.
-            if isinstance(rows, slice):
-                K += gram(half)
-            else:
-                K[np.ix_(rows, rows)] += gram(half)
-        return K
 
 
 @dataclass(frozen=True)
@@ -102,12 +77,42 @@ class PolyhedralProgram(BallProgram):
 
     def __init__(self, problem: MarginProblem, form: PolyhedralForm) -> None:
         super().__init__(problem)
-        self.rows = Rows(problem.features, problem.y)
+        self.features = problem.features
+        self.X, self.blocks = inputs_or_blocks(problem.features, problem.y)
         self.sums, self.groups, self.costs = form.sums, form.groups, form.costs
         #: Coefficients of τ in the slacks of a column: 1/a_j of a box, a_j of a simplex.
         self.factors = (form.factors if form.sums else 1 / form.factors)[:, None]
         #: True if Σ_h c_h τ_h = 1, whose multiplier is unknown.
         self.has_scale = self.hard != self.sums
+
+    def times(self, W: Array) -> Array:
+        """Return y∘ΦW (n,) for W (k, d)."""
+        return self.y * self.features.apply(W)
+
+    def adjoint(self, lam: Array) -> Array:
+        """Return Φᵀ(λ∘y) (k, d) for λ (n,)."""
+        return self.features.adjoint(self.y * lam)
+
+    def block(self, j: int) -> tuple[Any, Array]:
+        """Return indices of samples whose gate j is open, or a slice of all, and their y_i φ_j(x_i), shape (m, d)."""
+        if self.blocks is not None:
+            return slice(None), self.blocks[:, j]
+        values = self.features.gate_values[:, j] * self.y
+        open_ = np.flatnonzero(values)
+        return open_, self.X[open_] * values[open_, None]
+
+    def moment(self, weights: Array) -> Array:
+        """Return diag(y) Φ diag(weights) Φᵀ diag(y), shape (n, n), for weights (k, d) ≥ 0."""
+        K, roots = np.zeros((len(self.m), len(self.m))), np.sqrt(weights)
+        for j in range(len(weights)):
+            rows, block = self.block(j)
+            half = block * roots[j]
+            # NumPy computes half of a product of a matrix with its own transpose.
+            if isinstance(rows, slice):
+                K += gram(half)
+            else:
+                K[np.ix_(rows, rows)] += gram(half)
+        return K
 
     def total(self, columns: Array) -> Array:
         """Return the sums of `columns` (k, d) over the gates of each group and all inputs, shape (H,)."""
@@ -131,12 +136,12 @@ class PolyhedralProgram(BallProgram):
 
         λ is in proportion to 1/m, with Σ m_iλ_i = 1 for a hard margin and half the largest multiple for a soft one.
         """
-        e, c, ones = self.factors, self.costs, np.ones((self.rows.k, self.rows.d))
+        e, c, ones = self.factors, self.costs, np.ones(self.features.shape[1:])
 
         def dual_norm(V: Array) -> float:
             return float(c @ self.largest(np.abs(V) / e) if self.sums else (self.total(e * np.abs(V)) / c).max())
 
-        lam, V, size = self.first(self.rows.adjoint, dual_norm)
+        lam, V, size = self.first(self.adjoint, dual_norm)
         # ‖W‖ ≤ 1 for a hard margin; for a soft one Σ m_iλ_i is about the optimum.
         reach = 1.0 if self.hard else float(self.m @ lam)
         if self.sums:
@@ -150,7 +155,7 @@ class PolyhedralProgram(BallProgram):
             rest = (c * scale - self.total(e * np.abs(V))) / (2 * self.total(e * ones))
             z, x = rest[self.groups, None] * ones, e * tau[self.groups, None] * ones
             pairs = [(x, np.maximum(V, 0) + z), (x, np.maximum(-V, 0) + z)]
-        gamma = 1.0 if not self.hard else -self.rows.n * float(np.mean(pairs[0][0] * pairs[0][1]))
+        gamma = 1.0 if not self.hard else -len(self.m) * float(np.mean(pairs[0][0] * pairs[0][1]))
         if self.p is not None:
             pairs = [(2 * self.m, self.p - lam), *pairs]
         pairs = [(abs(gamma) * self.m, lam), *pairs]
@@ -163,7 +168,7 @@ class PolyhedralConditions:
 
     def __init__(self, program: PolyhedralProgram, at: PolyhedralIterate) -> None:
         self.program, self.at = program, at
-        rows, e, groups = program.rows, program.factors, program.groups
+        e, groups = program.factors, program.groups
         sums = sum(float(np.vdot(x, z)) for x, z in zip(at.x, at.z, strict=True))
         self.mu = sums / sum(x.size for x in at.x)
         ball = slice(1 if program.hard else 2, None)
@@ -179,29 +184,29 @@ class PolyhedralConditions:
             self.delta = program.total(4 * e**2 * one * two * self.theta)
             border = self.psi * self.theta
         #: Signed border columns P, shape (n, H): row i is the sum of y_i φ_j(x_i) over the columns of group h.
-        self.P = np.column_stack([rows.times(border * (groups == h)[:, None]) for h in range(len(program.costs))])
+        self.P = np.column_stack([program.times(border * (groups == h)[:, None]) for h in range(len(program.costs))])
         self.diagonal = at.x[0] / at.z[0] + (0.0 if program.hard else at.x[1] / at.z[1])
-        K = rows.moment(self.theta)
+        K = program.moment(self.theta)
         #: −1 for a simplex, whose dτ reduces the margins.
         self.sign = -1.0 if program.sums else 1.0
         K += self.sign * (self.P / self.delta) @ self.P.T
-        K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / rows.n
+        K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / len(K)
         self.factor = Cholesky(K)
-        V, f = rows.adjoint(at.lam), rows.times(at.W) + rows.y * at.b
+        V, f = program.adjoint(at.lam), program.times(at.W) + program.y * at.b
         slack = at.x[0] if program.hard else at.x[0] - at.x[1]
         #: Residuals of the rows, of the columns, of the groups, and of Σ y_iλ_i = 0, Σ m_iλ_i = 1, Σ c_hτ_h = 1.
         self.missing = at.gamma * program.m + slack - f
         self.columns = 0.0 if program.sums else V - z1 + z2
         self.of_groups = 0.0 if program.sums else program.total(e * (z1 + z2)) - program.costs * at.scale
         #: Border columns of b, γ and the scale, the last residuals, and the matrix of their equations.
-        columns = [rows.y] if program.intercept else []
-        values = [-float(rows.y @ at.lam)] if program.intercept else []
+        columns = [program.y] if program.intercept else []
+        values = [-float(program.y @ at.lam)] if program.intercept else []
         if program.hard:
             columns, values = [*columns, -program.m], [*values, float(program.m @ at.lam) - 1.0]
         if program.has_scale:
             columns = [*columns, -self.P @ (program.costs / self.delta)]
             values = [*values, float(program.costs @ at.tau) - 1.0]
-        self.border, self.values = np.column_stack(columns or [np.zeros((rows.n, 0))]), np.array(values)
+        self.border, self.values = np.column_stack(columns or [np.zeros((len(K), 0))]), np.array(values)
         self.signs = np.ones(len(values))
         if program.has_scale:
             self.signs[-1] = self.sign
@@ -215,9 +220,9 @@ class PolyhedralConditions:
         """Return K⁻¹ right, with iterative refinement, for right (n,) or (n, m)."""
         flat = right[:, None] if right.ndim == 1 else right
         x = self.factor.solve(flat)
-        rows = self.program.rows
+        program = self.program
         for _ in range(REFINEMENTS):
-            image = [rows.times(self.theta * rows.adjoint(column)) for column in x.T]
+            image = [program.times(self.theta * program.adjoint(column)) for column in x.T]
             rest = flat - np.reshape(image, x.T.shape).T - self.diagonal[:, None] * x
             rest = rest - self.sign * self.P @ ((self.P.T @ x) / self.delta[:, None])
             x = x + self.factor.solve(rest)
@@ -229,7 +234,7 @@ class PolyhedralConditions:
         The products dx dz of `guess`, if it is given, correct the direction to second order.
         """
         program, at = self.program, self.at
-        rows, e, groups = program.rows, program.factors, program.groups
+        e, groups = program.factors, program.groups
         products = [target - x * z for x, z in zip(at.x, at.z, strict=True)]
         if guess is not None:
             products = [c - dx * dz for c, dx, dz in zip(products, guess.x, guess.z, strict=True)]
@@ -244,7 +249,7 @@ class PolyhedralConditions:
             one, two = c1 / x1, c2 / x2
             fixed = self.theta * (self.columns - one + two)
             of_groups = self.of_groups + program.total(e * (one + two) + self.psi * fixed)
-        right = right - rows.times(fixed)
+        right = right - program.times(fixed)
         right = right - self.sign * self.P @ (of_groups / self.delta)
         first, values = self.solve(right), self.values.copy()
         if program.has_scale:
@@ -256,7 +261,7 @@ class PolyhedralConditions:
         gamma = rest.pop() if program.hard else 0.0
         b = rest.pop() if program.intercept else 0.0
         tau = (of_groups + self.P.T @ lam - program.costs * scale) / self.delta
-        V, reach = rows.adjoint(lam), e * tau[groups, None]
+        V, reach = program.adjoint(lam), e * tau[groups, None]
         if program.sums:
             s1, s2 = reach - V, reach + V
             w1, w2 = one - x1 / z1 * s1, two - x2 / z2 * s2

@@ -11,7 +11,7 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
-from implicit_bias.solvers.native.ball import solve_in_ball
+from implicit_bias.solvers.native.ball import BallDescent
 from implicit_bias.solvers.native.incumbent import Incumbent, Pace
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome
 from implicit_bias.solvers.native.nuclear import NuclearProgram
@@ -62,11 +62,11 @@ def solve_native(
 def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answer:
     problem, norm, k = incumbent.problem, incumbent.problem.norm, incumbent.problem.features.k
     if (polyhedral := norm.polyhedral_form(k)) is not None:
-        return solve_in_ball(incumbent, partial(PolyhedralProgram, form=polyhedral), options, settings)
+        return BallDescent(incumbent, partial(PolyhedralProgram, form=polyhedral), options, settings).run()
     if (spectral := norm.spectral_form(k)) is not None:
-        return solve_in_ball(incumbent, partial(SpectralProgram, form=spectral), options, settings)
+        return BallDescent(incumbent, partial(SpectralProgram, form=spectral), options, settings).run()
     if norm.has_atoms:
-        return solve_in_ball(incumbent, partial(NuclearProgram, settings=settings), options, settings)
+        return BallDescent(incumbent, partial(NuclearProgram, settings=settings), options, settings).run()
     # Half the tolerance is kept for the rounding of the certificate in the original coordinates.
     tol, start = options.tol / 2, None if options.start is None else np.asarray(options.start.dual)
     solve = partial(_solve_form, incumbent, Pace(options, settings), settings)
