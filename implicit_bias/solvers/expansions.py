@@ -182,11 +182,11 @@ def _solved(problem: MarginProblem, options: Options, solver: str | None) -> tup
     features = _features_of([problem])
     assert features.stack is not None
     with options.deadline as deadline:
-        found = solve_kernel_matrices(problem, features.stack, options)
+        found, dual = solve_kernel_matrices(problem, features.stack, options)
         candidates = (
             one
-            for dual in (found.dual, found.best_dual)
-            for one in _along_dual(problem, dual, lambda lengths: found.eta * lengths)
+            for lam in (dual, found.dual)
+            for one in _along_dual(problem, lam, lambda lengths: found.weights * lengths)
         )
         bounds, a, resolved = _certified(problem, features, candidates, found.intercept, options.tol, deadline)
     stopped = Status.INTERRUPTED if deadline.interrupted else found.stopped

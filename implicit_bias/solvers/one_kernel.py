@@ -492,36 +492,11 @@ def solve_one_kernel(
 ) -> Expansion:
     """Return expansions for the classes c whose relative gaps are at most `tol`, unless `reason` says why not.
 
-    Parameters
-    ----------
-    kernel : function
-        k(x_i, x_j) for arrays of indices i and j.
-    signs, upper : array, shape (n, c)
-        Labels −1 and +1, and upper bounds C c_i of λ, infinite for a hard margin.
-    intercept : bool
-        True if the intercept is free.
-    tol : float
-        Relative gap at which the rounds end.
-    deadline : Deadline
-        Its time limit and Ctrl-C end the rounds.
-    start : array, shape (n, c), optional
-        Known λ.
-    verbose : bool
-        Print the largest gap after each round on standard error.
-    dtype : data type
-        Type of the rows of the kernel matrix that are stored.
+    `kernel`(i, j) returns k(x_i, x_j) for arrays of indices, and rows of this matrix are stored as `dtype`. `signs` and
+    `upper` (n, c) are labels ±1 and the upper bounds C c_i of λ, infinite for a hard margin; `start` (n, c) are known
+    λ. The rounds end at the relative gap `tol` or at the `deadline`. TooLargeError is raised if there is no memory for
+    the matrix of a round.
 
-    Returns
-    -------
-    Expansion
-
-    Raises
-    ------
-    TooLargeError
-        If there is no memory for the matrix of a round.
-
-    Examples
-    --------
     >>> X, y = np.array([[2.0], [1.0], [-1.0]]), np.array([[1.0], [1.0], [-1.0]])
     >>> found = solve_one_kernel(lambda i, j: X[i] @ X[j].T, y, np.full((3, 1), np.inf), True, 1e-6, Deadline())
     >>> (found.outputs + found.intercepts).round(6).ravel().tolist()

@@ -81,15 +81,8 @@ class ArrowFactor(Factor):
 class ConeKernels(GroupKernels):
     """Kernels of n margins and, for each group, of the m constraints of its cone; samples x_i = 0 have no constraints.
 
-    Parameters
-    ----------
-    X : array, shape (n, d)
-    on : array of bool, shape (H, n)
-        True if sample i is on in pattern h.
-    outputs : array, shape (n, H)
-        y_i s_h.
-    late : callable() → bool
-        Called for every group of a factorisation.
+    X is (n, d), `on` (H, n) tells which samples are on in each pattern, and `outputs` (n, H) are y_i s_h. `late` is
+    called for every group of a factorisation.
     """
 
     def __init__(self, X: Array, on: np.ndarray, outputs: Array, late: Callable[[], bool] = bool) -> None:
@@ -167,28 +160,11 @@ def solve_in_cones(
 ) -> Answer:
     """Return, as an Answer, units w_h (H, d) and λ (n,) of the ReLU network of least norm for patterns and signs.
 
-    Parameters
-    ----------
-    X, y : arrays, shapes (n, d) and (n,)
-        Inputs, and labels ±1.
-    patterns, signs : arrays, shapes (H, n) and (H,)
-        Positive where sample i is on in pattern h; s_h = ±1.
-    C : float
-        The upper bound of λ; inf for the hard margin.
-    tol : float
-        The relative gap to reach, between the lower bound that λ proves for these patterns and the network's objective.
-    late : callable() → bool
-        Called at every iterate; the best one so far is returned if it is true. By default it never is.
+    `patterns` (H, n) are positive where sample i of X (n, d) is on in pattern h, `signs` (H,) are s_h = ±1, and y (n,)
+    labels ±1. λ ≤ C, infinite for the hard margin. The relative gap `tol` is between the lower bound that λ proves for
+    these patterns and the network's objective. If `late()`, called at every iterate, is True, the best one is returned.
+    TooLargeError is raised if a step needs more memory than is free.
 
-    Raises
-    ------
-    TooLargeError
-        If a step needs more memory than is free.
-    KeyboardInterrupt
-        If it is interrupted.
-
-    Examples
-    --------
     >>> X = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
     >>> patterns, signs = np.array([[1, 0, 0], [0, 0, 1], [1, 1, 1]]), np.array([1.0, 1.0, -1.0])
     >>> found = solve_in_cones(X, np.array([1.0, -1.0, 1.0]), patterns, signs, np.inf, 1e-9)

@@ -152,14 +152,8 @@ class PartialFactor(Factor):
     blocks, in proportion to the diagonal of the remainder, until its mean is `partial_remainder` or r reaches the share
     `partial_rank` of n (randomly pivoted Cholesky).
 
-    Parameters
-    ----------
-    columns : callable
-        Returns the columns of K of given samples, shape (n, m), in single precision.
-    diagonal, first : array or tensor, shape (n,)
-        The diagonal of K, and the first column.
-    product : callable
-        Returns (K + D)x for x (n,).
+    `columns` returns the columns of K of given samples, shape (n, m), in single precision, and `product` (K + D)x for x
+    (n,); `diagonal` (n,) is that of K.
     """
 
     product: Product

@@ -284,20 +284,10 @@ class Program:
 def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any) -> Program:
     """Return the program of this module's docstring, of N rows.
 
-    The unit of a row is arbitrary: A_i, m_i and ỹ_i may be multiplied by a number, and p_i and λ_i divided by it.
-
-    Parameters
-    ----------
-    A : array, shape (N, H, r)
-        Rows A_i = y_i φ_i in groups, padded with zeros.
-    rhs : array, shape (N,)
-        m > 0.
-    offset : array, shape (H, r)
-        V⁰ = Σ_i λ_i A_i over the samples with a fixed λ; 0 without any.
-    box : array, shape (N,), optional
-        p; None stands for a hard margin.
-    E, e : array, shapes (N, j) and (j,)
-        ỹ of a free intercept, and −ỹᵀλ over the samples with a fixed λ; j = 0 without an intercept.
+    A (N, H, r) are the rows y_i φ_i in groups, padded with zeros, `rhs` (N,) is m > 0, and `box` (N,) p, None for a
+    hard margin. E (N, j) is ỹ; j = 0 without a free intercept. `offset` (H, r) is V⁰ = Σ_i λ_i A_i and e (j,) −ỹᵀλ over
+    the samples with a fixed λ. The unit of a row is arbitrary: A_i, m_i and ỹ_i may be multiplied by a number, and p_i
+    and λ_i divided by it.
     """
     rows, bounds = -A.transpose(1, 2, 0), rhs[:0] if box is None else box
     h = Element(np.concatenate([0 * rhs, bounds]), np.hstack([0 * offset[:, :1] + 1, offset]))
@@ -339,31 +329,13 @@ class Iterate:
 class Conditions:
     """The equations of the embedding, s∘z = μ and τκ = μ, linearised at an iterate; `Linearised` of `mehrotra`.
 
-    Parameters
-    ----------
-    factorise : function
-        Takes a symmetric matrix (N, N), which it may overwrite, and returns an object whose method `solve` takes
-        right-hand sides (N, j) and returns the solutions (N, j). It may raise ArithmeticError.
-
-    Attributes
-    ----------
-    mu : float
-        μ = (sᵀz + τκ)/`degree`, where `degree` counts half-lines and cones, and τκ as one.
-    E, e : array, shapes (N, j) and (j,)
-        E and e of the module's docstring, j = 1; without an intercept j = 0.
-    R1, R2, R3, R4 : array (N,), array (j,), Element, number
-        Residuals Eb + Gᵀz + cτ, eτ − Eᵀx, s + Gx − hτ and κ + cᵀx + eᵀb + hᵀz.
-    first : tuple of x (N,), b (j,) and an Element z
-        Change of x, b and z for a unit change of τ.
-
-    Raises
-    ------
-    ArithmeticError
-        If μ is not positive, or from `factorise`.
+    `factorise` takes a symmetric matrix (N, N), which it may overwrite, and returns an object whose method `solve`
+    takes right-hand sides (N, j) and returns the solutions. ArithmeticError is raised by it, or if μ is not positive.
     """
 
     def __init__(self, program: Program, at: Iterate, factorise: Callable[[Any], Any]) -> None:
         self.program, self.at = program, at
+        #: Number of half-lines, cones and τκ; `mu` is (sᵀz + τκ)/`degree`.
         self.degree = len(at.s.lines) + len(at.s.cones) + sum(map(len, at.s.blocks)) + 1
         self.mu = float(at.product() / self.degree)
         if not self.mu > 0:
@@ -374,7 +346,9 @@ class Conditions:
         self.factor = factorise(program.normal(self.scaling))
         self.solved = self.factor.solve(E)
         self.inner = factorise(E.T @ self.solved) if len(e) else None
+        #: Change of x, b and z for a unit change of τ.
         self.first = self._reduced(-self.c, e, h)
+        #: Residuals Eb + Gᵀz + cτ, eτ − Eᵀx, s + Gx − hτ and κ + cᵀx + eᵀb + hᵀz.
         self.R1 = E @ at.b + program.adjoint(at.z) + self.c * at.tau
         self.R2 = -(E.T @ at.x) + e * at.tau
         self.R3 = at.s.plus(1, program.image(at.x)).plus(-at.tau, h)

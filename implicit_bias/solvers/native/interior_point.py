@@ -344,19 +344,9 @@ class NewtonSystem:
         EᵀΔλ = −(Eᵀλ + e₁)                 −cᵀΔλ − eᵀΔη + (Σ_h η_h q_h/ρ³ + Σ_i u_i p_i²/w_i)Δρ = d
 
     one factorisation of M, and a bordered system of a few unknowns more than H: η, ν, ρ. A hard margin has no u and w.
-    E (n, e) contains the equality constraints: −1 for the sum of λ, and ỹ for a free intercept.
-
-    Parameters
-    ----------
-    program : Program
-    at : Point
-    q, P, f : array or tensor, shapes (H,), (n, H), (n,)
-        λᵀK_hλ, the columns K_hλ, and K(η)λ at the iterate.
-
-    Raises
-    ------
-    ArithmeticError
-        If μ is not positive, or M or the bordered system cannot be factorised.
+    E (n, e) contains the equality constraints: −1 for the sum of λ, and ỹ for a free intercept. The arguments q (H,),
+    P (n, H) and f (n,) are λᵀK_hλ, K_hλ and K(η)λ at the iterate `at`. ArithmeticError is raised if μ is not positive,
+    or M or the bordered system cannot be factorised.
     """
 
     def __init__(self, program: Program, at: Point, q: Tensor, P: Tensor, f: Tensor) -> None:

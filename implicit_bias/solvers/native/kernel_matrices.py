@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.scaling import length
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.base import Options, Progress, end_line
+from implicit_bias.solvers.base import Answer, Options, Progress, end_line
 from implicit_bias.solvers.native.arrays import Tensor, library
 from implicit_bias.solvers.native.factors import Product
 from implicit_bias.solvers.native.interior_point import Bounds
@@ -29,27 +29,12 @@ def products(stack: Array, a: Array) -> Array:
     return np.stack([a[used] @ K[used] for K in stack])
 
 
-@dataclass(frozen=True, eq=False)
-class KernelSolution:
-    """Weights w_h = η_h Σ_i λ_i y_i φ_h(x_i) and intercept b, up to one factor: λ (n,) and η (H,), not certified.
-
-    `best_dual` is the λ of the best lower bound: that of the weights, unless zero weights are best. `stopped` is the
-    limit that ended the method early, `reason` another cause.
-    """
-
-    dual: Array
-    best_dual: Array
-    eta: Array
-    intercept: float
-    iterations: int
-    stopped: Status | None
-    reason: str
-
-
-def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options) -> KernelSolution:
+def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options) -> tuple[Answer, Array]:
     """Solve a margin problem with the group lasso over kernels K_h in `stack` (H, n, n) to a gap of `options.tol`.
 
-    The features of the problem need not be computed. Only the dual of `options.start` is used.
+    Return an answer and a λ (n,) with w_h = η_h Σ_i λ_i y_i φ_h(x_i) and b, up to one factor, for its `weights` η (H,).
+    Its `dual` is the λ of the best lower bound: the same, unless zero weights are best. The features of the problem
+    need not be computed. Only the dual of `options.start` is used.
     """
     ours = KernelProblem(problem, stack, SETTINGS)
     start = None if options.start is None else np.asarray(options.start.dual)
@@ -68,8 +53,8 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
     if options.verbose:
         end_line()
     lam, eta, b = found.weights
-    dual, best = ours.dual(lam), ours.dual(found.lam)
-    return KernelSolution(dual, best, eta, ours.intercept(b), found.iterations, found.stopped, found.reason)
+    best, b = ours.dual(found.lam), ours.intercept(b)
+    return Answer(eta, best, found.iterations, found.stopped, b, reason=found.reason), ours.dual(lam)
 
 
 class KernelMatrices(GroupKernels):

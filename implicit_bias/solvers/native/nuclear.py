@@ -76,8 +76,7 @@ class NuclearProgram(BallProgram):
         size = len(rows) + 1
         check_memory(32.0 * size**2, f"the kernels of {len(rows)} samples", "use fewer samples or larger C")
         self.units = Units(problem.features.select(rows), problem.y[rows], norm.order, norm.shape)
-        #: Shares of the joined samples (n,), and what the joined row adds to rows.
-        self.shares = np.zeros(n)
+        #: The joined row, shape (1, H, R, D), or (0, H, R, D) without one.
         self.joined = self.units.matrices(np.zeros(problem.features.shape[1:]))[None][:0]
         m, y = self.m, self.y
         self.m, self.y = m[rows], y[rows]
@@ -86,9 +85,9 @@ class NuclearProgram(BallProgram):
             p, self.p = self.p, self.p[rows] * (1.0 if support else n / len(rows))
             if len(bounded):
                 total = float(p[bounded].sum())
-                self.shares[bounded] = p[bounded] / total
-                self.joined = self.units.matrices(problem.adjoint(self.shares))[None]
-                self.m, self.y = np.append(self.m, self.shares @ m), np.append(self.y, self.shares @ y)
+                shares = self.support.scattered(np.append(0 * self.m, 1.0), p, n)
+                self.joined = self.units.matrices(problem.adjoint(shares))[None]
+                self.m, self.y = np.append(self.m, shares @ m), np.append(self.y, shares @ y)
                 self.p = np.append(self.p, total)
 
     def adjoint(self, lam: Array) -> Array:
@@ -130,8 +129,8 @@ class NuclearProgram(BallProgram):
                 own += (g[a][rows] @ ((2 / t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
 
     def solution(self, at: NuclearIterate) -> tuple[Array, float, Array]:
-        count, lam = len(self.support.rows), self.shares * float(at.lam[-1])
-        lam[self.support.rows] = at.lam[:count]
+        problem = self.problem
+        lam = self.support.scattered(at.lam, None if self.hard else problem.upper_bounds, problem.features.n)
         return self.units.weights(2 / at.t * (at.Q @ at.V)), at.b, lam
 
     def solved(self, at: NuclearIterate, f: Array, best: Bounds) -> bool:

@@ -77,7 +77,7 @@ class PolyhedralProgram(BallProgram):
 
     def __init__(self, problem: MarginProblem, form: PolyhedralForm) -> None:
         super().__init__(problem)
-        self.features = problem.features
+        self.features: Any = problem.features
         self.X, self.blocks = inputs_or_blocks(problem.features, problem.y)
         self.sums, self.groups, self.costs = form.sums, form.groups, form.costs
         #: Coefficients of τ in the slacks of a column: 1/a_j of a box, a_j of a simplex.

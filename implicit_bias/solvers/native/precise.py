@@ -211,29 +211,6 @@ class PreciseSet(GrowingSet, Support):
 
     The norm of `problem` has a group form, and there are no linear constraints. `tol` is the relative gap over all
     samples that ends the rounds, `most` the largest number of their iterations.
-
-    Attributes
-    ----------
-    T : sparse array, shape (k, k̂)
-        W = TŴ/s for Ŵ as k̂ rows of length d; row j belongs to the group `index`[j], 0 … H − 1.
-    H, width : int
-        Number of groups, and r, the largest number of entries of a group: Ŵ is (H, r).
-    m, scale : array (n,), float
-        m_i, and s: a power of two with which φ̂_i have a mean square length near 1.
-    box : array, shape (n,), optional
-        p̂; None for a hard margin.
-    column : array, shape (n,)
-        ỹ; 0 without an intercept.
-    W, b, lam : array (H, r), number, array (n,)
-        Ŵ and b of the best upper bound, λ̂ of the best lower bound.
-    bounds : Bounds
-        Best bounds of s times the optimum over all samples.
-    own, f : arrays (len(rows),) and (n,)
-        λ̂ of the rows and margins of all samples, after the last round.
-    rose : bool
-        True if the last round increased the lower bound by more than `tol`.
-    failed : bool
-        True if the last set has no finite upper bound: its samples are not separated.
     """
 
     last = True
@@ -243,19 +220,23 @@ class PreciseSet(GrowingSet, Support):
         assert form is not None
         self.problem, self.known, self.tol, self.most, self.watch = problem, dual, tol, most, watch
         self.n = features.n
+        #: W = TŴ/s for Ŵ as rows of length d; row j belongs to the group `index`[j], 0 … H − 1, of at most r numbers.
         self.T, self.index, self.H = form.expand.tocsc(), form.index, form.count
         self.width = int(np.bincount(self.index).max()) * features.d
         self.m = _exact(np.broadcast_to(problem.required_margin, self.n))
         size = float(length(features.row_norms() / problem.required_margin)) / self.n**0.5
+        #: s, a power of two with which φ̂_i have a mean square length near 1; p̂, None for a hard margin; and ỹ.
         self.scale = nearest_power_of_two(size)
         self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
         self.column = problem.intercept * problem.y / self.m
         super().__init__(np.zeros(0, dtype=int), np.zeros(0, dtype=int), self.n)
         zero = gmpy2.mpfr(0)
+        #: Ŵ (H, r) and b of the best upper bound, margins f (n,) of the last round, and λ̂ of the best lower bound.
         self.W, self.b, self.f = np.full((self.H, self.width), zero), zero, np.full(self.n, zero)
         self.lam, self.bounds, self.iterations = np.full(self.n, zero), Bounds(), 0
         self.stopped: Status | None = None
-        self.reason, self.failed = "", False
+        #: True if the last set has no finite upper bound: its samples are not separated.
+        self.failed, self.reason = False, ""
 
     def run(self) -> Answer:
         """Repeat rounds; return the best weights and dual over all samples, also at a limit or with too many rows.
@@ -354,6 +335,7 @@ class PreciseSet(GrowingSet, Support):
         found = SetProgram(self)
         found.solve()
         self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
+        #: λ̂ of the rows, and whether the lower bound rose by more than `tol`.
         self.own = found.lam[: len(self.rows)]
         self.rose = found.lower > self.bounds.lower * (1 + self.tol)
         if found.lower > self.bounds.lower:
@@ -381,34 +363,23 @@ class SetProgram:
 
     Its rows are the samples `whole.rows`, and one row for the `bounded` samples of each class: the mean of their φ̂_i
     with the weights p̂_i. The λ̂ of this row is fixed at Σ p̂_i.
-
-    Attributes
-    ----------
-    A, column, box : arrays (N, H, r) and (N,)
-        Rows, ỹ and p̂ (None for a hard margin).
-    joined, totals : list of int arrays, array
-        The samples of each row of bounded ones, and its Σ p̂_i.
-    free : int
-        Number of rows with variable λ̂: all but those of bounded samples, which come last.
-    lower, lam, upper : float, array (N,), float
-        Best lower bound, which also holds for all samples, and its λ̂; best upper bound for the samples of the set,
-        infinite if no weights separate.
-    iterations, stopped : int, optional Status
-        Iterations, with those of earlier rounds, and the limit that was reached.
     """
 
     def __init__(self, whole: PreciseSet) -> None:
         self.whole, rows, box, column = whole, whole.rows, whole.box, whole.column
         sides = (whole.bounded[whole.problem.y[whole.bounded] == sign] for sign in (1, -1))
+        #: The samples of each row of bounded ones, and its Σ p̂_i.
         self.joined = [part for part in sides if len(part)]
         self.totals = _array(box[part].sum() for part in self.joined)
         shares = [box[part] / total for part, total in zip(self.joined, self.totals, strict=True)]
         means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
+        #: Rows (N, H, r), the `free` ones with a variable λ̂ first, and their ỹ and p̂.
         self.A = np.concatenate([whole.samples(rows), *means])
         own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
         self.column = np.concatenate([column[rows], own])
         self.box = None if box is None else np.concatenate([box[rows], self.totals])
         self.free, self.lam = len(rows), _exact(np.zeros(len(self.A)))
+        #: Best bounds: the lower one, by `lam`, holds for all samples, the upper one for those of the set.
         self.lower, self.upper = 0.0, np.inf
         self.iterations = whole.iterations
         self.stopped: Status | None = None

@@ -80,11 +80,24 @@ class Support:
         rows = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
         return cls(rows, rows[:0], n)
 
-    def outside(self, f: Any, most: int) -> np.ndarray:
-        """Return at most `most` samples, worst first: outside the set with f_i < 1, or `bounded` with f_i > 1."""
-        beyond = (1 - f).astype(np.float64)
+    def beyond(self, f: Any, least: Any = 1) -> Any:
+        """Return by how much samples are violated: `least` − f, for `bounded` ones f − `least`, and −∞ for rows."""
+        beyond = least - f
         beyond[self.bounded] *= -1
-        beyond[self.rows] = -np.inf
+        beyond[self.rows] = -float("inf")
+        return beyond
+
+    def scattered(self, lam: Any, p: Any, n: int) -> Any:
+        """Return λ (n,), given that of the rows and then of the row of `bounded` samples, with upper bounds p (n,)."""
+        every = filled(lam, n, 0.0)
+        every[self.rows] = lam[: len(self.rows)]
+        if p is not None and len(self.bounded):
+            every[self.bounded] = lam[-1] * (p[self.bounded] / p[self.bounded].sum())
+        return every
+
+    def outside(self, f: Any, most: int) -> np.ndarray:
+        """Return at most `most` violated samples, worst first."""
+        beyond = self.beyond(f).astype(np.float64)
         order = np.argsort(-beyond, kind="stable")[:most]
         return order[beyond[order] > 0]
 
@@ -106,8 +119,8 @@ class Support:
         self.rows = np.concatenate([self.rows[~inactive & ~at_bound], new])
 
 
-class SampleSet(GrowingSet):
-    """Working set of samples: the `rows` have a λ_i each; the `bounded` ones share one row, λ_i = λ̄ p_i/Σp.
+class SampleSet(GrowingSet, Support):
+    """Working set of samples of `scaled`.
 
     If `known`, the result of the screening, has weights, these determine the first set. Otherwise it is the support of
     an earlier λ (n,) in `dual`; without one, all samples if they or the features are few, else a seeded random draw.
@@ -131,7 +144,6 @@ class SampleSet(GrowingSet):
         self.tol, self.most, self.watch, self.limited = tol, most, watch, limited
         self.screened = bool(known.weights[0].any()) and not known.rough
         self.rows, self.bounded = self._screened() if self.screened else self._first(dual)
-        #: Mask of the samples that have left the rows: each may leave only once, so that the rounds end.
         self.left = scaled.positive & False
         self.stage, self.failed = int(len(self.rows) == scaled.n), False
         self.program: Program | None = None
@@ -262,13 +274,7 @@ class SampleSet(GrowingSet):
         return replace(outcome, lam=self._scattered(outcome.lam), weights=(every, eta, b), bounds=bounds)
 
     def _scattered(self, lam: Tensor) -> Tensor:
-        """Return the λ (n,) of all samples, given the λ of the program; 0 outside the set."""
-        every = filled(lam, self.scaled.n, 0.0)
-        every[self.rows] = lam[: len(self.rows)]
-        if self.scaled.box is not None and len(self.bounded):
-            box = self.scaled.box[self.bounded]
-            every[self.bounded] = lam[-1] * (box / box.sum())
-        return every
+        return self.scattered(lam, self.scaled.box, self.scaled.n)
 
     def violated(self) -> Tensor:
         """Return samples outside the set with margins below `least` and `bounded` ones above it, worst first.
@@ -276,9 +282,7 @@ class SampleSet(GrowingSet):
         If there are any, samples that are nearly violated follow. The share `growth` of the set limits their number,
         and `more` is True if violated samples are left.
         """
-        beyond, settings = self.least - self.f, self.settings
-        beyond[self.bounded] *= -1
-        beyond[self.rows] = -float("inf")
+        beyond, settings = self.beyond(self.f, self.least), self.settings
         most = max(settings.least_samples - len(self.rows), int(settings.growth * len(self.rows)))
         order = (-beyond).argsort()[: most + 1]
         wrong = int((beyond[order] > 0).sum())

@@ -24,9 +24,9 @@ def test_optimum_is_that_of_the_features(samples, C, intercept):
     """At C = 0.01 most samples are at their bound, and their rows are merged into one."""
     stack, y = samples
     problem = MarginProblem(KernelFeatures.from_kernels(stack), y, GroupLasso(range(2)), C, intercept=intercept)
-    found = solve_kernel_matrices(problem, stack, Options(1e-6))
+    found, lam = solve_kernel_matrices(problem, stack, Options(1e-6))
     assert (found.stopped, found.reason) == (None, "")
-    weights = found.eta[:, None] * problem.adjoint(found.dual)
+    weights = found.weights[:, None] * problem.adjoint(lam)
     certificate = certify(problem, weights, found.dual, found.intercept)
     assert certificate.gap <= 1e-6
     assert certificate.objective == pytest.approx(solve(problem, "CLARABEL", tol=1e-5).objective, rel=2e-5)
@@ -35,14 +35,14 @@ def test_optimum_is_that_of_the_features(samples, C, intercept):
 def test_an_earlier_solution_is_a_start(samples):
     stack, y = samples
     problem = MarginProblem(KernelFeatures.from_kernels(stack), y, GroupLasso(range(2)), 0.3)
-    cold = solve_kernel_matrices(problem, stack, Options(1e-6))
-    warm = solve_kernel_matrices(problem, stack, Options(1e-6, start=solve(problem)))
+    cold, _ = solve_kernel_matrices(problem, stack, Options(1e-6))
+    warm, _ = solve_kernel_matrices(problem, stack, Options(1e-6, start=solve(problem)))
     assert warm.iterations < cold.iterations
 
 
 def test_limit_and_products(samples):
     stack, y = samples
     problem = MarginProblem(KernelFeatures.from_kernels(stack), y, GroupLasso(range(2)), 0.3)
-    assert solve_kernel_matrices(problem, stack, Options(1e-6, deadline=Deadline(1e-9))).stopped is Status.TIME_LIMIT
+    assert solve_kernel_matrices(problem, stack, Options(1e-6, deadline=Deadline(1e-9)))[0].stopped is Status.TIME_LIMIT
     a = np.where(np.arange(len(y)) % 3 == 0, y, 0.0)
     np.testing.assert_allclose(products(stack, a), stack @ a, rtol=1e-12, atol=1e-12)
