@@ -69,7 +69,7 @@ class NuclearProgram(BallProgram):
         super().__init__(problem)
         n, norm = len(self.m), cast("NuclearNorm", problem.norm)
         few, self.settings, self.shape = n <= settings.all_samples_up_to, settings, norm.shape
-        self.support = support or Support.drawn(n, n if few else settings.first_samples)
+        self.support = support or Support.drawn(problem.y, n if few else settings.first_samples)
         #: Bounds over all samples when the set was chosen.
         self.known = Bounds()
         rows, bounded = self.support.rows, self.support.bounded

@@ -229,7 +229,7 @@ class PreciseSet(GrowingSet, Support):
         self.scale = nearest_power_of_two(size)
         self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
         self.column = problem.intercept * problem.y / self.m
-        super().__init__(np.zeros(0, dtype=int), np.zeros(0, dtype=int), self.n)
+        super().__init__(np.zeros(0, dtype=int), np.zeros(0, dtype=int), problem.y)
         zero = gmpy2.mpfr(0)
         #: Ŵ (H, r) and b of the best upper bound, margins f (n,) of the last round, and λ̂ of the best lower bound.
         self.W, self.b, self.f = np.full((self.H, self.width), zero), zero, np.full(self.n, zero)

@@ -71,14 +71,14 @@ class Support:
     Those with True in `left` have left the rows for `bounded`: each may do so only once, so that the rounds end.
     """
 
-    def __init__(self, rows: np.ndarray, bounded: np.ndarray, n: int) -> None:
-        self.rows, self.bounded, self.left = rows, bounded, np.zeros(n, dtype=bool)
+    def __init__(self, rows: np.ndarray, bounded: np.ndarray, y: Array) -> None:
+        self.rows, self.bounded, self.y, self.left = rows, bounded, y, np.zeros(len(y), dtype=bool)
 
     @classmethod
-    def drawn(cls, n: int, size: int) -> Support:
-        """Return the set of `size` rows of n, drawn at random."""
-        rows = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
-        return cls(rows, rows[:0], n)
+    def drawn(cls, y: Array, size: int) -> Support:
+        """Return a set of `size` rows, drawn at random, and as many of a class that they lack."""
+        rows = _of_both_classes(np.sort(np.random.default_rng(0).choice(len(y), size, replace=False)), y, size)
+        return cls(rows, rows[:0], y)
 
     def beyond(self, f: Any, least: Any = 1) -> Any:
         """Return by how much samples are violated: `least` − f, for `bounded` ones f − `least`, and −∞ for rows."""
@@ -105,18 +105,25 @@ class Support:
         """Move rows at their bound p to `bounded`, drop inactive ones if `drops`, and make the samples `new` rows.
 
         `lam` and `p` (None for a hard margin) belong to the rows, f (n,) to all samples. A row is inactive if λ, and at
-        its bound if p − λ, is small compared with the distance of its margin from 1.
+        its bound if p − λ, is small compared with the distance of its margin from 1. One row of each class stays.
         """
         away = lam.mean() * (f[self.rows] - 1)
         inactive, at_bound = ((lam < away) & drops).astype(bool), self.rows < 0
         if p is not None:
             at_bound = (p - lam < -away).astype(bool) & ~self.left[self.rows]
-        if (inactive | at_bound).all() and not len(new):
-            # A set has at least one row.
-            inactive[0] = at_bound[0] = False
+        for side in (self.y[self.rows] > 0, self.y[self.rows] < 0):
+            if (inactive | at_bound)[side].all() and side.any():
+                nearest = np.flatnonzero(side)[np.argmin(abs(away[side]))]
+                inactive[nearest] = at_bound[nearest] = False
         self.left[self.rows[at_bound]] = True
         self.bounded = np.concatenate([np.setdiff1d(self.bounded, new), self.rows[at_bound]])
         self.rows = np.concatenate([self.rows[~inactive & ~at_bound], new])
+
+
+def _of_both_classes(rows: np.ndarray, y: Array, most: int) -> np.ndarray:
+    """Return `rows` and, of a class that they lack, the first samples, at most `most`."""
+    lacking = [sign for sign in (-1, 1) if not (y[rows] == sign).any()]
+    return np.concatenate([rows, *(np.flatnonzero(y == sign)[:most] for sign in lacking)])
 
 
 class SampleSet(GrowingSet, Support):
@@ -184,9 +191,7 @@ class SampleSet(GrowingSet, Support):
         elif not (scaled.few or scaled.few_features):
             rows = np.sort(np.random.default_rng(0).choice(n, settings.first_samples, replace=False))
         if scaled.intercept_column is not None:
-            y = scaled.problem.y
-            sides = [sign for sign in (-1, 1) if not (y[rows] == sign).any()]
-            rows = np.concatenate([rows, *(np.flatnonzero(y == sign)[: settings.first_samples] for sign in sides)])
+            rows = _of_both_classes(rows, scaled.problem.y, settings.first_samples)
         return scaled.to_device(rows), scaled.to_device(rows[:0])
 
     def _screened(self) -> tuple[Tensor, Tensor]:

@@ -1,21 +1,47 @@
-"""Limits of the solvers in the unit ball of a norm: they end with bounds that hold."""
+"""Solvers in the unit ball of a norm: optima of conic programs, proofs, and limits, which end with true bounds."""
 
+import numpy as np
 import pytest
 
-from implicit_bias import MarginProblem, Status, TwoLayerNorm, solve
-from tests.solvers.native.shapes import teacher
+from implicit_bias import MarginProblem, NuclearNorm, Status, TwoLayerNorm, solve
+from tests.cases import SumNorm, assert_farkas
+from tests.solvers.native.shapes import native, teacher
 
 NORMS = {
     "box": TwoLayerNorm([0, 1, 2, 0, 1, 2], "entries", "l_inf", [1, 2, 3]),
+    "box, l1": TwoLayerNorm([0, 1, 2, 0, 1, 2], "entries", "l1"),
     "simplex": TwoLayerNorm(range(6), "l1", "l_inf"),
+    "simplex of one's own": SumNorm([1.0, 2.0, 0.5]),
     "2-summing": TwoLayerNorm([0, 1, 2, 0, 1, 2], "spectral", "l2"),
-    "operator": TwoLayerNorm(range(6), "spectral", "l_inf", range(1, 7)),
+    "operator": TwoLayerNorm([0, 1, 2, 0, 1, 2], "spectral", "l_inf", [1, 2, 3]),
+    "nuclear": NuclearNorm([0] * 10, range(10)),
+    "nuclear, one row": NuclearNorm(range(4), [0] * 4),
+    "nuclear, two contexts": NuclearNorm([0, 0, 1, 1] * 2, [0, 1] * 4),
 }
 
 
 @pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(("size", "wrong"), [((20, 8), 0.0), ((90, 3), 0.3)])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("C", [np.inf, 1e-3, 1e-1, 1e4])
+def test_optima_are_those_of_conic_programs(norm, size, wrong, intercept, C):
+    features, y = teacher(size[0], NORMS[norm].gates or 6, size[1], 1, wrong)
+    m, c = np.linspace(0.5, 2, size[0]), np.linspace(2, 1, size[0])
+    case = MarginProblem(features, y, NORMS[norm], C, None, "", m, c, intercept)
+    found = solve(case, "NATIVE", tol=1e-7)
+    if np.isinf(C) and wrong:
+        assert_farkas(case, found)
+        return
+    assert (found.status, found.solver) == (Status.OPTIMAL, "NATIVE")
+    assert found.objective == pytest.approx(solve(case, "CLARABEL", tol=1e-7).objective, rel=2e-7)
+    by_sets = solve(case, native(all_samples_up_to=0, first_samples=8), tol=1e-7)
+    assert by_sets.status is Status.OPTIMAL
+    assert by_sets.objective == pytest.approx(found.objective, rel=2e-7)
+
+
+@pytest.mark.parametrize("norm", NORMS)
 def test_limits_return_certified_bounds(norm):
-    features, y = teacher(60, 6, 20, 3)
+    features, y = teacher(60, NORMS[norm].gates or 6, 20, 3)
     case = MarginProblem(features, y, NORMS[norm])
     best, steps = solve(case).objective, []
     few = solve(case, "NATIVE", max_iterations=4)

@@ -7,7 +7,6 @@ import pytest
 from implicit_bias import GatedFeatures, MarginProblem, Status, TwoLayerNorm, solve
 from implicit_bias.solvers.native.mehrotra import descend_from
 from implicit_bias.solvers.native.spectral import SpectralConditions, SpectralProgram
-from tests.cases import assert_farkas
 from tests.solvers.native.shapes import teacher
 
 NORMS = {
@@ -15,23 +14,6 @@ NORMS = {
     "operator": TwoLayerNorm([0, 1, 2, 0, 1, 2], "spectral", "l_inf", [1, 2, 3]),
 }
 every_norm = pytest.mark.parametrize("norm", NORMS)
-
-
-@every_norm
-@pytest.mark.parametrize(("size", "wrong"), [((20, 8), 0.0), ((60, 3), 0.3)])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("C", [np.inf, 1e-3, 1e-1, 1e4])
-def test_optima_of_semidefinite_programs(norm, size, wrong, intercept, C):
-    features, y = teacher(size[0], 6, size[1], 1, wrong)
-    n = features.n
-    required, weight = np.linspace(0.5, 2, n), np.linspace(2, 1, n)
-    case = MarginProblem(features, y, NORMS[norm], C, None, "", required, weight, intercept)
-    found = solve(case, "NATIVE", tol=1e-7)
-    if np.isinf(C) and wrong:
-        assert_farkas(case, found)
-        return
-    assert (found.status, found.solver) == (Status.OPTIMAL, "NATIVE")
-    assert found.objective == pytest.approx(solve(case, "CLARABEL", tol=1e-7).objective, rel=2e-7)
 
 
 @every_norm

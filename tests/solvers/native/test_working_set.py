@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import implicit_bias as ib
 from implicit_bias.solvers.native.screening import many_bounded, screen
 from implicit_bias.solvers.native.settings import Settings
-from implicit_bias.solvers.native.working_set import SampleSet
+from implicit_bias.solvers.native.working_set import SampleSet, Support
 from tests.cases import PAIRS, problem
 from tests.solvers.native.shapes import ALL, GATES, SCREENED, UNBOUNDED, agree, in_our_coordinates, native, variants
 
@@ -323,3 +323,18 @@ def test_a_start_without_an_intercept_proves_no_bound_with_one():
     found = ib.solve(dataclasses.replace(case, intercept=True), "NATIVE", start=ib.solve(case))
     assert found.status is ib.Status.OPTIMAL
     assert found.objective < 0.999 * ib.solve(case).objective
+
+
+def test_samples_leave_a_set_for_its_bound_once():
+    """Rows below the margin at their bound leave, and inactive ones beyond it, but not the last row of a class."""
+    members, none = Support.drawn(np.resize([1.0, -1.0], 8), 3), np.zeros(0, dtype=int)
+    members.rows, members.bounded = np.array([0, 1, 6, 7]), np.array([2, 3])
+    assert members.outside(np.array([0.0, 9.0, 0.9, 1.2, 0.5, 2.0, 1.0, 1.0]), 8).tolist() == [4, 3]
+    f, lam = np.array([0.5, 1.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0]), np.array([1.0, 1e-9, 0.5, 0.5])
+    members.renew(np.array([4, 3]), lam, f, np.ones(4), drops=True)
+    assert (members.rows.tolist(), members.bounded.tolist()) == ([6, 7, 4, 3], [2, 0])
+    # Row 0 has left before.
+    for rows, left in (([0, 6, 7], [0, 7]), ([2, 6, 7], [6, 7]), ([4, 7], [4, 7])):
+        members.rows, members.bounded = np.array(rows), none
+        members.renew(none, np.ones(len(rows)), 0.5 * f, np.ones(len(rows)), drops=False)
+        assert members.rows.tolist() == left
