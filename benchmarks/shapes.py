@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,11 @@ from implicit_bias import (
     GroupLasso,
     HyperplaneGates,
     MarginProblem,
+    NuclearNorm,
     load_binary,
     solve,
     svm_gln,
 )
-from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import load_images
 
 #: A run of a solver, which returns a summary of its answer.
@@ -62,17 +63,19 @@ def gated_few(n: int, d: int, H: int, wrong: float, C: float) -> MarginProblem:
     return svm_gln(X, y, HyperplaneGates(H, 2, seed=1).fit(X), C=C)
 
 
-def wrong_labels(n: int) -> MarginProblem:
-    """Return SVM-GLN on images, a tenth with wrong labels, for a C at which most λ_i are at their bound."""
+def images_of(n: int, H: int, wrong: float, C: float) -> MarginProblem:
+    """Return SVM-GLN on MNIST; with two units, 7000 images are separable, 8000 are not."""
     task = load_binary("mnist", n)
-    y = np.where(np.random.default_rng(0).random(n) < 0.1, -task.y_train, task.y_train)
-    return svm_gln(task.X_train, y, HyperplaneGates(20, 2, seed=1).fit(task.X_pool), C=1e-3)
+    y = np.where(np.random.default_rng(0).random(n) < wrong, -task.y_train, task.y_train)
+    return svm_gln(task.X_train, y, HyperplaneGates(H, 2, seed=1).fit(task.X_pool), C=C)
 
 
-def hard_images(n: int) -> MarginProblem:
-    """Return SVM-GLN with a hard margin and two units on MNIST: 7000 images are separable, 8000 are not."""
-    task = load_binary("mnist", n)
-    return svm_gln(task.X_train, task.y_train, HyperplaneGates(2, 2, seed=1).fit(task.X_pool))
+def attention(n: int, d: int, C: float) -> MarginProblem:
+    """Return one-layer attention: W (d, d) of least nuclear norm with y_i⟨g_i, W x_i⟩ ≥ 1 for token differences."""
+    rng = np.random.default_rng(0)
+    X, G = rng.normal(size=(2, n, d))
+    y = np.sign(np.sum(G @ rng.normal(size=(d, 3)) @ rng.normal(size=(3, d)) * X, axis=1))
+    return MarginProblem(GatedFeatures(X, G), y, NuclearNorm([0] * d, range(d)), C)
 
 
 def next_to_zero() -> MarginProblem:
@@ -109,12 +112,6 @@ def all_solved(problems: list[MarginProblem], solver: str | None) -> str:
     return f"{optimal} of {len(found)} OPTIMAL, {none} without weights"
 
 
-def fitted(model: Any, X: Array, y: Array) -> str:
-    """Fit a model whose answer is not compared; return no summary."""
-    model.fit(X, y)
-    return ""
-
-
 def races() -> Iterator[tuple[str, Callable[[], MarginProblem]]]:
     """Yield the problems as pairs (name, function that makes it)."""
     for n, d in ((5000, 5), (5000, 50), (200_000, 5)):
@@ -124,21 +121,26 @@ def races() -> Iterator[tuple[str, Callable[[], MarginProblem]]]:
         yield title, partial(gated_few, n, d, H, wrong, C)
     yield "d = 20, n = 100000, H = 10, 10 % wrong, hard", partial(gated_few, 100_000, 20, 10, 0.1, np.inf)
     for n in (7000, 48_000):
-        yield f"MNIST, n = {n}, H = 2, hard", partial(hard_images, n)
+        yield f"MNIST, n = {n}, H = 2, hard", partial(images_of, n, 2, 0.0, np.inf)
     for n in (2000, 8000):
-        yield f"MNIST, n = {n}, H = 20, 10 % wrong, C = 1e-3", partial(wrong_labels, n)
+        yield f"MNIST, n = {n}, H = 20, 10 % wrong, C = 1e-3", partial(images_of, n, 20, 0.1, 1e-3)
     yield "MNIST, n = 5000, one digit, C = 0.01", next_to_zero
     for n, H in ((300, 5000), (100, 20_000)):
         yield f"n = {n}, {H} groups", partial(many_groups, n, H)
+    for (n, d), C in product(((30, 10), (100, 20), (200, 30), (700, 50), (1400, 80)), (np.inf, 0.02)):
+        yield f"nuclear, n = {n}, W {d} × {d}, C = {C:g}", partial(attention, n, d, C)
 
 
 def solvers(problem: MarginProblem) -> dict[str, Run]:
-    """Return the runs by solver: NATIVE, and for linear problems also CLARABEL and LIBLINEAR."""
+    """Return the runs by solver: NATIVE, and for linear problems and nuclear norms also peers, if they end in time."""
     runs: dict[str, Run] = {"NATIVE": partial(solved, problem, "NATIVE")}
     if problem.features.k == 1:
         model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
         runs["CLARABEL"] = partial(solved, problem, "CLARABEL")
-        runs["LIBLINEAR"] = partial(fitted, model, problem.features.dense(), problem.y)
+        runs["LIBLINEAR"] = lambda: (model.fit(problem.features.dense(), problem.y), "")[1]
+    if isinstance(problem.norm, NuclearNorm):
+        peers = ["CLARABEL", "SCS"] if problem.features.k <= 30 else ["SCS"]
+        runs |= {name: partial(solved, problem, name) for name in peers}
     return runs
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,7 +118,7 @@ def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
     expected = json.loads(EXPECTED.read_text())[name]
     changed = (
         f"the rows of {name} have changed: raise its revision, so that stored cells of before are not used, and then "
-        f"let `python -m tests.studies.test_experiments` write {EXPECTED.name} again"
+        f"let `python -m tests.studies.test_experiments "{name}"` write {EXPECTED.name} again"
     )
     found_rows = pinned(name, settings, found.table)
     assert found_rows.keys() == expected.keys(), changed
@@ -225,15 +226,16 @@ def wrong_numbers(study, page):
     ]
 
 
-def write_expected():
-    """Write the file of expected rows that `test_a_single_cell_is_computed_as_expected_drawn_and_judged` reads."""
-    lines = []
-    for name, experiment in EXPERIMENTS.items():
+def write_expected(names):
+    """Renew the rows of these experiments, by default of all, that `test_a_single_cell_…` expects."""
+    rows = json.loads(EXPECTED.read_text())
+    for name in names or EXPERIMENTS:
         settings = cheapest(name)
-        table = result_table(run(cells_of(experiment, [settings])), experiment).table
-        lines.append(f"{json.dumps(name)}: {json.dumps(pinned(name, settings, table))}")
+        table = result_table(run(cells_of(EXPERIMENTS[name], [settings])), EXPERIMENTS[name]).table
+        rows[name] = pinned(name, settings, table)
+    lines = [f"{json.dumps(name)}: {json.dumps(rows[name])}" for name in EXPERIMENTS]
     EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":
-    write_expected()
+    write_expected(sys.argv[1:])

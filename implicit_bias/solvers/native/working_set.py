@@ -77,7 +77,9 @@ class Support:
     @classmethod
     def drawn(cls, y: Array, size: int) -> Support:
         """Return a set of `size` rows, drawn at random, and as many of a class that they lack."""
-        rows = _of_both_classes(np.sort(np.random.default_rng(0).choice(len(y), size, replace=False)), y, size)
+        rows = _of_both_classes(
+            np.sort(np.random.default_rng(0).choice(len(y), min(size, len(y)), replace=False)), y, size
+        )
         return cls(rows, rows[:0], y)
 
     def beyond(self, f: Any, least: Any = 1) -> Any:
@@ -189,7 +191,7 @@ class SampleSet(GrowingSet, Support):
             rows = np.sort(np.argpartition(-dual, most - 1)[:most])
             rows = rows[dual[rows] > settings.support * dual.max()]
         elif not (scaled.few or scaled.few_features):
-            rows = np.sort(np.random.default_rng(0).choice(n, settings.first_samples, replace=False))
+            rows = np.sort(np.random.default_rng(0).choice(n, min(settings.first_samples, n), replace=False))
         if scaled.intercept_column is not None:
             rows = _of_both_classes(rows, scaled.problem.y, settings.first_samples)
         return scaled.to_device(rows), scaled.to_device(rows[:0])

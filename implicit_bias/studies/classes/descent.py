@@ -5,7 +5,7 @@ the published start towards their limit. GLNs have H units that the ten outputs 
 copies of each unit behind the same gates, or separate units for each output ('own'). ReLU networks have 4H shared units
 whose gates stay as they are at the start ('frozen') or are learned ('relu'). The limit is compared with the margin
 problem of its norm and final gates: the ratio is ½‖w‖² at least margin 1 over all pairs of classes, divided by the
-certified lower bound. The problem of shared units is solved from the weights of a descent.
+certified lower bound.
 """
 
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.special import softmax
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import ImageClasses
@@ -22,7 +21,7 @@ from implicit_bias.gates import FunctionContexts, Gates, HyperplaneGates
 from implicit_bias.margin.classes import ClassMarginProblem, svm_classes
 from implicit_bias.margin.solution import Solution
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ParallelNetwork, ReLUNetwork
-from implicit_bias.solvers import Answer, solve
+from implicit_bias.solvers import solve
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product, span
 from implicit_bias.studies.runner.cells import image_classes
 from implicit_bias.studies.runner.drawing import DATASETS, log_ticks, trend
@@ -43,10 +42,9 @@ NETWORKS = {
 }
 #: Networks with separate gates, so that each has a separate margin problem.
 LAYERS = ("frozen", "relu")
-#: Certified gap of the optimum with separate units for each output.
-OWN_TOL = 1e-4
-#: Certified gap of the optimum of shared units.
-SHARED_TOL = 2e-3
+#: Certified gap of the optima; since revision 2, with shared units, too.
+TOL = 1e-4
+REVISION = 2
 #: Least singular value, relative to the largest, that counts towards the rank.
 VISIBLE = 1e-3
 #: Ratio up to which a limit counts as the optimum.
@@ -96,7 +94,8 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
         W = network.effective_weights().reshape(CLASSES, -1, gates(X[:1]).k, X.shape[1]).sum(axis=1)
         W = W.reshape(-1, X.shape[1])
         if kind in LAYERS or not solved:
-            solved = {norm: _solved(X, y, gates, norm, W) for norm in ("own", "shared")}
+            problems = {norm: svm_classes(X, y, gates, shared=norm == "shared") for norm in ("own", "shared")}
+            solved = {norm: (problem, solve(problem, tol=TOL)) for norm, problem in problems.items()}
         own, other = ("own", "shared") if kind == "own" else ("shared", "own")
         problem = solved[other][0]
         margin = float(problem.margins(W).min())
@@ -122,14 +121,6 @@ def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[Gate
         return GatedLinearNetwork(gates, outputs=CLASSES, seed=seed), gates
     copies = FunctionContexts(lambda X: np.tile(gates.contexts_of(X), (1, CLASSES)), 2).fit(X)
     return GatedLinearNetwork(copies, outputs=CLASSES, seed=seed), gates
-
-
-def _solved(X: Array, y: np.ndarray, gates: Gates, norm: str, W: Array) -> tuple[ClassMarginProblem, Solution]:
-    problem = svm_classes(X, y, gates, shared=norm == "shared")
-    if norm == "own" or problem.margins(W).min() <= 0:
-        return problem, solve(problem, tol=OWN_TOL if norm == "own" else SHARED_TOL)
-    first = solve(problem, lambda problem, options: Answer(W, softmax(-problem.margins(W)), 0), tol=SHARED_TOL)
-    return problem, solve(problem, tol=SHARED_TOL, start=first)
 
 
 def _held(
