@@ -118,7 +118,7 @@ def test_a_single_cell_is_computed_as_expected_drawn_and_judged(name, tmp_path):
     expected = json.loads(EXPECTED.read_text())[name]
     changed = (
         f"the rows of {name} have changed: raise its revision, so that stored cells of before are not used, and then "
-        f"let `python -m tests.studies.test_experiments "{name}"` write {EXPECTED.name} again"
+        f"let `python -m tests.studies.test_experiments '{name}'` write {EXPECTED.name} again"
     )
     found_rows = pinned(name, settings, found.table)
     assert found_rows.keys() == expected.keys(), changed
