@@ -143,8 +143,10 @@ class NuclearProgram(BallProgram):
 
     def grown(self) -> NuclearProgram:
         (lam, f, best), support = self.last, self.support
-        lam, p = lam[: len(support.rows)], None if self.p is None else self.p[: len(support.rows)]
-        most, new = max(self.settings.first_samples, len(support.rows) // 2), support.outside(f, len(f))
+        lam, p, n = lam[: len(support.rows)], None if self.p is None else self.p[: len(support.rows)], len(f)
+        most, new = max(self.settings.first_samples, len(support.rows)), support.outside(f, n)
+        if n / 2 < min(len(support.rows) + len(new), self.settings.all_samples_up_to + 1):
+            return NuclearProgram(self.problem, self.settings, Support.drawn(self.problem.y, n))
         if p is None:
             new = new[:most]
         elif best.gap < FALL * self.known.gap:
