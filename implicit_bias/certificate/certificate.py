@@ -350,7 +350,7 @@ class _Lower:
 
     def imprecise(self, gap: float) -> bool:
         """Return True if rounding errors of the bound are a large part of the relative `gap`."""
-        accepted = max(ACCEPTED_SHARE_OF_GAP * gap if gap < np.inf else 0.0, ACCEPTED_ERROR)
+        accepted = max(ACCEPTED_SHARE_OF_GAP * min(gap, 1.0), ACCEPTED_ERROR)
         return self.optimistic - self.bound > accepted * self.optimistic
 
 
