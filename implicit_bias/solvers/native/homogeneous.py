@@ -236,6 +236,8 @@ class Program:
         Rows of G of the other half-lines, and of the cones, padded with zeros.
     blocks : tuple of arrays, shape (d, d, N)
         Rows of G of the semidefinite blocks.
+    late : callable() → bool
+        True once the time is up, which ends the method.
     """
 
     c: Any
@@ -246,12 +248,17 @@ class Program:
     lines: Any
     cones: Any
     blocks: tuple[Any, ...] = ()
+    late: Callable[[], Any] = bool
 
     @cached_property
     def squares(self) -> Any:
         """The matrices −AᵀJA of the rows A of each cone, shape (H, N, N)."""
-        first, rest = self.cones[:, :1], self.cones[:, 1:]
-        return rest.transpose(0, 2, 1) @ rest - first.transpose(0, 2, 1) * first
+        found = -self.cones[:, :1].transpose(0, 2, 1) * self.cones[:, :1]
+        for square, A in zip(found, self.cones[:, 1:], strict=True):
+            if self.late():
+                raise ArithmeticError("the time is up")
+            square += A.T @ A
+        return found
 
     def image(self, x: Any) -> Element:
         """Return Gx."""

@@ -397,7 +397,7 @@ class SetProgram:
             (self.column[free] / self.units)[:, None][:, : self.whole.problem.intercept],
             -_array([(self.column[fixed] * self.totals).sum()] * self.whole.problem.intercept),
         )
-        maximise(program, partial(ExactFactor, stop=self.whole.watch), self.finished)
+        maximise(replace(program, late=self.whole.watch), partial(ExactFactor, stop=self.whole.watch), self.finished)
         self.stopped = self.stopped or self.whole.watch()
 
     def finished(self, at: Iterate) -> bool:
@@ -467,7 +467,7 @@ def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Answer:
         infeasible = (problem.hard or problem.affine) and lower >= 1 / NO_MARGIN
         return bool(stopped or infeasible or at.product() <= CONIC_TOL * at.tau**2 * abs(lower))
 
-    maximise(form.program, partial(ExactFactor, stop=watch), finished)
+    maximise(replace(form.program, late=watch), partial(ExactFactor, stop=watch), finished)
     return found
 
 
