@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Output
 from implicit_bias.cli.parsers import Parser
 from implicit_bias.cli.reproduce import add_options, reproduce
 from implicit_bias.studies.paper import COMPARISONS
@@ -15,7 +15,7 @@ def declare(parser: Parser, command: str) -> None:
     parser.set_defaults(run=compare)
 
 
-def compare(options: Namespace) -> Outcome:
+def compare(options: Namespace) -> Output:
     """Compute the comparison, print its means, and write the results. Code 130: cells are missing."""
     import pandas as pd
 

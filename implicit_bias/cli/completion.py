@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Action, Namespace, _SubParsersAction
 from collections.abc import Iterator
 
-from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Output
 from implicit_bias.cli.parsers import SHORT_CODES, Parser
 from implicit_bias.datasets import dataset_names
 
@@ -30,7 +30,7 @@ def declare(parser: Parser, command: str) -> None:
     parser.set_defaults(run=completion, loads=("solvers", "studies.runner.engines"), json=False)
 
 
-def completion(options: Namespace) -> Outcome:
+def completion(options: Namespace) -> Output:
     import shtab
 
     from implicit_bias.cli.main import whole_parser
@@ -49,7 +49,7 @@ def completion(options: Namespace) -> Outcome:
     print(shtab.complete(parser, options.shell))
     # All three shells ignore comments.
     print(f"# next: save this where `implicit-bias completion --help` says, and open a new {options.shell}")
-    return Outcome(0, {}, None)
+    return Output(0, {}, None)
 
 
 def _actions(parser: Parser) -> Iterator[Action]:

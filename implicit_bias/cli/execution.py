@@ -18,7 +18,7 @@ from implicit_bias._utils.files import require_writable
 from implicit_bias._utils.missing import torch_is_needed
 
 
-class Outcome(NamedTuple):
+class Output(NamedTuple):
     """Exit code, document of --json, what to do next (None to print no last line), and files that were written."""
 
     code: int
@@ -29,9 +29,9 @@ class Outcome(NamedTuple):
     def last_line(self) -> str:
         """Return one line: what was written, and what to do next.
 
-        >>> Outcome(0, {}, "read it", [Path("out/a.csv")]).last_line()
+        >>> Output(0, {}, "read it", [Path("out/a.csv")]).last_line()
         'wrote out/a.csv; next: read it'
-        >>> Outcome(0, {}, "look at out/b.png", [Path("out", name) for name in ("a.csv", "b.png")]).last_line()
+        >>> Output(0, {}, "look at out/b.png", [Path("out", name) for name in ("a.csv", "b.png")]).last_line()
         'wrote 2 files in out; next: look at out/b.png'
         """
         written = ", ".join(map(str, self.files)) or "no file"

@@ -9,7 +9,7 @@ from importlib.metadata import requires
 from typing import Any
 
 from implicit_bias._utils.version import __version__, installed_version
-from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Output
 from implicit_bias.cli.parsers import SHORT_CODES, Parser
 from implicit_bias.cli.solve import FORMULATIONS
 from implicit_bias.datasets import dataset_names
@@ -26,7 +26,7 @@ def declare(parser: Parser, command: str) -> None:
     parser.set_defaults(run=info, loads=("saving.models", "studies.runner.engines"))
 
 
-def info(options: Namespace) -> Outcome:
+def info(options: Namespace) -> Output:
     from implicit_bias.saving import models, problems, solutions
     from implicit_bias.solvers import SOLVERS
     from implicit_bias.studies.runner.engines import installed_engines, machine_kind
@@ -53,7 +53,7 @@ def info(options: Namespace) -> Outcome:
     }
     for name, value in document.items():
         print(f"{name.replace('_', ' '):14s} {'; '.join(_texts(name, value))}")
-    return Outcome(0, document, "add these lines to a bug report, or use a name in them as an option")
+    return Output(0, document, "add these lines to a bug report, or use a name in them as an option")
 
 
 def _versions() -> dict[str, str | None]:

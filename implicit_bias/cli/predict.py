@@ -13,7 +13,7 @@ import numpy as np
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_numbers
 from implicit_bias._utils.files import write_atomically
-from implicit_bias.cli.execution import Outcome, counted, place_of, say_header
+from implicit_bias.cli.execution import Output, counted, place_of, say_header
 from implicit_bias.cli.parsers import SHORT_CODES, Parser
 from implicit_bias.datasets.tables import read_inputs
 
@@ -49,7 +49,7 @@ def declare(parser: Parser, command: str) -> None:
     parser.set_defaults(run=predict, loads=("saving.models",))
 
 
-def predict(options: Namespace) -> Outcome:
+def predict(options: Namespace) -> Output:
     """Load the model and the samples, write the table of predictions, and print a summary."""
     out = place_of(options.out, "-predictions.csv", [options.model, options.file])
     model = core.load_model(options.model)
@@ -68,7 +68,7 @@ def predict(options: Namespace) -> Outcome:
     files = [write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())]
     wrong = "inspect the misclassified samples, whose margins are at most 0"
     then = wrong if document.get("wrong") else "read its predictions"
-    return Outcome(0, {"model": repr(model), "samples": len(table), "far_outside": far} | document, then, files)
+    return Output(0, {"model": repr(model), "samples": len(table), "far_outside": far} | document, then, files)
 
 
 def _warn_of_far(model: Any, X: Array) -> int:

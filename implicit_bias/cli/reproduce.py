@@ -6,7 +6,7 @@ from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
 
-from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Output
 from implicit_bias.cli.parsers import ENGINE, Parser, add_versions
 from implicit_bias.studies.collection import Collection
 
@@ -49,7 +49,7 @@ def add_options(parser: Parser, collection: Collection) -> None:
     add("--out", help=text)
 
 
-def reproduce(options: Namespace) -> Outcome:
+def reproduce(options: Namespace) -> Output:
     """Run a collection's cells, or load them (--stored, --redraw); write the results. Code 130: cells are missing."""
     from implicit_bias.cli.sweeps import computed, costs, ended, extend, folder_of, known
     from implicit_bias.studies.runner.results import load, require_replaceable
@@ -75,7 +75,7 @@ def reproduce(options: Namespace) -> Outcome:
         sizes = costs(experiments, out, options.quick)
         print(sizes.to_string(index=False))
         print(f"{sizes.cells.sum()} cells, {sizes.stored.sum()} of them stored; hours: {sizes.hours_left.sum():.2f}")
-        return Outcome(0, {"sizes": sizes}, "the same command without --list")
+        return Output(0, {"sizes": sizes}, "the same command without --list")
     for one in reported if collection.options and not shown else ():
         require_replaceable(collection, out, one, options.quick)
     found = [] if options.stored else computed(experiments, options, out)

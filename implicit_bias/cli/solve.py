@@ -17,7 +17,7 @@ import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, context_bits, one_of
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import out_of_scale
-from implicit_bias.cli.execution import Outcome, counted, place_of, say_header
+from implicit_bias.cli.execution import Output, counted, place_of, say_header
 from implicit_bias.cli.parsers import EXIT_CODES, Parser
 from implicit_bias.cli.predict import matched
 from implicit_bias.datasets.labels import ranges_of
@@ -102,7 +102,7 @@ def _cost(text: str) -> Any:
         raise ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
 
 
-def solve(options: Namespace) -> Outcome:
+def solve(options: Namespace) -> Output:
     """Read the samples, solve one problem for each class (one for two classes), and save the model.
 
     The exit code is the worst of all solutions: 0 if optimal, 1 if worse, 3 if inseparable, 130 if interrupted.
@@ -120,7 +120,7 @@ def solve(options: Namespace) -> Outcome:
     model = _model(samples, scaled, problems, _solutions(problems, starts, deadline, options), options)
     document = _described(model, samples.sample_weight is not None)
     if any(one.status.inseparable for one in model.solutions):
-        return Outcome(3, document, "the same command with --C auto, a soft margin")
+        return Output(3, document, "the same command with --C auto, a soft margin")
     document |= _errors(model, samples, held_out)
     files = [core.save_model(model, out, samples=options.keep_samples)]
     then = f"implicit-bias predict {out} NEW.csv"
@@ -128,7 +128,7 @@ def solve(options: Namespace) -> Outcome:
         then = f"the same command with --start {out}" + (f", or {then}" if "training" in document else "")
     elif document["constant"]:
         then = "the same command with --C auto"
-    return Outcome(_code(model.status), document, then, files)
+    return Output(_code(model.status), document, then, files)
 
 
 def _code(status: core.Status) -> int:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from implicit_bias._utils.checks import InputError, one_of
 from implicit_bias._utils.files import require_writable
-from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Output
 from implicit_bias.studies.collection import Collection
 from implicit_bias.studies.runner.cells import Cell, cells_of
 from implicit_bias.studies.runner.engines import ENGINES
@@ -123,7 +123,7 @@ def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
     return found
 
 
-def ended(collection: Collection, found: Sequence[ResultTable], out: Path, missing: bool = False) -> Outcome:
+def ended(collection: Collection, found: Sequence[ResultTable], out: Path, missing: bool = False) -> Output:
     """Print findings and write the results; return the outcome, with code 130 if cells are `missing`."""
     for one in found:
         print(one.lines())
@@ -134,4 +134,4 @@ def ended(collection: Collection, found: Sequence[ResultTable], out: Path, missi
     then = f"read {next(path for path in paths[::-1] if path.name in ('report.html', 'findings.md'))}"
     if missing:
         then = "the same command, which computes the missing cells only"
-    return Outcome(130 if missing else 0, document, then, paths)
+    return Output(130 if missing else 0, document, then, paths)

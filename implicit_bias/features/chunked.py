@@ -26,7 +26,7 @@ BAR_DELAY = 3.0
 
 
 @dataclass(frozen=True)
-class Scaling:
+class InputScaling:
     """Map from stored rows u to inputs x = (scale · u + offset, 1)/units, with the 1 only if `constant`."""
 
     scale: Array
@@ -101,7 +101,7 @@ class ChunkedInputs:
             raise InputError(f"the source is empty (shape {source.shape}); give at least one sample and one column")
         n, p = source.shape
         self.source = source.rechunk({1: p}) if self.lazy else source
-        self.scaling = Scaling(_each_column(scale, p, "scale"), _each_column(offset, p, "offset"), bool(constant))
+        self.scaling = InputScaling(_each_column(scale, p, "scale"), _each_column(offset, p, "offset"), bool(constant))
         self.shape = n, p + self.scaling.constant
         rows = max(1, CHUNK_SIZE // self.shape[1]) if chunk is None else as_count(chunk, "chunk")
         ends = np.cumsum(self.source.chunks[0]).tolist() if self.lazy else [*range(rows, n, rows), n]

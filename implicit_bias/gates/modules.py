@@ -20,7 +20,7 @@ RELU = {functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
 LEAKY = {functional.leaky_relu, functional.leaky_relu_}
 
 
-class Activation(NamedTuple):
+class ModuleActivation(NamedTuple):
     """One call of relu or leaky_relu: values p (n, …), results z with z = p where p ≥ 0, else slope · p."""
 
     values: Tensor
@@ -33,7 +33,7 @@ class _Recorder(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[Activation] = []
+        self.found: list[ModuleActivation] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -43,11 +43,11 @@ class _Recorder(TorchFunctionMode):
         before = values.detach().clone()
         slope = kwargs.get("negative_slope", args[1] if len(args) > 1 else 0.01) if func in LEAKY else 0.0
         results = func(*args, **kwargs)
-        self.found.append(Activation(before, results, float(slope)))
+        self.found.append(ModuleActivation(before, results, float(slope)))
         return results
 
 
-def activations_of(module: nn.Module, X: Tensor) -> tuple[Tensor, list[Activation]]:
+def activations_of(module: nn.Module, X: Tensor) -> tuple[Tensor, list[ModuleActivation]]:
     """Return a module's outputs at X, and its calls of relu and leaky_relu in their order."""
     with _Recorder() as recorder:
         outputs = module(X)

@@ -101,7 +101,7 @@ class TwoLayerNorm(Norm):
             )
         scales = self.multiplicities ** (degree - (0.5 if spectral else 1.0))
         if not spectral:
-            self._form: _Rows | _Operator = _Rows(units, exponent, {1.0: 1, 0.5: 2, 0.0: inf}[degree], scales)
+            self._form: _RowForm | _Operator = _RowForm(units, exponent, {1.0: 1, 0.5: 2, 0.0: inf}[degree], scales)
         else:
             self._form = (_TwoSumming if degree else _Operator)(units, scales)
         self.rotation_invariant = exponent == 2
@@ -150,7 +150,7 @@ class TwoLayerNorm(Norm):
         return f"TwoLayerNorm({self.input_layer}, {self.output_layer}, {size})"
 
 
-class _Rows:
+class _RowForm:
     """Norm ‖(c_h ‖ζ_h‖_q)_h‖_s, q = `row`, s = `outer`, c = `scales`; dual: ‖(‖V_h‖_q'/c_h)_h‖_s', 1/q + 1/q' = 1."""
 
     def __init__(self, units: GroupLasso, row: float, outer: float, scales: Array) -> None:
@@ -304,6 +304,6 @@ class _TwoSumming(_Operator):
         return SpectralForm(self.order, np.eye(len(self.scales)))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        from implicit_bias.norms.two_summing_atom import TwoSumming
+        from implicit_bias.norms.two_summing_atom import TwoSummingAtom
 
-        return TwoSumming(self._stacked(W))
+        return TwoSummingAtom(self._stacked(W))

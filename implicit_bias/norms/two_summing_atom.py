@@ -13,7 +13,7 @@ from cvxpy.reductions.dcp2cone.canonicalizers import CANON_METHODS
 from implicit_bias.norms.two_summing import rescaled, value_bound
 
 
-class TwoSumming(Atom):
+class TwoSummingAtom(Atom):
     """ρ(W) of an expression W (H, D): min (Σ_h s_h + t)/2 subject to WWᵀ ⪯ t diag(s), a semidefinite program."""
 
     @Atom.numpy_numeric
@@ -51,6 +51,6 @@ def _canonical(expression: Any, args: list[Any], solver_context: Any = None) -> 
     return (cp.sum(s) + t) / 2, [block >> 0]
 
 
-CANON_METHODS[TwoSumming] = _canonical
+CANON_METHODS[TwoSummingAtom] = _canonical
 # Solvers are chosen, and their cones converted, by this list.
-PSD_ATOMS.append(TwoSumming)
+PSD_ATOMS.append(TwoSummingAtom)

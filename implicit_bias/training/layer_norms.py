@@ -39,7 +39,7 @@ class LayerNorm(ABC):
         """Return the P with ‖P‖ ≤ 1 that is closest to G in the Frobenius norm."""
 
 
-class Frobenius(LayerNorm):
+class Length(LayerNorm):
     """‖G‖_F, or ‖v‖₂ of the output layer."""
 
     axes: tuple[int, ...] = (-2, -1)
@@ -61,7 +61,7 @@ class Frobenius(LayerNorm):
         return G / self._lengths(G).clamp(min=1.0)
 
 
-class Rows(Frobenius):
+class RowLengths(Length):
     """The largest length of a row; its dual is the sum of these lengths."""
 
     axes = (-1,)
@@ -139,7 +139,7 @@ class NewtonSchulz(Spectral):
         if G.shape[-2] > G.shape[-1]:
             return self.steepest(G.mT).mT
         a, b, c = QUINTIC
-        G = Frobenius().steepest(G)
+        G = Length().steepest(G)
         for _ in range(5):
             gram = G @ G.mT
             G = a * G + (b * gram + c * gram @ gram) @ G
@@ -148,6 +148,6 @@ class NewtonSchulz(Spectral):
 
 #: The norms that `svm_of_optimiser` and `TwoLayerNorm` name, of the input layer and of the output layer (H, 1).
 BY_NAME: dict[str, LayerNorm] = {
-    "frobenius": Frobenius(), "rows": Rows(), "entries": Entries(), "l1": Sum(), "spectral": Spectral(),
-    "l2": Frobenius(), "l_inf": Entries(),
+    "frobenius": Length(), "rows": RowLengths(), "entries": Entries(), "l1": Sum(), "spectral": Spectral(),
+    "l2": Length(), "l_inf": Entries(),
 }  # fmt: skip

@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from implicit_bias._utils.checks import InputError, as_count, as_flag, as_positive, as_real, one_of, shown
-from implicit_bias.training.layer_norms import Entries, Frobenius, LayerNorm, NewtonSchulz, Spectral
+from implicit_bias.training.layer_norms import Entries, LayerNorm, Length, NewtonSchulz, Spectral
 from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES, CustomLoss, check_loss
 
 #: Losses of classes, and the squared one of any targets.
 LOSSES = ("squared", *CLASS_LOSSES)
 #: Norms of vectors in `Muon`, by name.
-VECTORS = {"l2": Frobenius(), "l_inf": Entries()}
+VECTORS = {"l2": Length(), "l_inf": Entries()}
 
 
 #: Applies one step to the weights, in place, from the gradient of each tensor of weights and a rate.

@@ -95,7 +95,7 @@ def test_scripts_and_commands_take_the_same_options(command, monkeypatch, capsys
 
 #: What CONTRIBUTING asks of a new command.
 NEW_COMMAND = """
-from implicit_bias.cli.execution import Outcome
+from implicit_bias.cli.execution import Output
 
 def declare(parser, command):
     parser.explain("Solve a small problem.", [("--C 1", "at this price")])
@@ -106,7 +106,7 @@ def work(options):
     from implicit_bias import ConstantGate, solve, svm_gln
     found = solve(svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate(), options.C))
     print(found.status.name)
-    return Outcome(0, {"objective": found.objective}, "solve a larger one")
+    return Output(0, {"objective": found.objective}, "solve a larger one")
 """
 
 

@@ -92,7 +92,7 @@ def alternate_convex_search(
     deadline = Deadline()
     check_open(as_gated(features))
     check_range(features.row_norms().max(keepdims=True), "the features g(x) ⊗ x", 1e-60, 1e60)
-    search = _Search(features, as_targets(Y, features.n), np.random.default_rng(as_seed(seed)))
+    search = _AlternatingSearch(features, as_targets(Y, features.n), np.random.default_rng(as_seed(seed)))
     as_count(steps, "steps")
     tol = as_fraction(tol, "tol")
     check_callable(progress, "progress")
@@ -113,7 +113,7 @@ def alternate_convex_search(
     return Alternation(search.A, search.B, search.loss(), np.array(history), converged, deadline.seconds)
 
 
-class _Search:
+class _AlternatingSearch:
     """Alternating minimisation over the layer A (k, d) and the readout B (q, k), which start as Gaussian numbers."""
 
     def __init__(self, features: GatedFeatures, Y: Array, rng: np.random.Generator) -> None:

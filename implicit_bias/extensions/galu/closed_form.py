@@ -214,7 +214,7 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
     shifts = [shift_of(each, features.n, scale) for each in ridges]
     scaled = features.scaled(1 / scale)
 
-    def solved(factor: _Factor, ridge: float, start: float) -> LeastSquares:
+    def solved(factor: _GramFactor, ridge: float, start: float) -> LeastSquares:
         """Return the solution for one ridge, converted from the scaled problem to features and targets as given."""
         W = factor.solve(Y / y_scale)
         W = W if factor.back is None else W @ factor.back.T
@@ -236,9 +236,9 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
         factor = _factorised(scaled, shifts[0], tol)
         found = solved(factor, ridges[0], start)
         if factor.spectrum is None and found.gap / y_scale**2 > LOOSE * length(Y / y_scale) ** 2 / features.n:
-            found = solved(_Spectrum.of(*scaled.reduced()).factor(shifts[0], tol), ridges[0], start)
+            found = solved(_GramSpectrum.of(*scaled.reduced()).factor(shifts[0], tol), ridges[0], start)
         return found
-    spectrum = _Spectrum.of(*scaled.reduced())
+    spectrum = _GramSpectrum.of(*scaled.reduced())
     solutions = []
     for each, shift in zip(ridges, shifts, strict=True):
         solutions.append(solved(spectrum.factor(shift, tol), each, start))
@@ -257,7 +257,7 @@ def singular_extent(features: Features, tol: float = 1e-9) -> tuple[float, float
     """
     check_open(features)
     scale = nearest_power_of_two(features.row_norms().max())
-    sizes = _Spectrum.of(*features.scaled(1 / scale).reduced()).sizes
+    sizes = _GramSpectrum.of(*features.scaled(1 / scale).reduced()).sizes
     largest = sizes.max()
     return float(scale * largest), float(scale * sizes[sizes > tol * largest].min())
 
@@ -282,7 +282,7 @@ def shift_of(ridge: float, samples: int, scale: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Factor:
+class _GramFactor:
     """Approximate `inverse` of ΦΦᵀ + shift·I ('samples') or ΦᵀΦ + shift·I ('weights'), as `form` says; shift is nρ.
 
     The inverse is a function of right-hand sides in columns. It is restricted to the `rank` singular vectors that are
@@ -301,7 +301,7 @@ class _Factor:
     modulus: float
     proven: float
     inverse: Callable[[Array], Array]
-    spectrum: _Spectrum | None = None
+    spectrum: _GramSpectrum | None = None
 
     def solve(self, Y: Array) -> Array:
         """Return W (q, k, d) for targets (n, q).
@@ -351,13 +351,13 @@ class _Factor:
         return np.stack([self.features.adjoint(column) for column in columns.T])
 
 
-def _factorised(features: Features, shift: float, tol: float) -> _Factor:
+def _factorised(features: Features, shift: float, tol: float) -> _GramFactor:
     """Factorise by Cholesky; by an eigendecomposition if that fails for the features as given and as reduced."""
     factor = _by_cholesky(features, None, shift, tol)
     if factor is None:
         reduced, back = features.reduced()
         factor = _by_cholesky(reduced, back, shift, tol) if reduced.d < features.d else None
-        factor = factor or _Spectrum.of(reduced, back).factor(shift, tol)
+        factor = factor or _GramSpectrum.of(reduced, back).factor(shift, tol)
     return factor
 
 
@@ -371,7 +371,7 @@ def _cheaper_form(features: Features, shift: float) -> str:
     return "samples" if samples <= weights else "weights"
 
 
-def _by_cholesky(features: Features, back: Array | None, shift: float, tol: float) -> _Factor | None:
+def _by_cholesky(features: Features, back: Array | None, shift: float, tol: float) -> _GramFactor | None:
     """Factorise by Cholesky; return None if singular values are below `tol` (without a shift) or CLEAR times σ_1.
 
     Each Gaussian vector z has ‖M⁻ᵖz‖ ≥ |ζ| λ⁻ᵖ, where λ is the least eigenvalue of M and ζ the component of z along its
@@ -410,11 +410,11 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
     apart = 0.0 if back is None else 4 * share(2 * max(n, len(back)) * (k * len(back)) ** 0.5) * trace**0.5
     proven = max(0.0, max(0.0, least - room) ** 0.5 - apart) ** 2
     proven = max(shift, 0.0 if shift and (samples or back is not None) else proven)
-    return _Factor(features, back, form, shift, min(n, k * d), condition, modulus, proven, inverse)
+    return _GramFactor(features, back, form, shift, min(n, k * d), condition, modulus, proven, inverse)
 
 
 @dataclass(frozen=True, eq=False)
-class _Spectrum:
+class _GramSpectrum:
     """Singular value decomposition of Φ: `sizes` (s,) are the s = min(n, kd) singular values, in no sorted order.
 
     `directions` are left singular vectors (n, s) if `form` is 'samples', right ones (kd, s) if it is 'weights';
@@ -429,7 +429,7 @@ class _Spectrum:
     others: Array
 
     @classmethod
-    def of(cls, features: Features, back: Array) -> _Spectrum:
+    def of(cls, features: Features, back: Array) -> _GramSpectrum:
         """Decompose the smaller Gram matrix; recompute singular values below VISIBLE σ_1 from Φ."""
         samples = features.n <= features.k * features.d
         gram = features.gram() if samples else features.weight_gram()
@@ -444,7 +444,7 @@ class _Spectrum:
         """Return a mask of `sizes`: without a shift the values above `tol` σ_1, else those above NOISE σ_1."""
         return np.asarray(self.sizes > (NOISE if shift else tol) * self.sizes.max())
 
-    def factor(self, shift: float, tol: float) -> _Factor:
+    def factor(self, shift: float, tol: float) -> _GramFactor:
         """Return the inverse of the Gram matrix plus `shift`, restricted to the values that are `used`."""
         used, largest = self.used(shift, tol), float(self.sizes.max())
         squares = self.sizes**2 + shift
@@ -453,7 +453,7 @@ class _Spectrum:
         modulus = float(squares[used].min())
         condition = float(np.sqrt((largest**2 + shift) / modulus))
         rank = int(used.sum())
-        return _Factor(self.features, self.back, self.form, shift, rank, condition, modulus, shift, inverse, self)
+        return _GramFactor(self.features, self.back, self.form, shift, rank, condition, modulus, shift, inverse, self)
 
     def directions_of(self, features: Features, shift: float) -> tuple[Array, Array]:
         """Return V/√(σ² + shift) of the visible right singular vectors V (kd, c), and directions to complete them.

@@ -69,7 +69,7 @@ def _moved(weights: Array, by: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Layer:
+class _FittedLayer:
     """Fitted gates, their values (n, k), and inputs (n, d): X minus `centre`, with a constant; X without intercept."""
 
     gates: Gates
@@ -88,7 +88,7 @@ class _GatedInputs(BaseEstimator):
     fit_intercept: bool = field(default=True, kw_only=True)
     random_state: Any = field(default=None, kw_only=True)
 
-    def _layer(self, X: Array, weight: Array | None) -> _Layer:
+    def _layer(self, X: Array, weight: Array | None) -> _FittedLayer:
         """Return gates fitted to X (n, p), and the inputs: X minus its mean and a constant, or X without intercept."""
         as_flag(self.fit_intercept, "fit_intercept")
         # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.
@@ -108,13 +108,13 @@ class _GatedInputs(BaseEstimator):
         sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
         if isinstance(self.gates, Gates):
             gates = self.gates.fitted(given, weight)
-            return _Layer(gates, gates.transform(given), inputs, centre)
+            return _FittedLayer(gates, gates.transform(given), inputs, centre)
         one_of(self.gates, ("random",), "gates")
         check_size(units * max(inputs.shape), "the filters and their gates")
         filters = np.random.default_rng(seed).normal(size=(units, inputs.shape[1]))
         # Values of the centred inputs, because those of the given ones have a larger rounding error.
         values = filter_gates(filters, sharpness).transform(inputs)
-        return _Layer(filter_gates(_moved(filters, -centre), sharpness), values, inputs, centre)
+        return _FittedLayer(filter_gates(_moved(filters, -centre), sharpness), values, inputs, centre)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -204,7 +204,7 @@ class _GatedLeastSquares(_GatedInputs):
         return self
 
     @abstractmethod
-    def _solved(self, layer: _Layer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
+    def _solved(self, layer: _FittedLayer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
         """Return gates and W for centred inputs and targets (n,) or (n, q); `weight` (n,) is None for equal ones."""
 
     def predict(self, X: Any) -> np.ndarray:
@@ -256,7 +256,7 @@ class _GatedLeastSquares(_GatedInputs):
         return hasattr(self, "_model")
 
 
-def _weighted(layer: _Layer, Y: Array, weight: Array | None) -> tuple[GatedFeatures, Array]:
+def _weighted(layer: _FittedLayer, Y: Array, weight: Array | None) -> tuple[GatedFeatures, Array]:
     """Return inputs and targets of sample i times √(n c_i/Σc): least squares on them is the weighted problem."""
     root = root_weights(weight, len(Y))
     return GatedFeatures(root * layer.inputs, layer.values), Y * (root if Y.ndim == 2 else root[:, 0])
@@ -269,7 +269,7 @@ class _OneRidge(_GatedLeastSquares):
     ridge: float = 1.0
     steps: int = field(default=0, kw_only=True)
 
-    def _solved(self, layer: _Layer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
+    def _solved(self, layer: _FittedLayer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
         steps, gates = as_count(self.steps, "steps", least=0), layer.gates
         self.search_: FilterSearch | None = None
         if not steps:
@@ -429,7 +429,7 @@ class GaLURegressorCV(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
         """Choose the ridge and fit; parameters, errors and warnings as for `GaLURegressor.fit`."""
         return self._fit(*_regression(self, X, y, sample_weight))
 
-    def _solved(self, layer: _Layer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
+    def _solved(self, layer: _FittedLayer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
         criterion = one_of(self.criterion, ("leave-one-out", "gcv"), "criterion")
         path = least_squares(*_weighted(layer, Y, weight), ridge=as_floats(self.ridges, "ridges", 1))
         errors = path.leave_one_out.reshape(len(path.ridges), -1)

@@ -192,7 +192,7 @@ def train_online(
     check_size(len(times) * repeats * units * n, "the weights at all times")
     # [seed, 1], because the stream of the samples starts from the seed alone.
     W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))
-    descent = _Descent(batches, W, chosen, units, lr, LOSSES[loss], bool(biases), bool(output_bias))
+    descent = _OnlineDescent(batches, W, chosen, units, lr, LOSSES[loss], bool(biases), bool(output_bias))
     limit = DIVERGENCE * max(1.0, descent.largest(), units * float(np.abs(descent.y).max()))
     kept: list[tuple[Any, ...]] = []
     change = None
@@ -225,7 +225,7 @@ def train_online(
     )
 
 
-class _Descent:
+class _OnlineDescent:
     """R networks: W (RK, n), b (RK,) and c = b₂ (R,), with their outputs and losses on the next step's samples X, y."""
 
     def __init__(

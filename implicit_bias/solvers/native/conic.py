@@ -14,7 +14,7 @@ import scipy.linalg
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias._utils.scaling import length, nearest_power_of_two
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.solvers.native.homogeneous import Element, Iterate, Program
+from implicit_bias.solvers.native.homogeneous import Element, EmbeddedIterate, EmbeddedProgram
 
 #: Largest number of products of an iteration, about a second.
 MOST_PRODUCTS = 5e6
@@ -32,14 +32,14 @@ class ConicForm:
     """
 
     problem: MarginProblem
-    program: Program
+    program: EmbeddedProgram
     scale: float
     place: np.ndarray
     m: Any
     sizes: Any
     equal: np.ndarray
 
-    def solution(self, at: Iterate) -> tuple[Any, Any, Any, Any]:
+    def solution(self, at: EmbeddedIterate) -> tuple[Any, Any, Any, Any]:
         """Return W (k, d), b, λ (n,) and μ of an iterate, in the coordinates of the problem."""
         problem, n, slack = self.problem, len(self.m), len(self.program.single[0])
         x, lines, multipliers = (part / at.tau for part in (at.x, at.z.lines[slack:], at.b))
@@ -93,7 +93,7 @@ def conic_form(problem: MarginProblem, signed: Callable[..., Any], exact: Callab
     return ConicForm(problem, program, scale, place, m, sizes, equal)
 
 
-def _norm_program(problem: MarginProblem, more: int, exact: Any) -> tuple[Program, np.ndarray]:
+def _norm_program(problem: MarginProblem, more: int, exact: Any) -> tuple[EmbeddedProgram, np.ndarray]:
     """Return the program of minimising the norm, with `more` variables that it does not use, and the places of W."""
     import cvxpy as cp
 
@@ -119,7 +119,7 @@ def _norm_program(problem: MarginProblem, more: int, exact: Any) -> tuple[Progra
     )
     c, none = exact(np.pad(data["c"], (0, more))), (np.zeros(0, dtype=int), exact(np.zeros(0)))
     place = data["param_prob"].var_id_to_col[W.id] + np.arange(k * d).reshape((k, d), order="F").ravel()
-    return Program(c, rows[0].T, right[0], Element(right[1], h, sides), none, rows[1], G, blocks), place
+    return EmbeddedProgram(c, rows[0].T, right[0], Element(right[1], h, sides), none, rows[1], G, blocks), place
 
 
 def _matrix(r: int, triangle: Any, exact: Any) -> Any:

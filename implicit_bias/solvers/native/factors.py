@@ -81,7 +81,7 @@ class LowRank(ABC):
         """Return Bᵀ diag(weights) B for weights ≥ 0 (n,), as a new array."""
 
 
-class Columns(LowRank):
+class ColumnBlocks(LowRank):
     """A matrix B that is stored as an array."""
 
     def __init__(self, B: Tensor) -> None:

@@ -163,7 +163,7 @@ def _with_orthogonal_columns(B: Any) -> Any:
     return M[len(B) :]
 
 
-class Scaling:
+class NesterovTodd:
     """The Nesterov–Todd scaling D of interior elements s and z, with Dz = D⁻ᵀs, which is `point`.
 
     D multiplies half-lines by `lines` = √(s/z) (l,). In a cone, with δ in `size` (H,), and w = (w₀, w₁), w₀² − ‖w₁‖² =
@@ -223,7 +223,7 @@ def _congruence(S: Any, Z: Any) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True)
-class Program:
+class EmbeddedProgram:
     """minimise cᵀx subject to Gx + s = h, s ∈ K, Eᵀx = e, for x (N,).
 
     Parameters
@@ -274,7 +274,7 @@ class Program:
         np.add.at(out, places, values * z.lines[:q])
         return out
 
-    def normal(self, scaling: Scaling) -> Any:
+    def normal(self, scaling: NesterovTodd) -> Any:
         """Return GᵀD⁻²G (N, N) as a new array, for the Nesterov–Todd scaling D."""
         (places, values), q, factors = self.single, len(self.single[0]), 1 / scaling.size**2
         half = self.lines / scaling.lines[q:, None]
@@ -288,7 +288,7 @@ class Program:
         return M
 
 
-def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any) -> Program:
+def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any) -> EmbeddedProgram:
     """Return the program of this module's docstring, of N rows.
 
     A (N, H, r) are the rows y_i φ_i in groups, padded with zeros, `rhs` (N,) is m > 0, and `box` (N,) p, None for a
@@ -299,11 +299,11 @@ def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any) -> Pro
     rows, bounds = -A.transpose(1, 2, 0), rhs[:0] if box is None else box
     h = Element(np.concatenate([0 * rhs, bounds]), np.hstack([0 * offset[:, :1] + 1, offset]))
     single = np.arange(len(h.lines)) % len(rhs), np.concatenate([0 * rhs - 1, 0 * bounds + 1])
-    return Program(-rhs, E, e, h, single, rows[0, :0], np.concatenate([0 * rows[:, :1], rows], axis=1))
+    return EmbeddedProgram(-rhs, E, e, h, single, rows[0, :0], np.concatenate([0 * rows[:, :1], rows], axis=1))
 
 
 @dataclass(frozen=True)
-class Iterate:
+class EmbeddedIterate:
     """An iterate, or a direction: x (N,), b (1,), or (0,) without an intercept, s and z in K, and the numbers τ and κ.
 
     x, b, s and z are multiplied by τ: λ is x/τ, the intercept b/τ, and W_h is −`z.cones[h, 1:]`/τ. They satisfy the
@@ -317,13 +317,13 @@ class Iterate:
     tau: Any
     kappa: Any
 
-    def moved(self, step: Any, by: Iterate) -> Iterate:
+    def moved(self, step: Any, by: EmbeddedIterate) -> EmbeddedIterate:
         """Return the iterate at `step` times `by` from this one."""
         x, b = self.x + step * by.x, self.b + step * by.b
         s, z = self.s.plus(step, by.s), self.z.plus(step, by.z)
-        return Iterate(x, b, s, z, self.tau + step * by.tau, self.kappa + step * by.kappa)
+        return EmbeddedIterate(x, b, s, z, self.tau + step * by.tau, self.kappa + step * by.kappa)
 
-    def room(self, change: Iterate) -> float:
+    def room(self, change: EmbeddedIterate) -> float:
         """Return the longest step, at most 1, that keeps s and z in K, and τ and κ non-negative."""
         falls = max(float(-change.tau / self.tau), float(-change.kappa / self.kappa), 1.0)
         return min(self.s.room(change.s), self.z.room(change.z), 1 / falls)
@@ -333,21 +333,21 @@ class Iterate:
         return self.s.dot(self.z) + self.tau * self.kappa
 
 
-class Conditions:
+class EmbeddedConditions:
     """The equations of the embedding, s∘z = μ and τκ = μ, linearised at an iterate; `Linearised` of `mehrotra`.
 
     `factorise` takes a symmetric matrix (N, N), which it may overwrite, and returns an object whose method `solve`
     takes right-hand sides (N, j) and returns the solutions. ArithmeticError is raised by it, or if μ is not positive.
     """
 
-    def __init__(self, program: Program, at: Iterate, factorise: Callable[[Any], Any]) -> None:
+    def __init__(self, program: EmbeddedProgram, at: EmbeddedIterate, factorise: Callable[[Any], Any]) -> None:
         self.program, self.at = program, at
         #: Number of half-lines, cones and τκ; `mu` is (sᵀz + τκ)/`degree`.
         self.degree = len(at.s.lines) + len(at.s.cones) + sum(map(len, at.s.blocks)) + 1
         self.mu = float(at.product() / self.degree)
         if not self.mu > 0:
             raise ArithmeticError("no complementarity is left")
-        self.scaling, h = Scaling(at.s, at.z), program.h
+        self.scaling, h = NesterovTodd(at.s, at.z), program.h
         self.c, self.E, self.e = program.c, program.E, program.e
         E, e = self.E, self.e
         self.factor = factorise(program.normal(self.scaling))
@@ -371,7 +371,7 @@ class Conditions:
             x = x - self.solved @ b
         return x, b, self.scaling.inverse_square(self.program.image(x).plus(-1, r3))
 
-    def direction(self, target: float, guess: Iterate | None) -> Iterate:
+    def direction(self, target: float, guess: EmbeddedIterate | None) -> EmbeddedIterate:
         """Return the direction to products s∘z and τκ of `target`, with the second-order terms of `guess` if given.
 
         Without a guess, `target` is 0. A whole step multiplies the residuals by `target`/μ.
@@ -394,13 +394,13 @@ class Conditions:
         tau = (dk / at.tau - keep * self.R4 - value(x, b, z)) / (value(x1, b1, z1) - at.kappa / at.tau)
         x, b, z = x + tau * x1, b + tau * b1, z.plus(tau, z1)
         s = self.scaling.transposed(quotient.plus(1, self.scaling.times(z))).times(-1)
-        return Iterate(x, b, s, z, tau, -(dk + at.kappa * tau) / at.tau)
+        return EmbeddedIterate(x, b, s, z, tau, -(dk + at.kappa * tau) / at.tau)
 
-    def ahead(self, guess: Iterate) -> float:
+    def ahead(self, guess: EmbeddedIterate) -> float:
         """Return μ after the longest step, at most 1, along `guess`."""
         return float(self.at.moved(self.at.room(guess), guess).product() / self.degree)
 
-    def moved(self, direction: Iterate) -> Iterate | None:
+    def moved(self, direction: EmbeddedIterate) -> EmbeddedIterate | None:
         """Return the iterate after most of the longest step; None if the step is too short."""
         step = TO_BOUNDARY * self.at.room(direction)
         return self.at.moved(step, direction) if step > SHORTEST_STEP else None
@@ -409,22 +409,26 @@ class Conditions:
 class ConeDescent:
     """The program and the functions of `maximise`, in the form that `descend_from` takes."""
 
-    def __init__(self, program: Program, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
+    def __init__(
+        self, program: EmbeddedProgram, factorise: Callable[[Any], Any], finished: Callable[[EmbeddedIterate], bool]
+    ) -> None:
         self.program, self.factorise, self.finished = program, factorise, finished
 
-    def linearised(self, at: Iterate) -> Conditions:
+    def linearised(self, at: EmbeddedIterate) -> EmbeddedConditions:
         """Return the conditions at an iterate."""
-        return Conditions(self.program, at, self.factorise)
+        return EmbeddedConditions(self.program, at, self.factorise)
 
 
-def maximise(program: Program, factorise: Callable[[Any], Any], finished: Callable[[Iterate], bool]) -> None:
+def maximise(
+    program: EmbeddedProgram, factorise: Callable[[Any], Any], finished: Callable[[EmbeddedIterate], bool]
+) -> None:
     """Iterate from the start until `finished(iterate)` is True, `factorise` fails, or there is no progress.
 
-    Nothing is returned: `finished` sees every iterate, the start included, and keeps what it needs. `Iterate` states
-    how λ, W and the intercept are read from it, and `Conditions` what `factorise` returns. If the samples are
-    inseparable, τ tends to 0, and the direction of x to a proof.
+    Nothing is returned: `finished` sees every iterate, the start included, and keeps what it needs. `EmbeddedIterate`
+    states how λ, W and the intercept are read from it, and `EmbeddedConditions` what `factorise` returns. If samples
+    are inseparable, τ tends to 0, and the direction of x to a proof.
     """
     unit = program.h.unit()
     one = 1 + 0 * program.c[0]
-    start = Iterate(0 * program.c, 0 * program.e, unit, unit, one, one)
+    start = EmbeddedIterate(0 * program.c, 0 * program.e, unit, unit, one, one)
     descend_from(start, ConeDescent(program, factorise, finished), LEAST_CENTRING)

@@ -27,7 +27,7 @@ from implicit_bias.solvers.native.arrays import (
     library,
 )
 from implicit_bias.solvers.native.factors import (
-    Columns,
+    ColumnBlocks,
     DenseFactor,
     Factor,
     LowRank,
@@ -151,7 +151,7 @@ class StackedKernels(LinearKernels):
         self.A, self.by_features = A, A.shape[1] * A.shape[2] <= settings.features_per_sample * self.n
 
     def roots(self, eta: Tensor) -> LowRank:
-        return Columns((self.A * (eta**0.5)[:, None]).reshape(self.n, -1))
+        return ColumnBlocks((self.A * (eta**0.5)[:, None]).reshape(self.n, -1))
 
     @cached_property
     def stack(self) -> Tensor:
@@ -274,7 +274,7 @@ class GatedKernels(LinearKernels):
     def roots(self, eta: Tensor) -> LowRank:
         # The gate values times √(Sη), times the inputs, shape (n, kd).
         root = (self.share @ eta) ** 0.5
-        return ScaledFeatures(self, root) if self.wide else Columns(self._rows(self.G * root))
+        return ScaledFeatures(self, root) if self.wide else ColumnBlocks(self._rows(self.G * root))
 
     def _rows(self, gates: Tensor) -> Tensor:
         """Return all products of gates (n, k) and inputs, shape (n, k·d), with the gate as the slower index."""

@@ -39,7 +39,7 @@ from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.conic import conic_form
-from implicit_bias.solvers.native.homogeneous import Iterate, dual_program, maximise
+from implicit_bias.solvers.native.homogeneous import EmbeddedIterate, dual_program, maximise
 from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.solver import largest_bound, solve_native
@@ -400,7 +400,7 @@ class SetProgram:
         maximise(replace(program, late=self.whole.watch), partial(ExactFactor, stop=self.whole.watch), self.finished)
         self.stopped = self.stopped or self.whole.watch()
 
-    def finished(self, at: Iterate) -> bool:
+    def finished(self, at: EmbeddedIterate) -> bool:
         """Keep the bounds of an iterate that are better; return True if the method shall end, else count an iteration.
 
         It ends at a gap of half the tolerance, at a hard margin below NO_MARGIN, or at a limit, which sets `stopped`.
@@ -457,7 +457,7 @@ def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Answer:
     except TooLargeError as error:
         return replace(found, iterations=0, reason=str(error))
 
-    def finished(at: Iterate) -> bool:
+    def finished(at: EmbeddedIterate) -> bool:
         """Keep an iterate; return True at a small gap, at a hard margin below NO_MARGIN, or at a limit."""
         nonlocal found
         iterations, (W, b, lam, mu) = found.iterations + 1, form.solution(at)

@@ -36,7 +36,7 @@ PROJECTIONS = 3
 FACTORS = 3
 
 
-class Rows:
+class LPRows:
     """A with rows (φ_i, ỹ_i, −1) and a last row −Σ_i (φ_i, ỹ_i, 0), for x = (w, b, β): Ax ≥ −(0, …, 0, 1)."""
 
     def __init__(self, kernels: LinearKernels, intercept_column: Tensor | None) -> None:
@@ -80,7 +80,7 @@ class Rows:
 class NormalEquations:
     """Aᵀ diag(weights) A, factorised in units in which its diagonal is 1."""
 
-    def __init__(self, rows: Rows, weights: Tensor) -> None:
+    def __init__(self, rows: LPRows, weights: Tensor) -> None:
         self.rows, self.weights, N = rows, weights, rows.moment(weights)
         # The diagonal of features that are 0 becomes 1, too.
         none = 1.0 * (N.diagonal() == 0)
@@ -103,7 +103,7 @@ class NormalEquations:
 
 
 @dataclass(frozen=True)
-class Iterate:
+class LPIterate:
     """Multipliers (λ, t) in `lam` (n + 1,), slacks (n + 1,) of the constraints, and x = (w, b, β).
 
     `step` is the longer of the two steps that led here, and `before` is the pair (`lam`, `slack`) before these steps.
@@ -116,10 +116,10 @@ class Iterate:
     before: tuple[Tensor, Tensor] | None = None
 
 
-class Conditions:
+class LPConditions:
     """The optimality conditions, linearised at an iterate."""
 
-    def __init__(self, rows: Rows, at: Iterate) -> None:
+    def __init__(self, rows: LPRows, at: LPIterate) -> None:
         self.rows, self.at, self.mu = rows, at, (at.lam * at.slack).mean()
         self.equations = NormalEquations(rows, at.lam / at.slack)
         self.missing = -rows.adjoint(at.lam)
@@ -142,25 +142,25 @@ class Conditions:
         lam, slack = (values + longest_step([values], [change]) * change for values, change in pairs)
         return float((lam * slack).mean())
 
-    def moved(self, direction: tuple[Tensor, ...]) -> Iterate:
+    def moved(self, direction: tuple[Tensor, ...]) -> LPIterate:
         """Return the next iterate, after one step for λ and another for slack and x."""
         at, (lam, slack, x) = self.at, direction
         first, second = TO_BOUNDARY * longest_step([at.lam], [lam]), TO_BOUNDARY * longest_step([at.slack], [slack])
         lam, slack, x = at.lam + first * lam, at.slack + second * slack, at.x + second * x
-        return Iterate(lam, slack, x, max(first, second), (at.lam, at.slack))
+        return LPIterate(lam, slack, x, max(first, second), (at.lam, at.slack))
 
 
 class SeparabilityDescent:
     """State of `inseparability_proof` for `descend_from`; `proof` is λ (n,) at the end, or None."""
 
-    def __init__(self, rows: Rows, ends: Callable[[int, Tensor], bool]) -> None:
+    def __init__(self, rows: LPRows, ends: Callable[[int, Tensor], bool]) -> None:
         self.rows, self.ends, self.count = rows, ends, -1
         self.proof: Tensor | None = None
 
-    def linearised(self, at: Iterate) -> Conditions:
-        return Conditions(self.rows, at)
+    def linearised(self, at: LPIterate) -> LPConditions:
+        return LPConditions(self.rows, at)
 
-    def finished(self, at: Iterate) -> bool:
+    def finished(self, at: LPIterate) -> bool:
         """Return True at a limit, if the margin β is positive, if steps vanish, or if t does, which sets `proof`."""
         self.count += 1
         if at.before is None:
@@ -183,18 +183,18 @@ def inseparability_proof(
     The kernels' Φ includes the labels. `ends(step, λ)` is called after every step and returns True to end the search,
     with None as the result. It is also None if the memory does not suffice.
     """
-    rows = Rows(kernels, intercept_column)
+    rows = LPRows(kernels, intercept_column)
     free = free_on_device(kernels.ones)
     if rows.bytes_needed() > (free_memory() if free is None else free):
         return None
     ones, x = filled(rows.total, rows.n + 1, 1.0), 0.0 * rows.total
     x[-1] = -1.0
     descent = SeparabilityDescent(rows, ends)
-    descend_from(Iterate(ones, ones, x), descent, 0.0)
+    descend_from(LPIterate(ones, ones, x), descent, 0.0)
     return descent.proof
 
 
-def _projected(rows: Rows, lam: Tensor) -> Tensor | None:
+def _projected(rows: LPRows, lam: Tensor) -> Tensor | None:
     """Return λ (n,), each changed in proportion to itself so that Aᵀλ ≈ 0; entries that become negative are set to 0.
 
     `lam` is (n + 1,); its last entry is set to 0 in place and left out. None is returned if a factorisation fails.

@@ -81,7 +81,7 @@ def _largest(parts: Parts, *, scaled: bool = False) -> float:
     return max(float(np.abs(values).max()) / (1.0 if scaled else scale) for values, scale in parts)
 
 
-class _Iteration:
+class _OSQPIteration:
     """OSQP's iteration; scaled t, ζ and multipliers of the equalities are coefficients w_e, shape (3, n)."""
 
     def __init__(self, problem: MarginProblem) -> None:
@@ -174,7 +174,7 @@ def osqp_choice(problem: MarginProblem) -> Choice:
     The result equals OSQP's own answer if the inputs are in [−1, 1] and the last one is 1, as in the published
     experiments. For other inputs, the iteration is the same but the scaling differs. The problem must be separable.
     """
-    iteration = _Iteration(problem)
+    iteration = _OSQPIteration(problem)
     for count in range(1, ITERATIONS + 1):
         iteration.step()
         if count % CHECK:

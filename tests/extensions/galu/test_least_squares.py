@@ -9,7 +9,7 @@ from sklearn.linear_model import RidgeCV
 from implicit_bias import GatedFeatures, InputError, KernelFeatures, ReLUGates
 from implicit_bias.certificate.rational import exact_rows, to_fractions
 from implicit_bias.extensions.galu import alternate_convex_search, improve_filters, least_squares
-from implicit_bias.extensions.galu.closed_form import _by_cholesky, _Spectrum, singular_extent
+from implicit_bias.extensions.galu.closed_form import _by_cholesky, _GramSpectrum, singular_extent
 from tests.cases import drawn
 
 GATES = ["hard", "soft", "contexts", "real"]
@@ -59,7 +59,7 @@ def test_both_ways_of_solving_agree(units, shift):
     """Cholesky's bound is below the least eigenvalue and not far; it returns None if rank is lost without a shift."""
     for seed in range(8):
         features, y = drawn(60, 5, units, seed)
-        expected = _Spectrum.of(*features.reduced()).factor(shift, 1e-9)
+        expected = _GramSpectrum.of(*features.reduced()).factor(shift, 1e-9)
         found = _by_cholesky(features, None, shift, 1e-9)
         assert (found is None) == (shift == 0 and expected.rank < min(60, 5 * units))
         if found is not None:

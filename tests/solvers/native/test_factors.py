@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias.solvers.native.factors import Columns, DenseFactor, LowRankFactor
+from implicit_bias.solvers.native.factors import ColumnBlocks, DenseFactor, LowRankFactor
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -13,7 +13,7 @@ def test_low_rank_factors_solve_like_dense_ones(seed):
     rng = np.random.default_rng(seed)
     B, D, right = rng.normal(size=(40, 7)), 10.0 ** rng.uniform(-9, 3, 40), rng.normal(size=(40, 3))
     matrix = B @ B.T + np.diag(D)
-    few, full = LowRankFactor(Columns(B), D).solve(right), DenseFactor(matrix.copy()).solve(right)
+    few, full = LowRankFactor(ColumnBlocks(B), D).solve(right), DenseFactor(matrix.copy()).solve(right)
     assert np.linalg.norm(matrix @ few - right) <= 1e-6 * np.linalg.norm(right)
     np.testing.assert_allclose(few, full, rtol=1e-5, atol=1e-5 * abs(full).max())
 
@@ -24,13 +24,13 @@ def test_tiny_diagonals_are_raised_to_rounding(seed):
     rng = np.random.default_rng(seed)
     B, right = rng.normal(size=(40, 7)), rng.normal(size=(40, 3))
     D, least = 10.0 ** rng.uniform(-30, 0, 40), 1e-14 * (B**2).sum() / 40
-    found = LowRankFactor(Columns(B), D).solve(right)
-    np.testing.assert_allclose(found, LowRankFactor(Columns(B), np.maximum(D, least)).solve(right), rtol=1e-6)
+    found = LowRankFactor(ColumnBlocks(B), D).solve(right)
+    np.testing.assert_allclose(found, LowRankFactor(ColumnBlocks(B), np.maximum(D, least)).solve(right), rtol=1e-6)
     assert abs(found).max() <= 2 * abs(right).max() / least
 
 
 @pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
 def test_factors_without_columns_are_the_diagonal(move):
     D, right = np.array([2.0, 4.0]), np.ones((2, 3))
-    found = LowRankFactor(Columns(move(np.zeros((2, 0)))), move(D)).solve(move(right))
+    found = LowRankFactor(ColumnBlocks(move(np.zeros((2, 0)))), move(D)).solve(move(right))
     np.testing.assert_array_equal(found, right / D[:, None])

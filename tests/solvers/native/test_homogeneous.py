@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from implicit_bias.solvers.native.homogeneous import Element, Program, Scaling, dual_program, maximise
+from implicit_bias.solvers.native.homogeneous import Element, EmbeddedProgram, NesterovTodd, dual_program, maximise
 
 
 class Inverse:
@@ -82,7 +82,7 @@ def test_semidefinite_blocks_and_equations_have_the_optimum_of_cvxpy():
     blocks = np.concatenate([-np.eye(5)[:, :, None], M], axis=2)
     h = Element(np.zeros(1), np.zeros((0, 2)), (np.zeros((5, 5)),))
     at = last_iterate(
-        Program(
+        EmbeddedProgram(
             c,
             1 - c[:, None],
             np.ones(1),
@@ -110,7 +110,7 @@ def test_the_scaling_takes_both_elements_to_one_point():
     s, z = (
         Element(rng.uniform(1, 2, 3), np.hstack([rng.uniform(3, 4, (2, 1)), rng.normal(size=(2, 3))])) for _ in range(2)
     )
-    W = Scaling(s, z)
+    W = NesterovTodd(s, z)
     point, other = W.times(z), W.inverse(s)
     np.testing.assert_allclose(point.lines, other.lines)
     np.testing.assert_allclose(point.cones, other.cones)

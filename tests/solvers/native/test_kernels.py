@@ -10,7 +10,7 @@ from implicit_bias import GatedFeatures, GroupLasso, HyperplaneGates, MarginProb
 from implicit_bias._utils import memory
 from implicit_bias.solvers.native import kernels
 from implicit_bias.solvers.native.arrays import library
-from implicit_bias.solvers.native.factors import Columns
+from implicit_bias.solvers.native.factors import ColumnBlocks
 from implicit_bias.solvers.native.interior_point import descend
 from implicit_bias.solvers.native.kernels import BorderedKernels, GatedKernels, ScaledFeatures
 from implicit_bias.solvers.native.settings import Settings
@@ -39,7 +39,7 @@ def test_features_that_are_not_kept_are_factorised_alike(gates, move, bordered):
     eta, D, right = (move(values) for values in (rng.random(3), 10.0 ** rng.uniform(-3, 3, ours.n), np.eye(ours.n)))
     kept, found = (one.factor(eta, D) for one in both)
     kinds = [factor.B.B if bordered else factor.B for factor in (kept, found)]
-    assert [type(kind) for kind in kinds] == [Columns, ScaledFeatures]
+    assert [type(kind) for kind in kinds] == [ColumnBlocks, ScaledFeatures]
     np.testing.assert_allclose(found.B.size, kept.B.size, rtol=1e-12)
     np.testing.assert_allclose(found.B.moment(1 / D), kept.B.moment(1 / D), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.product(right[0]), kept.product(right[0]), rtol=1e-9, atol=1e-9)

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from implicit_bias import GatedFeatures, HyperplaneGates, MarginProblem, Status, certify, load_binary, solve, svm_gln
 from implicit_bias.solvers.native import separability_lp
-from implicit_bias.solvers.native.separability_lp import Rows, inseparability_proof
+from implicit_bias.solvers.native.separability_lp import LPRows, inseparability_proof
 from implicit_bias.solvers.native.settings import Settings
 from tests.cases import FEATURES, PAIRS, problem
 from tests.solvers.native.shapes import in_our_coordinates, native
@@ -77,7 +77,7 @@ def test_rows_multiply_as_dense_ones(gate, norm, wide):
     for case in cases(gate, norm, 2):
         for device in ("cpu", "cpu:0"):
             ours = in_our_coordinates(case, device, wide_from=wide)
-            rows = Rows(ours.kernels(ours.to_device(np.arange(ours.n))), ours.intercept_column)
+            rows = LPRows(ours.kernels(ours.to_device(np.arange(ours.n))), ours.intercept_column)
             weights, move = rng.random(rows.n + 1), ours.to_device
             dense = np.stack([np.asarray(rows.times(move(x))) for x in np.eye(rows.size)], axis=1)
             np.testing.assert_allclose(rows.adjoint(move(weights)), dense.T @ weights, atol=1e-12)

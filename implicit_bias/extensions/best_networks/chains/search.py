@@ -176,7 +176,7 @@ def best_chains(
     features = gates(X)
     units = np.unique(gates.groups, return_inverse=True)[1]
     check_exclusive(features.gate_values, units, gated)
-    search = _Search(features, y, ChainCost(units, depth, gated), tol, deadline)
+    search = _ChainSearch(features, y, ChainCost(units, depth, gated), tol, deadline)
     first = _starting_weights(start, (features.k, features.d))
     steps = search.steps(first, starts, nodes, np.random.default_rng(as_seed(seed)))
     with deadline:
@@ -198,7 +198,7 @@ def _starting_weights(start: Any, shape: tuple[int, int]) -> Array | None:
     return np.asarray(weights)
 
 
-class _Search:
+class _ChainSearch:
     """Reweighting and branch and bound: the best weights so far, the open boxes, and all lower bounds."""
 
     def __init__(self, features: GatedFeatures, y: Array, cost: ChainCost, tol: float, deadline: Deadline) -> None:

@@ -38,13 +38,13 @@ def solve_relaxation(Q: Array, accuracy: float, late: Callable[[], bool] = bool)
     """
     size = float(np.abs(Q).sum(axis=1).max(initial=0.0)) + TINY
     Q = Q / size
-    descent = _Descent(Q, accuracy, late)
+    descent = _RelaxedDescent(Q, accuracy, late)
     descend_from((1.1 * np.abs(Q).sum(axis=1) + 1e-3, np.eye(len(Q))), descent, CENTRING, predicts=False)
     d, X = descent.at
     return d * size, X
 
 
-class _Descent:
+class _RelaxedDescent:
     """The problem of `solve_relaxation` for the interior-point loop; `at` is the last iterate (d, X)."""
 
     def __init__(self, Q: Array, accuracy: float, late: Callable[[], bool]) -> None:
@@ -57,12 +57,12 @@ class _Descent:
         self.gap, self.count = float((self.Z * X).sum()), self.count + 1
         return self.gap <= self.accuracy * d.sum() or self.count > MAX_STEPS or self.late()
 
-    def linearised(self, at: tuple[Array, Array]) -> "_Conditions":
+    def linearised(self, at: tuple[Array, Array]) -> "_RelaxedConditions":
         """Return the conditions linearised at the iterate that `finished` was given last."""
-        return _Conditions(self.Z, *at, self.gap / max(len(self.Z), 1))
+        return _RelaxedConditions(self.Z, *at, self.gap / max(len(self.Z), 1))
 
 
-class _Conditions:
+class _RelaxedConditions:
     """The conditions XZ = μI and X_ii = 1, linearised."""
 
     def __init__(self, Z: Array, d: Array, X: Array, mu: float) -> None:

@@ -192,7 +192,7 @@ def best_network(
         check_range(C * largest_entries(X).max(keepdims=True), "C times the inputs X", 1e-120, 1e120)
     seed, units = as_seed(seed), _starting_units(start, X.shape[1])
     with deadline:
-        search = _Search(X, y, C, tol, nodes, seed, units, deadline)
+        search = _PatternSearch(X, y, C, tol, nodes, seed, units, deadline)
         return search.answer(*run_with_limits(search.steps(max_rounds), "round", search.rounds, progress))
 
 
@@ -208,7 +208,7 @@ def _starting_units(start: Any, d: int) -> Array:
     return network.layers[0].detach().cpu().double().numpy()
 
 
-class _Search:
+class _PatternSearch:
     """Column generation: the current patterns and the best bounds so far."""
 
     def __init__(
