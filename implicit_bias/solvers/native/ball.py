@@ -137,6 +137,11 @@ class BallProgram(ABC):
         share = 1.0 if self.p is None else min(0.5 / size, float((self.p / lam).min()) / 2)
         return share * lam, share * V, share * size
 
+    def border(self, lam: Array) -> tuple[list[Array], list[float]]:
+        """Return the columns of b and γ, and the values of the equations Σ y_iλ_i = 0 and −Σ m_iλ_i = −1 at λ."""
+        columns, values = ([self.y], [-float(self.y @ lam)]) if self.intercept else ([], [])
+        return ([*columns, -self.m], [*values, float(self.m @ lam) - 1.0]) if self.hard else (columns, values)
+
     def slacks(self, lam: Array, f: Array, mu: float) -> tuple[Array, Array, Array, float]:
         """Return u, z, ξ and γ of a start with these λ and margins; products of u and λ are about μ or larger."""
         u, none = np.maximum(mu / lam, 1e-3 * float(np.abs(f).max())), self.m[:0]

@@ -201,14 +201,11 @@ class NuclearConditions(MatrixConditions):
         f = program.times(2 / t * (at.Q @ V))
         self.factorise(K, f)
         # K dλ + border q = right side, and borderᵀ dλ + corner q = values, for the changes q of b, γ and t.
-        columns, self.values = [], []
-        if program.intercept:
-            columns, self.values = [program.y], [-float(program.y @ at.lam)]
+        columns, self.values = program.border(at.lam)
         if program.hard:
             NJN = self.N @ self.J @ self.N
             turn = program.times(2 / t * (NJN @ V)) + f / t
-            columns = [*columns, -program.m, -turn]
-            self.values = [*self.values, float(program.m @ at.lam) - 1.0, float(np.sum(at.Q * self.J)) - 1.0]
+            columns, self.values = [*columns, -turn], [*self.values, float(np.sum(at.Q * self.J)) - 1.0]
         self.border = np.column_stack(columns or [np.zeros((len(K), 0))])
         self.solved = self.solve(self.border)
         self.small = -self.border.T @ self.solved

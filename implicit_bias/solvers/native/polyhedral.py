@@ -199,10 +199,7 @@ class PolyhedralConditions:
         self.columns = 0.0 if program.sums else V - z1 + z2
         self.of_groups = 0.0 if program.sums else program.total(e * (z1 + z2)) - program.costs * at.scale
         #: Border columns of b, γ and the scale, the last residuals, and the matrix of their equations.
-        columns = [program.y] if program.intercept else []
-        values = [-float(program.y @ at.lam)] if program.intercept else []
-        if program.hard:
-            columns, values = [*columns, -program.m], [*values, float(program.m @ at.lam) - 1.0]
+        columns, values = program.border(at.lam)
         if program.has_scale:
             columns = [*columns, -self.P @ (program.costs / self.delta)]
             values = [*values, float(program.costs @ at.tau) - 1.0]

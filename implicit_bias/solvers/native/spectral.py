@@ -132,12 +132,8 @@ class SpectralConditions(MatrixConditions):
         #: Columns of σ and, for a soft margin, T; equations of the diagonal of Q, and of ⟨Q, ŴŴᵀ⟩.
         self.Z = np.stack([self.folded(R) for R in Z], axis=1)
         own = np.hstack(columns) + self.C @ self.Z
-        columns, equations = [own], [2 * own]
-        if program.hard:
-            columns, equations = [*columns, -program.m[:, None]], [*equations, program.m[:, None]]
-        if program.intercept:
-            columns, equations = [*columns, rows.y[:, None]], [*equations, rows.y[:, None]]
-        self.border, self.left = np.hstack(columns), np.hstack(equations)
+        more, self.more = program.border(at.lam)
+        self.border, self.left = np.column_stack([own, *more]), np.column_stack([2 * own, *more])
         self.solved = self.factor.solve(self.border)
         known, size = self.Z.shape[1], self.border.shape[1]
         self.small = np.zeros((size + program.hard, size + program.hard))
@@ -181,19 +177,15 @@ class SpectralConditions(MatrixConditions):
         known, values = self.Z.shape[1], self.values - 2 * self.Z.T @ fixed
         if not program.hard:
             values[-1] -= 2 * float(np.sum(at.W * missing_V)) + c_T / at.T
-        else:
-            values = np.append(values, 1.0 - float(program.m @ at.lam))
-        if program.intercept:
-            values = np.append(values, -float(rows.y @ at.lam))
-        values = values - self.left.T @ first
+        values = np.append(values, self.more) - self.left.T @ first
         if program.hard:
             values = np.append(values, 1.0 - float(at.sigma.sum()))
         q = np.linalg.solve(self.small, values)
         lam = first - self.solved @ q[: self.border.shape[1]]
         sigma, rest = q[: B.shape[1]], list(q[B.shape[1] :])
-        nu = float(rest.pop()) if program.hard else 0.0
+        nu, gamma = (float(rest.pop()), float(rest.pop())) if program.hard else (0.0, 0.0)
         b = float(rest.pop()) if program.intercept else 0.0
-        gamma, T = (float(rest[0]), 0.0) if program.hard else (0.0, float(rest[0]))
+        T = 0.0 if program.hard else float(rest.pop())
         E = np.zeros((H, H))
         E[self.upper] = (fixed + self.C.T @ lam - self.Z @ q[:known]) * np.sqrt(2 / self.sums) / self.fold
         E = E + np.triu(E, 1).T
