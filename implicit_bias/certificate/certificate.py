@@ -378,7 +378,11 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
         V_, error_ = (
             _correlation(problem, scaled, multipliers, precise) if summed else (factor * V, 1.5 * factor * error)
         )
-        found.append(_bounded_dual_objective(problem, scaled, multipliers, V_, error_))
+        # A product with huge gate values may overflow.
+        if np.isfinite(V_).all():
+            found.append(_bounded_dual_objective(problem, scaled, multipliers, V_, error_))
+    if not found:
+        return _Lower(lam, mu, V, 0.0, 0.0)
     return max(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
 
 

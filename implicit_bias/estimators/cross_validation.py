@@ -140,20 +140,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
 
         bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=BAR_DELAY, leave=False, disable=None)
         scores, gaps = np.array(Parallel(self.n_jobs)(bar)).transpose(1, 0, 2)[..., ::-1]
-        undefined = np.flatnonzero(~np.isfinite(scores).all(axis=1)) + 1
-        if len(undefined):
-            raise InputError(
-                f"scoring returned NaN or infinity in fold {undefined[0]} of {len(folds)}; choose a score that is "
-                "defined on all folds, or shuffle or stratify them"
-            )
-        inaccurate = int((gaps > estimator.tol).sum())
-        if inaccurate:
-            warnings.warn(
-                f"{inaccurate} of {gaps.size} fits in the folds have a gap above tol={estimator.tol:g}, up to "
-                f"{gaps.max():.1e}; scale the inputs, or remove such values from Cs",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        _check_folds(scores, gaps, estimator.tol)
         self.Cs_, self.scores_, self.gaps_ = costs, scores, gaps
         means = scores.mean(axis=0)
         self.C_ = float(costs[means >= means.max() - SCORE_TOL * np.abs(means).max()][0])
@@ -224,3 +211,21 @@ def _scores_and_gaps(
                 raise InputError(f"these classifiers do not support this scoring: {error}; choose another") from None
             gaps.append(max(solution.gap for solution in solutions))
     return scores, gaps
+
+
+def _check_folds(scores: Array, gaps: Array, tol: float) -> None:
+    """Raise InputError for undefined scores (folds, C), and warn about gaps above `tol`."""
+    undefined = np.flatnonzero(~np.isfinite(scores).all(axis=1)) + 1
+    if len(undefined):
+        raise InputError(
+            f"scoring returned NaN or infinity in fold {undefined[0]} of {len(scores)}; choose a score that is "
+            "defined on all folds, or shuffle or stratify them"
+        )
+    inaccurate = int((gaps > tol).sum())
+    if inaccurate:
+        warnings.warn(
+            f"{inaccurate} of {gaps.size} fits in the folds have a gap above tol={tol:g}, up to "
+            f"{gaps.max():.1e}; scale the inputs, or remove such values from Cs",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

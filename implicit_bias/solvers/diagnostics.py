@@ -40,22 +40,7 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
             f"the margin of sample {i} is {UNIT / errors[i]:.0e} times the sum of its terms' sizes, so that double "
             f"precision resolves it to {errors[i]:.0e}: samples of both classes nearly coincide, or inputs need scaling"
         )
-    scaled_C = 1.0 if problem.hard else float(problem.upper_bounds.max() * (features.row_norms().max() or 1.0))
-    off = f"C is {_power(np.log10(scaled_C))} in units of the features: bring it nearer to 1 by scaling the inputs or C"
-    reasons = [(abs(np.log10(scaled_C)), off)]
-    for sizes, what, remedy in (
-        (features.largest().max(axis=0), "input", "bring the inputs to one scale"),
-        (features.row_norms(), "sample", "bring the samples to one scale"),
-        (features.largest().max(axis=1), "gate", "bring the gate values to one scale"),
-        (np.broadcast_to(problem.required_margin, features.n), "the required margin of sample", "rescale them"),
-        (np.ones(1) if problem.hard else problem.upper_bounds, "the weight of sample", "rescale the sample weights"),
-        (getattr(norm, "weights", np.ones(1)), "the weight of group", "rescale the group weights"),
-    ):
-        used = np.flatnonzero(sizes)
-        if len(used):
-            large, small = used[sizes[used].argmax()], used[sizes[used].argmin()]
-            power = np.log10(sizes[large]) - np.log10(sizes[small])
-            reasons.append((power, f"{what} {large} is {_power(power)} times as large as {what} {small}: {remedy}"))
+    reasons = _ratios(problem)
     # Of equal ones, the first is the cause of the others.
     power, reason = max(reasons[1:] + reasons[:1], key=lambda one: one[0])
     if power >= np.log10(REPORTED_RATIO):
@@ -80,6 +65,28 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
         f"the samples' features are nearly dependent: the solver made no progress below a gap of {found.gap:.0e}; "
         "bring the inputs to one scale, or loosen tol"
     )
+
+
+def _ratios(problem: MarginProblem) -> list[tuple[float, str]]:
+    """Return logarithms of ratios of sizes, and sentences about them, that of C first."""
+    features = problem.features
+    scaled_C = 1.0 if problem.hard else float(problem.upper_bounds.max() * (features.row_norms().max() or 1.0))
+    off = f"C is {_power(np.log10(scaled_C))} in units of the features: bring it nearer to 1 by scaling the inputs or C"
+    reasons = [(abs(np.log10(scaled_C)), off)]
+    for sizes, what, remedy in (
+        (features.largest().max(axis=0), "input", "bring the inputs to one scale"),
+        (features.row_norms(), "sample", "bring the samples to one scale"),
+        (features.largest().max(axis=1), "gate", "bring the gate values to one scale"),
+        (np.broadcast_to(problem.required_margin, features.n), "the required margin of sample", "rescale them"),
+        (np.ones(1) if problem.hard else problem.upper_bounds, "the weight of sample", "rescale the sample weights"),
+        (getattr(problem.norm, "weights", np.ones(1)), "the weight of group", "rescale the group weights"),
+    ):
+        used = np.flatnonzero(sizes)
+        if len(used):
+            large, small = used[sizes[used].argmax()], used[sizes[used].argmin()]
+            power = np.log10(sizes[large]) - np.log10(sizes[small])
+            reasons.append((power, f"{what} {large} is {_power(power)} times as large as {what} {small}: {remedy}"))
+    return reasons
 
 
 def _power(exponent: float) -> str:

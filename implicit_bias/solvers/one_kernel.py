@@ -516,14 +516,12 @@ def solve_one_kernel(
             dual.warm_start(s.copy(), outputs.copy())
     best, reason, number = [np.inf] * ROUNDS, "", 0
     while unsolved := [dual for dual in duals if dual.gap > tol]:
-        reason = deadline.reason
         gaps = sum(min(dual.gap, 1e3) for dual in duals)
         # Until hard margins separate, their gap is infinite.
         patience = PATIENCE if np.isfinite([dual.gap for dual in duals]).all() else 5 * PATIENCE
-        if number >= patience and gaps >= best[number - patience]:
-            reason = reason or "the gap has stopped falling"
-        if number >= ROUNDS - 1:
-            reason = reason or "the number of rounds has reached its limit"
+        stuck = number >= patience and gaps >= best[number - patience]
+        limit = "the number of rounds has reached its limit" if number >= ROUNDS - 1 else ""
+        reason = deadline.reason or ("the gap has stopped falling" if stuck else limit)
         if reason:
             break
         best[number] = min(gaps, best[number - 1])

@@ -144,7 +144,7 @@ row(
     galu.rademacher_bound,
     samples=numbers("m d"),
     radius=number(1.0, 2.0, high=np.finfo(float).max, ends=True),
-    p=choice(1, 2),
+    p=count(1, 2, most=2),
     may=True,
 )
 row(

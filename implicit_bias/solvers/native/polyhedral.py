@@ -246,13 +246,11 @@ class PolyhedralConditions:
             one, two = c1 / x1, c2 / x2
             fixed = self.theta * (self.columns - one + two)
             of_groups = self.of_groups + program.total(e * (one + two) + self.psi * fixed)
-        right = right - program.times(fixed)
-        right = right - self.sign * self.P @ (of_groups / self.delta)
+        right = right - program.times(fixed) - self.sign * self.P @ (of_groups / self.delta)
         first, values = self.solve(right), self.values.copy()
         if program.has_scale:
             values[-1] += float(program.costs @ (of_groups / self.delta))
-        values = values - self.border.T @ first
-        rest = list(np.linalg.solve(self.small, values))
+        rest = list(np.linalg.solve(self.small, values - self.border.T @ first))
         lam = first - self.solved @ (self.signs * np.array(rest))
         scale = rest.pop() if program.has_scale else 0.0
         gamma = rest.pop() if program.hard else 0.0
@@ -262,17 +260,15 @@ class PolyhedralConditions:
         if program.sums:
             s1, s2 = reach - V, reach + V
             w1, w2 = one - x1 / z1 * s1, two - x2 / z2 * s2
-            W = w1 - w2
             pairs = [(w1, s1), (w2, s2), ((c3[0] - x3[0] * tau) / z3[0], tau)]
         else:
             W = self.theta * (V + self.psi * tau[groups, None]) + fixed
             p1, p2 = reach - W, reach + W
             pairs = [(p1, (c1 - z1 * p1) / x1), (p2, (c2 - z2 * p2) / x2)]
-        u = (products[0] - at.x[0] * lam) / at.lam
         if not program.hard:
             pairs = [((products[1] + at.x[1] * lam) / at.z[1], -lam), *pairs]
-        x, z = zip((u, lam), *pairs, strict=True)
-        return PolyhedralIterate(x, z, W, tau, b, gamma, scale)
+        x, z = zip(((products[0] - at.x[0] * lam) / at.lam, lam), *pairs, strict=True)
+        return PolyhedralIterate(x, z, w1 - w2 if program.sums else W, tau, b, gamma, scale)
 
     def ahead(self, guess: PolyhedralIterate) -> float:
         """Return the mean of all products xz after the longest steps along `guess`, one for x and another for z."""

@@ -118,8 +118,7 @@ class SpectralConditions(MatrixConditions):
         self.C = flat.take(a * H + b, axis=1)
         self.C += flat.take(b * H + a, axis=1)
         self.C *= self.fold * T * np.sqrt(0.5 / self.sums)
-        K *= T
-        K -= gram(self.C)
+        K = T * K - gram(self.C)
         f = rows.times(at.W)
         self.factorise(K, T * f)
         self.missing_V = rows.adjoint(at.lam) - at.Q @ at.W
