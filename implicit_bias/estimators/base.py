@@ -41,6 +41,8 @@ from implicit_bias.solvers.path import random_dual_norm
 NEGLIGIBLE_SCORE = 1e-4
 #: Factor of C="scale", chosen by a study of twelve tables (`benchmarks/study_cost.py`).
 COST_SCALE = 4.6
+#: Difference of the classes' shares above which a warning names `class_weight`.
+UNEVEN = 0.5
 #: Seed of the direction onto which rows are projected to find candidates of equal rows.
 _SEED = 1
 
@@ -321,10 +323,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         elif two_classes and len(set(scores > 0)) == 1:
             message = f"all samples are assigned to one class at C={problem.C:g}"
         if message:
-            remedy = (
-                "increase C or scale the inputs up; if that changes nothing, these features do not tell the classes"
-            )
-            warnings.warn(f"{message}; {remedy} apart", UserWarning, stacklevel=3)
+            uneven = two_classes and self.class_weight is None and abs(problem.y.mean()) > UNEVEN
+            remedy = "set class_weight='balanced', or increase C" if uneven else "increase C or scale the inputs up"
+            apart = "if that changes nothing, these features do not tell the classes apart"
+            warnings.warn(f"{message}; {remedy}; {apart}", UserWarning, stacklevel=3)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]

@@ -312,10 +312,21 @@ def test_fits_that_part_nothing_warn(cancer, seed):
         make(C=C, free_intercept=True, random_state=seed).fit(*cancer)
 
 
+@pytest.mark.parametrize("model", [ib.GLNClassifier(5, C=1e-3), ib.GatedReLUClassifier(5, C=1e-3)])
+def test_weights_that_only_the_tolerance_leaves_are_zero(model):
+    X, y = np.random.default_rng(0).normal(size=(300, 10)), np.arange(300) % 10 == 0
+    with pytest.warns(UserWarning, match=r"\(nearly\) zero at C=0.001; set class_weight='balanced', or increase C"):
+        model.set_params(random_state=1).fit(X, y)
+    assert model.status_.name == "OPTIMAL"
+    assert set(model.decision_function(X)) == {model.certificate_.intercept}
+    with pytest.warns(UserWarning, match="zero at C=0.001; increase C"):
+        model.set_params(class_weight="balanced").fit(X, y)
+
+
 def test_one_class_for_all_samples_warns(cancer):
     X, y = np.random.default_rng(0).normal(size=(100, 4)), np.repeat(["rare", "common"], [5, 95])
     model = ib.GLNClassifier(2, C=0.05, free_intercept=False, random_state=0)
-    with pytest.warns(UserWarning, match="all samples are assigned to one class at C=0.05; increase C"):
+    with pytest.warns(UserWarning, match="assigned to one class at C=0.05; set class_weight='balanced'"):
         assert set(model.fit(X, y).predict(X)) == {"common"}
     assert np.abs(model.weights_).max() > 1e-2
 

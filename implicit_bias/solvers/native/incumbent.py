@@ -80,6 +80,14 @@ class Incumbent:
         upper = upper_bound(problem.norm.value(answer.weights), f, box)[0]
         return Bounds(lower_bound(problem, answer.dual, problem.norm.dual(problem.adjoint(answer.dual)))[0], upper)
 
+    def constant(self) -> tuple[float, float]:
+        """Return the objective of zero weights and the best intercept among 0 and ± the extreme required margins."""
+        problem, m = self.problem, self._required
+        if problem.hard:
+            return np.inf, 0.0
+        values = [0.0, *(sign * end for sign in (1, -1) for end in (m.min(), m.max()))][: 1 + 4 * problem.intercept]
+        return min((float(problem.upper_bounds @ np.maximum(m - problem.y * b, 0.0)), float(b)) for b in values)
+
     def even(self) -> Array:
         """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, those of one class are scaled down to Σ y_iλ_i = 0."""
         norms = self.problem.features.row_norms()

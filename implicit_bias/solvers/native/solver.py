@@ -54,6 +54,10 @@ def solve_native(
         if options.max_iterations is not None:
             options = replace(options, max_iterations=options.max_iterations - before)
     answer = _answer(incumbent, options, settings)
+    objective, b = incumbent.constant()
+    if (1 - options.tol / 2) * objective <= incumbent.bounds.lower:
+        # Other weights would only be what the tolerance leaves.
+        answer = replace(answer, weights=0 * answer.weights, intercept=b)
     if options.verbose:
         end_line()
     return replace(answer, iterations=before + answer.iterations)
