@@ -94,9 +94,8 @@ def certify(
     if problem.affine:
         multiples = _feasible_multiples(problem, W, b)
         points = [moved for one in multiples if (moved := into_polyhedron(problem, *one)) is not None]
-    feasible = bool(points)
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
-    upper = _upper_bound(problem, points) if feasible else _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
+    upper = _upper_bound(problem, points) if points else _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
     lower = _lower_bound(problem, lam, mu)
     if upper.imprecise(_gap(upper.bound, lower.bound)):
         upper = _precise_upper_bound(problem, points, upper)
@@ -104,7 +103,7 @@ def certify(
         lower = max(_lower_bound(problem, lam, mu, precise=True), lower, key=lambda one: one.bound)
         if upper.imprecise(_gap(upper.bound, lower.bound)):
             upper = _precise_upper_bound(problem, points, upper)
-    if np.isinf(upper.bound) and (problem.hard or not feasible) and problem.features.whole:
+    if np.isinf(upper.bound) and (problem.hard or not points) and problem.features.whole:
         # The multiples in `lower` are rounded once more than λ and μ.
         proof = _proof(problem, _with_zero_sum(problem, lam), mu)
         if proof is not None:

@@ -46,27 +46,27 @@ FOLDS = 5
 ROUNDING = 1e-12
 #: Probability with which the interval of the held-out error contains the true error.
 CONFIDENCE = 0.95
+#: Commands, and what they do.
+EXAMPLES = [
+    ("samples.csv", "SVM-GLN with ten units of two contexts"),
+    ("samples.csv --C auto --validate .25", "soft margin, and its error on a quarter of the samples"),
+    ("samples.csv --formulation linear --C 1", "the linear SVM with soft margin"),
+    ("samples.csv --C 1 --weights importance", "sample weights from a column"),
+    ("samples.npz --max-seconds 60 --json", "the best solution after a minute, as JSON"),
+    ("samples.csv --C 2 --start samples-model.npz", "from the solution for another C"),
+]
+#: Exit codes, and what they say.
+ENDS = {
+    0: "OPTIMAL",
+    1: "the gap exceeds --tol; the model is saved with its certified gap",
+    2: EXIT_CODES[2],
+    3: "NOT_SEPARABLE (at all, or below a norm), which is proved; no model is written",
+    130: "interrupted; the best solution so far is saved",
+}
 
 
 def declare(parser: Parser, command: str) -> None:
-    parser.explain(
-        TEXT,
-        [
-            ("samples.csv", "SVM-GLN with ten units of two contexts"),
-            ("samples.csv --C auto --validate .25", "soft margin, and its error on a quarter of the samples"),
-            ("samples.csv --formulation linear --C 1", "the linear SVM with soft margin"),
-            ("samples.csv --C 1 --weights importance", "sample weights from a column"),
-            ("samples.npz --max-seconds 60 --json", "the best solution after a minute, as JSON"),
-            ("samples.csv --C 2 --start samples-model.npz", "from the solution for another C"),
-        ],
-        {
-            0: "OPTIMAL",
-            1: "the gap exceeds --tol; the model is saved with its certified gap",
-            2: EXIT_CODES[2],
-            3: "NOT_SEPARABLE (at all, or below a norm), which is proved; no model is written",
-            130: "interrupted; the best solution so far is saved",
-        },
-    )
+    parser.explain(TEXT, EXAMPLES, ENDS)
     add = parser.add_argument
     add("file", metavar="FILE", help="the samples, .csv or .npz")
     add("--label", metavar="COLUMN", help="the label's column of a CSV file")

@@ -507,8 +507,7 @@ def solve_one_kernel(
     sides = [order[column[order] == sign][:FIRST_OF_SIGN] for column in signs.T for sign in (-1, 1)]
     pool, size = np.zeros(n, dtype=bool), FIRST
     pool[np.concatenate([*sides, order[:size]])] = True
-    some = order[:FIRST_OF_SIGN]
-    mu = float(np.sqrt(max(kernel(some, some).diagonal().mean(), 0.0))) or 1.0
+    mu = float(np.sqrt(max(kernel(order[:FIRST_OF_SIGN], order[:FIRST_OF_SIGN]).diagonal().mean(), 0.0))) or 1.0
     duals = [_Dual(signs[:, c], upper[:, c], intercept, np.zeros(n), np.zeros(n), mu) for c in range(count)]
     if start is not None:
         known = signs * np.minimum(start, upper)

@@ -244,19 +244,15 @@ def _in_null_space(rows: Features, factors: Array, constant: float) -> Array | N
     return v if v.sum() > 0 else -v
 
 
-def _by_least_squares(problem: MarginProblem, alone: bool = False) -> tuple[Array, Array | None] | None:
-    """Return λ ≥ 0 (n,) and μ (None without constraints) that non-negative least squares find for Φᵀ(λ∘y) − Eᵀμ ≈ 0.
-
-    The method also aims at a multiple of the dual objective Σ m_iλ_i − hᵀμ, or without h of Σ λ_i. The result is None
-    if all rows are independent or not finite, or if the method does not converge. With `alone`, λ = 0, and the result
-    is also None if Eᵀμ ≠ 0 up to PROOF_RESIDUAL.
-    """
+def _rows_and_gains(problem: MarginProblem, alone: bool) -> tuple[Array, Array, Array, Array]:
+    """Return the rows y_iφ_i and −E, their parts of the dual objective, and what they were divided by; see below."""
     constraints, constant = problem.constraints, _constant(problem)
     features = problem.features.reduced()[0] if constraints is None else problem.features
     n, scale = features.n, np.hypot(features.row_norms(), constant)
     rows, gains = np.insert(features.dense(), 0, constant, axis=1) * (problem.y / scale)[:, None], np.ones(n)
     if alone:
         n, scale, rows, gains = 0, scale[:0], rows[:0], gains[:0]
+    sizes = np.zeros(0)
     if constraints is not None:
         # One row −E for each μ ≥ 0, and a second row for the negative part of the μ of an equality.
         E, equal = constraints.E.toarray(), constraints.equal
@@ -267,6 +263,18 @@ def _by_least_squares(problem: MarginProblem, alone: bool = False) -> tuple[Arra
             gains = np.broadcast_to(problem.required_margin, features.n)[:n] / scale
         gains = np.concatenate([gains, -h, h[equal]])
         gains = gains / (np.abs(gains).max() or 1.0)
+    return rows, gains, scale, sizes
+
+
+def _by_least_squares(problem: MarginProblem, alone: bool = False) -> tuple[Array, Array | None] | None:
+    """Return λ ≥ 0 (n,) and μ (None without constraints) that non-negative least squares find for Φᵀ(λ∘y) − Eᵀμ ≈ 0.
+
+    The method also aims at a multiple of the dual objective Σ m_iλ_i − hᵀμ, or without h of Σ λ_i. The result is None
+    if all rows are independent or not finite, or if the method does not converge. With `alone`, λ = 0, and the result
+    is also None if Eᵀμ ≠ 0 up to PROOF_RESIDUAL.
+    """
+    rows, gains, scale, sizes = _rows_and_gains(problem, alone)
+    constraints, n = problem.constraints, len(scale)
     if not (np.isfinite(rows).all() and np.isfinite(gains).all()):
         return None
     R = scipy.linalg.qr(rows.T, mode="r")[0][: len(rows)]
@@ -289,11 +297,11 @@ def _by_least_squares(problem: MarginProblem, alone: bool = False) -> tuple[Arra
     weights = moved if better and gains @ moved > 0 else weights
     if alone and not np.linalg.norm(R @ weights) <= PROOF_RESIDUAL * weights.sum():
         return None
-    lam = np.zeros(features.n)
+    lam = np.zeros(problem.features.n)
     lam[:n] = weights[:n] / scale
     if constraints is None:
         return lam, None
-    m = len(equal)
+    m = len(sizes)
     mu = weights[n : n + m]
-    mu[equal] -= weights[n + m :]
+    mu[constraints.equal] -= weights[n + m :]
     return lam, mu / sizes

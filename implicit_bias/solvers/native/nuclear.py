@@ -78,8 +78,7 @@ class NuclearProgram(BallProgram):
         self.units = Units(problem.features.select(rows), problem.y[rows], norm.order, norm.shape)
         #: The joined row, shape (1, H, R, D), or (0, H, R, D) without one.
         self.joined = self.units.matrices(np.zeros(problem.features.shape[1:]))[None][:0]
-        m, y = self.m, self.y
-        self.m, self.y = m[rows], y[rows]
+        m, y, self.m, self.y = self.m, self.y, self.m[rows], self.y[rows]
         if self.p is not None:
             # Samples drawn at random stand for all.
             p, self.p = self.p, self.p[rows] * (1.0 if support else n / len(rows))

@@ -106,9 +106,8 @@ def _solve_form(
     """
     problem, options, epochs = incumbent.problem, pace.options, Pace(pace.options, settings)
     ours = None if options.stop() else scaled(problem, form, str(options.device), settings)
-    stopped = options.stop()
-    if ours is None or stopped:
-        return incumbent.answer(0, stopped), incumbent.bounds
+    if ours is None or options.stop():
+        return incumbent.answer(0, options.stop()), incumbent.bounds
 
     def answer(found: Outcome) -> Answer:
         """Return a result for all samples in the original coordinates."""
@@ -135,10 +134,9 @@ def _solve_form(
             lower, upper = checked.bounds.lower / ours.scale, checked.bounds.upper / ours.scale
             incumbent.offer(answer(checked), Bounds(lower, upper) if known is None else None)
         if options.callback is not None or options.verbose:
-            reached = inner.upper if size == ours.n else whole.upper
-            lower, upper = max(inner.lower, whole.lower) / ours.scale, reached / ours.scale
-            if known is not None:
-                lower, upper = known.lower, min(known.upper, upper)
+            lower = max(inner.lower, whole.lower) / ours.scale
+            upper = (inner.upper if size == ours.n else whole.upper) / ours.scale
+            lower, upper = (lower, upper) if known is None else (known.lower, min(known.upper, upper))
             seconds = options.deadline.seconds
             options.report(Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
         return pace.stop(iteration, ours.step_work(size)) if epochs is None else epochs.stop(iteration, 1.0)
@@ -149,15 +147,13 @@ def _solve_form(
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before
     found = ours.nothing_known()
     # An earlier solution is a faster start than screening, unless many of its λ are at their bound.
-    warm = False
-    if start is not None:
-        share = ours.to_device(start / problem.upper_bounds)
-        warm = not many_bounded(share, share.max() + 0 * share, settings)
+    share = None if start is None else ours.to_device(start / problem.upper_bounds)
+    warm = share is not None and not many_bounded(share, share.max() + 0 * share, settings)
     if not warm and not ours.few and (ours.box is not None or not ours.few_features):
         with one_thread():
             found = screen(ours, tol, limit, screened, options.deadline.passed)
     if found.stopped is None:
         # Later, and after screening, an error would discard the results so far.
-        strict = before == 0 and found.iterations == 0
-        found = SampleSet(ours, start, found, tol, limit, watch, options.limited).run(strict)
+        rounds = SampleSet(ours, start, found, tol, limit, watch, options.limited)
+        found = rounds.run(strict=before == 0 and found.iterations == 0)
     return answer(found), Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)
