@@ -128,8 +128,7 @@ class NuclearProgram(BallProgram):
                 own += (g[a][rows] @ ((2 / t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
 
     def solution(self, at: NuclearIterate) -> tuple[Array, float, Array]:
-        problem = self.problem
-        lam = self.support.scattered(at.lam, None if self.hard else problem.upper_bounds, problem.features.n)
+        lam = self.support.scattered(at.lam, None if self.hard else self.problem.upper_bounds, len(self.support.y))
         return self.units.weights(2 / at.t * (at.Q @ at.V)), at.b, lam
 
     def solved(self, at: NuclearIterate, f: Array, best: Bounds) -> bool:
@@ -144,6 +143,7 @@ class NuclearProgram(BallProgram):
         (lam, f, best), support = self.last, self.support
         lam, p, n = lam[: len(support.rows)], None if self.p is None else self.p[: len(support.rows)], len(f)
         most, new = max(self.settings.first_samples, len(support.rows)), support.outside(f, n)
+        # Of few samples, a set of more than half becomes all.
         if n / 2 < min(len(support.rows) + len(new), self.settings.all_samples_up_to + 1):
             return NuclearProgram(self.problem, self.settings, Support.drawn(self.problem.y, n))
         if p is None:
