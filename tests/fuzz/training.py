@@ -34,7 +34,7 @@ STEPS = count(0, 1, 10**9, least=0, vast=ENDLESS)
 MADE = choice(*TORCH, also=callable)
 ZERO = number(0, 1.0, also=equals(0, 0.0, -0.0))
 DECAYS: dict[str, Any] = {"momentum": MOMENTUM, "lr_decay": ZERO, "weight_decay": ZERO}
-DECAYS["may"] = lambda c: c.lr * c.weight_decay > 1
+DECAYS["may"] = lambda c: (getattr(c, "lr", None) or 0) * (getattr(c, "weight_decay", None) or 0) > 1
 row(
     ib.Adam,
     steps=STEPS,
