@@ -352,23 +352,3 @@ def drawn(m: int, d: int, k: int, seed: int, gates: str = "hard") -> tuple[ib.Ga
         "real": lambda: X @ U.T,
     }[gates]()
     return ib.GatedFeatures(X, values), rng.normal(size=m)
-
-
-class SumNorm(Norm):
-    """User-defined norm max_h Σ |ζ_h| / c_h over groups of two gates, with a form of its own or a wrong one."""
-
-    def __init__(self, costs, factor=1.0):
-        self.costs, self.factor = np.asarray(costs, dtype=float), factor
-
-    def value(self, W):
-        return float((np.abs(W).sum(axis=1).reshape(-1, 2).sum(axis=1) / self.costs).max())
-
-    def dual(self, V):
-        return float((np.abs(V).max(axis=1).reshape(-1, 2).max(axis=1) * self.costs).sum())
-
-    def expression(self, W):
-        rows = cp.sum(cp.abs(W), axis=1)
-        return cp.max(cp.hstack([cp.sum(rows[2 * h : 2 * h + 2]) / c for h, c in enumerate(self.costs)]))
-
-    def polyhedral_form(self, k):
-        return ib.norms.PolyhedralForm(True, np.arange(k) // 2, np.full(k, self.factor), self.costs)

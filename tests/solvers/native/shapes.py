@@ -4,9 +4,11 @@ import dataclasses
 import itertools
 import zlib
 
+import cvxpy as cp
 import numpy as np
 
 from implicit_bias import GatedFeatures, MarginProblem, Solution, Status
+from implicit_bias.norms import Norm, PolyhedralForm
 from implicit_bias.solvers.native import NativeSolver
 from implicit_bias.solvers.native.scaled import ScaledProblem, scaled
 from implicit_bias.solvers.native.settings import Settings
@@ -58,3 +60,23 @@ def teacher(n, k, d, seed, wrong=0.0):
     features = GatedFeatures(X, G)
     y = np.where(features @ rng.normal(size=(k, d)) > 0, 1.0, -1.0)
     return features, np.where(rng.random(n) < wrong, -y, y)
+
+
+class SumNorm(Norm):
+    """User-defined norm max_h Σ |ζ_h| / c_h over groups of two gates, with a form of its own or a wrong one."""
+
+    def __init__(self, costs, factor=1.0):
+        self.costs, self.factor = np.asarray(costs, dtype=float), factor
+
+    def value(self, W):
+        return float((np.abs(W).sum(axis=1).reshape(-1, 2).sum(axis=1) / self.costs).max())
+
+    def dual(self, V):
+        return float((np.abs(V).max(axis=1).reshape(-1, 2).max(axis=1) * self.costs).sum())
+
+    def expression(self, W):
+        rows = cp.sum(cp.abs(W), axis=1)
+        return cp.max(cp.hstack([cp.sum(rows[2 * h : 2 * h + 2]) / c for h, c in enumerate(self.costs)]))
+
+    def polyhedral_form(self, k):
+        return PolyhedralForm(True, np.arange(k) // 2, np.full(k, self.factor), self.costs)

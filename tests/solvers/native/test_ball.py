@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from implicit_bias import MarginProblem, NuclearNorm, Status, TwoLayerNorm, solve
-from tests.cases import SumNorm, assert_farkas
-from tests.solvers.native.shapes import native, teacher
+from tests.cases import assert_farkas
+from tests.solvers.native.shapes import SumNorm, native, teacher
 
 NORMS = {
     "box": TwoLayerNorm([0, 1, 2, 0, 1, 2], "entries", "l_inf", [1, 2, 3]),

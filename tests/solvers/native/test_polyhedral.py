@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import GatedFeatures, InputError, MarginProblem, Status, TwoLayerNorm, margin_path, solve
-from tests.cases import SumNorm
-from tests.solvers.native.shapes import teacher
+from tests.solvers.native.shapes import SumNorm, teacher
 
 NORMS = {
     "entries, l_inf": TwoLayerNorm([0, 1, 2, 0, 1, 2], "entries", "l_inf", [1, 2, 3]),
