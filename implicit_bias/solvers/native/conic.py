@@ -55,10 +55,7 @@ class ConicForm:
 def conic_form(problem: MarginProblem, signed: Callable[..., Any], exact: Callable[..., Any]) -> ConicForm:
     """Return the form; `signed`(problem, rows) are y_iφ(x_i) (rows, k·d), `exact` converts arrays, to many digits.
 
-    Raises
-    ------
-    TooLargeError
-        If an iteration would take too long, or if the norm has exponential or power cones.
+    TooLargeError is raised if an iteration would take too long, or if the norm has exponential or power cones.
     """
     n, constraints = problem.features.n, problem.constraints
     slack = 0 if problem.hard else n

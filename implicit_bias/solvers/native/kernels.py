@@ -192,18 +192,9 @@ class StackedKernels(LinearKernels):
 class GatedKernels(LinearKernels):
     """K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ): columns g_j of gate values, shared by weights S.
 
-    Parameters
-    ----------
-    X : array or tensor, shape (n, d)
-        Inputs times the signs y.
-    G : array or tensor, shape (n, k)
-        Gate values, or their contrasts.
-    share : array or tensor, shape (k, H)
-        S ≥ 0, the weight of column j in group h; sparse for many groups.
-    by_features : bool
-        True if steps use the features instead of the kernels.
-    wide : bool
-        True if the features are computed when they are needed, and never stored.
+    X (n, d) are the inputs times the signs y, G (n, k) gate values or their contrasts, and `share` (k, H) is S ≥ 0, the
+    weight of column j in group h, sparse for many groups. If `by_features`, steps use the features instead of the
+    kernels; if `wide`, these are computed when they are needed, and never stored.
     """
 
     def __init__(
