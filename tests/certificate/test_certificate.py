@@ -152,6 +152,12 @@ def test_a_correlation_that_rounding_moves_out_of_the_range_of_a_seminorm():
     assert found.lower_bound == pytest.approx(exact, rel=1e-9)
 
 
+def test_a_proof_stands_although_multiples_of_its_dual_overflow():
+    case = ib.MarginProblem(ib.GatedFeatures([[0], [0]], np.full((2, 4), 1e200)), [1, -1], ib.GroupLasso([0] * 4, 100))
+    found = ib.certify(case, np.zeros((4, 1)), [1, 0])
+    assert (found.objective, found.farkas_residual) == (np.inf, 0.0)
+
+
 def test_bounds_near_the_largest_float():
     case = ib.MarginProblem(ib.GatedFeatures([[3e-280, 1e-283], [3e-280, -1e-283]]), [1, -1], ib.Frobenius())
     found = ib.certify(case, [[0.0, 1.0]], [1.0, 1.0])

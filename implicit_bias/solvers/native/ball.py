@@ -260,18 +260,13 @@ class BallDescent:
         options: Options,
         settings: Settings,
     ) -> None:
-        problem, self.incumbent, self.options, self.pace = (
-            incumbent.problem,
-            incumbent,
-            options,
-            Pace(options, settings),
-        )
+        problem, self.incumbent, self.options = incumbent.problem, incumbent, options
+        self.pace = Pace(options, settings)
         #: Weights here are `margin` / `scale` times those of the program, and λ is its 1 / `scale`.
         self.scale, self.margin = problem.features.scale(), float(np.mean(problem.required_margin))
         features, required = problem.features.scaled(1 / self.scale), problem.required_margin / self.margin
-        self.program = program_of(
-            problem.replace(features=features, required_margin=required, C=problem.C * self.scale)
-        )
+        ours = problem.replace(features=features, required_margin=required, C=problem.C * self.scale)
+        self.program = program_of(ours)
         self.count, self.limit = -1, ITERATIONS
         self.stopped: Status | None = None
         #: True if a program of more samples follows.

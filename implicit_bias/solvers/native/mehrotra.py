@@ -25,7 +25,7 @@ class Linearised(Protocol):
         """Return the next iterate, or None if there is no progress."""
 
 
-class Descending(Protocol):
+class DescentState(Protocol):
     """A problem and its state, which `descend_from` advances."""
 
     def finished(self, at: Any) -> bool:
@@ -35,7 +35,7 @@ class Descending(Protocol):
         """Return the conditions at an iterate, or raise ArithmeticError or LinAlgError."""
 
 
-def descend_from(at: Any, problem: Descending, centring: float, predicts: bool = True) -> None:
+def descend_from(at: Any, problem: DescentState, centring: float, predicts: bool = True) -> None:
     """Iterate from `at` until `problem` is finished, makes no progress, or its linear algebra breaks down.
 
     Nothing is returned: `problem.finished` sees every iterate and keeps the results.

@@ -77,9 +77,8 @@ class Support:
     @classmethod
     def drawn(cls, y: Array, size: int) -> Support:
         """Return a set of `size` rows, drawn at random, and as many of a class that they lack."""
-        rows = _of_both_classes(
-            np.sort(np.random.default_rng(0).choice(len(y), min(size, len(y)), replace=False)), y, size
-        )
+        drawn = np.random.default_rng(0).choice(len(y), min(size, len(y)), replace=False)
+        rows = _of_both_classes(np.sort(drawn), y, size)
         return cls(rows, rows[:0], y)
 
     def beyond(self, f: Any, least: Any = 1) -> Any:
