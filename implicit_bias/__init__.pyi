@@ -18,6 +18,7 @@ from .features import ChunkedFeatures as ChunkedFeatures
 from .features import ChunkedInputs as ChunkedInputs
 from .features import GatedFeatures as GatedFeatures
 from .features import KernelFeatures as KernelFeatures
+from .features import SubsetFeatures as SubsetFeatures
 from .gates import ConstantGate as ConstantGate
 from .gates import FunctionGates as FunctionGates
 from .gates import HyperplaneGates as HyperplaneGates
@@ -25,6 +26,7 @@ from .gates import OccupiedRegions as OccupiedRegions
 from .gates import RandomHalfSpaces as RandomHalfSpaces
 from .gates import ReLUGates as ReLUGates
 from .gates import SoftGates as SoftGates
+from .gates import SubsetGates as SubsetGates
 from .margin.classes import ClassMarginProblem as ClassMarginProblem
 from .margin.classes import svm_classes as svm_classes
 from .margin.formulations import svm_gln as svm_gln

@@ -11,7 +11,7 @@ from implicit_bias.gates.functions import (
     ProductGates,
     SoftGates,
 )
-from implicit_bias.gates.hyperplanes import HyperplaneGates, RandomHalfSpaces, ReLUGates
+from implicit_bias.gates.hyperplanes import HyperplaneGates, RandomHalfSpaces, ReLUGates, SubsetGates
 
 __all__ = [
     "ConstantGate",
@@ -27,4 +27,5 @@ __all__ = [
     "RandomHalfSpaces",
     "ReLUGates",
     "SoftGates",
+    "SubsetGates",
 ]

@@ -12,6 +12,7 @@ from typing import Any, Self, cast
 import numpy as np
 from scipy.special import ndtr
 
+from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import (
     Array,
     InputError,
@@ -26,6 +27,7 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.stream import TorchStream
 from implicit_bias.features.chunked import ChunkedInputs
+from implicit_bias.features.subsets import SubsetFeatures
 from implicit_bias.gates.base import Gates
 from implicit_bias.gates.contexts import ContextGates
 
@@ -180,7 +182,23 @@ def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array]:
     return directions.astype(np.float64), stream.normal(count, CUTOFF_STD).astype(np.float64)
 
 
-class HyperplaneGates(ContextGates, ThresholdGates):
+class _HyperplaneContexts(ContextGates, ThresholdGates):
+    """Base class of contexts whose bits are the sides of hyperplanes."""
+
+    def check(self) -> None:
+        super().check()
+        context_bits(self.contexts)
+
+    def contexts_of(self, X: Any) -> np.ndarray:
+        bits = context_bits(self.contexts)
+        powers = 2 ** np.arange(bits)[::-1]
+        projections = self._project(X)
+        check_size(len(projections) * int(self.units), "the contexts")
+        opened = (projections > self.cutoffs_).reshape(len(projections), self.units, bits)
+        return np.asarray(opened.astype(np.int64) @ powers)
+
+
+class HyperplaneGates(_HyperplaneContexts):
     """Contexts of a gated linear network with H units, b hyperplanes per unit and K = 2^b one-hot contexts.
 
         c_h(x) = bits 1(⟨v_{h,1}, x⟩ > b_{h,1}) … 1(⟨v_{h,b}, x⟩ > b_{h,b}), most significant first
@@ -233,10 +251,6 @@ class HyperplaneGates(ContextGates, ThresholdGates):
         self.seed = seed
         self.cutoff = cutoff
 
-    def check(self) -> None:
-        super().check()
-        context_bits(self.contexts)
-
     @classmethod
     def from_hyperplanes(cls, directions: Any, cutoffs: Any, contexts: int = 2) -> Self:
         """Return fitted gates with given directions (H·b, d), ordered by unit, and cutoffs (H·b,).
@@ -264,13 +278,94 @@ class HyperplaneGates(ContextGates, ThresholdGates):
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
         return *draw_hyperplanes(inputs, int(self.units) * context_bits(self.contexts), self.seed), CUTOFF_STD
 
-    def contexts_of(self, X: Any) -> np.ndarray:
-        bits = context_bits(self.contexts)
-        powers = 2 ** np.arange(bits)[::-1]
-        projections = self._project(X)
-        check_size(len(projections) * int(self.units), "the contexts")
-        opened = (projections > self.cutoffs_).reshape(len(projections), self.units, bits)
-        return np.asarray(opened.astype(np.int64) @ powers)
+
+class SubsetGates(_HyperplaneContexts):
+    """Contexts of units that each see few inputs, which are also the inputs that the unit multiplies.
+
+        c_h(x) = bits 1(⟨v_{h,1}, x⟩ > b_{h,1}) … 1(⟨v_{h,b}, x⟩ > b_{h,b}),   v_{h,j} zero outside the subset S_h
+        Φ_h(x) = 1(c_h(x) = c)_c ⊗ (x_l)_{l ∈ S_h}
+
+    Called on inputs, they return `SubsetFeatures`. The group lasso of `svm_gln` then selects subsets: which inputs
+    interact. This model is ours; random subsets of inputs are those of the random subspace method (Ho 1998).
+
+    Parameters
+    ----------
+    units, contexts, seed, cutoff
+        As for `HyperplaneGates`, but the random numbers are NumPy's.
+    columns : int or list of lists of int
+        Number of random columns of X in each S_h, all if X has fewer; or the subsets, of which unit h has number h
+        modulo their number. Constant columns are left out, but the last column, if it is constant, is an input of
+        every unit: that of the biases.
+
+    Attributes
+    ----------
+    directions_, cutoffs_, groups
+        As for `HyperplaneGates`.
+    subsets_ : array of int, shape (H, r)
+        Columns of S_h, with that of the biases; smaller subsets are filled up with the number d.
+
+    Raises
+    ------
+    InputError
+        From `fit`, as for `HyperplaneGates`, and if there are no such columns.
+
+    Examples
+    --------
+    >>> from implicit_bias import SubsetGates, load_binary
+    >>> gates = SubsetGates(units=3, columns=[[2, 3], [10]]).fit(load_binary("digits").X_pool)
+    >>> gates.subsets_.tolist()
+    [[2, 3, 64], [10, 64, 65], [2, 3, 64]]
+    """
+
+    made_of = ("units", "contexts", "columns", "seed", "cutoff")
+    learned = ("n_features_in_", "directions_", "subsets_", "cutoffs_")
+
+    def __init__(
+        self, units: int = 400, contexts: int = 4, columns: Any = 3, seed: int = 1, cutoff: Cutoff = (0.1, 0.9)
+    ) -> None:
+        self.units = units
+        self.contexts = contexts
+        self.columns = columns
+        self.seed = seed
+        self.cutoff = cutoff
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        self.check()
+        X, weight = Gates._first_inputs(self, X, sample_weight)
+        varied = np.ptp(X, axis=0) > 0
+        # The input of the biases.
+        constant, random = [] if varied[-1] else [X.shape[1] - 1], np.random.default_rng(self.seed)
+        if not isinstance(self.columns, list):
+            size = min(as_count(self.columns, "columns"), int(varied.sum()))
+            drawn = (random.choice(np.flatnonzero(varied), size, replace=False) for _ in range(self.units))
+            own = [np.sort(columns).tolist() for columns in drawn]
+        else:
+            own = [self._varied(self.columns[h % len(self.columns)], varied) for h in range(self.units)]
+        width, bits = max(map(len, own)) + len(constant), context_bits(self.contexts)
+        self.directions_ = np.zeros((self.units * bits, X.shape[1]))
+        for h, columns in enumerate(own):
+            self.directions_[h * bits : (h + 1) * bits, columns] = random.normal(size=(bits, len(columns)))
+        filled = [[*columns, *constant] + [X.shape[1]] * (width - len(columns) - len(constant)) for columns in own]
+        self.subsets_ = np.array(filled, dtype=np.int64)
+        self.cutoffs_ = self._fit_cutoffs(X, random.normal(size=len(self.directions_)), 1.0, weight)
+        return self
+
+    @staticmethod
+    def _varied(subset: Any, varied: np.ndarray) -> list[int]:
+        """Return the columns of a subset that are not constant; raise InputError if they are not columns."""
+        columns = np.unique(subset)
+        whole = columns.size > 0 and np.issubdtype(columns.dtype, np.integer)
+        if not whole or columns[0] < 0 or columns[-1] >= len(varied):
+            raise InputError(
+                f"columns must be a number or lists of columns from 0 to {len(varied) - 1}, not {shown(subset)}"
+            )
+        return [column for column in columns.tolist() if varied[column]]
+
+    def __call__(self, X: Any) -> SubsetFeatures:  # type: ignore[override]
+        X = self._fitted_inputs(X)
+        contexts = np.concatenate([self.contexts_of(X[rows]).astype(np.uint16) for rows in row_blocks(len(X))])
+        padded = np.hstack([X, np.zeros((len(X), 1))]) if self.subsets_.max() == X.shape[1] else X
+        return SubsetFeatures(padded, contexts, self.subsets_, int(self.contexts))
 
 
 class RandomHalfSpaces(ThresholdGates):

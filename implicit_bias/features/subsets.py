@@ -1,0 +1,213 @@
+"""Features of units in one-hot contexts that each take some of the inputs, without forming the matrix Φ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite
+from implicit_bias._utils.compiled import compiled
+from implicit_bias._utils.scaling import largest_entries, length, without_exponent
+from implicit_bias.features.base import Features, KernelFeatures, as_factor, as_mixing
+from implicit_bias.features.patterns import PatternBlocks
+
+#: Samples of a dense block: with 400 units of four contexts and four inputs it takes 50 MB.
+DENSE_ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SubsetFeatures(Features):
+    """Features of H units in one of K contexts, c_h(x), each with a subset S_h of r inputs: Φ: R^{HK×r} → R^n.
+
+        (ΦW)_i = Σ_h ⟨w_{hK + c_h(x_i)}, (x_il)_{l ∈ S_h}⟩
+
+    Stored are the inputs and contexts; a sample takes Hr operations, however many contexts there are.
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+        Inputs x_i as rows, stored as float64. For biases, the last input is the constant 1.
+    contexts : array of int, shape (n, H)
+        c_h(x_i), from 0 to K − 1.
+    subsets : array of int, shape (H, r)
+        The columns of X in each S_h, in any order. Smaller subsets repeat a column that is 0.
+    count : int
+        Number K of contexts, at most 65 536.
+
+    Raises
+    ------
+    InputError
+        If arrays do not have these shapes, an index is out of range, or inputs are not finite or beyond 1e-280 to
+        1e280 in size.
+
+    Examples
+    --------
+    >>> from implicit_bias import SubsetFeatures
+    >>> phi = SubsetFeatures(X=[[1.0, 2.0, 4.0], [3.0, 5.0, 7.0]], contexts=[[0], [1]], subsets=[[0, 2]], count=2)
+    >>> phi.dense().tolist()
+    [[1.0, 4.0, 0.0, 0.0], [0.0, 0.0, 3.0, 7.0]]
+    """
+
+    X: Array
+    contexts: np.ndarray
+    subsets: np.ndarray
+    count: int
+    made_of = ("X", "contexts", "subsets", "count")
+    verified = True
+
+    def __post_init__(self) -> None:
+        X, count = as_floats(self.X, "X", 2), int(self.count)
+        contexts, subsets = np.asarray(self.contexts), np.asarray(self.subsets)
+        for name, values, most in (("contexts", contexts, count), ("subsets", subsets, X.shape[1])):
+            whole = values.ndim == 2 and values.size > 0 and np.issubdtype(values.dtype, np.integer)
+            if not (whole and values.min() >= 0 and values.max() < most):
+                raise InputError(f"{name} must be whole numbers from 0 to {most - 1}, with two dimensions")
+        if len(contexts) != len(X) or contexts.shape[1] != len(subsets) or not 1 <= count <= 2**16:
+            raise InputError(
+                f"X {X.shape}, contexts {contexts.shape} and subsets {subsets.shape} must be (n, d), (n, units) and "
+                f"(units, r), and count at most {2**16}, not {count}"
+            )
+        check_range(largest_entries(X), "the inputs X")
+        self._set(X, contexts.astype(np.min_scalar_type(count - 1)), subsets.astype(np.int64), count)
+
+    def _set(self, X: Array, contexts: np.ndarray, subsets: np.ndarray, count: int) -> None:
+        arrays = (np.ascontiguousarray(values) for values in (X, contexts, subsets))
+        for name, value in zip(self.made_of, (*arrays, count), strict=True):
+            object.__setattr__(self, name, value)
+
+    def _with(self, **parts: Any) -> SubsetFeatures:
+        features = type(self).__new__(type(self))
+        features._set(**({name: getattr(self, name) for name in self.made_of} | parts))
+        return features
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        units, inputs = self.subsets.shape
+        return len(self.X), units * self.count, inputs
+
+    def of_units(self, units: Any) -> SubsetFeatures:
+        """Return the features of some units (a mask or indices)."""
+        return self._with(contexts=self.contexts[:, units], subsets=self.subsets[units])
+
+    def select(self, rows: Any) -> SubsetFeatures:
+        chosen = as_rows(rows, self.n)
+        return self._with(X=self.X[chosen], contexts=self.contexts[chosen])
+
+    def scaled(self, factor: float) -> SubsetFeatures:
+        return self._with(X=as_factor(factor) * self.X)
+
+    def mixed(self, T: Any) -> Features:
+        """Return the features of the units that T selects, if it is a selection; else those of the base class."""
+        by_column = sp.csc_array(as_mixing(T, self.k))
+        units = by_column.indices[:: self.count] // self.count
+        chosen = np.add.outer(units * self.count, np.arange(self.count)).ravel()
+        whole = np.array_equal(by_column.indptr, np.arange(len(chosen) + 1)) and (by_column.data == 1).all()
+        return self.of_units(units) if whole and np.array_equal(by_column.indices, chosen) else super().mixed(T)
+
+    def apply(self, W: Any) -> Array:
+        """Return ΦW (n,) for weights W (k, r); units with zero weights are skipped."""
+        W = self._of_contexts(as_numbers(W, (self.k, self.d), "weights"))
+        units = np.flatnonzero(W.any(axis=(1, 2)))
+        return np.asarray(unit_outputs(self.X, self.contexts, self.subsets, W, units).sum(axis=1))
+
+    def magnitudes(self, W: Any) -> Array:
+        return self._with(X=np.abs(self.X)).apply(np.abs(as_numbers(W, (self.k, self.d), "weights")))
+
+    def adjoint(self, a: Any) -> Array:
+        """Return Φᵀa (k, r) for sample weights a (n,)."""
+        a = as_numbers(a, (self.n,), "sample weights")
+        V = np.zeros((len(self.subsets), self.count, self.d))
+        add_adjoint(self.X, self.contexts, self.subsets, a, V)
+        return V.reshape(self.k, self.d)
+
+    def _of_contexts(self, W: Array) -> Array:
+        return np.ascontiguousarray(W).reshape(len(self.subsets), self.count, self.d)
+
+    def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
+        if not precise:
+            return super().apply_bounded(W)
+        W = as_numbers(W, (self.k, self.d), "weights")
+        units = np.flatnonzero(self._of_contexts(W).any(axis=(1, 2)))
+        own, features = self._of_contexts(W)[units].reshape(-1, self.d), self.of_units(units)
+        if len(units) == 0:
+            return super().apply_bounded(W)
+        blocks = (features.select(rows) for rows in row_blocks(self.n, DENSE_ROWS))
+        parts = [KernelFeatures(block._blocks()).apply_bounded(own, precise=True) for block in blocks]
+        upper, lower, error = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return upper, lower, error
+
+    @property
+    def _terms(self) -> int:
+        return self.subsets.size + 2
+
+    @cached_property
+    def _unit_lengths(self) -> Array:
+        """Length of the inputs of each unit, shape (n, H)."""
+        return np.stack([length(self.X[:, columns], axis=1) for columns in self.subsets], axis=1)
+
+    def block_lengths(self) -> Array:
+        found = np.zeros((self.n, len(self.subsets), self.count))
+        np.put_along_axis(found, self.contexts[:, :, None].astype(np.int64), self._unit_lengths[:, :, None], axis=2)
+        return found.reshape(self.n, self.k)
+
+    def row_norms(self, units: Any = 1.0) -> Array:
+        """Return √(Σ_h Σ_{l ∈ S_h} x_il²) (n,); `units` must be a number."""
+        return np.asarray(length(self._unit_lengths, axis=1)) / units
+
+    def largest(self) -> Array:
+        return np.repeat(largest_entries(self.X.T)[self.subsets], self.count, axis=0)
+
+    def closed(self) -> np.ndarray:
+        return np.asarray(~self._unit_lengths.any(axis=1))
+
+    def scale(self) -> float:
+        return float(length(self._unit_lengths)) / float(np.sqrt(self._unit_lengths.size)) or 1.0
+
+    def gram(self) -> Array:
+        X, by = without_exponent(self.X)
+        matrix = self._with(X=X)._sparse()
+        with np.errstate(over="ignore"):
+            return finite(np.ldexp((matrix @ matrix.T).toarray(), 2 * by))
+
+    def shared(self) -> PatternBlocks:
+        return PatternBlocks(sp.eye_array(self.k, format="csr"), self._sparse())
+
+    def _sparse(self) -> sp.csr_array:
+        """Return Φ as a sparse matrix (n, k·r)."""
+        columns = (np.arange(len(self.subsets)) * self.count + self.contexts)[:, :, None] * self.d + np.arange(self.d)
+        values, ends = self.X[:, self.subsets], np.arange(self.n + 1) * self.subsets.size
+        return sp.csr_array((values.ravel(), columns.ravel(), ends), shape=(self.n, self.k * self.d))
+
+    def dense(self) -> Array:
+        """Matrix Φ (n, k·r), with columns ordered by unit and context."""
+        return self._sparse().toarray()
+
+
+@compiled
+def unit_outputs(X, contexts, subsets, W, units):  # type: ignore[no-untyped-def]
+    """Return the outputs (n, m) of m `units` for W (H, K, r)."""
+    found = np.empty((len(X), len(units)))
+    for i in range(len(X)):
+        for j in range(len(units)):
+            h, total = units[j], 0.0
+            w = W[h, contexts[i, h]]
+            for r in range(len(w)):
+                total += w[r] * X[i, subsets[h, r]]
+            found[i, j] = total
+    return found
+
+
+@compiled
+def add_adjoint(X, contexts, subsets, a, V):  # type: ignore[no-untyped-def]
+    """Add Φᵀa to V (H, K, r) for sample weights a (n,)."""
+    for i in range(len(X)):
+        if a[i] != 0:
+            for h in range(len(V)):
+                v = V[h, contexts[i, h]]
+                for r in range(len(v)):
+                    v[r] += a[i] * X[i, subsets[h, r]]
