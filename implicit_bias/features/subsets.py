@@ -156,8 +156,11 @@ class SubsetFeatures(Features):
         return found.reshape(self.n, self.k)
 
     def row_norms(self, units: Any = 1.0) -> Array:
-        """Return √(Σ_h Σ_{l ∈ S_h} x_il²) (n,); `units` must be a number."""
-        return np.asarray(length(self._unit_lengths, axis=1)) / units
+        """Return √(Σ_h Σ_r (x_il/u_r)²), l the column r of S_h, shape (n,), for `units` u, a number or (r,)."""
+        if np.ndim(units) == 0:
+            return np.asarray(length(self._unit_lengths, axis=1)) / units
+        columns = zip(self.subsets.T, units, strict=True)
+        return np.asarray(length(np.stack([length(self.X[:, own] / u, axis=1) for own, u in columns]), axis=0))
 
     def largest(self) -> Array:
         return np.repeat(largest_entries(self.X.T)[self.subsets], self.count, axis=0)

@@ -57,7 +57,7 @@ class ThresholdGates(Gates):
     cutoff: Cutoff
     directions_: Array
     cutoffs_: Array
-    learned = ("n_features_in_", "directions_", "cutoffs_")
+    learned: tuple[str, ...] = ("n_features_in_", "directions_", "cutoffs_")
 
     def restore(self, **learned: Any) -> Self:
         """Set the results of `fit`; raise InputError unless directions and cutoffs have shapes (p, d) and (p,)."""

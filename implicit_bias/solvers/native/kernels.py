@@ -21,6 +21,7 @@ from implicit_bias._utils.scaling import TINY
 from implicit_bias.solvers.native.arrays import (
     Tensor,
     add_to_diagonal_,
+    as_numpy,
     filled,
     free_on_device,
     in_precision,
@@ -142,13 +143,54 @@ class LinearKernels(GroupKernels):
         V = self.adjoint(lam)
         return self.squares(V), self.columns(V)
 
+    def ascended(
+        self, V: Tensor, eta: Tensor, lam: Tensor, box: Tensor, column: Tensor, b: Tensor, stiffness: Tensor
+    ) -> Tensor:
+        """Return λ (n,) after exact maximisation of 1ᵀλ − ½ λᵀKλ over one λ_i ∈ [0, box_i] at a time; update V.
+
+        K is that of all samples, K(η) + `stiffness` ỹỹᵀ for the `column` ỹ of a free intercept; b is its multiplier. V
+        is Φᵀλ of all samples; groups with η_h = 0 may be left out.
+        """
+        kernel = self.weighted(eta) + stiffness * column[:, None] * column
+        f = self.columns(V) @ eta + b * column
+        kernel, f, old, upper = (as_numpy(values) for values in (kernel, f, lam, box))
+        new = _maximised(kernel, f, old, upper, self.settings.passes)
+        if library(lam) is not np:
+            new = library(lam).as_tensor(new, device=lam.device)
+        V += self.adjoint(new - lam)
+        return new
+
+
+def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, box: np.ndarray, passes: int) -> np.ndarray:
+    """Return λ (m,) of a block after `passes` of exact maximisation over one λ_i ∈ [0, box_i] at a time.
+
+    `kernel` (m, m) and margins f (m,) are those of the block at `lam` (m,); f is overwritten. Passes after the first
+    visit only the λ between their bounds.
+    """
+    new, upper, curvature = lam.tolist(), box.tolist(), np.maximum(kernel.diagonal(), TINY).tolist()
+    turns = list(range(len(upper)))
+    for _ in range(passes):
+        for i in turns:
+            best = new[i] + (1 - f.item(i)) / curvature[i]
+            if best < 0.0:
+                best = 0.0
+            elif best > upper[i]:
+                best = upper[i]
+            if best != new[i]:
+                f += kernel[i] * (best - new[i])
+                new[i] = best
+        # The next pass visits only the λ between their bounds.
+        turns = [i for i in turns if 0.0 < new[i] < upper[i]]
+    return np.array(new)
+
 
 class StackedKernels(LinearKernels):
-    """K_h = A_hA_hᵀ for A (n, H, r), which includes the signs y; the K_h are stored unless steps use the features."""
+    """K_h = A_hA_hᵀ for A (n, H, r), which includes the signs y; the K_h of wide A_h are stored unless by features."""
 
     def __init__(self, A: Tensor, settings: Settings) -> None:
         super().__init__(A, A.shape[1], settings)
         self.A, self.by_features = A, A.shape[1] * A.shape[2] <= settings.features_per_sample * self.n
+        self.narrow = A.shape[2] <= settings.narrow_up_to
 
     def roots(self, eta: Tensor) -> LowRank:
         return ColumnBlocks((self.A * (eta**0.5)[:, None]).reshape(self.n, -1))
@@ -162,6 +204,8 @@ class StackedKernels(LinearKernels):
         return stack
 
     def weighted(self, eta: Tensor) -> Tensor:
+        if self.narrow:
+            return gram((self.A * (eta**0.5)[:, None]).reshape(self.n, -1))
         return library(eta).tensordot(eta, self.stack, 1)
 
     def adjoint(self, lam: Tensor) -> Tensor:
@@ -183,7 +227,7 @@ class StackedKernels(LinearKernels):
         return StackedKernels(self.A[rows], self.settings)
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        if self.by_features:
+        if self.by_features or self.narrow:
             return self.sweep(change)
         P = (self.stack @ change).T
         return change @ P, P

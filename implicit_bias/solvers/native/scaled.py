@@ -45,6 +45,8 @@ class ScaledProblem(ABC):
 
     #: Number of columns of all factors A_h, K_h = A_hA_hᵀ, padded to one width.
     columns: int
+    #: True if a screening is faster without the groups that hardly count.
+    sparse_groups = False
 
     def __init__(self, problem: MarginProblem, form: GroupForm, device: str, settings: Settings, scale: float) -> None:
         self.problem, self.device, self.settings, self.scale = problem, device, settings, scale
@@ -325,11 +327,3 @@ class BlockProblem(ScaledProblem):
 
     def _outputs(self, V: Tensor, eta: Tensor) -> Tensor:
         return library(V).tensordot(self.A, V * eta[:, None], 2)
-
-
-def scaled(problem: MarginProblem, form: GroupForm, device: str, settings: Settings) -> ScaledProblem:
-    """Return the problem in the solver's coordinates, for the groups of a form and any kind of features."""
-    if isinstance(problem.features, ChunkedFeatures):
-        return ChunkedProblem(problem, form, device, settings)
-    kind = BlockProblem if problem.features.gate_values is None else GatedProblem
-    return kind(problem, form, device, settings)

@@ -15,7 +15,6 @@ from dataclasses import replace
 import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.scaling import TINY
 from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.native.arrays import Tensor, as_numpy, filled, library
@@ -39,27 +38,21 @@ class Ascent:
         self.lam = scaled.nothing_known().lam
         self.box = filled(self.lam, scaled.n, np.inf) if scaled.box is None else scaled.box
         self.V, self.eta = scaled.adjoint(self.lam), filled(self.lam, scaled.H, 1 / scaled.H)
-        self.b = filled(self.lam, 0 if self.column is None else 1, 0.0)
+        self.b, self.factor = filled(self.lam, 0 if self.column is None else 1, 0.0), self.settings.eta_factor
 
     def _pass_over_block(self, rows: Tensor, block: LinearKernels, power: float) -> None:
         """Maximise over λ of the samples `rows`, whose kernels are `block`; update V and b, then η once.
 
         η_h is multiplied by ‖V_h‖^`power`, with ‖V_h‖ clipped to `eta_factor` and its inverse.
         """
-        lam, box = self.lam[rows], self.box[rows]
-        kernel, f = block.weighted(self.eta), block.columns(self.V) @ self.eta
-        stiffness = self.eta.sum()
+        lam, stiffness, column, b = self.lam[rows], self.eta.sum(), 0 * self.lam[rows], 0.0
         if self.column is not None:
-            column = self.column[rows]
-            kernel, f = kernel + stiffness * column[:, None] * column, f + self.b * column
-        kernel, f, old, upper = (as_numpy(values) for values in (kernel, f, lam, box))
-        new = self.scaled.to_device(_maximised(kernel, f, old, upper, self.settings.passes))
+            column, b = self.column[rows], self.b
+        new = block.ascended(self.V, self.eta, lam, self.box[rows], column, b, stiffness)
         self.lam[rows] = new
-        self.V += block.adjoint(new - lam)
         if self.column is not None:
             self.b = self.b + stiffness * (column @ (new - lam))
-        most = self.settings.eta_factor
-        self.eta = self.eta * (block.squares(self.V) ** 0.5).clip(1 / most, most) ** power
+        self.eta = self.eta * (block.squares(self.V) ** 0.5).clip(1 / self.factor, self.factor) ** power
 
     def pass_over(self, rows: np.ndarray, power: float, late: Callable[[], bool] = bool) -> None:
         """Update λ of the samples `rows`, V and b by blocks; multiply η_h by a `power` of ‖V_h‖ after each.
@@ -75,6 +68,13 @@ class Ascent:
                 if late():
                     return
                 self._pass_over_block(samples[block], kernels.part(block), power)
+
+    def select_groups(self) -> None:
+        """Set η_h of groups that hardly count to 0, so that they are skipped, and let others in with a small η_h."""
+        self.V = self.scaled.adjoint(self.lam)
+        sizes, most = self.scaled.squares(self.V) ** 0.5, self.eta.max()
+        skipped = (self.eta < self.settings.skipped_eta * most) & (sizes < self.settings.skipped_norm)
+        self.eta = np.where(skipped, 0.0, np.maximum(self.eta, (sizes > 1) * self.settings.entering_eta * most))
 
     def rescale(self) -> None:
         """Multiply η, and divide λ and V, by t = √(Σ_h η_h‖V_h‖² / Σ_h η_h), or more if λ/t would exceed its bounds.
@@ -133,14 +133,18 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
     for epoch in range(1, settings.epochs_unsettled + 1):
         visits -= len(rows)
         many = len(rows) >= settings.unsettled_from
-        if visits < 0 or (epoch > settings.epochs and not (many or scaled.uses_partial(len(rows)))):
+        if visits < 0 or (epoch > settings.epochs and not (many or scaled.sparse_groups or scaled.uses_partial(len(rows)))):
             break
+        if scaled.sparse_groups and epoch <= settings.first_epochs + 1:
+            at.factor = settings.first_eta_factor if epoch <= settings.first_epochs else settings.eta_factor
         # In the first epoch V is arbitrary.
         power = settings.eta_power * settings.block / max(len(rows), 1)
         at.pass_over(random.permutation(rows), min(power, settings.eta_block_power) if epoch > 1 else 0.0, late)
         evaluates = epoch % settings.cycle == 1
         if evaluates:
             f = at.margins()
+            if scaled.sparse_groups:
+                at.select_groups()
             best = at.evaluated(f, best, epoch)
         stop = watch(epoch, best) or (Status.ITERATION_LIMIT if epoch >= most else None)
         bounded = many_bounded(at.lam, scaled.box, settings)
@@ -152,26 +156,3 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
             if not bounded:
                 at.rescale()
     return replace(best, rough=scaled.few_features and best.bounds.gap > settings.rough_gap)
-
-
-def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, box: np.ndarray, passes: int) -> np.ndarray:
-    """Return λ (m,) of a block after `passes` of exact maximisation over one λ_i ∈ [0, box_i] at a time.
-
-    `kernel` (m, m) and margins f (m,) are those of the block at `lam` (m,); f is overwritten. Passes after the first
-    visit only the λ between their bounds.
-    """
-    new, upper, curvature = lam.tolist(), box.tolist(), np.maximum(kernel.diagonal(), TINY).tolist()
-    turns = list(range(len(upper)))
-    for _ in range(passes):
-        for i in turns:
-            best = new[i] + (1 - f.item(i)) / curvature[i]
-            if best < 0.0:
-                best = 0.0
-            elif best > upper[i]:
-                best = upper[i]
-            if best != new[i]:
-                f += kernel[i] * (best - new[i])
-                new[i] = best
-        # The next pass visits only the λ between their bounds.
-        turns = [i for i in turns if 0.0 < new[i] < upper[i]]
-    return np.array(new)

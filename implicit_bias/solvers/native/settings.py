@@ -70,6 +70,8 @@ class Settings:
     # Linear algebra.
     #: Features per sample up to which steps use the features instead of the kernels.
     features_per_sample: float = 0.5
+    #: Columns of the factor of a group's kernel up to which the kernel is not stored: products take no longer.
+    narrow_up_to: int = 32
     #: Inputs from which features are not stored: a product for each pair of gates is faster.
     wide_from: int = 64
     #: Samples per input up to which XXᵀ is stored; with more, computing it again costs little next to a factor.
@@ -124,6 +126,8 @@ class Settings:
     warm_share: float = 0.3
     #: … and at most this.
     warm_gap: float = 0.1
+    #: Least η of a warm start, as a share of the largest.
+    least_eta: float = 1e-6
     #: λ of a new sample, as a share of the mean.
     newcomer: float = 0.01
     #: Multiplications of iterations, per feature of all samples, after which a solve with a limit checks all samples.
@@ -146,6 +150,14 @@ class Settings:
     eta_block_power: float = 0.5
     #: Largest factor for η_h, before its power: until V has followed η, ‖V_h‖ may be far from 1.
     eta_factor: float = 1.25
+    #: The same of units of few inputs in the first epochs, and the number of these.
+    first_eta_factor: float = 4.0
+    first_epochs: int = 7
+    #: Share of the largest η up to which a group of units of few inputs is skipped, and largest ‖V_h‖ of such a group.
+    skipped_eta: float = 1e-5
+    skipped_norm: float = 0.9
+    #: Share of the largest η with which a group with ‖V_h‖ > 1 enters.
+    entering_eta: float = 1e-3
     #: Gap that ends a screening if many samples are at their bound.
     screening_gap: float = 1e-2
     #: Gap that ends a screening if few samples are at their bound.

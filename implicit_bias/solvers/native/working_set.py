@@ -357,6 +357,8 @@ class SampleSet(GrowingSet, Support):
         if program.box is not None:
             rho = xp.maximum(rho, 1.1 * (lam / program.box).max())
             u = self.best.bounds.gap * rho / (len(lam) * (program.box * rho - lam))
+        # A screening may have skipped groups.
+        eta = xp.clip(eta, self.settings.least_eta * eta.max(), None)
         return program.feasible(lam, eta, q, P, rho, u, b / (own.sum() * rho))
 
 
