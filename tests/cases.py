@@ -42,6 +42,7 @@ GATES: dict[str, Callable[[np.ndarray], Gates]] = {
     "contexts 5": lambda X: FunctionContexts(functools.partial(_slabs, units=2, contexts=5), 5).fit(X),
     "quantiles": lambda X: ib.HyperplaneGates(3, 2, seed=5, cutoff=(0.3, 0.7)).fit(X),
     "region": lambda X: ib.HyperplaneGates(1, 8, seed=3).fit(X),
+    "subsets": lambda X: ib.SubsetGates(3, 4, 2, seed=3).fit(X),
     "occupied": lambda X: ib.OccupiedRegions(ib.HyperplaneGates(1, 16, seed=3).fit(X)).fit(X),
     "half-spaces": lambda X: ib.RandomHalfSpaces(5, seed=2, always_on=True).fit(X),
     "fixed cutoff": lambda X: ib.RandomHalfSpaces(4, seed=2, cutoff=0.1).fit(X),
@@ -75,12 +76,19 @@ def _kernels(features: ib.GatedFeatures) -> ib.KernelFeatures:
     )
 
 
+def _subsets(features: ib.GatedFeatures) -> ib.SubsetFeatures:
+    """Return SubsetFeatures with one unit for each gate, whose inputs are products of the gate and the inputs."""
+    n, k, d = features.shape
+    return ib.SubsetFeatures(features.dense(), np.zeros((n, k), np.int64), np.arange(k * d).reshape(k, d), 1)
+
+
 #: The features of gates on inputs, as features of each kind; with the same Gram matrix.
 FEATURES: dict[str, Callable[[ib.GatedFeatures], Features]] = {
     "gated": lambda features: features,
     "chunked": lambda features: ib.ChunkedFeatures(ib.ChunkedInputs(features.X, chunk=7), features.gate_values),
     "blocks": lambda features: ib.KernelFeatures(features.dense().reshape(features.shape)),
     "kernels": _kernels,
+    "subsets": _subsets,
     "own": lambda features: OwnFeatures(features.dense().reshape(features.shape)),
 }
 
@@ -215,9 +223,9 @@ def samples(
     y = np.where(X @ np.random.default_rng(seed + 1).normal(size=X.shape[1]) > 0, 1.0, -1.0)
     X[:, 0] += scale * y
     gates = GATES[gate](X)
-    features = gates(X)
-    opened = np.where(features.closed()[:, None], 1.0, features.gate_values)
-    return gates, ib.GatedFeatures(features.X, opened), y
+    values = gates.transform(X)
+    opened = np.where(values.any(axis=1, keepdims=True), values, 1.0)
+    return gates, ib.GatedFeatures(X, opened), y
 
 
 def problem(gate: str, norm: str, C: float = np.inf, features: str = "gated", **options: Any) -> ib.MarginProblem:
@@ -236,7 +244,7 @@ GROUP_NORMS = (
 #: Norms of two layers, which are not swept over all kinds of features.
 LAYER_NORMS = tuple(name for name in NORMS if ", " in name)
 #: Norms that a kind of features refuses: separate coordinates for each kernel share no rows, and blocks no inputs.
-UNSUITABLE = {"kernels": ("nuclear", "predictor L2"), "blocks": ("predictor L2",), "own": ("predictor L2",)}
+UNSUITABLE = {"kernels": ("nuclear", "predictor L2")} | dict.fromkeys(("blocks", "own", "subsets"), ("predictor L2",))
 #: Gates, norm and kind of features: every gate, every norm with every kind, and the other shapes of groups.
 CASES = [
     *((gate, "group lasso", "gated") for gate in GATES if gate != "contexts 2"),
@@ -292,10 +300,9 @@ def every_case_with(name: str, values: Sequence[Any]) -> pytest.MarkDecorator:
 def made(gate: str, kind: str = "gated") -> Features:
     """Return features (n, k, d) of random inputs and one kind of gates, with sample 5 closed at every gate."""
     X = inputs(*SIZE)
-    features = GATES[gate](X)(X)
-    values = features.gate_values.copy()
+    values = GATES[gate](X).transform(X)
     values[5] = 0.0
-    return FEATURES[kind](ib.GatedFeatures(features.X, values))
+    return FEATURES[kind](ib.GatedFeatures(X, values))
 
 
 @functools.cache

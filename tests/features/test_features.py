@@ -18,11 +18,13 @@ def weights(features, seed=1):
     return np.random.default_rng(seed).normal(size=(features.k, features.d))
 
 
-def test_rotation_to_the_rank_keeps_the_operator(features):
-    X = np.hstack([features.X, features.X[:, :3] @ np.ones((3, 2))])
-    wide = GatedFeatures(X, features.gate_values)
+@pytest.mark.parametrize("gate", GATES)
+def test_rotation_to_the_rank_keeps_the_operator(gate):
+    own = inputs(n=40)
+    X = np.hstack([own, own[:, :3] @ np.ones((3, 2))])
+    wide = GatedFeatures(X, GATES[gate](own).transform(own))
     reduced, V = wide.reduced()
-    assert reduced.d == np.linalg.matrix_rank(X) == features.d
+    assert reduced.d == np.linalg.matrix_rank(X) == own.shape[1]
     np.testing.assert_allclose(V.T @ V, np.eye(reduced.d), atol=1e-12)
     W = weights(reduced)
     np.testing.assert_allclose(reduced @ W, wide @ (W @ V.T), atol=1e-10)

@@ -71,7 +71,7 @@ class Settings:
     #: Features per sample up to which steps use the features instead of the kernels.
     features_per_sample: float = 0.5
     #: Columns of the factor of a group's kernel up to which the kernel is not stored: products take no longer.
-    narrow_up_to: int = 32
+    narrow_up_to: int = 128
     #: Inputs from which features are not stored: a product for each pair of gates is faster.
     wide_from: int = 64
     #: Samples per input up to which XXᵀ is stored; with more, computing it again costs little next to a factor.
