@@ -335,7 +335,7 @@ class SubsetGates(_HyperplaneContexts):
         varied = np.ptp(X, axis=0) > 0
         # The input of the biases.
         constant, random = [] if varied[-1] else [X.shape[1] - 1], np.random.default_rng(self.seed)
-        if not isinstance(self.columns, list):
+        if not (isinstance(self.columns, list) and self.columns):
             size = min(as_count(self.columns, "columns"), int(varied.sum()))
             drawn = (random.choice(np.flatnonzero(varied), size, replace=False) for _ in range(self.units))
             own = [np.sort(columns).tolist() for columns in drawn]

@@ -132,6 +132,8 @@ def svm_classes(
         raise InputError("shared=True is for two layers and norm for one; give one of them")
     gates = fitted_gates(X, gates, grouped=norm is None)
     features = gates(X)
+    if not features.gated:
+        raise InputError(f"a joint problem takes gates of all inputs, not {type(gates).__name__}: solve one per class")
     given, found = labels_and_classes(labels)
     # Strings in a column of a data frame have the dtype object.
     classes = np.asarray(found)

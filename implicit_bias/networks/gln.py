@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_numbers, as_seed, check_size, context_bits
-from implicit_bias.gates import ContextGates, HyperplaneGates
+from implicit_bias.gates import ContextGates, HyperplaneGates, SubsetGates
 from implicit_bias.gates.hyperplanes import CUTOFF_STD, DIRECTION_STD
 from implicit_bias.networks.base import GATHER_FROM, GatedNetwork, OneLayer, to_array
 
@@ -143,6 +143,8 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
             raise InputError(
                 "a GLN needs fitted contexts for each layer, such as HyperplaneGates; call gates.fit(X_pool) first"
             )
+        if any(isinstance(gates, SubsetGates) for gates in layers):
+            raise InputError("units of a GLN see all inputs, those of SubsetGates do not; use HyperplaneGates")
         if len({g.n_features_in_ for g in layers}) > 1:
             raise InputError("the layers' gates were fitted on inputs of different width; fit them on the same X")
         if not readout and layers[-1].units != 1:
