@@ -133,12 +133,11 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
     for epoch in range(1, settings.epochs_unsettled + 1):
         visits -= len(rows)
         many = len(rows) >= settings.unsettled_from
-        if visits < 0 or (
-            epoch > settings.epochs and not (many or scaled.sparse_groups or scaled.uses_partial(len(rows)))
-        ):
+        cheap = many or scaled.sparse_groups or scaled.uses_partial(len(rows))
+        if visits < 0 or (epoch > settings.epochs and not cheap):
             break
-        if scaled.sparse_groups and epoch <= settings.first_epochs + 1:
-            at.factor = settings.first_eta_factor if epoch <= settings.first_epochs else settings.eta_factor
+        first = scaled.sparse_groups and epoch <= settings.first_epochs
+        at.factor = settings.first_eta_factor if first else settings.eta_factor
         # In the first epoch V is arbitrary.
         power = settings.eta_power * settings.block / max(len(rows), 1)
         at.pass_over(random.permutation(rows), min(power, settings.eta_block_power) if epoch > 1 else 0.0, late)
