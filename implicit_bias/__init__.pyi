@@ -9,6 +9,7 @@ from .datasets import read_samples as read_samples
 from .estimators import GatedReLUClassifier as GatedReLUClassifier
 from .estimators import GLNClassifier as GLNClassifier
 from .estimators import HiddenLayerClassifier as HiddenLayerClassifier
+from .estimators import InteractionClassifier as InteractionClassifier
 from .estimators import MarginClassifierCV as MarginClassifierCV
 from .estimators import MultipleKernelClassifier as MultipleKernelClassifier
 from .estimators import NotSeparableError as NotSeparableError

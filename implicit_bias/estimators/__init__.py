@@ -6,6 +6,7 @@ class against the rest, or one joint problem.
 
 from implicit_bias.estimators.base import MarginClassifier, NotSeparableError
 from implicit_bias.estimators.cross_validation import MarginClassifierCV
+from implicit_bias.estimators.interactions import InteractionClassifier
 from implicit_bias.estimators.kernels import MultipleKernelClassifier, PrecomputedKernel
 from implicit_bias.estimators.networks import GatedReLUClassifier, GLNClassifier, HiddenLayerClassifier
 from implicit_bias.estimators.one_class import OneClassMargin
@@ -14,6 +15,7 @@ __all__ = [
     "GLNClassifier",
     "GatedReLUClassifier",
     "HiddenLayerClassifier",
+    "InteractionClassifier",
     "MarginClassifier",
     "MarginClassifierCV",
     "MultipleKernelClassifier",

@@ -171,6 +171,11 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     random_state: Any = None
     multi_class: str = "ovr"
 
+    @property
+    def cost_scale(self) -> float:
+        """Factor κ of C="scale", which is κ/`random_dual_norm`."""
+        return COST_SCALE
+
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
         """Return the margin problem of X (n, d), signs y (n,) and the `_shared_gates`; its C has no effect."""
@@ -283,7 +288,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
                 # To save memory, the yielded problems have no samples.
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.replace(features=features))
-                values.append([COST_SCALE / random_dual_norm(problem) if C == "scale" else C for C in costs])
+                values.append([self.cost_scale / random_dual_norm(problem) if C == "scale" else C for C in costs])
                 yield delayed(_checked_path)(problem, values[-1], name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())

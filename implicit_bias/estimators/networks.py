@@ -11,7 +11,7 @@ from implicit_bias._utils.checks import Array, InputError, as_count, one_of, sho
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import MarginClassifier
-from implicit_bias.gates import ContextGates, Gates, HyperplaneGates, RandomHalfSpaces, SubsetGates
+from implicit_bias.gates import Gates, HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import Cutoff, check_cutoff
 from implicit_bias.margin.classes import ClassMarginProblem, svm_classes
 from implicit_bias.margin.constraints import LinearConstraints
@@ -83,9 +83,6 @@ class GLNClassifier(_GatedClassifier):
     cutoff : 'median', 'random', number or (low, high)
         As for `HyperplaneGates`. The default draws quantiles; medians, as in the experiments of Lippl, Abbott & Chung,
         let all hyperplanes pass close to the centre, where gates of few inputs are too much alike.
-    columns : int or list of lists of int, optional
-        Units that each see only so many random columns, or only these (`SubsetGates`): for tables in which few columns
-        interact. The norm is 'group-lasso', which selects them. 400 units of 3 columns with 4 contexts are a start.
     fit_intercept : bool
         Append the constant input 1, so that every context has its own bias, penalised like any weight.
     free_intercept : bool
@@ -161,17 +158,12 @@ class GLNClassifier(_GatedClassifier):
     C: float | str = "scale"
     norm: str | Norm = field(default="group-lasso", kw_only=True)
     cutoff: Cutoff = field(default=(0.1, 0.9), kw_only=True)
-    columns: Any = field(default=None, kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates:
-        if self.columns is None:
-            return HyperplaneGates(self.units, self.contexts, seed, self.cutoff).fit(X, sample_weight=weight)
-        return SubsetGates(self.units, self.contexts, self.columns, seed, self.cutoff).fit(X, sample_weight=weight)
+        return HyperplaneGates(self.units, self.contexts, seed, self.cutoff).fit(X, sample_weight=weight)
 
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
-        assert isinstance(gates, ContextGates)
-        if isinstance(gates, SubsetGates) and self.norm != "group-lasso":
-            raise InputError(f"units of few columns take norm='group-lasso', not {shown(self.norm)}")
+        assert isinstance(gates, HyperplaneGates)
         if isinstance(self.norm, Norm):
             return replace(svm_gln(X, y, gates), norm=self.norm)
         kind = one_of(self.norm, ("group-lasso", "predictor-l2", "frobenius"), "norm")

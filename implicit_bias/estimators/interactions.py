@@ -1,0 +1,216 @@
+"""Classifier of units that see few columns of a table, found by column generation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from implicit_bias._utils.checks import Array, InputError, as_count
+from implicit_bias._utils.scaling import length
+from implicit_bias._utils.validation import unequal
+from implicit_bias.estimators.base import MarginClassifier
+from implicit_bias.gates import Gates, SubsetGates
+from implicit_bias.margin.formulations import svm_gln
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solution import Solution
+from implicit_bias.norms import GroupLasso
+from implicit_bias.solvers import solve
+from implicit_bias.solvers.path import random_dual_norm
+
+#: Largest and least number of units of the first set: all columns, and pairs of columns.
+FIRST, FIRST_AT_LEAST = 1500, 200
+#: Candidates of a round, and the largest number of them that enter.
+CANDIDATES, ENTERING = 2000, 150
+#: Gap of a round's solve.
+ROUGH = 2e-2
+#: Samples on which the cutoffs of candidates are quantiles.
+FITTED = 2000
+#: Weights of a unit that count, as a share of the largest, and subsets from which others are formed.
+KEPT, PARENTS = 1e-4, 40
+#: Shares of the candidates that are new hyperplanes of a subset with weights, and joined subsets; others are random.
+RENEWED, JOINED = 0.3, 0.4
+
+
+@dataclass(eq=False, repr=False)
+class InteractionClassifier(MarginClassifier):
+    """Max-margin classifier that finds which few columns of a table interact: for tables, next to boosted trees.
+
+        minimise Σ_h ‖ζ_h‖₂ + C Σ_i c_i ξ_i   subject to   y_i ((Φζ)_i + b) ≥ 1 − ξ_i,   ξ ≥ 0
+
+    Each unit h sees one to `columns` columns: its gates are contexts of random hyperplanes of these, and its inputs are
+    these and the constant 1 (`SubsetGates`). The group lasso selects units. They are found by column generation, which
+    is boosting with all weights fitted again: the first units are all columns and pairs; after each solve, candidates
+    are drawn, among them new hyperplanes of the subsets with weights and unions of these, and those with the largest
+    dual norm ‖Φ_hᵀ(λ∘y)‖₂ > 1 enter. The last problem is solved to `tol`, and its certificate is that of all its units.
+    Scale the columns, for example by `StandardScaler`, or by `QuantileTransformer` if they have heavy tails. This model
+    is ours.
+
+    Parameters
+    ----------
+    columns : int
+        Largest number of columns of a unit.
+    contexts : int
+        Number 2^b of contexts of a unit.
+    rounds : int
+        Number of rounds in which units enter; 0 solves for all columns and pairs.
+    C : float or 'scale'
+        As for `GLNClassifier`, with the factor 2.2 instead of 4.6. It is also the C of the rounds.
+    free_intercept, solver, tol, max_seconds, verbose, n_jobs, warm_start, class_weight, random_state
+        As for `GLNClassifier`. Half the time is for the rounds. Several classes are one problem per class, each with
+        its own units.
+
+    Attributes
+    ----------
+    interactions_ : list of (tuple, float)
+        Subsets of columns, their names if the inputs had names, and their shares of Σ_h ‖ζ_h‖₂ over all classes, the
+        largest first.
+    classes_, C_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_
+        As for `GLNClassifier`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicit_bias import InteractionClassifier
+    >>> X = np.random.default_rng(0).normal(size=(600, 6))
+    >>> y = X[:, 1] * X[:, 4] > 0
+    >>> model = InteractionClassifier(random_state=0, tol=1e-4).fit(X[:400], y[:400])
+    >>> model.interactions_[0][0], model.score(X[400:], y[400:]) > 0.9, model.certificate_.gap < 1e-4
+    ((1, 4), True, True)
+    """
+
+    columns: int = 3
+    contexts: int = 4
+    rounds: int = 3
+    C: float | str = "scale"
+
+    @property
+    def cost_scale(self) -> float:
+        return 2.2
+
+    def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates:
+        as_count(self.columns, "columns")
+        as_count(self.rounds, "rounds", least=0)
+        if not self.fit_intercept or self.multi_class != "ovr":
+            raise InputError("InteractionClassifier takes fit_intercept=True and multi_class='ovr' only")
+        varied = np.flatnonzero(np.ptp(X, axis=0) > 0).tolist() or [0]
+        pairs = list(combinations(varied, 2)) if self.columns > 1 else []
+        random, room = np.random.default_rng(seed), max(FIRST - len(varied), 0)
+        drawn = random.permutation(len(pairs))[:room].tolist()
+        subsets = [[column] for column in varied] + [list(pairs[j]) for j in sorted(drawn)]
+        copies, rows = -(-FIRST_AT_LEAST // len(subsets)), _some(X)
+        gates = SubsetGates(copies * len(subsets), self.contexts, subsets, seed)
+        return gates.fit(X[rows], sample_weight=None if weight is None else weight[rows])
+
+    def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
+        assert gates is not None
+        return svm_gln(X, y, gates)
+
+    def _problems(
+        self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, weight: Array
+    ) -> Iterator[MarginProblem]:
+        share = None if self.max_seconds is None else self.max_seconds / (2 * max(self.rounds, 1) * max(codes.max(), 1))
+        for problem in super()._problems(X, codes, gates, seed, weight):
+            C = self.cost_scale / random_dual_norm(problem) if self.C == "scale" else float(self.C)
+            random, found = np.random.default_rng(seed), problem
+            for _ in range(self.rounds):
+                rough = solve(found.replace(C=C), self.solver, tol=max(ROUGH, self.tol), max_seconds=share)
+                found = _grown(found, X, rough, self.columns, random)
+            yield found
+
+    @property
+    def interactions_(self) -> list[tuple[tuple[Any, ...], float]]:
+        names = getattr(self, "feature_names_in_", None)
+        several = isinstance(self.certificate_, list)
+        shares: dict[tuple[Any, ...], float] = {}
+        for solution, gates in zip(
+            *(each if several else [each] for each in (self.certificate_, self.gates_)), strict=True
+        ):
+            for columns, size in zip(_subsets(gates), _sizes(solution, gates), strict=True):
+                key = columns if names is None else tuple(names[list(columns)])
+                shares[key] = shares.get(key, 0.0) + float(size)
+        total = sum(shares.values()) or 1.0
+        return sorted(((key, size / total) for key, size in shares.items()), key=lambda pair: -pair[1])
+
+
+def _sizes(solution: Solution, gates: SubsetGates) -> Array:
+    """Return ‖ζ_h‖₂ of each unit, shape (H,)."""
+    return np.asarray(length(solution.weights.reshape(gates.units, -1), axis=1))
+
+
+def _subsets(gates: SubsetGates) -> list[tuple[int, ...]]:
+    """Return the columns of each unit, without the constant."""
+    planes = gates.directions_.reshape(gates.units, -1, gates.directions_.shape[1]).any(axis=1)
+    return [tuple(np.flatnonzero(columns).tolist()) for columns in np.atleast_2d(planes)]
+
+
+def _grown(problem: MarginProblem, X: Array, rough: Solution, most: int, random: np.random.Generator) -> MarginProblem:
+    """Return the problem of the units with weights and of candidates with dual norms above 1, the largest first."""
+    gates = problem.gates
+    assert isinstance(gates, SubsetGates)
+    sizes, subsets = np.nan_to_num(_sizes(rough, gates)), _subsets(gates)
+    kept: np.ndarray = sizes > KEPT * sizes.max()
+    strength: dict[tuple[int, ...], float] = {}
+    for h in np.flatnonzero(kept):
+        strength[subsets[h]] = strength.get(subsets[h], 0.0) + float(sizes[h])
+    varied = sorted({column for columns in subsets for column in columns})
+    drawn = _candidates(strength, varied, most, random)
+    rows, weight = _some(X), np.broadcast_to(problem.sample_weight, len(X))
+    new = SubsetGates(len(drawn), gates.contexts, drawn, int(random.integers(2**31)))
+    new.fit(X[rows], sample_weight=unequal(weight[rows]))
+    # Only support vectors count.
+    support = np.flatnonzero(rough.dual)
+    V = new(X[support]).adjoint((rough.dual * problem.y)[support])
+    norms = length(V.reshape(new.units, -1), axis=1)
+    entering = np.argsort(-norms, kind="stable")[:ENTERING]
+    joined = _joined(gates, kept, new, entering[norms[entering] > 1])
+    return problem.replace(features=joined(X), gates=joined, norm=GroupLasso(joined.groups))
+
+
+def _candidates(
+    strength: dict[tuple[int, ...], float], varied: list[int], most: int, random: np.random.Generator
+) -> list[list[int]]:
+    """Return subsets of at most `most` of the `varied` columns, most of them from subsets of large `strength`."""
+    parents = sorted(strength, key=lambda columns: -strength[columns])[:PARENTS]
+    shares = np.array([strength[columns] for columns in parents])
+    drawn: list[list[int]] = []
+    for _ in range(CANDIDATES):
+        kind = random.random()
+        if not parents or kind > RENEWED + JOINED:
+            size = random.integers(1, min(most, len(varied)) + 1)
+            columns = random.choice(varied, size, replace=False).tolist()
+        else:
+            one, other = (parents[j] for j in random.choice(len(parents), 2, p=shares / shares.sum()))
+            columns = list(one)
+            if kind > RENEWED:
+                rest = other if random.random() < 0.5 else (random.choice(varied),)
+                columns = random.permutation(sorted({*one, *rest}))[:most].tolist()
+        drawn.append(sorted(map(int, columns)))
+    return drawn
+
+
+def _some(X: Array) -> np.ndarray:
+    """Return indices of at most FITTED rows, which depend on the values of the rows, not on their order."""
+    keys = np.einsum("ij,j->i", X, np.random.default_rng(0).uniform(1e5, 1e6, X.shape[1])) % 1.0
+    return np.argsort(keys, kind="stable")[:FITTED]
+
+
+def _joined(gates: SubsetGates, kept: np.ndarray, new: SubsetGates, entering: np.ndarray) -> SubsetGates:
+    """Return the fitted gates of some units of both."""
+    d = gates.directions_.shape[1]
+    width = max(gates.subsets_.shape[1], new.subsets_.shape[1])
+    parts = []
+    for one, units in ((gates, np.flatnonzero(kept)), (new, entering)):
+        bits = len(one.cutoffs_) // one.units
+        planes = (units[:, None] * bits + np.arange(bits)).ravel()
+        subsets = np.full((len(units), width), d)
+        subsets[:, : one.subsets_.shape[1]] = one.subsets_[units]
+        parts.append((one.directions_[planes], subsets, one.cutoffs_[planes]))
+    directions, subsets, cutoffs = (np.concatenate(part) for part in zip(*parts, strict=True))
+    joined = SubsetGates(len(subsets), gates.contexts, gates.columns, gates.seed)
+    return joined.restore(n_features_in_=d, directions_=directions, subsets_=subsets, cutoffs_=cutoffs)
