@@ -27,8 +27,8 @@ FIRST, FIRST_AT_LEAST = 1500, 200
 CANDIDATES, ENTERING = 2000, 150
 #: Gap of a round's solve.
 ROUGH = 2e-2
-#: Samples on which the cutoffs of candidates are quantiles.
-FITTED = 2000
+#: Samples of the rounds, and those on which the cutoffs of units are quantiles.
+SEARCHED, FITTED = 10_000, 2000
 #: Weights of a unit that count, as a share of the largest, and subsets from which others are formed.
 KEPT, PARENTS = 1e-4, 40
 #: Shares of the candidates that are new hyperplanes of a subset with weights, and joined subsets; others are random.
@@ -103,7 +103,7 @@ class InteractionClassifier(MarginClassifier):
         random, room = np.random.default_rng(seed), max(FIRST - len(varied), 0)
         drawn = random.permutation(len(pairs))[:room].tolist()
         subsets = [[column] for column in varied] + [list(pairs[j]) for j in sorted(drawn)]
-        copies, rows = -(-FIRST_AT_LEAST // len(subsets)), _some(X)
+        copies, rows = -(-FIRST_AT_LEAST // len(subsets)), _some(X, FITTED)
         gates = SubsetGates(copies * len(subsets), self.contexts, subsets, seed)
         return gates.fit(X[rows], sample_weight=None if weight is None else weight[rows])
 
@@ -116,12 +116,16 @@ class InteractionClassifier(MarginClassifier):
     ) -> Iterator[MarginProblem]:
         share = None if self.max_seconds is None else self.max_seconds / (2 * max(self.rounds, 1) * max(codes.max(), 1))
         for problem in super()._problems(X, codes, gates, seed, weight):
-            C = self.cost_scale / random_dual_norm(problem) if self.C == "scale" else float(self.C)
-            random, found = np.random.default_rng(seed), problem
+            rows, random = _some(X, SEARCHED), np.random.default_rng(seed)
+            parts = {"y": problem.y[rows], "sample_weight": np.broadcast_to(problem.sample_weight, len(X))[rows]}
+            found = problem.replace(features=problem.features.select(rows), **parts)
+            # C falls as 1/√n.
+            C = self.cost_scale / random_dual_norm(found) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
             for _ in range(self.rounds):
                 rough = solve(found.replace(C=C), self.solver, tol=max(ROUGH, self.tol), max_seconds=share)
-                found = _grown(found, X, rough, self.columns, random)
-            yield found
+                found = _grown(found, X[rows], rough, self.columns, random)
+            assert found.gates is not None
+            yield problem.replace(features=found.gates(X), gates=found.gates, norm=found.norm)
 
     @property
     def interactions_(self) -> list[tuple[tuple[Any, ...], float]]:
@@ -160,7 +164,7 @@ def _grown(problem: MarginProblem, X: Array, rough: Solution, most: int, random:
         strength[subsets[h]] = strength.get(subsets[h], 0.0) + float(sizes[h])
     varied = sorted({column for columns in subsets for column in columns})
     drawn = _candidates(strength, varied, most, random)
-    rows, weight = _some(X), np.broadcast_to(problem.sample_weight, len(X))
+    rows, weight = _some(X, FITTED), np.broadcast_to(problem.sample_weight, len(X))
     new = SubsetGates(len(drawn), gates.contexts, drawn, int(random.integers(2**31)))
     new.fit(X[rows], sample_weight=unequal(weight[rows]))
     # Only support vectors count.
@@ -194,10 +198,10 @@ def _candidates(
     return drawn
 
 
-def _some(X: Array) -> np.ndarray:
-    """Return indices of at most FITTED rows, which depend on the values of the rows, not on their order."""
+def _some(X: Array, most: int) -> np.ndarray:
+    """Return indices of at most `most` rows, which depend on the values of the rows, not on their order."""
     keys = np.einsum("ij,j->i", X, np.random.default_rng(0).uniform(1e5, 1e6, X.shape[1])) % 1.0
-    return np.argsort(keys, kind="stable")[:FITTED]
+    return np.argsort(keys, kind="stable")[:most]
 
 
 def _joined(gates: SubsetGates, kept: np.ndarray, new: SubsetGates, entering: np.ndarray) -> SubsetGates:

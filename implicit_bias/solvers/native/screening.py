@@ -130,6 +130,7 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
     visits = settings.visits * products * scaled.n if scaled.few_features else np.inf
     if most < 1:
         return replace(best, stopped=Status.ITERATION_LIMIT)
+    cycle = settings.cycle
     for epoch in range(1, settings.epochs_unsettled + 1):
         visits -= len(rows)
         many = len(rows) >= settings.unsettled_from
@@ -141,8 +142,9 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
         # In the first epoch V is arbitrary.
         power = settings.eta_power * settings.block / max(len(rows), 1)
         at.pass_over(random.permutation(rows), min(power, settings.eta_block_power) if epoch > 1 else 0.0, late)
-        evaluates = epoch % settings.cycle == 1
+        evaluates = epoch % cycle == 1
         if evaluates:
+            cycle = settings.sparse_cycle if scaled.sparse_groups and not first else settings.cycle
             f = at.margins()
             if scaled.sparse_groups:
                 at.select_groups()
