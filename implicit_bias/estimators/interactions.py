@@ -24,11 +24,11 @@ from implicit_bias.solvers.path import random_dual_norm
 #: Largest and least number of units of the first set: all columns, and pairs of columns.
 FIRST, FIRST_AT_LEAST = 1500, 200
 #: Candidates of a round, and the largest number of them that enter.
-CANDIDATES, ENTERING = 2000, 150
+CANDIDATES, ENTERING = 1000, 150
 #: Gap of a round's solve.
 ROUGH = 2e-2
 #: Samples of the rounds, and those on which the cutoffs of units are quantiles.
-SEARCHED, FITTED = 10_000, 2000
+SEARCHED, FITTED = 10_000, 1000
 #: Weights of a unit that count, as a share of the largest, and subsets from which others are formed.
 KEPT, PARENTS = 1e-4, 40
 #: Shares of the candidates that are new hyperplanes of a subset with weights, and joined subsets; others are random.
