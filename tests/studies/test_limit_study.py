@@ -9,7 +9,7 @@ import pytest
 
 from implicit_bias import ReLUNetwork, load_binary
 from implicit_bias.studies.limit import limit as study
-from implicit_bias.studies.limit.findings import ends, verdicts
+from implicit_bias.studies.limit.limit import ends, verdicts
 from implicit_bias.studies.limit.references import Measurer
 from tests.cli.commands import run
 

@@ -7,13 +7,11 @@ import pytest
 
 from implicit_bias.studies.gram import lazy
 from implicit_bias.studies.gram.sphere import SMOOTH
-from implicit_bias.studies.limit.findings import ends, verdicts
+from implicit_bias.studies.limit.limit import ends, verdicts
 from implicit_bias.studies.localization import flips
 from implicit_bias.studies.localization.drawing import LOCAL
 from implicit_bias.studies.runner.mean_test import holm
-from implicit_bias.studies.scale import GRID
-from implicit_bias.studies.scale import findings as scale
-from implicit_bias.studies.scale.scale import grid
+from implicit_bias.studies.scale import GRID, scale
 from tests import ROOT
 
 #: Words of a page at most, without code; for reliability, whose tables a script makes, without tables as well.
@@ -114,14 +112,15 @@ def scale_numbers():
     found = table("scale/scale")
     names = ("mnist", "fashion-mnist")
     place = list(GRID)
-    assert found.groupby(place).ngroups == len(grid(False))
-    norm = [at_largest(name, scale.L2, scale.GLN) for name in names]
+    assert found.groupby(place).ngroups == len(scale.grid(False))
+    norm = [at_largest(name, scale.SVM_L2, scale.SVM_GLN) for name in names]
     yield f"{norm[0]:.2f} points of error on MNIST and {norm[1]:.2f} on Fashion-MNIST"
     for pair in ("GD-GLN and SVM-GLN", "GD-ReLU and SVM-LC"):
-        apart = [at_largest(name, scale.APART[pair][0]) for name in names]
+        apart = [at_largest(name, scale.INCONSISTENCIES[pair][0]) for name in names]
         yield f"{pair} on {apart[0]:.2f} and {apart[1]:.2f} %"
     svms = [
-        at_largest("mnist", trained, svm) for trained, svm in ((scale.GD_GLN, scale.GLN), (scale.GD_RELU, scale.LC))
+        at_largest("mnist", trained, svm)
+        for trained, svm in ((scale.GD_GLN, scale.SVM_GLN), (scale.GD_RELU, scale.SVM_LC))
     ]
     yield f"by {svms[0]:.2f} points (SVM-GLN) and {svms[1]:.2f} points (SVM-LC)"
     limits = found[found.descent == "limit"].dropna(subset=["ratio"])

@@ -12,7 +12,7 @@ from scipy import stats
 
 from implicit_bias import InputError, Status, load_binary, solve
 from implicit_bias.studies.limit import COLLECTION as LIMIT
-from implicit_bias.studies.limit.findings import ends
+from implicit_bias.studies.limit.limit import ends
 from implicit_bias.studies.paper import COLLECTION, COMPARISONS, comparison, gln, plan
 from implicit_bias.studies.paper.cells import STUDIES
 from implicit_bias.studies.paper.claims import CLAIMS, CONTRASTS

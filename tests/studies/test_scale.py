@@ -13,10 +13,7 @@ from implicit_bias.metrics import inconsistency
 from implicit_bias.studies.runner.cells import cells_of
 from implicit_bias.studies.runner.run import run as computed
 from implicit_bias.studies.scale import COLLECTION
-from implicit_bias.studies.scale import findings as verdicts
-from implicit_bias.studies.scale.figure import FIGURES, figures
-from implicit_bias.studies.scale.findings import tables
-from implicit_bias.studies.scale.scale import grid
+from implicit_bias.studies.scale.scale import FIGURES, draw, grid, tables, verdicts
 from tests import ROOT
 from tests.cli.commands import run
 
@@ -181,7 +178,7 @@ def rows(quantity, sizes=(500, 2000), seeds=(1, 2, 3), **place):
 
 
 def claims(table):
-    return [one.claim for one in verdicts.verdicts(pd.DataFrame(table))]
+    return [one.claim for one in verdicts(pd.DataFrame(table))]
 
 
 @pytest.mark.parametrize(("exponent", "holds"), [(-1, True), (1, False), (0, None)])
@@ -189,7 +186,7 @@ def test_the_trend_of_an_advantage_is_students_test_of_its_slopes(exponent, hold
     def errors(model, n, seed):
         return {"error": 0.1 + (model == "SVM-L2") * (0.02 * (n / 500) ** exponent + 1e-4 * (seed * n % 7))}
 
-    found = verdicts.verdicts(pd.DataFrame(rows(errors)))
+    found = verdicts(pd.DataFrame(rows(errors)))
     trend = next(one for one in found if one.claim.startswith("SVM-GLN's advantage"))
     assert trend.holds is holds
     slopes = [100 * (errors("SVM-L2", 2000, s)["error"] - errors("SVM-L2", 500, s)["error"]) / 2 for s in (1, 2, 3)]
@@ -205,11 +202,10 @@ def test_only_sizes_that_every_seed_has_are_compared():
 
     whole, more = rows(apart), rows(apart, sizes=(8000,), seeds=(1,))
     found = [
-        next(o.claim for o in verdicts.verdicts(pd.DataFrame(t)) if "more with n" in o.claim)
-        for t in (whole, whole + more)
+        next(o.claim for o in verdicts(pd.DataFrame(t)) if "more with n" in o.claim) for t in (whole, whole + more)
     ]
     assert found[0] == found[1]
-    largest = next(one for one in verdicts.verdicts(pd.DataFrame(whole + more)) if "lower error" in one.claim)
+    largest = next(one for one in verdicts(pd.DataFrame(whole + more)) if "lower error" in one.claim)
     assert "n=2000" in largest.claim
 
 
@@ -223,18 +219,18 @@ def test_the_limit_counts_where_its_ratio_is_near_one_only():
     near, far = (rows(apart) + ended(ratio) for ratio in (1.005, 1.02))
     assert any("more with time" in claim for claim in claims(near))
     assert not any("more with time" in claim for claim in claims(far))
-    assert [verdicts.verdicts(pd.DataFrame(one))[-2].holds for one in (near, far)] == [True, False]
+    assert [verdicts(pd.DataFrame(one))[-2].holds for one in (near, far)] == [True, False]
 
 
 def test_gates_without_an_optimum_do_not_count_among_the_ends():
     ended = rows(lambda m, n, s: {"error": 0.1, "ratio": 1.005 if s > 1 else np.nan}, descent="limit")
-    verdict = verdicts.verdicts(pd.DataFrame(ended))[-2]
+    verdict = verdicts(pd.DataFrame(ended))[-2]
     assert verdict.holds is True
     assert verdict.found.startswith("4 of 4 cells")
 
 
 def test_one_draw_decides_nothing():
-    found = verdicts.verdicts(pd.DataFrame(rows(lambda m, n, s: {"error": 0.1 + 0.05 * (m == "SVM-L2")}, seeds=(1,))))
+    found = verdicts(pd.DataFrame(rows(lambda m, n, s: {"error": 0.1 + 0.05 * (m == "SVM-L2")}, seeds=(1,))))
     assert next(one for one in found if "has a lower error than SVM-L2" in one.claim).holds is None
 
 
@@ -247,7 +243,7 @@ def test_the_page_shows_the_numbers_of_the_committed_table():
 
 
 def test_every_line_of_the_figures_has_its_rows():
-    drawn = figures(TABLE)
+    drawn = draw(TABLE)
     assert list(drawn) == list(FIGURES)
     assert all(f"](figures/scale/{name.removeprefix('scale_')}.png)" in PAGE for name in drawn)
     for panels in FIGURES.values():

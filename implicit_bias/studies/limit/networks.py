@@ -23,23 +23,23 @@ FROZEN_AFTERWARDS = ("relu", "deep-frozen-relu")
 def begun(settings: Settings, task: BinaryTask, draw: int = 0) -> GatedNetwork:
     """Return the network before the descent, frozen gates trained; each `draw` has other weights and the same gates."""
     name, seed, units = settings["network"], settings["seed"], settings["units"]
-    of_draw = seed + 1000 * draw
+    weight_seed = seed + 1000 * draw
     if name == "linear":
         return GatedLinearNetwork(HyperplaneGates(1, 1, seed).fit(task.X_pool), readout=False)
     if name.endswith("gln"):
         seeds = (seed, seed + 1) if name == "deep-gln" else (seed,)
         gates = [HyperplaneGates(units, settings["contexts"], s).fit(task.X_pool) for s in seeds]
-        return GatedLinearNetwork(gates, seed=of_draw if draw else None)
+        return GatedLinearNetwork(gates, seed=weight_seed if draw else None)
     widths = [2 * units] * (2 if name.startswith("deep") else 1)
-    drawn = ReLUNetwork(task.X_train.shape[1], widths, seed=of_draw)
+    network = ReLUNetwork(task.X_train.shape[1], widths, seed=weight_seed)
     if name == "random-relu":
-        return drawn.freeze()
+        return network.freeze()
     if name == "retrained-relu" or (name == "deep-frozen-relu" and draw):
         first, config = ReLUNetwork(task.X_train.shape[1], widths, seed=seed), SGD(momentum=settings["momentum"])
         if train(first, task.X_train, task.y_train, config, seed=seed, every=config.steps).interrupted:
             raise KeyboardInterrupt
-        return _behind(first.freeze(), drawn)
-    return drawn
+        return _behind(first.freeze(), network)
+    return network
 
 
 @torch.no_grad()

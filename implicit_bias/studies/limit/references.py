@@ -82,14 +82,14 @@ def _certified(problem: MarginProblem, task: BinaryTask) -> Reference | None:
     if solution.status.inseparable:
         return None
     gates = problem.gates or ConstantGate()
-    other, validation = svm_shallow(task.X_train, task.y_train, gates), gates(task.X_val)
+    least_frobenius, validation = svm_shallow(task.X_train, task.y_train, gates), gates(task.X_val)
     return Reference(
         solution.objective,
         solution.gap,
         validation @ solution.weights,
         lambda network: optimality_ratio(problem, network.effective_weights(), solution.lower_bound),
         solution.weights,
-        validation @ solve(other).weights,
+        validation @ solve(least_frobenius).weights,
     )
 
 
@@ -119,23 +119,23 @@ class Measurer:
         self.task, self.followed_up_to = task, followed_up_to
         self.inputs: tuple[torch.Tensor, torch.Tensor | None] | None = None
         self.reference: Reference | None = None
-        self.asked = False
+        self.is_computed = False
 
     def __call__(self, network: GatedNetwork, last: bool = False) -> dict[str, float]:
         """Return the columns `MEASURES` and `FROBENIUS` of a row; all except `error` are NaN without a reference."""
         task, row = self.task, dict.fromkeys((*MEASURES, *FROBENIUS), float("nan"))
         scores = self.scores(network)
         row["error"] = error(scores, task.y_val)
-        found = self._reference(network, last)
-        if found is None:
+        optimal = self._reference(network, last)
+        if optimal is None:
             return row
-        row |= {"optimum": found.optimum, "gap": found.gap, "svm_error": error(found.scores, task.y_val)}
-        row |= {"ratio": found.ratio(network), "inconsistency": inconsistency(scores, found.scores)}
-        if found.weights is not None:
-            row["alignment"] = alignment(network.effective_weights(), found.weights)
-        if found.frobenius is not None:
-            row["frobenius_error"] = error(found.frobenius, task.y_val)
-            row["frobenius_inconsistency"] = inconsistency(scores, found.frobenius)
+        row |= {"optimum": optimal.optimum, "gap": optimal.gap, "svm_error": error(optimal.scores, task.y_val)}
+        row |= {"ratio": optimal.ratio(network), "inconsistency": inconsistency(scores, optimal.scores)}
+        if optimal.weights is not None:
+            row["alignment"] = alignment(network.effective_weights(), optimal.weights)
+        if optimal.frobenius is not None:
+            row["frobenius_error"] = error(optimal.frobenius, task.y_val)
+            row["frobenius_inconsistency"] = inconsistency(scores, optimal.frobenius)
         return row
 
     def margin(self, network: GatedNetwork, tolerance: float) -> float:
@@ -144,9 +144,10 @@ class Measurer:
         With one layer of fixed gates, the ratio is at most (‖w‖^L/L)/min_i q_i divided by the certified lower bound,
         because ‖a_h V_h‖ ≤ (a_h² + ‖V_h‖²)/2. The result is 0 for learned gates and deep networks.
         """
-        if isinstance(network, ReLUNetwork) or is_deep(network) or (found := self._reference(network, False)) is None:
+        if isinstance(network, ReLUNetwork) or is_deep(network):
             return 0.0
-        return 1 / (network.degree * (1 + tolerance) * found.optimum * (1 - found.gap))
+        optimal = self._reference(network, False)
+        return 1 / (network.degree * (1 + tolerance) * optimal.optimum * (1 - optimal.gap)) if optimal else 0.0
 
     def inseparable(self, network: GatedNetwork) -> bool:
         """True if fixed gates cannot separate the training samples; False for gates that are learned."""
@@ -158,8 +159,8 @@ class Measurer:
             size = len(self.task.y_train) ** 2 * network.units[0]
             if is_deep(network) or size > self.followed_up_to:
                 return None
-        if isinstance(network, ReLUNetwork) or not self.asked:
-            self.reference, self.asked = reference(network, self.task), True
+        if isinstance(network, ReLUNetwork) or not self.is_computed:
+            self.reference, self.is_computed = reference(network, self.task), True
         return self.reference
 
     @torch.no_grad()
