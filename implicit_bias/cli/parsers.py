@@ -151,17 +151,3 @@ def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:
             setattr(namespace, self.dest, parsed)
 
     return Listed
-
-
-def add_versions(parser: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
-    """Add the options --corrected, --as-published and --both, which set `versions` to a tuple of versions."""
-    from implicit_bias.studies.paper.plan import VERSIONS
-
-    choice = parser.add_mutually_exclusive_group()
-    for option, versions, text in (
-        ("--corrected", VERSIONS[:1], "without the published faults (docs/errata.md)"),
-        ("--as-published", VERSIONS[1:], "with the published faults (docs/errata.md)"),
-        ("--both", VERSIONS, "both, side by side"),
-    ):
-        text += " (default)" * (default == versions)
-        choice.add_argument(option, dest="versions", action="store_const", const=versions, default=default, help=text)

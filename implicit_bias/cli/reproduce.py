@@ -7,8 +7,9 @@ from importlib import import_module
 from pathlib import Path
 
 from implicit_bias.cli.execution import Output
-from implicit_bias.cli.parsers import ENGINE, Parser, add_versions
+from implicit_bias.cli.parsers import ENGINE, Parser
 from implicit_bias.studies.collection import Collection
+from implicit_bias.studies.paper import VERSIONS
 
 QUICK = "a part of every figure, in a few minutes"
 TEXT = """\
@@ -36,7 +37,7 @@ def add_options(parser: Parser, collection: Collection) -> None:
         parser.add_list("--figure", str, ("all",), f"{', '.join(figures)} or all", offered=[*figures, "all"])
     parser.add_settings(collection.options)
     if "versions" in collection.options:
-        add_versions(parser, collection.options["versions"].default)
+        _add_versions(parser, collection.options["versions"].default)
     add = parser.add_argument
     add("--quick", action="store_true", help=QUICK)
     add("--list", action="store_true", help="compute nothing: print the number of cells and their cost")
@@ -47,6 +48,18 @@ def add_options(parser: Parser, collection: Collection) -> None:
     parser.add_shared("--redraw", *ENGINE)
     text = f"folder for cells, tables, figures and findings; else {folder}, for --redraw {folder}-redrawn"
     add("--out", help=text)
+
+
+def _add_versions(parser: Parser, default: tuple[str, ...]) -> None:
+    """Add the options --corrected, --as-published and --both, which set `versions` to a tuple of versions."""
+    choice = parser.add_mutually_exclusive_group()
+    for option, versions, text in (
+        ("--corrected", VERSIONS[:1], "without the published faults (docs/errata.md)"),
+        ("--as-published", VERSIONS[1:], "with the published faults (docs/errata.md)"),
+        ("--both", VERSIONS, "both, side by side"),
+    ):
+        text += " (default)" * (default == versions)
+        choice.add_argument(option, dest="versions", action="store_const", const=versions, default=default, help=text)
 
 
 def reproduce(options: Namespace) -> Output:

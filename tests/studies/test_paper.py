@@ -13,8 +13,8 @@ from scipy import stats
 from implicit_bias import InputError, Status, load_binary, solve
 from implicit_bias.studies.limit import COLLECTION as LIMIT
 from implicit_bias.studies.limit.limit import ends
-from implicit_bias.studies.paper import COLLECTION, COMPARISONS, comparison, gln, plan
-from implicit_bias.studies.paper.cells import STUDIES
+from implicit_bias.studies.paper import COLLECTION, COMPARISONS, FIGURES, comparison, gln
+from implicit_bias.studies.paper.cells import PARTS
 from implicit_bias.studies.paper.claims import CLAIMS, CONTRASTS
 from implicit_bias.studies.paper.figures import LAYOUTS, OUTCOMES, claims_figures, intervals, paper_figure
 from implicit_bias.studies.paper.verdicts import CELL, FAILED, claim_tests, verdicts
@@ -72,7 +72,8 @@ def test_the_grid_is_the_papers():
 def test_costs_order_cells_by_their_size(study, fixed):
     sizes = {"units": (10, 100, 500, 1000), "contexts": (2, 4), "train_size": (500, 1000, 2000)}
     sizes.pop(fixed, None)
-    found, cost = STUDIES[study].grid(False, dataset="mnist", seeds=(1,), **sizes), STUDIES[study].cost
+    (experiment,) = COMPARISONS[study].chosen("all")
+    found, cost = experiment.grid(False, dataset="mnist", seeds=(1,), **sizes), experiment.cost
     for cell in found:
         for name in ("train_size", "units", "contexts"):
             larger = [c for c in found if c[name] > cell[name] and all(c[k] == cell[k] for k in c if k != name)]
@@ -91,9 +92,9 @@ def test_a_seed_may_draw_a_split_of_its_own():
 
 
 def test_figures_are_chosen_by_name():
-    assert chosen(plan.FIGURES, ["all"]) == ("2", "3", "4", "5", "gln-widths", "relu-widths", "shallow", "spreads")
+    assert chosen(FIGURES, ["all"]) == FIGURES == tuple(PARTS)
     with pytest.raises(InputError, match="known: 2, 3, 4, 5, gln-widths, relu-widths, shallow, spreads, all"):
-        chosen(plan.FIGURES, ["6"])
+        chosen(FIGURES, ["6"])
 
 
 def test_a_figure_draws_means_over_seeds_in_percent():

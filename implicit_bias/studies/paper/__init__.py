@@ -4,9 +4,12 @@ import argparse
 from typing import Any
 
 from implicit_bias.studies.collection import Collection, Option
-from implicit_bias.studies.paper.plan import FIGURES, VERSIONS
 
 SOURCE = 'Lippl, Abbott & Chung, "The Implicit Bias of Gradient Descent on Generalized Gated Linear Networks"'
+#: The comparison without and with the published faults.
+VERSIONS = ("corrected", "published")
+#: Figures by their value of --figure: the paper's own by number, ours by name.
+FIGURES = ("2", "3", "4", "5", "gln-widths", "relu-widths", "shallow", "spreads")
 #: Every published fault, by the name that the setting `faults` and the functions of `published` take.
 FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw", "training")
 #: Title of each comparison, by the value of the setting `study`.

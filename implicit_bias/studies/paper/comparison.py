@@ -1,5 +1,6 @@
 """Options and cells of the three comparisons, and their rows of trained networks and margin problems."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from implicit_bias.studies.collection import settled
 from implicit_bias.studies.paper import COMPARISONS, SOURCE
 from implicit_bias.studies.paper.claims import CLAIMS
 from implicit_bias.studies.paper.figures import comparison_figures
-from implicit_bias.studies.paper.published import published_scores, published_training
+from implicit_bias.studies.paper.published import published_training
 from implicit_bias.studies.paper.summary import readable
 from implicit_bias.studies.paper.verdicts import verdicts
 from implicit_bias.studies.runner.cells import binary_task
@@ -67,16 +68,16 @@ def grid_of(study: str, gates: Callable[[Settings], Gates], options: Settings, q
     as_tolerance(chosen["tol"])
     lists = {name: chosen.pop(name) for name in ("train_size", "units", "contexts")} | {"seed": chosen.pop("seeds")}
     about = {"study": study, "dataset": chosen["dataset"]}
-    found = [about | cell | chosen for cell in product(**lists) if not quick or cell["seed"] == lists["seed"][0]]
-    for cell in found:
+    cells = [about | cell | chosen for cell in product(**lists) if not quick or cell["seed"] == lists["seed"][0]]
+    for cell in cells:
         gates(cell).check()
-    return found
+    return cells
 
 
-def with_cutoff(found: Rows, settings: Settings) -> Rows:
+def with_cutoff(rows: Rows, settings: Settings) -> Rows:
     """Return the rows with the setting `cutoff` as text."""
     cutoff = settings["cutoff"]
-    return [row | {"cutoff": str(tuple(cutoff) if isinstance(cutoff, list) else cutoff)} for row in found]
+    return [row | {"cutoff": str(tuple(cutoff) if isinstance(cutoff, list) else cutoff)} for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +86,6 @@ class Scored:
 
     scores: Array | None
     row: dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Trained(Scored):
-    """Row and scores of a trained network, and the network."""
-
-    network: GatedNetwork
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,16 +98,19 @@ class Solved(Scored):
 
 def trained(
     model: str, network: GatedNetwork, task: BinaryTask, settings: Settings, momentum: float, version: str = "corrected"
-) -> Trained:
-    """Train a network in place; its row has the name `model`. Raises KeyboardInterrupt after Ctrl-C."""
+) -> Scored:
+    """Train a network in place; return its row, with the name `model`, and scores.
+
+    Raises KeyboardInterrupt after Ctrl-C.
+    """
     sgd, seed = published_training(settings["steps"], settings["seed"], momentum, faults_of(settings, version))
-    history = train(network, task.X_train, task.y_train, sgd, seed=seed, every=sgd.steps)
-    if history.interrupted:
+    result = train(network, task.X_train, task.y_train, sgd, seed=seed, every=sgd.steps)
+    if result.interrupted:
         raise KeyboardInterrupt
-    last, scores = history.table.iloc[-1], network.decision_function(task.X_val)
+    last, scores = result.table.iloc[-1], network.decision_function(task.X_val)
     row = {"model": model, "momentum": momentum, "status": "TRAINED", "train_error": float(last.error)}
-    row |= {"error": error(scores, task.y_val), "iterations": int(last.step), "seconds": history.seconds}
-    return Trained(scores, row | {"solver": "SGD"}, network)
+    row |= {"error": error(scores, task.y_val), "iterations": int(last.step), "seconds": result.seconds}
+    return Scored(scores, row | {"solver": "SGD"})
 
 
 def solved(problem: MarginProblem, task: BinaryTask, settings: Settings) -> Solved:
@@ -126,30 +123,30 @@ def solved(problem: MarginProblem, task: BinaryTask, settings: Settings) -> Solv
     if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     scores = problem.decision_function(solution.weights, task.X_val) if solution.objective < np.inf else None
-    said = ("objective", "gap", "farkas_residual", "iterations", "seconds", "solver")
-    row = {"model": problem.name, "status": solution.status.name} | {name: getattr(solution, name) for name in said}
+    measured = ("objective", "gap", "farkas_residual", "iterations", "seconds", "solver")
+    row = {"model": problem.name, "status": solution.status.name} | {name: getattr(solution, name) for name in measured}
     row |= {"closed": int(problem.features.closed().sum()), "normalised_margin": 1 / solution.objective}
     row |= {"error": np.nan if scores is None else error(scores, task.y_val)}
     return Solved(scores, row, problem, solution)
 
 
 def comparison_rows(
-    one: Trained,
+    one: Scored,
+    weights: Array,
     solutions: Sequence[Scored],
     reference: Solved,
     *,
     version: str = "corrected",
-    weights: Array | None = None,
     compared: Array | None = None,
 ) -> Rows:
     """Return the row of a trained network, and a row for each of the solutions that it is compared with.
 
-    The network's objective is ‖W‖ / min margin of its effective weights (or of `weights`), in the norm of `reference`,
-    the problem that its implicit bias predicts. Its gap is relative to the certified lower bound of `reference`. The
+    The network's objective is ‖W‖ / min margin of its effective `weights`, in the norm of `reference`, the problem that
+    its implicit bias predicts. Its gap is relative to the certified lower bound of `reference`. The
     inconsistencies of the solutions are those with the scores `compared`, by default the network's own.
     """
     compared = one.scores if compared is None else compared
-    margin = normalised_margin(reference.problem, one.network.effective_weights() if weights is None else weights)
+    margin = normalised_margin(reference.problem, weights)
     objective = 1 / margin if margin > 0 else np.inf
     lower = reference.solution.lower_bound
     gap = 1 - lower / objective if margin > 0 and lower < np.inf else np.inf
@@ -168,14 +165,9 @@ def faults_of(settings: Settings, version: str) -> tuple[str, ...]:
     return tuple(settings["faults"]) if version == "published" else ()
 
 
-def trainings(settings: Settings) -> int:
-    """Return the number of trainings of a cell."""
-    return len(settings["versions"]) * len(settings["momentum"])
-
-
-def compared_scores(one: Trained, gates: HyperplaneGates, task: BinaryTask, faults: tuple[str, ...]) -> Array | None:
-    """Return the scores that solutions are compared with, if these are not those of the network itself."""
-    return published_scores(one.network, gates, task.X_val, faults) if faults else None
+def trainings(settings: Settings) -> list[tuple[str, float]]:
+    """Return version and momentum of every training of a cell."""
+    return [*itertools.product(settings["versions"], settings["momentum"])]
 
 
 def hyperplanes(settings: Settings) -> HyperplaneGates:

@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from implicit_bias._utils.checks import InputError, one_of
-from implicit_bias.studies.paper import TITLES
-from implicit_bias.studies.paper.claims import GLN, RELU, SHALLOW, SMALL
-from implicit_bias.studies.paper.plan import FIGURES, REFERENCES
+from implicit_bias.studies.paper import COMPARISONS, FIGURES, TITLES
+from implicit_bias.studies.paper.claims import GLN, RELU, SHALLOW, SMALL, WIDTHS
 from implicit_bias.studies.paper.verdicts import Tested, claim_tests
 from implicit_bias.studies.runner.drawing import COLOURS, DATASETS, finished, log_ticks, panels, style, styled
 from implicit_bias.studies.runner.verdicts import where
@@ -66,8 +65,9 @@ class Panels:
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure of the paper: models, columns of panels, and rows of panels (label, conditions on the cells)."""
+    """A figure of the paper: problems, columns of panels, and rows of panels (label, conditions on the cells)."""
 
+    study: str
     title: str
     models: tuple[str, ...]
     columns: tuple[Panels, ...]
@@ -78,6 +78,7 @@ class PaperFigure:
 class OwnFigure:
     """A figure of ours that the paper lacks: quantities against widths, for each training-set size."""
 
+    study: str
     title: str
     #: Rows of panels: a value of `contexts`, or None for all, and the quantity.
     rows: tuple[tuple[int | None, str], ...]
@@ -88,36 +89,41 @@ class OwnFigure:
 _A, _B = Panels("a", "error", {}), Panels("b", "inconsistency", {})
 _MEDIAN, _RANDOM = {"cutoff": "median"}, {"cutoff": "random"}
 _BOTH = ((None, "error"), (None, "inconsistency"))
+_GLN, _RELU, _SHALLOW = COMPARISONS
 LAYOUTS: dict[str, PaperFigure | OwnFigure] = {
     "2": PaperFigure(
+        _GLN,
         "Experiments on GLNs",
         ("SVM-L2", "SVM-GLN"),
         (_A, _B, Panels("c", "best GLNs", {}), Panels("d", "widths", {"contexts": 2})),
         (("", _MEDIAN | {"momentum": 0.0}),),
     ),
     "3": PaperFigure(
+        _RELU,
         "Experiments on ReLU networks",
         ("SVM-RC", "SVM-LC", "SVM-HL"),
         (_A, _B, Panels("c", "best ReLU networks", {}), Panels("d", "widths", {})),
         (("", {"momentum": 0.9}),),
     ),
     "4": PaperFigure(
+        _GLN,
         "Full data on GLNs",
         ("SVM-L2", "SVM-GLN"),
         (_A, _B, Panels("c", "widths", {"contexts": 2}), Panels("c", "widths", {"contexts": 4})),
         (("with MI", _MEDIAN | {"momentum": 0.0}), ("without MI", _RANDOM | {"momentum": 0.0})),
     ),
     "5": PaperFigure(
+        _RELU,
         "Full data on ReLU networks",
         ("SVM-RC", "SVM-LC", "SVM-HL"),
         (_A, _B, Panels("c", "widths", {})),
         (("momentum 0", {"momentum": 0.0}), ("momentum 0.9", {"momentum": 0.9})),
     ),
     "gln-widths": OwnFigure(
-        "GLNs of all widths", ((2, "error"), (4, "error"), (2, "inconsistency"), (4, "inconsistency"))
+        _GLN, "GLNs of all widths", ((2, "error"), (4, "error"), (2, "inconsistency"), (4, "inconsistency"))
     ),
-    "relu-widths": OwnFigure("ReLU networks of all widths", _BOTH),
-    "shallow": OwnFigure("Shallow GLNs", _BOTH, "contexts"),
+    "relu-widths": OwnFigure(_RELU, "ReLU networks of all widths", _BOTH),
+    "shallow": OwnFigure(_SHALLOW, "Shallow GLNs", _BOTH, "contexts"),
 }
 
 
@@ -128,19 +134,19 @@ def names(table: pd.DataFrame) -> str:
 
 def paper_figures(table: pd.DataFrame, figure: Sequence[str] = ("all",)) -> dict[str, Figure]:
     """Return the named figures by file name, without suffix; of several, those without cells are omitted."""
-    drawn: dict[str, Figure] = {}
+    drawings: dict[str, Figure] = {}
     numbers = chosen(FIGURES, figure)
     for number in numbers:
         if number == "spreads":
-            drawn |= claims_figures(table, "Claims over draws") if len(numbers) == 1 or intervals(table) else {}
+            drawings |= claims_figures(table, "Claims over draws") if len(numbers) == 1 or intervals(table) else {}
             continue
-        cutoffs = list(where(table, study=FIGURES[number][0].study, split="published").cutoff.unique())
+        cutoffs = list(where(table, study=LAYOUTS[number].study, split="published").cutoff.unique())
         if number.isdigit():
             cutoffs = cutoffs[:1]
         for cutoff in cutoffs or (["median"] if len(numbers) == 1 else []):
             name = f"figure{number}" if number.isdigit() else number + "_random" * (cutoff == "random")
-            drawn[name] = paper_figure(table, number, cutoff)
-    return drawn
+            drawings[name] = paper_figure(table, number, cutoff)
+    return drawings
 
 
 def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Figure:
@@ -158,15 +164,19 @@ def paper_figure(table: pd.DataFrame, figure: str, cutoff: str = "median") -> Fi
     layout = LAYOUTS[one_of(figure, LAYOUTS, "figure")]
     with styled(8, "medium"):
         table = where(table, split="published")
-        own = where(table, study=FIGURES[figure][0].study)
+        part = where(table, study=layout.study)
         if isinstance(layout, OwnFigure):
-            own = own[own.cutoff == cutoff]
-            layout = replace(layout, rows=tuple(row for row in layout.rows if row[0] in {None, *own.contexts}))
-        if own.empty or not layout.rows:
+            part = part[part.cutoff == cutoff]
+            layout = replace(layout, rows=tuple(row for row in layout.rows if row[0] in {None, *part.contexts}))
+        if part.empty or not layout.rows:
             raise InputError(f"the table holds no cells of figure {figure} with {cutoff} cutoffs")
         if isinstance(layout, OwnFigure):
-            return _own_figure(own, layout, cutoff)
+            return _own_figure(part, layout, cutoff)
         return _papers_figure(table, figure, layout)
+
+
+def _trained_model(table: pd.DataFrame) -> str:
+    return str(table.model[table.model.str.startswith("GD-")].iloc[0])
 
 
 def _versions(table: pd.DataFrame) -> list[str]:
@@ -174,15 +184,15 @@ def _versions(table: pd.DataFrame) -> list[str]:
 
 
 def _papers_figure(table: pd.DataFrame, number: str, layout: PaperFigure) -> Figure:
-    first = FIGURES[number][0]
-    reference, own = REFERENCES[first.study], where(table, study=first.study, units=(0, max(first.whole["units"])))
-    title = f"Figure {number}. {layout.title} ({names(own)})"
+    comparison = where(table, study=layout.study)
+    reference, shown = _trained_model(comparison), where(comparison, **WIDTHS)
+    title = f"Figure {number}. {layout.title} ({names(comparison)})"
     rows = [(version, label, part) for version in _versions(table) for label, part in layout.rows]
     shape = (len(layout.columns), len(rows), (2.9, 2.4), (0.0, 0.7))
     axes = panels(title, *shape, sharex="col", sharey="col")
     for line, (version, label, part) in zip(axes, rows, strict=True):
         for ax, panel in zip(line, layout.columns, strict=True):
-            cells = where(own, version=version, **part | panel.where)
+            cells = where(shown, version=version, **part | panel.where)
             if panel.kind in BEST:
                 _best(ax, table, version, BEST[panel.kind])
             elif panel.kind == "widths":
@@ -192,25 +202,24 @@ def _papers_figure(table: pd.DataFrame, number: str, layout: PaperFigure) -> Fig
                 ends = (errors.min(), errors.max()) if len(errors) else (0.0, 0.0)
                 _scatter(ax, cells, reference, panel.kind, 3, layout.models)
                 _guide(ax, panel.kind, ends, color="0.6", linewidth=1, zorder=0)
-            told = ", ".join(f"{value} {name}" for name, value in panel.where.items())
-            ax.set_title(", ".join(filter(None, [f"{panel.letter}  {VERSIONS[version]}", label, told])))
+            cut = ", ".join(f"{value} {name}" for name, value in panel.where.items())
+            ax.set_title(", ".join(filter(None, [f"{panel.letter}  {VERSIONS[version]}", label, cut])))
     for ax, panel in zip(axes[0], layout.columns, strict=True):
         if panel.kind == "inconsistency":
             ax.set_ylim(bottom=0)
-    handles, most = list(_handles(own, reference, layout)), 2 * len(layout.columns)
-    drawing: Figure = axes[0, 0].figure
-    drawing.legend(handles=handles, loc="outside lower center", ncols=min(most, len(handles)))
+    handles, drawing = list(_handles(shown, reference, layout)), axes[0, 0].figure
+    drawing.legend(handles=handles, loc="outside lower center", ncols=min(2 * len(layout.columns), len(handles)))
     return drawing
 
 
 def _scatter(
     ax: Axes, table: pd.DataFrame, reference: str, column: str, size: float, models: Iterable[str] | None = None
 ) -> None:
-    own = table[table.model == reference].set_index(KEYS)["error"]
+    errors = table[table.model == reference].set_index(KEYS)["error"]
     for model in table[table.model != reference].model.unique() if models is None else models:
-        other = table[table.model == model].set_index(KEYS)[column]
-        points = 100 * pd.concat([own, other], axis=1, keys=["own", "other"]).dropna()
-        ax.plot(points.own, points.other, linestyle="none", markersize=size, alpha=0.8, **style(model))
+        values = table[table.model == model].set_index(KEYS)[column]
+        points = 100 * pd.concat([errors, values], axis=1, keys=["x", "y"]).dropna()
+        ax.plot(points.x, points.y, linestyle="none", markersize=size, alpha=0.8, **style(model))
     label = "error of the SVM (%)" if column == "error" else LABELS[column]
     ax.set(xlabel=f"error of {reference} (%)", ylabel=label)
 
@@ -244,10 +253,10 @@ def _best(ax: Axes, table: pd.DataFrame, version: str, columns: list[tuple[str, 
         means = []
         for place, (_, model, rows) in enumerate(columns):
             cells = where(table, **rows | {"version": version, "model": model, "train_size": size})
-            least = 100 * cells.groupby("seed")["error"].min()
-            means.append(least.mean())
+            errors = 100 * cells.groupby("seed")["error"].min()
+            means.append(errors.mean())
             look = style(model)
-            ax.errorbar(place, means[-1], yerr=np.nan_to_num(least.std()), linewidth=1, markersize=3.5, **look)
+            ax.errorbar(place, means[-1], yerr=np.nan_to_num(errors.std()), linewidth=1, markersize=3.5, **look)
         ax.plot(range(len(columns)), means, linestyle=dash, linewidth=0.8, color="0.6", zorder=0)
     ax.set_xticks(range(len(columns)), [label for label, _, _ in columns], fontsize=7, rotation=30)
     ax.set_ylabel("least error (%)")
@@ -263,12 +272,11 @@ def _handles(table: pd.DataFrame, reference: str, layout: PaperFigure) -> Iterat
 
 
 def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
-    study = table.study.iloc[0]
     blocks = [(version, size) for version in _versions(table) for size in sorted(table.train_size.unique())]
     heights = [1.7 * len(layout.rows) + 0.9, 2.5]
     drawing = Figure(figsize=(max(1.75 * len(blocks), 6.5), sum(heights) + 0.5), layout="constrained")
-    parts = drawing.subfigures(2, 1, height_ratios=heights, squeeze=False)[:, 0]
-    panels = parts[0].subplots(len(layout.rows), len(blocks), sharey="row", squeeze=False)
+    upper, lower = drawing.subfigures(2, 1, height_ratios=heights, squeeze=False)[:, 0]
+    panels = upper.subplots(len(layout.rows), len(blocks), sharey="row", squeeze=False)
     for axes, (contexts, quantity) in zip(panels, layout.rows, strict=True):
         for ax, (version, size) in zip(axes, blocks, strict=True):
             part = where(table, version=version, train_size=size)
@@ -278,21 +286,21 @@ def _own_figure(table: pd.DataFrame, layout: OwnFigure, cutoff: str) -> Figure:
     for axes, (version, size) in zip(panels.T, blocks, strict=True):
         axes[0].set_title(f"{VERSIONS[version]}, n = {size}")
         axes[-1].set_xlabel(layout.width)
-    below = parts[1].subplots(1, table.version.nunique(), sharex=True, sharey=True, squeeze=False)[0]
+    below = lower.subplots(1, table.version.nunique(), sharex=True, sharey=True, squeeze=False)[0]
     for ax, version in zip(below, _versions(table), strict=True):
-        _against_chance(ax, where(table, version=version), REFERENCES[study])
+        _against_chance(ax, where(table, version=version), _trained_model(table))
         ax.set_title(f"{VERSIONS[version]}: every cell")
         ax.set_ylabel(LABELS["inconsistency"] if ax is below[0] else "")
     below[0].set_ylim(0, 105 * float(np.nanmax([table.inconsistency.max(), table.error.max()])))
     _legend(drawing, table)
     # Half-spaces have no cutoffs; their column contains "median" in every row.
-    cutoffs = "" if study == "compare_relu" else f", {cutoff} cutoffs"
+    cutoffs = "" if layout.study == _RELU else f", {cutoff} cutoffs"
     drawing.suptitle(f"{layout.title} ({names(table)}{cutoffs})")
     return drawing
 
 
 def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> None:
-    widths, reference = sorted(table[layout.width].unique()), REFERENCES[table.study.iloc[0]]
+    widths, reference = sorted(table[layout.width].unique()), _trained_model(table)
     for level, model in enumerate(table.model.unique()):
         if quantity == "inconsistency" and model == reference:
             continue
@@ -300,12 +308,14 @@ def _lines(ax: Axes, table: pd.DataFrame, layout: OwnFigure, quantity: str) -> N
             if quantity == "error" and momentum > 0 and model != reference:
                 continue
             groups = where(table, model=model, momentum=momentum).groupby(layout.width)[quantity]
-            found = groups.count()
-            x = np.array([float(widths.index(width)) for width in found.index])
+            counts = groups.count()
+            x = np.array([float(widths.index(width)) for width in counts.index])
             _means(ax, groups, x, model, DASHES.get(momentum, ":"), thin=True)
-            none = x[(found == 0).to_numpy()]
-            height, colour = np.full_like(none, 0.04 * level), style(model)["color"]
-            (crosses,) = ax.plot(none, height, "x", color=colour, clip_on=False, transform=ax.get_xaxis_transform())
+            inseparable = x[(counts == 0).to_numpy()]
+            height, colour = np.full_like(inseparable, 0.04 * level), style(model)["color"]
+            (crosses,) = ax.plot(
+                inseparable, height, "x", color=colour, clip_on=False, transform=ax.get_xaxis_transform()
+            )
             crosses.set_in_layout(False)
     step = 1 if len(widths) < 8 else 3
     powers = layout.width == "contexts"
@@ -330,16 +340,15 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
 def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
     """Plot inconsistencies against the error p of the reference, with the curve 2p(1 − p) of chance."""
     _scatter(ax, table, reference, "inconsistency", 5)
-    own = table[table.model == reference].error
-    ends = (0.0, 1.15 * max(0.02, float(own.max()) if len(own) else 0.0))
+    errors = table[table.model == reference].error
+    ends = (0.0, 1.15 * max(0.02, float(errors.max()) if len(errors) else 0.0))
     _guide(ax, "inconsistency", ends, color="black", linestyle="-.", linewidth=0.8, label="chance")
     ax.set_ylim(bottom=0)
 
 
 def comparison_figures(table: pd.DataFrame) -> dict[str, Figure]:
     """Return the figure 'comparison' of a study's table; if there are two versions, also 'comparison_published'."""
-    study = table.study.iloc[0]
-    title, reference = TITLES[study], REFERENCES[study]
+    title, reference = TITLES[table.study.iloc[0]], _trained_model(table)
     width = "contexts" if table.contexts.nunique() > table.units.nunique() else "units"
     figures = {}
     for number, (version, part) in enumerate(table.groupby("version", sort=False)):

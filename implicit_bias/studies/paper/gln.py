@@ -15,7 +15,7 @@ from implicit_bias.networks import GatedLinearNetwork
 from implicit_bias.studies.paper import TITLES, comparison
 from implicit_bias.studies.paper.comparison import Scored
 from implicit_bias.studies.paper.osqp import osqp_choice
-from implicit_bias.studies.paper.published import Equation23, published_svm_gln, published_svm_l2
+from implicit_bias.studies.paper.published import Equation23, published_scores, published_svm_gln, published_svm_l2
 from implicit_bias.studies.runner.experiment import Rows
 from implicit_bias.studies.settings import Settings
 
@@ -41,15 +41,17 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         if version == "corrected":
             solutions.append(comparison.solved(replace(svm_shallow(X, y, gates), name="SVM-Fro"), task, settings))
         for momentum in settings["momentum"]:
-            one = comparison.trained("GD-GLN", copy.deepcopy(initial), task, settings, momentum, version)
-            compared = comparison.compared_scores(one, gates, task, faults)
-            found += comparison.comparison_rows(one, solutions, group_lasso, version=version, compared=compared)
+            network = copy.deepcopy(initial)
+            one = comparison.trained("GD-GLN", network, task, settings, momentum, version)
+            compared = published_scores(network, gates, task.X_val, faults)
+            weights = network.effective_weights()
+            found += comparison.comparison_rows(
+                one, weights, solutions, group_lasso, version=version, compared=compared
+            )
     return comparison.with_cutoff(found, settings)
 
 
-def _chosen(
-    problem: MarginProblem, norm: Equation23, separable: comparison.Solved, task: BinaryTask
-) -> comparison.Scored:
+def _chosen(problem: MarginProblem, norm: Equation23, separable: comparison.Solved, task: BinaryTask) -> Scored:
     """Return row and scores of the published SVM-L2: OSQP's choice among many solutions, without a certificate."""
     # Both problems have the same features, and therefore solutions for the same samples.
     status = separable.solution.status
@@ -70,6 +72,8 @@ def cost(settings: Settings) -> float:
     n, units, contexts = settings["train_size"], settings["units"], settings["contexts"]
     # Products of a step: with the kernel, or with the 626 inputs of MNIST that are not always 0.
     products = min((contexts - 1) * n, (2 * contexts - 1) * 626)
-    descent = comparison.trainings(settings) * settings["steps"] / 3200 * (0.5 + units * (0.0038 + 1.3e-5 * products))
+    descent = (
+        len(comparison.trainings(settings)) * settings["steps"] / 3200 * (0.5 + units * (0.0038 + 1.3e-5 * products))
+    )
     gates = units * contexts
     return descent + 2.5 * len(settings["versions"]) * (n / 2000) ** 2 * (1 + gates / 200) + 0.3 + 0.008 * gates

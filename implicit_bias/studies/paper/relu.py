@@ -1,6 +1,5 @@
 """GD-ReLU against SVM-RC, SVM-LC and SVM-HL: random, learned and no contexts (figures 3 and 5 of the paper)."""
 
-from itertools import product
 from typing import Any
 
 from implicit_bias._utils.checks import InputError
@@ -30,25 +29,24 @@ def gates(settings: Settings, version: str = "corrected", momentum: float = 0.0)
 
 
 def _draws(settings: Settings) -> dict[tuple[str, float], tuple[int, bool]]:
-    pairs = product(settings["versions"], settings["momentum"])
-    drawn = {pair: gates(settings, *pair) for pair in pairs}
-    return {pair: (one.seed, one.always_on) for pair, one in drawn.items()}
+    drawn = {training: gates(settings, *training) for training in comparison.trainings(settings)}
+    return {training: (random.seed, random.always_on) for training, random in drawn.items()}
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y, draws = task.X_train, task.y_train, _draws(settings)
     random = {}
-    for pair, draw in draws.items():
+    for training, draw in draws.items():
         if draw not in random:
-            random[draw] = comparison.solved(svm_rc(X, y, gates(settings, *pair).fit(task.X_pool)), task, settings)
+            fitted = gates(settings, *training).fit(task.X_pool)
+            random[draw] = comparison.solved(svm_rc(X, y, fitted), task, settings)
     found: Rows = []
-    for version in settings["versions"]:
-        for momentum in settings["momentum"]:
-            network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])
-            one = comparison.trained("GD-ReLU", network, task, settings, momentum, version)
-            learned, hidden = (comparison.solved(build(X, y, network), task, settings) for build in (svm_lc, svm_hl))
-            solutions = [random[draws[version, momentum]], learned, hidden]
-            found += comparison.comparison_rows(one, solutions, learned, version=version)
+    for version, momentum in draws:
+        network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])
+        one = comparison.trained("GD-ReLU", network, task, settings, momentum, version)
+        learned, hidden = (comparison.solved(build(X, y, network), task, settings) for build in (svm_lc, svm_hl))
+        solutions = [random[draws[version, momentum]], learned, hidden]
+        found += comparison.comparison_rows(one, network.effective_weights(), solutions, learned, version=version)
     return comparison.with_cutoff(found, settings)
 
 
@@ -56,6 +54,7 @@ def cost(settings: Settings) -> float:
     n, units = settings["train_size"], settings["units"]
     # Products of a step: with the kernel, or with the 626 inputs of MNIST that are not always 0, twice.
     products = min(n, 2 * 626)
-    descent = comparison.trainings(settings) * settings["steps"] / 3200 * (0.5 + units * (0.0013 + 1.4e-5 * products))
-    problems = len(set(_draws(settings).values())) + 2 * comparison.trainings(settings)
+    trainings = len(comparison.trainings(settings))
+    descent = trainings * settings["steps"] / 3200 * (0.5 + units * (0.0013 + 1.4e-5 * products))
+    problems = len(set(_draws(settings).values())) + 2 * trainings
     return float(descent + problems * (n / 2000) ** 2 * (1 + 0.012 * units) + 0.3 + 0.012 * units)

@@ -9,6 +9,7 @@ from implicit_bias.gates import OccupiedRegions
 from implicit_bias.margin.formulations import svm_shallow
 from implicit_bias.networks import GatedLinearNetwork
 from implicit_bias.studies.paper import TITLES, comparison
+from implicit_bias.studies.paper.published import published_scores
 from implicit_bias.studies.runner.experiment import Rows
 from implicit_bias.studies.settings import Settings
 
@@ -29,19 +30,17 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     solution = comparison.solved(svm_shallow(task.X_train, task.y_train, regions), task, settings)
     initial = GatedLinearNetwork(gates, readout=False)
     found: Rows = []
-    for version in settings["versions"]:
-        for momentum in settings["momentum"]:
-            one = comparison.trained("GD-shallow", copy.deepcopy(initial), task, settings, momentum, version)
-            weights = one.network.effective_weights()[regions.occupied_]
-            compared = comparison.compared_scores(one, gates, task, comparison.faults_of(settings, version))
-            found += comparison.comparison_rows(
-                one, [solution], solution, version=version, weights=weights, compared=compared
-            )
+    for version, momentum in comparison.trainings(settings):
+        network, faults = copy.deepcopy(initial), comparison.faults_of(settings, version)
+        one = comparison.trained("GD-shallow", network, task, settings, momentum, version)
+        weights = network.effective_weights()[regions.occupied_]
+        compared = published_scores(network, gates, task.X_val, faults)
+        found += comparison.comparison_rows(one, weights, [solution], solution, version=version, compared=compared)
     return comparison.with_cutoff(found, settings)
 
 
 def cost(settings: Settings) -> float:
     n = settings["train_size"] / 2000
-    descent = comparison.trainings(settings) * settings["steps"] / 3200 * (0.1 + 1.3 * n)
+    descent = len(comparison.trainings(settings)) * settings["steps"] / 3200 * (0.1 + 1.3 * n)
     regions = n**2 * (1.2 + 4 * min(1.0, settings["contexts"] / 8192))
     return float(descent + regions + 4 * settings["contexts"] / 32768 + 0.3)

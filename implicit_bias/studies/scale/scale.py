@@ -25,7 +25,7 @@ from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.studies.limit.limit import REACHED
 from implicit_bias.studies.limit.networks import begun, driven
 from implicit_bias.studies.limit.references import margin_problem
-from implicit_bias.studies.paper.comparison import Solved, Trained, comparison_rows, solved, trained
+from implicit_bias.studies.paper.comparison import Scored, Solved, comparison_rows, solved, trained
 from implicit_bias.studies.runner.cells import binary_task
 from implicit_bias.studies.runner.drawing import DATASETS, beside, log_ticks, panels, style, trend
 from implicit_bias.studies.runner.experiment import Rows
@@ -58,7 +58,7 @@ FIXED: dict[str, Any] = {
 }
 #: Approximate number of steps of a preconditioned descent.
 STEPS = 3000
-Timed = TypeVar("Timed", Trained, Solved)
+Timed = TypeVar("Timed", bound=Scored)
 #: Lines of a panel by label: network, descent, model, and the model whose style the line has.
 Lines = dict[str, tuple[str, str, str, str]]
 GLN, RELU, FROZEN = MODELS
@@ -188,7 +188,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     solutions = [reference or certified()]
     solutions += [_timed(partial(solved, problem, task, settings)) for problem in _others(network, task, settings)]
     bounds = [one.solution.lower_bound for one in (solutions[0], *solutions)]
-    pairs = zip(comparison_rows(one, solutions, solutions[0]), bounds, strict=True)
+    pairs = zip(comparison_rows(one, network.effective_weights(), solutions, solutions[0]), bounds, strict=True)
     return [row | {"ratio": row["objective"] / bound} for row, bound in pairs]
 
 
@@ -202,7 +202,7 @@ def _timed(call: Callable[[], Timed]) -> Timed:
 
 def _descended(
     network: GatedNetwork, task: BinaryTask, settings: Settings, row: Settings, lower_bound: float
-) -> Trained:
+) -> Scored:
     """Descend further, in place, to `REACHED` times the `lower_bound`; return the network's row and scores."""
     config = LossScaled(
         settings["tolerance"],
@@ -217,7 +217,7 @@ def _descended(
     scores, last = network.decision_function(task.X_val), descent.table.iloc[-1]
     train_error = float((task.y_train * network.decision_function(task.X_train) <= 0).mean())
     row = row | {"train_error": train_error, "error": error(scores, task.y_val), "end": descent.end}
-    return Trained(scores, row | {"iterations": row["iterations"] + int(last.step)}, network)
+    return Scored(scores, row | {"iterations": row["iterations"] + int(last.step)})
 
 
 def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iterable[MarginProblem]:
