@@ -57,12 +57,12 @@ def info(options: Namespace) -> Output:
 
 
 def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
+    versions: dict[str, str | None] = {"python": platform.python_version(), "implicit-bias": __version__}
     for requirement in requires("implicit-bias") or ():
         if "extra ==" not in requirement:
             name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
-            found[name] = installed_version(name)
-    return found
+            versions[name] = installed_version(name)
+    return versions
 
 
 def _torch() -> dict[str, Any]:

@@ -64,7 +64,7 @@ def _add_versions(parser: Parser, default: tuple[str, ...]) -> None:
 
 def reproduce(options: Namespace) -> Output:
     """Run a collection's cells, or load them (--stored, --redraw); write the results. Code 130: cells are missing."""
-    from implicit_bias.cli.sweeps import computed, costs, ended, extend, folder_of, known
+    from implicit_bias.cli.sweeps import computed, costs, ended, extend, folder_of, stored_tables
     from implicit_bias.studies.runner.results import load, require_replaceable
 
     collection, values = options.collection, vars(options)
@@ -80,8 +80,8 @@ def reproduce(options: Namespace) -> Output:
     computing = (given and not shown, options.quick, options.scheduler, options.list, options.stored, options.extend)
     out = folder_of(options, collection.folder, any(computing))
     if options.redraw:
-        found = [one.given(given) for one in load(collection, Path(options.redraw), names)]
-        return ended(collection, found, out)
+        tables = [one.given(given) for one in load(collection, Path(options.redraw), names)]
+        return ended(collection, tables, out)
     if options.extend:
         extend(reported, load(collection, Path(options.extend), names), out, options.quick)
     if options.list:
@@ -91,8 +91,8 @@ def reproduce(options: Namespace) -> Output:
         return Output(0, {"sizes": sizes}, "the same command without --list")
     for one in reported if collection.options and not shown else ():
         require_replaceable(collection, out, one, options.quick)
-    found = [] if options.stored else computed(experiments, options, out)
-    missing = not options.stored and (len(found) < len(every) or any(one.record["missing"] for one in found))
+    tables = [] if options.stored else computed(experiments, options, out)
+    missing = not options.stored and (len(tables) < len(every) or any(one.record["missing"] for one in tables))
     if options.stored or collection.gathers:
-        found = known(reported, out, options.quick)
-    return ended(collection, found, out, missing)
+        tables = stored_tables(reported, out, options.quick)
+    return ended(collection, tables, out, missing)

@@ -50,25 +50,25 @@ def computed(experiments: Sequence[Experiment], options: argparse.Namespace, out
                 bar.set_postfix_str(names[cell], refresh=False)
                 bar.update(cell.cost)
 
-        found = run(cells, engine, Store(store), show)
-        if not found.missing:
+        result = run(cells, engine, Store(store), show)
+        if not result.missing:
             # The sum of the costs may have a rounding error.
             bar.n = bar.total
-    if found.missing:
-        finished = f"{len(found.results)} of {len(cells)} cells"
-        print(f"{found.end}: {finished} are stored in {store}; run again to go on", file=sys.stderr)
-    if not (found.results or found.partial):
+    if result.missing:
+        finished = f"{len(result.results)} of {len(cells)} cells"
+        print(f"{result.end}: {finished} are stored in {store}; run again to go on", file=sys.stderr)
+    if not (result.results or result.partial):
         raise KeyboardInterrupt
-    return result_tables(found, quick=options.quick)
+    return result_tables(result, quick=options.quick)
 
 
-def known(experiments: Sequence[Experiment], out: Path, quick: bool) -> list[ResultTable]:
+def stored_tables(experiments: Sequence[Experiment], out: Path, quick: bool) -> list[ResultTable]:
     """Return the tables of stored cells, without computation; raise InputError if there are none."""
     store = Store(out / "cells")
     cells = [cell for one in experiments for cell in cells_of(one, one.grid(quick))]
-    if not (found := result_tables(stored(cells, store), quick=quick)):
+    if not (tables := result_tables(stored(cells, store), quick=quick)):
         raise InputError(f"{store.folder} holds none of these cells; run the command without --stored")
-    return found
+    return tables
 
 
 def extend(experiments: Sequence[Experiment], earlier: Sequence[ResultTable], out: Path, quick: bool) -> None:
@@ -77,8 +77,8 @@ def extend(experiments: Sequence[Experiment], earlier: Sequence[ResultTable], ou
     for table in earlier:
         for one in (one for one in experiments if one.name == table.experiment.name):
             for cell, result in resume_from(table, cells_of(one, one.grid(quick))).items():
-                own = store.get(cell)
-                if own is None or cell.cut_off(own.rows):
+                stored_result = store.get(cell)
+                if stored_result is None or cell.cut_off(stored_result.rows):
                     store.put(cell, result)
 
 
@@ -113,23 +113,23 @@ def _labels(cells: Sequence[Cell]) -> dict[Cell, str]:
     >>> list(_labels(cells_of(norms, norms.grid(True))).values())[0]
     'fit least squares, sigma y 0.0, seed 101'
     """
-    found: dict[Cell, str] = {}
+    labels: dict[Cell, str] = {}
     several = len({cell.experiment for cell in cells}) > 1
     for cell in cells:
         others = [other.settings for other in cells if other.experiment is cell.experiment]
         place = cell.experiment.place(cell.settings).items()
         words = [f"{name} {value}" for name, value in place if any(other.get(name) != value for other in others)]
-        found[cell] = ", ".join([cell.experiment.name] * several + words).replace("_", " ")
-    return found
+        labels[cell] = ", ".join([cell.experiment.name] * several + words).replace("_", " ")
+    return labels
 
 
-def ended(collection: Collection, found: Sequence[ResultTable], out: Path, missing: bool = False) -> Output:
+def ended(collection: Collection, tables: Sequence[ResultTable], out: Path, missing: bool = False) -> Output:
     """Print findings and write the results; return the outcome, with code 130 if cells are `missing`."""
-    for one in found:
+    for one in tables:
         print(one.lines())
-    paths = write(collection, found, out)
-    findings = {one.experiment.name: one.findings() for one in found}
-    record = records_of(collection, found)
+    paths = write(collection, tables, out)
+    findings = {one.experiment.name: one.findings() for one in tables}
+    record = records_of(collection, tables)
     document = {"findings": findings, "record": record.get("figures", record)}
     then = f"read {next(path for path in paths[::-1] if path.name in ('report.html', 'findings.md'))}"
     if missing:

@@ -36,8 +36,8 @@ def settled(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str
     >>> settled({"units": Option((10,), "units"), "start": Option("here", "place", ("here", "there"))}, {"units": (5,)})
     {'units': (5,), 'start': 'here'}
     """
-    found = {name: option.default for name, option in options.items()} | dict(given)
-    for name, value in found.items():
+    settings = {name: option.default for name, option in options.items()} | dict(given)
+    for name, value in settings.items():
         option = options[one_of(name, options, "option")]
         values = value if isinstance(option.default, tuple) else (value,)
         if len(set(values)) < len(values) or not values:
@@ -45,7 +45,7 @@ def settled(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str
         if option.offered:
             for one in values:
                 one_of(one, option.offered, name.removesuffix("s"))
-    return found
+    return settings
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,6 @@ def chosen(figures: Iterable[str], wanted: Iterable[str]) -> tuple[str, ...]:
     >>> chosen(("2", "3", "4"), ["4", "2"])
     ('2', '4')
     """
-    known = tuple(figures)
-    names = [one_of(figure, [*known, "all"], "figure") for figure in wanted]
-    return known if "all" in names else tuple(figure for figure in known if figure in names)
+    every = tuple(figures)
+    names = [one_of(figure, [*every, "all"], "figure") for figure in wanted]
+    return every if "all" in names else tuple(figure for figure in every if figure in names)

@@ -105,7 +105,7 @@ def pair(key: str, one: Quantity, other: Quantity, *, within: bool = False) -> C
     return Contrast(key, ((1, one), (1, other)), within=within)
 
 
-def apart(rows: dict[str, Any], model: str) -> Quantity:
+def disagreement(rows: dict[str, Any], model: str) -> Quantity:
     """Return the quantity: inconsistency of a model with the trained network."""
     return Quantity(rows, model, "inconsistency")
 
@@ -131,38 +131,38 @@ CONTRASTS: tuple[Contrast, ...] = (
     grows("gln.narrow", L2, SVM, 100, 10),
     pair("gln.weak", L2, GD),
     pair("gln.weak-within", L2, GD, within=True),
-    Contrast("gln.inconsistent", ((1, apart(GLN, "SVM-GLN")),)),
-    less("gln.chance", apart(GLN, "SVM-GLN"), by_chance(GLN, "SVM-GLN")),
-    less("gln.nearer", apart(GLN, "SVM-GLN"), apart(GLN, "SVM-L2")),
+    Contrast("gln.inconsistent", ((1, disagreement(GLN, "SVM-GLN")),)),
+    less("gln.chance", disagreement(GLN, "SVM-GLN"), by_chance(GLN, "SVM-GLN")),
+    less("gln.nearer", disagreement(GLN, "SVM-GLN"), disagreement(GLN, "SVM-L2")),
     less("gln.shallow", best(GLN, "SVM-L2"), best(SHALLOW, "SVM-shallow")),
     less("gln.best", best(GLN, "SVM-GLN"), best(GLN, "SVM-L2")),
     less("gln.median", GD, Quantity(RANDOM, "GD-GLN")),
     less("gln.median-svm", SVM, Quantity(RANDOM, "SVM-GLN")),
-    less("gln.random-nearer", apart(RANDOM, "SVM-GLN"), apart(RANDOM, "SVM-L2")),
+    less("gln.random-nearer", disagreement(RANDOM, "SVM-GLN"), disagreement(RANDOM, "SVM-L2")),
     less("gln.four", L2.at(units=100, contexts=4), SVM.at(units=100, contexts=4)),
     less("gln.random", Quantity(RANDOM, "GD-GLN"), Quantity(RANDOM, "SVM-GLN")),
     less("published.much", Quantity(FAULTY, "SVM-GLN"), Quantity(FAULTY, "SVM-L2")),
     pair("published.weak", Quantity(FAULTY, "SVM-L2"), Quantity(FAULTY, "GD-GLN")),
-    Contrast("published.inconsistent", ((1, apart(FAULTY, "SVM-GLN")),)),
-    less("published.nearer", apart(FAULTY, "SVM-GLN"), apart(FAULTY, "SVM-L2")),
+    Contrast("published.inconsistent", ((1, disagreement(FAULTY, "SVM-GLN")),)),
+    less("published.nearer", disagreement(FAULTY, "SVM-GLN"), disagreement(FAULTY, "SVM-L2")),
     pair("relu.correlated", RC, NET),
-    Contrast("relu.random", ((1, apart(RELU, "SVM-RC")),)),
-    less("relu.chance", apart(RELU, "SVM-RC"), by_chance(RELU, "SVM-RC")),
+    Contrast("relu.random", ((1, disagreement(RELU, "SVM-RC")),)),
+    less("relu.chance", disagreement(RELU, "SVM-RC"), by_chance(RELU, "SVM-RC")),
     less("relu.learned", LC, RC, "units"),
-    less("relu.learned-nearer", apart(RELU, "SVM-LC"), apart(RELU, "SVM-RC")),
+    less("relu.learned-nearer", disagreement(RELU, "SVM-LC"), disagreement(RELU, "SVM-RC")),
     less("relu.hidden", HL, LC),
-    less("relu.hidden-nearer", apart(RELU, "SVM-HL"), apart(RELU, "SVM-LC")),
+    less("relu.hidden-nearer", disagreement(RELU, "SVM-HL"), disagreement(RELU, "SVM-LC")),
     less("relu.hidden-best", best(RELU, "SVM-HL"), best(RELU, "GD-ReLU")),
     *(less("relu.deep", best(RELU, "SVM-LC"), best(SMALL, deep), deep=deep) for deep in ("SVM-GLN", "GD-GLN")),
     *(less("relu.random-deep", best(SMALL, deep), best(RELU, "SVM-RC"), deep=deep) for deep in ("SVM-GLN", "GD-GLN")),
     *(grows("relu.wider", LC, other, 50, 100, model=other.model) for other in (NET, HL)),
-    Contrast("relu.different", ((1, apart(RELU, "SVM-LC")),)),
-    Contrast("relu.portion", ((0.5, by_chance(RELU, "SVM-LC")), (-1, apart(RELU, "SVM-LC")))),
+    Contrast("relu.different", ((1, disagreement(RELU, "SVM-LC")),)),
+    Contrast("relu.portion", ((0.5, by_chance(RELU, "SVM-LC")), (-1, disagreement(RELU, "SVM-LC")))),
     less("relu.momentum", NET, Quantity(SLOW, "GD-ReLU"), "units", model="GD-ReLU"),
     *(less("relu.momentum", fast, Quantity(SLOW, fast.model), model=fast.model) for fast in (LC, HL)),
     less("relu.slow", Quantity(SLOW, "SVM-HL"), Quantity(SLOW, "GD-ReLU")),
     *(
-        less("relu.momentum-nearer", apart(RELU, model), apart(SLOW, model), model=model)
+        less("relu.momentum-nearer", disagreement(RELU, model), disagreement(SLOW, model), model=model)
         for model in ("SVM-RC", "SVM-LC", "SVM-HL")
     ),
     pair("ours.correlated", SVM, GD),
@@ -174,9 +174,9 @@ CONTRASTS: tuple[Contrast, ...] = (
     less("ours.frobenius", SVM, FRO),
     less("ours.frobenius-best", best(GLN, "SVM-GLN"), best(GLN, "SVM-Fro")),
     less("ours.frobenius-l2", FRO, L2),
-    less("ours.frobenius-nearer", apart(GLN, "SVM-GLN"), apart(GLN, "SVM-Fro")),
-    less("ours.momentum-nearer", apart(FAST, "SVM-GLN"), apart(GLN, "SVM-GLN")),
+    less("ours.frobenius-nearer", disagreement(GLN, "SVM-GLN"), disagreement(GLN, "SVM-Fro")),
+    less("ours.momentum-nearer", disagreement(FAST, "SVM-GLN"), disagreement(GLN, "SVM-GLN")),
     less("ours.random", Quantity(RANDOM, "SVM-GLN"), Quantity(RANDOM, "SVM-L2")),
-    less("ours.shallow", apart(SHALLOW, "SVM-shallow"), by_chance(SHALLOW, "SVM-shallow")),
-    Contrast("ours.portion", ((0.5, by_chance(RELU, "SVM-RC")), (-1, apart(RELU, "SVM-RC")))),
+    less("ours.shallow", disagreement(SHALLOW, "SVM-shallow"), by_chance(SHALLOW, "SVM-shallow")),
+    Contrast("ours.portion", ((0.5, by_chance(RELU, "SVM-RC")), (-1, disagreement(RELU, "SVM-RC")))),
 )

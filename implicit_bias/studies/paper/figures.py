@@ -386,8 +386,8 @@ def intervals(table: pd.DataFrame) -> dict[str, list[Tested]]:
     """Return the tests of differences against 0 that have an interval, by the part of `claims.toml`."""
     parts: dict[str, list[Tested]] = {}
     for one in claim_tests(table):
-        whole = not re.search(r"\w=\d+$", one.test.claim) and not one.contrast.correlated and one.contrast.limit == 0
-        if whole and np.isfinite(one.test.p):
+        is_shown = not re.search(r"\w=\d+$", one.test.claim) and not one.contrast.correlated and one.contrast.limit == 0
+        if is_shown and np.isfinite(one.test.p):
             part = "momentum" if one.contrast.claim.place.startswith("C.2") else one.contrast.part
             parts.setdefault(part, []).append(one)
     return parts

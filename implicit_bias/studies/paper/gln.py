@@ -31,7 +31,7 @@ def grid(quick: bool, **options: Any) -> list[Settings]:
 def rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y, gates = task.X_train, task.y_train, comparison.hyperplanes(settings).fit(task.X_pool)
     initial = GatedLinearNetwork(gates)
-    found: Rows = []
+    table: Rows = []
     for version in settings["versions"]:
         faults = comparison.faults_of(settings, version)
         group_lasso = comparison.solved(published_svm_gln(X, y, gates, faults), task, settings)
@@ -45,10 +45,10 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             one = comparison.trained("GD-GLN", network, task, settings, momentum, version)
             compared = published_scores(network, gates, task.X_val, faults)
             weights = network.effective_weights()
-            found += comparison.comparison_rows(
+            table += comparison.comparison_rows(
                 one, weights, solutions, group_lasso, version=version, compared=compared
             )
-    return comparison.with_cutoff(found, settings)
+    return comparison.with_cutoff(table, settings)
 
 
 def _chosen(problem: MarginProblem, norm: Equation23, separable: comparison.Solved, task: BinaryTask) -> Scored:

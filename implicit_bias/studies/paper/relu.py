@@ -40,14 +40,14 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         if draw not in random:
             fitted = gates(settings, *training).fit(task.X_pool)
             random[draw] = comparison.solved(svm_rc(X, y, fitted), task, settings)
-    found: Rows = []
+    table: Rows = []
     for version, momentum in draws:
         network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])
         one = comparison.trained("GD-ReLU", network, task, settings, momentum, version)
         learned, hidden = (comparison.solved(build(X, y, network), task, settings) for build in (svm_lc, svm_hl))
         solutions = [random[draws[version, momentum]], learned, hidden]
-        found += comparison.comparison_rows(one, network.effective_weights(), solutions, learned, version=version)
-    return comparison.with_cutoff(found, settings)
+        table += comparison.comparison_rows(one, network.effective_weights(), solutions, learned, version=version)
+    return comparison.with_cutoff(table, settings)
 
 
 def cost(settings: Settings) -> float:

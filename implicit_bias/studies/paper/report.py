@@ -11,21 +11,21 @@ from implicit_bias.studies.paper.summary import summarise
 from implicit_bias.studies.runner.results import ResultTable
 
 
-def report_page(found: ResultTable, contents: dict[str, bytes]) -> bytes:
+def report_page(results: ResultTable, contents: dict[str, bytes]) -> bytes:
     """Return the HTML page of results; its pictures are the PNG files in `contents`."""
-    summary, verdicts = summarise(found.table).round(4), found.verdicts
+    summary, verdicts = summarise(results.table).round(4), results.verdicts
     pictures = {name.removesuffix(".png"): content for name, content in contents.items() if name.endswith(".png")}
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
         files("implicit_bias.studies.paper").joinpath("report.html").read_text("utf-8")
     )
     page = template.render(
-        title=f"The implicit bias of gated networks on {names(found.table)}, certified",
+        title=f"The implicit bias of gated networks on {names(results.table)}, certified",
         verdicts=[verdict.row() for verdict in verdicts],
         figures=[(_caption(name), base64.b64encode(content).decode()) for name, content in pictures.items()],
         rows=len(summary),
         table=summary.to_html(index=False, border=0, na_rep="–"),
-        record=_readable(found.record),
-        missing=found.record["missing"],
+        record=_readable(results.record),
+        missing=results.record["missing"],
     )
     return page.encode()
 
@@ -35,8 +35,8 @@ def _caption(name: str) -> str:
         return f"Figure {name.removeprefix('figure')} of the paper, corrected above and with the published faults below"
     if name.startswith("claims"):
         return "Our own figure of the claims, over draws"
-    own, _, cutoff = name.partition("_")
-    return f"Our own figure {own}, {cutoff or 'median'} cutoffs"
+    figure, _, cutoff = name.partition("_")
+    return f"Our own figure {figure}, {cutoff or 'median'} cutoffs"
 
 
 def _readable(record: dict[str, Any]) -> dict[str, str]:

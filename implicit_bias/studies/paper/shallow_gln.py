@@ -29,14 +29,14 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     regions = OccupiedRegions(gates).fit(task.X_train)
     solution = comparison.solved(svm_shallow(task.X_train, task.y_train, regions), task, settings)
     initial = GatedLinearNetwork(gates, readout=False)
-    found: Rows = []
+    table: Rows = []
     for version, momentum in comparison.trainings(settings):
         network, faults = copy.deepcopy(initial), comparison.faults_of(settings, version)
         one = comparison.trained("GD-shallow", network, task, settings, momentum, version)
         weights = network.effective_weights()[regions.occupied_]
         compared = published_scores(network, gates, task.X_val, faults)
-        found += comparison.comparison_rows(one, weights, [solution], solution, version=version, compared=compared)
-    return comparison.with_cutoff(found, settings)
+        table += comparison.comparison_rows(one, weights, [solution], solution, version=version, compared=compared)
+    return comparison.with_cutoff(table, settings)
 
 
 def cost(settings: Settings) -> float:

@@ -61,20 +61,20 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """
     if not {"study", "version", "model", "split", "train_error", *CELL} <= set(table.columns):
         raise InputError("verdicts are made from the table of reproduce_paper.py")
-    found = [one.verdict for one in claim_tests(table) if one.verdict] + list(_counted(table))
-    return [*found, *_trainings(table), *_best_depth(table), *_certificates(table), *_published(table)]
+    tested = [one.verdict for one in claim_tests(table) if one.verdict] + list(_counted(table))
+    return [*tested, *_trainings(table), *_best_depth(table), *_certificates(table), *_published(table)]
 
 
 def claim_tests(table: pd.DataFrame) -> list[Tested]:
     """Return the tests of all claims on draws for which the table has cells, with their verdicts."""
     table = table[~_failed(table)]
     parts = {split: where(table, split=split) for split in ("own", "published")}
-    drawn = [contrast for contrast in CONTRASTS if contrast.part != "published"]
-    found = [Tested(contrast, test) for contrast in drawn for test in _tests(parts, contrast)]
-    families = [[one for one in found if (one.contrast.part == "ours") == ours] for ours in (False, True)]
+    contrasts = [contrast for contrast in CONTRASTS if contrast.part != "published"]
+    tested = [Tested(contrast, test) for contrast in contrasts for test in _tests(parts, contrast)]
+    families = [[one for one in tested if (one.contrast.part == "ours") == ours] for ours in (False, True)]
     adjusted = [holm([one.test.p for one in family]) for family in families]
-    pairs = (zip(family, p, strict=True) for family, p in zip(families, adjusted, strict=True))
-    return [one.decided(p) for family in pairs for one, p in family]
+    decisions = (zip(family, p, strict=True) for family, p in zip(families, adjusted, strict=True))
+    return [one.decided(p) for family in decisions for one, p in family]
 
 
 def _failed(table: pd.DataFrame) -> pd.Series:
@@ -95,13 +95,13 @@ def _tests(parts: dict[str, pd.DataFrame], contrast: Contrast) -> Iterator[MeanT
     split = next((split for split, cells in pairs.items() if len(cells)), "")
     if not split:
         return
-    cells, about, own = pairs[split], _about(contrast), split == "own"
+    cells, about, own_split = pairs[split], _about(contrast), split == "own"
     if contrast.correlated:
         if contrast.within:
             cells = cells - cells.groupby(level=["train_size", "seed"]).transform("mean")
-        if len(found := _correlations(cells)):
+        if len(correlations := _correlations(cells)):
             limit = float(np.arctanh(contrast.limit))
-            yield MeanTest(about, contrast.relation, limit, found, "r = ", own, correlation=True)
+            yield MeanTest(about, contrast.relation, limit, correlations, "r = ", own_split, correlation=True)
         return
     groups = {about: cells}
     if contrast.by:
@@ -110,7 +110,7 @@ def _tests(parts: dict[str, pd.DataFrame], contrast: Contrast) -> Iterator[MeanT
         level = cells.index.get_level_values(contrast.by)
         groups |= {f"{about}, {contrast.by}={value}": cells[level == value] for value in values}
     for name, group in groups.items():
-        test = difference(name, group.groupby(level="seed").mean(), split=own, limit=contrast.limit)
+        test = difference(name, group.groupby(level="seed").mean(), split=own_split, limit=contrast.limit)
         yield replace(test, relation=contrast.relation)
 
 
@@ -152,8 +152,8 @@ def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
 def _correlations(cells: pd.DataFrame) -> pd.Series:
     """Return Fisher's arctanh r of the two columns for every seed with at least three cells."""
     draws = {seed: part for seed, part in cells.groupby(level="seed") if len(part) > 2}
-    found = {seed: np.corrcoef(part.to_numpy().T)[0, 1] for seed, part in draws.items()}
-    return pd.Series(found, dtype=float).clip(-1 + 1e-12, 1 - 1e-12).map(np.arctanh).dropna()
+    correlations = {seed: np.corrcoef(part.to_numpy().T)[0, 1] for seed, part in draws.items()}
+    return pd.Series(correlations, dtype=float).clip(-1 + 1e-12, 1 - 1e-12).map(np.arctanh).dropna()
 
 
 def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
@@ -162,8 +162,8 @@ def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
         return
     # Sizes that lack some numbers of contexts would shift the means.
     counts = errors.reset_index().groupby("train_size").contexts.nunique()
-    whole = errors[errors.index.get_level_values("train_size").isin(counts.index[counts == counts.max()])]
-    means = whole.groupby(level="contexts").mean()
+    complete = errors[errors.index.get_level_values("train_size").isin(counts.index[counts == counts.max()])]
+    means = complete.groupby(level="contexts").mean()
     best = means.idxmin()
     yield Verdict(
         "SVM-shallow's error is least between the fewest and the most contexts",
@@ -175,20 +175,20 @@ def _best_depth(table: pd.DataFrame) -> Iterator[Verdict]:
 
 
 def _certificates(table: pd.DataFrame) -> Iterator[Verdict]:
-    part = table[(table.version == "corrected") & ~table.model.str.startswith("GD-")]
+    solved = table[(table.version == "corrected") & ~table.model.str.startswith("GD-")]
     # Only the problems of a ReLU network's own gates and activations differ between momenta.
-    once = part.momentum.where(part.model.isin(["SVM-LC", "SVM-HL"]), 0.0)
+    momentum = solved.momentum.where(solved.model.isin(["SVM-LC", "SVM-HL"]), 0.0)
     keys = ["study", "model", "train_size", "units", "contexts", "cutoff", "split", "seed"]
-    part = part[~part[keys].assign(momentum=once).duplicated()]
-    if part.empty:
+    solved = solved[~solved[keys].assign(momentum=momentum).duplicated()]
+    if solved.empty:
         return
-    optimal, inseparable = part[part.status == "OPTIMAL"], part[part.status.str.startswith("NOT_SEPARABLE")]
+    optimal, inseparable = solved[solved.status == "OPTIMAL"], solved[solved.status.str.startswith("NOT_SEPARABLE")]
     gaps = f", with gaps up to {optimal.gap.max():.1e}" if len(optimal) else ""
     yield Verdict(
         "every margin problem is OPTIMAL or proved NOT_SEPARABLE",
-        f"{len(optimal)} and {len(inseparable)} of {len(part)}{gaps}",
+        f"{len(optimal)} and {len(inseparable)} of {len(solved)}{gaps}",
         "all",
-        len(optimal) + len(inseparable) == len(part),
+        len(optimal) + len(inseparable) == len(solved),
     )
     if len(inseparable):
         closed = int((inseparable.closed > 0).sum())

@@ -72,17 +72,17 @@ def local(jobs: int = 1, scheduler: str | None = None, *, attempts: int = ATTEMP
             for cell in work:
                 yield cell, compute(cell, False)
             return
-        losses, left = 0, list(work)
-        while left:
+        losses, remaining = 0, list(work)
+        while remaining:
             # Unordered, so that an interruption keeps every finished cell.
             parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
             done = set()
             try:
                 with _interrupts_are_ours():
-                    results = parallel(joblib.delayed(_indexed)(i, cell) for i, cell in enumerate(left))
+                    results = parallel(joblib.delayed(_indexed)(i, cell) for i, cell in enumerate(remaining))
                 for index, result in results:
                     done.add(index)
-                    yield left[index], result
+                    yield remaining[index], result
             except BrokenProcessPool:
                 losses = 0 if done else losses + 1
                 if losses == attempts:
@@ -90,7 +90,7 @@ def local(jobs: int = 1, scheduler: str | None = None, *, attempts: int = ATTEMP
                         f"a worker process was lost {losses} times in a row (killed, or out of memory); "
                         "finished cells are stored: run again, with fewer --jobs"
                     ) from None
-            left = [cell for i, cell in enumerate(left) if i not in done]
+            remaining = [cell for i, cell in enumerate(remaining) if i not in done]
 
     return engine
 

@@ -98,8 +98,8 @@ class Experiment:
 
     def given(self, options: Settings) -> Experiment:
         """Return the experiment with options of the command: `grid` takes all, `draw` those among its parameters."""
-        own = {name: value for name, value in options.items() if name in signature(self.draw).parameters}
-        return replace(self, grid=partial(self.grid, **options), draw=partial(self.draw, **own)) if options else self
+        chosen = {name: value for name, value in options.items() if name in signature(self.draw).parameters}
+        return replace(self, grid=partial(self.grid, **options), draw=partial(self.draw, **chosen)) if options else self
 
     def figures(self, table: pd.DataFrame) -> dict[str, Figure]:
         """Return a dictionary from file names, without suffix, to the figures of a table."""

@@ -44,9 +44,9 @@ class ResultTable:
         """
         table = pd.read_csv(io.BytesIO(self.csv))
         # Tables written before the experiment had a column have its value in the record.
-        known = self.record.get("settings", {})
-        lacking = [name for name in self.experiment.columns if len(known.get(name, ())) == 1 and name not in table]
-        return table.assign(**{name: known[name][0] for name in lacking})
+        settings = self.record.get("settings", {})
+        lacking = [name for name in self.experiment.columns if len(settings.get(name, ())) == 1 and name not in table]
+        return table.assign(**{name: settings[name][0] for name in lacking})
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -74,8 +74,8 @@ class ResultTable:
     def recorded(self) -> ResultTable:
         """Return a copy whose record contains the checksum `sha256` of the table, and the digests of its claims."""
         digests = {key: claim.digest for key, claim in self.experiment.claims.items()}
-        own = {"claims": digests} | self.record if digests else self.record
-        return replace(self, record=own | {"sha256": _sha256(self.csv)})
+        record = {"claims": digests} | self.record if digests else self.record
+        return replace(self, record=record | {"sha256": _sha256(self.csv)})
 
     def given(self, options: Settings) -> ResultTable:
         """Return the results restricted by options of the command, with the rows that the experiment shows."""
@@ -101,7 +101,7 @@ class ResultTable:
         ]
         quotes = dict.fromkeys(f"“{one.words}” ({one.place})" for one in about.claims.values() if one.words)
         if quotes:
-            settings = (f"{name} {', '.join(map(str, own))}" for name, own in self.record["settings"].items())
+            settings = (f"{name} {', '.join(map(str, values))}" for name, values in self.record["settings"].items())
             parts += [f"Text: {'; '.join(quotes)}.", f"Settings: {'; '.join(settings).replace('_', ' ')}."]
         parts += [f"![{about.title}]({name})" for name in pictures]
         parts += [about.tables(self.table)] if about.tables else []
@@ -156,13 +156,13 @@ def require_replaceable(collection: Collection, folder: Path, experiment: Experi
         )
 
 
-def write(collection: Collection, found: Iterable[ResultTable], folder: Path) -> list[Path]:
-    """Write NAME.csv, figures and page of the experiments in `found`; return the paths of all files written.
+def write(collection: Collection, tables: Iterable[ResultTable], folder: Path) -> list[Path]:
+    """Write NAME.csv, figures and page of the experiments in `tables`; return the paths of all files written.
 
     Record and `findings.md` cover these experiments and those that are already in the folder. If the table of one of
     the latter is damaged, a warning is issued and record and findings omit the experiment.
     """
-    new = {one.experiment.name: one.recorded() for one in found}
+    new = {one.experiment.name: one.recorded() for one in tables}
     every: dict[str, ResultTable] = {}
     for name in _records(collection, folder) if (folder / RECORD).exists() else ():
         try:
@@ -174,9 +174,9 @@ def write(collection: Collection, found: Iterable[ResultTable], folder: Path) ->
     contents: dict[str, bytes] = {}
     pictures = {name: [f"{name}.png"] for name in ordered}
     for name, one in new.items():
-        own = one.contents()
-        contents |= own
-        pictures[name] = [file for file in own if file.endswith(".png")]
+        written = one.contents()
+        contents |= written
+        pictures[name] = [file for file in written if file.endswith(".png")]
     sections = [one.section(pictures[name]) for name, one in ordered.items()]
     text = "\n\n".join(["# Findings", f"Which claims hold: {collection.source}.", *sections]) + "\n"
     record = records_of(collection, ordered.values())
@@ -186,9 +186,9 @@ def write(collection: Collection, found: Iterable[ResultTable], folder: Path) ->
     return [write_atomically(folder / name, content) for name, content in contents.items()]
 
 
-def records_of(collection: Collection, found: Iterable[ResultTable]) -> dict[str, Any]:
+def records_of(collection: Collection, tables: Iterable[ResultTable]) -> dict[str, Any]:
     """Return the record of the only experiment of a collection, or of several {"figures": {name: record}}."""
-    records = {one.experiment.name: one.record for one in found}
+    records = {one.experiment.name: one.record for one in tables}
     return {"figures": records} if len(collection.names) > 1 else next(iter(records.values()))
 
 
@@ -197,7 +197,7 @@ def load(collection: Collection, folder: Path, names: Iterable[str] | None = Non
     records, command = _records(collection, folder), collection.command
     if not records:
         raise InputError(f"{folder} holds damaged results or none of {command}; run it again")
-    found = []
+    tables = []
     for name in names or records:
         if name not in records:
             raise InputError(f"{folder} holds no figure {name!r}, but {', '.join(records)}; run {command} for it")
@@ -208,30 +208,30 @@ def load(collection: Collection, folder: Path, names: Iterable[str] | None = Non
             csv = b""
         if _sha256(csv) != records[name]["sha256"]:
             raise InputError(f"{path} is damaged; run {command} --figure {name} again")
-        found.append(ResultTable(collection.figures[name], csv, records[name]))
-    return found
+        tables.append(ResultTable(collection.figures[name], csv, records[name]))
+    return tables
 
 
-def resume_from(found: ResultTable, cells: Sequence[Cell]) -> dict[Cell, Result]:
-    """Return the results of those `cells` that have rows in the table of `found`; other cells are omitted.
+def resume_from(table: ResultTable, cells: Sequence[Cell]) -> dict[Cell, Result]:
+    """Return the results of those `cells` that have rows in `table`; other cells are omitted.
 
     The seconds of each result are the mean over the cells of the record. Raises InputError if the record is damaged, if
     its revision or settings differ from those of the cells, or if the table has rows of further cells.
     """
     try:
-        revision, settings = found.record["revision"], dict(found.record["settings"])
-        seconds = found.record["seconds_of_all_cells"] / max(found.record["cells"], 1)
-        machine = MACHINES.join(found.record["machines"])
+        revision, settings = table.record["revision"], dict(table.record["settings"])
+        seconds = table.record["seconds_of_all_cells"] / max(table.record["cells"], 1)
+        machine = MACHINES.join(table.record["machines"])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the table's record is damaged: {type(error).__name__} {error}") from None
-    names = found.experiment.coordinates or cells[0].settings
+    names = table.experiment.coordinates or cells[0].settings
     places = [name for name in names if not any(isinstance(cell.settings.get(name, []), list) for cell in cells)]
     if len({tuple(cell.settings[name] for name in places) for cell in cells}) < len(cells):
-        raise InputError(f"the cells of the table of {found.experiment.name} cannot be told apart; compute them again")
-    known = {place: rows for place, rows in found.table.groupby(places, sort=False)}
-    done = {}
+        raise InputError(f"the cells of the table of {table.experiment.name} cannot be told apart; compute them again")
+    by_place = {place: rows for place, rows in table.table.groupby(places, sort=False)}
+    results = {}
     for cell in cells:
-        rows = known.pop(tuple(cell.settings[name] for name in places), None)
+        rows = by_place.pop(tuple(cell.settings[name] for name in places), None)
         if rows is None:
             continue
         key = cell.key()
@@ -242,11 +242,11 @@ def resume_from(found: ResultTable, cells: Sequence[Cell]) -> dict[Cell, Result]
             if recorded[name] != value:
                 raise InputError(f"the table is of {name.replace('_', ' ')} {recorded[name]}, not of {value}")
         content = rows.drop(columns=places).to_dict("records")
-        done[cell] = Result([{str(name): row[name] for name in row} for row in content], seconds, machine)
-    if known:
-        one = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in zip(places, min(known), strict=True))
+        results[cell] = Result([{str(name): row[name] for name in row} for row in content], seconds, machine)
+    if by_place:
+        one = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in zip(places, min(by_place), strict=True))
         raise InputError(f"the table holds what this run would not keep, such as {one}")
-    return done
+    return results
 
 
 def _sha256(content: bytes) -> str:

@@ -53,16 +53,16 @@ class Run:
 
     def of(self, experiment: Experiment) -> Run:
         """Return a run with the cells of one experiment and their results; `seconds` stay those of the whole run."""
-        own = [cell for cell in self.cells if cell.experiment is experiment]
-        results, partial = ({c: part[c] for c in own if c in part} for part in (self.results, self.partial))
-        return Run(own, results, partial, self.seconds, self.interrupted)
+        cells = [cell for cell in self.cells if cell.experiment is experiment]
+        results, partial = ({c: part[c] for c in cells if c in part} for part in (self.results, self.partial))
+        return Run(cells, results, partial, self.seconds, self.interrupted)
 
     def table(self) -> pd.DataFrame:
         """Return the rows of all finished and partial cells, in the order of `cells`, with settings first."""
-        known = self.partial | self.results
-        done = [cell for cell in self.cells if cell in known]
-        rows = [cell.settings | row for cell in done for row in known[cell].rows]
-        columns = next((list(cell.experiment.columns) for cell in done), [])
+        results = self.partial | self.results
+        cells = [cell for cell in self.cells if cell in results]
+        rows = [cell.settings | row for cell in cells for row in results[cell].rows]
+        columns = next((list(cell.experiment.columns) for cell in cells), [])
         return pd.DataFrame(rows, columns=columns or None)
 
     def record(self) -> dict[str, Any]:
@@ -95,28 +95,28 @@ def run(
     start, show = time.perf_counter(), progress or (lambda cell, stored: None)
     if store is not None:
         store.warn_of_others(cells)
-    found = stored(cells, store)
-    for cell in found.results:
+    this_run = stored(cells, store)
+    for cell in this_run.results:
         show(cell, True)
-    left = sorted((cell for cell in cells if cell not in found.results), key=lambda cell: -cell.cost)
-    for cell in left:
+    remaining = sorted((cell for cell in cells if cell not in this_run.results), key=lambda cell: -cell.cost)
+    for cell in remaining:
         cell.data()
     with Interruptible() as attempt:
-        for cell, result in (engine or local())(left) if left else ():
+        for cell, result in (engine or local())(remaining) if remaining else ():
             if store is not None:
                 store.put(cell, result)
-            found.keep(cell, result)
+            this_run.keep(cell, result)
             show(cell, False)
-    found.partial |= dict(attempt.carried)
-    found.interrupted, found.seconds = attempt.interrupted, time.perf_counter() - start
-    return found
+    this_run.partial |= dict(attempt.carried)
+    this_run.interrupted, this_run.seconds = attempt.interrupted, time.perf_counter() - start
+    return this_run
 
 
 def stored(cells: Sequence[Cell], store: Store | None) -> Run:
     """Return a run with the stored results of `cells`, without computation; it is empty if `store` is None."""
-    found = Run(cells)
+    this_run = Run(cells)
     for cell in cells:
         result = store.get(cell) if store is not None else None
         if result is not None:
-            found.keep(cell, result)
-    return found
+            this_run.keep(cell, result)
+    return this_run

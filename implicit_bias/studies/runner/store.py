@@ -57,9 +57,9 @@ class Store:
             try:
                 key: dict[str, Any] = json.loads(path.read_text())["key"]
                 name, settings = key["experiment"], key["settings"]
-                own = wanted[name, _digest(experiments[name].place(settings))].key()
-                differing |= {name for name, value in own["settings"].items() if settings.get(name) != value}
-                differing |= {"revision"} if key["revision"] != own["revision"] else set()
+                current_key = wanted[name, _digest(experiments[name].place(settings))].key()
+                differing |= {name for name, value in current_key["settings"].items() if settings.get(name) != value}
+                differing |= {"revision"} if key["revision"] != current_key["revision"] else set()
                 count += 1
             except (OSError, ValueError, KeyError, TypeError):
                 continue
