@@ -43,11 +43,11 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    found = methods.ratios(table)
+    compared = methods.ratios(table)
     there = [name for name in DATASETS if name in set(table.dataset)]
     axes = panels(TITLE, columns=3, rows=len(there), size=(2.9, 2.6))
     for row, name in zip(axes, there, strict=True):
-        part = found[found.dataset == name]
+        part = compared[compared.dataset == name]
         best = part[part.method == "best"].set_index("train_size")
         for method, look in methods.METHODS.items():
             own = part[part.method == method].set_index("train_size")

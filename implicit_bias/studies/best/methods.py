@@ -48,20 +48,20 @@ def beside(best: BestNetwork, settings: Settings, X: Array, y: Array, fresh: tup
         "best_units": best.network.units[0],
     }
     wrong = error(best.network.decision_function(fresh[0]), fresh[1])
-    found: Rows = [{"units": 0, "method": "best", "objective": best.objective, "error": wrong}]
+    table: Rows = [{"units": 0, "method": "best", "objective": best.objective, "error": wrong}]
     for units in settings["units"]:
-        found += [{"units": units} | row for row in at_width(units, settings, X, y, fresh)]
-    return [row | held for row in found]
+        table += [{"units": units} | row for row in at_width(units, settings, X, y, fresh)]
+    return [row | held for row in table]
 
 
 def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Array, Array]) -> Rows:
     """Return a row (method, objective, error) for GD, limit, LC in cones, LC and RC; NaN if no weights separate."""
     network = ReLUNetwork(X.shape[1], units, seed=settings["seed"])
     train(network, X, y, SGD(steps=settings["steps"], batch_size=len(X), lr=0.1), seed=settings["seed"])
-    found = [_scored("GD", network, X, y, fresh)]
+    table = [_scored("GD", network, X, y, fresh)]
     descent = descend_to_limit(network, X, y, LossScaled(tolerance=0.01, max_steps=settings["max_steps"]))
-    found.append(_scored("limit", network, X, y, fresh) | {"end": descent.end})
-    found.append(_in_cones(network, X, y, fresh))
+    table.append(_scored("limit", network, X, y, fresh) | {"end": descent.end})
+    table.append(_in_cones(network, X, y, fresh))
     gates = RandomHalfSpaces(units, seed=settings["seed"])
     for name, problem in (("LC", svm_lc(X, y, network)), ("RC", svm_rc(X, y, gates))):
         solution = solve(problem)
@@ -70,8 +70,8 @@ def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Ar
             assert problem.gates is not None
             wrong = error(problem.gates(fresh[0]) @ solution.weights, fresh[1])
             row |= {"objective": solution.objective, "error": wrong}
-        found.append(row)
-    return found
+        table.append(row)
+    return table
 
 
 def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
@@ -85,8 +85,8 @@ def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Arra
 
 def _scored(method: str, network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
     norm = bound_of(network, X, y)[0]
-    found = {"method": method, "objective": norm if norm < np.inf else np.nan}
-    return found | {"error": error(network.decision_function(fresh[0]), fresh[1])}
+    row = {"method": method, "objective": norm if norm < np.inf else np.nan}
+    return row | {"error": error(network.decision_function(fresh[0]), fresh[1])}
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
@@ -96,12 +96,12 @@ def ratios(table: pd.DataFrame) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
     """Plot ratios against the width, in a panel for each data set: points are seeds, lines medians; 1 is the best."""
-    found = ratios(table)
-    there = [name for name in names if name in set(found.data)]
+    compared = ratios(table)
+    there = [name for name in names if name in set(compared.data)]
     columns = min(len(there), 3 if len(there) % 2 else 2)
     axes = panels(title, columns, len(there) // columns, (3.0, 2.6))
     for ax, name in zip(axes.flat, there, strict=True):
-        part = found[found.data == name]
+        part = compared[compared.data == name]
         for method, look in METHODS.items():
             own = part[(part.method == method) & np.isfinite(part.ratio)]
             trend(ax, own.set_index("units").ratio, **look)
@@ -117,14 +117,14 @@ def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
 
 def certified(table: pd.DataFrame) -> Verdict:
     """Return the verdict that the gap of the best network is at most `TOLERANCE` in every cell."""
-    found = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
-    return decide("the optimum is certified in every cell", found, table.gap.max(), "at most", TOLERANCE)
+    text = f"gaps up to {table.gap.max():.0e}, by {span(table.patterns, '.0f')} patterns"
+    return decide("the optimum is certified in every cell", text, table.gap.max(), "at most", TOLERANCE)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Return verdicts: limits and networks in cones within 2 % at the largest width; SVM-LC below 1 in some runs."""
-    found = ratios(table)
-    limits, inside, learned = (found[found.method == method] for method in ("limit", "LC in cones", "LC"))
+    compared = ratios(table)
+    limits, inside, learned = (compared[compared.method == method] for method in ("limit", "LC in cones", "LC"))
     limits, inside = (part[part.units == part.units.max()] for part in (limits, inside))
     runs, medians = " % of the runs", [named(part.groupby("data").ratio.median(), ".3f") for part in (limits, inside)]
     near, below = 100 * (limits.ratio <= NEAR).mean(), 100 * (learned.ratio < 1 - learned.gap).mean()

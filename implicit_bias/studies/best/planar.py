@@ -75,13 +75,13 @@ def rows(settings: Settings) -> Rows:
     patterns = activation_patterns(X).patterns
     free = solve(MarginProblem(GatedFeatures(X, patterns.T), y, GroupLasso(np.arange(len(patterns)))))
     wrong = error(network.decision_function(fresh[0]), fresh[1])
-    found: Rows = [
+    table: Rows = [
         {"units": 0, "method": "best", "objective": best.objective, "error": wrong},
         {"units": 0, "method": "no cones", "objective": free.objective, "error": np.nan},
     ]
     for units in settings["units"]:
-        found += [{"units": units} | row for row in methods.at_width(units, settings, X, y, fresh)]
-    return [row | held for row in found]
+        table += [{"units": units} | row for row in methods.at_width(units, settings, X, y, fresh)]
+    return [row | held for row in table]
 
 
 def cost(settings: Settings) -> float:
@@ -92,8 +92,8 @@ draw = partial(methods.draw, title=TITLE, names=DATA)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = methods.ratios(table)
-    free = found[found.method == "no cones"].groupby("data").ratio.max()
+    compared = methods.ratios(table)
+    free = compared[compared.method == "no cones"].groupby("data").ratio.max()
     relaxed = f"ratios up to {named(free, '.3f')}"
     below = "without cones, all patterns together are below it in all runs"
     return [*methods.verdicts(table), decide(below, relaxed, free.max(), "below", 1)]

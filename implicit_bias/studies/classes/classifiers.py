@@ -53,7 +53,7 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings, images: ImageClasses) -> Rows:
     """Return rows of method and C: held-out and test error, largest `gap`, number of support vectors, CPU seconds."""
     X, y = drawn(settings, images)
-    found: Rows = []
+    table: Rows = []
     for method in settings["method"]:
         for C in settings["C"]:
             options = {"tol": TOL, "multi_class": method}
@@ -70,8 +70,8 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
             held_out = 1 - model.score(images.X_held_out, images.y_held_out)
             row = {"method": method, "C": C, "held_out_error": held_out}
             row |= {"error": 1 - model.score(images.X_test, images.y_test), "gap": max(c.gap for c in certificates)}
-            found.append(row | {"support": len(model.support_), "cpu_seconds": seconds})
-    return found
+            table.append(row | {"support": len(model.support_), "cpu_seconds": seconds})
+    return table
 
 
 def cost(settings: Settings) -> float:

@@ -84,7 +84,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     over units, of the answer to the problem of shared units.
     """
     X, y = drawn(settings, images)
-    found: Rows = []
+    table: Rows = []
     solved: dict[str, tuple[ClassMarginProblem, Solution]] = {}
     for kind in settings["network"]:
         network, gates = _network(kind, settings, X, images.X_train)
@@ -105,8 +105,8 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
         row |= {"error": float(np.mean(scores.argmax(axis=1) != images.y_test)), "rank": _rank(*solved["shared"])}
         row |= _held(solved[own], norms[0], scores, tests, images.y_test)
         against = _held(solved[other], norms[1], scores, tests, images.y_test)
-        found.append(row | {f"other_{name}": value for name, value in against.items()})
-    return found
+        table.append(row | {f"other_{name}": value for name, value in against.items()})
+    return table
 
 
 def _network(kind: str, settings: Settings, X: Array, pool: Array) -> tuple[GatedNetwork, Gates | None]:
@@ -160,10 +160,10 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = []
+    decided = []
     for kind, ratio in ((kind, table[table.network == kind].ratio) for kind in NETWORKS):
         if len(ratio):
             claim = f"{NETWORKS[kind]['label']}: the limit is within 2 % of its optimum in every run"
-            found.append(decide(claim, f"ratios from {span(ratio, '.4f')}", ratio.max(), "at most", NEAR))
+            decided.append(decide(claim, f"ratios from {span(ratio, '.4f')}", ratio.max(), "at most", NEAR))
     other, claim = table[table.network == "ten"].other_ratio.min(), "shared units do not end at the optimum of the "
-    return [*found, decide(f"{claim}other norm", f"least ratio {other:.3f}", other, "above", NEAR)]
+    return [*decided, decide(f"{claim}other norm", f"least ratio {other:.3f}", other, "above", NEAR)]

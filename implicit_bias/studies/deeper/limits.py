@@ -65,20 +65,20 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     if best.network is None:
         return []
     # If descent ended lower than the best chains found, the search starts again from its end.
-    for found, network in descents:
-        if found["limit"] < np.inf:
+    for row, network in descents:
+        if row["limit"] < np.inf:
             again = best_chains(X, y, gates, layers, starts=1, nodes=0, start=network)
-            found |= {"left": float(again.table.objective.iloc[-1]), "tangent": _tangent(network, X, y)}
+            row |= {"left": float(again.table.objective.iloc[-1]), "tangent": _tangent(network, X, y)}
             if again.objective < best.objective * (1 - 1e-3):
                 best = best_chains(X, y, gates, layers, nodes=nodes, seed=seed, start=network)
-        found |= {"active": _active(network), "error": error(network.decision_function(task.X_val), task.y_val)}
+        row |= {"active": _active(network), "error": error(network.decision_function(task.X_val), task.y_val)}
     assert best.network is not None
     held = {
         **{"best": best.objective, "lower_bound": best.lower_bound, "convex": best.convex_bound, "ended": best.end},
         **{"solves": len(best.table), "best_active": _active(best.network)},
         "best_error": error(best.network.decision_function(task.X_val), task.y_val),
     }
-    return [found | held for found, _ in descents]
+    return [row | held for row, _ in descents]
 
 
 def _descended(
@@ -90,12 +90,12 @@ def _descended(
     trained = train(network, X, y, plain, seed=settings["seed"], every=settings["steps"])
     descent = descend_to_limit(network, X, y, LossScaled(tolerance=0.01, max_steps=settings["max_steps"]))
     margin = float((y * network.decision_function(X)).min())
-    found = {"scale": scale, "separated": bool(trained.table.margin.iloc[-1] > 0), "end": descent.end}
-    found |= {"limit": np.inf, "left": np.nan, "tangent": np.nan, "residual": np.nan}
+    row = {"scale": scale, "separated": bool(trained.table.margin.iloc[-1] > 0), "end": descent.end}
+    row |= {"limit": np.inf, "left": np.nan, "tangent": np.nan, "residual": np.nan}
     if margin > 0:
-        found["limit"] = network.norm() ** 2 / layers / margin ** (2 / layers)
-        found["residual"] = stationarity(network, X, y).residual
-    return found, network
+        row["limit"] = network.norm() ** 2 / layers / margin ** (2 / layers)
+        row["residual"] = stationarity(network, X, y).residual
+    return row, network
 
 
 def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
@@ -144,17 +144,17 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     held = table.drop_duplicates(["layers", "seed"])
     kept, ended = table.limit / table.left, np.isfinite(table.limit)
     gaps = 1 - held.lower_bound / held.best
-    found, runs = [], " % of the runs"
+    decided, runs = [], " % of the runs"
     for layers, own in ratio.groupby(table.layers):
         near = 100 * (own <= NEAR).mean()
         text = f"{near:.0f} %; median ratio {own.median():.3f}, {span(own, '.3f')}"
         claim = f"descent on {layers} layers ends within 2 % of the best found"
-        found.append(decide(claim, text, near, "at least", 100, runs))
+        decided.append(decide(claim, text, near, "at least", 100, runs))
     left = kept[deep & ended]
     stays, text = 100 * (left <= STAYS).mean(), f"ratios {span(left, '.3f')}"
     claim = "where descent on three and four layers separates, reweighting leaves it within 1 %"
-    found.append(decide(claim, text, stays, "at least", 100, runs))
+    decided.append(decide(claim, text, stays, "at least", 100, runs))
     claim = "the best found of three and four layers is the global optimum, certified to 0.1 %"
     certified = 100 * (gaps <= 1e-3)[held.layers > 2].mean()
     text = f"{certified:.0f} %; gaps up to {gaps.max():.3f}"
-    return [*found, decide(claim, text, certified, "at least", 100, " % of the cells")]
+    return [*decided, decide(claim, text, certified, "at least", 100, " % of the cells")]

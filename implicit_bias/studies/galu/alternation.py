@@ -37,15 +37,15 @@ def grid(quick: bool) -> list[Settings]:
 def rows(settings: Settings) -> Rows:
     """Return method, units, repeat, loss, and for ACS drift: share of the loss that the last half of rounds removes."""
     units, adam = as_many_parameters(settings), "optimiser" not in settings
-    found: Rows = []
+    table: Rows = []
     for seed in repeats(settings) if adam else ():
         losses = searched(settings, units, seed, steps=settings["rounds"], tol=0.0).history[::2] / settings["outputs"]
         drift = 1 - losses[-1] / losses[len(losses) // 2]
-        found.append(
+        table.append(
             {"method": "ACS", "units": units, "repeat": seed, "loss": float(losses[-1]), "drift": float(drift)}
         )
     method = "Adam" if adam else f"SGD at {settings['lr']}"
-    return found + [{"method": method} | row | {"drift": None} for row in trained(settings, "GaLU", [units])]
+    return table + [{"method": method} | row | {"drift": None} for row in trained(settings, "GaLU", [units])]
 
 
 def cost(settings: Settings) -> float:
@@ -80,7 +80,7 @@ def _against(table: pd.DataFrame, claim: Claim, methods: list[str]) -> Verdict:
     sizes = losses.index.unique("m")
     if len(sizes) < 2 or not methods:
         return claim.undecided("both methods at two numbers of samples")
-    drift, told, gains = table[table.method == "ACS"].groupby("m").drift.mean(), [], {}
+    drift, texts, gains = table[table.method == "ACS"].groupby("m").drift.mean(), [], {}
     for m in sizes:
         own = losses.loc[m]
         best = own[methods].mean().idxmin()
@@ -88,7 +88,7 @@ def _against(table: pd.DataFrame, claim: Claim, methods: list[str]) -> Verdict:
         if drift[m] <= claim.limits["settled"]:
             gains[m] = gain
         lower = f"lower in {(gain > 0).sum()} of {len(gain)} repeats, p = {student_p(gain):.2g}, drift {drift[m]:.2%}"
-        told.append(f"m = {m}: ACS {own['ACS'].mean():.3f}, {best} {own[best].mean():.3f} ({lower})")
+        texts.append(f"m = {m}: ACS {own['ACS'].mean():.3f}, {best} {own[best].mean():.3f} ({lower})")
     adjusted = holm([student_p(gain) for gain in gains.values()])
     apart = [gain.mean() > 0 for gain, p in zip(gains.values(), adjusted, strict=True) if p < 1 - claim.limits["level"]]
-    return claim.verdict("; ".join(told), bool(apart[0]) if apart else None)
+    return claim.verdict("; ".join(texts), bool(apart[0]) if apart else None)

@@ -65,13 +65,13 @@ def rows(settings: Settings) -> Rows:
     pairs = runs(settings, np.linspace(0.0, settings["most_noise"], settings["levels"]).tolist())
     samples, seeds = [sample(settings, *pair) for pair in pairs], [seed for _, seed in pairs]
     fitted = fits(settings, seeds, samples, "squared" if squared else "hinge", settings["network"])
-    found = []
+    table = []
     for (noise, seed), (_, _, *parts) in zip(pairs, fitted, strict=True):
-        found.append({"noise": noise, "repeat": seed})
+        table.append({"noise": noise, "repeat": seed})
         for name, (f, b) in zip(("train", "test"), parts, strict=True):
             each = (f - b) ** 2 if squared else np.maximum(0.0, 1 - b * f)
-            found[-1] |= {f"{name}_loss": float(each.mean()), f"{name}_error": np.nan if squared else error(f, b)}
-    return found
+            table[-1] |= {f"{name}_loss": float(each.mean()), f"{name}_error": np.nan if squared else error(f, b)}
+    return table
 
 
 def cost(settings: Settings) -> float:
@@ -106,13 +106,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     over = (noisy.train_loss < noisy.least) & (noisy.test_loss > noisy.least)
     (task, level), ratios = pairs.index[-1], pairs["GaLU"] / pairs["ReLU"]
     last = losses.loc[(task, level)]
-    told = f"{over.sum()} of {len(over)} mean losses; in {task} at noise {level:g}, where {last.least.iloc[0]:.3g} is "
-    told += f"possible: {named(last.train_loss, '.3g')} in training; {named(last.test_loss, '.3g')} in test"
+    text = f"{over.sum()} of {len(over)} mean losses; in {task} at noise {level:g}, where {last.least.iloc[0]:.3g} is "
+    text += f"possible: {named(last.train_loss, '.3g')} in training; {named(last.test_loss, '.3g')} in test"
     between = bool(ratios.min() > alike.limits["least"] and ratios.max() < alike.limits["most"])
     rises = losses.test_loss.groupby(["task", "network"]).diff().dropna()
     rising = f"{(rises > 0).sum()} of {len(rises)} steps up in noise"
     return [
-        over_fit.verdict(told, bool(over.all())),
+        over_fit.verdict(text, bool(over.all())),
         alike.verdict(f"test losses {span(ratios, '.2f')} times ReLU's", between),
         learnt.verdict(f"at most {quiet:.2g} in test", bool(quiet < learnt.limits["learnt"])),
         noisier.verdict(rising, bool((rises > 0).all())),
@@ -131,5 +131,5 @@ def _by_steps(table: pd.DataFrame, optimiser: str) -> Verdict:
     losses = means(part[part.noise == most], ["steps"], "test_loss")
     if len(losses) < 2:
         return claim.undecided("both networks at two numbers of steps")
-    told = "; ".join(f"{steps} steps: {named(row, '.2f')}" for steps, row in losses.iterrows())
-    return claim.verdict(f"at noise {most:g}, {told}", bool((losses.diff().iloc[1:] > 0).all(axis=None)))
+    text = "; ".join(f"{steps} steps: {named(row, '.2f')}" for steps, row in losses.iterrows())
+    return claim.verdict(f"at noise {most:g}, {text}", bool((losses.diff().iloc[1:] > 0).all(axis=None)))

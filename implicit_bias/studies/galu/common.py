@@ -69,13 +69,13 @@ def image_rows(
 ) -> Rows:
     """Train all networks; return a row of each: its columns, train_loss, and PART_error for each of `parts`."""
     losses = train(settings, [network for _, network in networks], images.X_train, images.y_train, "logistic")
-    found = []
+    table = []
     for (name, network), loss in zip(networks, losses, strict=True):
-        found.append(name | {"train_loss": float(loss)})
+        table.append(name | {"train_loss": float(loss)})
         for part in parts:
             chosen = network.decision_function(getattr(images, f"X_{part}")).argmax(axis=1)
-            found[-1][f"{part}_error"] = float(np.mean(chosen != getattr(images, f"y_{part}")))
-    return found
+            table[-1][f"{part}_error"] = float(np.mean(chosen != getattr(images, f"y_{part}")))
+    return table
 
 
 def trained_by(optimiser: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -84,9 +84,9 @@ def trained_by(optimiser: str, table: pd.DataFrame) -> pd.DataFrame:
     return table[named == optimiser]
 
 
-def at_every_size(found: pd.Series) -> bool | None:
+def at_every_size(holds: pd.Series) -> bool | None:
     """Return False if any value is false, True if there are at least `SIZES` values, else None."""
-    return False if not found.all() else True if len(found) >= SIZES else None
+    return False if not holds.all() else True if len(holds) >= SIZES else None
 
 
 def means(

@@ -33,9 +33,9 @@ CLAIMS = claims("galu", "filters")
 def grid(quick: bool) -> list[Settings]:
     lists = {"m": (128,), "d": (8,)} if quick else {"m": (1024,), "d": (16, 32)}
     adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
-    found = [cell | adam for cell in product(network=("ReLU",), **lists, seed=(1,), repeats=(4 if quick else 5,))]
+    cells = [cell | adam for cell in product(network=("ReLU",), **lists, seed=(1,), repeats=(4 if quick else 5,))]
     seeds, updates = (range(1, 5), 128) if quick else (range(1, 17), 512)
-    return found + product(network=("GaLU",), **lists, seed=seeds, repeats=(1,), updates=(updates,))
+    return cells + product(network=("GaLU",), **lists, seed=seeds, repeats=(1,), updates=(updates,))
 
 
 def rows(settings: Settings) -> Rows:
@@ -43,14 +43,14 @@ def rows(settings: Settings) -> Rows:
     units = widths(settings, SHARES)
     if settings["network"] == "ReLU":
         return trained(settings, "ReLU", units)
-    found = []
+    table = []
     for seed in repeats(settings):
         X, Y = samples(settings, seed)
         for k in units:
             first, better = (improve_filters(X, Y[:, 0], k, steps=n, seed=seed) for n in (0, settings["updates"]))
             losses = {"loss": first.solution.loss, "improved_loss": better.solution.loss}
-            found.append({"units": k, "repeat": seed, **losses, "accepted": better.accepted})
-    return found
+            table.append({"units": k, "repeat": seed, **losses, "accepted": better.accepted})
+    return table
 
 
 def cost(settings: Settings) -> float:
@@ -78,15 +78,15 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     losses = losses.groupby(level=["d", "share"]).mean()
     pairs = doubled(losses, "GaLU")
     ahead = pairs["ReLU"] - pairs["double"]
-    found = [claim.undecided("all three losses, and ReLU's below GaLU's at every size") for claim in CLAIMS.values()]
+    decided = [claim.undecided("all three losses, and ReLU's below GaLU's at every size") for claim in CLAIMS.values()]
     gap = losses["GaLU"] - losses["ReLU"]
     if gap.min() > 0:
         closed = ((losses["GaLU"] - losses[name]) / gap).sort_values()
         ends = [f"{closed[d, share]:.0%} (d = {d}, kd/m = {share:g})" for d, share in closed.index[[0, -1]]]
-        told = f"{' to '.join(ends)} of the gap in mean loss, {closed.median():.0%} in the median of {len(closed)}"
+        text = f"{' to '.join(ends)} of the gap in mean loss, {closed.median():.0%} in the median of {len(closed)}"
         claim = CLAIMS["improved"]
-        found[0] = claim.verdict(told, bool(closed.min() > claim.limits["most"]))
+        decided[0] = claim.verdict(text, bool(closed.min() > claim.limits["most"]))
     if len(pairs):
-        told = f"ReLU's loss is larger at {(ahead > 0).sum()} of {len(ahead)} sizes, by {span(ahead, '.3f')}"
-        found[1] = CLAIMS["double"].verdict(told.replace("-", "−"), bool((ahead >= 0).all()))
-    return found
+        text = f"ReLU's loss is larger at {(ahead > 0).sum()} of {len(ahead)} sizes, by {span(ahead, '.3f')}"
+        decided[1] = CLAIMS["double"].verdict(text.replace("-", "−"), bool((ahead >= 0).all()))
+    return decided

@@ -52,8 +52,8 @@ def trained(settings: Settings, kind: str, units: Iterable[int], target: float |
     data = {seed: samples(settings, seed) for seed in repeats(settings)}
     networks = [network(settings, kind, k, seed) for k, seed in pairs]
     X, Y = (np.stack([data[seed][part] for _, seed in pairs]) for part in (0, 1))
-    found = zip(pairs, train(settings, networks, X, Y, "squared", target), strict=True)
-    return [{"units": k, "repeat": seed, "loss": float(loss)} for (k, seed), loss in found]
+    losses = zip(pairs, train(settings, networks, X, Y, "squared", target), strict=True)
+    return [{"units": k, "repeat": seed, "loss": float(loss)} for (k, seed), loss in losses]
 
 
 def training_cost(settings: Settings) -> float:
@@ -76,11 +76,11 @@ def by_kind(table: pd.DataFrame, column: str, kind: str) -> pd.DataFrame:
     >>> by_kind(fit, "closed_form", "best")[["kind", "share", "loss"]].values.tolist()
     [['GaLU', 0.5, 0.5], ['best', 0.5, 0.4]]
     """
-    found = table.assign(kind=table.network, share=table.units * table.d / table.m)
+    shares = table.assign(kind=table.network, share=table.units * table.d / table.m)
     if column not in table:
-        return found
-    galu = found[found.network == "GaLU"]
-    return pd.concat([found, galu.assign(kind=kind, loss=galu[column])], ignore_index=True)
+        return shares
+    galu = shares[shares.network == "GaLU"]
+    return pd.concat([shares, galu.assign(kind=kind, loss=galu[column])], ignore_index=True)
 
 
 def doubled(losses: pd.DataFrame, kind: str) -> pd.DataFrame:

@@ -56,8 +56,8 @@ def grid(quick: bool) -> list[Settings]:
     fixed |= {"components": 10 if quick else 64, "held_out": 200 if quick else 5000}
     fixed |= {"widest": 48 if quick else 96, "widths": 3 if quick else 6, "repeats": 2, "seed": 1}
     cells = product(lr=(3e-3,), dataset=("digits",) if quick else ("mnist", "fashion-mnist"))
-    found = [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
-    return [cell | ({"widths": 3} if cell["network"] == "GaLU0" and not cell["sharpness"] else {}) for cell in found]
+    every = [fixed | cell | {"network": name, "sharpness": s} for cell in cells for name, s in KINDS]
+    return [cell | ({"widths": 3} if cell["network"] == "GaLU0" and not cell["sharpness"] else {}) for cell in every]
 
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
@@ -104,21 +104,21 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    errors, found = means(chosen(table), ["dataset", "units"], "test_error", BUILD), []
+    errors, decided = means(chosen(table), ["dataset", "units"], "test_error", BUILD), []
     similar, linear, readout, soft = CLAIMS.values()
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of, data = errors.loc[name], DATASETS[name]
         near = (of["GaLU0"] - of["ReLU"]) < (of[["linear", "readout"]].min(axis=1) - of["GaLU0"])
-        told = f"at {near.sum()} of {len(near)} widths; test errors at k = {of.index[-1]}: "
-        told += named(of.iloc[-1].rename(NAMES), ".1%")
-        found.append(similar.verdict(told, bool(near.all()), data=data))
+        text = f"at {near.sum()} of {len(near)} widths; test errors at k = {of.index[-1]}: "
+        text += named(of.iloc[-1].rename(NAMES), ".1%")
+        decided.append(similar.verdict(text, bool(near.all()), data=data))
         both = of[["GaLU0", "ReLU"]].max(axis=1)
         lower, ratio = both < of["linear"], of["readout"] / both
-        found.append(linear.verdict(f"at {lower.sum()} of {len(lower)} widths", bool(lower.all()), data=data))
+        decided.append(linear.verdict(f"at {lower.sum()} of {len(lower)} widths", bool(lower.all()), data=data))
         times, holds = f"{span(ratio, '.1f')} times", bool(ratio.min() >= readout.limits["least"])
-        found.append(readout.verdict(f"{times} the larger of the two", holds, data=data))
-        found.append(_soft_against_hard(soft, table[table.dataset == name], data))
-    return found or [claim.undecided("all four networks at one width", data="images") for claim in CLAIMS.values()]
+        decided.append(readout.verdict(f"{times} the larger of the two", holds, data=data))
+        decided.append(_soft_against_hard(soft, table[table.dataset == name], data))
+    return decided or [claim.undecided("all four networks at one width", data="images") for claim in CLAIMS.values()]
 
 
 def _soft_against_hard(claim: Claim, table: pd.DataFrame, data: str) -> Verdict:
@@ -128,6 +128,6 @@ def _soft_against_hard(claim: Claim, table: pd.DataFrame, data: str) -> Verdict:
         return claim.undecided("soft and hard gates of two networks", data=data)
     gain = 100 * (pairs[0] - pairs[1])
     low, high = student_interval(gain, claim.limits["level"])
-    told = f"hard gates {pairs[0].mean():.2%}, sigmoid {pairs[1].mean():.2%}; difference {gain.mean():.2f} "
-    told += f"[{low:.2f}, {high:.2f}], {len(gain)} pairs"
-    return claim.verdict(told.replace("-", "−"), True if low > 0 else False if high < 0 else None, data=data)
+    text = f"hard gates {pairs[0].mean():.2%}, sigmoid {pairs[1].mean():.2%}; difference {gain.mean():.2f} "
+    text += f"[{low:.2f}, {high:.2f}], {len(gain)} pairs"
+    return claim.verdict(text.replace("-", "−"), True if low > 0 else False if high < 0 else None, data=data)

@@ -34,12 +34,12 @@ def least_width(
     >>> least_width(fit, 1 / 22, start=4, most=100, at_once=3)[0]
     23
     """
-    found: Rows = []
+    table: Rows = []
     low, high, stride = failing, most + 1, step
     asked = [k for k in range(start, start + at_once * step, step) if low < k <= most]
     while asked:
         rows = fit(asked)
-        found += rows
+        table += rows
         means = pd.DataFrame(rows).groupby("units").loss.mean()
         met = set(means.index[means < level])
         high = min([high, *met])
@@ -56,7 +56,7 @@ def least_width(
         else:
             between = np.linspace(low, high, min(at_once + 1, -(-(high - low) // step)) + 1)[1:-1]
             asked = sorted({round(k) for k in between})
-    return (high if high <= most else None), found
+    return (high if high <= most else None), table
 
 
 def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
@@ -68,14 +68,14 @@ def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
 
 
 def draw_least_units(
-    title: str, found: pd.DataFrame, level: float, theory: tuple[Array, Array, str], axis: dict[str, Any]
+    title: str, widths: pd.DataFrame, level: float, theory: tuple[Array, Array, str], axis: dict[str, Any]
 ) -> Figure:
     """Return a figure of a result of `least_units` at `level`, with the line `theory` (places, values, label)."""
     (places, values, label), axes = theory, panels(title, size=(5.4, 3.6))
     ax = axes[0, 0]
     ax.plot(places, values, ":", color=COLOURS["theory"], linewidth=0.8, label=label)
-    for kind in found:
+    for kind in widths:
         look, color, name = STYLES[str(kind)]
-        ax.plot(found[kind], look, color=color, markersize=5, linewidth=1.2, label=name)
-    ax.set(**{"ylabel": f"least width k with training MSE < {level}", "ylim": (0, None), "xticks": found.index} | axis)
+        ax.plot(widths[kind], look, color=color, markersize=5, linewidth=1.2, label=name)
+    ax.set(**{"ylabel": f"least width k with training MSE < {level}", "ylim": (0, None), "xticks": widths.index} | axis)
     return finished(axes)

@@ -47,11 +47,11 @@ def rows(settings: Settings) -> Rows:
     least = best or most
     if settings["network"] == "ReLU":
         # GaLU's width is where the search begins, not a bound.
-        _, found = least_width(by_training, LEVEL, max(1, least - 1), most, at_once=AT_ONCE)
-        return [row | {"closed_form": None} for row in found]
-    _, found = least_width(by_training, LEVEL, least, most, at_once=AT_ONCE, failing=least - 1)
-    searched += _solved(settings, sorted({row["units"] for row in found} - {row["units"] for row in searched}))
-    losses, certain = ({(row["units"], row["repeat"]): row["loss"] for row in part} for part in (found, searched))
+        _, table = least_width(by_training, LEVEL, max(1, least - 1), most, at_once=AT_ONCE)
+        return [row | {"closed_form": None} for row in table]
+    _, table = least_width(by_training, LEVEL, least, most, at_once=AT_ONCE, failing=least - 1)
+    searched += _solved(settings, sorted({row["units"] for row in table} - {row["units"] for row in searched}))
+    losses, certain = ({(row["units"], row["repeat"]): row["loss"] for row in part} for part in (table, searched))
     return [
         {"units": k, "repeat": seed, "loss": losses.get((k, seed)), "closed_form": loss}
         for (k, seed), loss in sorted(certain.items())
@@ -67,10 +67,10 @@ def _answers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    found, d = _answers(table), table.d.iloc[0]
-    ends = np.array([0, found.index.max()])
-    axis = {"xlabel": f"samples m (d = {d})", "xlim": (0, None), "xticks": [0, *found.index]}
-    return draw_least_units(TITLE, found, LEVEL, (ends, ends / d, "m / d"), axis)
+    answers, d = _answers(table), table.d.iloc[0]
+    ends = np.array([0, answers.index.max()])
+    axis = {"xlabel": f"samples m (d = {d})", "xlim": (0, None), "xticks": [0, *answers.index]}
+    return draw_least_units(TITLE, answers, LEVEL, (ends, ends / d, "m / d"), axis)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -79,15 +79,15 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     if least.empty:
         return [claim.undecided("both networks at the same m") for claim in CLAIMS.values()]
     shares = least.mul(d / least.index.to_numpy(), axis=0)
-    told = {
+    texts = {
         kind: f"{', '.join(f'{k:.0f}' for k in least[kind])} units ({', '.join(f'{s:.2f}' for s in shares[kind])} m/d)"
         for kind in least
     }
-    told["GaLU"] += f"; in closed form {told['closed form']}"
-    sizes, found = f"m = {', '.join(map(str, least.index))}, d = {d}: ", []
+    texts["GaLU"] += f"; in closed form {texts['closed form']}"
+    sizes, decided = f"m = {', '.join(map(str, least.index))}, d = {d}: ", []
     for network in NETWORKS:
         limits = CLAIMS[network].limits
         large = shares[network][least.index >= limits["least"] * d]
         holds = bool((large <= limits["about"]).all()) if len(large) > 1 else None
-        found.append(CLAIMS[network].verdict((sizes + told[network]).replace("nan", "none"), holds))
-    return found
+        decided.append(CLAIMS[network].verdict((sizes + texts[network]).replace("nan", "none"), holds))
+    return decided

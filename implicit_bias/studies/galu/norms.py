@@ -39,14 +39,14 @@ def grid(quick: bool) -> list[Settings]:
     sizes: Settings = {"clusters": 30, "units": 30, "d": 30, "m": 1000, "sigma_x": 0.1}
     levels = (0.0, 0.25, 0.5, 0.75, 1.0) if quick else tuple(step / 10 for step in range(11))
     few, many, steps, lr = (2, 3, 5000, 2e-3) if quick else (6, 8, 20_000, 1e-3)
-    found = [
+    cells = [
         {"fit": "least squares"} | sizes | cell for cell in product(sigma_y=levels, seed=range(FIRST, FIRST + many))
     ]
     # All levels train in one stack.
     both = sizes | {"fit": "both layers", "sigma_y": list(levels), "repeats": few, "seed": FIRST}
     both |= {"steps": steps, "batch_size": 128, "lr": lr}
     sgd = [{"fit": f"both layers, SGD at {lr}", "optimiser": "SGD", "lr": lr} for lr in (0.01, 0.1)]
-    return found + [both | how for how in ({}, *sgd)]
+    return cells + [both | how for how in ({}, *sgd)]
 
 
 def rows(settings: Settings) -> Rows:
@@ -65,11 +65,11 @@ def rows(settings: Settings) -> Rows:
         return [{"train_loss": fit.loss, "test_loss": test, **_squares(fit.weights), "rank": fit.rank}]
     pairs = runs(settings, settings["sigma_y"])
     samples = [_sample(settings, *pair) for pair in pairs]
-    fitted, found = fits(settings, [seed for _, seed in pairs], samples, "squared", "GaLU"), []
+    fitted, table = fits(settings, [seed for _, seed in pairs], samples, "squared", "GaLU"), []
     for (noise, seed), (network, loss, _, (f, y)) in zip(pairs, fitted, strict=True):
         row = {"sigma_y": noise, "seed": seed, "train_loss": loss, "test_loss": float(np.mean((f - y) ** 2))}
-        found.append(row | _squares(network.effective_weights()) | {"all_l2": network.norm() ** 2})
-    return found
+        table.append(row | _squares(network.effective_weights()) | {"all_l2": network.norm() ** 2})
+    return table
 
 
 def _sample(settings: Settings, noise: float, seed: int) -> tuple[Array, Array]:
@@ -95,12 +95,12 @@ def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def slope_ratios(table: pd.DataFrame, norm: str) -> pd.Series:
     """Return, for each seed, the slope of gap against norm in the noisiest third of levels over that in the least."""
-    found = {}
+    slopes = {}
     for seed, own in table.sort_values("sigma_y").groupby("seed"):
         x, gap, third = own[norm], own.test_loss - own.train_loss, -(-len(own) // 3)
         first, last = (np.polyfit(x[part], gap[part], 1)[0] for part in (slice(third), slice(-third, None)))
-        found[seed] = last / first
-    return pd.Series(found, dtype=float)
+        slopes[seed] = last / first
+    return pd.Series(slopes, dtype=float)
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -136,7 +136,7 @@ def _judged(table: pd.DataFrame, claim: Claim, norm: str, fit: str) -> Verdict:
     within = low >= claim.limits["least"] and high <= claim.limits["most"]
     outside = low > claim.limits["most"] or high < claim.limits["least"]
     means = gaps(table)["means"]
-    told = f"ratio {middle:.2f} [{low:.2f}, {high:.2f}], {len(ratios)} repeats; "
-    told += f"correlation of the means {means.gap.corr(means[norm]):.3f}"
+    text = f"ratio {middle:.2f} [{low:.2f}, {high:.2f}], {len(ratios)} repeats; "
+    text += f"correlation of the means {means.gap.corr(means[norm]):.3f}"
     holds, fails = (outside, within) if fit in TRAINED else (within, outside)
-    return claim.verdict(told, True if holds else False if fails else None, **names)
+    return claim.verdict(text, True if holds else False if fails else None, **names)

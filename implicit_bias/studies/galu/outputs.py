@@ -39,8 +39,8 @@ def grid(quick: bool) -> list[Settings]:
     m, d, outputs, few = (128, 8, (1, 4, 8), (1, 4)) if quick else (1024, 32, (1, 8, 16, 32, 64, 96, 128), (1, 8))
     adam = {"steps": 5_000, "batch": 32, "lr": 3e-3} if quick else ADAM
     common = {"m": (m,), "d": (d,), "repeats": (2,), "seed": (1,)}
-    found = [cell | adam for cell in product(method=("ReLU", "GaLU"), outputs=outputs, **common)]
-    return found + [cell | {"steps": 100} for cell in product(method=("alternation",), outputs=few, **common)]
+    cells = [cell | adam for cell in product(method=("ReLU", "GaLU"), outputs=outputs, **common)]
+    return cells + [cell | {"steps": 100} for cell in product(method=("alternation",), outputs=few, **common)]
 
 
 def rows(settings: Settings) -> Rows:
@@ -67,11 +67,11 @@ def as_many_parameters(settings: Settings) -> int:
 
 def alternated(settings: Settings, units: Sequence[int]) -> Rows:
     """Return a row (units, repeat, loss) of alternate convex search with GaLU's gates for each width and repeat."""
-    found = []
+    table = []
     for k, seed in runs(settings, units):
         search = searched(settings, k, seed, steps=settings["steps"])
-        found.append({"units": k, "repeat": seed, "loss": search.loss / settings["outputs"]})
-    return found
+        table.append({"units": k, "repeat": seed, "loss": search.loss / settings["outputs"]})
+    return table
 
 
 def searched(settings: Settings, units: int, seed: int, **options: Any) -> Alternation:
@@ -95,12 +95,12 @@ def _answers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    found, first = _answers(table), table.iloc[0]
-    outputs = np.linspace(1, found.index.max(), 100)
+    answers, first = _answers(table), table.iloc[0]
+    outputs = np.linspace(1, answers.index.max(), 100)
     even = (1 - LEVEL) * first.m * outputs / (first.d + outputs)
     theory = outputs, even, f"{1 - LEVEL:g} m d′ / (d + d′): as many parameters"
     axis = {"title": f"m = {first.m}, d = {first.d}", "xlabel": "outputs d′"}
-    return draw_least_units(TITLE, found, LEVEL, theory, axis)
+    return draw_least_units(TITLE, answers, LEVEL, theory, axis)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -109,22 +109,22 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     one, more = pairs[pairs.index == 1], pairs[pairs.index > 1]
     first, alike, fewer = CLAIMS.values()
     places = ("d′ = 1", "d′ > 1", "d′ > 1")
-    found = [claim.undecided(f"both below {LEVEL} at {at}") for claim, at in zip(CLAIMS.values(), places, strict=True)]
+    judged = [claim.undecided(f"both below {LEVEL} at {at}") for claim, at in zip(CLAIMS.values(), places, strict=True)]
     if len(one):
-        told = _units(one) + _by_search(least[least.index == 1])
-        found[0] = first.verdict(told, bool((one["GaLU"] > one["ReLU"]).all()))
+        text = _units(one) + _by_search(least[least.index == 1])
+        judged[0] = first.verdict(text, bool((one["GaLU"] > one["ReLU"]).all()))
     if len(more):
         ratio, about = more["GaLU"] / more["ReLU"], alike.limits["about"]
-        told = f"{span(ratio, '.2f')} times as many ({_units(more)})" + _by_search(least[least.index > 1])
-        found[1] = alike.verdict(told, at_every_size(ratio.between(1 / about, about)))
-        found[2] = fewer.verdict(f"fewer at {(ratio < 1).sum()} of {len(ratio)}", at_every_size(ratio < 1))
-    return found
+        text = f"{span(ratio, '.2f')} times as many ({_units(more)})" + _by_search(least[least.index > 1])
+        judged[1] = alike.verdict(text, at_every_size(ratio.between(1 / about, about)))
+        judged[2] = fewer.verdict(f"fewer at {(ratio < 1).sum()} of {len(ratio)}", at_every_size(ratio < 1))
+    return judged
 
 
 def _units(pairs: pd.DataFrame) -> str:
     return ", ".join(f"{row.GaLU:.0f} : {row.ReLU:.0f} at d′ = {row.Index}" for row in pairs.itertuples())
 
 
-def _by_search(found: pd.DataFrame) -> str:
-    searched = [f"{k:.0f} at d′ = {q}" for q, k in found["alternation"].dropna().items()]
+def _by_search(widths: pd.DataFrame) -> str:
+    searched = [f"{k:.0f} at d′ = {q}" for q, k in widths["alternation"].dropna().items()]
     return f"; alternate convex search, ended early, needs {', '.join(searched)}" if searched else ""

@@ -38,10 +38,10 @@ def sample(settings: Settings, seed: int) -> tuple[Array, Array]:
 def rows(settings: Settings) -> Rows:
     """Return a row for each repeat: repeat, train_loss, train_error and test_error."""
     seeds = repeats(settings)
-    found = fits(settings, seeds, [sample(settings, seed) for seed in seeds], "hinge", settings["network"])
+    fitted = fits(settings, seeds, [sample(settings, seed) for seed in seeds], "hinge", settings["network"])
     return [
         {"repeat": seed, "train_loss": loss, "train_error": error(*train), "test_error": error(*test)}
-        for seed, (_, loss, train, test) in zip(seeds, found, strict=True)
+        for seed, (_, loss, train, test) in zip(seeds, fitted, strict=True)
     ]
 
 
@@ -56,20 +56,20 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = [claim.undecided("both networks at one width") for claim in CLAIMS.values()]
+    decided = [claim.undecided("both networks at one width") for claim in CLAIMS.values()]
     learnt, ahead, chance = CLAIMS.values()
     rule, coin = table[table.task == "separable"], table[table.task == "parity"]
     if len(errors := means(rule, ["units"], "test_error")):
         low, gain = rule.groupby("units").test_error.max() < learnt.limits["learnt"], errors["GaLU"] - errors["ReLU"]
-        told = f"test errors of at most {rule.test_error.max():.1%}; {_last(errors)}"
+        text = f"test errors of at most {rule.test_error.max():.1%}; {_last(errors)}"
         better = f"GaLU's test error is higher by {span(gain, '.2%')}".replace("-", "−")
-        found[:2] = [learnt.verdict(told, at_every_size(low)), ahead.verdict(better, at_every_size(gain > 0))]
+        decided[:2] = [learnt.verdict(text, at_every_size(low)), ahead.verdict(better, at_every_size(gain > 0))]
     if len(fitted := means(coin, ["units"], "train_error")):
         # By chance an error is further than 4 standard deviations from ½ once in 16 000 times.
         near = (coin.test_error - 0.5).abs() < chance.limits["deviations"] * 0.5 / np.sqrt(coin.fresh)
-        told = f"{near.sum()} of {len(coin)} test as a coin does ({span(coin.test_error, '.1%')}); in training, "
-        found[2] = chance.verdict(told + _last(fitted), at_every_size(near.groupby(coin.units).all()))
-    return found
+        text = f"{near.sum()} of {len(coin)} test as a coin does ({span(coin.test_error, '.1%')}); in training, "
+        decided[2] = chance.verdict(text + _last(fitted), at_every_size(near.groupby(coin.units).all()))
+    return decided
 
 
 def _last(errors: pd.DataFrame) -> str:

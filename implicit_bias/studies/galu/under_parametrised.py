@@ -43,11 +43,11 @@ def grid(quick: bool) -> list[Settings]:
 
 def rows(settings: Settings) -> Rows:
     """Return units, repeat, loss; for GaLU `closed_form`, the least loss with its gates, and the features' `rank`."""
-    found = trained(settings, settings["network"], widths(settings, SHARES))
-    for row in found if settings["network"] == "GaLU" else ():
+    table = trained(settings, settings["network"], widths(settings, SHARES))
+    for row in table if settings["network"] == "GaLU" else ():
         best = closed_form(settings, row["units"], row["repeat"])
         row |= {"closed_form": best.loss, "rank": best.rank}
-    return found
+    return table
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -68,15 +68,15 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     within += f"{len(losses)} sizes; Adam within {(losses['GaLU'] - least).max():.3f} of the least loss"
     between = f"at {inside.sum()} of {len(inside)} sizes with kd < m"
     theory, same = CLAIMS["theory"], CLAIMS["double"]
-    found = [
+    decided = [
         theory.verdict(within, bool(by_size < theory.limits["tolerance"])),
         CLAIMS["between"].verdict(between, bool(inside.all())),
     ]
     pairs = doubled(losses, "GaLU")
     if pairs.empty:
-        return [*found, same.undecided("ReLU with k units, GaLU with 2k")]
+        return [*decided, same.undecided("ReLU with k units, GaLU with 2k")]
     apart = (pairs["double"] - pairs["ReLU"]).abs()
     relu, double = pairs.to_numpy()[apart.argmin()]
-    told = f"mean losses {apart.min():.3f} to {apart.max():.3f} apart at {len(apart)} sizes; at the closest ReLU "
-    told += f"{relu:.3f}, GaLU with 2k units {double:.3f}"
-    return [*found, same.verdict(told, bool(apart.max() <= same.limits["tolerance"]))]
+    text = f"mean losses {apart.min():.3f} to {apart.max():.3f} apart at {len(apart)} sizes; at the closest ReLU "
+    text += f"{relu:.3f}, GaLU with 2k units {double:.3f}"
+    return [*decided, same.verdict(text, bool(apart.max() <= same.limits["tolerance"]))]

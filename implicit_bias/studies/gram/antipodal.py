@@ -37,23 +37,23 @@ def cost(settings: Settings) -> float:
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:
-    found = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
-    middle = found.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
+    groups = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
+    middle = groups.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
     middle = middle.set_axis(["alone", "paired"], axis=1)
     middle["error"] = table[table.pair].groupby("activation").error.median()
     return middle.loc[ordered(middle.index)]
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    found = _medians(table)
-    places, ax = np.arange(len(found))[::-1], panels(TITLE, size=(5.2, 3.6))[0, 0]
-    ax.hlines(places, found.paired.fillna(found.error), found.alone, color="#BBBBBB", linewidth=1)
-    ax.plot(found.alone, places, "o", color=COLOURS["blue"], label="without a pair")
-    ax.plot(found.paired, places, "o", color=COLOURS["red"], label="with an antipodal pair")
-    hidden = found.paired.isna().to_numpy()
+    medians = _medians(table)
+    places, ax = np.arange(len(medians))[::-1], panels(TITLE, size=(5.2, 3.6))[0, 0]
+    ax.hlines(places, medians.paired.fillna(medians.error), medians.alone, color="#BBBBBB", linewidth=1)
+    ax.plot(medians.alone, places, "o", color=COLOURS["blue"], label="without a pair")
+    ax.plot(medians.paired, places, "o", color=COLOURS["red"], label="with an antipodal pair")
+    hidden = medians.paired.isna().to_numpy()
     look = {"color": COLOURS["red"], "markerfacecolor": "none", "label": "singular, up to this error"}
-    ax.plot(found.error[hidden], places[hidden], "<", **look)
-    ax.set_yticks(places, [style(name)["label"] for name in found.index])
+    ax.plot(medians.error[hidden], places[hidden], "<", **look)
+    ax.set_yticks(places, [style(name)["label"] for name in medians.index])
     ax.set(xscale="log", xlabel=LEAST)
     ax.legend(loc="upper center")
     return ax.figure
@@ -61,9 +61,9 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     hidden = table[table.pair].assign(share=table.least.abs() <= table.error).groupby("activation").share.mean()
-    found = _medians(table).assign(share=100 * hidden)
-    parity, unit = found.index.isin(PARITY), " % of the draws"
-    expected, others = found[parity], found[~parity]
+    medians = _medians(table).assign(share=100 * hidden)
+    parity, unit = medians.index.isin(PARITY), " % of the draws"
+    expected, others = medians[parity], medians[~parity]
     singular = f"in {expected.share.min():.0f} % of the draws, λ_min/E[σ'²] up to {expected.error.max():.0e}; "
     singular += f"without the pair {listed(expected.alone.map(number))}"
     left = f"in {others.share.max():.0f} % of the draws; λ_min/E[σ'²] of {listed(others.paired.map(number))}"

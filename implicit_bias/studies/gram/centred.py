@@ -38,9 +38,9 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = quartiles(table, "layers")
+    summary = quartiles(table, "layers")
     few, many = table.layers.min(), table.layers.max()
-    ends = [f"at L = {L}: {listed(found.xs(L, level='layers').apply(as_text, axis=1))}" for L in (many, few)]
-    least = found.middle.xs(many, level="layers").fillna(0.0).min() if many > few else float("nan")
+    ends = [f"at L = {L}: {listed(summary.xs(L, level='layers').apply(as_text, axis=1))}" for L in (many, few)]
+    least = summary.middle.xs(many, level="layers").fillna(0.0).min() if many > few else float("nan")
     claim = "enough centred layers make λ_min large for every activation"
     return [decide(claim, f"medians {'; '.join(ends)}", least, "above", LARGE)]

@@ -76,10 +76,10 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     steeper = falls.filter(items=SMOOTH).min() / falls.filter(items=JUMP).max()
     relu = last.reindex(["relu"]).iloc[0]
     limit = relu.n * relu.least * mean_square("relu")
-    off, found = 100 * abs(limit / LIMIT - 1), f"{limit:.4f} at n = {relu.n:g}"
+    off, text = 100 * abs(limit / LIMIT - 1), f"{limit:.4f} at n = {relu.n:g}"
     ends = last.filter(items=SMOOTH, axis=0).apply(lambda end: f"{number(end.least)} at n = {end.n:g}", axis=1)
     powers = f"powers at last {listed(-falls, '.2f')}; λ_min/E[σ'²] of {listed(ends)}"
     return [
-        decide("ReLU: λ_min n comes to 1/4", found, off, "below", NEAR, " % off"),
+        decide("ReLU: λ_min n comes to 1/4", text, off, "below", NEAR, " % off"),
         decide("smooth activations fall faster", powers, steeper, "above", STEEPER, " times the power where σ' jumps"),
     ]

@@ -48,8 +48,8 @@ def growth(table: pd.DataFrame) -> pd.Series:
     layers is hidden. If the one at the fewest is hidden, its bound replaces it, so that the ratio is a lower bound. The
     ratio is NaN if there is only one depth.
     """
-    found = quartiles(table, "layers")
-    middle, bound = found.middle.unstack("layers"), found.bound.unstack("layers")
+    summary = quartiles(table, "layers")
+    middle, bound = summary.middle.unstack("layers"), summary.bound.unstack("layers")
     first, last = middle.columns[[0, -1]]
     grown = middle[last].mask(bound[last].notna(), 0.0) / middle[first].fillna(bound[first])
     return grown * (1.0 if last > first else float("nan"))
@@ -60,7 +60,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     for name, times in growth(table).reindex([name for name in ACTIVATIONS if name in SMOOTH]).items():
         path = texts[texts.index.isin([name], level="activation")].droplevel("activation")
         change = f"{times:.2g} times as much" if times else "hidden by the error at last"
-        found = f"medians {'/'.join(path)} at L = {'/'.join(map(str, path.index))}: {change}"
+        text = f"medians {'/'.join(path)} at L = {'/'.join(map(str, path.index))}: {change}"
         claim = f"depth makes λ_min of {name} larger in {table.d.iloc[0]} dimensions"
-        decided.append(decide(claim, found, times, "above", 1, " times as much"))
+        decided.append(decide(claim, text, times, "above", 1, " times as much"))
     return decided

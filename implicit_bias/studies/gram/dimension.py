@@ -52,8 +52,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = quartiles(table, "d")
-    upper, texts = found.upper.unstack("activation"), found.apply(as_text, axis=1)
+    summary = quartiles(table, "d")
+    upper, texts = summary.upper.unstack("activation"), summary.apply(as_text, axis=1)
     few, many = upper.index[[0, -1]]
     low, high = (
         f"medians of {table.n.iloc[0]} points for d = {d}: {listed(texts.xs(d, level=1))}" for d in (few, many)

@@ -49,9 +49,9 @@ def ratios(table: pd.DataFrame) -> pd.Series:
 
     The index has the widths in increasing order as text, then 'flow', the ratio of the speeds of the gradient flow.
     """
-    found = _speeds(table)
-    names, units = (found.index.get_level_values(level) for level in ("activation", "units"))
-    jumping, smooth = (found[names.isin(chosen)].groupby("units").median() for chosen in (JUMP, SMOOTH))
+    speeds = _speeds(table)
+    names, units = (speeds.index.get_level_values(level) for level in ("activation", "units"))
+    jumping, smooth = (speeds[names.isin(chosen)].groupby("units").median() for chosen in (JUMP, SMOOTH))
     times = (jumping / smooth).reindex(sorted(set(units)))
     last = times.flow.iloc[-1:].set_axis(["flow"])
     return pd.concat([times.measured.rename(index=str), last])
@@ -64,9 +64,9 @@ def draw(table: pd.DataFrame) -> Figure:
     for ax, units in zip(axes, widths, strict=False):
         speed.curves(ax, where(table, units=units, seed=table.seed.min()))
         ax.set(title=f"{units} units", xlabel="steps", ylabel="loss / first loss", ylim=(1e-3, 2))
-    found, last = pd.concat([_speeds(part) for _, part in table.groupby("seed")]), axes[len(widths)]
+    speeds, last = pd.concat([_speeds(part) for _, part in table.groupby("seed")]), axes[len(widths)]
     for name in ordered(table.activation):
-        own, look = found.xs(name, level="activation").droplevel([1, 2, 3, 4]), style(name)
+        own, look = speeds.xs(name, level="activation").droplevel([1, 2, 3, 4]), style(name)
         last.plot(own.measured, "o", color=look["color"], markersize=3, alpha=0.4)
         last.plot(own.measured.groupby(level=0).median(), linewidth=1.4, **look)
         last.axhline(own.flow.median(), linewidth=0.6, **look | {"label": "_"})

@@ -31,15 +31,15 @@ def rows(settings: Settings) -> Rows:
     """Return n, index, eigenvalue, error, relative to the largest, for every eigenvalue of the first n points."""
     X = unit_points(settings["most"], settings["d"], settings["seed"])
     sigma = polynomial([0.0] * settings["degree"] + [1.0])
-    found = []
+    table = []
     for n in range(settings["step"], settings["most"] + 1, settings["step"]):
         gram = gram_matrix(X[:n], sigma)
         values = np.linalg.eigvalsh(gram.values)[::-1]
         # LAPACK's own rounding in addition to that of the entries.
         error = float(gram.error + 4 * n * np.finfo(float).eps * values[0]) / values[0]
         pairs = enumerate(values / values[0], start=1)
-        found += [{"n": n, "index": i, "eigenvalue": float(value), "error": error} for i, value in pairs]
-    return found
+        table += [{"n": n, "index": i, "eigenvalue": float(value), "error": error} for i, value in pairs]
+    return table
 
 
 def cost(settings: Settings) -> float:
@@ -60,12 +60,12 @@ def ceiling(degree: int, d: int) -> int:
 
 def draw(table: pd.DataFrame) -> Figure:
     own, d = table[table.d == table.d.max()], table.d.max()
-    found = ranks(own).droplevel("d")
+    ranked = ranks(own).droplevel("d")
     ax, other = panels(TITLE, columns=2, size=(4.0, 3.3))[0]
     for degree in sorted(own.degree.unique()):
         colour = COLOURS[SHADES[degree]]
         look = {"color": colour, "label": f"$z^{degree}$", "markersize": 3, "linewidth": 1.0}
-        ax.plot(found.loc[degree].index, found.loc[degree, "rank"], marker="o", **look)
+        ax.plot(ranked.loc[degree].index, ranked.loc[degree, "rank"], marker="o", **look)
         ax.axhline(ceiling(degree, d), color=colour, linestyle=":", linewidth=0.8)
         whole = own[(own.degree == degree) & (own.n == own.n.max())]
         other.semilogy(whole["index"], whole.eigenvalue.abs(), marker=".", **look)
@@ -80,16 +80,16 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = ranks(table).reset_index()
-    found["monomials"] = [ceiling(degree, d) for degree, d in zip(found.degree, found.d, strict=True)]
-    beyond = found[found.n > found.monomials]
-    gap = f"the last eigenvalue that counts is at least {(found.kept / found.cut).min():.0e} times the next"
-    reached = (found["rank"] == found[["n", "monomials"]].min(axis=1)).sum()
-    most = found[found.n == found.n.max()]
+    cases = ranks(table).reset_index()
+    cases["monomials"] = [ceiling(degree, d) for degree, d in zip(cases.degree, cases.d, strict=True)]
+    beyond = cases[cases.n > cases.monomials]
+    gap = f"the last eigenvalue that counts is at least {(cases.kept / cases.cut).min():.0e} times the next"
+    reached = (cases["rank"] == cases[["n", "monomials"]].min(axis=1)).sum()
+    most = cases[cases.n == cases.n.max()]
     texts = [f"{rank} (z^{degree} in R^{d})" for degree, d, rank in most[["degree", "d", "rank"]].to_numpy()]
-    sizes = f"at {reached} of {len(found)} sizes; for {found.n.max()} points {', '.join(texts)}"
+    sizes = f"at {reached} of {len(cases)} sizes; for {cases.n.max()} points {', '.join(texts)}"
     excess = (beyond["rank"] - beyond.monomials).max()
     return [
         decide("the rank is at most the number of monomials", f"larger by {excess}; {gap}", excess, "at most", 0),
-        decide("it is that number, or that of the points if smaller", sizes, reached, "at least", len(found), " sizes"),
+        decide("it is that number, or that of the points if smaller", sizes, reached, "at least", len(cases), " sizes"),
     ]

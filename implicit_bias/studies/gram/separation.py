@@ -50,9 +50,9 @@ def _powers(table: pd.DataFrame, over: str) -> pd.Series:
 
 def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=2, size=(4.2, 3.6))
-    (left, right), found = axes[0], quartiles(table, "n")
+    (left, right), summary = axes[0], quartiles(table, "n")
     for name in (name for name in ACTIVATIONS if name in set(table.activation)):
-        own, look = pd.DataFrame(found.loc[name]), style(name)
+        own, look = pd.DataFrame(summary.loc[name]), style(name)
         left.plot(own.index, own.middle, marker="o", markersize=4, **look)
         left.plot(own.index, own.bound, "v", color=look["color"], markerfacecolor="none")
         each = table[(table.activation == name) & (table.least > table.error)]
@@ -66,8 +66,8 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     falls, apart = _powers(table, "n"), _powers(table, "apart")
-    found = quartiles(table, "n")
-    last, texts = found.upper.xs(table.n.max(), level="n"), found.apply(as_text, axis=1)
+    summary = quartiles(table, "n")
+    last, texts = summary.upper.xs(table.n.max(), level="n"), summary.apply(as_text, axis=1)
     part = last.reindex(["elu"]).iloc[0] / last.reindex(["relu"]).iloc[0]
     medians = "; ".join(f"{name} {'/'.join(texts[name])}" for name in NOT_SMOOTH if name in falls)
     sizes = "/".join(map(str, sorted(set(table.n))))

@@ -195,16 +195,16 @@ def curves(ax: Axes, part: pd.DataFrame) -> None:
     ax.set(xscale="symlog", yscale="log", ylim=(TRAINED / 3, 2), xlim=(0, None))
 
 
-def _scatter(ax: Axes, found: pd.DataFrame) -> None:
-    found = found[found.worst > 0]
-    for name in ordered(found.index.get_level_values("activation")):
-        own, colour = found.xs(name, level="activation"), style(name)["color"]
+def _scatter(ax: Axes, measured: pd.DataFrame) -> None:
+    measured = measured[measured.worst > 0]
+    for name in ordered(measured.index.get_level_values("activation")):
+        own, colour = measured.xs(name, level="activation"), style(name)["color"]
         ax.loglog(own.worst, own.measured, "o", color=colour, markersize=4)
         ax.loglog(own.worst, own.flow, "D", color=colour, markerfacecolor="none", markersize=5)
     ax.plot([], [], "o", color=COLOURS["theory"], markersize=4, label="network")
     ax.plot([], [], "D", color=COLOURS["theory"], markerfacecolor="none", markersize=5, label="flow")
     # Whole decades, which have labels.
-    ends = 10.0 ** np.array([np.floor(np.log10(found.worst.min())), np.ceil(np.log10(found.worst.max()))])
+    ends = 10.0 ** np.array([np.floor(np.log10(measured.worst.min())), np.ceil(np.log10(measured.worst.max()))])
     ax.minorticks_off()
     ax.plot(ends, ends, ":", color=COLOURS["theory"], linewidth=0.8, label="$\\eta\\lambda_{\\min}$")
     ax.set(xlabel="worst rate $\\eta\\lambda_{\\min}$", ylabel="rate of decay a step", title="all three tasks")
@@ -212,12 +212,12 @@ def _scatter(ax: Axes, found: pd.DataFrame) -> None:
 
 @over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = speeds(table).dropna()
-    tasks = [task for _, task in found.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
+    measured = speeds(table).dropna()
+    tasks = [task for _, task in measured.groupby(["data", "d", "labels", "rate"]) if len(task) > 2]
     ranks = pd.Series([task.measured.corr(task.worst, method="spearman") for task in tasks], dtype=float)
     order = f"rank correlations {ranks.min():.2f} to {ranks.max():.2f} in {len(ranks)} tasks"
-    d = found.index.get_level_values("d")
-    (low, slower), (high, as_fast) = _jump(found[d <= FEW]), _jump(found[d > FEW])
+    d = measured.index.get_level_values("d")
+    (low, slower), (high, as_fast) = _jump(measured[d <= FEW]), _jump(measured[d > FEW])
     return [
         decide("the larger ηλ_min, the faster networks train", order, ranks.min(), "above", RANKED, " in every task"),
         decide("low dimension: slower where σ is smooth", low, slower, "above", SLOWER, " times"),
@@ -225,8 +225,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     ]
 
 
-def _jump(found: pd.DataFrame) -> tuple[str, float]:
-    own = found.query("rate == 'own' and worst > 0")
+def _jump(measured: pd.DataFrame) -> tuple[str, float]:
+    own = measured.query("rate == 'own' and worst > 0")
     names = own.index.get_level_values("activation")
     times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()
     wide = own.max() / own.min()

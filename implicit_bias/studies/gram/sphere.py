@@ -39,10 +39,10 @@ def each_draw(settings: Settings, measured: Callable[[Array], dict[str, float]])
     return [{"draw": turn} | measured(unit_points(n, d, seed, turn)) for turn in range(settings["draws"])]
 
 
-def scaled(found: Any, activation: str) -> dict[str, float]:
+def scaled(eigenvalue: Any, activation: str) -> dict[str, float]:
     """Return the columns least and error: a smallest eigenvalue and its error bound, both divided by E[σ'²]."""
     unit = mean_square(activation)
-    return {"least": float(found.value) / unit, "error": float(found.error) / unit}
+    return {"least": float(eigenvalue.value) / unit, "error": float(eigenvalue.error) / unit}
 
 
 def least(X: Array, activation: str, digits: int | None = None) -> dict[str, float]:
@@ -68,11 +68,11 @@ def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
     of least + error. Otherwise `bound` is NaN. `upper` is `middle`, or `bound` if `middle` is NaN.
     """
     parts = table.assign(top=table.least + table.error).groupby(["activation", over])
-    found = parts.least.quantile(np.array([0.5, 0.25, 0.75])).unstack().set_axis(["middle", "low", "high"], axis=1)
-    hidden = found.middle <= parts.error.median()
-    found["bound"] = parts.top.median().where(hidden)
-    found.loc[hidden, ["middle", "low", "high"]] = np.nan
-    return found.assign(upper=found.middle.fillna(found.bound))
+    summary = parts.least.quantile(np.array([0.5, 0.25, 0.75])).unstack().set_axis(["middle", "low", "high"], axis=1)
+    hidden = summary.middle <= parts.error.median()
+    summary["bound"] = parts.top.median().where(hidden)
+    summary.loc[hidden, ["middle", "low", "high"]] = np.nan
+    return summary.assign(upper=summary.middle.fillna(summary.bound))
 
 
 def number(value: float) -> str:
@@ -87,9 +87,9 @@ def power(values: pd.Series) -> float:
     return float(np.polyfit(np.log(values.index), np.log(values), 1)[0])
 
 
-def as_text(found: pd.Series) -> str:
+def as_text(row: pd.Series) -> str:
     """Return the median in a row of `quartiles`, or its upper bound, as text: '0.50', '< 1.0e-12'."""
-    return f"< {number(found.bound)}" if np.isnan(found.middle) else number(found.middle)
+    return f"< {number(row.bound)}" if np.isnan(row.middle) else number(row.middle)
 
 
 def listed(values: pd.Series, form: str = "") -> str:
@@ -99,16 +99,16 @@ def listed(values: pd.Series, form: str = "") -> str:
 
 def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str = LEAST) -> Figure:
     """Return a figure of the `quartiles` of λ_min against the column `over`; triangles are upper bounds."""
-    found = quartiles(table, over)
+    summary = quartiles(table, over)
     ax = panels(title, size=(5.6, 4.0))[0, 0]
     for activation in ordered(table.activation):
-        own, look = pd.DataFrame(found.loc[activation]), style(activation)
+        own, look = pd.DataFrame(summary.loc[activation]), style(activation)
         shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
         ribbon(ax, shown.middle, shown.low, shown.high, alpha=0.15, marker="o", **look)
         ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)
     ax.set(yscale="log", xlabel=xlabel, ylabel=ylabel)
     log_ticks(ax, table[over])
-    if found.bound.notna().any():
+    if summary.bound.notna().any():
         ax.plot([], [], "v", color="black", markerfacecolor="none", label="upper bound")
     ax.figure.legend(loc="outside right center")
     return ax.figure

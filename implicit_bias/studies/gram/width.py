@@ -34,12 +34,12 @@ def rows(settings: Settings) -> Rows:
     X = unit_points(settings["n"], settings["d"], settings["seed"])
     G = gram_matrix(X, name).values
     least, size = float(np.linalg.eigvalsh(G)[0]), float(np.linalg.norm(G, 2))
-    found = []
+    table = []
     for turn in range(settings["draws"]):
         sampled = empirical_gram(X, name, width, seed=turn)
         row = {"draw": turn, "sampled": float(np.linalg.eigvalsh(sampled)[0]) / unit, "least": least / unit}
-        found.append(row | {"off": float(np.linalg.norm(sampled - G, 2)) / size})
-    return found
+        table.append(row | {"off": float(np.linalg.norm(sampled - G, 2)) / size})
+    return table
 
 
 def cost(settings: Settings) -> float:
@@ -71,13 +71,13 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = _exponents(table)
-    lead = ordered(found.index)[0]
+    exponents = _exponents(table)
+    lead = ordered(exponents.index)[0]
     own = table[table.activation == lead].groupby("width")
     path = ", ".join(f"{value:.3g} at k = {width}" for width, value in own.sampled.mean().items())
     path += f" and {own['least'].first().iloc[-1]:.3g} at infinite width"
-    powers = {name: f"like k to the powers {listed(found[name], '.2f')}" for name in found}
-    off = (found - HALF).abs().max(skipna=False)
+    powers = {name: f"like k to the powers {listed(exponents[name], '.2f')}" for name in exponents}
+    off = (exponents - HALF).abs().max(skipna=False)
     means = f"{powers['spread']}; mean λ_min/E[σ'²] of {lead} {path}"
     return [
         decide("‖Ĝ − G‖ falls like 1/√k", powers["off"], off["off"], "below", NEAR, " from −1/2"),

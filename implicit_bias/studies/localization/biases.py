@@ -83,7 +83,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 @over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = []
+    decided = []
     clone = where(table, process="Gaussian").ipr.max()
     for activation, name in NAMES.items():
         ours = where(table, process="NLGP", activation=activation)
@@ -95,9 +95,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         }
         without, both = runs["no biases"], runs["both"]
         text = f"{texts['both']}; with hidden biases alone {texts['hidden']}; the clone's IPR up to {clone:.2f}"
-        found.append(decide_local(f"{name} localizes with both biases in every setting", text, both))
+        decided.append(decide_local(f"{name} localizes with both biases in every setting", text, both))
         does, relation = ("localizes", "above") if activation == "relu" else ("does not localize", "below")
-        found.append(
+        decided.append(
             decide_local(f"{name} {does} without biases in every setting", texts["no biases"], without, relation)
         )
-    return [*found, stayed(table)]
+    return [*decided, stayed(table)]

@@ -47,13 +47,13 @@ def rows(settings: Settings) -> Rows:
 
 
 def _shapes(table: pd.DataFrame) -> pd.DataFrame:
-    found, names = [], ["units", "process", "gain", "unit"]
+    shapes, names = [], ["units", "process", "gain", "unit"]
     for key, part in table.groupby(names):
         w = part.sort_values("pixel").weight.to_numpy(float)
         held = np.cumsum(np.sort(w**2)[::-1]) / np.sum(w**2)
         measures = {"ipr": float(ipr(w)), "pixels": int(np.argmax(held >= MOST)) + 1, "change": part.change.iloc[0]}
-        found.append(dict(zip(names, key, strict=True)) | measures)
-    return pd.DataFrame(found)
+        shapes.append(dict(zip(names, key, strict=True)) | measures)
+    return pd.DataFrame(shapes)
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -81,10 +81,10 @@ def draw(table: pd.DataFrame) -> Figure:
 
 @over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found, decided, gain = _shapes(table), [], PANELS[-1][1]
+    shapes, decided, gain = _shapes(table), [], PANELS[-1][1]
     for units in (ONE["units"], MANY["units"]):
         for process, shape, relation in (("NLGP", "local", "above"), ("Gaussian", "spread", "below")):
-            field = where(found, units=units, gain=gain, process=process)[["pixels", "ipr", "change"]].median()
+            field = where(shapes, units=units, gain=gain, process=process)[["pixels", "ipr", "change"]].median()
             text = f"{field.pixels:g} of {table.n.iloc[0]} pixels hold {100 * MOST:.0f} % of Σw², IPR {field.ipr:.3f}"
             claim = f"K = {units}, {process}, g = {gain:g}: fields are {shape}"
             decided.append(decide_local(claim, text, field.to_frame().T, relation))

@@ -57,7 +57,7 @@ def rows(settings: Settings) -> Rows:
     gates = training.gates(X)
     last = training.flips(X)
     since = [np.nan, *(gates[1:] != gates[:-1]).mean(axis=(1, 2, 3))]
-    found = []
+    table = []
     for t, (time, w) in enumerate(zip(training.times, training.weights, strict=True)):
         outputs = np.maximum(w @ X.T, 0.0).mean(axis=1)
         loss = np.median(np.mean((y - outputs) ** 2, axis=1) / 2)
@@ -65,8 +65,8 @@ def rows(settings: Settings) -> Rows:
         sizes = np.linalg.norm(w, axis=-1) * np.linalg.norm(training.fields, axis=-1)
         cosine = np.median(np.sum(w * training.fields, axis=-1) / sizes)
         row |= {"placed": placed(w, training.fields), "cosine": float(cosine)}
-        found.append(row | spread(w) | {"loss": float(loss)} | end(training))
-    return found
+        table.append(row | spread(w) | {"loss": float(loss)} | end(training))
+    return table
 
 
 def placed(w: Array, last: Array) -> float:
@@ -149,7 +149,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 @over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found, most = [], 100 * EARLY
+    decided, most = [], 100 * EARLY
     start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):
         parts, K = where(table, units=units).groupby("gain"), f"K = {units}:"
@@ -168,11 +168,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         )
         before, time = f"{K} gates settle before fields localize", f"{time}; {start}"
         placed, of_units = 100 * shape.placed.min(), " % of the units"
-        found += [
+        decided += [
             decide_local(f"{K} fields localize", localized, last),
             decide(f"{K} gates settle early", time, settling.time.max(), "at most", most, " % of the time"),
             decide(before, way, settling.way.max(), "at most", most, " % of the IPR's way"),
             decide(f"{K} the place is there before the shape", there, placed, "at least", 100 * PLACED, of_units),
             decide(f"{K} then fields grow only", along, shape.cosine.min(), "at least", ALONG),
         ]
-    return [*found, stayed(table)]
+    return [*decided, stayed(table)]

@@ -117,9 +117,9 @@ def cost(settings: Settings) -> float:
 def draw(table: pd.DataFrame) -> Figure:
     """Plot final IPR (above) and distance from the network (below) of the first seed against the time of freezing."""
     table = where(table, seed=table.seed.min())
-    found = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
-    axes = panels(TITLE, columns=len(found), rows=2, size=(3.0, 2.5))
-    for column, (units, gain) in zip(axes.T, found.itertuples(index=False), strict=True):
+    columns = table[["units", "gain"]].drop_duplicates().sort_values(["units", "gain"])
+    axes = panels(TITLE, columns=len(columns), rows=2, size=(3.0, 2.5))
+    for column, (units, gain) in zip(axes.T, columns.itertuples(index=False), strict=True):
         part = where(table, units=units, gain=gain)
         own = where(part[part.time > 0], gates="own").sort_values("time")
         column[0].axhline(own.network.iloc[-1], color="0.6", linewidth=0.8, label="ReLU network at the end")
@@ -162,13 +162,13 @@ def _way(part: pd.DataFrame) -> tuple[str, float]:
 
 @over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = []
+    decided = []
     for units in (ONE["units"], TEN["units"]):
         ways = [_way(part) for _, part in where(table, units=units).groupby("gain")]
         text, most = "; ".join(text for text, _ in ways), max((share for _, share in ways), default=np.nan)
         share, unit = f"from {most:.0f} % of the network's way on", " % of the network's way"
-        found.append(decide(f"K = {units}: frozen gates run ahead", text, most, "below", 100 * NEARLY, unit))
-        found.append(decide(f"K = {units}: gates frozen early suffice", share, most, "at most", 100 * EARLY, unit))
+        decided.append(decide(f"K = {units}: frozen gates run ahead", text, most, "below", 100 * NEARLY, unit))
+        decided.append(decide(f"K = {units}: gates frozen early suffice", share, most, "at most", 100 * EARLY, unit))
     start = where(table, gates="own", time=0).ipr.max()
     random, pixel = where(table, gates="random").ipr.max(), where(table, gates="pixel").ipr.min()
     text = f"median IPR up to {start:.3f}; random gates up to {random:.3f}, pixel gates at least {pixel:.2f}"
@@ -177,5 +177,5 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     placed_ = [f"{100 * share:.0f} % (K = {units}, g = {gain:g})" for share, units, gain in each]
     ahead = f"within 2 pixels of the network's in {', '.join(placed_)}; by chance 12.5 %"
     least, of = 100 * named.placed.min(), " % of the units"
-    found.append(decide("a choice up front finds the places", ahead, least, "at least", 100 * FOUND, of))
-    return [*found, decide("gates of the start make fields local", text, start, "above", LOCAL), stayed(table)]
+    decided.append(decide("a choice up front finds the places", ahead, least, "at least", 100 * FOUND, of))
+    return [*decided, decide("gates of the start make fields local", text, start, "above", LOCAL), stayed(table)]

@@ -75,7 +75,7 @@ def _fall(part: pd.DataFrame) -> tuple[float, str]:
 
 @over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = []
+    decided = []
     for activation, name in NAMES.items():
         ours, clone = (where(table, activation=activation, process=process) for process in PROCESSES)
         ends = ours[ours.gain.isin([ours.gain.min(), ours.gain.max()])].sort_values("gain")
@@ -83,7 +83,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         text = f"K = {slashed(ours.units.unique())}: median IPR {slashed(ends.ipr, '.3f')} at g = {slashed(ends.gain)}"
         text += f", quartiles at last {slashed(last.ipr_low, '.2f')} and {slashed(last.ipr_high, '.2f')}"
         clones, (most, path), vary = f"median IPR up to {widest:.3f}", _fall(ours), widest - clone.ipr.min()
-        found.append(decide_local(f"{name}: nonlinear data localize fields", text, last))
-        found.append(decide_local(f"{name}: their clone does not", clones, clone, "below"))
-        found.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
-    return [*found, stayed(table)]
+        decided.append(decide_local(f"{name}: nonlinear data localize fields", text, last))
+        decided.append(decide_local(f"{name}: their clone does not", clones, clone, "below"))
+        decided.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
+    return [*decided, stayed(table)]

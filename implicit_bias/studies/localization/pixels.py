@@ -47,8 +47,8 @@ def rows(settings: Settings) -> Rows:
     w = moments.best_weights
     X, y = process.sample(SAMPLES, seed=settings["seed"])
     outputs = np.where(X[:, settings["pixel"]] >= 0, X @ w[0], X @ w[1])
-    found = {"ipr": ipr(w)[0], "mse": moments.best_loss, "sampled_mse": np.mean((y - outputs) ** 2)}
-    same = {name: round(float(value), 5) for name, value in found.items()}
+    measured = {"ipr": ipr(w)[0], "mse": moments.best_loss, "sampled_mse": np.mean((y - outputs) ** 2)}
+    same = {name: round(float(value), 5) for name, value in measured.items()}
     return [{"place": place, "weight": round(float(weight), 5)} | same for place, weight in enumerate(w[0])]
 
 
@@ -57,10 +57,10 @@ def cost(settings: Settings) -> float:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    found = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
+    cells = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
     axes = panels(TITLE, columns=3, size=(3.2, 3.0))
     for pair, colour in PAIRS.items():
-        part = where(found, xi0=pair[0], xi1=pair[1])
+        part = where(cells, xi0=pair[0], xi1=pair[1])
         style = {"color": COLOURS[colour], "linewidth": 1.2, "label": scales(*pair)}
         axes[0, 0].plot(part.gain, part.ipr, **style)
         axes[0, 1].plot(part.gain, part.mse, **style)
@@ -78,14 +78,14 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
-    away = (found.mse - found.sampled_mse).abs().max()
-    shown = where(found, xi0=DRAWN[0], xi1=DRAWN[1]).query("gain in @FIELDS")
-    losses = f"off by at most {away:.4f} over {SAMPLES} samples in {len(found)} settings; "
+    cells = table.drop_duplicates(["xi0", "xi1", "gain"]).sort_values("gain")
+    away = (cells.mse - cells.sampled_mse).abs().max()
+    shown = where(cells, xi0=DRAWN[0], xi1=DRAWN[1]).query("gain in @FIELDS")
+    losses = f"off by at most {away:.4f} over {SAMPLES} samples in {len(cells)} settings; "
     losses += f"for {scales(*DRAWN)} {slashed(shown.mse, '.3f')} at g = {slashed(shown.gain)}"
     decided = [decide("⟨(y − ŷ)²⟩ is known in closed form", losses, away, "at most", NEAR)]
     for one, two in PAIRS:
-        iprs = where(found, xi0=one, xi1=two).set_index("gain").ipr
+        iprs = where(cells, xi0=one, xi1=two).set_index("gain").ipr
         some = iprs[iprs.index.isin(FIELDS)]
         text = f"IPR {iprs.min():.2f} to {iprs.max():.2f}; {slashed(some, '.3f')} at g = {slashed(some.index)}"
         claim = f"{scales(one, two)}: IPR grows with g"

@@ -33,11 +33,11 @@ def grid(quick: bool) -> list[Settings]:
     own = {"lr": 0.05, "batch": 300, "steps": 1000 if quick else 16_000, "repeats": 8 if quick else 16}
     base = {name: ONE[name] for name in ("n", "activation", "units", "scale", "biases", "output_bias")} | own
     choices = {"lengths": RANGES, "signs": (False, True), "flip": (False, True)}
-    found = [base | cell for cell in product(label=[0.0] if quick else LABELS, **choices)]
+    cells = [base | cell for cell in product(label=[0.0] if quick else LABELS, **choices)]
     plain = {"units": N, "repeats": 2, "signs": False, "flip": False}
     for cell in [] if quick else product(label=LABELS, lengths=RANGES, activation=SATURATING):
-        found.append(base | SATURATING[cell["activation"]] | plain | cell)
-    return seeded(found, quick)
+        cells.append(base | SATURATING[cell["activation"]] | plain | cell)
+    return seeded(cells, quick)
 
 
 def rows(settings: Settings) -> Rows:

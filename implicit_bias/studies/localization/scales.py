@@ -50,18 +50,18 @@ def rows(settings: Settings) -> Rows:
 
 def _summary(table: pd.DataFrame) -> pd.DataFrame:
     groups = table.assign(local=table.ipr > LOCAL).groupby(["xi0", "xi1", "gain"])
-    found = {"ipr_low": groups.ipr.quantile(0.25), "ipr": groups.ipr.median(), "ipr_high": groups.ipr.quantile(0.75)}
-    found["change"] = groups.change.first()
-    return pd.DataFrame(found | {"frequency": groups.frequency.median(), "local": groups.local.mean()}).reset_index()
+    columns = {"ipr_low": groups.ipr.quantile(0.25), "ipr": groups.ipr.median(), "ipr_high": groups.ipr.quantile(0.75)}
+    columns["change"] = groups.change.first()
+    return pd.DataFrame(columns | {"frequency": groups.frequency.median(), "local": groups.local.mean()}).reset_index()
 
 
 def draw(table: pd.DataFrame) -> Figure:
     """Plot medians and quartiles of the IPRs of the units of all seeds, and the units at gain 3."""
-    found, shift = _summary(table), np.random.default_rng(0)
+    summary, shift = _summary(table), np.random.default_rng(0)
     axes = panels(TITLE, columns=2, size=(4.0, 3.1))
     for order, style in STYLES.items():
         pair = {"xi0": order[0], "xi1": order[1]}
-        curve(axes[0, 0], where(found, **pair), "gain", **style)
+        curve(axes[0, 0], where(summary, **pair), "gain", **style)
         units = where(table, **pair, gain=3.0)
         # Frequencies are whole numbers, and dots would hide one another.
         places = units.frequency + shift.uniform(-0.3, 0.3, size=len(units))

@@ -55,7 +55,7 @@ def rows(settings: Settings) -> Rows:
     rng = np.random.default_rng([settings["seed"], 5])
     start = rng.normal(size=(moments.k, settings["n"])) / np.sqrt(settings["n"])
     flow = gradient_flow(moments, start, [0.0, *TIMES])
-    lr, w, found = settings["lr"], start, []
+    lr, w, table = settings["lr"], start, []
     steps = np.round(np.array(TIMES) / lr).astype(int)
     chunks = process.stream(int(steps[-1]), settings["batch"], seed=settings["seed"])
     for step, (X, y) in enumerate(chunks, 1):
@@ -66,8 +66,8 @@ def rows(settings: Settings) -> Rows:
             time = TIMES[int(np.flatnonzero(steps == step)[0])]
             ways = {"closed": flow.weights(time), "printed": printed(moments, start, time, settings["case"])}
             size = np.linalg.norm(flow.weights(time))
-            found.append({"time": time} | {k: float(np.linalg.norm(w - v) / size) for k, v in ways.items()})
-    return found
+            table.append({"time": time} | {k: float(np.linalg.norm(w - v) / size) for k, v in ways.items()})
+    return table
 
 
 def _gates(opened: np.ndarray, case: str) -> Array:
@@ -88,8 +88,8 @@ def printed(moments: Moments, start: Array, time: float, case: str) -> Array:
         A, b = A[: moments.d, : moments.d], b[: moments.d]
     values, P = np.linalg.eigh(A)
     q = P.T @ (A @ (2 * start[0] if together else start.ravel()) - b)
-    found = np.linalg.solve(A, P @ (np.exp(-values * time / moments.k) * q) + b)
-    ways = [found / 2, found / 2 - (start[0] - start[1])] if together else found.reshape(start.shape)
+    solution = np.linalg.solve(A, P @ (np.exp(-values * time / moments.k) * q) + b)
+    ways = [solution / 2, solution / 2 - (start[0] - start[1])] if together else solution.reshape(start.shape)
     return np.array(ways)
 
 
@@ -110,12 +110,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = []
+    judged = []
     for case, name in CASES.items():
         part = where(table, case=case)
         most = part.groupby("time")[["closed", "printed"]].max()
         closed = f"{slashed(most.closed, '.3f')} of ‖w‖ away at t = {slashed(most.index)}"
         printed = f"{slashed(most.printed, '.2f')} of ‖w‖ away"
-        found.append(decide(f"{name}: along the closed form", closed, part.closed.max(), "at most", NEAR))
-        found.append(decide(f"{name}: along {PRINTED[case]} as printed", printed, part.printed.max(), "at most", NEAR))
-    return found
+        judged.append(decide(f"{name}: along the closed form", closed, part.closed.max(), "at most", NEAR))
+        judged.append(decide(f"{name}: along {PRINTED[case]} as printed", printed, part.printed.max(), "at most", NEAR))
+    return judged

@@ -63,10 +63,10 @@ def rows(settings: Settings) -> Rows:
     the number of sets tried (for 'any', of rounds of improvement), and `gates` describes the best set.
     """
     process = process_of(settings)
-    found = {"pixels": _pixels, "half-spaces": _half_spaces, "any": _any}[settings["family"]](process, settings)
+    results = {"pixels": _pixels, "half-spaces": _half_spaces, "any": _any}[settings["family"]](process, settings)
     return [
         {"kind": kind, "loss": float(loss), "fresh": float(fresh), "sets": tried, "gates": names}
-        for kind, loss, fresh, tried, names in found
+        for kind, loss, fresh, tried, names in results
     ]
 
 
@@ -154,8 +154,8 @@ def _losses(process: RingProcess, gates: Callable[[Array], Array], settings: Set
 def _half_spaces(process: RingProcess, settings: Settings) -> Found:
     m, steps = settings["samples"] // 2, settings["steps"] // 3
     X, y = process.sample(m, seed=settings["seed"])
-    found = search_gates(X, y, units=settings["units"], restarts=2, steps=steps, seed=settings["seed"]).best.gates()
-    return [("overlapping", *_losses(process, found.transform, settings), 2 * steps, "searched")]
+    gates = search_gates(X, y, units=settings["units"], restarts=2, steps=steps, seed=settings["seed"]).best.gates()
+    return [("overlapping", *_losses(process, gates.transform, settings), 2 * steps, "searched")]
 
 
 def _any(process: RingProcess, settings: Settings) -> Found:
@@ -163,7 +163,7 @@ def _any(process: RingProcess, settings: Settings) -> Found:
     X, y = process.sample(m, seed=settings["seed"])
     fresh, target = process.sample(m, seed=settings["seed"] + 10)
     choices = {"tiling": np.eye(K), "overlapping": np.array(list(itertools.product((0.0, 1.0), repeat=K)))}
-    found = []
+    results = []
     for kind, sets in choices.items():
         ends = []
         for start in range(2):
@@ -172,8 +172,8 @@ def _any(process: RingProcess, settings: Settings) -> Found:
             for _ in range(settings["steps"] // 20):
                 w = least_squares(GatedFeatures(X, _chosen(X, y, w, sets)), y, ridge=1e-6).weights
             ends.append((_left(X, y, w, sets), _left(fresh, target, w, sets)))
-        found.append((kind, *min(ends), 2 * (settings["steps"] // 20), "any"))
-    return found
+        results.append((kind, *min(ends), 2 * (settings["steps"] // 20), "any"))
+    return results
 
 
 def _chosen(X: Array, y: Array, w: Array, sets: Array) -> Array:
@@ -206,7 +206,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 @over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    found = []
+    decided = []
     for family in ("pixels", "any"):
         for K in sorted(table.units.unique()):
             part = where(table, family=family, units=K).set_index("kind")
@@ -216,5 +216,5 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
             text = f"{tile:.3f} for tilings (best of {part.sets['tiling']}), {over:.3f} for others"
             text += f" ({part.gates['overlapping']})" if family == "pixels" else ""
             name = f"{FAMILIES[family][1]}, K = {K}: tilings are best"
-            found.append(decide(name, text, tile - over, "at most", EQUAL, " more than others"))
-    return found
+            decided.append(decide(name, text, tile - over, "at most", EQUAL, " more than others"))
+    return decided

@@ -66,7 +66,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     """
     gates = HyperplaneGates(settings["units"], 2, seed=settings["seed"]).fit(task.X_pool)
     best, features = common.optima(task.X_train, task.y_train, gates), gates(task.X_train)
-    found: Rows = []
+    table: Rows = []
     for method in settings["method"]:
         norm = METHODS[method][0]
         for batch in settings["batch"]:
@@ -76,8 +76,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             W = network.effective_weights()
             margin = float((task.y_train * (features @ W)).min())
             ratio = size(network, norm) ** 2 / (margin * best[norm][1].lower_bound) if margin > 0 else np.inf
-            found.append({"method": method, "norm": norm, "batch": batch, "ratio": ratio} | common.distances(W, best))
-    return found
+            table.append({"method": method, "norm": norm, "batch": batch, "ratio": ratio} | common.distances(W, best))
+    return table
 
 
 def started(gates: HyperplaneGates) -> GatedLinearNetwork:
@@ -131,20 +131,20 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     tried = tried.assign(nearest=common.nearest(tried))
     parts = {method: tried[(tried.method == method) & (tried.batch < n)] for method in METHODS}
     full = tried[tried.batch == n].groupby("method").ratio.max()
-    found = []
+    outcomes = []
     for name, claim in (("sign", "sign"), *((name, "Adam") for name in ADAMS)):
         own = parts[name]
         left = own.to_gd < own.to_sign if claim == "Adam" else own.nearest != own.norm
         holds = bool(left.all()) if full[name] <= CLAIMS[claim].limits["reached"] else None
-        found.append(CLAIMS[claim].verdict(_text(own, full[name]), holds, second=f"0{name.split()[-1]}"))
+        outcomes.append(CLAIMS[claim].verdict(_text(own, full[name]), holds, second=f"0{name.split()[-1]}"))
     for name, momentum in KEPT.items():
         own, limits = parts[name], CLAIMS["momentum"].limits
         third = own[own.batch == own.batch.max()]
         holds = bool(((_own(third) <= limits["near"]) & (third.nearest == third.norm)).all())
         names = {"momentum": momentum, "optimiser": name.split()[0]}
         decided = holds if full[name] <= limits["reached"] else None
-        found.append(CLAIMS["momentum"].verdict(_text(third, full[name]), decided, **names))
-    return found
+        outcomes.append(CLAIMS["momentum"].verdict(_text(third, full[name]), decided, **names))
+    return outcomes
 
 
 def _own(part: pd.DataFrame) -> pd.Series:

@@ -72,7 +72,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
         return []
     answers = {norm: problem.predict(solution.weights, images.X_test) for norm, (problem, solution) in best.items()}
     gap = max(solution.gap for _, solution in best.values())
-    found: Rows = []
+    table: Rows = []
     for method, (norm, options) in METHODS.items():
         module = nn.Linear(X.shape[1], CLASSES, bias=False).double()
         start = START * np.random.default_rng(settings["seed"]).normal(size=(CLASSES, X.shape[1]))
@@ -86,8 +86,8 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
         row = {"method": method, "norm": norm, "end": end, "error": float(np.mean(predicted != images.y_test))}
         row |= {"ratio": ratios[norm], "gap": gap} | {f"to_{name}": ratio for name, ratio in ratios.items()}
         row |= {f"apart_{name}": float(np.mean(predicted != answer)) for name, answer in answers.items()}
-        found.append(row)
-    return found
+        table.append(row)
+    return table
 
 
 def cost(settings: Settings) -> float:
@@ -101,9 +101,9 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    reached, found = CLAIMS["wins"].limits["reached"], []
+    reached, decided = CLAIMS["wins"].limits["reached"], []
     tried = table.assign(wins=common.nearest(table) == table.norm)
     for method in METHODS:
         text, holds = common.winners(tried[tried.method == method], reached)
-        found.append(CLAIMS["wins"].verdict(text, holds, norm=method))
-    return found
+        decided.append(CLAIMS["wins"].verdict(text, holds, norm=method))
+    return decided

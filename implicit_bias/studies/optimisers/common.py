@@ -71,13 +71,13 @@ def data(settings: Settings, root: str | None) -> BinaryTask:
 def optima(X: Array, y: Array, gates: Gates, m: Any = 1) -> dict[str, tuple[MarginProblem, Solution]]:
     """Return the margin problem and its certified solution for each of `NORMS`; {} if no weights separate."""
     problems = {name: svm_of_optimiser(X, y, gates, own, multiplicities=m) for name, own in NORMS.items()}
-    found: dict[str, tuple[MarginProblem, Solution]] = {}
+    optima_by_norm: dict[str, tuple[MarginProblem, Solution]] = {}
     for name, problem in problems.items():
         solution = solve(problem, tol=TOL)
         if solution.status.inseparable:
             return {}
-        found[name] = problem, solution
-    return found
+        optima_by_norm[name] = problem, solution
+    return optima_by_norm
 
 
 def descent(optimiser: str, max_steps: int) -> SteepestDescent:
@@ -109,9 +109,9 @@ def descended(network: GatedNetwork, task: BinaryTask, config: LayeredDescent, o
     return {"made": int(last.step), "end": result.end, "cpu_seconds": seconds, "ratio": ratio}
 
 
-def distances(W: Array, found: dict[str, tuple[MarginProblem, Solution]]) -> dict[str, float]:
+def distances(W: Array, solutions: dict[str, tuple[MarginProblem, Solution]]) -> dict[str, float]:
     """Return, for each norm, ‖W‖ divided by the least margin and the certified lower bound: columns 'to_gd', …"""
-    bounds = {name: (problem, solution.lower_bound) for name, (problem, solution) in found.items()}
+    bounds = {name: (problem, solution.lower_bound) for name, (problem, solution) in solutions.items()}
     return {f"to_{name}": optimality_ratio(problem, W, bound) for name, (problem, bound) in bounds.items()}
 
 

@@ -59,7 +59,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y = task.X_train, task.y_train
     gates = HyperplaneGates(settings["units"], 2, seed=settings["seed"]).fit(task.X_pool)
     best = common.optima(X, y, gates)
-    found: Rows = []
+    table: Rows = []
     minima = {
         (norm, bound): _minimum(best[norm][0], bound * best[norm][1].objective)
         for norm in dict.fromkeys(METHODS[method] for method in settings["method"])
@@ -75,8 +75,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             W, (lower, least) = network.effective_weights(), minima[METHODS[method], bound]
             row = {"loss": _loss(problem, W), "minimum": lower, "gap": least / lower - 1}
             row |= {"size": problem.norm.value(W) * decay**2}
-            found.append({"method": method, "norm": METHODS[method], "bound": bound, "decay": decay} | row)
-    return found
+            table.append({"method": method, "norm": METHODS[method], "bound": bound, "decay": decay} | row)
+    return table
 
 
 def _config(method: str, decay: float, steps: int, n: int) -> Optimiser:
@@ -116,7 +116,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    limits, found = CLAIMS["near"].limits, []
+    limits, decided = CLAIMS["near"].limits, []
     for name in METHODS:
         own = table[table.method == name]
         ratio, size = own.loss / own.minimum, own["size"]
@@ -124,5 +124,5 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         text = "; ".join(f"bound {bound:g}: losses up to {value:.3f} times" for bound, value in means.items())
         text += f"; ‖W‖λ² up to {size.max():.4f}"
         holds = bool(((ratio <= limits["near"]) & (size <= limits["inside"])).all())
-        found.append(CLAIMS["near"].verdict(text, holds, optimiser=name))
-    return found
+        decided.append(CLAIMS["near"].verdict(text, holds, optimiser=name))
+    return decided

@@ -50,7 +50,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     error: on the validation samples.
     """
     X, y = task.X_train, task.y_train
-    found: Rows = []
+    every: Rows = []
     for method in OPTIMISERS:
         network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"]).double()
         patterns: list[np.ndarray] = []
@@ -75,8 +75,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             signs = np.repeat([1.0, -1.0], len(held))
             inside = network_of(solve_in_cones(X, y, np.vstack([held, held]), signs, np.inf, TOL).weights, signs > 0)
             row["cones"] = bound_of(network, X, y)[0] / bound_of(inside, X, y)[0]
-        found.append(row)
-    return found
+        every.append(row)
+    return every
 
 
 def cost(settings: Settings) -> float:
@@ -91,7 +91,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Decide for each optimiser on the ratios, and for all together on the gates that change."""
-    reached, found = CLAIMS["near"].limits["reached"], []
+    reached, decided = CLAIMS["near"].limits["reached"], []
     ended = table[table.separated & table.ratio.notna()]
     for name in OPTIMISERS:
         every, own = (part[part.method == name] for part in (table, ended))
@@ -99,6 +99,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         text += f"; ratios {span(own.ratio, '.3f')}" if len(own) else ""
         text += f"; in cones {span(own.cones, '.3f')}" if own.cones.notna().any() else ""
         holds = bool((own.ratio <= reached).all()) if len(own) else None
-        found.append(CLAIMS["near"].verdict(text, holds, optimiser=name))
+        decided.append(CLAIMS["near"].verdict(text, holds, optimiser=name))
     text = f"{int((ended.flips == 0).sum())} of {len(ended)} draws without changes; up to {ended.flips.max():.0f} gates"
-    return [*found, CLAIMS["settled"].verdict(text, bool((ended.flips == 0).all()) if len(ended) else None)]
+    return [*decided, CLAIMS["settled"].verdict(text, bool((ended.flips == 0).all()) if len(ended) else None)]

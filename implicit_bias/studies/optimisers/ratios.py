@@ -61,19 +61,19 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     scores = {name: fresh @ solution.weights for name, (_, solution) in best.items()}
     gap = max(solution.gap for _, solution in best.values())
     tried = common.tried(OPTIMISERS, settings)
-    found: Rows = []
+    table: Rows = []
     for kind, method, norm, config in tried:
         network = GatedLinearNetwork(gates)
         row = common.descended(network, task, config, best[norm][1].lower_bound)
         W, v = network.effective_weights(), np.abs(common.readout(network))
         row |= common.distances(W, best) | common.disagreements(fresh @ W, task, scores)
         row |= {"active": common.active(W, settings["units"]), "evenness": float(v.min() / v.max()), "gap": gap}
-        found.append({"kind": kind, "method": method, "norm": norm} | row)
+        table.append({"kind": kind, "method": method, "norm": norm} | row)
     for norm, (_, solution) in best.items():
         row = common.distances(solution.weights, best) | common.disagreements(scores[norm], task, scores)
         row |= {"active": common.active(solution.weights, settings["units"]), "gap": gap}
-        found.append({"kind": "optimum", "method": LABELS[norm], "norm": norm} | row)
-    return found
+        table.append({"kind": "optimum", "method": LABELS[norm], "norm": norm} | row)
+    return table
 
 
 def cost(settings: Settings) -> float:
@@ -96,22 +96,22 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Decide on each path at its limit, on each search, and on the units that optima and paths keep."""
     near = CLAIMS["searched"].limits["near"]
     tried = _named(table).assign(wins=common.nearest(table) == table.norm)
-    found = []
+    decided = []
     for name in OPTIMISERS:
         path = tried[(tried.kind == "path") & (tried.method == name)]
         text, holds = common.winners(path, REACHED)
-        found.append(CLAIMS["wins"].verdict(text, holds, optimiser=name))
+        decided.append(CLAIMS["wins"].verdict(text, holds, optimiser=name))
     for norm in SEARCHES:
         own = tried[(tried.kind == "search") & (tried.norm == norm)]
         text = f"ratios up to {own.ratio.max():.4f}; nearest to its own: {common.counted(own.wins, own)}"
         holds = bool((own.wins & (own.ratio <= near)).all())
-        found.append(CLAIMS["searched"].verdict(text, holds, norm=LABELS[norm]))
+        decided.append(CLAIMS["searched"].verdict(text, holds, norm=LABELS[norm]))
     images = tried[~tried.dataset.str.contains("random")]
-    return [*found, *_predictions(images), *_units(tried, images)]
+    return [*decided, *_predictions(images), *_units(tried, images)]
 
 
 def _predictions(images: pd.DataFrame) -> list[Verdict]:
-    found = []
+    decided = []
     for name in OPTIMISERS:
         path = images[(images.kind == "path") & (images.method == name) & (images.ratio <= REACHED)]
         means = 100 * path.groupby(["dataset", "train_size"], sort=False)[[f"apart_{norm}" for norm in NORMS]].mean()
@@ -121,20 +121,20 @@ def _predictions(images: pd.DataFrame) -> list[Verdict]:
             for where, line in means.iterrows()
         )
         holds = bool((best == own).all()) if len(best) else None
-        found.append(CLAIMS["predicts"].verdict(text or "no path is at its limit", holds, optimiser=name))
-    return found
+        decided.append(CLAIMS["predicts"].verdict(text or "no path is at its limit", holds, optimiser=name))
+    return decided
 
 
 def _units(tried: pd.DataFrame, images: pd.DataFrame) -> list[Verdict]:
     optimum = tried[tried.kind == "optimum"]
     kept = optimum[optimum.norm.isin(("sign", "muon", "muon-sign"))]
     text = f"at least {(kept.active / kept.units).min():.0%} of the units"
-    found = [CLAIMS["keeps"].verdict(text, bool((kept.active == kept.units).all()))]
+    decided = [CLAIMS["keeps"].verdict(text, bool((kept.active == kept.units).all()))]
     gd = optimum[(optimum.norm == "gd") & ~optimum.dataset.str.contains("random")]
     if len(gd):
         lost = gd.active < gd.units
         holds = 100 * lost.mean() >= CLAIMS["drops"].limits["share"]
-        found.append(CLAIMS["drops"].verdict(f"in {common.counted(lost, gd)}", bool(holds)))
+        decided.append(CLAIMS["drops"].verdict(f"in {common.counted(lost, gd)}", bool(holds)))
     paths = images[images.kind == "path"].pivot_table(
         index=["dataset", "train_size", "seed"], columns="method", values=["evenness", "ratio"], sort=False
     )
@@ -142,5 +142,5 @@ def _units(tried: pd.DataFrame, images: pd.DataFrame) -> list[Verdict]:
         ended = (paths.ratio[["GD", "Muon"]] <= REACHED).all(axis=1)
         gd_even, muon_even = paths.evenness.GD[ended], paths.evenness.Muon[ended]
         text = f"means {gd_even.mean():.2f} and {muon_even.mean():.2f} of {len(gd_even)} draws at their limit"
-        found.append(CLAIMS["spread"].verdict(text, bool((gd_even < muon_even).all()) if len(gd_even) else None))
-    return found
+        decided.append(CLAIMS["spread"].verdict(text, bool((gd_even < muon_even).all()) if len(gd_even) else None))
+    return decided

@@ -35,8 +35,8 @@ def grid(quick: bool) -> list[Settings]:
     """
     fixed = {"copies": ("1 1 4 4 9",), "steps": (1000 if quick else 6000,), "searches": (1000 if quick else 10_000,)}
     seeds = (1,) if quick else (11, 12, 13)
-    found = product(dataset=("random",), train_size=(60,), seed=seeds, **fixed)
-    return found if quick else [*found, *product(dataset=("digits",), train_size=(100,), seed=seeds, **fixed)]
+    cells = product(dataset=("random",), train_size=(60,), seed=seeds, **fixed)
+    return cells if quick else [*cells, *product(dataset=("digits",), train_size=(100,), seed=seeds, **fixed)]
 
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
@@ -55,7 +55,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     if not weighted:
         return []
     fresh = single(task.X_val)
-    found: Rows = []
+    table: Rows = []
     for kind, method, norm, config in common.tried(PATHS, settings):
         bounds = [optima[norm][1].lower_bound for optima in (weighted, plain)]
         row, W = _ended(copied, copies, task, config, bounds[0])
@@ -63,8 +63,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         row |= {"unweighted": row["ratio"] * bounds[0] / bounds[1], "single_ratio": other["ratio"]}
         row["moved"] = inconsistency(fresh @ W, fresh @ single_W)
         row["optima_moved"] = inconsistency(fresh @ weighted[norm][1].weights, fresh @ plain[norm][1].weights)
-        found.append({"kind": kind, "method": method, "norm": norm} | row)
-    return found
+        table.append({"kind": kind, "method": method, "norm": norm} | row)
+    return table
 
 
 def _ended(
@@ -91,16 +91,16 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """Decide on searches against both norms, and on how far copies move the paths that are at their limits."""
     reached, times = CLAIMS["moves"].limits["reached"], CLAIMS["moves"].limits["times"]
     searches = table[table.kind == "search"]
-    found = []
+    decided = []
     for norm in SEARCHES:
         own = searches[searches.norm == norm]
         text = f"ratios up to {own.ratio.max():.4f}"
         holds = bool((own.ratio <= CLAIMS["weighted"].limits["near"]).all())
-        found.append(CLAIMS["weighted"].verdict(text, holds, norm=LABELS[norm]))
+        decided.append(CLAIMS["weighted"].verdict(text, holds, norm=LABELS[norm]))
     for norm in ("sign", "muon-sign"):
         ratio = searches[searches.norm == norm].unweighted
         holds = bool((ratio <= CLAIMS["unweighted"].limits["below"]).all())
-        found.append(CLAIMS["unweighted"].verdict(span(ratio, ".3f"), holds, norm=LABELS[norm]))
+        decided.append(CLAIMS["unweighted"].verdict(span(ratio, ".3f"), holds, norm=LABELS[norm]))
     paths = table[(table.kind == "path") & (table.ratio <= reached) & (table.single_ratio <= reached)]
     moved = 100 * paths.groupby("method").moved.mean()
     for name in ("Signum", "Adam", "Muon-sign"):
@@ -108,5 +108,5 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         texts = ["not at the limit" if np.isnan(value) else f"{value:.1f} %" for value in every]
         text = ", ".join(f"{method} {text}" for method, text in zip((name, "GD", "Muon"), texts, strict=True))
         moves = None if np.isnan(every).any() else bool(every[0] >= times * max(every[1:]))
-        found.append(CLAIMS["moves"].verdict(text, moves, norm=name))
-    return found
+        decided.append(CLAIMS["moves"].verdict(text, moves, norm=name))
+    return decided
