@@ -183,20 +183,29 @@ def _along(steepest: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.nda
     return steps
 
 
-def polar(M: np.ndarray) -> np.ndarray:
-    """Return the polar factor U Vᵀ of M = U Σ Vᵀ."""
-    left, _, right = np.linalg.svd(M, full_matrices=False)
-    return np.asarray(left @ right)
+def polar(M: np.ndarray, sizes_of: Callable[[np.ndarray], np.ndarray] = np.sign) -> np.ndarray:
+    """Return U f(Σ) Vᵀ of M = U Σ Vᵀ, by default the polar factor U Vᵀ."""
+    left, sizes, right = np.linalg.svd(M, full_matrices=False)
+    return np.asarray(left * sizes_of(sizes) @ right)
+
+
+def newton_schulz(sizes: np.ndarray) -> np.ndarray:
+    """Return the singular values to which five steps of Muon's iteration bring those of a matrix."""
+    sizes = sizes / np.linalg.norm(sizes)
+    for _ in range(5):
+        sizes = 3.4445 * sizes - 4.775 * sizes**3 + 2.0315 * sizes**5
+    return sizes
 
 
 #: Optimisers of `train`, and their steps on a matrix w by the formula: (optimiser, w, gradients, rates) → w.
 OPTIMISERS: dict[str, tuple[Optimiser, Callable[..., np.ndarray]]] = {
     "descent": (SGD(lr_factor=1.0), _velocity),
     "momentum": (SGD(lr_factor=1.0, momentum=0.9), _velocity),
-    "adam": (Adam(loss="logistic", momentum=0.8, second_momentum=0.9), _moments),
+    "adam": (Adam(loss="logistic", momentum=0.8, second_momentum=0.9, epsilon=0.1), _moments),
     "signum": (Signum(), _along(np.sign)),
     "muon": (Muon(momentum=0.7), _along(polar)),
     "muon-sign": (Muon(vectors="l_inf"), _along(lambda M: np.sign(M) if len(M) == 1 else polar(M))),
+    "newton-schulz": (Muon(newton_schulz=True), _along(lambda M: polar(M, newton_schulz if len(M) > 1 else np.sign))),
     "torch": (
         TorchOptimiser(functools.partial(torch.optim.Adagrad, lr=0.1, eps=0.0)),
         lambda _, w, gradients, rates: w - 0.1 * np.sum(gradients / np.sqrt(np.cumsum(gradients**2, axis=0)), axis=0),

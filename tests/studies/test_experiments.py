@@ -11,27 +11,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from implicit_bias.studies.best import COLLECTION as BEST
-from implicit_bias.studies.classes import COLLECTION as CLASSES
-from implicit_bias.studies.deeper import COLLECTION as DEEPER
-from implicit_bias.studies.galu import COLLECTION as GALU
-from implicit_bias.studies.gram import COLLECTION as GRAM
-from implicit_bias.studies.limit import COLLECTION as LIMIT
-from implicit_bias.studies.localization import COLLECTION as LOCALIZATION
-from implicit_bias.studies.optimisers import COLLECTION as OPTIMISERS
-from implicit_bias.studies.paper import COLLECTION as PAPER
+from implicit_bias.studies import best, classes, deeper, galu, gram, limit, localization, optimisers, paper, scale
 from implicit_bias.studies.paper import COMPARISONS
 from implicit_bias.studies.runner.cells import cells_of
 from implicit_bias.studies.runner.results import load, result_table
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
 from implicit_bias.studies.runner.verdicts import as_markdown
-from implicit_bias.studies.scale import COLLECTION as SCALE
 from tests import ROOT
 
 DATA = ROOT / "data"
 EXPECTED = Path(__file__).parent / "expected_rows.json"
-COLLECTIONS = (BEST, CLASSES, DEEPER, GALU, GRAM, LOCALIZATION, OPTIMISERS)
+COLLECTIONS = [study.COLLECTION for study in (best, classes, deeper, galu, gram, localization, optimisers)]
+PAPER, LIMIT, SCALE = (study.COLLECTION for study in (paper, limit, scale))
 EXPERIMENTS = {
     **{f"{collection.name} {one.name}": one for collection in COLLECTIONS for one in collection.chosen("all")},
     **{f"paper {name}": collection.figures["comparison"] for name, collection in COMPARISONS.items()},
@@ -65,9 +57,9 @@ SHORTER = {
     **{f"localization {name}": {"steps": 100} for name in ("gain", "fields", "scales", "flips", "frozen", "pulses")},
     "localization theory": {"lr": 0.2, "batch": 50},
 }
-#: The committed tables of the limit.
 #: Studies whose page has a table of claims instead of all verdicts.
 SHORT = ("gram", "localization", "optimisers")
+#: The committed tables of the limit.
 LIMITS = {"limit deep", "limit one_layer", "limit plain"}
 #: An optimal network may have other units, of a norm within the gap, with other libraries' rounding.
 UNITS = "best_units"
