@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,8 +140,12 @@ def matched(classes: Sequence[Any], labels: np.ndarray) -> tuple[list[Any], np.n
 
     places: dict[Any, Any] = {str(one): one for one in classes} | {one: one for one in classes}
     listed = labels.tolist()
-    numbers = pd.to_numeric(pd.Series(labels.astype(str)), errors="coerce").tolist()
-    found = [places.get(label, places.get(number)) for label, number in zip(listed, numbers, strict=True)]
+    texts = pd.Series(labels.astype(str))
+    written = pd.to_numeric(texts, errors="coerce").notna()
+    found = [
+        places.get(label, places.get(Decimal(text)) if is_number else None)
+        for label, text, is_number in zip(listed, texts, written, strict=True)
+    ]
     unknown = [str(label) for label, one in zip(listed, found, strict=True) if one is None]
     named = [label for label in unknown if label]
     if named:

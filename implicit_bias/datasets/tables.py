@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,8 +104,8 @@ def read_samples(
     """Read samples from a CSV or NPZ file.
 
     A CSV file has one sample per row. Columns whose names start with `gate_` are gate values, and all columns without
-    another meaning are inputs. Labels are numbers if all of them are, otherwise texts, among them NA and None. An NPZ
-    file has arrays `X` (n, p) and `y` (n,), and optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
+    another meaning are inputs. Labels are numbers if all of them are, and float64 or integers of 64 bits represent them
+    exactly; otherwise they are texts, among them NA and None. An NPZ file has arrays `X` (n, p) and `y` (n,), and optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
     `required_margin` (n,).
 
     Parameters
@@ -322,22 +323,23 @@ def _read_csv(file: Path, given: dict[str, str | None], header: bool | None) -> 
 
 
 def _labels(texts: pd.Series) -> np.ndarray:
+    """Return numbers if they represent all labels exactly, fractions aside, otherwise texts."""
     import pandas as pd
 
     numbers, missing = pd.to_numeric(texts, errors="coerce"), texts.isin(MISSING)
-    if numbers.notna().all():
-        return numbers.to_numpy()
-    absent = texts == "" if numbers[~missing].isna().any() or missing.all() else missing
-    if absent.any():
-        raise InputError(f"it has empty cells or NaN (first for sample {_first(absent)}); give each sample a label")
-    written: dict[float, str] = {}
-    for text, number in zip(*np.unique(texts.to_numpy(dtype=str), return_index=True), strict=True):
-        value = float(numbers.iloc[number])
+    exact = bool(numbers.notna().all())
+    if not exact:
+        absent = texts == "" if numbers[~missing].isna().any() or missing.all() else missing
+        if absent.any():
+            raise InputError(f"it has empty cells or NaN (first for sample {_first(absent)}); give each sample a label")
+    written, first = dict[Decimal, str](), numbers.notna() & ~texts.duplicated()
+    for text, number in zip(texts[first], numbers[first].tolist(), strict=True):
+        value = Decimal(text)
         if value in written:
-            raise InputError(f"{written[value]!r} and {str(text)!r} are the same number; write them alike")
-        if value == value:
-            written[value] = str(text)
-    return texts.to_numpy(dtype=str)
+            raise InputError(f"{written[value]!r} and {text!r} are the same number; write them alike")
+        written[value] = text
+        exact &= value == number or number % 1 != 0
+    return numbers.to_numpy() if exact else texts.to_numpy(dtype=str)
 
 
 def _first(flags: pd.Series) -> int:
@@ -359,18 +361,21 @@ def _require(file: Path, table: pd.DataFrame, name: str) -> None:
 def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
     import pandas as pd
 
+    columns = []
     for name in names:
         column, where = table[name], f"column {name!r} of {file}"
         if column.isna().any():
             first = _first(column.isna())
             raise InputError(f"{where} has empty cells or NaN (first for sample {first}); fill or drop them")
-        if column.dtype.kind not in "biuf":
-            wrong = column[pd.to_numeric(column, errors="coerce").isna()]
-            example = f", such as {shown(wrong.iloc[0])}" if len(wrong) else ""
-            raise InputError(f"{where} contains values that are not numbers{example}; encode or drop it")
-        if not np.isfinite(column).all():
-            raise InputError(f"{where} contains infinity (first for sample {_first(~np.isfinite(column))}); drop it")
-    return as_floats(table[names].to_numpy(), what, 2)
+        # Numbers of more than 20 digits are read as texts.
+        numbers = pd.to_numeric(column, errors="coerce")
+        if numbers.isna().any():
+            example = shown(column[numbers.isna()].iloc[0])
+            raise InputError(f"{where} contains values that are not numbers, such as {example}; encode or drop it")
+        if not np.isfinite(numbers).all():
+            raise InputError(f"{where} contains infinity (first for sample {_first(~np.isfinite(numbers))}); drop it")
+        columns.append(numbers)
+    return as_floats(np.column_stack(columns), what, 2)
 
 
 def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:

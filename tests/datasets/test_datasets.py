@@ -239,16 +239,23 @@ def test_first_row(tmp_path, content, given, header, classes):
         (["NA", "None"], ("NA", "None")),
         (["nan", "null"], ("nan", "null")),
         (['"aspirin "', '" aspirin"', "none"], ("aspirin", "none")),
-        (["01", "1", "2.0"], (1, 2)),
+        (["01", "2.0"], (1, 2)),
         (["True", "False"], ("False", "True")),
+        (["9007199254740992", "9007199254740993"], (9007199254740992, 9007199254740993)),
+        # Numbers of these kinds would make one class of two.
+        (["1E3", "9007199254740992", "9007199254740993"], ("1E3", "9007199254740992", "9007199254740993")),
+        (["-1", "18446744073709551614", "18446744073709551615"], ("-1", "18446744073709551614", "18446744073709551615")),
+        (["12345678901234567890123", "12345678901234567890124"], ("12345678901234567890123", "12345678901234567890124")),
+        (["0", "1e-400"], ("0", "1e-400")),
     ],
 )
 def test_labels_of_csv(tmp_path, labels, classes):
     # Spreadsheets also write a mark, line ends of two characters, and empty rows.
-    rows = [f"{i},{label}" for i, label in enumerate(labels * 2)]
+    rows = [f"{i},{label}" for i, label in enumerate(labels * 2, 10**22)]
     (tmp_path / "s.csv").write_bytes("\r\n".join(["\ufeffa,y", *rows, ",", "", ""]).encode())
     samples = read_samples(tmp_path / "s.csv")
     assert (samples.classes, len(samples.X), samples.columns.inputs) == (classes, len(rows), ["a"])
+    assert set(samples.X[:, 0]) == {1e22}
 
 
 def test_npz(tmp_path):
@@ -283,6 +290,8 @@ def test_npz(tmp_path):
         ("a.csv", "a,b,y\n1,2,u\n2,3,\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
         ("a.csv", "a,y\n1,0\n2,NA\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
         ("a.csv", "a,y\n1,01\n2,1\n3,x\n", None, "'01' and '1' are the same number; write them alike"),
+        ("a.csv", "a,y\n1,0001\n2,1\n3,2\n", None, "'0001' and '1' are the same number; write them alike"),
+        ("a.csv", "a,y\n1,1E2\n2,2E2\n3,100\n", None, "'1E2' and '100' are the same number; write them alike"),
         ("a.csv", "date,y\n2024-05-01,u\n2024-05-02,v\n", None, "not numbers, such as '2024-05-01'; encode or drop"),
         ("a.csv", "a,y\n1,u\ninf,v\n", None, r"column 'a' .* infinity \(first for sample 2\)"),
         ("a.npz", "junk", None, "cannot be read"),
