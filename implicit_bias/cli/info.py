@@ -40,7 +40,7 @@ def info(options: Namespace) -> Output:
         "data_root": root,
         "data_sets": {name: image_files(name, root) if name in IMAGE_SETS else {} for name in dataset_names()},
         "solvers": [name for name, solver in SOLVERS.items() if solver.installed],
-        "formulations": FORMULATIONS,
+        "formulations": list(FORMULATIONS),
         "networks": with_torch.pop("networks"),
         "engines": installed_engines(),
         "formats": {

@@ -54,11 +54,12 @@ def predict(options: Namespace) -> Output:
     """Load the model and the samples, write the table of predictions, and print a summary."""
     out = place_of(options.out, "-predictions.csv", [options.model, options.file])
     model = core.load_model(options.model)
-    samples = read_inputs(options.file, model.columns, model.n_features_in, options.header)
+    is_margin = isinstance(model, core.MarginModel)
+    gated = is_margin and model.problems[0].gates is None
+    samples = read_inputs(options.file, model.columns, model.n_features_in, options.header, gated)
     say_header(options.file, samples.header)
-    more = []
-    if isinstance(model, core.MarginModel):
-        more = [samples.gate_values]
+    more = [samples.gate_values] if is_margin else []
+    if is_margin:
         for positive, solution in zip(model.positives, model.solutions, strict=False):
             if solution.status is not core.Status.OPTIMAL and not solution.status.inseparable:
                 warnings.warn(f"class {positive!r}: {solution.status.value} (gap {solution.gap:.1e})", stacklevel=2)

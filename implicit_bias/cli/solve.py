@@ -25,11 +25,15 @@ from implicit_bias.datasets.scaling import Scaling
 from implicit_bias.datasets.tables import LabelledSamples, read_inputs, read_samples
 from implicit_bias.datasets.task import with_constant
 
-FORMULATIONS = ("svm-gln", "svm-l2", "svm-rc", "svm-shallow", "linear")
+#: Options of drawn gates, with their defaults and meaning.
+GATES = {"units": (10, "hidden units H"), "contexts": (2, "contexts per unit, a power of two")}
+#: Formulations, and those of these options that have an effect.
+FORMULATIONS = dict.fromkeys(("svm-gln", "svm-l2"), tuple(GATES))
+FORMULATIONS |= {"svm-rc": ("units",), "svm-shallow": ("contexts",), "linear": ()}
 TEXT = """\
 Solve a margin problem on your own samples and save the certified model, for `implicit-bias predict`.
 
-CSV: the label column (the last, unless --label names it), columns named gate_… as gate values, all others inputs.
+CSV: the label column (the last, unless --label names it), gate values (--gates), and all others as inputs.
 NPZ: arrays X (n, p) and y (n,), optionally gates (n, k), groups (k,), sample_weight (n,) and required_margin (n,).
 Labels are numbers or texts. More than two classes are one problem per class, this class against the rest."""
 
@@ -72,14 +76,18 @@ def declare(parser: Parser, command: str) -> None:
     add("--label", metavar="COLUMN", help="the label's column of a CSV file")
     add("--weights", metavar="COLUMN", help="a CSV file's column of sample weights c_i, which multiply C")
     add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; by default all are 1")
+    text = "a CSV file's columns of gate values, by default those named gate_…; --gates alone: none"
+    add("--gates", nargs="*", metavar="COLUMN", help=text)
+    add("--columns", nargs="+", metavar="COLUMN", help="a CSV file's columns of inputs, by default all others")
+    add("--drop", nargs="+", metavar="COLUMN", help="a CSV file's columns that are left out")
     parser.add_shared("--header")
     text = "scale inputs to mean 0 and deviation 1, also in the model; by default if their sizes differ by 100 or more"
     add("--standardise", action=BooleanOptionalAction, help=text)
     text = "more samples, or the share of the samples (0 to 1) that the model is not fitted to: estimate its error"
     add("--validate", metavar="FILE|SHARE", help=text)
     add("--formulation", default="svm-gln", choices=FORMULATIONS, help="the margin problem")
-    add("--units", type=int, default=10, help="hidden units H")
-    add("--contexts", type=int, default=2, help="contexts per unit, a power of two")
+    for name, (default, text) in GATES.items():
+        add(f"--{name}", type=int, help=f"{text} (default: {default})")
     add("--seed", type=int, default=1, help="seed of the gates, the folds and the held-out share")
     text = "upper bound of the dual variables; inf is the hard margin, auto the best in cross-validation"
     add("--C", type=_cost, default=math.inf, help=text)
@@ -109,8 +117,10 @@ def solve(options: Namespace) -> Output:
     """
     out = place_of(options.out, "-model.npz", [options.file])
     _check(options)
-    samples = read_samples(options.file, options.label, options.weights, options.margins, options.header)
+    own = {name: getattr(options, name) for name in ("label", "weights", "margins", "gates", "columns", "drop")}
+    samples = read_samples(options.file, header=options.header, **own)
     say_header(options.file, samples.header)
+    _set_gates(samples, options)
     samples, held_out = _parts(samples, options)
     starts = {} if options.start is None else _starts(samples, options)
     scaled, deadline = _is_standardised(samples, options.standardise), Deadline(options.max_seconds)
@@ -131,6 +141,20 @@ def solve(options: Namespace) -> Output:
     return Output(_code(model.status), document, then, files)
 
 
+def _set_gates(samples: LabelledSamples, options: Namespace) -> None:
+    """Say which columns are gates by their names; set the options of drawn gates, and refuse those without effect."""
+    given, gates = samples.gate_values is not None, samples.columns.gates if samples.columns else []
+    if gates and options.gates is None:
+        print(f"gate values: {', '.join(gates)}, by their names (--gates COLUMN … names others, --gates alone none)")
+    used = () if given else FORMULATIONS[options.formulation]
+    void = [f"--{name}" for name in GATES if getattr(options, name) is not None and name not in used]
+    if void:
+        cause = f"the gate values of {options.file}" if given else f"--formulation {options.formulation}"
+        raise InputError(f"{' and '.join(void)} would have no effect with {cause}; leave it out, or the other")
+    for name, (default, _) in GATES.items():
+        setattr(options, name, getattr(options, name) or default)
+
+
 def _code(status: core.Status) -> int:
     if status is core.Status.INTERRUPTED:
         return 130
@@ -143,9 +167,9 @@ def _check(options: Namespace) -> None:
     Options(options.tol, options.max_iterations, options.max_seconds)
     if options.C != "auto":
         as_positive(options.C, "C", infinite=True)
-    as_count(options.units, "units")
     as_seed(options.seed)
-    context_bits(options.contexts)
+    as_count(1 if options.units is None else options.units, "units")
+    context_bits(1 if options.contexts is None else options.contexts)
     _share(options.validate)
     if options.solver is not None:
         one_of(options.solver, core.solver_names(), "solver")
@@ -356,7 +380,7 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
     name, H, K, seed = options.formulation, options.units, options.contexts, options.seed
     if samples.gate_values is not None:
         if name not in ("svm-gln", "svm-shallow"):
-            raise InputError(f"{name} makes its own gates, but the file has some; use svm-gln or svm-shallow")
+            raise InputError(f"{name} takes no gate values; use svm-gln or svm-shallow, or --gates without columns")
         groups = range(samples.gate_values.shape[1]) if samples.groups is None else samples.groups
         norm = core.GroupLasso(groups) if name == "svm-gln" else core.Frobenius()
         return core.MarginProblem(core.GatedFeatures(X, samples.gate_values), y, norm, C, name=name)

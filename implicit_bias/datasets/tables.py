@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -100,12 +100,16 @@ def read_samples(
     weights: str | None = None,
     margins: str | None = None,
     header: bool | None = None,
+    *,
+    gates: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
 ) -> LabelledSamples:
     """Read samples from a CSV or NPZ file.
 
-    A CSV file has one sample per row. Columns whose names start with `gate_` are gate values, and all columns without
-    another meaning are inputs. Labels are numbers if all of them are, and float64 or integers of 64 bits represent them
-    exactly; otherwise they are texts, among them NA and None. An NPZ file has arrays `X` (n, p) and `y` (n,), and optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
+    A CSV file has one sample per row. All columns without another meaning are inputs. Labels are numbers if all of them
+    are, and float64 or integers of 64 bits represent them exactly; otherwise they are texts, among them NA and None. An
+    NPZ file has arrays `X` (n, p) and `y` (n,), and optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
     `required_margin` (n,).
 
     Parameters
@@ -116,6 +120,11 @@ def read_samples(
         Column of the labels; by default the last column without another meaning.
     weights, margins : str, optional
         Columns of the sample weights and the required margins.
+    gates : list of str, optional, keyword-only
+        Columns of the gate values. If neither `gates` nor `columns` is given, they are those whose names start with
+        `gate_`.
+    columns, drop : list of str, optional, keyword-only
+        Columns of the inputs, by default all without another meaning; columns that are left out.
     header : bool, optional
         True if the first row of a CSV file contains the names of the columns, False if it is a sample and columns are
         numbered from 0. By default it contains names if none of its cells is a number, if it has a text above a column
@@ -139,9 +148,14 @@ def read_samples(
     >>> samples.X.tolist(), samples.y.tolist(), samples.gate_values.tolist(), samples.classes
     ([[1.0], [3.0]], [-1.0, 1.0], [[0.0], [1.0]], ('cat', 'horse'))
     """
-    names = {"label": label, "weights": weights, "margins": margins}
-    if not all(isinstance(name, str | None) for name in names.values()):
-        raise InputError("label, weights and margins must be the names of columns")
+    names: dict[str, Any] = {"label": label, "weights": weights, "margins": margins}
+    names = {role: None if name is None else [name] for role, name in names.items()}
+    names |= {"gates": gates, "columns": columns, "drop": drop}
+    for listed in names.values():
+        if not isinstance(listed, list | tuple | None) or not all(isinstance(name, str) for name in listed or ()):
+            raise InputError(
+                "label, weights and margins must be names of columns; gates, columns and drop lists of them"
+            )
     if not isinstance(header, bool | None):
         raise InputError(f"header must be True (names), False (a sample) or None, not {shown(header)}")
     file = _table_file(path)
@@ -149,13 +163,17 @@ def read_samples(
 
 
 def read_inputs(
-    path: str | os.PathLike[str], columns: Columns | None, inputs: int, header: bool | None = None
+    path: str | os.PathLike[str],
+    columns: Columns | None,
+    inputs: int,
+    header: bool | None = None,
+    gated: bool = True,
 ) -> NewSamples:
     """Read new samples for a model from a CSV or NPZ file.
 
-    In a CSV file, `columns` selects the columns by name, and the label may be missing. If it is None, the first
-    `inputs` columns other than those of gates are the inputs, and one more column is the label. An NPZ file has the
-    array X and, optionally, gates and y. Parameters and errors are those of `read_samples`.
+    In a CSV file, `columns` selects the columns by name, and the label may be missing. If it is None, columns whose
+    names start with `gate_` are gate values if the model needs some (`gated`), the first `inputs` other columns are the
+    inputs, and one more column is the label. An NPZ file has the array X and, optionally, gates and y.
     """
     file = _table_file(path)
     if file.suffix.lower() == ".npz":
@@ -164,17 +182,18 @@ def read_inputs(
         gates = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
         return NewSamples(as_floats(arrays["X"], "X", 2), gates, arrays.get("y"), None)
     wanted, label = ([], "") if columns is None else (columns.inputs + columns.gates, columns.label)
-    names, header = _names(file, wanted, label, header)
+    names, header = _names(file, wanted, label, header, columns is not None)
     if columns is None:
-        gates_of, rest = _gates_and_others(names)
+        gates_of = _named_gates(names) if gated else []
+        rest = [name for name in names if name not in gates_of]
         if len(rest) not in (inputs, inputs + 1):
             raise InputError(f"{file} has {len(rest)} columns of inputs, but the model needs {inputs}")
         columns = Columns(rest[:inputs], gates_of, rest[inputs] if len(rest) > inputs else "")
-    table = _table(file, names, header, columns.label)
-    for name in columns.inputs + columns.gates:
-        _require(file, table, name)
+    of_labels = columns.label or None
+    table = _table(file, names, header, of_labels)
+    _require(file, names, columns.inputs + columns.gates)
     values = _numbers(file, table, columns.gates, "the gate columns") if columns.gates else None
-    labels = table[columns.label].to_numpy() if columns.label in table else None
+    labels = table[of_labels].to_numpy() if of_labels in names else None
     return NewSamples(_numbers(file, table, columns.inputs, "the input columns"), values, labels, header)
 
 
@@ -214,12 +233,14 @@ def _check_separator(file: Path) -> None:
             raise InputError(f"{file} separates its columns by {name}; save it with commas, and with decimal points")
 
 
-def _names(file: Path, wanted: list[str], label: str | None, header: bool | None) -> tuple[list[str], bool]:
+def _names(
+    file: Path, wanted: list[str], label: str | None, header: bool | None, unnamed: bool
+) -> tuple[list[str], bool]:
     """Return the names of all columns, and True if the first row contains them; else numbers '0', '1', …, and False.
 
     If `header` is None, the first row contains names if all names in `wanted` are in it. Otherwise its cells decide,
     with those of the column of labels, `label` (None for the last). InputError if the first row may be either, or if
-    names in it are empty or repeated; names in `wanted` may be absent.
+    names in it are repeated, or empty unless `unnamed`; names in `wanted` may be absent.
     """
     _check_separator(file)
     head = _parsed(file, header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
@@ -230,9 +251,9 @@ def _names(file: Path, wanted: list[str], label: str | None, header: bool | None
         header = (bool(known) and known <= set(first)) or _first_row_is_names(file, head, place)
     if not header:
         return numbers, False
-    if "" in first:
+    if "" in first and not unnamed:
         place = first.index("") + 1
-        raise InputError(f"column {place} of {file} has no name; name it, or write the file without its index")
+        raise InputError(f"column {place} of {file} has no name; name it, write the file without it, or --drop ''")
     for name in first:
         if first.count(name) > 1:
             places = [str(place) for place, other in enumerate(first, 1) if other == name]
@@ -276,7 +297,7 @@ def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bo
     return False
 
 
-def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFrame:
+def _table(file: Path, names: list[str], header: bool, label: str | None) -> pd.DataFrame:
     """Return a CSV file as a table without empty rows; texts of `label` are stripped, other MISSING cells NaN."""
     missing = {name: list(MISSING) for name in names if name != label}
     kinds = {label: str} if label in names else {}
@@ -290,22 +311,24 @@ def _table(file: Path, names: list[str], header: bool, label: str) -> pd.DataFra
     return table[~empty]
 
 
-def _read_csv(file: Path, given: dict[str, str | None], header: bool | None) -> LabelledSamples:
-    """Return the samples of a CSV file; `given` maps label (None: last column), weights and margins to columns."""
-    wanted = [name for name in given.values() if name is not None]
-    columns, header = _names(file, wanted, given["label"], header)
-    if given["label"] is None:
-        given = given | {"label": next((name for name in reversed(columns) if name not in wanted), columns[-1])}
-    special = {kind: name for kind, name in given.items() if name is not None}
-    label = special["label"]
+def _read_csv(file: Path, given: dict[str, Any], header: bool | None) -> LabelledSamples:
+    """Return the samples of a CSV file; `given` has the columns of each role, None for the default."""
+    named = [name for names in given.values() for name in names or ()]
+    label = next(iter(given["label"] or ()), None)
+    columns, header = _names(file, named, label, header, "" in named or given["columns"] is not None)
+    _require(file, columns, named)
+    for name in named:
+        if named.count(name) > 1:
+            first, *_, last = (role for role, names in given.items() for one in names or () if one == name)
+            raise InputError(f"column {name!r} of {file} cannot be both {first} and {last}; name two columns")
+    if label is None:
+        label = next((name for name in reversed(columns) if name not in named), columns[-1])
     table = _table(file, columns, header, label)
-    for name in special.values():
-        _require(file, table, name)
-    for kind, name in special.items():
-        other = next((one for one in special if one != kind and special[one] == name), None)
-        if other is not None:
-            raise InputError(f"column {name!r} of {file} cannot be both {kind} and {other}; name two columns")
-    gates, inputs = _gates_and_others(name for name in columns if name not in special.values())
+    others = [name for name in columns if name not in {*named, label}]
+    inputs, gates = given["columns"], given["gates"]
+    if gates is None:
+        gates = [] if inputs else _named_gates(others)
+    inputs = inputs or [name for name in others if name not in gates]
     if not inputs:
         raise InputError(f"{file} has no input columns, only the label {shown(label)}; separate columns by commas")
     try:
@@ -314,9 +337,9 @@ def _read_csv(file: Path, given: dict[str, str | None], header: bool | None) -> 
         raise InputError(f"column {label!r} of {file}: {error}") from None
     values = _numbers(file, table, gates, "the gate columns") if gates else None
     own = {
-        kind: _numbers(file, table, [special[name]], f"column {special[name]!r}")[:, 0]
-        for kind, name in (("sample_weight", "weights"), ("required_margin", "margins"))
-        if name in special
+        kind: _numbers(file, table, names, f"column {names[0]!r}")[:, 0]
+        for kind, role in (("sample_weight", "weights"), ("required_margin", "margins"))
+        if (names := given[role])
     }
     X = _numbers(file, table, inputs, "the input columns")
     return LabelledSamples(X, labels, classes, values, columns=Columns(inputs, gates, label), header=header, **own)
@@ -346,16 +369,15 @@ def _first(flags: pd.Series) -> int:
     return int(np.argmax(flags.to_numpy())) + 1
 
 
-def _gates_and_others(names: Collection[str] | Any) -> tuple[list[str], list[str]]:
-    listed = [str(name) for name in names]
-    gates = [name for name in listed if name.startswith("gate_")]
-    return gates, [name for name in listed if name not in gates]
+def _named_gates(names: list[str]) -> list[str]:
+    return [name for name in names if name.startswith("gate_")]
 
 
-def _require(file: Path, table: pd.DataFrame, name: str) -> None:
-    if name not in table.columns:
-        listed = [*table.columns[:20], *(["…"] if len(table.columns) > 20 else [])]
-        raise InputError(f"{file} has no column {name!r}; its columns are {', '.join(listed)}")
+def _require(file: Path, columns: list[str], names: list[str]) -> None:
+    missing = next((name for name in names if name not in columns), None)
+    if missing is not None:
+        listed = [*columns[:20], *(["…"] if len(columns) > 20 else [])]
+        raise InputError(f"{file} has no column {missing!r}; its columns are {', '.join(listed)}")
 
 
 def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
@@ -370,8 +392,8 @@ def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Ar
         # Numbers of more than 20 digits are read as texts.
         numbers = pd.to_numeric(column, errors="coerce")
         if numbers.isna().any():
-            example = shown(column[numbers.isna()].iloc[0])
-            raise InputError(f"{where} contains values that are not numbers, such as {example}; encode or drop it")
+            example, remedy = shown(column[numbers.isna()].iloc[0]), "encode it, or fit without it (--drop, drop=…)"
+            raise InputError(f"{where} contains values that are not numbers, such as {example}; {remedy}")
         if not np.isfinite(numbers).all():
             raise InputError(f"{where} contains infinity (first for sample {_first(~np.isfinite(numbers))}); drop it")
         columns.append(numbers)
@@ -404,12 +426,11 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _read_npz(file: Path, names: dict[str, str | None], header: bool | None) -> LabelledSamples:
+def _read_npz(file: Path, names: dict[str, Any], header: bool | None) -> LabelledSamples:
     _no_header(header)
-    own = {"label": "y", "weights": "sample_weight", "margins": "required_margin"}
-    for kind, array in own.items():
-        if names[kind] is not None:
-            raise InputError(f"an NPZ file has its {kind} in the array {array}; only CSV files have column names")
+    named = [role for role, given in names.items() if given is not None]
+    if named:
+        raise InputError(f"an NPZ file has arrays, and only CSV files have column names; leave out {', '.join(named)}")
     arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"))
     if "y" not in arrays:
         raise InputError(f"{file} has no array 'y', which is required; it contains {', '.join(arrays)}")

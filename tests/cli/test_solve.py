@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from implicit_bias import GLNClassifier, MarginClassifierCV, Status, load_model
 from implicit_bias.cli.main import main
-from implicit_bias.cli.solve import FOLDS, PATIENCE, RATIO, VALUES, _places
+from implicit_bias.cli.solve import FOLDS, FORMULATIONS, GATES, PATIENCE, RATIO, VALUES, _places
 from implicit_bias.solvers.path import path_values
 from tests.cli.commands import answer, interrupted, run
 
@@ -251,13 +251,40 @@ def own(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("formulation", ["svm-gln", "svm-l2", "svm-rc", "svm-shallow", "linear"])
+@pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_own_problems(own, formulation):
-    done = run("solve", own / "samples.csv", "--formulation", formulation, "--C", "10", "--units",
-               "4", "--out", own / "s.npz")  # fmt: skip
+    options = [word for name in FORMULATIONS[formulation] for word in (f"--{name}", "4")]
+    solve = ("solve", own / "samples.csv", "--formulation", formulation, "--C", "10", "--out", own / "s.npz")
+    done = run(*solve, *options)
     assert done.returncode == 0, done.stderr
     assert "class +1 is 'up'" in done.stdout
     assert load_model(own / "s.npz").solutions[0].status is Status.OPTIMAL
+    void = [f"--{name}" for name in GATES if name not in FORMULATIONS[formulation]]
+    done = run(*solve, *(word for name in void for word in (name, "4")))
+    text = f"{' and '.join(void)} would have no effect with --formulation {formulation}"
+    assert (done.returncode, text in done.stderr) == ((2, True) if void else (0, False))
+
+
+def test_columns_that_are_gates_by_their_names_or_inputs(own):
+    table = pd.read_csv(own / "samples.csv").rename(columns={"c": "gate_voltage"}).assign(note="x")
+    table.to_csv(own / "own.csv")
+    out, told = own / "m.npz", "gate values: gate_voltage, by their names"
+    solve = ("solve", own / "own.csv", "--label", "label", "--out", out, "--C", "1", "--drop", "", "note")
+    for options, gates, inputs in [
+        ([], ["gate_voltage"], ["a", "b"]),
+        (["--gates", "b"], ["b"], ["a", "gate_voltage"]),
+        (["--gates"], [], ["a", "b", "gate_voltage"]),
+    ]:
+        done = run(*solve, *options)
+        assert (done.returncode, told in done.stdout) == (0, not options), done.stderr
+        model = load_model(out)
+        assert (model.columns.gates, model.columns.inputs) == (gates, inputs)
+        assert model.problems[0].features.k == (len(gates) or 20)
+        # Other columns are ignored, those without a name too.
+        assert run("predict", out, own / "own.csv", "--out", own / "p.csv").returncode == 0
+    done = run(*solve, "--units", "3", "--contexts", "4")
+    assert (done.returncode, "--units and --contexts would have no effect with the gate" in done.stderr) == (2, True)
+    assert "values that are not numbers, such as 'x'" in run(*solve[:-1]).stderr
 
 
 def test_a_start_is_of_the_same_labels(own):

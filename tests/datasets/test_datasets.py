@@ -234,6 +234,40 @@ def test_first_row(tmp_path, content, given, header, classes):
 
 
 @pytest.mark.parametrize(
+    ("options", "inputs", "gates", "label"),
+    [
+        ({"drop": ["", "note"]}, ["a", "b"], ["gate_1"], "y"),
+        ({"drop": ["", "note", "b"], "gates": []}, ["a", "gate_1"], [], "y"),
+        ({"drop": ["", "note"], "gates": ["a"], "label": "y"}, ["gate_1", "b"], ["a"], "y"),
+        ({"columns": ["b", "gate_1"], "label": "y"}, ["b", "gate_1"], [], "y"),
+        ({"columns": ["b"], "gates": ["gate_1"], "weights": "a", "label": "y"}, ["b"], ["gate_1"], "y"),
+    ],
+)
+def test_named_columns(tmp_path, options, inputs, gates, label):
+    table = pd.DataFrame({"a": [1, 2], "gate_1": [0.5, 1], "b": [3, 4], "y": ["u", "v"], "note": ["x", "z"]})
+    table.to_csv(tmp_path / "s.csv")
+    samples = read_samples(tmp_path / "s.csv", **options)
+    assert samples.columns == (inputs, gates, label)
+    assert samples.X.tolist() == table[inputs].to_numpy().tolist()
+    assert samples.gate_values is None if not gates else samples.gate_values.tolist() == table[gates].values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "column 1 .* has no name"),
+        ({"drop": ["", "y"], "label": "y"}, "column 'y' .* both label and drop"),
+        ({"drop": ["", "z"]}, "no column 'z'"),
+        ({"gates": "a"}, "lists of them"),
+    ],
+)
+def test_bad_names_of_columns(tmp_path, options, words):
+    (tmp_path / "s.csv").write_text(",a,y\n0,1,u\n1,2,v\n")
+    with pytest.raises(InputError, match=words):
+        read_samples(tmp_path / "s.csv", **options)
+
+
+@pytest.mark.parametrize(
     ("labels", "classes"),
     [
         (["NA", "None"], ("NA", "None")),
@@ -244,8 +278,8 @@ def test_first_row(tmp_path, content, given, header, classes):
         (["9007199254740992", "9007199254740993"], (9007199254740992, 9007199254740993)),
         # Numbers of these kinds would make one class of two.
         (["1E3", "9007199254740992", "9007199254740993"], ("1E3", "9007199254740992", "9007199254740993")),
-        (["-1", "18446744073709551614", "18446744073709551615"], ("-1", "18446744073709551614", "18446744073709551615")),
-        (["12345678901234567890123", "12345678901234567890124"], ("12345678901234567890123", "12345678901234567890124")),
+        (LONG := ["-1", "18446744073709551614", "18446744073709551615"], tuple(LONG)),
+        (LONG := ["12345678901234567890123", "12345678901234567890124"], tuple(LONG)),
         (["0", "1e-400"], ("0", "1e-400")),
     ],
 )
@@ -292,7 +326,12 @@ def test_npz(tmp_path):
         ("a.csv", "a,y\n1,01\n2,1\n3,x\n", None, "'01' and '1' are the same number; write them alike"),
         ("a.csv", "a,y\n1,0001\n2,1\n3,2\n", None, "'0001' and '1' are the same number; write them alike"),
         ("a.csv", "a,y\n1,1E2\n2,2E2\n3,100\n", None, "'1E2' and '100' are the same number; write them alike"),
-        ("a.csv", "date,y\n2024-05-01,u\n2024-05-02,v\n", None, "not numbers, such as '2024-05-01'; encode or drop"),
+        (
+            "a.csv",
+            "date,y\n2024-05-01,u\n2024-05-02,v\n",
+            None,
+            "not numbers, such as '2024-05-01'; encode it, or fit without it",
+        ),
         ("a.csv", "a,y\n1,u\ninf,v\n", None, r"column 'a' .* infinity \(first for sample 2\)"),
         ("a.npz", "junk", None, "cannot be read"),
         ("a.txt", "1", None, "neither .csv nor .npz"),

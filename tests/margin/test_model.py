@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import implicit_bias as ib
+from implicit_bias.cli.predict import matched
 from implicit_bias.datasets.tables import Columns, read_inputs
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from tests.cases import problem
@@ -427,6 +428,13 @@ def test_labels_that_are_empty_or_of_no_class(tmp_path, monkeypatch):
     assert list(pd.read_csv("new-predictions.csv")) == ["prediction", "score"]
 
 
+def test_labels_next_to_an_integer_class_are_of_no_class():
+    with pytest.warns(UserWarning, match="such as '9007199254740993', 2 in all"):
+        found, known = matched([2**53, 0], np.array([str(2**53 + 1), "0.0", "9007199254740992.0", "", "1.5"]))
+    assert found == [str(2**53 + 1), 0, 2**53, "", "1.5"]
+    assert known.tolist() == [1, 2]
+
+
 def test_columns_named_by_numbers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("s.csv").write_text("2019,2020,y\n1,2,a\n-3,4,b\n5,6,a\n-7,8,b\n")
@@ -451,6 +459,10 @@ def test_a_model_without_names_takes_columns_by_their_place(tmp_path, monkeypatc
     pd.DataFrame(np.ones((1, 3)), columns=["u", "v", "w"]).to_csv("wide.csv", index=False)
     with pytest.raises(ib.InputError, match="3 columns of inputs, but the model needs 1"):
         read_inputs("wide.csv", columns, 1)
+    np.savez("drawn.npz", X=[[1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]], y=[0, 1])
+    assert run("solve", "drawn.npz").returncode == 0
+    assert run("predict", "drawn-model.npz", "new.csv", "--out", "drawn.csv").returncode == 0
+    assert pd.read_csv("drawn.csv").prediction.tolist() == [0]
 
 
 @pytest.mark.parametrize("estimator", [None, ib.GLNClassifier(4, fit_intercept=False, random_state=1)])
