@@ -270,43 +270,52 @@ class Line:
 
 
 def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, deadline: Deadline) -> float:
-    """Print and return the smallest C of least error in cross-validation; raise KeyboardInterrupt after Ctrl-C."""
+    """Print and return the smallest C of least error in cross-validation; raise KeyboardInterrupt after Ctrl-C.
+
+    Values that a fold does not finish in its share of the time are dropped. C is the default of the classifiers if
+    fewer than two are left.
+    """
     from tqdm import tqdm
 
-    from implicit_bias.solvers.path import path_values
+    from implicit_bias.estimators.base import COST_SCALE
+    from implicit_bias.solvers.path import path_values, random_dual_norm
 
     place, size = _places(samples.labels, options.seed)
     if size.min() < 2:
         rare = samples.labels[size.argmin()]
         raise InputError(f"class {rare} has one sample, and --C auto needs two of each class; give --C a number")
-    costs = path_values(_problems(samples, scaled, options, 1.0).values(), VALUES, RATIO)
+    whole = _problems(samples, scaled, options, 1.0)
+    costs = path_values(whole.values(), VALUES, RATIO)[::-1]
     folds = [place % FOLDS == fold for fold in range(min(FOLDS, size.max()))]
     weight = np.ones(len(place)) if samples.sample_weight is None else samples.sample_weight
-    errors, late = np.zeros(len(costs)), 0
+    errors = np.zeros(len(costs))
     for i, out in enumerate(tqdm(folds, "folds", unit="fold", delay=PATIENCE, leave=False, disable=None)):
         rest, left_out = samples.select(~out), samples.select(out)
         problems, paths = _problems(rest, scaled, options, 1.0), list[list[core.Solution]]()
         for problem in problems.values():
             left = deadline.left(1 / ((len(folds) - i + 1) * len(problems) - len(paths)))
             limits = {"tol": options.tol, "max_iterations": options.max_iterations, "max_seconds": left}
-            paths.append(core.margin_path(problem, costs[::-1], solver=options.solver, **limits))
-            if len(paths[-1]) < len(costs) or paths[-1][-1].status is core.Status.INTERRUPTED:
+            paths.append(core.margin_path(problem, costs[: len(errors)], solver=options.solver, **limits))
+            if paths[-1][-1].status is core.Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            late += sum(one.status is core.Status.TIME_LIMIT for one in paths[-1])
-        for j, solutions in zip(reversed(range(len(costs))), zip(*paths, strict=True), strict=True):
+            errors = errors[: sum(one.status is not core.Status.TIME_LIMIT for one in paths[-1])]
+            if len(errors) < 2:
+                C = COST_SCALE / random_dual_norm(next(iter(whole.values())))
+                text = "--max-seconds ended --C auto before all folds finished two values of C; "
+                warnings.warn(f"{text}C = {C:.3g} is the default of the classifiers; allow more", stacklevel=2)
+                return C
+        for j, solutions in enumerate(zip(*(path[: len(errors)] for path in paths), strict=True)):
             model = _model(rest, scaled, problems, solutions, options)
             wrong = model.predict(left_out.X, left_out.gate_values) != left_out.labels
             errors[j] += weight[out] @ wrong
-    if late:
-        warnings.warn(
-            f"{counted(late, 'solve')} of --C auto ended at --max-seconds, so that C may be a poor choice; allow more",
-            stacklevel=2,
-        )
+    if len(errors) < len(costs):
+        text = f"--max-seconds ended --C auto before all folds finished the values below {costs[len(errors) - 1]:g}"
+        warnings.warn(f"{text}; allow more", stacklevel=2)
     errors /= weight.sum()
-    best = int(np.flatnonzero(errors <= errors.min() * (1 + ROUNDING))[0])
+    best = int(np.flatnonzero(errors <= errors.min() * (1 + ROUNDING))[-1])
     print(
         f"C = {costs[best]:g} has the least error in {len(folds)}-fold cross-validation, {100 * errors[best]:.2f} %, "
-        f"of {len(costs)} values from {costs[0]:g} to {costs[-1]:g}"
+        f"of {len(errors)} values from {costs[len(errors) - 1]:g} to {costs[0]:g}"
     )
     return float(costs[best])
 

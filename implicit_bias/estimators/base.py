@@ -292,7 +292,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
                 yield delayed(_checked_path)(problem, values[-1], name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())
-        for each, *solutions in zip(zip(*values, strict=True), *paths, strict=True):
+        # Paths that a time limit ends are shorter.
+        for each, *solutions in zip(zip(*values, strict=True), *paths, strict=False):
             yield [problem.replace(C=C) for problem, C in zip(problems, each, strict=True)], solutions
 
     def _warm_start(self, data: FitData) -> list[Solution | None]:
@@ -410,7 +411,7 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
 
 def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **options: Any) -> list[Solution]:
     path = margin_path(problem, costs, **options)
-    if path[-1].status is Status.INTERRUPTED or len(path) < len(costs):
+    if path[-1].status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # A search over many fits must end, too.
     for solution in path:
         if solution.status.inseparable:

@@ -21,6 +21,7 @@ from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
 from implicit_bias.estimators.base import MarginClassifier, ModelMixin, NotSeparableError, check_processes
 from implicit_bias.estimators.networks import GLNClassifier
+from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.path import path_values
 
 #: Ratio of the largest default C to the C₀ up to which all weights are zero.
@@ -58,13 +59,14 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     Attributes
     ----------
     C_ : float
-        The C with the best mean score; the smallest of equally good values.
+        The C with the best mean score; the smallest of equally good values. If `max_seconds` ends the search before all
+        folds have compared two values, it is the C of the classifier.
     Cs_ : array, shape (m,)
         The values of C in ascending order.
     scores_ : array, shape (folds, m)
-        Scores on the held-out samples.
+        Scores on the held-out samples; NaN for fits that `max_seconds` ended, or left out.
     gaps_ : array, shape (folds, m)
-        Largest certified gap over the solutions of all classes, for each fold and C.
+        Largest certified gap over the solutions of all classes, for each fold and C; NaN as for the scores.
     estimator_ : MarginClassifier
         The classifier fitted to all samples at `C_`, with its certificates.
     classes_, n_features_in_, feature_names_in_
@@ -106,7 +108,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         Warns
         -----
         ConvergenceWarning
-            If a certified gap in a fold exceeds the classifier's `tol`.
+            If a certified gap in a fold exceeds the classifier's `tol`, or `max_seconds` ended the search.
         """
         check_processes(self.n_jobs)
         deadline = Deadline(self.max_seconds)
@@ -130,22 +132,38 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             shortest = min((limit for limit in limits if limit is not None), default=None)
             return clone(estimator).set_params(max_seconds=shortest)
 
-        common = costs[::-1], scorer, samples, labels, weight
+        found, common = list[Array](), (scorer, samples, labels, weight)
         tasks = (
-            delayed(_scores_and_gaps)(f"fold {i} of {len(folds)}", limited(len(folds) + 2 - i), *common, *fold)
+            delayed(_scores_and_gaps)(f"fold {i} of {len(folds)}", limited(len(folds) + 2 - i), left, *common, *fold)
             for i, fold in enumerate(folds, 1)
+            # The largest values, which all folds so far have finished.
+            for left in [costs[::-1][: _finished(found, len(costs))]]
         )
         # Imported here because only cross-validation needs it.
         from tqdm import tqdm
 
         bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=BAR_DELAY, leave=False, disable=None)
-        scores, gaps = np.array(Parallel(self.n_jobs)(bar)).transpose(1, 0, 2)[..., ::-1]
-        _check_folds(scores, gaps, estimator.tol)
-        self.Cs_, self.scores_, self.gaps_ = costs, scores, gaps
-        means = scores.mean(axis=0)
-        self.C_ = float(costs[means >= means.max() - SCORE_TOL * np.abs(means).max()][0])
-        self.estimator_ = limited(workers).set_params(C=self.C_).fit(X, y, sample_weight)
+        for one in Parallel(self.n_jobs, return_as="list" if workers > 1 else "generator")(bar):
+            found.append(one)
+        self.Cs_, (self.scores_, self.gaps_) = costs, np.full((2, len(folds), len(costs)), np.nan)
+        for scores, gaps, one in zip(self.scores_[:, ::-1], self.gaps_[:, ::-1], found, strict=True):
+            scores[: one.shape[1]], gaps[: one.shape[1]] = one
+        _check_gaps(self.gaps_, estimator.tol)
+        count, last = _finished(found, len(costs)), limited(workers)
+        if count < len(costs):
+            warnings.warn(
+                f"max_seconds ended the search: all folds finished {count} of {len(costs)} values of C, and C is "
+                f"{'the best of these' if count else 'that of the classifier'}; allow more time, or give fewer values",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        if count:
+            means = self.scores_[:, -count:].mean(axis=0)
+            best = costs[-count:][means >= means.max() - SCORE_TOL * np.abs(means).max()][0]
+            last.set_params(C=float(best))
+        self.estimator_ = last.fit(X, y, sample_weight)
         self.estimator_.set_params(max_seconds=estimator.max_seconds)
+        self.C_ = self.estimator_.C_
         self.classes_, self._model = self.estimator_.classes_, self.estimator_.as_model()
         return self
 
@@ -184,6 +202,12 @@ def _named(fold: str) -> Iterator[None]:
         raise InputError(f"{fold}: {error}") from None
 
 
+def _finished(found: Sequence[Array], values: int) -> int:
+    """Return how many of the `values` of C all folds so far have finished, or 0 if that is only one of several."""
+    least = min((scores.shape[1] for scores in found), default=values)
+    return least if least > 1 or least == values else 0
+
+
 def _scores_and_gaps(
     fold: str,
     estimator: MarginClassifier,
@@ -194,9 +218,12 @@ def _scores_and_gaps(
     weight: Array | None,
     train: np.ndarray,
     test: np.ndarray,
-) -> tuple[list[float], list[float]]:
-    """Fit the samples `train` at each C of `costs`; return the scores on the samples `test`, and the largest gaps."""
+) -> Array:
+    """Fit the samples `train` at each C of `costs` in the time limit; return the scores on the samples `test` and the
+    largest gaps, shape (2, finished)."""
     scores, gaps, deadline = [], [], Deadline(estimator.max_seconds)
+    if not len(costs):
+        return np.empty((2, 0))
     weights = {} if weight is None else {"sample_weight": weight[test]}
     classes = np.unique(y[train] if weight is None else y[train][weight[train] > 0])
     if len(classes) == 1:
@@ -204,28 +231,28 @@ def _scores_and_gaps(
     with _named(fold):
         data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])
         for _, solutions in estimator._path(costs, data, deadline):
+            if any(solution.status is Status.TIME_LIMIT for solution in solutions):
+                break
             try:
                 with refusals():
                     scores.append(float(scorer(estimator, X[test], y[test], **weights)))
             except AttributeError as error:
                 raise InputError(f"these classifiers do not support this scoring: {error}; choose another") from None
+            if not np.isfinite(scores[-1]):
+                raise InputError(
+                    "scoring returned NaN or infinity; choose a score that is defined on all folds, or shuffle or "
+                    "stratify them"
+                )
             gaps.append(max(solution.gap for solution in solutions))
-    return scores, gaps
+    return np.array([scores, gaps])
 
 
-def _check_folds(scores: Array, gaps: Array, tol: float) -> None:
-    """Raise InputError for undefined scores (folds, C), and warn about gaps above `tol`."""
-    undefined = np.flatnonzero(~np.isfinite(scores).all(axis=1)) + 1
-    if len(undefined):
-        raise InputError(
-            f"scoring returned NaN or infinity in fold {undefined[0]} of {len(scores)}; choose a score that is "
-            "defined on all folds, or shuffle or stratify them"
-        )
+def _check_gaps(gaps: Array, tol: float) -> None:
     inaccurate = int((gaps > tol).sum())
     if inaccurate:
         warnings.warn(
             f"{inaccurate} of {gaps.size} fits in the folds have a gap above tol={tol:g}, up to "
-            f"{gaps.max():.1e}; scale the inputs, or remove such values from Cs",
+            f"{np.nanmax(gaps):.1e}; scale the inputs, or remove such values from Cs",
             ConvergenceWarning,
             stacklevel=3,
         )

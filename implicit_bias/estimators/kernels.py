@@ -125,7 +125,7 @@ class MultipleKernelClassifier(MarginClassifier):
         options = Options(self.tol, device=self.device, verbose=self.verbose, deadline=deadline)
         unkept = UnkeptFeatures((features.n, features.k, 1), products=False)
         found = solve_expansions(whole, values, earlier, options, self.solver, self.n_jobs)
-        for C, answers in zip(values, found, strict=True):
+        for C, answers in zip(values, found, strict=False):
             problems, solutions = [], []
             for name, problem, (solution, a) in zip(data.names, whole, answers, strict=True):
                 if solution.status.inseparable:

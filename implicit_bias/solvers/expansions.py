@@ -63,7 +63,7 @@ def solve_expansions(
     solver: str | None = None,
     n_jobs: int | None = None,
 ) -> Iterator[Answers]:
-    """Yield, for each C of `costs`, certified solutions of the problems of all classes, and their coefficients.
+    """Yield certified solutions of the problems of all classes, and their coefficients, for each C until the deadline.
 
     The features of the problems are the same `FittedKernels`, and their norm is the group lasso of the kernels. Several
     kernels are solved by their matrices, and one by its rows, which are not stored as a whole. Other solvers than
@@ -84,8 +84,8 @@ def solve_expansions(
         return answers
 
     factors = solver not in (None, "NATIVE") or str(options.device) != "cpu"
-    for number, C in enumerate(costs):
-        whole, share = [problem.replace(C=C) for problem in problems], options.deadline.left(1 / (len(costs) - number))
+    for C in costs:
+        whole, share = [problem.replace(C=C) for problem in problems], options.deadline.left()
         whole[0].check_upper_bounds()
         if problems[0].features.k == 1 and not factors:
             answers = _solve_one_kernel(whole, known, replace(options, deadline=Deadline(share)))
@@ -97,8 +97,10 @@ def solve_expansions(
             # Factors, and sums without rounding, lose fewer digits.
             pairs = zip(each(_factored, whole, Deadline(share)), answers, strict=True)
             answers = [min(pair, key=lambda one: (not one[0].status.inseparable, one[0].gap)) for pair in pairs]
-        known = [solution for solution, _ in answers]
+        known, late = [solution for solution, _ in answers], Status.TIME_LIMIT in {one.status for one, _ in answers}
         yield answers
+        if late or options.deadline.passed():
+            return
 
 
 def _features_of(problems: Sequence[MarginProblem]) -> FittedKernels:

@@ -33,12 +33,12 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     C : sequence of float
         Values of C, solved in this order; `inf` is the hard margin. Warm starts help most if neighbours are close.
     **options
-        Options of `solve`; `max_seconds` is the limit of the whole path, whose solves share the time left.
+        Options of `solve`; `max_seconds` is the limit of the whole path, which ends with the solve that it stops.
 
     Returns
     -------
     list of Solution
-        One certified solution per value; fewer after Ctrl-C.
+        One certified solution per value; fewer after Ctrl-C or the time limit, which the last status tells.
 
     Raises
     ------
@@ -68,10 +68,12 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
     with deadline:
         for before, point in zip([points[0], *points], points, strict=False):
             warm = {"start": path[-1]} if path and path[-1].solver == "NATIVE" else {}
-            limit = {"max_seconds": deadline.left(1 / (len(points) - len(path)))}
             known = _recertified(path[-1], before, point) if path else None
-            path.append(solve(point, **(options | warm | limit)) if known is None else known)
-            if deadline.interrupted or path[-1].status is Status.INTERRUPTED:
+            limited = options | warm | {"max_seconds": deadline.left()}
+            path.append(solve(point, **limited) if known is None else known)
+            if deadline.interrupted:
+                path[-1] = replace(path[-1], status=Status.INTERRUPTED)
+            if deadline.passed() or path[-1].status in (Status.INTERRUPTED, Status.TIME_LIMIT):
                 break
     return path
 

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from implicit_bias import GLNClassifier, MarginClassifierCV, Status, load_model
 from implicit_bias.cli.main import main
 from implicit_bias.cli.solve import FOLDS, FORMULATIONS, GATES, PATIENCE, RATIO, VALUES, _places
+from implicit_bias.solvers import path
 from implicit_bias.solvers.path import path_values
 from tests.cli.commands import answer, interrupted, run
 
@@ -136,9 +137,31 @@ def test_a_share_is_held_out_of_each_class(noisy):
     assert document["training"]["samples"] == document["problem"]["samples"] == 151 - held
     assert document["problem"]["classes"] == ["no", "once", "yes"]
     assert "class once has one sample" in run("solve", "rare.csv", "--C", "auto").stderr
-    assert (
-        "of --C auto ended at --max-seconds" in run("solve", "old.csv", "--C", "auto", "--max-seconds", "1e-3").stderr
-    )
+
+
+@pytest.mark.parametrize("finished", [1, 4])
+def test_values_of_c_that_are_late_are_not_compared(noisy, finished, monkeypatch):
+    """The time limit ends a fold after its largest values of C."""
+    whole, calls = path.solve, []
+
+    def limited(problem, *arguments, **options):
+        calls.append(problem.C)
+        folds = sum(calls[0] == C for C in calls)
+        late = folds == 2 and sorted(set(calls))[::-1].index(problem.C) == finished
+        return whole(problem, *arguments, **(options | {"max_seconds": 1e-9} if late else options))
+
+    monkeypatch.setattr(path, "solve", limited)
+    done = run("solve", "old.csv", "--C", "auto", "--max-seconds", 1000)
+    C, tried = load_model("old-model.npz").problems[0].C, sorted(set(calls))[::-1]
+    assert (done.returncode, calls.count(calls[0]), tried[0]) == (0, 2 if finished == 1 else FOLDS, calls[0])
+    if finished == 1:
+        assert f"finished two values of C; C = {C:.3g} is the default" in done.stderr
+        assert pytest.approx(GLNClassifier(cutoff="median", random_state=1).fit(*noisy).C_, rel=0.01) == C
+        assert "cross-validation" not in done.stdout
+    else:
+        assert f"before all folds finished the values below {tried[3]:g}; allow more" in done.stderr
+        assert re.search(r"in 5-fold cross-validation, .* %, of 4 values from", done.stdout)
+        assert C in tried[:4]
 
 
 def test_the_chosen_cost_is_that_of_the_search_over_the_same_folds(noisy):

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import implicit_bias as ib
 from implicit_bias.gates import RandomHalfSpaces
+from implicit_bias.solvers import expansions, path
 from implicit_bias.solvers.path import random_dual_norm, zero_weights_up_to
 
 CS = [0.1, 0.3, 1.0]
@@ -221,8 +222,46 @@ def test_what_cannot_be_certified_is_said(cancer):
     X, y = cancer
     conflict = np.vstack([X, X]), np.append(y, 1 - y)
     folds = StratifiedKFold(2, shuffle=True, random_state=1)
-    model = ib.MarginClassifierCV(ib.GLNClassifier(2, max_seconds=1e-9, random_state=1), [0.1, 1.0], cv=folds)
-    with pytest.warns(ConvergenceWarning, match="4 of 4 fits in the folds have a gap above tol=1e-06"):
-        model.fit(X, y)
+    rough = ib.GLNClassifier(2, solver="SCS", tol=1e-15, random_state=1)
+    with pytest.warns(ConvergenceWarning, match="4 of 4 fits in the folds have a gap above tol=1e-15"):
+        ib.MarginClassifierCV(rough, [0.1, 1.0], cv=folds).fit(X, y)
     with pytest.raises(ib.NotSeparableError, match=r"soft margin \(finite C\)"):
         ib.MarginClassifierCV(ib.GLNClassifier(2, random_state=1), [0.1, np.inf], cv=folds).fit(*conflict)
+
+
+@pytest.mark.parametrize("finished", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "estimator",
+    [ib.GLNClassifier(2, C=0.3, random_state=1), ib.MultipleKernelClassifier(C=0.3)],
+    ids=["gln", "kernels"],
+)
+def test_late_values_are_not_compared(cancer, estimator, finished, monkeypatch):
+    """A fold of 50 samples is late at a value of C: larger ones are compared, unless that leaves one."""
+    owner, name = (path, "solve") if isinstance(estimator, ib.GLNClassifier) else (expansions, "_solved")
+    whole, calls, costs = getattr(owner, name), [], [0.03, 0.01, 0.003, 0.001]
+
+    def limited(problem, *arguments, **options):
+        calls.append((problem.features.n, problem.C))
+        found = whole(problem, *arguments, **options)
+        if calls[-1] != (50, costs[finished]):
+            return found
+        late = dataclasses.replace(found if owner is path else found[0], status=ib.Status.TIME_LIMIT)
+        return late if owner is path else (late, found[1])
+
+    monkeypatch.setattr(owner, name, limited)
+    order = np.random.default_rng(0).permutation(90)
+    folds = [(order[:60], order[60:]), (order[:50], order[60:]), (order[-70:], order[:20])]
+    compared = finished if finished > 1 else 0
+    model = ib.MarginClassifierCV(estimator, costs, cv=folds)
+    with pytest.warns(ConvergenceWarning, match=f"all folds finished {compared} of 4 values of C"):
+        model.fit(*cancer)
+    tried = [(60, C) for C in costs] + [(50, C) for C in costs[: finished + 1]] + [(70, C) for C in costs[:compared]]
+    assert calls[:-1] == tried
+    assert np.isnan(model.scores_).sum(axis=1).tolist() == [0, 4 - finished, 4 - compared]
+    np.testing.assert_array_equal(np.isnan(model.gaps_), np.isnan(model.scores_))
+    assert (model.C_ in costs[:compared]) if compared else model.C_ == 0.3
+
+
+def test_a_path_ends_at_the_time_limit(cancer):
+    case = posed("gln", cancer[0], np.where(cancer[1], 1, -1))
+    assert [one.status for one in ib.margin_path(case, CS, max_seconds=1e-9)] == [ib.Status.TIME_LIMIT]
