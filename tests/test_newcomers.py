@@ -147,7 +147,7 @@ def test_a_new_solver(monkeypatch):
     assert found.lower_bound <= ib.solve(problem).objective <= found.objective
     for other, words in (
         (ib.MarginProblem(ib.GatedFeatures(X), Y, Entrywise()), "group_form"),
-        (problem, "no time limit"),
+        (problem, "max_seconds"),
     ):
         with pytest.raises(ib.InputError, match=f"PERCEPTRON does not support.*{words}"):
             ib.solve(other, "PERCEPTRON", max_seconds=1.0 if other is problem else None)

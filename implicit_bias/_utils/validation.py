@@ -61,8 +61,9 @@ def validated(
     """
     if np.ma.is_masked(X):
         raise InputError("X holds masked entries; fill them or leave their samples out")
-    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
-        raise InputError("X holds dates or durations, which are not numbers without a unit; convert them first")
+    for name, values in {"X": X, "y": y}.items():
+        if getattr(getattr(values, "dtype", None), "kind", "") in ("m", "M"):
+            raise InputError(f"{name} holds dates or durations, which are not numbers or texts; convert them first")
     with refusals(), np.errstate(over="ignore", invalid="ignore"):
         checks |= {"accept_sparse": ("csr", "csc", "coo") if sparse else False}
         found = validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset, **checks)

@@ -220,8 +220,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         deadline = Deadline(self.max_seconds)
         data = self._fit_data(X, y, sample_weight)
         for problems, solutions in self._path([self.C], data, deadline):
-            for name, problem, solution in zip(data.names, problems, solutions, strict=True):
-                self._warn(solution, name, problem, two_classes=len(data.classes) == 2)
+            self._warn(data.names, problems, solutions, two_classes=len(data.classes) == 2)
         return self
 
     def _fit_data(self, X: Any, y: Any, sample_weight: Any) -> FitData:
@@ -317,22 +316,30 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
 
-    def _warn(self, solution: Solution, name: str, problem: MarginProblem, two_classes: bool) -> None:
-        if solution.status is not Status.OPTIMAL:
-            details = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
-            warnings.warn(f"{name}: {solution.status.value} ({details})", ConvergenceWarning, stacklevel=3)
-            return
-        scores = problem.y * solution.margins
-        message = ""
-        if np.abs(scores - solution.intercept).max() <= max(NEGLIGIBLE_SCORE, self.tol):
-            message = f"{name}: all weights are (nearly) zero at C={problem.C:g}"
-        elif two_classes and len(set(scores > 0)) == 1:
-            message = f"all samples are assigned to one class at C={problem.C:g}"
-        if message:
-            uneven = two_classes and self.class_weight is None and abs(problem.y.mean()) > UNEVEN
-            remedy = "set class_weight='balanced', or increase C" if uneven else "increase C or scale the inputs up"
-            apart = "if that changes nothing, these features do not tell the classes apart"
-            warnings.warn(f"{message}; {remedy}; {apart}", UserWarning, stacklevel=3)
+    def _warn(
+        self, names: list[str], problems: list[MarginProblem], solutions: list[Solution], two_classes: bool
+    ) -> None:
+        """Warn once of each kind: of the class with the largest gap, or the first, with the number of the others."""
+        found: dict[str, list[tuple[float, str, str]]] = {}
+        for name, problem, solution in zip(names, problems, solutions, strict=True):
+            scores, kind, text = problem.y * solution.margins, solution.status.value, ""
+            if solution.status is not Status.OPTIMAL:
+                text = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
+            elif np.abs(scores - solution.intercept).max() <= max(NEGLIGIBLE_SCORE, self.tol):
+                kind = f"all weights are (nearly) zero at C={problem.C:g}"
+            elif two_classes and len(set(scores > 0)) == 1:
+                kind = f"all samples are assigned to one class at C={problem.C:g}"
+            else:
+                continue
+            found.setdefault(kind, []).append((solution.gap if text else 0.0, name, text))
+        uneven = two_classes and self.class_weight is None and abs(problems[0].y.mean()) > UNEVEN
+        remedy = "set class_weight='balanced', or increase C" if uneven else "increase C or scale the inputs up"
+        apart = "if that changes nothing, these features do not tell the classes apart"
+        for kind, each in found.items():
+            _, name, text = max(each, key=lambda one: one[0])
+            others = f" and {len(each) - 1} others" if len(each) > 1 else ""
+            message = f"{name}{others}: {kind}" + (f" ({text})" if text else f"; {remedy}; {apart}")
+            warnings.warn(message, ConvergenceWarning if text else UserWarning, stacklevel=3)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]

@@ -91,12 +91,12 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
     n_jobs: int | None = field(default=None, kw_only=True)
     max_seconds: float | None = field(default=None, kw_only=True)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose C by cross-validation, then fit the classifier to all samples at this C.
 
         C is the smallest value whose mean score is the best up to rounding. Sample weights take part in the fits and
-        the scores, not in the splits. Parameters, errors and warnings are those of the classifier's `fit`, and the
-        following.
+        the scores, not in the splits; `groups` (n,) are those of splitters such as GroupKFold. Other parameters, errors
+        and warnings are those of the classifier's `fit`, and the following.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             estimator.set_params(random_state=seed_of(given.random_state))
         with refusals():
             scorer = check_scoring(estimator, self.scoring)
-            folds = list(check_cv(self.cv, labels, classifier=True).split(samples, labels))
+            folds = list(check_cv(self.cv, labels, classifier=True).split(samples, labels, groups))
         costs = self._costs(clone(estimator), samples, labels, weight)
         workers = effective_n_jobs(self.n_jobs)
 

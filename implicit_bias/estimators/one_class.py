@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from implicit_bias._utils.checks import Array, InputError, as_positive, shown
+from implicit_bias._utils.checks import Array, InputError, as_probability, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import seed_of, unequal, validated
 from implicit_bias.datasets.labels import ranges_of
@@ -57,7 +57,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         ignored. Gates learned from labels are not supported. The default is MultipleKernelClassifier(["rbf"]), a
         Gaussian kernel with γ = 1/p, for standardised inputs.
     nu : float
-        ν, between 0 and 1.
+        ν, strictly between 0 and 1.
 
     Attributes
     ----------
@@ -111,9 +111,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         UserWarning
             If all inputs have the same score, or a kernel is nearly zero between different samples.
         """
-        nu = as_positive(self.nu, "nu")
-        if nu >= 1:
-            raise InputError(f"nu must be between 0 and 1, not {nu:g}")
+        nu = as_probability(self.nu, "nu")
         given = MultipleKernelClassifier(["rbf"]) if self.estimator is None else self.estimator
         if not isinstance(given, MarginClassifier):
             raise InputError(f"estimator must be a max-margin classifier such as GLNClassifier(), not {shown(given)}")

@@ -82,7 +82,7 @@ class KernelExpansions(Gates):
         if len(named) < len(self.kernels) or wrong:
             raise InputError(
                 "a kernel that is a function or a matrix, or has parameters other than numbers, cannot be saved; "
-                "pickle the classifier"
+                "save the classifier with cloudpickle"
             )
 
     def transform(self, X: Any) -> Array:

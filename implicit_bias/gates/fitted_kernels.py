@@ -173,15 +173,25 @@ def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
         raise InputError("kernels must be at least one function, name, or name and dict of parameters")
     if len(kernels) == 2 and isinstance(kernels[0], str) and isinstance(kernels[1], dict):
         kernels = [tuple(kernels)]
-    return [kernel if callable(kernel) else _named(kernel) for kernel in kernels]
+    return [kernel if callable(kernel) else _named(kernel, X, weight) for kernel in kernels]
 
 
-def _named(kernel: Any) -> tuple[str, dict[str, Any]]:
+def _named(kernel: Any, X: Array, weight: Array | None) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters of a kernel, with γ = 1/(p Var X) for "scale" and 1/p for "auto"."""
     match kernel:
         case str(name):
             parameters: dict[str, Any] = {}
         case (str(name), dict(parameters)):
-            pass
+            parameters = dict(parameters)
         case _:
             raise InputError(f"a kernel is a function, a name, or a name and a dict of parameters, not {shown(kernel)}")
-    return one_of(name, ["half-spaces", *sorted(PAIRWISE_KERNEL_FUNCTIONS)], "kernel"), dict(parameters)
+    if name == "gaussian":
+        raise InputError("the Gaussian kernel has the name 'rbf'")
+    gamma = parameters.get("gamma")
+    if isinstance(gamma, str):
+        # The variance of all entries, as in SVC.
+        mean = np.average(X.mean(axis=1), weights=weight)
+        variance = float(np.average(((X - mean) ** 2).mean(axis=1), weights=weight))
+        values = {"scale": 1 / (X.shape[1] * variance or 1.0), "auto": 1 / X.shape[1]}
+        parameters["gamma"] = values[one_of(gamma, values, "gamma")]
+    return one_of(name, ["half-spaces", *sorted(PAIRWISE_KERNEL_FUNCTIONS)], "kernel"), parameters

@@ -212,9 +212,17 @@ class Solver(ABC):
         """Explain why the solver does not support `problem` with these options; None if it does."""
         missing = options.special - self.takes
         if missing - {"max_seconds"}:
-            return "it does not support all of start, callback and device; leave them out, or choose NATIVE"
+            return f"{self.name} does not support all of start, callback and device; leave them out, or choose NATIVE"
         if missing:
-            return "it has no time limit; leave max_seconds out, or choose one of the package's solvers"
+            return f"{self.name} does not support max_seconds; leave it out, or choose one of the package's solvers"
         if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
-            return f"start is a solution for {len(options.start.dual)} samples, the problem has {problem.features.n}"
-        return problem.unsupported(self.needs)
+            return (
+                f"start is a solution for {len(options.start.dual)} samples, but the problem has {problem.features.n}; "
+                "leave it out"
+            )
+        return self.refuses_structure(problem, self.needs)
+
+    def refuses_structure(self, problem: MarginProblem, structure: str) -> str | None:
+        """Explain why the solver does not support a problem without this structure; None if the problem has it."""
+        reason = problem.unsupported(structure)
+        return reason and f"{self.name} does not support {problem.name}: {reason}"

@@ -46,7 +46,7 @@ class CvxpySolver(Solver):
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         """Explain why the solver does not support `problem`; its package may be missing, as ECOS for Python 3.13."""
         if not self.installed:
-            return f"it is not installed: pip install {self.name.lower()}, or choose another solver"
+            return f"{self.name} is not installed: pip install {self.name.lower()}, or choose another solver"
         return super().refuses(problem, options)
 
     def load(self) -> None:

@@ -121,7 +121,7 @@ def solve(
         if isinstance(run, Solver):
             reason = run.refuses(problem, options)
             if reason:
-                raise InputError(f"{name} does not support {problem.name}: {reason}")
+                raise InputError(reason)
             run.load()
     # Imports are not part of the time of a solve.
     options = replace(options, deadline=Deadline(options.max_seconds))

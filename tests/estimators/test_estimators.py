@@ -302,6 +302,27 @@ def test_unfinished_answers_warn(cancer):
         ib.GLNClassifier(C=1e-9).fit(*cancer)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_seconds": 1e-9}, r"class \d and 9 others: stopped at the time limit; .* \(gap [^ ;]+\)$"),
+        ({"C": 1e-9}, "class 0 and 9 others: all weights are .nearly. zero at C=1e-09; increase C"),
+    ],
+)
+def test_classes_with_the_same_trouble_warn_once(options, words):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.warns(UserWarning, match=words) as warned:
+        ib.GLNClassifier(2, random_state=1).set_params(**options).fit(X, np.arange(60) % 10)
+    assert len(warned) == 1
+
+
+def test_labels_that_are_dates_are_refused(cancer):
+    days = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]")[np.unique(cancer[1], return_inverse=True)[1]]
+    for y in (days, pd.Series(days)):
+        with pytest.raises(ib.InputError, match=r"^y holds dates or durations"):
+            ib.GLNClassifier(2).fit(cancer[0], y)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_fits_that_part_nothing_warn(cancer, seed):
     """A fit with C so small that weights vanish, up to 1e-8, issues a warning."""
@@ -514,7 +535,7 @@ def test_joint_problems_that_do_not_exist(three, model, words):
     [
         ({"cv": KFold(2)}, r"fold 1 of 2 is trained on one class only \(1\); shuffle or stratify the folds"),
         ({"cv": 3, "Cs": [np.inf]}, "fold 1 of 3: class 1: no weights separate"),
-        ({"cv": 3, "scoring": lambda *_: np.nan}, "NaN or infinity in fold 1 of 3"),
+        ({"cv": 3, "scoring": lambda *_: np.nan}, "fold 1 of 3: scoring returned NaN or infinity"),
     ],
 )
 def test_messages_name_the_fold(options, words):

@@ -199,6 +199,8 @@ def test_bad_kernels(cancer):
     for kernels, words in (
         ([], "must be at least one"),
         (["gauss"], "unknown kernel 'gauss'"),
+        (["gaussian"], "the Gaussian kernel has the name 'rbf'"),
+        ([("rbf", {"gamma": "wide"})], "unknown gamma 'wide'; known: scale, auto"),
         ([3], "a kernel is a function, a name"),
         ([lambda X: X], "kernel 0 cannot be called"),
         (["linear", "chi2"], "kernel 1 cannot be called: X contains negative"),
@@ -445,3 +447,13 @@ def test_memory_is_asked_for_before_kernels_are_computed(cancer, monkeypatch):
     monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e5)
     with pytest.raises(TooLargeError, match="3 kernels of 160 samples"):
         ib.MultipleKernelClassifier(KERNELS).fit(*cancer)
+
+
+def test_the_scales_of_gamma_are_those_of_svc(cancer):
+    X, y = cancer[0] + 1.0, cancer[1]
+    for gamma, value in (("scale", 1 / (X.shape[1] * X.var())), ("auto", 1 / X.shape[1])):
+        model = ib.MultipleKernelClassifier(("rbf", {"gamma": gamma}), C=1.0).fit(X, y)
+        same = ib.MultipleKernelClassifier(("rbf", {"gamma": value}), C=1.0).fit(X, y)
+        np.testing.assert_allclose(model.decision_function(X), same.decision_function(X), rtol=1e-6, atol=1e-6)
+        twice = ib.MultipleKernelClassifier(("rbf", {"gamma": gamma}), C=0.5).fit(np.vstack([X, X]), np.tile(y, 2))
+        np.testing.assert_allclose(twice.decision_function(X), same.decision_function(X), rtol=1e-4, atol=1e-4)

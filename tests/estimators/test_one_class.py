@@ -123,8 +123,8 @@ def test_scaling_the_inputs_changes_nothing(zeros):
 @pytest.mark.parametrize(
     ("model", "X", "words"),
     [
-        (ib.OneClassMargin(nu=0), None, "nu must be a positive"),
-        (ib.OneClassMargin(nu=1), None, "between 0 and 1"),
+        (ib.OneClassMargin(nu=0), None, "nu must be a number strictly between 0 and 1"),
+        (ib.OneClassMargin(nu=1), None, "strictly between 0 and 1"),
         (ib.OneClassMargin("gln"), None, "max-margin classifier"),
         (ib.OneClassMargin(ib.HiddenLayerClassifier()), None, "no labels"),
         (ib.OneClassMargin(ib.GatedReLUClassifier(gates="learned")), None, "no labels"),

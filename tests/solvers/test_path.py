@@ -179,6 +179,8 @@ def test_scoring_weights_splits_and_inputs(cancer):
     weight = np.where(y == 1, 2.0, 1.0)
     model = ib.MarginClassifierCV(ib.GLNClassifier(3, random_state=1), CS, cv=splits, scoring="roc_auc")
     model.fit(X, y, weight)
+    grouped = clone(model).set_params(cv=GroupKFold(3)).fit(X, y, weight, groups)
+    np.testing.assert_array_equal(grouped.scores_, model.scores_)
     train, test = splits[0]
     one = ib.GLNClassifier(3, C=0.1, random_state=1).fit(X[train], y[train], weight[train])
     from sklearn.metrics import roc_auc_score

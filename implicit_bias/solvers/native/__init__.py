@@ -39,7 +39,7 @@ class NativeSolver(Solver):
             return reason
         k, norm = problem.features.k, problem.norm
         if "device" in options.special and (norm.has_atoms or norm.polyhedral_form(k) or norm.spectral_form(k)):
-            return f"for {problem.norm!r} it computes on 'cpu' only; leave device out"
+            return f"for {problem.norm!r} NATIVE computes on 'cpu' only; leave device out"
         return _no_device(options.device) if "device" in options.special else None
 
 
@@ -64,11 +64,12 @@ class PreciseSolver(Solver):
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
         features, constraints = problem.features, problem.constraints
         if features.k * features.d > PRECISE_FEATURES:
-            return f"its arithmetic is for at most {PRECISE_FEATURES} features; use NATIVE"
+            return f"the arithmetic of PRECISE is for at most {PRECISE_FEATURES} features; use NATIVE"
         if constraints is not None and len(constraints.equal) > PRECISE_CONSTRAINTS:
-            return f"its arithmetic is for at most {PRECISE_CONSTRAINTS} linear constraints; use CLARABEL"
+            return f"the arithmetic of PRECISE is for at most {PRECISE_CONSTRAINTS} linear constraints; use CLARABEL"
         # A nuclear norm as a semidefinite program has too many variables.
-        return super().refuses(problem, options) or (problem.unsupported("groups") if problem.norm.has_atoms else None)
+        reason = super().refuses(problem, options)
+        return reason or (self.refuses_structure(problem, "groups") if problem.norm.has_atoms else None)
 
 
 def _no_device(name: str) -> str | None:
@@ -82,7 +83,7 @@ def _no_device(name: str) -> str | None:
     except (RuntimeError, TypeError, ValueError, OverflowError):
         return f"{shown(name)} is no device; use 'cpu' or 'cuda'"
     if device.type not in ("cpu", "cuda"):
-        return f"it computes in float64 on 'cpu' or 'cuda', not on {name!r}"
+        return f"NATIVE computes in float64 on 'cpu' or 'cuda', not on {name!r}"
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         return f"torch sees no device {name!r} here; use 'cpu'"
     return None
