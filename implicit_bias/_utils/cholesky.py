@@ -18,15 +18,8 @@ class Cholesky:
     """Factor of a symmetric positive definite matrix (n, n), a NumPy array or a torch tensor of floats or doubles.
 
     Only the lower triangle is read. A contiguous matrix is overwritten: the lower triangle of `factor` is L with
-    LLᵀ = A, and the rest is undefined.
+    LLᵀ = A, and the rest is undefined. LinAlgError is raised if the matrix is not positive definite.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the matrix is not positive definite.
-
-    Examples
-    --------
     >>> Cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])).solve(np.array([8.0, 12.0])).tolist()
     [1.0, 2.0]
     """

@@ -23,17 +23,9 @@ T = TypeVar("T")
 class Interruptible:
     """Context manager whose block a KeyboardInterrupt ends silently, so that the caller can return partial results.
 
-    The KeyboardInterrupt of a second Ctrl-C in the block of a `Deadline` is not caught: it leaves all blocks.
+    `interrupted` is then True, and `carried` has the arguments of the KeyboardInterrupt, such as partial results. The
+    one of a second Ctrl-C in the block of a `Deadline` is not caught: it leaves all blocks.
 
-    Attributes
-    ----------
-    interrupted : bool
-        True if the block was ended by a KeyboardInterrupt.
-    carried : tuple
-        The arguments of that KeyboardInterrupt, such as partial results; empty without one.
-
-    Examples
-    --------
     >>> with Interruptible() as run:
     ...     raise KeyboardInterrupt("half")
     >>> run.interrupted, run.carried
@@ -62,20 +54,8 @@ class Deadline:
 
     Without a block, outside the main thread, or if the program has its own handler of SIGINT, Ctrl-C acts as usual.
 
-    Parameters
-    ----------
-    max_seconds : float, optional
-        None and inf stand for no limit.
-
-    Attributes
-    ----------
-    interrupted : bool
-        True after Ctrl-C or `interrupt()`. In a `part` it is not set: test `passed()` or `reason`.
-
-    Raises
-    ------
-    InputError
-        If `max_seconds` is not positive.
+    `max_seconds` is positive, else InputError is raised; None and inf stand for no limit. `interrupted` is True after
+    Ctrl-C or `interrupt()`, except in a `part`: test `passed()` or `reason` there.
     """
 
     def __init__(self, max_seconds: float | None = None) -> None:

@@ -53,12 +53,7 @@ class Cone:
         If x is in the cone, it is the point. Otherwise violated inequalities become equalities, and the entries that
         equalities determine are computed from the others. If some inequalities are still violated after `ROUNDS`
         rounds, x moves along a direction D until all hold: AD = 0 in the rows that hold with equality in the whole
-        cone, AD < 0 in all others.
-
-        Raises
-        ------
-        InputError
-            If there are too many equalities for exact elimination.
+        cone, AD < 0 in all others. InputError is raised if there are too many equalities for exact elimination.
         """
         exact = [Fraction(float(value)) for value in x]
         if self._violated(exact, self.equal) is None and self._equations_hold(exact):

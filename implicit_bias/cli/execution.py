@@ -95,10 +95,8 @@ def say_header(path: str, header: bool | None) -> None:
     the first row of samples.csv has the names of its columns
     """
     if header is not None:
-        print(
-            f"the first row of {path} "
-            + ("has the names of its columns" if header else "is a sample (--header if it has names)")
-        )
+        row = "has the names of its columns" if header else "is a sample (--header if it has names)"
+        print(f"the first row of {path} {row}")
 
 
 def counted(number: int, thing: str) -> str:

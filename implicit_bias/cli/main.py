@@ -1,16 +1,16 @@
 """The command `implicit-bias`: list of commands, and choice, parsing and execution of one of them."""
 
+import codecs
 import json
 import os
 import signal
 import sys
 import threading
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 from implicit_bias._utils.outlets import outlets
 from implicit_bias._utils.version import __version__
@@ -25,10 +25,7 @@ COMMANDS = {
     "predict": ("classes, scores and margins of new samples by a saved model", "predict"),
     "reproduce paper": ("the paper's figures 2 to 5 and ours, with a verdict on each claim", "reproduce"),
     "reproduce galu": ("the figures of the GaLU paper, with a verdict on each claim", "reproduce"),
-    "reproduce localization": (
-        "where localized receptive fields come from: networks and gated linear models",
-        "reproduce",
-    ),
+    "reproduce localization": ("where localized receptive fields come from, in networks and theory", "reproduce"),
     "reproduce gram": ("Gram matrices of activations, their smallest eigenvalues, and training speed", "reproduce"),
     "reproduce deeper": ("how far descent on deep chains ends from the best chains behind their gates", "reproduce"),
     "reproduce best": ("how far networks are from the best two-layer ReLU network, with proof", "reproduce"),
@@ -66,6 +63,14 @@ exit codes:
 UNREAD = 128 + 13
 
 
+def _replaced(error: Any) -> tuple[str, int]:
+    """Return "-" for a minus, and "?" for another character that the encoding of a terminal lacks."""
+    return "-" if error.object[error.start] == "−" else "?", error.start + 1
+
+
+codecs.register_error("implicit_bias.shown", _replaced)
+
+
 def main(arguments: Sequence[str] | None = None, command: str | None = None) -> int:
     """Run `implicit-bias` with `arguments`, by default those of the process, and return the exit code.
 
@@ -74,9 +79,8 @@ def main(arguments: Sequence[str] | None = None, command: str | None = None) -> 
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = any(argument.partition("=")[0] == "--json" for argument in given)
     for stream in (sys.stdout, sys.stderr):
-        # A terminal without a character such as − shows another one instead.
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="implicit_bias.shown")
     with outlets() as (out, err):
         try:
             code = _parsed_and_run(given, command, as_json)
@@ -106,14 +110,10 @@ def _parsed_and_run(given: Sequence[str], command: str | None, as_json: bool) ->
         try:
             for name in options.loads:
                 import_module(f"implicit_bias.{name}")
-        except ImportError as error:
-            options.run = partial(_refuse, error)
+        except ImportError:
+            # It fails again where errors become sentences.
+            options.run = lambda _: import_module(f"implicit_bias.{name}")
     return execute(options)
-
-
-def _refuse(error: Exception, options: Namespace) -> NoReturn:
-    """Raise `error`; takes the place of the `run` of a command whose imports failed."""
-    raise error
 
 
 def whole_parser() -> Parser:

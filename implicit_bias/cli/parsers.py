@@ -31,8 +31,7 @@ SHARED: dict[str, dict[str, Any]] = {
     },
     "--json": {
         "action": "store_true",
-        "help": "print one JSON document on standard output, and all else on standard error; null stands for inf and "
-        "nan",
+        "help": "print one JSON document, with null for inf and nan, and all else on standard error",
     },
 }
 ENGINE = ("--engine", "--jobs", "--scheduler")

@@ -142,11 +142,8 @@ def matched(classes: Sequence[Any], labels: np.ndarray) -> tuple[list[Any], np.n
     places: dict[Any, Any] = {str(one): one for one in classes} | {one: one for one in classes}
     listed = labels.tolist()
     texts = pd.Series(labels.astype(str))
-    written = pd.to_numeric(texts, errors="coerce").notna()
-    found = [
-        places.get(label, places.get(Decimal(text)) if is_number else None)
-        for label, text, is_number in zip(listed, texts, written, strict=True)
-    ]
+    numbers = texts.where(pd.to_numeric(texts, errors="coerce").notna(), "NaN").map(Decimal)
+    found = [places.get(label, places.get(number)) for label, number in zip(listed, numbers, strict=True)]
     unknown = [str(label) for label, one in zip(listed, found, strict=True) if one is None]
     named = [label for label in unknown if label]
     if named:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 import warnings
 from argparse import ArgumentTypeError, BooleanOptionalAction, Namespace
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,8 +41,7 @@ Labels are numbers or texts. More than two classes are one problem per class, th
 PATIENCE = 2.0
 #: Number of values of C that --C auto tries.
 VALUES = 10
-#: Ratio of the largest of them to the C₀ up to which all weights are zero. Larger values are rarely better, and take
-#: most of the time for thousands of samples.
+#: Ratio of the largest of them to the C₀ up to which all weights are zero. Larger values are slow and rarely better.
 RATIO = 1e3
 #: Number of folds of --C auto.
 FOLDS = 5
@@ -123,22 +122,24 @@ def solve(options: Namespace) -> Output:
     _set_gates(samples, options)
     samples, held_out = _parts(samples, options)
     starts = {} if options.start is None else _starts(samples, options)
-    scaled, deadline = _is_standardised(samples, options.standardise), Deadline(options.max_seconds)
-    C = options.C if options.C != "auto" else _chosen_cost(samples, scaled, options, deadline)
-    problems = _problems(samples, scaled, options, C)
+    options.standardise, deadline = _is_standardised(samples, options.standardise), Deadline(options.max_seconds)
+    C = options.C if options.C != "auto" else _chosen_cost(samples, options, deadline)
+    problems = _problems(samples, options, C)
     _describe_samples(samples, next(iter(problems.values())))
-    model = _model(samples, scaled, problems, _solutions(problems, starts, deadline, options), options)
+    model = _model(samples, problems, _solutions(problems, starts, deadline, options), options)
     document = _described(model, samples.sample_weight is not None)
     if any(one.status.inseparable for one in model.solutions):
         return Output(3, document, "the same command with --C auto, a soft margin")
     document |= _errors(model, samples, held_out)
     files = [core.save_model(model, out, samples=options.keep_samples)]
-    then = f"implicit-bias predict {out} NEW.csv"
+    path = shlex.quote(str(out))
+    then = f"implicit-bias predict {path} NEW.csv"
     if model.status is not core.Status.OPTIMAL:
-        then = f"the same command with --start {out}" + (f", or {then}" if "training" in document else "")
+        then = f"the same command with --start {path}" + (f", or {then}" if "training" in document else "")
     elif document["constant"]:
         then = "the same command with --C auto"
-    return Output(_code(model.status), document, then, files)
+    codes = {core.Status.OPTIMAL: 0, core.Status.INTERRUPTED: 130}
+    return Output(codes.get(model.status, 1), document, then, files)
 
 
 def _set_gates(samples: LabelledSamples, options: Namespace) -> None:
@@ -153,12 +154,6 @@ def _set_gates(samples: LabelledSamples, options: Namespace) -> None:
         raise InputError(f"{' and '.join(void)} would have no effect with {cause}; leave it out, or the other")
     for name, (default, _) in GATES.items():
         setattr(options, name, getattr(options, name) or default)
-
-
-def _code(status: core.Status) -> int:
-    if status is core.Status.INTERRUPTED:
-        return 130
-    return 0 if status is core.Status.OPTIMAL else 1
 
 
 def _check(options: Namespace) -> None:
@@ -191,9 +186,7 @@ def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSample
         place, size = _places(samples.labels, options.seed)
         held_out = place < np.minimum(np.round(share * size), size - 1)
         if not held_out.any():
-            raise InputError(
-                f"--validate {options.validate} holds out none of {len(place)} samples; give a larger share"
-            )
+            raise InputError(f"--validate {options.validate} holds out none of {len(place)} samples; give a larger one")
         print(f"{held_out.sum()} of {len(place)} samples are held out, and the model is fitted to the others")
         return samples.select(~held_out), samples.select(held_out)
     if options.validate is None:
@@ -218,11 +211,8 @@ def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
-    if option is not None:
-        return option
-    apart = out_of_scale(samples.X)
-    if apart is None:
-        return False
+    if option is not None or (apart := out_of_scale(samples.X)) is None:
+        return bool(option)
     most, least = apart
     sizes = np.abs(samples.X[:, apart]).max(axis=0)
     names = range(samples.X.shape[1]) if samples.columns is None else samples.columns.inputs
@@ -254,22 +244,7 @@ def _starts(samples: LabelledSamples, options: Namespace) -> dict[Any, core.Solu
     return starts
 
 
-class Line:
-    """Callback that shows the native solver's progress in one line, once the solve has taken `PATIENCE` seconds."""
-
-    #: True after the line was printed.
-    shown = False
-
-    def __call__(self, progress: Any) -> None:
-        """Print the progress in place of the last line, if the solve has taken `PATIENCE` seconds."""
-        from implicit_bias.solvers.base import print_line
-
-        if progress.seconds >= PATIENCE:
-            print_line(progress)
-            self.shown = True
-
-
-def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, deadline: Deadline) -> float:
+def _chosen_cost(samples: LabelledSamples, options: Namespace, deadline: Deadline) -> float:
     """Print and return the smallest C of least error in cross-validation; raise KeyboardInterrupt after Ctrl-C.
 
     Values that a fold does not finish in its share of the time are dropped. C is the default of the classifiers if
@@ -284,33 +259,37 @@ def _chosen_cost(samples: LabelledSamples, scaled: bool, options: Namespace, dea
     if size.min() < 2:
         rare = samples.labels[size.argmin()]
         raise InputError(f"class {rare} has one sample, and --C auto needs two of each class; give --C a number")
-    whole = _problems(samples, scaled, options, 1.0)
+    whole = _problems(samples, options, 1.0)
     costs = path_values(whole.values(), VALUES, RATIO)[::-1]
     folds = [place % FOLDS == fold for fold in range(min(FOLDS, size.max()))]
     weight = np.ones(len(place)) if samples.sample_weight is None else samples.sample_weight
     errors = np.zeros(len(costs))
     for i, out in enumerate(tqdm(folds, "folds", unit="fold", delay=PATIENCE, leave=False, disable=None)):
         rest, left_out = samples.select(~out), samples.select(out)
-        problems, paths = _problems(rest, scaled, options, 1.0), list[list[core.Solution]]()
+        problems, paths = _problems(rest, options, 1.0), list[list[core.Solution]]()
         for problem in problems.values():
             left = deadline.left(1 / ((len(folds) - i + 1) * len(problems) - len(paths)))
             limits = {"tol": options.tol, "max_iterations": options.max_iterations, "max_seconds": left}
             paths.append(core.margin_path(problem, costs[: len(errors)], solver=options.solver, **limits))
             if paths[-1][-1].status is core.Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            errors = errors[: sum(one.status is not core.Status.TIME_LIMIT for one in paths[-1])]
-            if len(errors) < 2:
-                C = COST_SCALE / random_dual_norm(next(iter(whole.values())))
-                text = "--max-seconds ended --C auto before all folds finished two values of C; "
-                warnings.warn(f"{text}C = {C:.3g} is the default of the classifiers; allow more", stacklevel=2)
-                return C
+            count = sum(one.status is not core.Status.TIME_LIMIT for one in paths[-1])
+            errors = errors[: count if count > 1 else 0]
+            if not len(errors):
+                break
         for j, solutions in enumerate(zip(*(path[: len(errors)] for path in paths), strict=True)):
-            model = _model(rest, scaled, problems, solutions, options)
+            model = _model(rest, problems, solutions, options)
             wrong = model.predict(left_out.X, left_out.gate_values) != left_out.labels
             errors[j] += weight[out] @ wrong
+        if not len(errors):
+            break
     if len(errors) < len(costs):
-        text = f"--max-seconds ended --C auto before all folds finished the values below {costs[len(errors) - 1]:g}"
+        text = f"--max-seconds ended --C auto when all folds had finished {len(errors)} of {len(costs)} values of C"
         warnings.warn(f"{text}; allow more", stacklevel=2)
+    if not len(errors):
+        C = COST_SCALE / random_dual_norm(next(iter(whole.values())))
+        print(f"C = {C:.3g} is the default of the classifiers")
+        return C
     errors /= weight.sum()
     best = int(np.flatnonzero(errors <= errors.min() * (1 + ROUNDING))[-1])
     print(
@@ -333,14 +312,24 @@ def _describe_samples(samples: LabelledSamples, problem: core.MarginProblem) -> 
 def _solutions(
     problems: dict[Any, core.MarginProblem], starts: dict[Any, core.Solution], deadline: Deadline, options: Namespace
 ) -> list[core.Solution]:
-    found = list[core.Solution]()
+    from implicit_bias.solvers.base import print_line
+
+    found, shown = list[core.Solution](), False
+
+    def show(progress: core.solvers.Progress) -> None:
+        nonlocal shown
+        if progress.seconds >= PATIENCE:
+            print_line(progress)
+            shown = True
+
     watched = sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE")
     limits = {"tol": options.tol, "max_iterations": options.max_iterations, "verbose": options.verbose}
     for positive, problem in problems.items():
         left = deadline.left(1 / (len(problems) - len(found)))
-        line, start = Line() if watched else None, starts.get(positive)
-        solution = core.solve(problem, options.solver, max_seconds=left, start=start, callback=line, **limits)
-        if line is not None and line.shown:
+        more: dict[str, Any] = {"start": starts.get(positive), "callback": show if watched else None}
+        shown = False
+        solution = core.solve(problem, options.solver, max_seconds=left, **more, **limits)
+        if shown:
             print(file=sys.stderr)
         print(solution if len(problems) == 1 else f"class {positive!r}: {solution}")
         found.append(solution)
@@ -350,11 +339,7 @@ def _solutions(
 
 
 def _model(
-    samples: LabelledSamples,
-    scaled: bool,
-    problems: dict[Any, core.MarginProblem],
-    solutions: Sequence[core.Solution],
-    options: Namespace,
+    samples: LabelledSamples, problems: dict[Any, core.MarginProblem], solutions: Any, options: Namespace
 ) -> core.MarginModel:
     return core.MarginModel(
         list(problems.values()),
@@ -362,7 +347,7 @@ def _model(
         classes=samples.classes,
         constant=not options.no_constant,
         columns=samples.columns,
-        scaling=Scaling.standard(samples.X) if scaled else None,
+        scaling=Scaling.standard(samples.X) if options.standardise else None,
         ranges=ranges_of(samples.X),
     )
 
@@ -371,15 +356,14 @@ def _positives(samples: LabelledSamples) -> tuple[Any, ...]:
     return samples.classes[1:] if len(samples.classes) == 2 else samples.classes
 
 
-def _problems(samples: LabelledSamples, scaled: bool, options: Namespace, C: float) -> dict[Any, core.MarginProblem]:
-    X = Scaling.standard(samples.X)(samples.X) if scaled else samples.X
+def _problems(samples: LabelledSamples, options: Namespace, C: float) -> dict[Any, core.MarginProblem]:
+    X = Scaling.standard(samples.X)(samples.X) if options.standardise else samples.X
     X = X if options.no_constant else with_constant(X)
     own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
     positives = _positives(samples)
-    first = replace(
-        _formulated(samples, X, samples.signs(positives[0]), options, C),
-        **{name: values for name, values in own.items() if values is not None},
-    )
+    first = _formulated(samples, X, samples.signs(positives[0]), options, C)
+    # Unlike its method, this function checks what the file has.
+    first = replace(first, **{name: values for name, values in own.items() if values is not None})
     if first.hard and samples.sample_weight is not None:
         warnings.warn("sample weights have no effect on a hard margin; give a finite --C", stacklevel=2)
     return {positive: first.replace(y=samples.signs(positive)) for positive in positives}
@@ -393,16 +377,12 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
         groups = range(samples.gate_values.shape[1]) if samples.groups is None else samples.groups
         norm = core.GroupLasso(groups) if name == "svm-gln" else core.Frobenius()
         return core.MarginProblem(core.GatedFeatures(X, samples.gate_values), y, norm, C, name=name)
-    match name:
-        case "linear":
-            return core.svm_shallow(X, y, core.ConstantGate(), C)
-        case "svm-shallow":
-            return core.svm_shallow(X, y, core.HyperplaneGates(1, K, seed), C)
-        case "svm-rc":
-            return core.svm_rc(X, y, core.RandomHalfSpaces(H, seed), C)
-        case "svm-l2":
-            return core.svm_l2(X, y, core.HyperplaneGates(H, K, seed), C)
-    return core.svm_gln(X, y, core.HyperplaneGates(H, K, seed), C)
+    if name in ("svm-gln", "svm-l2"):
+        build = core.svm_gln if name == "svm-gln" else core.svm_l2
+        return build(X, y, core.HyperplaneGates(H, K, seed), C)
+    if name == "svm-rc":
+        return core.svm_rc(X, y, core.RandomHalfSpaces(H, seed), C)
+    return core.svm_shallow(X, y, core.ConstantGate() if name == "linear" else core.HyperplaneGates(1, K, seed), C)
 
 
 def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: LabelledSamples | None) -> dict[str, Any]:
@@ -411,40 +391,28 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
         return {}
     columns = [problem.y * one.margins for problem, one in zip(model.problems, model.solutions, strict=True)]
     chosen = model.chosen(columns[0] if len(columns) == 1 else np.column_stack(columns))
-    found = {"training": _counted_errors(chosen, samples.labels)}
-    print(f"training error {_shown(found['training'])}")
+    found: dict[str, Any] = {}
+    found["training"], text = _counted_errors(chosen, samples.labels)
+    print(f"training error {text}")
     if held_out is not None:
-        predicted = model.predict(held_out.X, held_out.gate_values)
-        found["held_out"] = counts = _counted_errors(predicted, held_out.labels)
-        counts["interval"] = low, high = _interval(counts["wrong"], counts["samples"])
+        from scipy.stats import binomtest
+
+        counts, text = _counted_errors(model.predict(held_out.X, held_out.gate_values), held_out.labels)
+        found["held_out"] = counts
+        # The interval of Clopper and Pearson, whose coverage is at least CONFIDENCE.
+        counts["interval"] = low, high = binomtest(counts["wrong"], counts["samples"]).proportion_ci(CONFIDENCE)
         interval = f"{100 * low:.2f} to {100 * high:.2f} % (Clopper–Pearson)"
-        print(f"held-out error {_shown(counts)}, {100 * CONFIDENCE:g} % interval {interval}")
+        print(f"held-out error {text}, {100 * CONFIDENCE:g} % interval {interval}")
     constant = bool((chosen == chosen[0]).all())
     if constant and model.status is core.Status.OPTIMAL:
         _warn_of_constant(model, chosen.tolist()[0])
     return found | {"constant": constant}
 
 
-def _counted_errors(predicted: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    wrong = int((predicted != labels).sum())
-    return {"samples": len(labels), "wrong": wrong, "error": wrong / len(labels)}
-
-
-def _shown(counts: dict[str, Any]) -> str:
-    return f"{100 * counts['error']:.2f} % ({counts['wrong']} of {counts['samples']} wrong)"
-
-
-def _interval(wrong: int, samples: int) -> tuple[float, float]:
-    """Return the Clopper–Pearson interval of the error, whose coverage is at least CONFIDENCE.
-
-    >>> [round(bound, 4) for bound in _interval(0, 20)]
-    [0.0, 0.1684]
-    """
-    from scipy.special import betaincinv
-
-    tail, right = (1 - CONFIDENCE) / 2, samples - wrong
-    low = betaincinv(wrong, right + 1, tail) if wrong else 0.0
-    return float(low), float(betaincinv(wrong + 1, right, 1 - tail) if right else 1.0)
+def _counted_errors(predicted: np.ndarray, labels: np.ndarray) -> tuple[dict[str, Any], str]:
+    wrong, samples = int((predicted != labels).sum()), len(labels)
+    text = f"{100 * wrong / samples:.2f} % ({wrong} of {samples} wrong)"
+    return {"samples": samples, "wrong": wrong, "error": wrong / samples}, text
 
 
 def _warn_of_constant(model: core.MarginModel, label: Any) -> None:

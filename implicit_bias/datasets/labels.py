@@ -18,16 +18,10 @@ class Labelled(ABC):
     """Base class of models, which score inputs and may have classes.
 
     With two classes, the prediction is the second if f(x) > 0. With more, it is the class with the largest f_c(x).
-    Without classes, the prediction is f(x). `MarginModel` explains the fields.
+    Without classes, the prediction is f(x). `MarginModel` explains the fields. InputError is raised if classes are
+    invalid or not representable in `dtype`, `constant` is not True or False, `columns` are not Columns of texts, or
+    `scaling` or `ranges` do not match the number of inputs.
 
-    Raises
-    ------
-    InputError
-        If classes are invalid or not representable in `dtype`, `constant` is not True or False, `columns` are not
-        Columns of texts, or `scaling` or `ranges` do not match the number of inputs.
-
-    Examples
-    --------
     >>> from implicit_bias import ConstantGate
     >>> from implicit_bias.extensions.galu import LeastSquaresModel, least_squares
     >>> gates = ConstantGate().fit([[1.0], [2.0]])

@@ -317,14 +317,15 @@ def _read_csv(file: Path, given: dict[str, Any], header: bool | None) -> Labelle
     label = next(iter(given["label"] or ()), None)
     columns, header = _names(file, named, label, header, "" in named or given["columns"] is not None)
     _require(file, columns, named)
+    if label is None:
+        label = next((name for name in reversed(columns) if name not in named), columns[-1])
+        given, named = given | {"label": [label]}, [label, *named]
     for name in named:
         if named.count(name) > 1:
             first, *_, last = (role for role, names in given.items() for one in names or () if one == name)
             raise InputError(f"column {name!r} of {file} cannot be both {first} and {last}; name two columns")
-    if label is None:
-        label = next((name for name in reversed(columns) if name not in named), columns[-1])
     table = _table(file, columns, header, label)
-    others = [name for name in columns if name not in {*named, label}]
+    others = [name for name in columns if name not in set(named)]
     inputs, gates = given["columns"], given["gates"]
     if gates is None:
         gates = [] if inputs else _named_gates(others)
@@ -428,9 +429,11 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
 
 def _read_npz(file: Path, names: dict[str, Any], header: bool | None) -> LabelledSamples:
     _no_header(header)
-    named = [role for role, given in names.items() if given is not None]
-    if named:
-        raise InputError(f"an NPZ file has arrays, and only CSV files have column names; leave out {', '.join(named)}")
+    own = {"label": "y", "weights": "sample_weight", "margins": "required_margin", "gates": "gates"}
+    for role, given in names.items():
+        if given is not None:
+            array = own.get(role, "X")
+            raise InputError(f"an NPZ file has the array {array}, and only CSV files have columns; leave out {role}")
     arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"))
     if "y" not in arrays:
         raise InputError(f"{file} has no array 'y', which is required; it contains {', '.join(arrays)}")

@@ -26,25 +26,11 @@ ROUNDINGS = 24
 class KernelExpansions(Gates):
     """Kernel expansions g_m(x) = Σ_i a_mi k_m(x, x_i), one per kernel, as gates of the constant input 1.
 
-    The features are (ΦW)(x) = Σ_m W_m g_m(x) for W (k, 1).
+    The features are (ΦW)(x) = Σ_m W_m g_m(x) for W (k, 1). `samples` (s, d) are the x_i, and `coefficients` (k, s) the
+    a_mi. `kernels` are functions k(X, Z) from inputs (n, d) and (m, d) to a matrix (n, m), or pairs of a name of
+    scikit-learn's `pairwise_kernels`, or "half-spaces", and a dict of parameters. Only such pairs can be saved.
+    InputError is raised if shapes do not match, or a kernel cannot be evaluated.
 
-    Parameters
-    ----------
-    kernels : sequence
-        Functions k(X, Z) from inputs (n, d) and (m, d) to a matrix (n, m), or pairs of a name of scikit-learn's
-        `pairwise_kernels`, or "half-spaces", and a dict of parameters. Only such pairs can be saved.
-    samples : array, shape (s, d)
-        The x_i.
-    coefficients : array, shape (k, s)
-        The a_mi.
-
-    Raises
-    ------
-    InputError
-        If shapes do not match, or a kernel cannot be evaluated.
-
-    Examples
-    --------
     >>> from implicit_bias.gates import KernelExpansions
     >>> gates = KernelExpansions([("linear", {}), ("rbf", {"gamma": 1.0})], np.eye(2), np.ones((2, 2)))
     >>> gates([[0.0, 0.0]]).dense().round(3).tolist()

@@ -411,14 +411,8 @@ def receptive_fields(
     """Return the columns of each receptive field of inputs (n, `inputs`), as indices, or as one slice of all columns.
 
     The fields are the patches of square images if `side` is given, `sets` if they are given, otherwise all columns.
+    InputError is raised if patches do not fit, or a set is empty, has columns that do not exist, or has one twice.
 
-    Raises
-    ------
-    InputError
-        If patches do not fit the inputs, or a set is empty, has columns that do not exist, or has one twice.
-
-    Examples
-    --------
     >>> [field.tolist() for field in receptive_fields(9, side=2, stride=1)]
     [[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]]
     """

@@ -82,18 +82,10 @@ Kernel = Callable[[np.ndarray, np.ndarray], Array]
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Result of `solve_one_kernel`.
+    """Result of `solve_one_kernel`: coefficients a (n, c) with w_c = Σ_i a_ic φ(x_i), after `rounds` rounds.
 
-    Attributes
-    ----------
-    coefficients, outputs : array, shape (n, c)
-        a with w_c = Σ_i a_ic φ(x_i), and Ka = ⟨w_c, φ(x_i)⟩, without intercepts.
-    intercepts : array, shape (c,)
-        b_c; zeros if they are not free.
-    rounds : int
-        Number of rounds.
-    reason : str
-        `Deadline.reason`, or why the rounds ended at a larger gap; empty otherwise.
+    `outputs` are Ka = ⟨w_c, φ(x_i)⟩ (n, c), without the `intercepts` b_c (c,), which are zeros if they are not free.
+    `reason` is `Deadline.reason`, or why the rounds ended at a larger gap; empty otherwise.
     """
 
     coefficients: Array

@@ -140,3 +140,10 @@ def test_closed_stream(samples, stream, monkeypatch):
     monkeypatch.setattr(sys, stream, None)
     assert main(["solve", "s.npz", "--verbose"]) == 0
     assert load_model("s-model.npz").status is Status.OPTIMAL
+
+
+def test_a_terminal_without_the_minus_and_a_path_with_a_space(samples):
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = process("solve", "s.csv", "--label", "label", "--out", "a model.npz", env=environment)
+    assert "class -1 is 'down', class +1 is 'up'" in done.stdout
+    assert done.stdout.endswith("wrote a model.npz; next: implicit-bias predict 'a model.npz' NEW.csv\n")

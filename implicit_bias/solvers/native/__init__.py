@@ -10,13 +10,7 @@ PRECISE_FEATURES, PRECISE_CONSTRAINTS = 1000, 100
 
 
 class NativeSolver(Solver):
-    """The package's interior-point method, with NumPy, or with torch on an explicit device.
-
-    Parameters
-    ----------
-    settings : Settings, optional
-        By default `Settings()`.
-    """
+    """The package's interior-point method, with NumPy, or with torch on an explicit device; by default `Settings()`."""
 
     name = "NATIVE"
     needs = "native"

@@ -40,13 +40,8 @@ SETTINGS = Settings(max_iterations=200)
 class ArrowFactor(Factor):
     """The factor of M: each D_h = L_hL_hᵀ, and the Schur complement A − Σ_h R_hᵀR_h with R_h = L_h⁻¹B_h.
 
-    Parameters
-    ----------
-    A : array, shape (n, n)
-        The corner of M, which is overwritten.
-    blocks : iterable of (D (m, m), B (m, r), open (n,))
-        One for each group, in the order of its rows; B has the columns of the r samples that are `open`. D is
-        overwritten.
+    A (n, n) is the corner of M. `blocks` are (D (m, m), B (m, r), open (n,)) for each group, in the order of its rows,
+    where B has the columns of the r samples that are `open`. A and D are overwritten.
     """
 
     def __init__(self, A: Array, blocks: Iterable[tuple[Array, Array, np.ndarray]]) -> None:

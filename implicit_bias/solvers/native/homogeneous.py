@@ -224,20 +224,11 @@ def _congruence(S: Any, Z: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class EmbeddedProgram:
-    """minimise cᵀx subject to Gx + s = h, s ∈ K, Eᵀx = e, for x (N,).
+    """minimise cᵀx subject to Gx + s = h, s ∈ K, Eᵀx = e, for x (N,) and e (j,).
 
-    Parameters
-    ----------
-    c, E, e : arrays, shapes (N,), (N, j) and (j,)
-    h : Element
-    single : tuple of an int array (q,) and an array (q,)
-        Columns and values of the first half-lines' rows of G, which have one entry each.
-    lines, cones : arrays, shapes (l − q, N) and (H, 1 + r, N)
-        Rows of G of the other half-lines, and of the cones, padded with zeros.
-    blocks : tuple of arrays, shape (d, d, N)
-        Rows of G of the semidefinite blocks.
-    late : callable() → bool
-        True once the time is up, which ends the method.
+    The first q half-lines' rows of G have one entry each: `single` is their columns and values, both (q,). `lines`
+    (l − q, N) are the rows of the other half-lines, `cones` (H, 1 + r, N) those of the cones, padded with zeros, and
+    `blocks` (d, d, N) those of each semidefinite block. `late()` is True once the time is up, which ends the method.
     """
 
     c: Any

@@ -41,12 +41,7 @@ class Incumbent:
 
     So a longer limit never gives a worse answer, provided that what a shorter one offers, a longer one offers, too.
     Hence iterates between two checks are not offered when a limit ends a phase: the next iterate might be worse.
-
-    Parameters
-    ----------
-    problem : MarginProblem
-    outer : Incumbent, optional
-        That of a problem of which this one is a restriction: every checked answer is offered to it as well.
+    If the problem is a restriction of another one, `outer` is the incumbent of that, which gets every checked answer.
     """
 
     def __init__(self, problem: MarginProblem, outer: Incumbent | None = None) -> None:

@@ -57,17 +57,10 @@ ATTEMPTS = (False, 0.0), (True, 0.0), (True, 1e-14)
 
 
 class Point:
-    """An iterate or a direction: its variables, in the symbols of the module, in one array.
+    """An iterate or a direction: its variables, in the symbols of the module, in one array `values` (2m + 1 + e,).
 
-    u and w are empty for a hard margin. Without a free intercept, `nu` is (ν,).
-
-    Parameters
-    ----------
-    values : array or tensor, shape (2m + 1 + e,)
-        The m complementary pairs, whose products tend to zero: (λ, η, w), then (z, s, u). Then ρ and `nu`, (ν, b).
-    n, H : int
-        Lengths of λ and η.
-    m : int
+    The m complementary pairs, whose products tend to zero, are first: (λ, η, w), then (z, s, u). Then come ρ and `nu`,
+    (ν, b), or (ν,) without a free intercept. u and w are empty for a hard margin. n and H are the lengths of λ and η.
     """
 
     def __init__(self, values: Tensor, n: int, H: int, m: int) -> None:
@@ -201,16 +194,9 @@ def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> Any:
 class Program:
     """The problem of this module's docstring: group kernels, upper bounds of λ and constraints.
 
-    Parameters
-    ----------
-    kernels : GroupKernels
-    box : array or tensor, shape (n,), optional
-        Upper bounds p of λ in a soft margin; 0 stands for none.
-    intercept_column : array or tensor, shape (n,), optional
-        ỹ of a free intercept.
-    margin_rhs : array or tensor, shape (n,), optional
-        The right-hand side of each row: 1, or 0 for linear constraints, whose margin need only be non-negative. Their
-        λ are multipliers, without an upper bound; the others sum to 1.
+    `box` (n,) are the upper bounds p of λ in a soft margin, where 0 stands for none; `intercept_column` (n,) is ỹ of a
+    free intercept. `margin_rhs` (n,) is the right-hand side of each row: 1, or 0 for linear constraints, whose margin
+    need only be non-negative. Their λ are multipliers, without an upper bound; the others sum to 1.
     """
 
     kernels: GroupKernels
