@@ -399,7 +399,6 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
 
         counts, text = _counted_errors(model.predict(held_out.X, held_out.gate_values), held_out.labels)
         found["held_out"] = counts
-        # The interval of Clopper and Pearson, whose coverage is at least CONFIDENCE.
         counts["interval"] = low, high = binomtest(counts["wrong"], counts["samples"]).proportion_ci(CONFIDENCE)
         interval = f"{100 * low:.2f} to {100 * high:.2f} % (Clopper–Pearson)"
         print(f"held-out error {text}, {100 * CONFIDENCE:g} % interval {interval}")

@@ -202,7 +202,7 @@ class Adam(Optimiser):
     weight_decay : float
         λ, from 0 to 1/lr, decoupled from the gradient. If full-batch AdamW converges, it does so to a KKT point of the
         loss with entries of at most 1/λ (Xie & Li, arXiv 2404.04454).
-    loss : 'squared', 'logistic', 'hinge', or a function as for `SGD`
+    loss : 'logistic', 'squared', 'hinge', or a function as for `SGD`
         'squared' is the mean of (f − y)² over samples and outputs. For one output and labels ±1 the others are
         log(1 + e^{−yf}) and max(0, 1 − yf); for several outputs and classes 0 … q−1 they are the cross entropy and
         the hinge of Crammer & Singer, max(0, 1 + max_{c≠y} f_c − f_y).
@@ -217,7 +217,7 @@ class Adam(Optimiser):
     steps: int = 100_000
     batch_size: int = 128
     lr: float = 1e-3
-    loss: str | CustomLoss = "squared"
+    loss: str | CustomLoss = "logistic"
     lr_decay: float = 0.0
     momentum: float = 0.9
     second_momentum: float = 0.999

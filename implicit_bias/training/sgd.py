@@ -91,7 +91,7 @@ def train(
     >>> X = np.random.default_rng(0).normal(size=(200, 4))
     >>> Y = np.column_stack([abs(X[:, 0]), X[:, 1]])
     >>> networks = [GaLU0Network(4, [units, units], outputs=2) for units in (20, 30)]
-    >>> result = train(networks, X, Y, Adam(steps=400, batch_size=50, lr=1e-2), every=100)
+    >>> result = train(networks, X, Y, Adam(400, 50, lr=1e-2, loss="squared"), every=100)
     >>> (result.losses < result.table.loss[:2] / 10).tolist()
     [True, True]
     """

@@ -11,7 +11,7 @@ from torch import nn
 
 from implicit_bias import Adam, InputError, ReLUNetwork, svm_of_optimiser, train
 from implicit_bias.networks import TorchNetwork
-from implicit_bias.training import Muon, Signum, TorchOptimiser
+from implicit_bias.training import Muon, Signum, TorchOptimiser, optimisers
 from tests.cases import OPTIMISERS
 from tests.training.reference import X, Y, gln
 
@@ -209,3 +209,9 @@ def striped():
 def test_bad_input(call, words):
     with pytest.raises(InputError, match=words):
         call()
+
+
+def test_every_optimiser_has_one_default_loss():
+    losses = {kind.__name__: kind.loss for kind in vars(optimisers).values() if hasattr(kind, "loss")}
+    assert losses.keys() > {"SGD", "Adam", "Signum", "Muon", "TorchOptimiser"}
+    assert set(losses.values()) == {"logistic"}

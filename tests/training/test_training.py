@@ -376,9 +376,9 @@ def test_training_on_targets_nears_the_closed_form():
     gates = GaLUNetwork(12, 2, seed=1).gates()
     best = least_squares(gates(X), TARGETS[:, 0]).loss
     network = GaLUNetwork(12, 2, seed=1).double()
-    history = train(network, X, TARGETS[:, 0], Adam(steps=4000, batch_size=60, lr=1e-2), every=500)
+    history = train(network, X, TARGETS[:, 0], Adam(4000, 60, lr=1e-2, loss="squared"), every=500)
     assert (1 - 1e-9) * best <= history.table.loss.iloc[-1] < 1.01 * best
-    assert len(train(network, X, TARGETS[:, 0], Adam(steps=0)).table) == 1
+    assert len(train(network, X, TARGETS[:, 0], Adam(steps=0, loss="squared")).table) == 1
 
 
 @pytest.mark.parametrize(
@@ -386,11 +386,14 @@ def test_training_on_targets_nears_the_closed_form():
     [
         (lambda: train(GaLUNetwork(12, 3), X, TARGETS[:, 0]), r"must hold −1 and \+1"),
         (lambda: train(GaLUNetwork(12, 3), X, TARGETS, SGD(loss="squared")), "3 targets per sample.*1 output"),
-        (lambda: train(GaLUNetwork(12, 3, outputs=3), X, TARGETS[:, 0], Adam()), "1 targets per sample.*3 output"),
+        (
+            lambda: train(GaLUNetwork(12, 3, outputs=3), X, TARGETS[:, 0], Adam(loss="squared")),
+            "1 targets per sample.*3 output",
+        ),
         (lambda: train(GaLUNetwork(12, 3, outputs=3), X, CLASSES, SGD(loss="exponential")), "squared, logistic, hinge"),
         (lambda: train(GaLUNetwork(12, 3, outputs=3), X, Y, Adam(loss="hinge")), "class from 0 to 2"),
         (lambda: train(GaLUNetwork(12, 3, outputs=3), X, CLASSES[1:], Adam(loss="hinge")), "60 samples"),
-        (lambda: train(GaLUNetwork(12, 3), X, TARGETS[1:, 0], Adam()), "59 targets for 60"),
+        (lambda: train(GaLUNetwork(12, 3), X, TARGETS[1:, 0], Adam(loss="squared")), "59 targets for 60"),
         (lambda: train(GaLUNetwork(12, 3), X, Y, "adam"), "SGD.*Adam.*TorchOptimiser"),
         (lambda: train(GaLUNetwork(12, (9, 9)), X, TARGETS[:, 0], SGD(lr=1e4, loss="squared")), "diverged"),
     ],

@@ -59,7 +59,7 @@ def relu(y, units):
             kept = network.freeze()  # with its gates as they are now, the network of this moment
             models.append(lambda X: kept.decision_function(with_constant(X)))
 
-    train(network, with_constant(X), y, Adam(steps=2000, batch_size=100, lr=5e-3), every=40, progress=keep)
+    train(network, with_constant(X), y, Adam(2000, 100, lr=5e-3, loss="squared"), every=40, progress=keep)
     return models
 
 
