@@ -135,7 +135,7 @@ def test_a_start_with_every_dual_variable_at_its_bound():
         free = problem.replace(intercept=intercept)
         start = replace(solve(free), dual=free.upper_bounds)
         assert solve(free, "PRECISE", start=start).objective == pytest.approx(solve(free).objective, rel=1e-6)
-    with pytest.raises(InputError, match="150 samples, the problem has 2"):
+    with pytest.raises(InputError, match="150 samples, but the problem has 2; leave it out"):
         solve(svm_gln([[1.0], [2.0]], [1, -1], ConstantGate()), "PRECISE", start=start)
 
 
