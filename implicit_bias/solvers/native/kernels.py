@@ -16,8 +16,10 @@ import scipy.sparse as sp
 
 from implicit_bias._utils.blocks import ROWS, gram, row_blocks
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import TINY
+from implicit_bias.features import SubsetFeatures
 from implicit_bias.solvers.native.arrays import (
     Tensor,
     add_to_diagonal_,
@@ -231,6 +233,53 @@ class StackedKernels(LinearKernels):
             return self.sweep(change)
         P = (self.stack @ change).T
         return change @ P, P
+
+
+class SubsetKernels(StackedKernels):
+    """Kernels of units that each see few inputs; `signs` (n,) multiply their features. A is formed if it is used."""
+
+    def __init__(self, features: SubsetFeatures, signs: Tensor, settings: Settings) -> None:
+        self.features, self.signs, self.n, self.settings = features, signs, features.n, settings
+
+    @cached_property
+    def A(self) -> Tensor:  # noqa: N802
+        units = len(self.features.subsets)
+        return self.features.dense().reshape(self.n, units, -1) * self.signs[:, None, None]
+
+    def part(self, rows: slice) -> SubsetKernels:
+        return SubsetKernels(self.features.select(rows), self.signs[rows], self.settings)
+
+    def ascended(
+        self, V: Tensor, eta: Tensor, lam: Tensor, box: Tensor, column: Tensor, b: Tensor, stiffness: Tensor
+    ) -> Tensor:
+        new, features, units = lam.copy(), self.features, np.flatnonzero(eta)
+        parts = features.X, features.contexts, features.subsets, self.signs, V.reshape(len(V), -1, features.d)
+        _ascend(*parts, units, eta, new, box, column, float(np.sum(b)), float(stiffness), TINY)
+        return new
+
+
+@compiled
+def _ascend(X, contexts, subsets, signs, V, units, eta, lam, box, column, b, stiffness, tiny):  # type: ignore[no-untyped-def]
+    """Maximise over one λ_i at a time, in place, and update V (H, K, r) of `units`."""
+    for i in range(len(X)):
+        f, curvature = b * column[i], stiffness * column[i] ** 2
+        for h in units:
+            v, product, square = V[h, contexts[i, h]], 0.0, 0.0
+            for r in range(len(v)):
+                x = signs[i] * X[i, subsets[h, r]]
+                product += v[r] * x
+                square += x * x
+            f += eta[h] * product
+            curvature += eta[h] * square
+        new = min(max(lam[i] + (1 - f) / max(curvature, tiny), 0.0), box[i])
+        change = new - lam[i]
+        if change != 0:
+            lam[i] = new
+            b += stiffness * column[i] * change
+            for h in units:
+                v = V[h, contexts[i, h]]
+                for r in range(len(v)):
+                    v[r] += change * signs[i] * X[i, subsets[h, r]]
 
 
 class GatedKernels(LinearKernels):

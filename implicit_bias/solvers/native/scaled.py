@@ -9,7 +9,7 @@ from implicit_bias._utils.blocks import ROWS, row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import TINY, length
-from implicit_bias.features import ChunkedFeatures, GatedFeatures
+from implicit_bias.features import ChunkedFeatures, GatedFeatures, SubsetFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.native.arrays import (
@@ -30,6 +30,7 @@ from implicit_bias.solvers.native.kernels import (
     GroupKernels,
     LinearKernels,
     StackedKernels,
+    SubsetKernels,
     affordable_products,
     contrasts,
 )
@@ -327,3 +328,48 @@ class BlockProblem(ScaledProblem):
 
     def _outputs(self, V: Tensor, eta: Tensor) -> Tensor:
         return library(V).tensordot(self.A, V * eta[:, None], 2)
+
+
+class SubsetProblem(ScaledProblem):
+    """A problem of `SubsetFeatures` whose groups are the units, without a copy of the features; NumPy only."""
+
+    sparse_groups = True
+
+    def __init__(self, problem: MarginProblem, form: GroupForm, features: SubsetFeatures, settings: Settings) -> None:
+        scale = float(length(features.row_norms() / problem.required_margin)) / np.sqrt(features.n * form.count) or 1.0
+        super().__init__(problem, form, "cpu", settings, scale)
+        self.features, self.columns = features, features.k * features.d
+        self.signs = np.broadcast_to(problem.y / problem.required_margin, self.n) / scale
+
+    def linear(self, rows: Tensor) -> SubsetKernels:
+        """Return the kernels of samples `rows`; V has a row for each unit, shape (H, K·r)."""
+        return SubsetKernels(self.features.select(rows), self.signs[rows], self.settings)
+
+    def kernels(self, rows: Tensor, more: Tensor | None = None) -> StackedKernels:
+        A = self.linear(rows).A
+        return StackedKernels(A if more is None else np.concatenate([A, self.adjoint(more)[None]]), self.settings)
+
+    def adjoint(self, lam: Tensor) -> Tensor:
+        return self.features.adjoint(lam * self.signs).reshape(self.H, -1)
+
+    def _kernel_numbers(self, samples: int) -> int:
+        return 2 * samples * self.columns + 2 * samples**2
+
+    def squares(self, V: Tensor) -> Tensor:
+        return (V * V).sum(axis=1)
+
+    def _outputs(self, V: Tensor, eta: Tensor) -> Tensor:
+        return self.features.apply((V * eta[:, None]).reshape(self.features.k, -1)) * self.signs
+
+
+def scaled(problem: MarginProblem, form: GroupForm, device: str, settings: Settings) -> ScaledProblem:
+    """Return the problem in the solver's coordinates, for the groups of a form and any kind of features."""
+    features = problem.features
+    if isinstance(features, ChunkedFeatures):
+        return ChunkedProblem(problem, form, device, settings)
+    if isinstance(features, SubsetFeatures) and device == "cpu":
+        own = features.mixed(form.expand)
+        if isinstance(own, SubsetFeatures) and np.array_equal(form.index, np.arange(own.k) // own.count):
+            return SubsetProblem(problem, form, own, settings)
+    kind = BlockProblem if features.gate_values is None else GatedProblem
+    return kind(problem, form, device, settings)

@@ -7,7 +7,6 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.threads import one_thread
-from implicit_bias.features import ChunkedFeatures, SubsetFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
@@ -17,11 +16,10 @@ from implicit_bias.solvers.native.incumbent import Incumbent, Pace
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome
 from implicit_bias.solvers.native.nuclear import NuclearProgram
 from implicit_bias.solvers.native.polyhedral import PolyhedralProgram
-from implicit_bias.solvers.native.scaled import BlockProblem, ChunkedProblem, GatedProblem, ScaledProblem
+from implicit_bias.solvers.native.scaled import scaled
 from implicit_bias.solvers.native.screening import many_bounded, screen
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.spectral import SpectralProgram
-from implicit_bias.solvers.native.subsets import SubsetProblem
 from implicit_bias.solvers.native.working_set import GroupSet, SampleSet
 
 
@@ -84,19 +82,6 @@ def _answer(incumbent: Incumbent, options: Options, settings: Settings) -> Answe
     answer, bounds = solve(form, start, tol, 0, None)
     incumbent.offer(answer, bounds, checked=answer.stopped is None)
     return incumbent.answer(answer.iterations, answer.stopped, answer.reason)
-
-
-def scaled(problem: MarginProblem, form: GroupForm, device: str, settings: Settings) -> ScaledProblem:
-    """Return the problem in the solver's coordinates, for the groups of a form and any kind of features."""
-    features = problem.features
-    if isinstance(features, ChunkedFeatures):
-        return ChunkedProblem(problem, form, device, settings)
-    if isinstance(features, SubsetFeatures) and device == "cpu":
-        own = features.mixed(form.expand)
-        if isinstance(own, SubsetFeatures) and np.array_equal(form.index, np.arange(own.k) // own.count):
-            return SubsetProblem(problem, form, own, settings)
-    kind = BlockProblem if features.gate_values is None else GatedProblem
-    return kind(problem, form, device, settings)
 
 
 def largest_bound(problem: MarginProblem) -> float:
