@@ -23,15 +23,15 @@ from implicit_bias.solvers.path import random_dual_norm
 
 #: Largest and least number of units of the first set: all columns, and pairs of columns.
 FIRST, FIRST_AT_LEAST = 1500, 200
-#: Candidates of a round, and the largest number of them that enter.
-CANDIDATES, ENTERING = 1000, 150
+#: Largest number of candidates that enter in a round.
+ENTERING = 150
 #: Gap of a round's solve.
 ROUGH = 2e-2
 #: Samples of the rounds, and those on which the cutoffs of units are quantiles.
 SEARCHED, FITTED = 10_000, 1000
 #: Weights of a unit that count, as a share of the largest, and subsets from which others are formed.
 KEPT, PARENTS = 1e-4, 40
-#: Shares of the candidates that are new hyperplanes of a subset with weights, and joined subsets; others are random.
+#: Shares of candidates that are new hyperplanes of a subset with weights, and unions; the others are random.
 RENEWED, JOINED = 0.3, 0.4
 
 
@@ -57,6 +57,8 @@ class InteractionClassifier(MarginClassifier):
         Number 2^b of contexts of a unit.
     rounds : int
         Number of rounds in which units enter; 0 solves for all columns and pairs.
+    candidates : int
+        Number of units drawn in a round, of which at most 150 enter.
     C : float or 'scale'
         As for `GLNClassifier`, with the factor 2.2 instead of 4.6. It is also the C of the rounds.
     free_intercept, solver, tol, max_seconds, verbose, n_jobs, warm_start, class_weight, random_state
@@ -87,6 +89,7 @@ class InteractionClassifier(MarginClassifier):
     columns: int = 3
     contexts: int = 4
     rounds: int = 3
+    candidates: int = 1000
     C: float | str = "scale"
 
     @property
@@ -95,6 +98,7 @@ class InteractionClassifier(MarginClassifier):
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates:
         as_count(self.columns, "columns")
+        as_count(self.candidates, "candidates")
         as_count(self.rounds, "rounds", least=0)
         if not self.fit_intercept or self.multi_class != "ovr":
             raise InputError("InteractionClassifier takes fit_intercept=True and multi_class='ovr' only")
@@ -103,7 +107,7 @@ class InteractionClassifier(MarginClassifier):
         random, room = np.random.default_rng(seed), max(FIRST - len(varied), 0)
         drawn = random.permutation(len(pairs))[:room].tolist()
         subsets = [[column] for column in varied] + [list(pairs[j]) for j in sorted(drawn)]
-        copies, rows = -(-FIRST_AT_LEAST // len(subsets)), _some(X, FITTED)
+        copies, rows = -(-min(FIRST_AT_LEAST, self.candidates) // len(subsets)), _some(X, FITTED)
         gates = SubsetGates(copies * len(subsets), self.contexts, subsets, seed)
         return gates.fit(X[rows], sample_weight=None if weight is None else weight[rows])
 
@@ -123,7 +127,7 @@ class InteractionClassifier(MarginClassifier):
             C = self.cost_scale / random_dual_norm(found) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
             for _ in range(self.rounds):
                 rough = solve(found.replace(C=C), self.solver, tol=max(ROUGH, self.tol), max_seconds=share)
-                found = _grown(found, X[rows], rough, self.columns, random)
+                found = _grown(found, X[rows], rough, self.columns, self.candidates, random)
             assert found.gates is not None
             yield problem.replace(features=found.gates(X), gates=found.gates, norm=found.norm)
 
@@ -153,17 +157,21 @@ def _subsets(gates: SubsetGates) -> list[tuple[int, ...]]:
     return [tuple(np.flatnonzero(columns).tolist()) for columns in np.atleast_2d(planes)]
 
 
-def _grown(problem: MarginProblem, X: Array, rough: Solution, most: int, random: np.random.Generator) -> MarginProblem:
+def _grown(
+    problem: MarginProblem, X: Array, rough: Solution, most: int, candidates: int, random: np.random.Generator
+) -> MarginProblem:
     """Return the problem of the units with weights and of candidates with dual norms above 1, the largest first."""
     gates = problem.gates
     assert isinstance(gates, SubsetGates)
     sizes, subsets = np.nan_to_num(_sizes(rough, gates)), _subsets(gates)
+    if not sizes.any():
+        return problem
     kept: np.ndarray = sizes > KEPT * sizes.max()
     strength: dict[tuple[int, ...], float] = {}
     for h in np.flatnonzero(kept):
         strength[subsets[h]] = strength.get(subsets[h], 0.0) + float(sizes[h])
     varied = sorted({column for columns in subsets for column in columns})
-    drawn = _candidates(strength, varied, most, random)
+    drawn = [_drawn(strength, varied, most, random) for _ in range(candidates)]
     rows, weight = _some(X, FITTED), np.broadcast_to(problem.sample_weight, len(X))
     new = SubsetGates(len(drawn), gates.contexts, drawn, int(random.integers(2**31)))
     new.fit(X[rows], sample_weight=unequal(weight[rows]))
@@ -176,26 +184,21 @@ def _grown(problem: MarginProblem, X: Array, rough: Solution, most: int, random:
     return problem.replace(features=joined(X), gates=joined, norm=GroupLasso(joined.groups))
 
 
-def _candidates(
+def _drawn(
     strength: dict[tuple[int, ...], float], varied: list[int], most: int, random: np.random.Generator
-) -> list[list[int]]:
-    """Return subsets of at most `most` of the `varied` columns, most of them from subsets of large `strength`."""
+) -> list[int]:
+    """Return a candidate: at most `most` of the `varied` columns, often from subsets of large `strength`."""
+    kind = random.random()
+    if kind > RENEWED + JOINED:
+        size = random.integers(1, min(most, len(varied)) + 1)
+        return sorted(random.choice(varied, size, replace=False).tolist())
     parents = sorted(strength, key=lambda columns: -strength[columns])[:PARENTS]
     shares = np.array([strength[columns] for columns in parents])
-    drawn: list[list[int]] = []
-    for _ in range(CANDIDATES):
-        kind = random.random()
-        if not parents or kind > RENEWED + JOINED:
-            size = random.integers(1, min(most, len(varied)) + 1)
-            columns = random.choice(varied, size, replace=False).tolist()
-        else:
-            one, other = (parents[j] for j in random.choice(len(parents), 2, p=shares / shares.sum()))
-            columns = list(one)
-            if kind > RENEWED:
-                rest = other if random.random() < 0.5 else (random.choice(varied),)
-                columns = random.permutation(sorted({*one, *rest}))[:most].tolist()
-        drawn.append(sorted(map(int, columns)))
-    return drawn
+    one, other = (parents[j] for j in random.choice(len(parents), 2, p=shares / shares.sum()))
+    if kind <= RENEWED:
+        return list(one)
+    rest = other if random.random() < 0.5 else (int(random.choice(varied)),)
+    return sorted(random.permutation(sorted({*one, *rest}))[:most].tolist())
 
 
 def _some(X: Array, most: int) -> np.ndarray:

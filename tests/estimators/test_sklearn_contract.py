@@ -14,6 +14,7 @@ ESTIMATORS = [
     ib.HiddenLayerClassifier(training=ib.SGD(steps=30)),
     ib.MultipleKernelClassifier(["linear", "rbf", "half-spaces"], tol=1e-9),
     ib.MarginClassifierCV(Cs=[1.0], cv=2),
+    ib.InteractionClassifier(columns=2, rounds=1, candidates=20, tol=1e-9),
     ib.OneClassMargin(),
     GaLURegressor(),
     GaLURegressor(gates=ib.HyperplaneGates(3, 2)),
@@ -22,6 +23,7 @@ ESTIMATORS = [
     GaLUClassifier(steps=5, class_weight="balanced"),
     ib.HyperplaneGates(),
     ib.RandomHalfSpaces(),
+    ib.SubsetGates(20),
     ib.ConstantGate(),
 ]
 

@@ -24,8 +24,9 @@ WEIGHT = np.random.default_rng(1).uniform(0.2, 3.0, len(X))
 GLN = ib.GLNClassifier(2, C=0.02, random_state=1)
 #: By the columns of the table.
 ESTIMATORS = {
-    "the four classifiers": [
+    "the five classifiers": [
         GLN,
+        ib.InteractionClassifier(2, C=0.02, rounds=1, random_state=1),
         ib.GatedReLUClassifier(3, C=0.02, random_state=1),
         ib.HiddenLayerClassifier(8, C=0.02, training=ib.SGD(steps=60), random_state=1),
         ib.MultipleKernelClassifier(C=0.02),
