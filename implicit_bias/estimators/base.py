@@ -358,7 +358,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         found = self.certificate_
         if self._joint:
             return found.weights.reshape(len(self.classes_), -1, found.weights.shape[1])
-        return np.stack([solution.weights for solution in found]) if isinstance(found, list) else found.weights
+        if not isinstance(found, list):
+            return found.weights
+        each: Any = [solution.weights for solution in found]
+        return np.stack(each) if len({weights.shape for weights in each}) == 1 else each
 
     def _html_repr(self) -> str:
         diagram: str = super()._html_repr()

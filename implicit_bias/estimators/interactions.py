@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count
+from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.validation import unequal
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, SubsetGates
 from implicit_bias.margin.formulations import svm_gln
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Solution
+from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import solve
 from implicit_bias.solvers.path import random_dual_norm
@@ -71,7 +72,7 @@ class InteractionClassifier(MarginClassifier):
         Subsets of columns, their names if the inputs had names, and their shares of Σ_h ‖ζ_h‖₂ over all classes, the
         largest first.
     classes_, C_, certificate_, status_, weights_, intercept_, gates_, samples_, support_, n_support_
-        As for `GLNClassifier`.
+        As for `GLNClassifier`, but `weights_` of several classes is a list.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -118,15 +119,20 @@ class InteractionClassifier(MarginClassifier):
     def _problems(
         self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int, weight: Array
     ) -> Iterator[MarginProblem]:
-        share = None if self.max_seconds is None else self.max_seconds / (2 * max(self.rounds, 1) * max(codes.max(), 1))
         for problem in super()._problems(X, codes, gates, seed, weight):
             rows, random = _some(X, SEARCHED), np.random.default_rng(seed)
             parts = {"y": problem.y[rows], "sample_weight": np.broadcast_to(problem.sample_weight, len(X))[rows]}
             found = problem.replace(features=problem.features.select(rows), **parts)
             # C falls as 1/√n.
             C = self.cost_scale / random_dual_norm(found) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
+            deadline = Deadline(None if self.max_seconds is None else self.max_seconds / (2 * max(codes.max(), 1)))
             for _ in range(self.rounds):
-                rough = solve(found.replace(C=C), self.solver, tol=max(ROUGH, self.tol), max_seconds=share)
+                options: Any = {"tol": max(ROUGH, self.tol), "max_seconds": deadline.left()}
+                rough = solve(found.replace(C=C), self.solver, **options)
+                if rough.status is Status.INTERRUPTED:
+                    raise KeyboardInterrupt
+                if deadline.passed():
+                    break
                 found = _grown(found, X[rows], rough, self.columns, self.candidates, random)
             assert found.gates is not None
             yield problem.replace(features=found.gates(X), gates=found.gates, norm=found.norm)
@@ -153,8 +159,8 @@ def _sizes(solution: Solution, gates: SubsetGates) -> Array:
 
 def _subsets(gates: SubsetGates) -> list[tuple[int, ...]]:
     """Return the columns of each unit, without the constant."""
-    planes = gates.directions_.reshape(gates.units, -1, gates.directions_.shape[1]).any(axis=1)
-    return [tuple(np.flatnonzero(columns).tolist()) for columns in np.atleast_2d(planes)]
+    last = gates.n_features_in_ - 1
+    return [tuple(sorted(column for column in columns if column < last)) for columns in gates.subsets_.tolist()]
 
 
 def _grown(
@@ -163,7 +169,7 @@ def _grown(
     """Return the problem of the units with weights and of candidates with dual norms above 1, the largest first."""
     gates = problem.gates
     assert isinstance(gates, SubsetGates)
-    sizes, subsets = np.nan_to_num(_sizes(rough, gates)), _subsets(gates)
+    sizes, subsets = np.nan_to_num(_sizes(rough, gates), nan=1.0), _subsets(gates)
     if not sizes.any():
         return problem
     kept: np.ndarray = sizes > KEPT * sizes.max()
@@ -180,7 +186,8 @@ def _grown(
     V = new(X[support]).adjoint((rough.dual * problem.y)[support])
     norms = length(V.reshape(new.units, -1), axis=1)
     entering = np.argsort(-norms, kind="stable")[:ENTERING]
-    joined = _joined(gates, kept, new, entering[norms[entering] > 1])
+    # If no weights separate the samples, units with other features than 0 may help.
+    joined = _joined(gates, kept, new, entering[norms[entering] > (0 if rough.status.inseparable else 1)])
     return problem.replace(features=joined(X), gates=joined, norm=GroupLasso(joined.groups))
 
 
