@@ -17,6 +17,8 @@ COLOURS = ("#0072B2", "#B9C4CC")
 def summary(solutions: Mapping[Any, Any], groups: np.ndarray | None = None) -> str:
     """Return an HTML table of solutions, one row per class, "" without a name; `groups` (k,) are those of gates."""
     classes = list(solutions) != [""]
+    if groups is not None and any(len(one.weights) != len(groups) for one in solutions.values()):
+        groups = None
     head = ["class"] * classes + ["status", "lower bound", "objective", "gap"]
     head += ["active gates" if groups is None else "active groups", "support vectors", "solver"]
     rows = [[str(label)] * classes + _row(one, groups) for label, one in solutions.items()]

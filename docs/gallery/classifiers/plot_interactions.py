@@ -27,8 +27,8 @@ for columns, share in model.interactions_[:6]:
 print(f"certified gap {model.certificate_.gap:.0e}")
 
 # %%
-# Shares of the norm, for single columns on the diagonal. The planted pairs have the largest. Column 2, which acts alone,
-# has units with all others, and columns 5 to 9, which are noise, have hardly any among themselves.
+# Shares of the norm, for single columns on the diagonal. The planted pairs have the largest. Column 2, which acts
+# alone, has units with all others, and columns 5 to 9, which are noise, have hardly any among themselves.
 
 shares = np.zeros((10, 10))
 for columns, share in model.interactions_:
