@@ -103,7 +103,7 @@ def certify(
         lower = max(_lower_bound(problem, lam, mu, precise=True), lower, key=lambda one: one.bound)
         if upper.imprecise(_gap(upper.bound, lower.bound)):
             upper = _precise_upper_bound(problem, points, upper)
-    if np.isinf(upper.bound) and (problem.hard or not points) and problem.features.whole:
+    if np.isinf(upper.bound) and (problem.hard or not points) and problem.features.unresolved == 0:
         # The multiples in `lower` are rounded once more than λ and μ.
         proof = _proof(problem, _with_zero_sum(problem, lam), mu)
         if proof is not None:

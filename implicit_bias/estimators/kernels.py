@@ -21,7 +21,7 @@ from implicit_bias.gates.expansions import expansion, function_of
 from implicit_bias.gates.fitted_kernels import FittedKernels
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Solution
+from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import Options
 from implicit_bias.solvers.expansions import solve_expansions
@@ -121,19 +121,22 @@ class MultipleKernelClassifier(MarginClassifier):
         features, weight = whole[0].features, whole[0].sample_weight
         assert isinstance(features, FittedKernels)
         scale = COST_SCALE / (float(length(weight * features.lengths, axis=1).max()) or 1.0)
-        values = [scale if cost == "scale" else float(cost) for cost in costs]
-        options = Options(self.tol, device=self.device, verbose=self.verbose, deadline=deadline)
         unkept = UnkeptFeatures((features.n, features.k, 1), products=False)
-        found = solve_expansions(whole, values, earlier, options, self.solver, self.n_jobs)
-        for C, answers in zip(values, found, strict=False):
-            problems, solutions = [], []
-            for name, problem, (solution, a) in zip(data.names, whole, answers, strict=True):
+        for cost in costs:
+            options = Options(self.tol, device=self.device, verbose=self.verbose, deadline=Deadline(deadline.left()))
+            problems = [problem.replace(C=scale if cost == "scale" else float(cost)) for problem in whole]
+            problems[0].check_upper_bounds()
+            found = solve_expansions(problems, earlier, options, self.solver, self.n_jobs)
+            for c, (name, (solution, a)) in enumerate(zip(data.names, found, strict=True)):
                 if solution.status.inseparable:
                     raise NotSeparableError(f"{name}: {solution.reason}", solution)
                 gates = KernelExpansions(features.kernels, features.samples, a / features.scales[:, None])
-                problems.append(problem.replace(C=C, features=unkept, gates=gates))
-                solutions.append(solution)
+                problems[c] = problems[c].replace(features=unkept, gates=gates)
+            solutions = [solution for solution, _ in found]
+            earlier = list(solutions)
             yield problems, solutions
+            if deadline.passed() or Status.TIME_LIMIT in {solution.status for solution in solutions}:
+                return
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         gates: list[Any] = [problem.gates for problem in problems]

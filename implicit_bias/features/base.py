@@ -72,8 +72,8 @@ class Features(ABC):
     gate_values: Array | None = None
     #: False if the samples are missing, as in `UnkeptFeatures`.
     kept = True
-    #: False if `dense` is only a part of Φ, which proves nothing in rational arithmetic, as in `ExpansionFeatures`.
-    whole = True
+    #: Farkas residual that rounding of Φ may leave; 0 if `dense` is exact, so that rational arithmetic may prove it.
+    unresolved = 0.0
     #: True if the methods of the class are tested. Each class sets this itself; subclasses do not inherit it and are
     #: checked when a problem is built.
     verified = False

@@ -37,7 +37,6 @@ class ExpansionFeatures(Features):
     """
 
     verified = True
-    whole = False
 
     def __init__(
         self, coefficients: Array, outputs: Array, lengths: Array, entry_errors: Any, terms: int | None = None
@@ -49,9 +48,10 @@ class ExpansionFeatures(Features):
         rounding = share(2.0 * (int(used.sum(axis=1).max()) if terms is None else terms) + ROUNDINGS)
         reach = (np.abs(coefficients) * self.lengths).sum(axis=1, keepdims=True) * (1 + rounding)
         squares = (coefficients * outputs).sum(axis=1, keepdims=True)
-        errors = (np.where(used, entry_errors, 0.0).max(axis=1, keepdims=True) + rounding) * reach**2
-        #: True if the computed ‖v_m‖² exceeds the bound of its error for some m.
-        self.resolved = bool((squares > errors).any())
+        shares = np.where(used, entry_errors, 0.0).max(axis=1, keepdims=True) + rounding
+        errors = shares * reach**2
+        # The s_m may be as small if no computed ‖v_m‖² exceeds the bound of its error.
+        self.unresolved = float(np.sqrt(2 * shares.max()))
         #: The s_m, shape (k,).
         self.sizes = np.sqrt(np.maximum(squares, 0.0) + errors)[:, 0] * (1 + ROUNDINGS * UNIT)
         by = np.where(self.sizes > 0, self.sizes, 1.0)[:, None]

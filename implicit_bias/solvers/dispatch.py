@@ -146,7 +146,7 @@ def _solved(problem: MarginProblem, name: str, run: Run, options: Options, sever
         called = options.deadline.call(lambda: (run(problem, options),))
         none = Answer(nowhere, np.zeros(problem.features.n), -1, Status.INTERRUPTED)
         answer = none if called is None else called[0]
-    attempts = [_certified(problem, name, answer, options)]
+    attempts = [certified(problem, name, answer, options)]
     best = attempts[0]
     if several:
         best = _with_fallbacks(problem, options, attempts)
@@ -169,7 +169,7 @@ def _chosen(problem: MarginProblem, solver: str | Run | None) -> tuple[str, Run]
     return name, SOLVERS[name]
 
 
-def _certified(problem: MarginProblem, name: str, answer: Answer, options: Options) -> Solution:
+def certified(problem: MarginProblem, name: str, answer: Answer, options: Options) -> Solution:
     """Return the certified answer; if no multiple of its weights is feasible, search for a proof that no weights are.
 
     An answer after the deadline counts as stopped.
@@ -182,7 +182,7 @@ def _certified(problem: MarginProblem, name: str, answer: Answer, options: Optio
         )
     bounds = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     stopped = options.stop() or answer.stopped
-    may_be_infeasible = problem.hard or problem.affine
+    may_be_infeasible = (problem.hard or problem.affine) and problem.features.unresolved == 0
     if may_be_infeasible and _ended(stopped) and bounds.separable and np.isinf(bounds.objective):
         candidate = farkas_candidate(problem, bounds.dual, options.deadline)
         stopped = options.stop() or answer.stopped
@@ -225,7 +225,7 @@ def _ended(stopped: Status | None) -> bool:
 def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) -> Solution:
     """Return `found` with the status that its bounds imply; weights and margins of inseparable data become NaN."""
     unbounded = problem.hard and _ended(stopped) and np.isinf(found.objective)
-    if not found.separable or (unbounded and found.farkas_residual <= NEARLY_ZERO):
+    if not found.separable or (unbounded and found.farkas_residual <= max(NEARLY_ZERO, problem.features.unresolved)):
         proved = Status.NOT_SEPARABLE if found.dual.any() else Status.INFEASIBLE
         status = Status.NOT_SEPARABLE_BELOW if found.separable else proved
         nothing = {name: getattr(found, name) * np.nan for name in ("weights", "margins")}
@@ -255,12 +255,12 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
             answer = SOLVERS[name](problem, _without_certificate(problem, limited))
             if options.max_iterations is None and answer.stopped is Status.ITERATION_LIMIT:
                 answer = replace(answer, stopped=None)
-            attempts.append(_certified(problem, name, answer, limited))
-            best = _merged(problem, best, attempts[-1])
+            attempts.append(certified(problem, name, answer, limited))
+            best = merged(problem, best, attempts[-1])
     return best
 
 
-def _merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Solution:
+def merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Solution:
     """Return one solution: the better upper bound and its weights, the better lower bound and its dual, the status."""
     upper = min(best, attempt, key=lambda one: one.objective)
     lower = max(best, attempt, key=lambda one: one.lower_bound)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,16 @@ from sklearn.utils.parallel import Parallel, delayed
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.rounding import precise_product
 from implicit_bias._utils.scaling import length
-from implicit_bias.certificate import certify
 from implicit_bias.features.expansion import ExpansionFeatures
 from implicit_bias.gates.fitted_kernels import FittedKernels
 from implicit_bias.gates.half_space_kernel import half_spaces_error
 from implicit_bias.margin.problem import MarginProblem, balanced
-from implicit_bias.margin.solution import Certificate, Solution, Status
-from implicit_bias.solvers.base import Options
-from implicit_bias.solvers.dispatch import solve
-from implicit_bias.solvers.native.kernel_matrices import solve_kernel_matrices
-from implicit_bias.solvers.one_kernel import ADDED, Expansion, solve_one_kernel
+from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.solvers.base import Answer, Options
+from implicit_bias.solvers.dispatch import certified, merged, solve
+from implicit_bias.solvers.native.kernel_matrices import products, solve_kernel_matrices
+from implicit_bias.solvers.one_kernel import ADDED, solve_one_kernel
 
 #: Rows of a kernel matrix that are computed at a time.
 ROWS = 1000
@@ -44,63 +41,47 @@ INSEPARABLE = (
 )
 #: Largest number of samples of one kernel whose factors follow if rounding leaves too large a gap.
 FACTORED = 2000
-#: Statuses after which no factors follow.
-CONCLUSIVE = {Status.OPTIMAL, Status.TIME_LIMIT}
 #: Share of the norm up to which the weights of a kernel count as zero.
 NEGLIGIBLE = 1e-6
 #: Relative thresholds, tried in order, up to which λ_i is set to zero; the first that keeps the gap is taken.
 THRESHOLDS = (1e-5, 1e-6, 1e-7, 1e-8, 0.0)
 
-#: For each class the certified solution, and its coefficients a (k, n).
-Answers = list[tuple[Solution, Array]]
+#: The certified solution of a class, and its coefficients a (k, n) with w_m = Σ_i a_mi φ_m(x_i).
+Expanded = tuple[Solution, Array]
+#: An answer, whose weights (k, 1) and λ are those of a problem with these features.
+Candidate = tuple[Answer, ExpansionFeatures]
 
 
 def solve_expansions(
     problems: list[MarginProblem],
-    costs: list[float],
     starts: list[Solution | None],
     options: Options,
     solver: str | None = None,
     n_jobs: int | None = None,
-) -> Iterator[Answers]:
-    """Yield certified solutions of the problems of all classes, and their coefficients, for each C until the deadline.
+) -> list[Expanded]:
+    """Return certified solutions of the problems of all classes, and their coefficients.
 
     The features of the problems are the same `FittedKernels`, and their norm is the group lasso of the kernels. Several
     kernels are solved by their matrices, and one by its rows, which are not stored as a whole. Other solvers than
     NATIVE take factors of the matrices. These also follow if rounding leaves too large a gap. Certificates are those of
     weights w_m = Σ_i a_mi φ_m(x_i) for the coefficients a (k, n), and include the rounding of the kernels' values.
     """
-    workers, classes, known = effective_n_jobs(n_jobs), len(problems), starts
-
-    def each(method: Callable[..., Any], whole: list[MarginProblem], deadline: Deadline) -> Answers:
-        def tasks() -> Iterator[Any]:
-            for c, (problem, start) in enumerate(zip(whole, known, strict=True)):
-                limit = deadline.left(min(workers / (classes - c), 1.0))
-                yield delayed(method)(problem, replace(options, start=start, deadline=Deadline(limit)), solver)
-
-        answers = Parallel(n_jobs)(tasks())
-        if any(solution.status is Status.INTERRUPTED for solution, _ in answers):
-            raise KeyboardInterrupt  # A search over many fits must end, too.
-        return answers
-
     factors = solver not in (None, "NATIVE") or str(options.device) != "cpu"
-    for C in costs:
-        whole, share = [problem.replace(C=C) for problem in problems], options.deadline.left()
-        whole[0].check_upper_bounds()
-        if problems[0].features.k == 1 and not factors:
-            answers = _solve_one_kernel(whole, known, replace(options, deadline=Deadline(share)))
-        else:
-            answers = each(_factored if factors else _solved, whole, Deadline(share))
-        statuses, gap = {solution.status for solution, _ in answers}, max(solution.gap for solution, _ in answers)
-        few = problems[0].features.k > 1 or problems[0].features.n <= FACTORED or gap == np.inf
-        if not factors and few and not statuses <= CONCLUSIVE and Status.NOT_SEPARABLE_BELOW not in statuses:
-            # Factors, and sums without rounding, lose fewer digits.
-            pairs = zip(each(_factored, whole, Deadline(share)), answers, strict=True)
-            answers = [min(pair, key=lambda one: (not one[0].status.inseparable, one[0].gap)) for pair in pairs]
-        known, late = [solution for solution, _ in answers], Status.TIME_LIMIT in {one.status for one, _ in answers}
-        yield answers
-        if late or options.deadline.passed():
-            return
+    found: list[Any] = [None] * len(problems)
+    if _features_of(problems).k == 1 and not factors:
+        found = _by_rows(problems, starts, options)
+    left = [c for c, one in enumerate(found) if one is None or _may_be_rounded(problems[c], one[0])]
+    workers = effective_n_jobs(n_jobs)
+
+    def tasks() -> Iterator[Any]:
+        for number, c in enumerate(left):
+            limit = options.deadline.left(min(workers / (len(left) - number), 1.0))
+            own = replace(options, start=starts[c], deadline=Deadline(limit))
+            yield delayed(_solved)(problems[c], own, solver, factors, found[c])
+
+    for c, one in zip(left, Parallel(n_jobs)(tasks()), strict=True):
+        found[c] = one
+    return found
 
 
 def _features_of(problems: Sequence[MarginProblem]) -> FittedKernels:
@@ -109,42 +90,37 @@ def _features_of(problems: Sequence[MarginProblem]) -> FittedKernels:
     return features
 
 
-def _solve_one_kernel(problems: list[MarginProblem], starts: list[Solution | None], options: Options) -> Answers:
-    """Return answers with coefficients (1, n), where all classes are solved together."""
-    known, single_error = [start.dual for start in starts if start is not None], _single_error(_features_of(problems))
-    # Rows in single precision are tried first if they suffice for the tolerance.
-    for error in [single_error, None] if single_error < options.tol else [None]:
-        start, limit = np.stack(known, axis=1) if len(known) == len(problems) else None, options.deadline.part(1.0)
-        found, errors = _expansion_of(problems, start, options, limit, error)
-        cost = {"tol": options.tol, "seconds": limit.seconds, "iterations": found.rounds}
-        answers = [_solution_of_class(problem, found, c, errors, **cost) for c, problem in enumerate(problems)]
-        known = [solution.dual for solution, _ in answers]
-        if max(solution.gap for solution, _ in answers) <= options.tol or found.reason == "max_seconds":
-            break
-    return answers
+def _may_be_rounded(problem: MarginProblem, found: Solution) -> bool:
+    """Return True if factors, and sums without rounding, may improve the solution: they lose fewer digits."""
+    n, inconclusive = problem.features.n, found.status in (Status.INACCURATE, Status.ITERATION_LIMIT)
+    return inconclusive and (problem.features.k > 1 or n <= FACTORED or found.gap == np.inf)
 
 
-def _expansion_of(
-    problems: list[MarginProblem], start: Array | None, options: Options, limit: Deadline, single_error: float | None
-) -> tuple[Expansion, Array]:
-    """Return the expansions of all classes, and the errors (n, c) of entries of K in their outputs.
-
-    Rows of K are in single precision if its error is given.
-    """
-    features, intercept, single = _features_of(problems), bool(problems[0].intercept), single_error is not None
-    signs = np.stack([problem.y for problem in problems], axis=1)
-    upper = np.repeat(problems[0].upper_bounds[:, None], len(problems), axis=1)
-    kernel, dtype = (features.of_half_spaces(np.float32), np.float32) if single else (features.values, float)
-    with limit:
-        rest = start, options.verbose, dtype
-        found = solve_one_kernel(kernel, signs, upper, intercept, options.tol / 2, limit, *rest)
-    if limit.interrupted:
+def _by_rows(problems: list[MarginProblem], starts: list[Solution | None], options: Options) -> list[Expanded]:
+    """Return solutions with coefficients (1, n), where all classes are solved together."""
+    features = _features_of(problems)
+    single_error, own_error = _single_error(features), features.entry_errors[0]
+    with options.deadline as deadline:
+        # Rows in single precision are tried first if they suffice for the tolerance.
+        for dtype in [np.float32, float] if single_error < options.tol else [float]:
+            single = dtype is np.float32
+            kernel, error = (features.of_half_spaces(dtype), single_error) if single else (features.values, own_error)
+            answers, outputs = solve_one_kernel(kernel, problems, starts, options, dtype)
+            errors = np.full(outputs.shape, error)
+            # After the time limit, errors of single precision remain.
+            if single and answers[0].stopped is None:
+                outputs, errors = _recomputed(problems, answers, outputs, error)
+            found = []
+            for c, (problem, answer) in enumerate(zip(problems, answers, strict=True)):
+                along = ExpansionFeatures(answer.weights, outputs[None, :, c], features.lengths, errors[None, :, c])
+                sized = replace(answer, weights=along.sizes[:, None])
+                found.append(_best(problem, "NATIVE", [(sized, along)], options))
+            starts = [solution for solution, _ in found]
+            if max(solution.gap for solution, _ in found) <= options.tol or deadline.passed():
+                break
+    if deadline.interrupted:
         raise KeyboardInterrupt  # A search over many fits must end, too.
-    # After the time limit, errors of single precision remain.
-    error = features.entry_errors[0] if single_error is None else single_error
-    if not single or found.reason == "max_seconds":
-        return found, np.full(signs.shape, error)
-    return _recomputed(features, found, signs, error)
+    return found
 
 
 def _single_error(features: FittedKernels) -> float:
@@ -158,152 +134,123 @@ def _single_error(features: FittedKernels) -> float:
     return entry + (ADDED + 4) * 2.0**-24 if moderate else np.inf
 
 
-def _recomputed(features: FittedKernels, found: Expansion, signs: Array, error: float) -> tuple[Expansion, Array]:
-    """Return the expansions with outputs in double precision, and the errors (n, c) of entries of K in them."""
-    lengths, used = features.lengths[0], found.coefficients.any(axis=1, keepdims=True)
-    reach = 1.01 * error * np.outer(lengths, np.abs(found.coefficients).T @ lengths)
+def _recomputed(
+    problems: list[MarginProblem], answers: list[Answer], outputs: Array, error: float
+) -> tuple[Array, Array]:
+    """Return outputs in double precision, and the errors (n, c) of entries of K in them."""
+    features, coefficients = _features_of(problems), np.stack([answer.weights[0] for answer in answers], axis=1)
+    signs, b = np.stack([problem.y for problem in problems], axis=1), [answer.intercept for answer in answers]
+    lengths, used = features.lengths[0], coefficients.any(axis=1, keepdims=True)
+    reach = 1.01 * error * np.outer(lengths, np.abs(coefficients).T @ lengths)
     # Other margins of samples without coefficients exceed 1 by more than their error.
-    near = ~used & (signs * (found.outputs + found.intercepts) < 1 + reach)
-    support, outputs, exact = np.flatnonzero(used), found.outputs.copy(), features.of_half_spaces(float)
-    a = found.coefficients[support]
+    near = ~used & (signs * (outputs + b) < 1 + reach)
+    support, outputs, exact = np.flatnonzero(used), outputs.copy(), features.of_half_spaces(float)
+    a = coefficients[support]
     outputs[support] = 0.0
     for rows in row_blocks(len(support), ROWS * features.n // max(len(support), 1)):
         # K is symmetric.
         values = exact(support[rows], support[rows.start :])
         outputs[support[rows]] += values @ a[rows.start :]
         outputs[support[rows.stop :]] += values[:, rows.stop - rows.start :].T @ a[rows]
-    for c, own in enumerate(found.coefficients.T):
+    for c, own in enumerate(coefficients.T):
         others, columns = np.flatnonzero(near[:, c]), np.flatnonzero(own)
         for rows in row_blocks(len(others), ROWS * features.n // max(len(columns), 1)):
             outputs[others[rows], c] = exact(others[rows], columns) @ own[columns]
-    return replace(found, outputs=outputs), np.where(used | near, features.entry_errors[0], error)
+    return outputs, np.where(used | near, features.entry_errors[0], error)
 
 
-def _solved(problem: MarginProblem, options: Options, solver: str | None) -> tuple[Solution, Array]:
-    """Return the certified solution by the matrices of several kernels, and a (k, n) with w_m = Σ_i a_mi φ_m(x_i)."""
+def _solved(
+    problem: MarginProblem, options: Options, solver: str | None, factors: bool, known: Expanded | None
+) -> Expanded:
+    """Return the solution of a class; unless it is `known`, by matrices, and by `factors` if it may be rounded."""
+    with options.deadline as deadline:
+        if known is None and not factors:
+            known = _by_matrices(problem, options)
+        if known is None or _may_be_rounded(problem, known[0]):
+            known = _by_factors(problem, options, solver, known)
+    if deadline.interrupted:
+        raise KeyboardInterrupt  # A search over many fits must end, too.
+    return known
+
+
+def _by_matrices(problem: MarginProblem, options: Options) -> Expanded:
     features = _features_of([problem])
     assert features.stack is not None
-    with options.deadline as deadline:
-        found, dual = solve_kernel_matrices(problem, features.stack, options)
-        candidates = (
-            one
-            for lam in (dual, found.dual)
-            for one in _along_dual(problem, lam, lambda lengths: found.weights * lengths)
-        )
-        bounds, a, resolved = _certified(problem, features, candidates, found.intercept, options.tol, deadline)
-    stopped = Status.INTERRUPTED if deadline.interrupted else found.stopped
-    cost = {"tol": options.tol, "seconds": deadline.seconds, "iterations": found.iterations}
-    return _concluded(problem, bounds, resolved, stopped, found.reason, **cost), a
+    answer, dual = solve_kernel_matrices(problem, features.stack, options)
+    pairs = chain(_along_dual(problem, dual), _along_dual(problem, answer.dual))
+    candidates = _candidates(features, answer, pairs, lambda lengths: answer.weights * lengths)
+    return _best(problem, "NATIVE", candidates, options)
 
 
-def _factored(problem: MarginProblem, options: Options, solver: str | None) -> tuple[Solution, Array]:
+def _by_factors(problem: MarginProblem, options: Options, solver: str | None, known: Expanded | None) -> Expanded:
     """Return the same by factors of the matrices, whose bounds are not those of the kernels, which are certified."""
-    start = options.start if solver in (None, "NATIVE") else None
-    given: dict[str, Any] = {
-        "max_seconds": options.deadline.left(),
-        "device": options.device,
-        "verbose": options.verbose,
-    }
-    found = solve(problem, solver, tol=options.tol, start=start, **given)
-    features, weights = _features_of([problem]), np.nan_to_num(found.weights)
-    candidates = itertools.chain(
-        _along_dual(problem, found.dual, partial(lambda sizes, _: sizes, length(weights, axis=1))),
-        _along_weights(features, weights, found.dual),
-    )
-    rest = found.intercept, found.tol, options.deadline
-    bounds, a, resolved = _certified(problem, features, candidates, *rest, exact=True)
+    start, features = options.start if solver in (None, "NATIVE") else None, _features_of([problem])
+    more: dict[str, Any] = {name: getattr(options, name) for name in ("tol", "device", "verbose")}
+    found = solve(problem, solver, start=start, max_seconds=options.deadline.left(), **more)
     stopped = found.status if found.status in (Status.TIME_LIMIT, Status.INTERRUPTED) else None
-    cost = {name: getattr(found, name) for name in ("tol", "seconds", "iterations")}
-    solution = _concluded(problem, bounds, resolved, stopped, found.reason if found.gap > found.tol else "", **cost)
-    return replace(solution, solver=found.solver), a
+    reason = found.reason if found.gap > found.tol else ""
+    weights = np.nan_to_num(found.weights)
+    answer = Answer(weights, found.dual, found.iterations, stopped, found.intercept, reason=reason)
+    pairs = chain(_along_dual(problem, found.dual), _along_weights(features, weights, found.dual))
+    candidates = _candidates(features, answer, pairs, lambda _: length(weights, axis=1), exact=True)
+    return _best(problem, found.solver, candidates, options, known)
 
 
-def _along_dual(problem: MarginProblem, dual: Array, sizes: Callable[[Array], Array]) -> Iterator[Any]:
-    """Yield candidates of `_certified` with a_mi = λ_i y_i, where more and more of the smallest λ_i are kept."""
+def _along_dual(problem: MarginProblem, dual: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield a_mi = λ_i y_i, shape (1, n), and λ, where more and more of the smallest λ_i are kept."""
     for threshold in THRESHOLDS:
         lam = np.where(dual > threshold * dual.max(), dual, 0.0)
         lam = balanced(lam, problem.y) if problem.intercept and lam.any() else lam
-        yield (problem.y * lam)[None], sizes, lam
+        yield (problem.y * lam)[None], lam
 
 
-def _along_weights(features: FittedKernels, weights: Array, dual: Array) -> Iterator[Any]:
-    """Yield a candidate of `_certified` whose a_m (n,) are nearest to the weights w_m: they may not belong to λ."""
+def _along_weights(features: FittedKernels, weights: Array, dual: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the a_m (n,) that are nearest to the weights w_m, shape (k, n), and λ, to which they may not belong."""
     blocks = features.factors.transpose(1, 2, 0)
-    yield np.stack([np.linalg.lstsq(A, w)[0] for A, w in zip(blocks, weights, strict=True)]), lambda sizes: sizes, dual
+    yield np.stack([np.linalg.lstsq(A, w)[0] for A, w in zip(blocks, weights, strict=True)]), dual
 
 
-def _certified(
-    problem: MarginProblem,
+def _candidates(
     features: FittedKernels,
-    candidates: Iterable[tuple[Array, Callable[[Array], Array], Array]],
-    b: float,
-    tol: float,
-    deadline: Deadline,
+    answer: Answer,
+    pairs: Iterable[tuple[Array, Array]],
+    norms: Callable[[Array], Array],
     exact: bool = False,
-) -> tuple[Certificate, Array, bool]:
-    """Return the best bounds of expansions, the a (k, n) of the upper one, and whether that of λ is resolved.
+) -> Iterator[Candidate]:
+    """Yield `answer` along other coefficients a, (k, n) or (1, n), with another λ (n,), for each pair of them.
 
-    The candidates are a (k, n) or (1, n), a function from the lengths (k,) of Σ_i a_mi φ_m(x_i) to those of the w_m,
-    and λ (n,). They end when the `deadline` passes. Sums K_m a_m are rounded once if `exact`.
+    `norms` maps the lengths (k,) of Σ_i a_mi φ_m(x_i) to those of the w_m. Sums K_m a_m are rounded once if `exact`.
     """
-    found = list[tuple[Certificate, Array, bool]]()
-    for a, norms, lam in candidates:
+    for a, lam in pairs:
         a = np.broadcast_to(a, (features.k, features.n))
-        given = a, _products(features.matrices, a, exact), features.lengths, features.entry_errors[:, None]
+        given = a, products(features.matrices, a, exact), features.lengths, features.entry_errors[:, None]
         along = ExpansionFeatures(*given, terms=0 if exact else None)
-        sizes = norms(along.sizes).copy()
-        sizes[sizes <= NEGLIGIBLE * sizes.sum()] = 0.0
-        bounds = certify(problem.replace(features=along), sizes[:, None], lam, b)
-        by = np.divide(bounds.weights, along.sizes[:, None], out=np.zeros((features.k, 1)), where=sizes[:, None] > 0)
-        found.append((bounds, by * a, along.resolved or not a.any()))
-        upper, lower = min(found, key=lambda one: one[0].objective), max(found, key=lambda one: one[0].lower_bound)
-        best = _merged(upper[0], lower[0])
-        if best.gap <= tol or (deadline.passed() and best.gap < np.inf):
-            break
-    return best, upper[1], lower[2]
+        sizes = norms(along.sizes)
+        sizes = np.where(sizes > NEGLIGIBLE * sizes.sum(), sizes, 0.0)
+        yield replace(answer, weights=sizes[:, None], dual=lam), along
 
 
-def _products(stack: Array, coefficients: Array, exact: bool) -> Array:
-    found = np.zeros_like(coefficients)
-    for K, a, own in zip(stack, coefficients, found, strict=True):
-        used = np.flatnonzero(a)
-        if exact and len(used):
-            upper, lower, _ = precise_product(a[None, used], K[used])
-            own[:] = (upper + lower)[0]
+def _best(
+    problem: MarginProblem, solver: str, candidates: Iterable[Candidate], options: Options, best: Expanded | None = None
+) -> Expanded:
+    """Return the best bounds of `best` and the candidates, which end when the gap is closed or the deadline passes."""
+    for answer, along in candidates:
+        own = problem.replace(features=along)
+        found = certified(own, solver, answer, options)
+        by = np.divide(found.weights, along.sizes[:, None], out=np.zeros_like(found.weights), where=found.weights != 0)
+        upper = (found, by * along.coefficients)
+        if best is None:
+            best = upper
         else:
-            own[:] = a[used] @ K[used]
-    return found
-
-
-def _merged(upper: Certificate, lower: Certificate) -> Certificate:
-    """Return the upper bound of one certificate with its weights, and the lower bound of another with its dual."""
-    gap = (upper.objective - lower.lower_bound) / upper.objective if 0 < upper.objective < np.inf else upper.gap
-    proof = {name: getattr(lower, name) for name in ("dual", "lower_bound", "farkas_residual")}
-    return replace(upper, **proof, gap=gap)
-
-
-def _concluded(
-    problem: MarginProblem, bounds: Certificate, resolved: bool, stopped: Status | None, reason: str, **cost: Any
-) -> Solution:
-    optimal = bounds.gap <= cost["tol"] and stopped is not Status.INTERRUPTED
-    status = Status.OPTIMAL if optimal else stopped or Status.INACCURATE
-    # Neither a margin nor Σ_i λ_i y_i φ_m(x_i) exceeds its error.
-    if problem.hard and np.isinf(bounds.objective) and not resolved and stopped is None:
-        status, reason = Status.NOT_SEPARABLE_BELOW, INSEPARABLE.format(bounds.lower_bound)
-    elif status is not Status.INACCURATE:
-        reason = ""
-    elif not reason:
-        reason = ROUNDED
-    return Solution(**vars(bounds), status=status, reason=reason, solver="NATIVE", **cost)
-
-
-def _solution_of_class(
-    problem: MarginProblem, found: Expansion, c: int, errors: Array, **cost: Any
-) -> tuple[Solution, Array]:
-    """Return the certified solution of class number c with one kernel, and coefficients a (1, n)."""
-    a, stopped = found.coefficients[:, c], Status.TIME_LIMIT if found.reason == "max_seconds" else None
-    along = ExpansionFeatures(a[None], found.outputs[None, :, c], _features_of([problem]).lengths, errors[None, :, c])
-    b = float(found.intercepts[c])
-    bounds = certify(problem.replace(features=along), along.sizes[:, None], np.abs(a), b)
-    solution = _concluded(problem, bounds, along.resolved, stopped, found.reason, **cost)
-    return solution, a[None] * (bounds.weights[0, 0] / (along.sizes[0] or 1.0))
+            upper = min(best, upper, key=lambda one: one[0].objective)
+            best = merged(own, best[0], found), upper[1]
+        if best[0].gap <= options.tol or (options.deadline.passed() and best[0].gap < np.inf):
+            break
+    assert best is not None
+    solution, a = best
+    reason = ""
+    if solution.status is Status.NOT_SEPARABLE_BELOW:
+        reason = INSEPARABLE.format(solution.lower_bound)
+    elif solution.status is Status.INACCURATE:
+        reason = solution.reason or ROUNDED
+    return replace(solution, reason=reason, seconds=options.deadline.seconds), a

@@ -15,7 +15,7 @@ classes share the rows of K, which may be in single precision.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,9 @@ from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import check_memory, free_memory
 from implicit_bias._utils.threads import in_threads, thread_count
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solution import Solution
+from implicit_bias.solvers.base import Answer, Options
 
 #: Size of the first pool.
 FIRST = 1000
@@ -78,21 +81,6 @@ ADDED = 64
 
 #: k(x_i, x_j) for the indices i and j of samples.
 Kernel = Callable[[np.ndarray, np.ndarray], Array]
-
-
-@dataclass(frozen=True, eq=False)
-class Expansion:
-    """Result of `solve_one_kernel`: coefficients a (n, c) with w_c = Σ_i a_ic φ(x_i), after `rounds` rounds.
-
-    `outputs` are Ka = ⟨w_c, φ(x_i)⟩ (n, c), without the `intercepts` b_c (c,), which are zeros if they are not free.
-    `reason` is `Deadline.reason`, or why the rounds ended at a larger gap; empty otherwise.
-    """
-
-    coefficients: Array
-    outputs: Array
-    intercepts: Array
-    rounds: int
-    reason: str
 
 
 class KernelCache:
@@ -473,46 +461,45 @@ def _newton(
 
 def solve_one_kernel(
     kernel: Kernel,
-    signs: Array,
-    upper: Array,
-    intercept: bool,
-    tol: float,
-    deadline: Deadline,
-    start: Array | None = None,
-    verbose: bool = False,
+    problems: list[MarginProblem],
+    starts: Sequence[Solution | None],
+    options: Options,
     dtype: Any = float,
-) -> Expansion:
-    """Return expansions for the classes c whose relative gaps are at most `tol`, unless `reason` says why not.
+) -> tuple[list[Answer], Array]:
+    """Return answers of the classes c, and the outputs Ka = ⟨w_c, φ(x_i)⟩ (n, c), without intercepts.
 
-    `kernel`(i, j) returns k(x_i, x_j) for arrays of indices, and rows of this matrix are stored as `dtype`. `signs` and
-    `upper` (n, c) are labels ±1 and the upper bounds C c_i of λ, infinite for a hard margin; `start` (n, c) are known
-    λ. The rounds end at the relative gap `tol` or at the `deadline`. TooLargeError is raised if there is no memory for
-    the matrix of a round.
+    The `weights` (1, n) of an answer are a with w_c = Σ_i a_i φ(x_i), and its iterations are rounds. `kernel`(i, j)
+    returns k(x_i, x_j) for arrays of indices, and rows of this matrix are stored as `dtype`. The problems of all
+    classes differ in their labels only, and their features are not used. The rounds end at half the tolerance of the
+    `options` or at their deadline. TooLargeError is raised if there is no memory for the matrix of a round.
 
-    >>> X, y = np.array([[2.0], [1.0], [-1.0]]), np.array([[1.0], [1.0], [-1.0]])
-    >>> found = solve_one_kernel(lambda i, j: X[i] @ X[j].T, y, np.full((3, 1), np.inf), True, 1e-6, Deadline())
-    >>> (found.outputs + found.intercepts).round(6).ravel().tolist()
+    >>> from implicit_bias import ConstantGate, svm_gln
+    >>> X, y = np.array([[2.0], [1.0], [-1.0]]), np.array([1.0, 1.0, -1.0])
+    >>> problem = svm_gln(X, y, ConstantGate())
+    >>> found, outputs = solve_one_kernel(lambda i, j: X[i] @ X[j].T, [problem], [None], Options(1e-6))
+    >>> outputs[:, 0].round(6).tolist()
     [2.0, 1.0, -1.0]
     """
-    n, count = signs.shape
+    n, count, upper = problems[0].features.n, len(problems), problems[0].upper_bounds
     cache, order = KernelCache(kernel, n, count, dtype), np.random.default_rng(0).permutation(n)
+    signs = np.stack([problem.y for problem in problems], axis=1)
     sides = [order[column[order] == sign][:FIRST_OF_SIGN] for column in signs.T for sign in (-1, 1)]
     pool, size = np.zeros(n, dtype=bool), FIRST
     pool[np.concatenate([*sides, order[:size]])] = True
     mu = float(np.sqrt(max(kernel(order[:FIRST_OF_SIGN], order[:FIRST_OF_SIGN]).diagonal().mean(), 0.0))) or 1.0
-    duals = [_Dual(signs[:, c], upper[:, c], intercept, np.zeros(n), np.zeros(n), mu) for c in range(count)]
-    if start is not None:
-        known = signs * np.minimum(start, upper)
+    duals = [_Dual(y, upper, bool(problems[0].intercept), np.zeros(n), np.zeros(n), mu) for y in signs.T.copy()]
+    if all(starts):
+        known = signs * np.minimum(np.stack([start.dual for start in starts if start], axis=1), upper[:, None])
         for dual, s, outputs in zip(duals, known.T, cache.products(known).T, strict=True):
             dual.warm_start(s.copy(), outputs.copy())
-    best, reason, number = [np.inf] * ROUNDS, "", 0
-    while unsolved := [dual for dual in duals if dual.gap > tol]:
+    best, reason, number, deadline = [np.inf] * ROUNDS, "", 0, options.deadline
+    while (unsolved := [dual for dual in duals if dual.gap > options.tol / 2]) and not options.stop():
         gaps = sum(min(dual.gap, 1e3) for dual in duals)
         # Until hard margins separate, their gap is infinite.
         patience = PATIENCE if np.isfinite([dual.gap for dual in duals]).all() else 5 * PATIENCE
         stuck = number >= patience and gaps >= best[number - patience]
         limit = "the number of rounds has reached its limit" if number >= ROUNDS - 1 else ""
-        reason = deadline.reason or ("the gap has stopped falling" if stuck else limit)
+        reason = "the gap has stopped falling" if stuck else limit
         if reason:
             break
         best[number] = min(gaps, best[number - 1])
@@ -527,11 +514,15 @@ def solve_one_kernel(
         for dual, outputs in zip(unsolved, cache.products(changes).T, strict=True):
             dual.outputs = dual.outputs + outputs
             dual.update_gap()
-        if verbose:
+        if options.verbose:
             gap = max(dual.gap for dual in duals)
             print(f"round {number}: gap {gap:.1e}, {cache.count} rows, {deadline.seconds:.1f} s", file=sys.stderr)
     for dual in duals:
         dual.restore_best()
-    coefficients = np.stack([dual.s / dual.mu for dual in duals], axis=1)
-    intercepts = np.array([dual.intercept for dual in duals])
-    return Expansion(coefficients, cache.products(coefficients), intercepts, number, reason)
+    coefficients = [dual.s / dual.mu for dual in duals]
+    stopped = options.stop() if unsolved else None
+    answers = [
+        Answer(a[None], np.abs(a), number, stopped, dual.intercept, reason=reason)
+        for a, dual in zip(coefficients, duals, strict=True)
+    ]
+    return answers, cache.products(np.stack(coefficients, axis=1))

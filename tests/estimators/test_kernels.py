@@ -425,8 +425,8 @@ def test_kernels_end_at_their_time_limit(cancer, kernels):
 def test_kernels_need_no_factors(cancer, monkeypatch):
     """Factors are computed only if the certificate of the kernel matrices is inconclusive."""
     X, y = cancer
-    made, factored = [], expansions._factored
-    monkeypatch.setattr(expansions, "_factored", lambda *given, **more: made.append(1) or factored(*given, **more))
+    made, by_factors = [], expansions._by_factors
+    monkeypatch.setattr(expansions, "_by_factors", lambda *given: made.append(1) or by_factors(*given))
     constants = [lambda X, Z, size=size: np.full((len(X), len(Z)), size) for size in (0.0, 1.0)]
     for kernels, C in (
         ("rbf", 0.1),

@@ -5,9 +5,10 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias import GroupLasso, MarginProblem, Status
 from implicit_bias._utils.memory import TooLargeError
-from implicit_bias.solvers import one_kernel
+from implicit_bias.features.base import UnkeptFeatures
+from implicit_bias.solvers import Options, one_kernel
 
 
 @pytest.fixture(scope="module")
@@ -19,41 +20,39 @@ def samples():
     return rbf_kernel(X), np.hstack([y, np.where(X[:, 2:3] > 0, 1.0, -1.0)])
 
 
-def solved(K, signs, C, deadline, intercept=True):
-    upper = np.full(signs.shape, C)
-    return one_kernel.solve_one_kernel(lambda i, j: K[np.ix_(i, j)], signs, upper, intercept, 1e-8, deadline)
+def solved(K, signs, C, **limits):
+    features = UnkeptFeatures((len(K), 1, 1), products=False)
+    problems = [MarginProblem(features, y, GroupLasso([0]), C, intercept=True) for y in signs.T]
+    return one_kernel.solve_one_kernel(lambda i, j: K[np.ix_(i, j)], problems, [None] * 2, Options(2e-8, **limits))
 
 
 @pytest.mark.parametrize("C", [0.01, 0.1, 0.5])
 def test_classes_are_those_of_svc(samples, C):
     """SVC has the bound C‖w‖ of its dual variables."""
     K, signs = samples
-    found = solved(K, signs, C, Deadline())
-    assert found.reason == ""
-    for c in range(2):
-        norm = np.sqrt(found.coefficients[:, c] @ K @ found.coefficients[:, c])
+    answers, outputs = solved(K, signs, C)
+    for c, answer in enumerate(answers):
+        assert (answer.stopped, answer.reason) == (None, "")
+        norm = np.sqrt(answer.weights[0] @ outputs[:, c])
         oracle = SVC(kernel="precomputed", C=C * norm, tol=1e-9).fit(K, signs[:, c])
-        scores = found.outputs[:, c] + found.intercepts[c]
-        np.testing.assert_allclose(scores, oracle.decision_function(K), atol=1e-4)
+        np.testing.assert_allclose(outputs[:, c] + answer.intercept, oracle.decision_function(K), atol=1e-4)
 
 
 def test_rows_that_are_not_kept(samples, monkeypatch):
-    K, signs = samples
-    expected = solved(K, signs, 0.3, Deadline())
+    expected, _ = solved(*samples, 0.3)
     monkeypatch.setattr(one_kernel, "free_memory", lambda: 1e6)
-    found = solved(K, signs, 0.3, Deadline())
-    np.testing.assert_allclose(found.coefficients, expected.coefficients, atol=1e-6)
+    for answer, other in zip(solved(*samples, 0.3)[0], expected, strict=True):
+        np.testing.assert_allclose(answer.weights, other.weights, atol=1e-6)
 
 
 def test_small_working_sets(samples, monkeypatch):
     """Without memory for larger ones, working sets hold only some of the samples between their bounds."""
-    K, signs = samples
-    expected = solved(K, signs, 0.3, Deadline())
+    expected, _ = solved(*samples, 0.3)
     monkeypatch.setattr(one_kernel, "free_memory", lambda: 1e6)
     monkeypatch.setattr(one_kernel, "MOST", 40)
-    found = solved(K, signs, 0.3, Deadline())
-    assert found.rounds > expected.rounds
-    np.testing.assert_allclose(found.coefficients, expected.coefficients, atol=1e-3)
+    for answer, other in zip(solved(*samples, 0.3)[0], expected, strict=True):
+        assert answer.iterations > other.iterations
+        np.testing.assert_allclose(answer.weights, other.weights, atol=1e-3)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -82,11 +81,10 @@ def test_newton_steps_with_one_factor(samples, intercept, dtype, atol):
 def test_no_memory_for_a_round(samples, monkeypatch):
     monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e6)
     with pytest.raises(TooLargeError, match="a round of 1500 samples"):
-        solved(*samples, 0.3, Deadline())
+        solved(*samples, 0.3)
 
 
 def test_limit(samples):
-    found = solved(*samples, 0.3, Deadline(1e-9))
-    assert found.reason == "max_seconds"
-    assert found.rounds == 0
-    assert not found.coefficients.any()
+    for answer in solved(*samples, 0.3, max_seconds=1e-9)[0]:
+        assert (answer.stopped, answer.iterations) == (Status.TIME_LIMIT, 0)
+        assert not answer.weights.any()

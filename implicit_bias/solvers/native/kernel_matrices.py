@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from implicit_bias._utils.checks import Array
+from implicit_bias._utils.rounding import precise_product
 from implicit_bias._utils.scaling import length
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
@@ -23,10 +24,20 @@ from implicit_bias.solvers.native.working_set import SampleSet
 SETTINGS = replace(Settings(), all_samples_up_to=150, first_samples=120, least_samples=100, growth=1.0)
 
 
-def products(stack: Array, a: Array) -> Array:
-    """Return K_h a (H, n) for symmetric kernels in `stack` (H, n, n), from their rows with a_i ≠ 0."""
-    used = np.flatnonzero(a)
-    return np.stack([a[used] @ K[used] for K in stack])
+def products(stack: Array, coefficients: Array, exact: bool = False) -> Array:
+    """Return K_h a_h (H, n) for symmetric kernels in `stack` (H, n, n) and `coefficients` a (H, n).
+
+    Only the rows with a_hi ≠ 0 are used. The sums are rounded once if `exact`.
+    """
+    found = np.zeros(coefficients.shape)
+    for K, a, own in zip(stack, coefficients, found, strict=True):
+        used = np.flatnonzero(a)
+        if exact and len(used):
+            upper, lower, _ = precise_product(a[None, used], K[used])
+            own[:] = (upper + lower)[0]
+        else:
+            own[:] = a[used] @ K[used]
+    return found
 
 
 def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options) -> tuple[Answer, Array]:
@@ -114,7 +125,7 @@ class KernelProblem(ScaledProblem):
         raise NotImplementedError("kernel matrices have no features")
 
     def adjoint(self, lam: Tensor) -> Tensor:
-        return np.vstack([self.signs * products(self.stack, self.signs * lam), lam])
+        return np.vstack([self.signs * products(self.stack, np.tile(self.signs * lam, (self.H, 1))), lam])
 
     def squares(self, V: Tensor) -> Tensor:
         return np.maximum(V[:-1] @ V[-1], 0.0)

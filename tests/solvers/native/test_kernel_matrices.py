@@ -44,5 +44,6 @@ def test_limit_and_products(samples):
     stack, y = samples
     problem = MarginProblem(KernelFeatures.from_kernels(stack), y, GroupLasso(range(2)), 0.3)
     assert solve_kernel_matrices(problem, stack, Options(1e-6, deadline=Deadline(1e-9)))[0].stopped is Status.TIME_LIMIT
-    a = np.where(np.arange(len(y)) % 3 == 0, y, 0.0)
-    np.testing.assert_allclose(products(stack, a), stack @ a, rtol=1e-12, atol=1e-12)
+    a = np.where(np.arange(len(y)) % 3 == 0, y, 0.0) * [[1], [2]]
+    for exact in (False, True):
+        np.testing.assert_allclose(products(stack, a, exact), np.einsum("hij,hj->hi", stack, a), rtol=1e-12, atol=1e-12)
