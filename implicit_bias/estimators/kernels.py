@@ -126,7 +126,7 @@ class MultipleKernelClassifier(MarginClassifier):
             options = Options(self.tol, device=self.device, verbose=self.verbose, deadline=Deadline(deadline.left()))
             problems = [problem.replace(C=scale if cost == "scale" else float(cost)) for problem in whole]
             problems[0].check_upper_bounds()
-            found = solve_expansions(problems, earlier, options, self.solver, self.n_jobs)
+            found = solve_expansions(features, problems, earlier, options, self.solver, self.n_jobs)
             for c, (name, (solution, a)) in enumerate(zip(data.names, found, strict=True)):
                 if solution.status.inseparable:
                     raise NotSeparableError(f"{name}: {solution.reason}", solution)

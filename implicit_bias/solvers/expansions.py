@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -53,6 +53,7 @@ Candidate = tuple[Answer, ExpansionFeatures]
 
 
 def solve_expansions(
+    features: FittedKernels,
     problems: list[MarginProblem],
     starts: list[Solution | None],
     options: Options,
@@ -61,15 +62,15 @@ def solve_expansions(
 ) -> list[Expanded]:
     """Return certified solutions of the problems of all classes, and their coefficients.
 
-    The features of the problems are the same `FittedKernels`, and their norm is the group lasso of the kernels. Several
-    kernels are solved by their matrices, and one by its rows, which are not stored as a whole. Other solvers than
-    NATIVE take factors of the matrices. These also follow if rounding leaves too large a gap. Certificates are those of
-    weights w_m = Σ_i a_mi φ_m(x_i) for the coefficients a (k, n), and include the rounding of the kernels' values.
+    All problems have these `features`, and their norm is the group lasso of the kernels. Several kernels are solved by
+    their matrices, and one by its rows, which are not stored as a whole. Other solvers than NATIVE take factors of the
+    matrices. These also follow if rounding leaves too large a gap. Certificates are those of weights w_m = Σ_i a_mi
+    φ_m(x_i) for the coefficients a (k, n), and include the rounding of the kernels' values.
     """
     factors = solver not in (None, "NATIVE") or str(options.device) != "cpu"
     found: list[Any] = [None] * len(problems)
-    if _features_of(problems).k == 1 and not factors:
-        found = _by_rows(problems, starts, options)
+    if features.k == 1 and not factors:
+        found = _by_rows(features, problems, starts, options)
     left = [c for c, one in enumerate(found) if one is None or _may_be_rounded(problems[c], one[0])]
     workers = effective_n_jobs(n_jobs)
 
@@ -77,17 +78,11 @@ def solve_expansions(
         for number, c in enumerate(left):
             limit = options.deadline.left(min(workers / (len(left) - number), 1.0))
             own = replace(options, start=starts[c], deadline=Deadline(limit))
-            yield delayed(_solved)(problems[c], own, solver, factors, found[c])
+            yield delayed(_solved)(features, problems[c], own, solver, factors, found[c])
 
     for c, one in zip(left, Parallel(n_jobs)(tasks()), strict=True):
         found[c] = one
     return found
-
-
-def _features_of(problems: Sequence[MarginProblem]) -> FittedKernels:
-    features = problems[0].features
-    assert isinstance(features, FittedKernels)
-    return features
 
 
 def _may_be_rounded(problem: MarginProblem, found: Solution) -> bool:
@@ -96,9 +91,10 @@ def _may_be_rounded(problem: MarginProblem, found: Solution) -> bool:
     return inconclusive and (problem.features.k > 1 or n <= FACTORED or found.gap == np.inf)
 
 
-def _by_rows(problems: list[MarginProblem], starts: list[Solution | None], options: Options) -> list[Expanded]:
+def _by_rows(
+    features: FittedKernels, problems: list[MarginProblem], starts: list[Solution | None], options: Options
+) -> list[Expanded]:
     """Return solutions with coefficients (1, n), where all classes are solved together."""
-    features = _features_of(problems)
     single_error, own_error = _single_error(features), features.entry_errors[0]
     with options.deadline as deadline:
         # Rows in single precision are tried first if they suffice for the tolerance.
@@ -109,7 +105,7 @@ def _by_rows(problems: list[MarginProblem], starts: list[Solution | None], optio
             errors = np.full(outputs.shape, error)
             # After the time limit, errors of single precision remain.
             if single and answers[0].stopped is None:
-                outputs, errors = _recomputed(problems, answers, outputs, error)
+                outputs, errors = _recomputed(features, problems, answers, outputs, error)
             found = []
             for c, (problem, answer) in enumerate(zip(problems, answers, strict=True)):
                 along = ExpansionFeatures(answer.weights, outputs[None, :, c], features.lengths, errors[None, :, c])
@@ -135,10 +131,10 @@ def _single_error(features: FittedKernels) -> float:
 
 
 def _recomputed(
-    problems: list[MarginProblem], answers: list[Answer], outputs: Array, error: float
+    features: FittedKernels, problems: list[MarginProblem], answers: list[Answer], outputs: Array, error: float
 ) -> tuple[Array, Array]:
     """Return outputs in double precision, and the errors (n, c) of entries of K in them."""
-    features, coefficients = _features_of(problems), np.stack([answer.weights[0] for answer in answers], axis=1)
+    coefficients = np.stack([answer.weights[0] for answer in answers], axis=1)
     signs, b = np.stack([problem.y for problem in problems], axis=1), [answer.intercept for answer in answers]
     lengths, used = features.lengths[0], coefficients.any(axis=1, keepdims=True)
     reach = 1.01 * error * np.outer(lengths, np.abs(coefficients).T @ lengths)
@@ -160,31 +156,32 @@ def _recomputed(
 
 
 def _solved(
-    problem: MarginProblem, options: Options, solver: str | None, factors: bool, known: Expanded | None
+    features: FittedKernels,
+    problem: MarginProblem,
+    options: Options,
+    solver: str | None,
+    factors: bool,
+    known: Expanded | None,
 ) -> Expanded:
     """Return the solution of a class; unless it is `known`, by matrices, and by `factors` if it may be rounded."""
     with options.deadline as deadline:
         if known is None and not factors:
-            known = _by_matrices(problem, options)
+            answer, dual = solve_kernel_matrices(problem, features.matrices, options)
+            pairs = chain(_along_dual(problem, dual), _along_dual(problem, answer.dual))
+            candidates = _candidates(features, answer, pairs, lambda lengths: answer.weights * lengths)
+            known = _best(problem, "NATIVE", candidates, options)
         if known is None or _may_be_rounded(problem, known[0]):
-            known = _by_factors(problem, options, solver, known)
+            known = _by_factors(features, problem, options, solver, known)
     if deadline.interrupted:
         raise KeyboardInterrupt  # A search over many fits must end, too.
     return known
 
 
-def _by_matrices(problem: MarginProblem, options: Options) -> Expanded:
-    features = _features_of([problem])
-    assert features.stack is not None
-    answer, dual = solve_kernel_matrices(problem, features.stack, options)
-    pairs = chain(_along_dual(problem, dual), _along_dual(problem, answer.dual))
-    candidates = _candidates(features, answer, pairs, lambda lengths: answer.weights * lengths)
-    return _best(problem, "NATIVE", candidates, options)
-
-
-def _by_factors(problem: MarginProblem, options: Options, solver: str | None, known: Expanded | None) -> Expanded:
-    """Return the same by factors of the matrices, whose bounds are not those of the kernels, which are certified."""
-    start, features = options.start if solver in (None, "NATIVE") else None, _features_of([problem])
+def _by_factors(
+    features: FittedKernels, problem: MarginProblem, options: Options, solver: str | None, known: Expanded | None
+) -> Expanded:
+    """Return the solution by factors of the matrices; not their bounds are certified, but those of the kernels."""
+    start = options.start if solver in (None, "NATIVE") else None
     more: dict[str, Any] = {name: getattr(options, name) for name in ("tol", "device", "verbose")}
     found = solve(problem, solver, start=start, max_seconds=options.deadline.left(), **more)
     stopped = found.status if found.status in (Status.TIME_LIMIT, Status.INTERRUPTED) else None

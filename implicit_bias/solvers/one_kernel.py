@@ -343,14 +343,9 @@ def _smo_steps(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bo
 
     At most `steps` changes are made, until the violation is at most `tol`. s and v = μy − Ks are updated in place.
     """
-    m, worst, value, diagonal = len(s), 0.0, np.empty(len(s)), np.empty(len(s))
-    largest = 1e-150
-    for k in range(m):
-        diagonal[k] = K[k, k]
-        largest = max(largest, diagonal[k])
-    least_curvature = LEAST_CURVATURE * largest
-    for k in range(m):
-        diagonal[k] = max(diagonal[k], least_curvature)
+    m, worst, value, diagonal = len(s), 0.0, np.empty(len(s)), np.diag(K).astype(np.float64)
+    least_curvature = LEAST_CURVATURE * max(diagonal.max(), 1e-150)
+    diagonal = np.maximum(diagonal, least_curvature)
     for _ in range(steps):
         # A loop for the largest value is vectorised if it does not look for its place.
         most, least = -np.inf, np.inf
@@ -392,6 +387,45 @@ def _smo_steps(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bo
     return max(worst, 0.0)
 
 
+class _FreeSystem:
+    """The solutions of Ks = μy − b for s (m,), some of which may be fixed, with one factor of K (m, m), overwritten.
+
+    `bounded` (m,) is the part of Ks of all other samples. LinAlgError is raised if K is not positive semidefinite.
+    """
+
+    def __init__(self, K: Array, y: Array, bounded: Array, paired: bool, ridge: float) -> None:
+        mean = K.diagonal().mean()
+        # The sum of s stays the same, so that K + lift 11ᵀ, which may have full rank where K has not, only changes b.
+        self.paired, self.lift = paired, K.dtype.type(mean if paired else 0.0)
+        self.shift = ridge * max(float(mean), 1e-300)
+        K += self.lift
+        K[np.diag_indices(len(K))] += self.shift
+        self.factor, self.right = Cholesky(K), np.column_stack([y, bounded, np.ones(len(K))])
+        self.solved, self.columns = self.factor.solve(self.right), dict[int, Array]()
+
+    def line(self, s: Array, fixed: np.ndarray) -> tuple[Array, Array, Array, Array]:
+        """Return u, w, Ku and Kw with the solution μu − w for each μ, at which the sum of s and the `fixed` s stay."""
+        # With a free b it is μu − w − be with Ke = 1, where w = −s and u = e = 0 at the `fixed`.
+        some = np.array([self.columns[i] for i in fixed]).reshape(-1, len(s)).T
+        forces = np.linalg.solve(some[fixed], self.solved[fixed] + s[fixed, None] * [0, 1, 0])
+        parts = self.solved - some @ forces
+        products = self.right - self.shift * parts
+        products[fixed] -= forces
+        sums = parts.sum(axis=0) + s.sum() * np.array([0, 1, 0])
+        without = np.vstack([np.eye(2), -sums[:2] / sums[2] if self.paired else np.zeros(2)])
+        (u, w), (Ku, Kw) = (parts @ without).T, (products @ without).T
+        return u, w, Ku - self.lift * u.sum(), Kw - self.lift * w.sum()
+
+    def prepare(self, reached: np.ndarray, nearest: np.ndarray) -> None:
+        """Compute the columns of the inverse that `line` needs to fix the s `reached`, and also those `nearest`."""
+        if not self.columns.keys() >= set(reached):
+            # Several columns take little longer than one.
+            more = sorted({*reached, *nearest} - self.columns.keys())
+            units = np.zeros((len(self.right), len(more)))
+            units[more, np.arange(len(more))] = 1.0
+            self.columns.update(zip(more, self.factor.solve(units).T, strict=True))
+
+
 def _newton(
     K: Array, y: Array, s: Array, h: Array, q: float, low: Array, high: Array, mu: float, paired: bool, ridge: float
 ) -> tuple[Array, Array, float, float]:
@@ -405,32 +439,15 @@ def _newton(
     if not len(F):
         return s, h, q, usual
 
-    first, old, matrix = s[F], h[F], _gathered(K, F, F)
-    inner = matrix @ first.astype(K.dtype)
-    shift = ridge * max(float(matrix.diagonal().mean()), 1e-300)
-    # The sum of s stays the same, so that K + lift 11ᵀ, which may have full rank where K has not, only changes b.
-    lift = matrix.dtype.type(matrix.diagonal().mean() if paired else 0.0)
-    matrix += lift
-    matrix[np.diag_indices(len(F))] += shift
+    own, old, matrix, fixed = s[F], h[F], _gathered(K, F, F), np.empty(0, dtype=int)
+    inner = matrix @ own.astype(K.dtype)
+    bounded, rest = old - inner, q - float(own @ (2 * old - inner))
     try:
-        factor = Cholesky(matrix)
+        system = _FreeSystem(matrix, y[F], bounded, paired, ridge)
     except np.linalg.LinAlgError:
         return s, h, q, mu
-    bounded, rest = old - inner, q - float(first @ (2 * old - inner))
-    right = np.column_stack([y[F], bounded, np.ones(len(F))])
-    solved, own, fixed = factor.solve(right), first, np.empty(0, dtype=int)
-    columns: dict[int, Array] = {}
     while True:
-        # The solution is μu − w − be with Ke = 1, where w = −s and u = e = 0 at the `fixed`; the sum of s is constant.
-        some = np.array([columns[i] for i in fixed]).reshape(-1, len(F)).T
-        forces = np.linalg.solve(some[fixed], solved[fixed] + own[fixed, None] * [0, 1, 0])
-        parts = solved - some @ forces
-        products = right - shift * parts
-        products[fixed] -= forces
-        sums = parts.sum(axis=0) + own.sum() * np.array([0, 1, 0])
-        without = np.vstack([np.eye(2), -sums[:2] / sums[2] if paired else np.zeros(2)])
-        (u, w), (Ku, Kw) = (parts @ without).T, (products @ without).T
-        Ku, Kw = Ku - lift * u.sum(), Kw - lift * w.sum()
+        u, w, Ku, Kw = system.line(own, fixed)
         # sᵀKs = aμ² + bμ + c shall be 1.
         a, b, c = float(u @ Ku), float(2 * u @ (bounded - Kw)), float(w @ (Kw - 2 * bounded)) + rest
         square = b * b - 4 * a * (c - 1)
@@ -446,17 +463,19 @@ def _newton(
         if step == 1.0 or len(fixed) + len(reached) > FIXED * len(F):
             break
         fixed = np.concatenate([fixed, reached])
-        if not columns.keys() >= set(reached):
-            # Several columns of the inverse take little longer than one.
-            more = sorted({*reached, *np.argsort(shares)[:COLUMNS]} - columns.keys())
-            units = np.zeros((len(F), len(more)))
-            units[more, np.arange(len(more))] = 1.0
-            columns.update(zip(more, factor.solve(units).T, strict=True))
+        system.prepare(reached, np.argsort(shares)[:COLUMNS])
     new = s.copy()
     new[F] = own
     h_new = h + K @ (new - s).astype(K.dtype)
     # The root belongs to a whole step; a step that a bound cuts leaves s nearly where it was.
     return new, h_new, q + float((new - s) @ (h + h_new)), mu if step == 1.0 else usual
+
+
+def _reason_to_end(gaps: list[float], patience: int) -> str:
+    """Return why the rounds end, or '', given the sums of the gaps after each of them."""
+    if len(gaps) > patience and gaps[-1] >= min(gaps[:-patience]):
+        return "the gap has stopped falling"
+    return "the number of rounds has reached its limit" if len(gaps) >= ROUNDS else ""
 
 
 def solve_one_kernel(
@@ -480,29 +499,25 @@ def solve_one_kernel(
     >>> outputs[:, 0].round(6).tolist()
     [2.0, 1.0, -1.0]
     """
-    n, count, upper = problems[0].features.n, len(problems), problems[0].upper_bounds
-    cache, order = KernelCache(kernel, n, count, dtype), np.random.default_rng(0).permutation(n)
-    signs = np.stack([problem.y for problem in problems], axis=1)
-    sides = [order[column[order] == sign][:FIRST_OF_SIGN] for column in signs.T for sign in (-1, 1)]
+    n, upper = problems[0].features.n, problems[0].upper_bounds
+    cache, order = KernelCache(kernel, n, len(problems), dtype), np.random.default_rng(0).permutation(n)
+    sides = [order[problem.y[order] == sign][:FIRST_OF_SIGN] for problem in problems for sign in (-1, 1)]
     pool, size = np.zeros(n, dtype=bool), FIRST
     pool[np.concatenate([*sides, order[:size]])] = True
     mu = float(np.sqrt(max(kernel(order[:FIRST_OF_SIGN], order[:FIRST_OF_SIGN]).diagonal().mean(), 0.0))) or 1.0
-    duals = [_Dual(y, upper, bool(problems[0].intercept), np.zeros(n), np.zeros(n), mu) for y in signs.T.copy()]
+    paired = bool(problems[0].intercept)
+    duals = [_Dual(problem.y, upper, paired, np.zeros(n), np.zeros(n), mu) for problem in problems]
     if all(starts):
-        known = signs * np.minimum(np.stack([start.dual for start in starts if start], axis=1), upper[:, None])
-        for dual, s, outputs in zip(duals, known.T, cache.products(known).T, strict=True):
-            dual.warm_start(s.copy(), outputs.copy())
-    best, reason, number, deadline = [np.inf] * ROUNDS, "", 0, options.deadline
+        known = [dual.y * np.minimum(start.dual, upper) for dual, start in zip(duals, starts, strict=True) if start]
+        for dual, s, outputs in zip(duals, known, cache.products(np.stack(known, axis=1)).T, strict=True):
+            dual.warm_start(s, outputs.copy())
+    gaps, reason, number, deadline = list[float](), "", 0, options.deadline
     while (unsolved := [dual for dual in duals if dual.gap > options.tol / 2]) and not options.stop():
-        gaps = sum(min(dual.gap, 1e3) for dual in duals)
+        gaps.append(sum(min(dual.gap, 1e3) for dual in duals))
         # Until hard margins separate, their gap is infinite.
-        patience = PATIENCE if np.isfinite([dual.gap for dual in duals]).all() else 5 * PATIENCE
-        stuck = number >= patience and gaps >= best[number - patience]
-        limit = "the number of rounds has reached its limit" if number >= ROUNDS - 1 else ""
-        reason = "the gap has stopped falling" if stuck else limit
+        reason = _reason_to_end(gaps, PATIENCE if np.isfinite([dual.gap for dual in duals]).all() else 5 * PATIENCE)
         if reason:
             break
-        best[number] = min(gaps, best[number - 1])
         number += 1
         while not pool.all() and max(dual.violations(pool)[2] for dual in unsolved) <= POOL_VIOLATION:
             size *= POOL_GROWTH
@@ -517,12 +532,9 @@ def solve_one_kernel(
         if options.verbose:
             gap = max(dual.gap for dual in duals)
             print(f"round {number}: gap {gap:.1e}, {cache.count} rows, {deadline.seconds:.1f} s", file=sys.stderr)
+    stopped, answers = options.stop() if unsolved else None, []
     for dual in duals:
         dual.restore_best()
-    coefficients = [dual.s / dual.mu for dual in duals]
-    stopped = options.stop() if unsolved else None
-    answers = [
-        Answer(a[None], np.abs(a), number, stopped, dual.intercept, reason=reason)
-        for a, dual in zip(coefficients, duals, strict=True)
-    ]
-    return answers, cache.products(np.stack(coefficients, axis=1))
+        a = dual.s / dual.mu
+        answers.append(Answer(a[None], np.abs(a), number, stopped, dual.intercept, reason=reason))
+    return answers, cache.products(np.stack([answer.weights[0] for answer in answers], axis=1))

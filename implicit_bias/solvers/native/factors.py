@@ -18,6 +18,8 @@ from implicit_bias.solvers.native.arrays import (
     filled,
     in_precision,
     library,
+    lu_factor,
+    lu_solve,
 )
 from implicit_bias.solvers.native.settings import Settings
 
@@ -27,6 +29,10 @@ PIVOT_SHIFT = 1e-6
 FIRST_COLUMN = 1e-4
 #: Least entry of a diagonal D added to BBᵀ, as a share of the mean diagonal of BBᵀ: rounding hides smaller ones.
 LEAST_DIAGONAL = 1e-14
+#: Largest number of refinements of a solution.
+REFINEMENTS = 2
+#: Residual of a solution, as a share of the right-hand side, that rounding alone leaves.
+EXACT = 1e-11
 Product: TypeAlias = Callable[[Tensor], Tensor]
 
 
@@ -35,7 +41,7 @@ class Factor(ABC):
 
     #: x ↦ Mx for x (n,), to refine solutions with; None for factors in double precision.
     product: Product | None = None
-    #: True if solutions need many such products.
+    #: True if solutions may need many such products, by conjugate gradients.
     coarse = False
 
     @abstractmethod
@@ -205,3 +211,66 @@ class PartialFactor(Factor):
         v -= self.L @ self.inner.solve(self.L.T @ v)
         v *= self.root[:, None]
         return v
+
+
+class BorderedFactor:
+    """Factor of the system Mx + Cy = a, Cᵀx + Dy = b, for a `factor` of M, `columns` C (n, r) and `corner` D (r, r).
+
+    ArithmeticError is raised if the system is singular.
+    """
+
+    def __init__(self, factor: Factor, columns: Tensor, corner: Tensor) -> None:
+        self.factor, self.coarse, self.columns, self.corner = factor, factor.coarse, columns, corner
+        self.solved = factor.solve(columns)
+        self.border = lu_factor(corner - columns.T @ self.solved)
+        if self.border is None:
+            raise ArithmeticError("the bordered system is singular")
+
+    def solve(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x and y for a (n,) and b (r,), as accurately as the factor allows."""
+        Ma = self.factor.solve(a[:, None])[:, 0]
+        y = lu_solve(self.border, b - self.columns.T @ Ma)
+        Ma -= self.solved @ y
+        return Ma, y
+
+    def solve_to(self, settings: Settings, a: Tensor, b: Tensor, affordable: int) -> tuple[Tensor, Tensor] | None:
+        """Return x and y, refined to double precision; None if a coarse factor needs more than `affordable` products.
+
+        A factor that is too coarse for refinement preconditions conjugate gradients.
+        """
+        x, y = self.solve(a, b)
+        product = self.factor.product
+        if product is None:
+            return x, y
+        for _ in range(REFINEMENTS):
+            left = a - product(x)
+            left -= self.columns @ y
+            off, whole = abs(left).max(), abs(a).max()
+            fine = off <= settings.coarse_residual * whole
+            if off <= EXACT * whole or not (fine or self.coarse):
+                break
+            if not fine:
+                enough = settings.gradients_residual**2 * (a @ self.factor.solve(a[:, None])[:, 0])
+                return self._by_conjugate_gradients(product, affordable, enough, left, x, y)
+            more, correction = self.solve(left, b - self.columns.T @ x - self.corner @ y)
+            x, y = x + more, y + correction
+        return x, y
+
+    def _by_conjugate_gradients(
+        self, product: Product, affordable: int, enough: Tensor, left: Tensor, x: Tensor, y: Tensor
+    ) -> tuple[Tensor, Tensor] | None:
+        """Return x and y, refined until the residual `left` of a has at most the square `enough` in the norm of M⁻¹.
+
+        b has no residual. The result is None also if rounding leaves the preconditioner indefinite.
+        """
+        ahead, beside = self.solve(left, 0 * y)
+        size, steps = left @ ahead, 0
+        along = ahead, beside
+        while size > enough and steps < affordable:
+            change = product(along[0]) + self.columns @ along[1]
+            length = size / (along[0] @ change)
+            x, y, left = x + length * along[0], y + length * along[1], left - length * change
+            ahead, beside = self.solve(left, 0 * y)
+            new = left @ ahead
+            along, size, steps = (ahead + new / size * along[0], beside + new / size * along[1]), new, steps + 1
+        return (x, y) if 0 <= size <= enough else None

@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.solvers.native.mehrotra import descend_from
+from implicit_bias.solvers.native.mehrotra import descend_from, longest_step
 
 #: Share of the way to the boundary that a step takes.
 TO_BOUNDARY = 0.99
@@ -108,8 +108,7 @@ class Element:
 
     def room(self, change: Element) -> float:
         """Return the longest step, at most 1, for which this interior element plus step times `change` stays in K."""
-        falls = max((-change.lines / self.lines).max(initial=0.0), 0.0)
-        u, d = self.cones, change.cones
+        u, d, falls = self.cones, change.cones, [0.0]
         # The roots of (u₀ + αd₀)² = ‖u₁ + αd₁‖², a + 2bα + cα² = 0 with a > 0; 1/α is a root of c + 2bβ + aβ².
         a, b = _determinants(u), u[:, 0] * d[:, 0] - (u[:, 1:] * d[:, 1:]).sum(axis=1)
         c = _determinants(d)
@@ -117,8 +116,9 @@ class Element:
         beta = np.where(inside > 0, (-b + abs(inside) ** 0.5) / a, 0 * a)
         for U, D in zip(self.blocks, change.blocks, strict=True):
             L = _lower(U)
-            falls = max(falls, -np.linalg.eigvalsh(_divided(L, _divided(L, D).T).astype(np.float64))[0])
-        return float(1 / max(falls, beta.max(initial=0.0), (-d[:, 0] / u[:, 0]).max(initial=0.0), 1.0))
+            falls.append(-np.linalg.eigvalsh(_divided(L, _divided(L, D).T).astype(np.float64))[0])
+        step = longest_step([self.lines, u[:, 0]], [change.lines, d[:, 0]])
+        return min(step, float(1 / max(beta.max(initial=0.0), *falls, 1.0)))
 
 
 def _determinants(cones: Any) -> Any:
@@ -316,8 +316,8 @@ class EmbeddedIterate:
 
     def room(self, change: EmbeddedIterate) -> float:
         """Return the longest step, at most 1, that keeps s and z in K, and τ and κ non-negative."""
-        falls = max(float(-change.tau / self.tau), float(-change.kappa / self.kappa), 1.0)
-        return min(self.s.room(change.s), self.z.room(change.z), 1 / falls)
+        step = longest_step([np.array([self.tau, self.kappa])], [np.array([change.tau, change.kappa])])
+        return min(self.s.room(change.s), self.z.room(change.z), step)
 
     def product(self) -> Any:
         """Return sᵀz + τκ, which is 0 for a solution of the embedding."""

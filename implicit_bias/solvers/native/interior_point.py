@@ -19,6 +19,7 @@ At the optimum W_h is a multiple of η_h Φ_hᵀ(λ∘y).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -35,22 +36,16 @@ from implicit_bias.solvers.native.arrays import (
     as_numpy,
     filled,
     library,
-    lu_factor,
-    lu_solve,
 )
-from implicit_bias.solvers.native.factors import LowRankFactor, PartialFactor, Product
+from implicit_bias.solvers.native.factors import BorderedFactor
 from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
-from implicit_bias.solvers.native.mehrotra import descend_from
+from implicit_bias.solvers.native.mehrotra import descend_from, longest_step
 from implicit_bias.solvers.native.separability_lp import inseparability_proof
 
 #: Numbers up to which sorting all is the fastest way to a quantile.
 FEW = 200
 #: Largest number of times that numbers are halved at their mean before the rest is sorted.
 HALVINGS = 20
-#: Largest number of refinements of a solution.
-REFINEMENTS = 2
-#: Residual of a solution, as a share of the right-hand side, that rounding alone leaves.
-EXACT = 1e-11
 #: Attempts to factorise M: True for doubles (False: single precision for many samples, or a partial factor), and the
 #: number added to the diagonal, as a share of Σ_h η_h/ρ, if rounding leaves M not positive definite.
 ATTEMPTS = (False, 0.0), (True, 0.0), (True, 1e-14)
@@ -62,6 +57,9 @@ class Point:
     The m complementary pairs, whose products tend to zero, are first: (λ, η, w), then (z, s, u). Then come ρ and `nu`,
     (ν, b), or (ν,) without a free intercept. u and w are empty for a hard margin. n and H are the lengths of λ and η.
     """
+
+    #: True unless partial factors took too many products on the way to this iterate.
+    partial = True
 
     def __init__(self, values: Tensor, n: int, H: int, m: int) -> None:
         self.values, self.shape = values, (n, H, m)
@@ -91,12 +89,11 @@ class Point:
         Members whose product is 0 are ignored.
         """
         m = self.shape[2]
-        ratios = direction.values[: 2 * m + 1] / self.values[: 2 * m + 1]
+        change = direction.values[: 2 * m + 1]
         if self.unpaired is not None:
-            ratios[: 2 * m].reshape(2, m)[:, self.unpaired] = 0.0
-        fall = -float(ratios.min())
-        # NaN stays NaN.
-        return 1.0 if fall <= 1 else 1 / fall
+            change = 1 * change
+            change[: 2 * m].reshape(2, m)[:, self.unpaired] = 0.0
+        return longest_step([self.values[: 2 * m + 1]], [change])
 
     @cached_property
     def products(self) -> Tensor:
@@ -339,7 +336,7 @@ class NewtonSystem:
         self.program, self.kernels, self.at, self.mu = program, program.kernels, at, at.complementarity()
         if not self.mu > 0:
             raise ArithmeticError("no complementarity is left")
-        self.q, self.P, f = q / at.rho**2, P / at.rho, f / at.rho
+        self.q, self.P, f, self.partial = q / at.rho**2, P / at.rho, f / at.rho, at.partial and self.kernels.partial
         self.residual = program.residual(at, self.q, f)
         self._eliminate(f)
         self._prepare()
@@ -360,7 +357,7 @@ class NewtonSystem:
         self.weights, self.diagonal = at.eta / at.rho, diagonal
 
     def _prepare(self, exact: bool = False) -> None:
-        """Set `factor` of M, `solved` = M⁻¹ `columns`, and `border`, the LU factors of the system after eliminating Δλ.
+        """Set `factor`, that of the system.
 
         M is factorised in doubles if `exact` or if a cheaper factor fails. If doubles fail as well, M is shifted;
         ArithmeticError is raised if this fails, too.
@@ -369,13 +366,10 @@ class NewtonSystem:
             # Free the memory of an earlier factor.
             vars(self).pop("factor", None)
             diagonal = self.diagonal + shift * self.weights.sum() if shift else self.diagonal
-            try:
-                self.factor = self.kernels.factor(self.weights, diagonal, precise, self.at.lam)
-            except (ArithmeticError, np.linalg.LinAlgError):
-                continue
-            self.solved = self.factor.solve(self.columns)
-            self.border = lu_factor(self.corner - self.columns.T @ self.solved)
-            if self.border is not None:
+            lam = self.at.lam if self.partial else None
+            with suppress(ArithmeticError, np.linalg.LinAlgError):
+                factor = self.kernels.factor(self.weights, diagonal, precise, lam)
+                self.factor = BorderedFactor(factor, self.columns, self.corner)
                 return
         raise ArithmeticError("the normal matrix is not positive definite, or the bordered system is singular")
 
@@ -435,7 +429,11 @@ class NewtonSystem:
         """Return the iterate after most of the longest step; None if this step is too short or not finite."""
         length = self._length(direction)
         short = not length > self.kernels.settings.shortest_step
-        return None if short or not all_finite(direction.values) else self.at.moved(length, direction)
+        if short or not all_finite(direction.values):
+            return None
+        found = self.at.moved(length, direction)
+        found.partial = self.partial
+        return found
 
     def solution(self, residual: tuple[Tensor, Tensor], products: Tensor) -> Direction:
         """Return the step that, to first order, removes `residual` and subtracts `products` (m,) from λz, ηs and uw."""
@@ -448,7 +446,7 @@ class NewtonSystem:
         if box is not None:
             a += u
             right[H] -= box @ u
-        lam, small = self._refined(a, right)
+        lam, small = self._solved(a, right)
         first = xp.concatenate([lam, small[:H]] if box is None else [lam, small[:H], box * small[H] - lam])
         second = at.second * first
         second += products
@@ -457,67 +455,17 @@ class NewtonSystem:
         direction.longest, direction.removes = at.room(direction), (residual, products)
         return direction
 
-    def _once(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-        """Return Δλ and (Δη, Δν, Δρ) for the right-hand sides `a` and `right`, as accurately as the factor allows."""
-        Ma = self.factor.solve(a[:, None])[:, 0]
-        small = lu_solve(self.border, right - self.columns.T @ Ma)
-        Ma -= self.solved @ small
-        return Ma, small
+    def _solved(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Δλ and (Δη, Δν, Δρ) for the right-hand sides `a` and `right`, in double precision.
 
-    def _refined(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the result of `_once`, which has the same parameters, refined to double precision.
-
-        A factor that is too coarse for refinement preconditions conjugate gradients. If they fail, a partial factor
-        is replaced by a whole one, and a whole one in single precision by one in doubles.
+        If a partial factor takes too many products, a whole one replaces it, and one in doubles a whole one in single
+        precision.
         """
-        if isinstance(self.factor, PartialFactor):
-            found = self._by_conjugate_gradients(self.factor.product, a, right)
-            if found is not None:
-                return found
-            self.kernels.partial_failed = True
-            self._prepare()
-        lam, small = self._once(a, right)
-        product = self.factor.product
-        if product is None:
-            return lam, small
-        for _ in range(REFINEMENTS):
-            missing = a - product(lam)
-            missing -= self.columns @ small
-            rest = right - self.columns.T @ lam - self.corner @ small
-            off, whole = abs(missing).max(), abs(a).max()
-            coarse = not off <= self.kernels.settings.coarse_residual * whole
-            if off <= EXACT * whole or (coarse and isinstance(self.factor, LowRankFactor)):
-                break
-            if coarse:
-                found = self._by_conjugate_gradients(product, a, right)
-                if found is None:
-                    self._prepare(exact=True)
-                    found = self._once(a, right)
-                return found
-            more, correction = self._once(missing, rest)
-            lam, small = lam + more, small + correction
-        return lam, small
-
-    def _by_conjugate_gradients(self, product: Product, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return the result of `_once`, refined by conjugate gradients with a coarse factor of M as preconditioner.
-
-        `product` multiplies a vector (n,) by M. The rows of Δη, Δν and Δρ are solved exactly. The result is None if
-        more than `kernels.affordable` products are needed, or if rounding leaves the preconditioner indefinite.
-        """
-        lam, small = self._once(a, right)
-        left = a - product(lam) - self.columns @ small
-        enough = self.kernels.settings.gradients_residual**2 * (a @ self.factor.solve(a[:, None])[:, 0])
-        ahead, beside = self._once(left, 0 * right)
-        size, steps = left @ ahead, 0
-        along = ahead, beside
-        while size > enough and steps < self.kernels.affordable:
-            change = product(along[0]) + self.columns @ along[1]
-            length = size / (along[0] @ change)
-            lam, small, left = lam + length * along[0], small + length * along[1], left - length * change
-            ahead, beside = self._once(left, 0 * right)
-            new = left @ ahead
-            along, size, steps = (ahead + new / size * along[0], beside + new / size * along[1]), new, steps + 1
-        return (lam, small) if 0 <= size <= enough else None
+        affordable, settings = self.kernels.affordable, self.kernels.settings
+        while (found := self.factor.solve_to(settings, a, right, affordable)) is None:
+            partial, self.partial = self.partial, False
+            self._prepare(exact=not partial)
+        return found
 
 
 @dataclass(frozen=True)

@@ -61,13 +61,13 @@ class GroupKernels(ABC):
 
     #: True if steps use the features instead of the kernels.
     by_features = False
+    #: True if factors are partial unless they fail.
+    partial = False
     #: Products in a refinement that take the time of factorising K(η); 0 if no factor is partial.
     affordable = 0
 
     def __init__(self, rows: Tensor, H: int, settings: Settings) -> None:
         self.n, self.H, self.ones, self.settings = len(rows), H, filled(rows, len(rows), 1.0), settings
-        #: True once a partial factor took too many products.
-        self.partial_failed = False
 
     @abstractmethod
     def weighted(self, eta: Tensor) -> Tensor:
@@ -297,6 +297,7 @@ class GatedKernels(LinearKernels):
         self.X, self.G, self.share = X, G, share
         self.by_features, self.wide = by_features, wide
         self.affordable = affordable_products(self.n, X.shape[1] * G.shape[1], settings)
+        self.partial = not by_features and self.affordable >= settings.least_products
 
     @cached_property
     def halved(self) -> GatedKernels:
@@ -331,13 +332,10 @@ class GatedKernels(LinearKernels):
         return kernel
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> Factor:
-        """Return a partial factor if `lam` is given and enough products are affordable, else a whole one.
-
-        A whole one is also returned if `exact` or `by_features`, or once a partial factor has failed.
-        """
-        if exact or lam is None or self.by_features or self.affordable < self.settings.least_products:
+        """Return a partial factor if `lam` is given and they are used, unless `exact`; else a whole one."""
+        if exact or not self.partial:
             return super().factor(eta, diagonal, exact)
-        if self.partial_failed:
+        if lam is None:
             need = 4 * self.n**2 + 8 * self.n * ROWS
             check_memory(need, f"a step of {self.n} samples", FEWER, free_on_device(self.X))
             return super().factor(eta, diagonal, exact)

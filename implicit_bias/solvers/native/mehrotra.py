@@ -60,4 +60,4 @@ def _advanced(system: Linearised, centring: float, predicts: bool) -> Any:
 def longest_step(values: Sequence[Any], changes: Sequence[Any]) -> float:
     """Return the longest step along `changes`, at most 1, that leaves none of the positive `values` negative."""
     falls = (float((-dv / v).max()) for v, dv in zip(values, changes, strict=True) if len(v))
-    return 1 / max(*falls, 1.0)
+    return 1 / max([*falls, 1.0])
