@@ -48,10 +48,9 @@ class ExpansionFeatures(Features):
         rounding = share(2.0 * (int(used.sum(axis=1).max()) if terms is None else terms) + ROUNDINGS)
         reach = (np.abs(coefficients) * self.lengths).sum(axis=1, keepdims=True) * (1 + rounding)
         squares = (coefficients * outputs).sum(axis=1, keepdims=True)
-        shares = np.where(used, entry_errors, 0.0).max(axis=1, keepdims=True) + rounding
-        errors = shares * reach**2
-        # The s_m may be as small if no computed ‖v_m‖² exceeds the bound of its error.
-        self.unresolved = float(np.sqrt(2 * shares.max()))
+        errors = (np.where(used, entry_errors, 0.0).max(axis=1, keepdims=True) + rounding) * reach**2
+        # If no computed ‖v_m‖² exceeds the bound of its error, any residual may be rounding.
+        self.unresolved = UNIT if (squares > errors).any() else 1.0
         #: The s_m, shape (k,).
         self.sizes = np.sqrt(np.maximum(squares, 0.0) + errors)[:, 0] * (1 + ROUNDINGS * UNIT)
         by = np.where(self.sizes > 0, self.sizes, 1.0)[:, None]

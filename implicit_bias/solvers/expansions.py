@@ -188,8 +188,11 @@ def _by_factors(
     reason = found.reason if found.gap > found.tol else ""
     weights = np.nan_to_num(found.weights)
     answer = Answer(weights, found.dual, found.iterations, stopped, found.intercept, reason=reason)
-    pairs = chain(_along_dual(problem, found.dual), _along_weights(features, weights, found.dual))
-    candidates = _candidates(features, answer, pairs, lambda _: length(weights, axis=1), exact=True)
+    along_dual = _along_dual(problem, found.dual)
+    candidates = chain(
+        _candidates(features, answer, along_dual, lambda _: length(weights, axis=1), exact=True),
+        _candidates(features, answer, _along_weights(features, weights), lambda lengths: lengths, exact=True),
+    )
     return _best(problem, found.solver, candidates, options, known)
 
 
@@ -201,10 +204,11 @@ def _along_dual(problem: MarginProblem, dual: Array) -> Iterator[tuple[Array, Ar
         yield (problem.y * lam)[None], lam
 
 
-def _along_weights(features: FittedKernels, weights: Array, dual: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield the a_m (n,) that are nearest to the weights w_m, shape (k, n), and λ, to which they may not belong."""
+def _along_weights(features: FittedKernels, weights: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the a_m (n,) that are nearest to the weights w_m, shape (k, n), and λ = 0: no λ belongs to them."""
     blocks = features.factors.transpose(1, 2, 0)
-    yield np.stack([np.linalg.lstsq(A, w)[0] for A, w in zip(blocks, weights, strict=True)]), dual
+    a = np.stack([np.linalg.lstsq(A, w)[0] for A, w in zip(blocks, weights, strict=True)])
+    yield a, np.zeros(features.n)
 
 
 def _candidates(
@@ -231,16 +235,19 @@ def _best(
     problem: MarginProblem, solver: str, candidates: Iterable[Candidate], options: Options, best: Expanded | None = None
 ) -> Expanded:
     """Return the best bounds of `best` and the candidates, which end when the gap is closed or the deadline passes."""
+    proved = problem
     for answer, along in candidates:
         own = problem.replace(features=along)
         found = certified(own, solver, answer, options)
+        # The features of the lower bound tell whether only rounding is left of them.
+        proved = own if best is None or found.lower_bound > best[0].lower_bound else proved
         by = np.divide(found.weights, along.sizes[:, None], out=np.zeros_like(found.weights), where=found.weights != 0)
         upper = (found, by * along.coefficients)
         if best is None:
             best = upper
         else:
             upper = min(best, upper, key=lambda one: one[0].objective)
-            best = merged(own, best[0], found), upper[1]
+            best = merged(proved, best[0], found), upper[1]
         if best[0].gap <= options.tol or (options.deadline.passed() and best[0].gap < np.inf):
             break
     assert best is not None
