@@ -53,7 +53,8 @@ def test_the_compiled_ascent_is_the_general_one():
         np.testing.assert_allclose(*lam, atol=1e-12)
         np.testing.assert_allclose(V[0][eta > 0], V[1][eta > 0], atol=1e-12)
         b = b + stiffness * (signs @ lam[0])
-    assert ((lam[0] > 0) & (lam[0] < p)).any() and (lam[0] == 0).any()
+    assert ((lam[0] > 0) & (lam[0] < p)).any()
+    assert (lam[0] == 0).any()
     assert not V[1][eta == 0].any()
 
 
