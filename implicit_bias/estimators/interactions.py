@@ -61,7 +61,7 @@ class InteractionClassifier(MarginClassifier):
     candidates : int
         Number of units drawn in a round, of which at most 150 enter.
     C : float or 'scale'
-        As for `GLNClassifier`, with the factor 2.2 instead of 4.6. It is also the C of the rounds.
+        As for `GLNClassifier`, with the factor 3.2 instead of 4.6. It is also the C of the rounds.
     free_intercept, solver, tol, max_seconds, verbose, n_jobs, warm_start, class_weight, random_state
         As for `GLNClassifier`. Half the time is for the rounds. Several classes are one problem per class, each with
         its own units.
@@ -95,7 +95,7 @@ class InteractionClassifier(MarginClassifier):
 
     @property
     def cost_scale(self) -> float:
-        return 2.2
+        return 3.2
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates:
         as_count(self.columns, "columns")
