@@ -330,6 +330,18 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 
 
+def refusals(*refused: tuple[Callable[[], Any], str]) -> Callable[[Callable[[], Any], str], None]:
+    """Return a test that each call raises InputError with one sentence, which its pattern matches."""
+
+    @pytest.mark.parametrize(("call", "words"), refused)
+    def test(call: Callable[[], Any], words: str) -> None:
+        with pytest.raises(ib.InputError, match=words) as refusal:
+            call()
+        assert "\n" not in str(refusal.value)
+
+    return test
+
+
 def assert_farkas(case: ib.MarginProblem, found: ib.Solution) -> None:
     """Assert that `found` proves inseparability: λ ≥ 0, Σλ = 1 and Φᵀ(λ∘y) = 0 in dense arithmetic."""
     assert found.status is ib.Status.NOT_SEPARABLE

@@ -6,7 +6,8 @@ import pytest
 from PIL import Image
 from torchvision.transforms.functional import to_tensor
 
-from implicit_bias import BinaryTask, InputError, read_samples
+from implicit_bias import BinaryTask, read_samples
+from tests.cases import refusals
 
 RNG = np.random.default_rng(0)
 
@@ -44,9 +45,8 @@ def test_images_and_their_tensors_are_the_same_inputs():
     np.testing.assert_array_equal(of_images.y_val, of_tensors.y_val)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
+test_bad_input = pytest.mark.usefixtures("table")(
+    refusals(
         (lambda: read_samples("old.csv").signs("w"), "'w' is not a class; the classes are 'x', 'y', 'z'"),
         (lambda: BinaryTask.from_file("old.csv", validation="swapped.csv", positive="x"), "has other columns than"),
         (lambda: BinaryTask.from_file("gates.csv", "kind"), "has gate_values, which a task does not have"),
@@ -58,8 +58,5 @@ def test_images_and_their_tensors_are_the_same_inputs():
         (lambda: BinaryTask.from_dataset([np.ones(2)]), "must be a pair"),
         (lambda: BinaryTask.from_dataset([("text", 0)]), "array of numbers, not str"),
         (lambda: BinaryTask.from_dataset([(np.ones(2), [0, 1])]), "one number or text"),
-    ],
+    )
 )
-def test_bad_input(table, call, words):
-    with pytest.raises(InputError, match=words):
-        call()

@@ -10,7 +10,7 @@ from implicit_bias import GatedFeatures, InputError, KernelFeatures, ReLUGates
 from implicit_bias.certificate.rational import exact_rows, to_fractions
 from implicit_bias.extensions.galu import alternate_convex_search, improve_filters, least_squares
 from implicit_bias.extensions.galu.closed_form import _by_cholesky, _GramSpectrum, singular_extent
-from tests.cases import drawn
+from tests.cases import drawn, refusals
 
 GATES = ["hard", "soft", "contexts", "real"]
 SIZES = [(60, 5, 3), (60, 5, 12), (60, 5, 13), (50, 10, 30), (64, 8, 8), (3, 4, 6), (30, 1, 1)]
@@ -262,32 +262,26 @@ FEATURES, TARGETS = drawn(20, 3, 4, 0)
 PAIR = np.array([[1.0, 1.0], [1.0, 1.1]])
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: least_squares(np.ones((3, 3)), np.ones(3)), "GatedFeatures"),
-        (lambda: least_squares(FEATURES, TARGETS[:-1]), "19 targets for 20"),
-        (lambda: least_squares(FEATURES, TARGETS, ridge=-1.0), "ridge"),
-        (lambda: least_squares(FEATURES, TARGETS, tol=1e-15), "between 1e-10 and 0.1"),
-        (lambda: least_squares(GatedFeatures(np.ones((2, 2)), np.zeros((2, 3))), [1, 2]), "every gate is closed"),
-        (lambda: least_squares(FEATURES, TARGETS * 1e200), "rescale"),
-        (lambda: improve_filters(FEATURES.X, TARGETS), "either units"),
-        (lambda: improve_filters(FEATURES.X, TARGETS, directions=np.ones((2, 4))), "3 columns"),
-        (lambda: improve_filters(FEATURES.X, TARGETS, 0.5), "units"),
-        (lambda: alternate_convex_search(FEATURES.X, TARGETS), "GatedFeatures"),
-        (lambda: alternate_convex_search(FEATURES.scaled(1e-200), TARGETS), "rescale"),
-        (lambda: alternate_convex_search(FEATURES.scaled(1e200), TARGETS), "rescale"),
-        (lambda: alternate_convex_search(GatedFeatures(0 * PAIR), [1.0, 2.0]), "every gate is closed"),
-        (lambda: least_squares(GatedFeatures(PAIR), [1.0, 2.0], ridge=1e200), "take a smaller one"),
-        (lambda: least_squares(GatedFeatures(1e-250 * PAIR), [1e100, 1e100]), "the targets over the features"),
-        (lambda: least_squares(GatedFeatures(PAIR), [1.0, [2.0, 3.0]]), "regular 1-dimensional"),
-        (lambda: improve_filters(0 * PAIR, [1.0, 2.0], 2), "every filter is closed"),
-        (lambda: improve_filters(PAIR, [1.0, 2.0], 2**31), "use fewer units"),
-    ],
+test_bad_input = refusals(
+    (lambda: least_squares(np.ones((3, 3)), np.ones(3)), "GatedFeatures"),
+    (lambda: least_squares(FEATURES, TARGETS[:-1]), "19 targets for 20"),
+    (lambda: least_squares(FEATURES, TARGETS, ridge=-1.0), "ridge"),
+    (lambda: least_squares(FEATURES, TARGETS, tol=1e-15), "between 1e-10 and 0.1"),
+    (lambda: least_squares(GatedFeatures(np.ones((2, 2)), np.zeros((2, 3))), [1, 2]), "every gate is closed"),
+    (lambda: least_squares(FEATURES, TARGETS * 1e200), "rescale"),
+    (lambda: improve_filters(FEATURES.X, TARGETS), "either units"),
+    (lambda: improve_filters(FEATURES.X, TARGETS, directions=np.ones((2, 4))), "3 columns"),
+    (lambda: improve_filters(FEATURES.X, TARGETS, 0.5), "units"),
+    (lambda: alternate_convex_search(FEATURES.X, TARGETS), "GatedFeatures"),
+    (lambda: alternate_convex_search(FEATURES.scaled(1e-200), TARGETS), "rescale"),
+    (lambda: alternate_convex_search(FEATURES.scaled(1e200), TARGETS), "rescale"),
+    (lambda: alternate_convex_search(GatedFeatures(0 * PAIR), [1.0, 2.0]), "every gate is closed"),
+    (lambda: least_squares(GatedFeatures(PAIR), [1.0, 2.0], ridge=1e200), "take a smaller one"),
+    (lambda: least_squares(GatedFeatures(1e-250 * PAIR), [1e100, 1e100]), "the targets over the features"),
+    (lambda: least_squares(GatedFeatures(PAIR), [1.0, [2.0, 3.0]]), "regular 1-dimensional"),
+    (lambda: improve_filters(0 * PAIR, [1.0, 2.0], 2), "every filter is closed"),
+    (lambda: improve_filters(PAIR, [1.0, 2.0], 2**31), "use fewer units"),
 )
-def test_bad_input(call, words):
-    with pytest.raises(InputError, match=words):
-        call()
 
 
 @pytest.mark.long

@@ -20,6 +20,7 @@ from implicit_bias.extensions.infinite import (
     smallest_eigenvalue,
 )
 from implicit_bias.extensions.infinite.activations import ACTIVATIONS
+from tests.cases import refusals
 from tests.extensions.infinite.test_gram import by_quadrature
 
 NAMES = list(ACTIVATIONS)
@@ -311,33 +312,23 @@ def test_layers_of_a_bent_function_need_a_larger_tolerance_and_take_it():
     np.testing.assert_allclose(*means, atol=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("act", "message"),
-    [
-        (lambda: InfiniteNetwork("relu", 10**6), "layers must be at most 1000"),
-        (lambda: InfiniteNetwork("relu", weight_variance=1e300), "the variances have sizes"),
-        (lambda: InfiniteNetwork().kernels([[0.0, 0.0]]), "row 0 of X is zero"),
-        (lambda: InfiniteNetwork().kernels([[1.0]], [[0.0]]), "row 0 of Z is zero"),
-        (lambda: InfiniteNetwork().kernels([[1.0]], [[1.0, 2.0]]), "different numbers of columns"),
-        (lambda: InfiniteNetwork("square", 60).kernels([[30.0]]), "leaves floating point; take fewer layers"),
-        (lambda: InfiniteNetwork("tanh", 30, 1e-10).kernels([[1.0]]), "leaves floating point; take fewer layers"),
-        (lambda: predict("relu", X, Y, Z), "network must be an InfiniteNetwork, not 'relu'"),
-        (lambda: predict(InfiniteNetwork(), X, Y, Z, trained="some"), "unknown trained 'some'"),
-        (
-            lambda: predict(InfiniteNetwork(), X, Y, Z, time=[1.0, -1.0]),
-            "time must be a number of at least 0 or infinity",
-        ),
-        (lambda: predict(InfiniteNetwork(), X, Y, Z, time=[]), "time must be a number or a list of numbers"),
-        (lambda: predict(InfiniteNetwork(), X, Y, Z, time=[[1.0]]), "time must be a number or a list of numbers"),
-        (lambda: predict(InfiniteNetwork(), X, Y, Z, tolerance=2), "tolerance must be a number from 0 to 1"),
-        (lambda: predict(InfiniteNetwork(), X, Y, Z, noise=-1.0), "noise must be a number of at least 0"),
-        (lambda: smallest_eigenvalue(InfiniteNetwork().kernels(X, Z).ntk), "must be symmetric"),
-    ],
+test_bad_input_is_refused_in_one_sentence = refusals(
+    (lambda: InfiniteNetwork("relu", 10**6), "layers must be at most 1000"),
+    (lambda: InfiniteNetwork("relu", weight_variance=1e300), "the variances have sizes"),
+    (lambda: InfiniteNetwork().kernels([[0.0, 0.0]]), "row 0 of X is zero"),
+    (lambda: InfiniteNetwork().kernels([[1.0]], [[0.0]]), "row 0 of Z is zero"),
+    (lambda: InfiniteNetwork().kernels([[1.0]], [[1.0, 2.0]]), "different numbers of columns"),
+    (lambda: InfiniteNetwork("square", 60).kernels([[30.0]]), "leaves floating point; take fewer layers"),
+    (lambda: InfiniteNetwork("tanh", 30, 1e-10).kernels([[1.0]]), "leaves floating point; take fewer layers"),
+    (lambda: predict("relu", X, Y, Z), "network must be an InfiniteNetwork, not 'relu'"),
+    (lambda: predict(InfiniteNetwork(), X, Y, Z, trained="some"), "unknown trained 'some'"),
+    (lambda: predict(InfiniteNetwork(), X, Y, Z, time=[1.0, -1.0]), "time must be a number of at least 0 or infinity"),
+    (lambda: predict(InfiniteNetwork(), X, Y, Z, time=[]), "time must be a number or a list of numbers"),
+    (lambda: predict(InfiniteNetwork(), X, Y, Z, time=[[1.0]]), "time must be a number or a list of numbers"),
+    (lambda: predict(InfiniteNetwork(), X, Y, Z, tolerance=2), "tolerance must be a number from 0 to 1"),
+    (lambda: predict(InfiniteNetwork(), X, Y, Z, noise=-1.0), "noise must be a number of at least 0"),
+    (lambda: smallest_eigenvalue(InfiniteNetwork().kernels(X, Z).ntk), "must be symmetric"),
 )
-def test_bad_input_is_refused_in_one_sentence(act, message):
-    with pytest.raises(ib.InputError, match=message) as refused:
-        act()
-    assert "\n" not in str(refused.value)
 
 
 def test_rows_of_zeros_need_a_bias():
