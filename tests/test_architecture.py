@@ -30,7 +30,6 @@ CORE = (
 )
 #: Extensions import the core, and of each other only `infinite`, whose activations and Gram matrices they share.
 SHARED = "infinite"
-STUDIES = sorted(path.name for path in (PACKAGE / "studies").iterdir() if (path / "__init__.py").exists())
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.name == "metrics.py")
 
 

@@ -137,13 +137,15 @@ def test_permuting_units_permutes_the_answer(gate, norm, kind):
     assert certify(case, found.weights[np.argsort(order)], found.dual).gap <= 1.01e-6
 
 
-@cases.every_case
-def test_no_weights_beat_the_solution(gate, norm, kind):
-    case, best = cases.case_of(gate, norm, kind), cases.solved(gate, norm, kind)
+@cases.every_case_with("soft", [False, True])
+def test_no_weights_beat_the_solution(gate, norm, kind, soft):
+    C = cases.solved(gate, norm).dual.max() / 2 if soft else np.inf
+    case, best = cases.case_of(gate, norm, kind, C), cases.solved(gate, norm, kind, C)
     for noise in (0.01, 0.1, 1.0):
         W = best.weights + noise * cases.random(*best.weights.shape)
-        dual = np.abs(best.dual + noise * cases.random(case.features.n))
-        found = certify(case, W, dual)
+        found = certify(case, W, best.dual + noise * cases.random(case.features.n))
+        assert (found.dual >= 0).all()
+        assert found.dual.max() <= C * (1 + 1e-12)
         assert found.objective >= best.lower_bound * (1 - 1e-9)
         assert found.lower_bound <= best.objective * (1 + 1e-9)
 

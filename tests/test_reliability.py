@@ -19,6 +19,7 @@ from tests.fuzz import reliability, strategies, table
 from tests.fuzz.draw import Wrong
 from tests.fuzz.files import poisoned
 from tests.fuzz.judge import Raw, judge
+from tests.fuzz.parts import _Pretender
 from tests.fuzz.stuck import dies, hangs
 from tests.fuzz.table import ENTRIES, uncovered, wheel
 
@@ -27,10 +28,6 @@ X, Y = np.array([[2.0, 1.0], [1.0, -0.5], [-1.0, 0.5], [-2.0, -1.0]]), np.array(
 
 def problem(C=np.inf, scale=1.0):
     return ib.MarginProblem(ib.GatedFeatures(scale * X), Y, ib.Frobenius(), C)
-
-
-def problem_of(inputs, y):
-    return ib.MarginProblem(ib.GatedFeatures(inputs), y, ib.Frobenius())
 
 
 def test_every_public_callable_has_an_entry():
@@ -176,16 +173,8 @@ def test_proof_of_large_features_does_not_overflow():
     assert found.status is ib.Status.NOT_SEPARABLE
 
 
-class Column(ib.ReLUNetwork):
-    def forward(self, X, contexts=None):
-        return super().forward(X, contexts)[:, None]
-
-
-def test_outputs_of_low_precision_and_of_wrong_shape():
-    network = ib.ReLUNetwork(2, 3).to(torch.bfloat16)
-    assert network.decision_function(X).shape == (4,)
-    with pytest.raises(InputError, match=r"shape \(4,\)"):
-        ib.train(Column(2, 3), X, Y, ib.SGD(steps=2))
+def test_outputs_of_low_precision():
+    assert ib.ReLUNetwork(2, 3).to(torch.bfloat16).decision_function(X).shape == (4,)
 
 
 def test_descent_of_large_inputs_lowers_the_loss():
@@ -240,8 +229,8 @@ def test_network_file_with_flipped_bit_is_refused(tmp_path):
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
 def test_constant_columns_of_every_size(scale):
-    case = ib.MarginProblem(ib.GatedFeatures(scale * X[:2]), [1, 1], ib.Frobenius())
-    assert ib.solve(case).objective * scale == pytest.approx(ib.solve(problem_of(X[:2], [1, 1])).objective, rel=1e-6)
+    case, plain = (ib.MarginProblem(ib.GatedFeatures(c * X[:2]), [1, 1], ib.Frobenius()) for c in (scale, 1.0))
+    assert ib.solve(case).objective * scale == pytest.approx(ib.solve(plain).objective, rel=1e-6)
     one = ib.MarginProblem(ib.GatedFeatures(scale * X[:1]), [1], ib.Frobenius())
     assert ib.solve(one).objective * scale == pytest.approx(5**-0.5)
 
@@ -265,17 +254,12 @@ def test_network_file_of_other_content_is_refused(tmp_path):
             ib.load_network(path)
 
 
-class Pretender:
-    gates = None
-    hidden = 3
-
-
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: ib.svm_lc(X, Y, Pretender()),
+        lambda: ib.svm_lc(X, Y, _Pretender()),
         lambda: ib.svm_lc(X, Y, problem()),
-        lambda: ib.svm_hl(X, Y, Pretender()),
+        lambda: ib.svm_hl(X, Y, _Pretender()),
         lambda: ib.svm_hl(X, Y, np),
         lambda: ib.svm_gln(X, Y, Gates()),
         lambda: ib.HyperplaneGates(1, 2**70).fit(X),

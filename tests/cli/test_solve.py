@@ -262,39 +262,24 @@ def test_an_interrupted_solve_saves_the_best_answer(samples):
     )
 
 
-@pytest.fixture
-def own(tmp_path):
-    """Return a folder with 40 separable samples as a table, and as arrays with two gates in one group."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3))
-    y = np.where(X[:, 0] > 0, "up", "down")
-    X[:, 0] += np.where(y == "up", 0.5, -0.5)
-    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=y)
-    table.to_csv(tmp_path / "samples.csv", index=False)
-    gates = (X[:, :2] > -10).astype(float)
-    np.savez(tmp_path / "samples.npz", X=X, y=y, gates=gates, groups=np.array([0, 0]))
-    return tmp_path
-
-
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_own_problems(own, formulation):
+def test_own_problems(samples, formulation):
     options = [word for name in FORMULATIONS[formulation] for word in (f"--{name}", "4")]
-    solve = ("solve", own / "samples.csv", "--formulation", formulation, "--C", "10", "--out", own / "s.npz")
+    solve = ("solve", "s.csv", "--formulation", formulation, "--C", "10")
     done = run(*solve, *options)
     assert done.returncode == 0, done.stderr
     assert "class +1 is 'up'" in done.stdout
-    assert load_model(own / "s.npz").solutions[0].status is Status.OPTIMAL
+    assert load_model("s-model.npz").solutions[0].status is Status.OPTIMAL
     void = [f"--{name}" for name in GATES if name not in FORMULATIONS[formulation]]
     done = run(*solve, *(word for name in void for word in (name, "4")))
     text = f"{' and '.join(void)} would have no effect with --formulation {formulation}"
     assert (done.returncode, text in done.stderr) == ((2, True) if void else (0, False))
 
 
-def test_columns_that_are_gates_by_their_names_or_inputs(own):
-    table = pd.read_csv(own / "samples.csv").rename(columns={"c": "gate_voltage"}).assign(note="x")
-    table.to_csv(own / "own.csv")
-    out, told = own / "m.npz", "gate values: gate_voltage, by their names"
-    solve = ("solve", own / "own.csv", "--label", "label", "--out", out, "--C", "1", "--drop", "", "note")
+def test_columns_that_are_gates_by_their_names_or_inputs(samples):
+    pd.read_csv("s.csv").rename(columns={"c": "gate_voltage"}).assign(note="x").to_csv("own.csv")
+    told = "gate values: gate_voltage, by their names"
+    solve = ("solve", "own.csv", "--label", "label", "--C", "1", "--drop", "", "weight", "note")
     for options, gates, inputs in [
         ([], ["gate_voltage"], ["a", "b"]),
         (["--gates", "b"], ["b"], ["a", "gate_voltage"]),
@@ -302,35 +287,35 @@ def test_columns_that_are_gates_by_their_names_or_inputs(own):
     ]:
         done = run(*solve, *options)
         assert (done.returncode, told in done.stdout) == (0, not options), done.stderr
-        model = load_model(out)
+        model = load_model("own-model.npz")
         assert (model.columns.gates, model.columns.inputs) == (gates, inputs)
         assert model.problems[0].features.k == (len(gates) or 20)
         # Other columns are ignored, those without a name too.
-        assert run("predict", out, own / "own.csv", "--out", own / "p.csv").returncode == 0
+        assert run("predict", "own-model.npz", "own.csv").returncode == 0
     done = run(*solve, "--units", "3", "--contexts", "4")
     assert (done.returncode, "--units and --contexts would have no effect with the gate" in done.stderr) == (2, True)
     assert "values that are not numbers, such as 'x'" in run(*solve[:-1]).stderr
 
 
-def test_a_start_is_of_the_same_labels(own):
-    first, again = own / "s.npz", own / "again.npz"
-    assert run("solve", own / "samples.csv", "--C", "1", "--keep-samples", "--out", first).returncode == 0
-    assert load_model(first).problems[0].features.X.shape == (40, 4)
-    assert run("solve", own / "samples.csv", "--C", "2", "--start", first, "--out", again).returncode == 0
-    table = pd.read_csv(own / "samples.csv")
-    table.iloc[::-1].to_csv(own / "turned.csv", index=False)
-    done = run("solve", own / "turned.csv", "--start", first, "--out", own / "turned.npz")
+def test_a_start_is_of_the_same_labels(samples):
+    first = "s-model.npz"
+    assert run("solve", "s.csv", "--C", "1", "--keep-samples").returncode == 0
+    assert load_model(first).problems[0].features.X.shape == (40, 5)
+    assert run("solve", "s.csv", "--C", "2", "--start", first, "--out", "again.npz").returncode == 0
+    table = pd.read_csv("s.csv")
+    table.iloc[::-1].to_csv("turned.csv", index=False)
+    done = run("solve", "turned.csv", "--start", first)
     assert done.returncode == 2
     assert "of samples with other labels, or in another order" in done.stderr
-    table[:39].to_csv(own / "fewer.csv", index=False)
-    assert "is of 40 samples" in run("solve", own / "fewer.csv", "--start", first).stderr
+    table[:39].to_csv("fewer.csv", index=False)
+    assert "is of 40 samples" in run("solve", "fewer.csv", "--start", first).stderr
 
 
-def test_own_gates(own):
-    out = own / "s.npz"
-    done = run("solve", own / "samples.npz", "--out", out)
+def test_own_gates(samples):
+    np.savez("own.npz", **np.load("s.npz"), gates=np.ones((40, 2)), groups=np.array([0, 0]))
+    done = run("solve", "own.npz")
     assert done.returncode == 0, done.stderr
-    assert load_model(out).solutions[0].weights.shape == (2, 4)
-    done = run("solve", own / "samples.npz", "--formulation", "svm-l2", "--out", own / "t.npz")
+    assert load_model("own-model.npz").solutions[0].weights.shape == (2, 4)
+    done = run("solve", "own.npz", "--formulation", "svm-l2", "--out", "t.npz")
     assert done.returncode == 2
-    assert not (own / "t.npz").exists()
+    assert not Path("t.npz").exists()

@@ -62,12 +62,3 @@ def test_svm_rc(task):
 def test_median_cutoffs_halve_all_60000_images(task, gates):
     opened = gates.transform(task.X_pool)[:, 1::2].mean(axis=0)
     np.testing.assert_allclose(opened, 0.5, atol=1e-9)
-
-
-@pytest.mark.long
-def test_a_large_cell_is_certified(mnist_root):
-    large = ib.load_binary("mnist", 1000, seed=1, root=mnist_root)
-    wide = ib.HyperplaneGates(50, 4, seed=2).fit(large.X_pool)
-    solution = ib.solve(ib.svm_gln(large.X_train, large.y_train, wide), tol=1e-8)
-    assert solution.status is ib.Status.OPTIMAL
-    assert solution.iterations <= 25

@@ -161,15 +161,6 @@ def test_scale_of_normalised_kernels(cancer):
     assert plain.kernel_weights_[1] > usual.kernel_weights_[1]
 
 
-def test_weights_count_copies(cancer):
-    X, y = cancer
-    weight = np.random.default_rng(0).integers(0, 3, len(X))
-    model = ib.MultipleKernelClassifier(KERNELS, C=0.1, normalise=False)
-    weighted = model.fit(X, y, sample_weight=weight).certificate_.objective
-    repeated = model.fit(X.repeat(weight, axis=0), y.repeat(weight)).certificate_.objective
-    assert weighted == pytest.approx(repeated, rel=3e-6)
-
-
 def test_inputs_far_from_zero_and_wide_apart(cancer):
     """Gaussian kernels do not depend on the origin, and neighbours count in a wide range, as in kelvin or seconds."""
     X, y = np.round(cancer[0] * 2**10) / 2**10, cancer[1]

@@ -103,17 +103,6 @@ def test_the_share_bounds_outliers_and_support(zeros, kind, nu):
         assert 0 <= 1 - model.offset_ < 1e-4
 
 
-def test_the_certificate_is_one_of_the_margin_problem(zeros):
-    model = ib.OneClassMargin(KINDS["gln"], nu=0.3).fit(zeros)
-    order, gates, found = model.estimator_.samples_, model.estimator_.gates_, model.certificate_
-    features = gates(np.column_stack([zeros[order], np.ones(len(order))]))
-    problem = ib.MarginProblem(features, np.ones(len(order)), ib.GroupLasso(gates.groups), C=model.C_)
-    judged = ib.certify(problem, found.weights, found.dual)
-    assert 0 <= judged.gap <= 1e-6
-    # ν is the mean of λ_i/C.
-    assert (found.dual / model.C_).mean() == pytest.approx(0.3, rel=1e-5)
-
-
 def test_scaling_the_inputs_changes_nothing(zeros):
     one = ib.OneClassMargin(ib.GLNClassifier(4, fit_intercept=False, random_state=1), nu=0.2)
     scores = [one.fit(s * zeros).score_samples(s * zeros) for s in (1.0, 16.0)]

@@ -105,43 +105,6 @@ def test_no_network_has_larger_margins_for_its_weights(shared):
         assert found.dual @ problem.margins(W) <= size * (1 + 1e-9)
 
 
-def test_the_least_weights_behind_a_matrix_are_its_nuclear_norm():
-    """min ½(‖A‖² + ‖W‖²) over AW = Z is ‖Z‖_*, attained by balanced singular vectors.
-
-    Z is also a convex combination of matrices of rank one and nuclear norm ‖Z‖_*.
-    """
-    rng = np.random.default_rng(0)
-    for rows, columns, rank in ((3, 8, 3), (10, 4, 4), (5, 5, 2)):
-        Z = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
-        U, s, V = np.linalg.svd(Z, full_matrices=False)
-        U, s, V = U[:, :rank], s[:rank], V[:rank]
-        size = ib.NuclearNorm([0] * rows, range(rows)).value(Z)
-        A, W = U * np.sqrt(s), np.sqrt(s)[:, None] * V
-        assert 0.5 * ((A**2).sum() + (W**2).sum()) == pytest.approx(size, rel=1e-12)
-        for _ in range(20):
-            T = rng.normal(size=(rank, rank))
-            other = 0.5 * (((A @ T) ** 2).sum() + (np.linalg.solve(T, W) ** 2).sum())
-            assert other >= size * (1 - 1e-12)
-        parts = [size * np.outer(u, v) for u, v in zip(U.T, V, strict=True)]
-        np.testing.assert_allclose(np.tensordot(s / size, parts, 1), Z, atol=1e-12)
-
-
-def test_the_two_optima_bound_each_other():
-    """‖Z‖_* ≤ Σ_c ‖ζ_c‖ ≤ √K ‖Z‖_* for weights and for the optima; both bounds are attained."""
-    rng = np.random.default_rng(0)
-    own, shared = (ib.svm_classes(X, LABELS, GATES, shared=each) for each in (False, True))
-    for W in rng.normal(size=(20, 18, 4)):
-        assert shared.norm.value(W) <= own.norm.value(W) <= 3**0.5 * shared.norm.value(W)
-    apart, equal = np.zeros((2, 18, 4))
-    apart[[0, 6, 12], [0, 1, 2]] = 1.0
-    equal[[0, 6, 12], 0] = 1.0
-    assert own.norm.value(apart) == pytest.approx(shared.norm.value(apart), rel=1e-12)
-    assert own.norm.value(equal) == pytest.approx(3**0.5 * shared.norm.value(equal), rel=1e-12)
-    least = [ib.solve(problem) for problem in (shared, own)]
-    assert least[0].lower_bound <= least[1].objective
-    assert least[1].lower_bound <= 3**0.5 * least[0].objective
-
-
 def test_weights_that_do_not_separate_are_no_start_of_a_hard_margin():
     """A hard margin that starts from weights that do not separate is proved inseparable as without them."""
     twice = np.vstack([X, X[:3]]), np.append(LABELS, np.roll(np.unique(LABELS), 1)[LABELS_AS_NUMBERS[:3]])
@@ -150,17 +113,6 @@ def test_weights_that_do_not_separate_are_no_start_of_a_hard_margin():
     cold, warm = ib.solve(hard), ib.solve(hard, start=soft)
     assert (soft.status, cold.status, warm.status) == (ib.Status.OPTIMAL, *2 * [ib.Status.NOT_SEPARABLE])
     assert warm.iterations <= 2 * cold.iterations
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_what_all_outputs_have_in_common_changes_no_margin(shared):
-    """Subtracting the mean over outputs changes no margin and does not increase the nuclear norm."""
-    problem = ib.svm_classes(X, LABELS, GATES, shared=shared)
-    for W in np.random.default_rng(0).normal(size=(10, 3, 6, 4)):
-        centred = W - W.mean(axis=0)
-        before, after = (each.reshape(18, 4) for each in (W, centred))
-        np.testing.assert_allclose(problem.margins(after), problem.margins(before), atol=1e-12)
-        assert not shared or problem.norm.value(after) <= problem.norm.value(before) * (1 + 1e-12)
 
 
 def test_of_two_classes_one_unit_behind_each_gate_is_enough():

@@ -6,24 +6,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import torch
-from sklearn.svm import SVC
 
 import implicit_bias as ib
 from implicit_bias.solvers import Answer
 from tests.cases import assert_farkas, inputs, problem
-
-
-@pytest.mark.parametrize("C", [2.0, 0.05])
-def test_a_free_intercept_is_that_of_svc(C):
-    """Weights and intercept are those of scikit-learn's SVC with the bound C‖w‖, whose optimality conditions agree."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 4)) + 5
-    y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 5, 1, -1)
-    case = ib.svm_shallow(X, y, ib.ConstantGate(), C)
-    ours = ib.solve(dataclasses.replace(case, intercept=True), tol=1e-10)
-    theirs = SVC(kernel="linear", C=C * np.linalg.norm(ours.weights), tol=1e-10).fit(X, y)
-    np.testing.assert_allclose(ours.weights, theirs.coef_, rtol=1e-3, atol=1e-4)
-    assert ours.intercept == pytest.approx(theirs.intercept_[0], rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize("intercept", [False, True])

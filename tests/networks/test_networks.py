@@ -8,7 +8,6 @@ import implicit_bias as ib
 from implicit_bias.extensions.best_networks import ChainNetwork
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
 from implicit_bias.gates import FunctionContexts
-from implicit_bias.metrics import optimality_ratio
 from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork, TorchNetwork
 from tests.cases import inputs, refusals
 
@@ -96,15 +95,6 @@ def test_contexts_of_ones_own_are_not_saved(tmp_path):
     ib.train(network, X, Y, FEW)
     again.load_state_dict(network.state_dict())
     np.testing.assert_array_equal(again.decision_function(X), network.decision_function(X))
-
-
-def test_limit_of_three_contexts():
-    """Descent on a GLN with three contexts ends within 1 % of the certified optimum."""
-    network = thirds()
-    ib.descend_to_limit(network, X, Y, ib.LossScaled(tolerance=3e-3))
-    problem = ib.svm_gln(X, Y, network.gates())
-    optimum = ib.solve(problem).objective
-    assert 1 <= optimality_ratio(problem, network.effective_weights(), optimum) < 1.01
 
 
 def test_cutoffs_are_part_of_the_state_dict():

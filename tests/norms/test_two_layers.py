@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from implicit_bias import Frobenius, GatedFeatures, GroupLasso, InputError, MarginProblem, TwoLayerNorm, solve
+from implicit_bias import GatedFeatures, InputError, MarginProblem, TwoLayerNorm, solve
 from tests.cases import SIZE, random, samples
 
 #: Combinations of layers that induce a norm.
@@ -115,14 +115,6 @@ def test_units_of_several_gates_are_rows_of_one_matrix():
         TwoLayerNorm([0, 0, 1], "spectral", "l2")
     with pytest.raises(InputError, match="multiplicities"):
         TwoLayerNorm([0, 1], "entries", "l2", [1, 0])
-
-
-def test_norms_that_have_another_name():
-    W, groups = random(4, 5), [0, 1, 0, 1]
-    for layers in (("frobenius", "l2"), ("rows", "l1")):
-        assert TwoLayerNorm(groups, *layers).value(W) == pytest.approx(GroupLasso(groups).value(W), rel=1e-14)
-    for layers in (("frobenius", "l_inf"), ("rows", "l2")):
-        assert TwoLayerNorm(groups, *layers).value(W) == pytest.approx(Frobenius().value(W), rel=1e-14)
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (3, 2), (5, 8), (12, 4)])

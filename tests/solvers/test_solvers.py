@@ -20,21 +20,6 @@ def weighted(**changes) -> ib.MarginProblem:
     return dataclasses.replace(problem("constant", "frobenius"), **changes)
 
 
-def test_shallow_problem_separates_into_one_linear_svm_a_region():
-    case = problem("region", "frobenius")
-    whole = ib.solve(case).objective ** 2
-    parts = 0.0
-    for region in range(case.features.k):
-        rows = case.features.gate_values[:, region] > 0
-        if rows.any():
-            v = cp.Variable(case.features.d)
-            least = cp.Problem(
-                cp.Minimize(cp.sum_squares(v)), [cp.multiply(case.y[rows], case.features.X[rows] @ v) >= 1]
-            )
-            parts += float(least.solve(solver="CLARABEL"))
-    assert whole == pytest.approx(parts, rel=1e-5)
-
-
 @pytest.mark.parametrize(("n", "scale"), [(30, 1e-6), (200, 1.0), (30, 1e6)])
 def test_random_labels_on_few_inputs_are_proved_not_separable(n, scale):
     X = scale * inputs(n=n, d=4, seed=9)

@@ -362,20 +362,6 @@ def test_the_limit_of_small_inputs_is_stationary():
     assert stationarity(network, small, y).residual <= 0.1
 
 
-def test_the_norm_is_only_a_temperature():
-    """Doubling the initial weights does not change the direction of the limit."""
-    directions = []
-    for scale in (1.0, 2.0):
-        network = gln().double()
-        with torch.no_grad():
-            network.readout.bias.zero_()
-            for p in network.parameters():
-                p *= scale
-        descend_to_limit(network, X, Y)
-        directions.append(network.effective_weights())
-    assert alignment(*directions) >= 0.999
-
-
 def test_a_separable_limit_is_stationary_for_every_network(network):
     descent = descend_to_limit(network, X, Y, LossScaled(max_steps=3000))
     before = flat(network)
@@ -533,15 +519,3 @@ def with_biases():
     for parameter, value in zip(network.parameters(), (np.eye(1, 12), [1e-3], [[1.0]], [1e-3]), strict=True):
         parameter.data = torch.as_tensor(value, dtype=torch.float64)
     return network
-
-
-@pytest.mark.mnist
-def test_the_published_cell_reaches_its_limit(mnist_root):
-    task = ib.load_binary("mnist", 500, seed=1, root=mnist_root)
-    network = gln(task.X_pool, 10)
-    problem = problem_of(network, task.X_train, task.y_train)
-    solution = ib.solve(problem)
-    descend_to_limit(network, task.X_train, task.y_train, LossScaled(tolerance=0.01))
-    assert 1 <= ratio_of(network, problem, solution.lower_bound) <= 1.01
-    svm = problem.decision_function(solution.weights, task.X_val)
-    assert inconsistency(network.decision_function(task.X_val), svm) <= 0.005

@@ -193,15 +193,6 @@ def test_a_box_that_no_solver_answers_is_left_at_its_bound(digits, monkeypatch):
     assert best.lower_bound <= plain.objective
 
 
-def test_larger_inputs_need_smaller_weights(digits):
-    X, y, gates = digits
-    values = gates.transform(X)
-    fixed = ib.FunctionGates(lambda X: values[: len(X)], gates.groups).fit(X)
-    one, other = (best_chains(c * X, y, fixed, 3, starts=1, tol=0.03) for c in (1.0, 30.0))
-    assert one.end == other.end == "certified"
-    assert other.objective == pytest.approx(one.objective * 30 ** (-2 / 3), rel=0.03)
-
-
 def test_half_spaces_have_the_same_cost_however_many_layers_they_gate(digits):
     X, y, _ = digits
     found = [best_chains(X, y, ib.RandomHalfSpaces(2, always_on=True), 4, gated=gated, starts=2) for gated in (1, 4)]

@@ -20,8 +20,6 @@ from tests.extensions.gated_flow.flows import (
     general,
     integrated,
     made,
-    redundant,
-    singular,
 )
 
 # The flow
@@ -187,13 +185,6 @@ def test_directions_that_are_cut_off_are_counted():
     assert found.best_loss > 0.2
 
 
-def test_no_weights_move_where_the_features_do_not_reach():
-    features, y, dense, w0 = made(singular)
-    outside = np.eye(24) - np.linalg.pinv(dense) @ dense
-    moved = gradient_flow(features, w0, TIMES, y=y).weights().reshape(5, -1) - w0.ravel()
-    np.testing.assert_allclose(moved @ outside, 0.0, atol=1e-11)
-
-
 # Errata of the notes
 
 
@@ -298,16 +289,6 @@ def test_erratum_the_limit_of_an_exclusive_gate_has_no_transient():
     q = P.T @ (A11 @ w0[0] - b1)
     printed = np.linalg.solve(A11, P @ (np.exp(-values / features.k) * q) + b1)
     assert np.abs(printed - limit).max() > 0.1
-
-
-def test_the_differences_of_copies_are_constant():
-    """After (28): differences of copies of a gate are constant, by integration and in closed form."""
-    features, y, dense, w0 = made(redundant)
-    A, b = dense.T @ dense / features.n, dense.T @ y / features.n
-    integral = integrated(A, b, w0.ravel(), TIMES, features.k).reshape(len(TIMES), *w0.shape)
-    for w, near in ((integral, 1e-9), (gradient_flow(features, w0, TIMES, y=y).weights(), 1e-14)):
-        np.testing.assert_allclose(w[:, 0] - w[:, 1], np.broadcast_to(w0[0] - w0[1], (5, 3)), atol=near)
-    assert np.abs(w0[0] - w0[1]).max() > 0.1
 
 
 def test_erratum_the_sum_of_m_copies_moves_m_times_as_fast():

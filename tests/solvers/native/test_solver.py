@@ -1,7 +1,6 @@
 """The native solver's answers, limits and memory, on small problems."""
 
 import dataclasses
-import itertools
 import os
 import signal
 from contextlib import nullcontext
@@ -10,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize
 
 import implicit_bias as ib
 from implicit_bias._utils import deadline, memory
@@ -30,54 +28,6 @@ def test_near_conflicts_are_separated(e):
         y[:2] = 1.0, -1.0
         found = ib.solve(ib.MarginProblem(ib.GatedFeatures(X), y, ib.Frobenius()), "NATIVE")
         assert found.status is ib.Status.OPTIMAL
-
-
-def test_brute_force_over_two_weights():
-    X = np.array([[2.0, 1.0], [1.0, 3.0], [-1.0, -1.5], [0.5, -2.0]])
-    G = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
-    case = ib.MarginProblem(ib.GatedFeatures(X, G), [1, 1, -1, -1], ib.GroupLasso([0, 1], [1.0, 1.7]), 0.6)
-
-    def objective(w):
-        W = w.reshape(2, 2)
-        return case.norm.value(W) + 0.6 * np.maximum(1 - case.margins(W), 0).sum()
-
-    rng = np.random.default_rng(0)
-    tries = [minimize(objective, rng.normal(size=4), method="Powell", options={"xtol": 1e-10}) for _ in range(30)]
-    best = min(t.fun for t in tries)
-    assert best * (1 - 3e-4) <= ib.solve(case, "NATIVE", tol=1e-9).objective <= best
-
-
-def test_closed_form_for_two_units_of_two_contexts():
-    """With one sample per global context, the optimum is the least of the closed form over β, by Nelder–Mead."""
-    x = np.array([0.7, -1.3, 0.4, 2.1])
-    y = np.sign(x)
-    G = np.array([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]], dtype=float)
-    found = ib.solve(
-        ib.MarginProblem(ib.GatedFeatures(x[:, None], G), y, ib.GroupLasso([0, 0, 1, 1])), "NATIVE", tol=1e-10
-    )
-
-    def norm_over_margin(three):
-        b11, b12, b21 = three
-        margin = (np.abs(x) * [b11, b12, b21, b12 + b21 - b11]).min()
-        square = ((abs(b11 - b12) + abs(b11 - b21)) ** 2 + (b12 + b21) ** 2) / 2
-        return np.sqrt(square) / margin if margin > 0 else np.inf
-
-    rng = np.random.default_rng(0)
-    options = {"xatol": 1e-12, "fatol": 1e-12, "maxiter": 20000, "maxfev": 20000}
-    starts = rng.uniform([1, 3, 3], [3, 5, 5], size=(20, 3))
-    best = min(minimize(norm_over_margin, s, method="Nelder-Mead", options=options).fun for s in starts)
-    assert found.objective == pytest.approx(best, rel=1e-6)
-
-
-def test_the_margin_path_follows_the_price(gln):
-    prices = [1e-4, 1e-3, 1e-2, 0.1, 1.0, np.inf]
-    path = ib.margin_path(gln, prices, tol=1e-7)
-    for C, point in zip(prices, path, strict=True):
-        assert point.status is ib.Status.OPTIMAL
-        assert point.objective == pytest.approx(ib.solve(dataclasses.replace(gln, C=C)).objective, rel=3e-6)
-    # The optimum rises with the price: no lower bound exceeds what is reached at the next.
-    assert all(less.lower_bound <= more.objective for less, more in itertools.pairwise(path))
-    assert path[0].objective < path[2].objective < path[-1].objective
 
 
 def test_no_weights_are_best_when_slack_is_cheap(gln):
