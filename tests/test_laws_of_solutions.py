@@ -146,6 +146,8 @@ def test_no_weights_beat_the_solution(gate, norm, kind, soft):
         found = certify(case, W, best.dual + noise * cases.random(case.features.n))
         assert (found.dual >= 0).all()
         assert found.dual.max() <= C * (1 + 1e-12)
+        assert case.norm.dual(case.adjoint(found.dual)) <= 1 + 1e-9
+        assert found.lower_bound == pytest.approx(found.dual.sum(), rel=1e-9)
         assert found.objective >= best.lower_bound * (1 - 1e-9)
         assert found.lower_bound <= best.objective * (1 + 1e-9)
 

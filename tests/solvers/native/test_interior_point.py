@@ -104,6 +104,23 @@ def test_the_upper_bound_is_that_of_the_best_multiple(seed):
     assert (0.0 if least == np.inf else 1 / least) == pytest.approx(t[objectives.argmin()], rel=1e-9)
 
 
+def test_duplicated_samples_and_identical_units():
+    case = problem("contexts 2", "group lasso")
+    twice = np.repeat(np.arange(case.features.n), 2)
+    samples = dataclasses.replace(case, features=case.features.select(twice), y=case.y[twice])
+    G = np.hstack([case.features.gate_values] * 2)
+    units = ib.MarginProblem(
+        ib.GatedFeatures(case.features.X, G),
+        case.y,
+        ib.GroupLasso(np.concatenate([case.norm.groups, case.norm.groups + 9])),
+    )
+    base = ib.solve(case, "NATIVE", tol=1e-8)
+    for other in (samples, units):
+        found = ib.solve(other, "NATIVE", tol=1e-8)
+        assert found.status is ib.Status.OPTIMAL
+        assert found.objective == pytest.approx(base.objective, rel=1e-7)
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize(("C", "single_from"), [(np.inf, 1000), (0.3, 1000), (0.3, 1)])
 def test_the_newton_step_solves_the_linearised_conditions(C, single_from, intercept):
