@@ -113,6 +113,7 @@ def _check_model(draw: Draw, model: Any, X: Array, labels: Array) -> None:
 
 _classifier(ib.GLNClassifier, units=3)
 _classifier(ib.GatedReLUClassifier, units=4)
+_classifier(ib.InteractionClassifier, columns=2, rounds=1, candidates=9)
 _classifier(ib.HiddenLayerClassifier, units=4, training=SGD(steps=3))
 _classifier(ib.MultipleKernelClassifier)
 

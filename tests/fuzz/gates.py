@@ -10,7 +10,7 @@ from implicit_bias.gates import FunctionContexts, HiddenActivations, LeakyReLUGa
 from tests.cases import GATES, inputs
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, Given
-from tests.fuzz.strategies import ARGUMENTS, choice, is_number, is_power, number, numbers
+from tests.fuzz.strategies import ARGUMENTS, choice, is_number, is_power, number, numbers, one_of
 from tests.fuzz.table import row
 from tests.fuzz.values import Array
 
@@ -60,6 +60,7 @@ def _inner(draw: Draw) -> Given:
 # What a median cannot divide, and too many gates, are refused.
 _gates(HyperplaneGates, _samples, may=True)
 _gates(ib.RandomHalfSpaces, _samples, may=True)
+_gates(ib.SubsetGates, _samples, may=True, columns=one_of([1, 2, [[0]]], 0, [[99]], "x", []))
 PLANES: dict[str, Any] = {"directions": numbers("p d"), "cutoffs": numbers("p")}
 PLANES["contexts"] = choice(2, 4, also=is_power(2**62, 2))
 _gates(HyperplaneGates.from_hyperplanes, _planes, may=True, **PLANES)

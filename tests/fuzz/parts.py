@@ -46,6 +46,16 @@ def _features(draw: Draw) -> None:
     _operation(draw, problems.features(draw)[0])
 
 
+@entry(ib.SubsetFeatures)
+def _subset_features(draw: Draw) -> None:
+    n, d, units, count = (draw.whole(1, 4) for _ in range(4))
+    contexts, subsets = draw.rng.integers(0, count, (n, units)), draw.rng.integers(0, d, (units, draw.whole(1, 2)))
+    parts = {"contexts": draw.either(contexts, [contexts + count, contexts[0], contexts + 0.5])}
+    parts |= {"subsets": draw.either(subsets, [subsets + d, subsets[0], -1 - subsets])}
+    X = draw.array(draw.normal(n, d))
+    _operation(draw, draw.call(lambda **given: ib.SubsetFeatures(**given, count=count), X=X, **parts))
+
+
 @entry(Features)
 def _own_features(draw: Draw) -> None:
     features, _ = problems.features(draw)

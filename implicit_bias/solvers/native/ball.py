@@ -40,7 +40,7 @@ SHIFT = 1e-15
 
 def inputs_or_blocks(features: Any, y: Array) -> tuple[Any, Any]:
     """Return inputs X and None, or None and blocks y_i φ_j(x_i) (n, k, d) of features without inputs in an array."""
-    if isinstance(getattr(features, "X", None), np.ndarray):
+    if features.gated and isinstance(features.X, np.ndarray):
         return features.X, None
     return None, (features.dense() * y[:, None]).reshape(features.shape)
 
