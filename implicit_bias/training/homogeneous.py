@@ -141,7 +141,7 @@ class MarginFunction(Objective):
         self._set(w)
         return self.twin.outputs_of(self.inputs, self.contexts)
 
-    def _margins(self, outputs: Tensor) -> Tensor:
+    def margins_of(self, outputs: Tensor) -> Tensor:
         if self.outputs == 1:
             return self.y * outputs
         return (outputs.gather(1, self.y[:, None]) - outputs).flatten()[self.pairs]
@@ -167,14 +167,14 @@ class MarginFunction(Objective):
     @torch.no_grad()
     def margins(self, w: Tensor) -> Tensor:
         """Return q, shape (n,), or (n(K − 1),) with K outputs."""
-        return self._margins(self._outputs(w))
+        return self.margins_of(self._outputs(w))
 
     def loss(self, w: Tensor, radius: float) -> float:
         return float(log_sum_exp(self.margins(radius * w)))
 
     def gradient(self, w: Tensor, radius: float, loss: Loss = log_sum_exp) -> tuple[float, Tensor, Tensor]:
         """Return a loss of the margins at `radius` times w, its gradient times radius^(1−L), and the margins."""
-        margins = self._margins(self._outputs(radius * w))
+        margins = self.margins_of(self._outputs(radius * w))
         check_differentiable(margins)
         value = loss(margins)
         gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters, materialize_grads=True)])

@@ -45,6 +45,10 @@ class Descent(ABC):
     #: True if rotating the inputs does not change the path of the descent.
     rotation_invariant = True
 
+    def __post_init__(self) -> None:
+        as_count(self.max_steps, "max_steps")
+        as_positive(self.max_seconds, "max_seconds", infinite=True)
+
     @abstractmethod
     def stepper(self, function: MarginFunction) -> Iteration:
         """Return the iteration from the function's start."""
@@ -110,13 +114,12 @@ class LossScaled(Descent):
     margin: float = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         as_positive(self.tolerance, "tolerance")
         if as_positive(self.stationarity, "stationarity") >= 1:
             raise InputError(f"stationarity must be below 1, not {self.stationarity!r}")
         if as_positive(self.growth, "growth") <= 1:
             raise InputError(f"growth must be above 1, not {self.growth!r}")
-        as_count(self.max_steps, "max_steps")
-        as_positive(self.max_seconds, "max_seconds", infinite=True)
         as_positive(self.margin, "margin", zero=True)
 
     def stepper(self, function: MarginFunction) -> "ScaledIteration":
@@ -148,9 +151,8 @@ class PlainDescent(Descent):
     max_seconds: float = 600.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         as_positive(self.lr, "lr")
-        as_count(self.max_steps, "max_steps")
-        as_positive(self.max_seconds, "max_seconds", infinite=True)
 
     def stepper(self, function: MarginFunction) -> "PlainIteration":
         """Return the iteration on all weights."""

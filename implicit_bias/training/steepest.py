@@ -8,7 +8,7 @@ f(x) = U x, has the norm N(U) = ‖U‖. L, 2 or 1, is the number of layers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf, log
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from implicit_bias._utils.checks import InputError, as_count, as_positive, as_real, shown
+from implicit_bias._utils.checks import InputError, as_positive, as_real, shown
 from implicit_bias.margin.formulations import layers_of
 from implicit_bias.norms.two_layers import TwoLayerNorm
 from implicit_bias.training.homogeneous import MarginFunction
@@ -44,6 +44,12 @@ class LayeredDescent(Descent):
     """Base class of descents in N(θ), the largest norm of a layer; `optimiser` names the norms."""
 
     optimiser: str | tuple[str, str]
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        self.norm_of(1, 1)
+        as_positive(self.tolerance, "tolerance")
+        super().__post_init__()
 
     @property
     def rotation_invariant(self) -> bool:  # type: ignore[override]
@@ -113,7 +119,7 @@ class SteepestDescent(LayeredDescent):
     max_seconds: float = 600.0
 
     def __post_init__(self) -> None:
-        self.norm_of(1, 1)
+        super().__post_init__()
         as_positive(self.step, "step")
         if not as_real(self.decay) >= 0:
             raise InputError(
@@ -123,7 +129,6 @@ class SteepestDescent(LayeredDescent):
         for name in ("momentum", "second_momentum"):
             if not 0 <= as_real(getattr(self, name)) < 1:
                 raise InputError(f"{name} must be a number from 0 to below 1, not {shown(getattr(self, name))}")
-        _check_limits(self)
 
     def stepper(self, function: MarginFunction) -> SteepestIteration:
         """Return the iteration from the network's present weights."""
@@ -179,19 +184,9 @@ class ProjectedDescent(LayeredDescent):
     max_steps: int = 1_000_000
     max_seconds: float = 600.0
 
-    def __post_init__(self) -> None:
-        self.norm_of(1, 1)
-        _check_limits(self)
-
     def stepper(self, function: MarginFunction) -> ProjectedIteration:
         """Return the iteration from the direction of each layer's present weights."""
         return ProjectedIteration(layer_margins(function, self), self)
-
-
-def _check_limits(config: SteepestDescent | ProjectedDescent) -> None:
-    as_positive(config.tolerance, "tolerance")
-    as_count(config.max_steps, "max_steps")
-    as_positive(config.max_seconds, "max_seconds", infinite=True)
 
 
 class LayerMargins(ABC):
@@ -239,7 +234,7 @@ class LayerMargins(ABC):
         """Return N*(layers), the sum of the dual norms of the layers."""
         return sum(float(norm.dual(each)) for norm, each in zip(self.norms, layers, strict=True))
 
-    def flat(self, layers: Layers, size: float = 1.0) -> Tensor:
+    def flat(self, layers: Layers, size: float) -> Tensor:
         """Return all weights of the network as one vector: the layers times `size`, for inputs not divided by c."""
         return torch.cat([each.flatten() for each in layers]) * (size / self.root)
 
@@ -340,8 +335,7 @@ class ClassMargins(LayerMargins):
         self.largest = float(of_classes * torch.linalg.vector_norm(self.X, self.norms[0].inputs, dim=1).max())
 
     def evaluate(self, layers: Layers) -> tuple[Tensor, ...]:
-        outputs = self.X @ layers[0].T
-        return ((outputs.gather(1, self.y[:, None]) - outputs).flatten()[self.function.pairs],)
+        return (self.function.margins_of(self.X @ layers[0].T),)
 
     def gradient(self, shares: Tensor, layers: Layers, *values: Tensor) -> Layers:
         return (self.correlation(shares),)
@@ -370,29 +364,44 @@ def layer_margins(function: MarginFunction, config: LayeredDescent) -> LayerMarg
     return TwoLayerMargins(function, config)
 
 
-@dataclass
-class SteepestIteration(Iteration):
-    """The iteration of `SteepestDescent`."""
+class LayeredIteration(Iteration):
+    """An iteration on `layers`, whose rows of the table, not whose steps, test for convergence."""
 
-    margins: LayerMargins
-    config: SteepestDescent
-    count: int = 0
-    converged: bool = False
-    layers: Layers = field(init=False)
+    #: R^L, with R times `layers` as weights.
+    sharpness = 1.0
 
-    def __post_init__(self) -> None:
-        self.layers = self.margins.start
-        self.first = [torch.zeros_like(each) for each in self.layers]
-        self.second = [torch.zeros_like(each) for each in self.layers]
+    def __init__(self, margins: LayerMargins, layers: Layers, tolerance: float) -> None:
+        self.margins, self.layers, self.tolerance = margins, layers, tolerance
         #: Sum of p over the steps since the last row of the table: its mean fluctuates less than p.
-        self.shares = torch.zeros(self.margins.count, dtype=torch.float64)
+        self.shares = torch.zeros(margins.count, dtype=torch.float64)
+
+    @property
+    def size(self) -> float:
+        """R, the factor of `layers`."""
+        return self.sharpness ** (1 / self.margins.degree)
 
     @property
     def weights(self) -> Tensor:  # type: ignore[override]
-        return self.margins.flat(self.layers)
+        return self.margins.flat(self.layers, self.size)
+
+    def state(self) -> dict[str, float]:
+        if not self.shares.any():
+            self.shares = torch.softmax(-self.sharpness * self.margins.evaluate(self.layers)[0], 0)
+        row = self.margins.state(self.layers, self.size, self.shares / self.shares.sum())
+        self.shares = torch.zeros_like(self.shares)
+        self.converged = row["ratio"] <= 1 + self.tolerance
+        return row
+
+
+class SteepestIteration(LayeredIteration):
+    """The iteration of `SteepestDescent`."""
+
+    def __init__(self, margins: LayerMargins, config: SteepestDescent) -> None:
+        super().__init__(margins, margins.start, config.tolerance)
+        self.config, self.count = config, 0
+        self.first, self.second = ([torch.zeros_like(each) for each in self.layers] for _ in range(2))
 
     def step(self) -> bool:
-        """Make a step; return False, because rows of the table test for convergence."""
         config, margins = self.config, self.margins
         q, *values = margins.evaluate(self.layers)
         shares = torch.softmax(-q, 0)
@@ -416,29 +425,21 @@ class SteepestIteration(Iteration):
         corrected = (1 - self.config.second_momentum**self.count) ** 0.5 / (1 - self.config.momentum**self.count)
         return torch.where(second > 0, first / second.sqrt() * corrected, 0.0)
 
-    def state(self) -> dict[str, float]:
-        if not self.shares.any():
-            self.shares = torch.softmax(-self.margins.evaluate(self.layers)[0], 0)
-        row = self.margins.state(self.layers, 1.0, self.shares / self.shares.sum())
-        self.shares = torch.zeros_like(self.shares)
-        self.converged = row["ratio"] <= 1 + self.config.tolerance
-        return row
 
-
-class ProjectedIteration(Iteration):
+class ProjectedIteration(LayeredIteration):
     """The iteration of `ProjectedDescent`."""
 
     def __init__(self, margins: LayerMargins, config: ProjectedDescent) -> None:
-        self.margins, self.config, self.run = margins, config, 0
         if margins.has_kinks:
             raise InputError("ProjectedDescent takes networks with fixed gates; use SteepestDescent for learned gates")
         sizes = [float(norm.value(each)) for norm, each in zip(margins.norms, margins.start, strict=True)]
         if not min(sizes) > 0:
             raise InputError("a layer's weights are all zero and have no direction to start from; initialise them")
-        self.layers: Layers = tuple(each / size for each, size in zip(margins.start, sizes, strict=True))
-        self.before, self.shares = self.layers, torch.zeros(margins.count, dtype=torch.float64)
+        layers = tuple(each / size for each, size in zip(margins.start, sizes, strict=True))
+        super().__init__(margins, layers, config.tolerance)
+        self.before, self.run = layers, 0
         q, *values = margins.evaluate(self.layers)
-        #: R^L: at the start, outputs are at most 1.
+        # At the start, outputs are at most 1.
         self.sharpness = 1.0 / max(float(q.abs().max()), float(np.finfo(float).tiny))
         largest = margins.largest_gradient(self.layers, *values)
         if largest == 0:
@@ -446,17 +447,8 @@ class ProjectedIteration(Iteration):
         # Curvature along a step is at most R^L max_i N*(∇q_i)².
         self.length = 1.0 / (self.sharpness * largest**2)
 
-    @property
-    def weights(self) -> Tensor:  # type: ignore[override]
-        return self.margins.flat(self.layers, self.size)
-
-    @property
-    def size(self) -> float:
-        """R, the factor of `layers`, from `sharpness` = R^L."""
-        return self.sharpness ** (1 / self.margins.degree)
-
     def step(self) -> bool:
-        """Make an accelerated step, then raise R if it is near stationary; return False, as tables test convergence."""
+        """Make an accelerated step, then raise R if it is near stationary."""
         margins, momentum = self.margins, self.run / (self.run + 3)
         now, before = self.layers, self.before
         v = tuple(a + momentum * (a - b) for a, b in zip(now, before, strict=True))
@@ -471,7 +463,7 @@ class ProjectedIteration(Iteration):
         self.before, self.layers = now, new
         smallest = float(q.min())
         gap = margins.dual(g) - _dot(g, new)
-        least = max(SHARPEST * self.config.tolerance * smallest, ROUNDING * float(q.abs().max()))
+        least = max(SHARPEST * self.tolerance * smallest, ROUNDING * float(q.abs().max()))
         slack = margins.degree * SLACK * (float(shares @ q) - smallest)
         if gap <= slack and log(margins.count) > least * self.sharpness:
             self.sharpness *= GROWTH
@@ -498,14 +490,6 @@ class ProjectedIteration(Iteration):
                 self.length *= LONGER
                 return new, q
             self.length *= SHORTER
-
-    def state(self) -> dict[str, float]:
-        if not self.shares.any():
-            self.shares = self._softmin(self.margins.evaluate(self.layers)[0])[1]
-        row = self.margins.state(self.layers, self.size, self.shares / self.shares.sum())
-        self.shares = torch.zeros_like(self.shares)
-        self.converged = row["ratio"] <= 1 + self.config.tolerance
-        return row
 
 
 def _dot(a: Layers, b: Layers) -> float:
