@@ -1,8 +1,4 @@
-"""Symmetric matrices in blocks, because AAᵀ of 20 000 rows with hundreds of columns crashes in OpenBLAS.
-
-NumPy computes A @ A.T by a function that computes half of it. There a thread of OpenBLAS copies its rows into a buffer
-and does not check that they fit.
-"""
+"""Symmetric matrices in blocks, because AAᵀ of 20 000 rows with hundreds of columns crashes in OpenBLAS."""
 
 from collections.abc import Callable
 from typing import Any

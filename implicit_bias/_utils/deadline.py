@@ -1,9 +1,4 @@
-"""When a computation must stop, and why: time limits and Ctrl-C.
-
-In the block of a `Deadline`, the first Ctrl-C sets a flag, which the loops of the computation test with `passed`; the
-second one raises KeyboardInterrupt. Outside such blocks, and in functions of the user that are run by `call`, Ctrl-C
-raises KeyboardInterrupt at once. `Interruptible` catches it.
-"""
+"""When a computation must stop, and why: time limits and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -53,9 +48,7 @@ class Deadline:
     their best results. The second one raises KeyboardInterrupt, which leaves all blocks.
 
     Without a block, outside the main thread, or if the program has its own handler of SIGINT, Ctrl-C acts as usual.
-
-    `max_seconds` is positive, else InputError is raised; None and inf stand for no limit. `interrupted` is True after
-    Ctrl-C or `interrupt()`, except in a `part`: test `passed()` or `reason` there.
+    `max_seconds` None and inf stand for no limit. In a `part`, test `passed()` or `reason`, not `interrupted`.
     """
 
     def __init__(self, max_seconds: float | None = None) -> None:

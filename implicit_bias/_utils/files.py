@@ -1,8 +1,4 @@
-"""Atomic writing of files, and archives.
-
-A file is written under a temporary name and then renamed, so that it is never seen incomplete. An archive is an npz
-file of arrays with a JSON text; loading one executes no code.
-"""
+"""Atomic writing of files, and archives: npz files of arrays with a JSON text; loading one executes no code."""
 
 import io
 import json

@@ -1,10 +1,8 @@
 """Function calls in another process, which is killed when a deadline passes.
 
-A compiled solver ignores deadlines. Python cannot end a thread that runs one, and aborts if it exits meanwhile; a
-process can be killed at any time. This process cannot be forked safely: the copy would lack the threads of BLAS, torch
-and Rust, and may wait for them forever. A new interpreter takes a second for its imports. Therefore one is started
-once, a server, which has a single thread and forks itself for each call, within milliseconds. It ends when its socket
-is closed: with the process that started it, however that ends.
+A copy of this process would lack the threads of BLAS, torch and Rust, and might wait for them forever. Therefore a
+server, an interpreter with a single thread, is started once and forks itself for each call, within milliseconds. It
+ends when its socket is closed: with the process that started it, however that ends.
 """
 
 from __future__ import annotations

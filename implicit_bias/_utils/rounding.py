@@ -1,7 +1,6 @@
 """Sums and products with bounds of their rounding errors, in doubles or more precisely in pairs of doubles.
 
-The methods are error-free transformations (Dekker 1971; Ogita, Rump & Oishi 2005) and, for matrix products, slices of
-so few bits that their products are exact (Ozaki, Ogita, Oishi & Rump 2012).
+References: Dekker (1971); Ogita, Rump & Oishi (2005); for matrix products Ozaki, Ogita, Oishi & Rump (2012).
 """
 
 import numpy as np

@@ -1,8 +1,6 @@
 """torch's random numbers on the CPU, computed by NumPy bit for bit, so that published experiments do not need torch.
 
-The generator is the Mersenne twister (mt19937) with 32-bit words. A uniform float32 is made of 24 bits of a word.
-Normal numbers use the Box-Muller method in float32, with the polynomials of the Cephes library and fused
-multiply-add, like torch on processors with AVX2.
+Normal numbers use the Box-Muller method in float32, with the polynomials of the Cephes library and fused multiply-add.
 """
 
 import numpy as np

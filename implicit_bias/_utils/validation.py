@@ -54,10 +54,8 @@ def validated(
 ) -> Any:
     """Return X (n, d) as finite float64, or the pair (X, y) if y is given and not None.
 
-    `reset` sets the number and names of the estimator's features; otherwise X is compared with those of `fit`. `sparse`
-    allows a sparse X, which is converted to a dense array. `checks` are parameters of scikit-learn's `validate_data`,
-    such as `multi_output`. InputError is raised for invalid inputs, including masked entries, whose masks scikit-learn
-    would ignore.
+    `reset` sets the estimator's features; otherwise X is compared with those of `fit`. `sparse` allows a sparse X.
+    `checks` are parameters of scikit-learn's `validate_data`. InputError is raised for invalid and masked inputs.
     """
     if np.ma.is_masked(X):
         raise InputError("X holds masked entries; fill them or leave their samples out")

@@ -131,8 +131,6 @@ def _download(folder: str, top: Path, files: list[str]) -> None:
 def image_files(name: str, root: str | PathLike[str] | None) -> dict[str, str]:
     """Return a dict from the path of each file of an image set to 'found', 'missing' or 'damaged'; download nothing.
 
-    A file is 'damaged' if its MD5 sum is wrong or it cannot be read.
-
     >>> set(image_files("mnist", tempfile.mkdtemp()).values())
     {'missing'}
     """
@@ -163,11 +161,8 @@ def load_classes(
 ) -> ImageClasses:
     """Load an image set with ten classes as principal components or pixels, with a constant 1 appended.
 
-    The components are whitened: x = Λ^{−½} Uᵀ(pixels − mean). The mean and the largest eigenvalues Λ and eigenvectors U
-    of the covariance are those of the training part. A random part of the training images is held out for the choice of
-    settings. The test part is the 10 000 test images of MNIST and Fashion-MNIST, or a random quarter of the digits.
-    Without `components` the pixels are kept, in [−1, 1]. The random parts are drawn by NumPy's PCG64. Names, `root` and
-    errors are those of `load_binary`; `components` and `held_out` that are too large are errors, too.
+    The components are whitened, x = Λ^{−½} Uᵀ(pixels − mean), with the covariance UΛUᵀ of the training part. The test
+    part is the 10 000 test images, or a random quarter of the digits. Random parts are drawn by NumPy's PCG64.
 
     >>> parts = load_classes("digits", components=10, held_out=200)
     >>> parts.X_train.shape, parts.X_train.std(axis=0).round(4).tolist()[::5]

@@ -18,9 +18,7 @@ class Labelled(ABC):
     """Base class of models, which score inputs and may have classes.
 
     With two classes, the prediction is the second if f(x) > 0. With more, it is the class with the largest f_c(x).
-    Without classes, the prediction is f(x). `MarginModel` explains the fields. InputError is raised if classes are
-    invalid or not representable in `dtype`, `constant` is not True or False, `columns` are not Columns of texts, or
-    `scaling` or `ranges` do not match the number of inputs.
+    Without classes, the prediction is f(x). `MarginModel` explains the fields.
 
     >>> from implicit_bias import ConstantGate
     >>> from implicit_bias.extensions.galu import LeastSquaresModel, least_squares
@@ -158,9 +156,8 @@ def as_columns(value: Any) -> Columns:
 def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     """Return classes as a list of Python values, and the dtype of predictions.
 
-    The dtype is the given one, else that of an array of classes, else None (NumPy's choice). If the classes do not fit
-    into it, InputError is raised for a given dtype, and otherwise it is object. Values that are not a list, tuple or
-    array are returned unchanged, with None.
+    The dtype is the given one, else that of an array of classes, else None (NumPy's choice). Classes that do not fit
+    into it are an error if it is given, and objects otherwise. Values of other types are returned unchanged, with None.
 
     >>> as_labels(np.array([0, 1], dtype=np.uint8), None)
     ([0, 1], dtype('uint8'))

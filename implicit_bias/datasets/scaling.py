@@ -23,8 +23,7 @@ class Scaling:
     """Operations on the columns of inputs, applied in order: pairs of a name in `OPERATIONS` and a number per column.
 
     Operations are kept apart, as scikit-learn's scalers compute them. A product of factors would round differently, and
-    a sample on the hyperplane of a gate would then change its side. InputError is raised if an operation is unknown,
-    its numbers are invalid, such as a divisor that is not positive, or operations differ in their numbers of columns.
+    a sample on the hyperplane of a gate would then change its side.
 
     >>> scaling = Scaling([("subtract", [1.0, 0.0]), ("divide", [2.0, 5.0])])
     >>> scaling(np.array([[3.0, 5.0]])).tolist(), scaling.undone(np.array([[1.0, 1.0]])).tolist()

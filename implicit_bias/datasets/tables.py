@@ -163,17 +163,12 @@ def read_samples(
 
 
 def read_inputs(
-    path: str | os.PathLike[str],
-    columns: Columns | None,
-    inputs: int,
-    header: bool | None = None,
-    gated: bool = True,
+    path: str | os.PathLike[str], columns: Columns | None, inputs: int, header: bool | None = None, gated: bool = True
 ) -> NewSamples:
     """Read new samples for a model from a CSV or NPZ file.
 
-    In a CSV file, `columns` selects the columns by name, and the label may be missing. If it is None, columns whose
-    names start with `gate_` are gate values if the model needs some (`gated`), the first `inputs` other columns are the
-    inputs, and one more column is the label. An NPZ file has the array X and, optionally, gates and y.
+    In a CSV file, `columns` selects the columns by name, and the label may be missing. If it is None, columns named
+    `gate_…` are gate values if `gated`, the first `inputs` others are the inputs, and one more is the label.
     """
     file = _table_file(path)
     if file.suffix.lower() == ".npz":
@@ -238,9 +233,8 @@ def _names(
 ) -> tuple[list[str], bool]:
     """Return the names of all columns, and True if the first row contains them; else numbers '0', '1', …, and False.
 
-    If `header` is None, the first row contains names if all names in `wanted` are in it. Otherwise its cells decide,
-    with those of the column of labels, `label` (None for the last). InputError if the first row may be either, or if
-    names in it are repeated, or empty unless `unnamed`; names in `wanted` may be absent.
+    If `header` is None, the first row contains names if all in `wanted` are in it. Otherwise its cells decide, with
+    those of the column `label` (None for the last). Empty names are an error unless `unnamed`.
     """
     _check_separator(file)
     head = _parsed(file, header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)

@@ -31,9 +31,7 @@ def as_widths(units: Any) -> list[int]:
 class LayeredNetwork(GatedNetwork):
     """Bias-free layers d → k_1 → … → k_L → q; subclasses define the hidden layers.
 
-    Weights are Kaiming-normal, N(0, 2/fan-in), drawn in the order of the layers; then filters, if there are any.
-    `activations` and `fixed_gates` accept lists of weights and filters with a leading axis of networks, so that `train`
-    can process many networks at once.
+    `activations` and `fixed_gates` accept weights and filters with a leading axis of networks, for `train`.
     """
 
     #: True if hidden layers are trained, like the readout; False if they are filters.

@@ -97,11 +97,7 @@ def _check(fields: dict[str, Any]) -> None:
 
 
 def _contradictions(found: Solution) -> dict[str, bool]:
-    """Return a dict from the description of each possible contradiction to True if this solution has it.
-
-    NOT_SEPARABLE has λ with the sum 1 and an infinite lower bound; INFEASIBLE, too, but λ = 0 and multipliers whose
-    sizes have the sum 1; NOT_SEPARABLE_BELOW has λ or multipliers and a finite bound. All others have weights.
-    """
+    """Return a dict from the description of each possible contradiction to True if this solution has it."""
     status, proof, optimal = found.status, found.status.inseparable, found.status is Status.OPTIMAL
     values = np.concatenate([found.weights.ravel(), found.margins])
     known = [*found.dual, *found.multipliers, found.intercept, found.seconds, found.tol]

@@ -193,11 +193,7 @@ class MarginFunction(Objective):
             target[0].copy_(source[0] @ self.rotation.T + rest)
 
     def state(self, w: Tensor) -> dict[str, float]:
-        """Return a row of the table for the weights w.
-
-        `log_loss` is log mean_i exp(−q_i), `margin` min_i q_i, `norm` ‖w‖ including the constant `rest`,
-        `normalised_margin` margin/norm^L, and `residual` the sine of the angle between w and the gradient.
-        """
+        """Return a row of the table of `descend_to_limit` for the weights w."""
         loss, gradient, margins = self.gradient(w, 1.0)
         norm = math.hypot(*(float(part.norm()) for part in (w, *self.rest)))
         return {

@@ -203,11 +203,9 @@ class ScaledIteration(Iteration):
         return self._grow(margins, -radial, square**0.5, sharpness)
 
     def _search(self, v: Any, value: float, direction: Any, promised: float, sharpness: float, least: float) -> Any:
-        """Return the unit vector at the end of a step from v along −`direction`.
+        """Return the unit vector at the end of a step from v along −`direction`; set `length` and `crossing`.
 
-        `value` is the loss at v over `sharpness` = R^L, and `promised` the decrease per unit of the step's rate. The
-        attribute `length` is halved until the loss decreases by the share `ARMIJO` of that, or it is below `least`;
-        `crossing` is set to True if a network with learned gates took a step without this decrease.
+        `value` is the loss at v over `sharpness` = R^L, and `promised` the decrease per unit of the step's rate.
         """
         while True:
             rate = self.length / sharpness
@@ -267,12 +265,9 @@ class PlainIteration(Iteration):
 
 
 def objective_of(function: MarginFunction, preconditioned: bool) -> Objective:
-    """Return the cheapest form of the objective: `SpanFunction`, `WeightFunction`, or `function` itself.
+    """Return the cheapest form of the objective; raise InputError if it cannot be `preconditioned`.
 
-    The first two need one hidden layer with a readout and at most `GATHER_FROM` parts per unit, the same number in all
-    parallel networks. `SpanFunction` is for at most two samples per input, `WeightFunction` for more or for
-    preconditioned steps. Raises InputError if `preconditioned` is True and the network is another one or has learned
-    gates.
+    `SpanFunction` and `WeightFunction` need one hidden layer with a readout and equally many parts per unit, few ones.
     """
     each = function.network.parts
     layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]

@@ -1,8 +1,4 @@
-"""Descent to the limit of Theorem 3.1, which plain gradient descent approaches only like 1/log t.
-
-For a network homogeneous of degree L, f_{Ru} = R^L f_u. In the limit only the direction u = w/‖w‖ of the weights
-matters. Their norm R determines how much the loss depends on the smallest margin alone.
-"""
+"""Descent to the limit of Theorem 3.1, which plain gradient descent approaches only like 1/log t."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Margins of networks with one hidden layer, and their gradients, for descent to the limit.
-
-`LayerFunction` selects the samples that can change the loss. `SpanFunction` makes steps in the span of the samples, for
-at most two samples per input; `WeightFunction` makes steps on the weights, for more samples or preconditioned.
-"""
+"""Margins of networks with one hidden layer, and their gradients, for descent to the limit."""
 
 from __future__ import annotations
 
@@ -41,17 +37,13 @@ class LayerFunction(Objective):
 
     The readout A is (K, H) for K outputs; some entries stay 0 if every output has its own units. W (M, H, d) and the
     gates g (M, H, n) are w′ and g′ of `OneLayer`. A vector of weights (W, A) also contains the values V_hi of the units
-    at the selected samples: everything that descent computes is linear or bilinear in W, A and V, so that one product
-    with the samples per step is enough.
+    at the selected samples, so that one product with the samples per step is enough. With many samples it is in single
+    precision, and V is computed again from the weights after `PATIENCE` steps at most. Tables are computed in doubles.
 
     A sample with a margin above the smallest by more than log(n/ε), ε the rounding of doubles, changes neither the loss
     nor its gradient. When unit weights turn by an angle, f(x) changes by at most γ(x)‖x‖ times this angle, γ² the
     largest Σ_m g_mh², and the difference of two outputs by at most √2 times that. This gives a ball around the present
-    weights in which only some samples matter, and only these take part. Outside the ball all margins are computed, and
-    samples are chosen again (`around`).
-
-    With many samples the product is in single precision: where steps are taken, V then has relative errors of about
-    1e-7, until it is computed again from the weights, after `PATIENCE` steps at most. Tables are computed in doubles.
+    weights in which only some samples matter; outside the ball, samples are chosen again (`around`).
     """
 
     degree = 2
@@ -172,11 +164,7 @@ class LayerFunction(Objective):
         return float(np.arccos(min(max(self._cosine(vector) - 1e-14, -1.0), 1.0)))
 
     def around(self, u: Array, before: Array, radius: float) -> tuple[Array, Array]:
-        """Return the unit vectors `u` and `before`, of this step and the last, for the samples that matter near u.
-
-        At R = `radius`, the others have no effect within a ball around u. Samples are selected again if the next step
-        may leave the ball, and after `PATIENCE` steps at the latest.
-        """
+        """Return the unit vectors `u` and `before`; select samples again if the next step may leave their ball."""
         self.age += 1
         if self.ball == np.inf and self.age < PATIENCE:
             return u, before
@@ -279,9 +267,8 @@ class WeightFunction(LayerFunction):
         for the readout:  E_p[V Vᵀ]  (H, H), again every `REFRESH` steps, of which the free entries take part
 
     ρ is the curvature due to the sphere. The curvature of log Σ exp(−q) is a variance under p, which the second moment
-    bounds; for images it is thousands of times larger along their mean than along most other directions. Gates, inputs
-    and softmax are treated as independent, units as uncorrelated. Inputs that are rotated to their principal axes have
-    a diagonal E[x xᵀ]. This preconditioner is ours.
+    bounds. Gates, inputs and softmax are treated as independent, units as uncorrelated. Inputs that are rotated to
+    their principal axes have a diagonal E[x xᵀ]. This preconditioner is ours.
     """
 
     def __init__(
@@ -400,8 +387,7 @@ def margins_of(outputs: Array, y: Array) -> Array:
 def slopes_of(softmax: Array, y: Array) -> Array:
     """Return the derivatives (K, n) of log Σ exp(−q) by the outputs, for the margins q of `margins_of`.
 
-    `softmax` (K, n) is softmax(−q) over all entries. For K = 1, y contains signs. For K > 1, y contains classes, and
-    `softmax` is overwritten.
+    `softmax` (K, n) is softmax(−q) over all entries; for K > 1 it is overwritten.
 
     >>> slopes_of(np.array([[0.0], [0.25], [0.75]]), np.array([0])).ravel().tolist()
     [-1.0, 0.25, 0.75]

@@ -210,11 +210,7 @@ def _scaled(network: nn.Module, X: Array, parameters: list[Parameter], factor: f
 
 
 def _least(q: Array, degrees: Array, support: str | Array) -> Array:
-    """Return ratios (n,) ≥ 1, of which S contains those of at most 1 + `tolerance`.
-
-    A ratio is q_i over the least margin of the sample's context, or of the lowest degree (infinite for the other
-    degrees); for 'tight' and several degrees it is α^{ν_i} q_i.
-    """
+    """Return ratios (n,) ≥ 1, of which S contains those of at most 1 + `tolerance`."""
     if not isinstance(support, str):
         least = np.empty_like(q)
         for context in np.unique(support):

@@ -1,8 +1,7 @@
 """Steepest descent in the norm that an optimiser gives the layers, and a faster search for the limits of this descent.
 
-A network with one hidden layer, f(x) = Σ_h v_h ⟨u_h, φ_h(x)⟩, has the norm N(θ) = max(‖v‖, ‖U‖). Row h of U contains
-the weights of all contexts of unit h, and φ_h(x) (M·d,) the gated inputs of the unit. A linear model of K classes,
-f(x) = U x, has the norm N(U) = ‖U‖. L, 2 or 1, is the number of layers.
+A network f(x) = Σ_h v_h ⟨u_h, φ_h(x)⟩ has the norm N(θ) = max(‖v‖, ‖U‖), with the gated inputs φ_h(x) (M·d,) of a unit.
+A linear model of K classes, f(x) = U x, has the norm N(U) = ‖U‖. L, 2 or 1, is the number of layers.
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ from implicit_bias.training.losses import CustomLoss, refuse_for_classes
 def as_aims(y: Any, samples: int, outputs: int, loss: str | CustomLoss, both: bool = True) -> Array:
     """Return y as floats in the form that `loss` needs for a network of q = `outputs`; raise InputError otherwise.
 
-    'squared' needs real targets (n,) or (n, q). Other losses need signs −1 and +1 (n,) for q = 1, of both classes
-    unless `both` is False, and classes 0 … q − 1 (n,) for q > 1. A function takes real targets as 'squared' does, and
-    for q > 1 also classes.
+    'squared' needs real targets, other losses signs for q = 1, of both classes unless `both` is False, and classes
+    0 … q − 1 for q > 1. A function takes real targets, and for q > 1 also classes.
     """
     has_classes = outputs > 1 and dimensions(y) == 1
     if loss == "squared" or not (isinstance(loss, str) or has_classes):
