@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_fraction, as_positive, as_signs
+from implicit_bias._utils.scaling import without_exponent
 from implicit_bias.margin.problem import MarginProblem, check_problem
 
 __all__ = [
@@ -87,7 +88,7 @@ def normalised_margin(problem: MarginProblem, W: Any) -> float:
     2.0
     """
     check_problem(problem)
-    W = _of_size_one(as_floats(W, "weights", 2))
+    W = without_exponent(as_floats(W, "weights", 2))[0]
     size = problem.norm.value(W)
     if size == 0:
         raise InputError("these weights have norm 0 and no normalised margin; give other weights")
@@ -110,14 +111,8 @@ def alignment(W_a: Any, W_b: Any) -> float:
         raise InputError(f"the weights have shapes {a.shape} and {b.shape}; give weights of one shape")
     if not a.any() or not b.any():
         raise InputError("weights that are all zero have no direction; give other weights")
-    a, b = _of_size_one(a), _of_size_one(b)
+    a, b = without_exponent(a)[0], without_exponent(b)[0]
     return float(np.sum(a * b)) / float(np.linalg.norm(a) * np.linalg.norm(b))
-
-
-def _of_size_one(W: Array) -> Array:
-    """Return W/max |w|, whose squares neither overflow nor underflow; zeros are unchanged."""
-    largest = np.abs(W).max()
-    return W / largest if largest > 0 else W
 
 
 def optimality_ratio(problem: MarginProblem, W: Any, optimum: float) -> float:

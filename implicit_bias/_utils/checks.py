@@ -73,9 +73,7 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
-        raise InputError(
-            f"{name} must hold real numbers in a regular {ndim}-dimensional array; convert it first"
-        ) from None
+        raise InputError(f"{name} must hold real numbers in a regular {ndim}-dimensional array; convert it") from None
     if array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s), but its shape is {array.shape}; reshape it")
     if array.size == 0:
@@ -107,9 +105,7 @@ def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> A
     classes = np.unique(listed if texts else y)
     if texts or not np.isin(classes, (-1.0, 1.0)).all():
         first = ", ".join(repr(str(c)) if texts else f"{c:g}" for c in classes[:5])
-        raise InputError(
-            f"{name} must hold −1 and +1, but holds {first}; BinaryTask.from_arrays converts any two classes"
-        )
+        raise InputError(f"{name} must hold −1 and +1, not {first}; BinaryTask.from_arrays converts any two classes")
     if both and len(classes) < 2:
         raise InputError(f"{name} holds one class only ({classes[0]:+g}); give samples of both")
     return y
@@ -198,11 +194,8 @@ def as_path(value: Any, name: str) -> Path:
 def as_file(value: Any) -> Path:
     """Return the path of an existing regular file; raise InputError for others."""
     path = as_path(value, "the file")
-    try:
-        found = path.is_file()
-    except OSError:
-        found = False
-    if not found:
+    # Unlike the method of Path, this function raises no OSError.
+    if not os.path.isfile(path):  # noqa: PTH113
         raise InputError(f"{path} is not a readable file; check the path")
     return path
 

@@ -71,7 +71,7 @@ def require_writable(folder: str | os.PathLike[str]) -> Path:
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror or error}); choose another --out") from None
+        raise InputError(f"{path} cannot be written ({error.strerror or error}); choose another folder") from None
     return path
 
 

@@ -68,9 +68,7 @@ def unit_samples(X: Any, normalise: bool = False, name: str = "X") -> Array:
     if normalise:
         largest = np.abs(rows).max(axis=1, keepdims=True)
         if not largest.all():
-            raise InputError(
-                f"row {int(np.argmin(largest))} of {name} is zero, which has no direction; leave such rows out"
-            )
+            raise InputError(f"row {int(np.argmin(largest))} of {name} is zero and has no direction; drop such rows")
         # Each row is divided twice, because squares and quotients of extreme rows could overflow.
         rows = rows / largest
         return rows / length(rows, axis=1)[:, None]

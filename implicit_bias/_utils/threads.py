@@ -34,7 +34,6 @@ def one_thread() -> Iterator[None]:
     try:
         yield
     finally:
-        # A process that was forked in the block keeps one thread.
         if os.getpid() == process:
             for library, count in parallel:
                 library.set_num_threads(count)

@@ -108,9 +108,7 @@ def with_class_weights(weight: Array, class_weight: Any, y: np.ndarray) -> Array
     """
     balanced = isinstance(class_weight, str) and class_weight == "balanced"
     if not balanced and not isinstance(class_weight, dict | None):
-        raise InputError(
-            f"class_weight must be a dict of classes and their weights, 'balanced' or None, not {shown(class_weight)}"
-        )
+        raise InputError(f"class_weight must be a dict of weights, 'balanced' or None, not {shown(class_weight)}")
     with refusals():
         if balanced:
             classes, codes = np.unique(y, return_inverse=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit_bias._utils.checks import InputError, as_count, as_path, as_seed, one_of
-from implicit_bias._utils.files import replacing
+from implicit_bias._utils.files import replacing, require_writable
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.datasets.images import IMAGE_SETS, raw_images
@@ -95,15 +95,9 @@ def distorted_images(
 
 
 def _require_space(folder: Path, size: int) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror or error}); choose another folder") from None
+    free = shutil.disk_usage(require_writable(folder)).free
     if size > free:
-        raise InputError(
-            f"{folder} has {free / 2**30:.1f} GiB free, but the images need {size / 2**30:.1f} GiB; use fewer images"
-        )
+        raise InputError(f"{folder} has {free / 2**30:.1f} GiB free, images need {size / 2**30:.1f}; use fewer images")
 
 
 def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:

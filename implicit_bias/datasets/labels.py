@@ -46,9 +46,7 @@ class Labelled(ABC):
         listed = given if isinstance(given, list) and all(isinstance(one, str | int | float) for one in given) else []
         numbers = [label for label in listed if isinstance(label, float)]
         if len(set(listed)) < max(2, len(listed)) or not np.isfinite(numbers).all():
-            raise InputError(
-                f"classes must be a list of two or more different strings or finite numbers, not {shown(given)}"
-            )
+            raise InputError(f"classes must be two or more different strings or finite numbers, not {shown(given)}")
         object.__setattr__(self, "classes", tuple(listed))
 
     @property
@@ -116,9 +114,7 @@ class Labelled(ABC):
         listed = np.asarray(labels).tolist()
         unknown = next((label for label in listed if label not in places), None)
         if unknown is not None:
-            raise InputError(
-                f"label {unknown!r} is not one of the model's classes; predict without labels, or leave it out"
-            )
+            raise InputError(f"label {unknown!r} is not one of the model's classes; leave it out, or predict without")
         codes = np.array([places[label] for label in listed])
         if len(codes) != len(scores):
             raise InputError(f"there are {len(codes)} labels for {len(scores)} samples; give one label per sample")

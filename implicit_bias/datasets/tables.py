@@ -153,13 +153,11 @@ def read_samples(
     names |= {"gates": gates, "columns": columns, "drop": drop}
     for listed in names.values():
         if not isinstance(listed, list | tuple | None) or not all(isinstance(name, str) for name in listed or ()):
-            raise InputError(
-                "label, weights and margins must be names of columns; gates, columns and drop lists of them"
-            )
+            raise InputError("label, weights and margins are names of columns; gates, columns and drop lists of them")
     if not isinstance(header, bool | None):
         raise InputError(f"header must be True (names), False (a sample) or None, not {shown(header)}")
-    file = _table_file(path)
-    return _read_csv(file, names, header) if file.suffix.lower() == ".csv" else _read_npz(file, names, header)
+    file = _table_file(path, header)
+    return _read_csv(file, names, header) if file.suffix.lower() == ".csv" else _read_npz(file, names)
 
 
 def read_inputs(
@@ -170,10 +168,9 @@ def read_inputs(
     In a CSV file, `columns` selects the columns by name, and the label may be missing. If it is None, columns named
     `gate_…` are gate values if `gated`, the first `inputs` others are the inputs, and one more is the label.
     """
-    file = _table_file(path)
+    file = _table_file(path, header)
     if file.suffix.lower() == ".npz":
-        _no_header(header)
-        arrays = _arrays(file, ("X", "y", "gates"))
+        arrays = _arrays(file, ("X", "y", "gates"), ("X",))
         gates = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
         return NewSamples(as_floats(arrays["X"], "X", 2), gates, arrays.get("y"), None)
     wanted, label = ([], "") if columns is None else (columns.inputs + columns.gates, columns.label)
@@ -192,16 +189,13 @@ def read_inputs(
     return NewSamples(_numbers(file, table, columns.inputs, "the input columns"), values, labels, header)
 
 
-def _table_file(path: str | os.PathLike[str]) -> Path:
+def _table_file(path: str | os.PathLike[str], header: bool | None) -> Path:
     file = as_file(path)
     if file.suffix.lower() not in (".csv", ".npz"):
         raise InputError(f"{file} is neither .csv nor .npz; convert it to one of them")
-    return file
-
-
-def _no_header(header: bool | None) -> None:
-    if header is not None:
+    if file.suffix.lower() == ".npz" and header is not None:
         raise InputError("an NPZ file has no first row of names; leave header out")
+    return file
 
 
 def _parsed(file: Path, **options: Any) -> pd.DataFrame:
@@ -404,7 +398,7 @@ def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
     return labels, tuple(classes)
 
 
-def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _arrays(file: Path, wanted: tuple[str, ...], required: tuple[str, ...]) -> dict[str, np.ndarray]:
     try:
         with open_arrays(file) as held:
             names = list(held)
@@ -416,21 +410,20 @@ def _arrays(file: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
             f"{file} cannot be read as NPZ ({type(error).__name__}); save arrays of numbers or texts, not of Python "
             "objects, with numpy.savez"
         ) from None
-    if "X" not in arrays:
-        raise InputError(f"{file} has no array 'X', which is required; it contains {', '.join(names) or 'no arrays'}")
+    for name in required:
+        if name not in arrays:
+            listed = ", ".join(names) or "no arrays"
+            raise InputError(f"{file} has no array {name!r}, which is required; it contains {listed}")
     return arrays
 
 
-def _read_npz(file: Path, names: dict[str, Any], header: bool | None) -> LabelledSamples:
-    _no_header(header)
+def _read_npz(file: Path, names: dict[str, Any]) -> LabelledSamples:
     own = {"label": "y", "weights": "sample_weight", "margins": "required_margin", "gates": "gates"}
     for role, given in names.items():
         if given is not None:
             array = own.get(role, "X")
             raise InputError(f"an NPZ file has the array {array}, and only CSV files have columns; leave out {role}")
-    arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"))
-    if "y" not in arrays:
-        raise InputError(f"{file} has no array 'y', which is required; it contains {', '.join(arrays)}")
+    arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"), ("X", "y"))
     labels, classes = _classes(arrays["y"])
     values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
     weight, margin = (as_floats(arrays[n], n, 1) if n in arrays else None for n in ("sample_weight", "required_margin"))

@@ -239,9 +239,7 @@ def _samples(path: Any, label: str | None) -> LabelledSamples:
 
 def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or isinstance(dataset, str | dict):
-        raise InputError(
-            f"{name} must be a sequence of (input, label), such as a data set of torchvision, not {shown(dataset)}"
-        )
+        raise InputError(f"{name} must be a sequence of (input, label), as in torchvision, not {shown(dataset)}")
     count = len(dataset)
     if not count:
         raise InputError(f"{name} is empty; give it at least one sample")

@@ -154,9 +154,7 @@ class GatedNetwork(nn.Module, ABC):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> GatedNetwork:
         """Return a network of the shape that `config()` describes; `load_state_dict` then sets its weights."""
-        raise InputError(
-            f"a {cls.__name__} is not built from a file; build it and use load_state_dict(torch.load(path))"
-        )
+        raise InputError(f"a {cls.__name__} is not built from a file; build it, then load_state_dict(torch.load(path))")
 
     @torch.no_grad()
     def hidden(self, X: ArrayLike) -> Array:
@@ -164,9 +162,7 @@ class GatedNetwork(nn.Module, ABC):
         return to_array(self._hidden(*self.tensors(X)))
 
     def _hidden(self, X: Tensor, contexts: Tensor | None) -> Tensor:
-        raise InputError(
-            f"{type(self).__name__} has no hidden layer to read; use a built-in network, or one of `parts`"
-        )
+        raise InputError(f"{type(self).__name__} has no hidden layer to read; use a built-in network or one of `parts`")
 
     def tensors(self, X: ArrayLike) -> tuple[Tensor, Tensor | None]:
         """Return inputs X (n, d) as a tensor of the network's dtype and device, and their contexts (or None)."""

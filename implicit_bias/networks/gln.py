@@ -45,9 +45,7 @@ class FixedGatesNetwork(GatedNetwork):
     def config(self) -> dict[str, Any]:
         for gates in self._gates:
             if type(gates) is not HyperplaneGates:
-                raise InputError(
-                    f"a network of {type(gates).__name__} cannot be saved; only one of HyperplaneGates can"
-                )
+                raise InputError(f"a network of {type(gates).__name__} cannot be saved, only one of HyperplaneGates")
         return {"inputs": self.inputs, "gates": [gates.get_params() for gates in self._gates]}
 
 
@@ -140,9 +138,7 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
     @staticmethod
     def _check(layers: list[ContextGates], readout: bool) -> None:
         if not layers or not all(isinstance(g, ContextGates) and g.is_fitted for g in layers):
-            raise InputError(
-                "a GLN needs fitted contexts for each layer, such as HyperplaneGates; call gates.fit(X_pool) first"
-            )
+            raise InputError("a GLN needs fitted contexts per layer, such as HyperplaneGates; call gates.fit(X_pool)")
         if any(isinstance(gates, SubsetGates) for gates in layers):
             raise InputError("units of a GLN see all inputs, those of SubsetGates do not; use HyperplaneGates")
         if len({g.n_features_in_ for g in layers}) > 1:

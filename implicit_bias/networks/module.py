@@ -140,9 +140,7 @@ def _check_parameters(module: nn.Module) -> None:
         raise InputError("the module has no trainable parameters; give it some, with requires_grad=True")
     places = sorted({str(p.device) for p in parameters})
     if places != ["cpu"]:
-        raise InputError(
-            f"the module is on {', '.join(places)}; call module.cpu() first, train(…, device=…) moves it itself"
-        )
+        raise InputError(f"the module is on {', '.join(places)}; call module.cpu(), train(…, device=…) moves it itself")
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in parameters})
     if dtypes not in (["float32"], ["float64"]):
         raise InputError(
@@ -164,11 +162,16 @@ def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tup
         _check_samples(twin, X, shape, first)
         weights = [p for p in twin.parameters() if p.requires_grad]
         start = [p.clone() for p in weights]
+        spreads = [float(p.square().mean().sqrt()) or 1.0 for p in weights]
         degrees = []
         # Parameters that are 0 at the start, such as biases, are not 0 in the second test.
         for share in (0.0, 0.1):
-            moved = [w + share * _spread(w) * torch.as_tensor(rng.normal(size=w.shape)) for w in start]
-            measured = {c: _scaled(twin, X, shape, weights, moved, c) for c in (1.0, *FACTORS)}
+            normal = [torch.as_tensor(rng.normal(size=w.shape)) for w in start]
+            measured = {}
+            for factor in (1.0, *FACTORS):
+                for weight, w, spread, draw in zip(weights, start, spreads, normal, strict=True):
+                    weight.copy_(factor * (w + share * spread * draw))
+                measured[factor] = to_array(_values(twin, X, shape)).ravel()
             degrees.append(_exponents(measured))
     every = np.concatenate(degrees)
     if not every.size:
@@ -215,33 +218,13 @@ def _check_outputs(outputs: Any) -> None:
 
 def _check_samples(module: nn.Module, X: Tensor, shape: tuple[int, ...], first: Tensor) -> None:
     if not torch.equal(_values(module, X, shape), first):
-        raise InputError(
-            "the module's outputs differ between two calls on the same inputs; remove dropout, or call module.eval()"
-        )
+        raise InputError("two calls on the same inputs give different outputs; remove dropout, or call module.eval()")
     half = SAMPLES // 2
     if not torch.allclose(_values(module, X[:half], shape), first[:half]):
         raise InputError(
             "the module's output depends on the other samples, as with batch normalisation; remove it, or call "
             "module.eval()"
         )
-
-
-def _spread(weight: Tensor) -> float:
-    return float(weight.square().mean().sqrt()) or 1.0
-
-
-def _scaled(
-    module: nn.Module,
-    X: Tensor,
-    shape: tuple[int, ...],
-    weights: Sequence[Tensor],
-    values: Sequence[Tensor],
-    factor: float,
-) -> Array:
-    """Set the `weights` of a module to factor · values, in place, and return its outputs at X, flattened (n·q,)."""
-    for weight, value in zip(weights, values, strict=True):
-        weight.copy_(factor * value)
-    return to_array(_values(module, X, shape)).ravel()
 
 
 def _exponents(measured: dict[float, Array]) -> Array:

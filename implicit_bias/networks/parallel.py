@@ -87,11 +87,6 @@ class ParallelNetwork(GatedNetwork):
         """Raise InputError, because the networks must be saved one by one."""
         raise InputError("a ParallelNetwork is not saved; save its networks one by one")
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> NoReturn:
-        """Raise InputError, as `config` does."""
-        raise InputError("a ParallelNetwork is not saved; build it from its networks")
-
 
 def _alike(one: Any, other: Any) -> bool:
     if type(one) is not type(other):

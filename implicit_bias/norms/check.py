@@ -39,8 +39,7 @@ def check_norm(norm: Norm, features: Features) -> None:
         for place, (W, V) in enumerate(zip(_samples(shape, 0), _samples(shape, 1), strict=True)):
             max_solved = MAX_SOLVED_WHEN_BUILT if place in (0, 1, 4) else 0
             check_pair(norm, W, of_features[0] if norm.seminorm else V, max_solved)
-        _check_group_form(norm, shape)
-        _check_polyhedral_form(norm, shape)
+        _check_forms(norm, shape)
         cache_of(norm)[shape] = True
     for V in of_features:
         check_pair(norm, V, V, 0)
@@ -106,9 +105,9 @@ def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
     _claim(norm, bound >= size * (1 - RTOL), text)
 
 
-def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
-    """Check ‖TŴ‖ ≤ Σ_h ‖Ŵ_h‖ at one random Ŵ, with equality if T has no null space and k ≤ 500."""
-    form = norm.group_form(shape[0])
+def _check_forms(norm: Norm, shape: tuple[int, int]) -> None:
+    """Check the value of forms at random weights: for groups ‖TŴ‖ ≤ Σ_h ‖Ŵ_h‖, with equality if T has no null space."""
+    form, polyhedral = norm.group_form(shape[0]), norm.polyhedral_form(shape[0])
     if form is not None:
         k, size = form.expand.shape
         parts = np.random.default_rng(2).normal(size=(size, shape[1]))
@@ -117,13 +116,9 @@ def _check_group_form(norm: Norm, shape: tuple[int, int]) -> None:
         unique = size <= k <= 500 and np.linalg.matrix_rank(form.expand.toarray()) == size
         valid = (1 - RTOL if unique else 0) * total <= value <= total * (1 + RTOL)
         _claim_form(norm, valid, "group_form", total, value)
-
-
-def _check_polyhedral_form(norm: Norm, shape: tuple[int, int]) -> None:
-    form = norm.polyhedral_form(shape[0])
-    if form is not None:
+    if polyhedral is not None:
         W = np.random.default_rng(4).normal(size=shape)
-        value, stated = norm.number("value", W), form.value(W)
+        value, stated = norm.number("value", W), polyhedral.value(W)
         _claim_form(norm, abs(stated - value) <= RTOL * value, "polyhedral_form", stated, value)
 
 

@@ -118,9 +118,8 @@ def singular_bounds(M: Array) -> tuple[Array, Array]:
     rank, terms = values.shape[1], share(M[0].size + 8)
     # By Cauchy-Schwarz, this bounds the rounding errors relative to max s ‖U‖‖V‖, ‖U‖² and ‖V‖².
     lost = 4 * terms * rank
-    skew = [
-        length((A @ A.transpose(0, 2, 1) - np.eye(rank)).reshape(len(M), -1), axis=1) for A in (U.transpose(0, 2, 1), V)
-    ]
+    products = U.transpose(0, 2, 1) @ U, V @ V.transpose(0, 2, 1)
+    skew = [length((product - np.eye(rank)).reshape(len(M), -1), axis=1) for product in products]
     long = np.sqrt((1 + skew[0]) * (1 + skew[1])) * (1 + lost)
     rest = length((M - (U * values[:, None]) @ V).reshape(len(M), -1), axis=1) + lost * values[:, 0] * long
     more = 1 + 2 * terms

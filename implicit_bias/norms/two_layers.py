@@ -155,6 +155,8 @@ class _RowForm:
 
     def __init__(self, units: GroupLasso, row: float, outer: float, scales: Array) -> None:
         self.units, self.row, self.outer, self.scales = units, row, outer, scales
+        #: True if the norm is ‖diag(c)W‖_F.
+        self.euclidean = row == outer == 2
 
     def value(self, W: Array) -> float:
         return _size(self.scales * self._sizes(W, self.row), self.outer)
@@ -189,11 +191,6 @@ class _RowForm:
         import cvxpy as cp
 
         return cp.sum_squares(sp.diags_array(self.scales[self.units.index]) @ W) if self.euclidean else None
-
-    @property
-    def euclidean(self) -> bool:
-        """True if the norm is ‖diag(c)W‖_F."""
-        return self.row == self.outer == 2
 
     def group_form(self) -> GroupForm | None:
         if self.row != 2 or self.outer == inf:
@@ -230,6 +227,8 @@ class _Operator:
         self.units, self.scales = units, scales
         #: Gates sorted by unit.
         self.order = np.argsort(units.index, kind="stable")
+        #: Factor that bounds the effect of rounding the scaled entries: ‖·‖_* and ‖·‖_op are at most √H ‖·‖_F.
+        self._rounded = 1 + share(4 * len(scales) + 4)
 
     def matrix(self, W: Array, scales: Array | float = 1.0) -> Array:
         return np.asarray(W[self.order].reshape(len(self.scales), -1) * np.reshape(scales, (-1, 1)))
@@ -245,11 +244,6 @@ class _Operator:
 
     def dual_bound(self, V: Array) -> float:
         return float(singular_bounds(self.matrix(V, 1 / self.scales)[None])[1][0]) * self._rounded
-
-    @property
-    def _rounded(self) -> float:
-        """Factor that bounds the effect of rounding the scaled entries: ‖·‖_* and ‖·‖_op are at most √H ‖·‖_F."""
-        return 1 + share(4 * len(self.scales) + 4)
 
     def dual_of_lengths(self, lengths: Array, d: int) -> float:
         """Upper bound of the dual norm of any V with these row lengths: the sum of the lengths of its rows."""

@@ -59,7 +59,7 @@ def balancing_squares(W: Array) -> Array:
         try:
             S = np.diag(s) - C
             inverse = np.linalg.inv(S)
-            ds = _solved(inverse * Q, mu * np.diag(inverse) - 1)
+            ds = Cholesky(inverse * Q).solve(mu * np.diag(inverse) - 1)
             dQ = mu * inverse - Q - inverse @ (ds[:, None] * Q)
             dQ = (dQ + dQ.T) / 2
             steps = _room(Q, dQ), _room(S, np.diag(ds))
@@ -74,10 +74,6 @@ def balancing_squares(W: Array) -> Array:
         mu = CENTRING[int(min(steps) < 0.7)] * gap / len(C)
     found[used] = np.ldexp(best, 2 * by)
     return found
-
-
-def _solved(A: Array, right: Array) -> Array:
-    return np.asarray(Cholesky(A.copy()).solve(right))
 
 
 def _room(A: Array, change: Array) -> float:
@@ -119,7 +115,7 @@ def balancing_shares(V: Array) -> Array:
         K = np.diag(z / p) + T @ T.T
         target = CENTRING[0] * mu
         try:
-            one, two = _solved(K, np.column_stack([np.ones(len(p)), q + target / p])).T
+            one, two = Cholesky(K).solve(np.column_stack([np.ones(len(p)), q + target / p])).T
         except np.linalg.LinAlgError:
             break
         dp = two - one * (two.sum() / one.sum())

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -44,24 +44,6 @@ SCALERS: dict[str, Callable[[Any], list[tuple[str, Any]]]] = {
         *(_limits(s.n_features_in_, -1.0, 1.0) if getattr(s, "clip", False) else ()),
     ],
 }
-
-
-class Model(Protocol):
-    """Model of an extension: a subclass of `Labelled` that is converted to and from arrays."""
-
-    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return a JSON dictionary and arrays that `from_parts` converts back to the model."""
-
-    @classmethod
-    def from_parts(cls, about: dict[str, Any], arrays: Mapping[str, np.ndarray], **shared: Any) -> Any:
-        """Return the model; `shared` contains classes, columns, constant, dtype, scaling and ranges."""
-
-
-class Fitted(Protocol):
-    """Fitted estimator that `save_model` can write."""
-
-    def as_model(self) -> MarginModel | Model:
-        """Return a model with the predictions of the estimator."""
 
 
 def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = False) -> Path:
@@ -118,6 +100,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
     if isinstance(found, MarginModel):
         about, arrays = _margin_parts(found, samples)
     else:
+        # Models of extensions have this method, and a class method `from_parts` that converts its results back.
         about, arrays = found.parts()
         about["model"] = name
     about |= {"constant": bool(found.constant), "dtype": None if found.dtype is None else found.dtype.str}

@@ -162,18 +162,10 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
         constraints = LinearConstraints(E, equal, shape, arrays["constraints.h"])
     outputs = len(arrays["classes"]) if "classes" in arrays else 1
     gates = None if about["gates"] is None else gates_of(about, arrays, features, outputs)
-    parts = (
-        features,
-        arrays["y"],
-        norm(*(_unwrapped(arrays[f"norm.{name}"]) for name in norm.made_of)),
-        arrays["C"].item(),
-        gates,
-        about["name"],
-        _unwrapped(arrays["required_margin"]),
-        _unwrapped(arrays["sample_weight"]),
-        about["intercept"],
-        constraints,
-    )
+    made = norm(*(_unwrapped(arrays[f"norm.{name}"]) for name in norm.made_of))
+    margin, weight = (_unwrapped(arrays[name]) for name in ("required_margin", "sample_weight"))
+    parts = features, arrays["y"], made, arrays["C"].item(), gates, about["name"], margin, weight, about["intercept"]
+    parts = *parts, constraints
     return ClassMarginProblem(*parts, arrays["classes"]) if "classes" in arrays else MarginProblem(*parts)
 
 

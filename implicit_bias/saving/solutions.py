@@ -79,21 +79,17 @@ def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solu
     fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
     fields |= {name: arrays[name].item() for name in _FLOATS}
     fields |= {name: about[name] for name in ("solver", "iterations", "reason")}
-    _check(fields)
-    solution = Solution(**fields, status=Status[about["status"]])
-    for sentence, wrong in _contradictions(solution).items():
-        if wrong:
-            raise InputError(sentence)
-    return solution
-
-
-def _check(fields: dict[str, Any]) -> None:
     valid = len(fields["margins"]) == len(fields["dual"])
     valid = valid and all((fields[k].ndim, fields[k].dtype.kind) == (ndim, "f") for k, ndim in _ARRAYS.items())
     valid = valid and all(isinstance(fields[name], float) for name in _FLOATS)
     valid = valid and all(isinstance(fields[name], str) for name in ("solver", "reason"))
     if not (valid and isinstance(fields["iterations"], int)):
         raise TypeError("not a solution")
+    solution = Solution(**fields, status=Status[about["status"]])
+    for sentence, wrong in _contradictions(solution).items():
+        if wrong:
+            raise InputError(sentence)
+    return solution
 
 
 def _contradictions(found: Solution) -> dict[str, bool]:

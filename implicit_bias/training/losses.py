@@ -51,12 +51,6 @@ CLASS_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def refuse_for_classes(loss: str) -> None:
-    """Raise InputError for a loss that is not defined for several outputs."""
-    if loss not in CLASS_LOSSES:
-        raise InputError(f"several outputs take the losses squared, {', '.join(CLASS_LOSSES)}, not {loss}")
-
-
 def check_loss(loss: Any, known: Iterable[str]) -> None:
     """Raise InputError unless a loss is one of the `known` names or a function."""
     if isinstance(loss, str) or not callable(loss):

@@ -194,8 +194,7 @@ class SpanFunction(LayerFunction):
     """
 
     def _prepare(self) -> None:
-        rows = self.X.astype(self.precision)
-        self.kernel = gram(rows)
+        self.kernel = gram(self.X.astype(self.precision))
 
     def dot(self, a: Array, b: Array) -> float:
         return float(a[0] @ b[1])
@@ -233,7 +232,7 @@ class SpanFunction(LayerFunction):
         else:
             of_values = np.zeros_like(alpha)
             for gate in self.own_gates[self.constant :]:
-                of_values += self._gated(alpha, gate)
+                of_values += gate * self._through_kernel(gate * alpha)
             if self.constant:
                 of_values += (readout.T * self.turn[0, 0] ** 2) @ self._through_kernel(slopes)
         size = alpha.size
@@ -245,12 +244,6 @@ class SpanFunction(LayerFunction):
 
     def tangent(self, gradient: Array, radial: float, w: Array) -> Array:
         return self.mix(1.0, gradient, -radial, w)
-
-    def _gated(self, alpha: Array, gate: Array) -> Array:
-        """Return g ∘ (g ∘ α) K."""
-        product = self._through_kernel(gate * alpha)
-        product *= gate
-        return product
 
     def _through_kernel(self, alpha: Array) -> Array:
         product: Array = alpha.astype(self.precision, copy=False) @ self.own_kernel
@@ -334,7 +327,8 @@ class WeightFunction(LayerFunction):
             tangent = self._steered(tangent, rho, w, radius) if rho > 0 else tangent
         found = np.empty_like(w)
         found[-self.tail :] = tangent
-        found[: -self.tail] = self._values(self._parts(tangent)).ravel()
+        parts = self._parts(tangent).astype(self.precision, copy=False)
+        found[: -self.tail] = values_at(self.factor, self.own_factors, parts).ravel()
         return found
 
     def _steered(self, tangent: Array, rho: float, vector: Array, radius: float) -> Array:
@@ -355,19 +349,14 @@ class WeightFunction(LayerFunction):
         steered[: self.free.size] = (self.free * moved).ravel()
         return self.mix(1.0, steered, -self.dot(steered, vector), vector[-self.tail :])
 
-    def _values(self, parts: Array) -> Array:
-        rows = parts.reshape(-1, parts.shape[2]).astype(self.precision, copy=False)
-        products = (rows @ self.factor.T).reshape(*parts.shape[:2], -1)
-        if self.own_factors is None:
-            return products[0]
-        products *= self.own_factors
-        return products.sum(0)
-
 
 def values_at(X: Array, gates: Array | None, parts: Array) -> Array:
     """Return V (H, n) = Σ_m g_m ∘ w_m Xᵀ, for w (M, H, d) and g (M, H, n); without gates, w_1 Xᵀ before the ReLU."""
-    products: Array = parts @ X.T
-    return products[0] if gates is None else (gates * products).sum(0)
+    products: Array = (parts.reshape(-1, parts.shape[2]) @ X.T).reshape(*parts.shape[:2], -1)
+    if gates is None:
+        return products[0]
+    products *= gates
+    return products.sum(0)
 
 
 def margins_of(outputs: Array, y: Array) -> Array:

@@ -414,9 +414,7 @@ class TorchOptimiser(Optimiser):
 
     def __post_init__(self) -> None:
         if not callable(self.make) or isinstance(self.make, torch.optim.Optimizer):
-            raise InputError(
-                f"make must be a class of torch.optim, or a function of the parameters, not {shown(self.make)}"
-            )
+            raise InputError(f"make must be a class of torch.optim or a function of parameters, not {shown(self.make)}")
         as_count(self.steps, "steps", least=0)
         as_count(self.batch_size, "batch_size")
         check_loss(self.loss, MARGIN_LOSSES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -118,12 +117,16 @@ def stationarity(
     X = as_floats(X, "X", 2)
     signs = as_signs(y, len(X))
     as_positive(tolerance, "tolerance")
-    support = _as_support(support, len(X))
+    if isinstance(support, str):
+        one_of(support, ("tight", "lowest"), "support")
+    elif len(support := as_floats(support, "support, the contexts,", 1)) != len(X):
+        raise InputError(f"support has {len(support)} contexts for {len(X)} samples; use 'tight', 'lowest' or one each")
     unit = copy.deepcopy(network).cpu().double().eval()
     parameters = homogeneous_parameters(unit)
     # Weights are divided by the largest, then by their norm, so that no square overflows or underflows.
-    for size in (_largest, _length):
-        norm = size(parameters)
+    for order in (np.inf, 2.0):
+        w = torch.cat([torch.zeros(1).double(), *(p.detach().flatten() for p in parameters)])
+        norm = float(torch.linalg.vector_norm(w, order))
         if not 0 < norm < np.inf:
             raise InputError(f"the network's weights have norm {norm:g}, so they have no direction")
         for parameter in parameters:
@@ -142,14 +145,6 @@ def stationarity(
     dual = np.zeros(len(X))
     dual[chosen] = weights
     return Stationarity(residual, dual, len(chosen), float(q.min()), float(degrees.min()), degrees)
-
-
-def _largest(parameters: list[Parameter]) -> float:
-    return max((float(p.detach().abs().max()) for p in parameters if p.numel()), default=0.0)
-
-
-def _length(parameters: list[Parameter]) -> float:
-    return float(torch.sqrt(sum(((p.detach() ** 2).sum() for p in parameters), torch.zeros(()).double())))
 
 
 def _outputs(network: nn.Module, X: Array) -> Tensor:
@@ -177,15 +172,6 @@ def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Para
         parts = [torch.zeros(len(margins), p.numel()) if g is None else g.flatten(1) for g, p in pairs]
         rows.append(torch.hstack(parts).numpy())
     return np.vstack(rows)
-
-
-def _as_support(support: Any, n: int) -> str | Array:
-    if isinstance(support, str):
-        return one_of(support, ("tight", "lowest"), "support")
-    contexts = as_floats(support, "support, the contexts,", 1)
-    if len(contexts) != n:
-        raise InputError(f"support has {len(contexts)} contexts for {n} samples; give 'tight', 'lowest' or one each")
-    return contexts
 
 
 def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Parameter]) -> Array:
@@ -223,9 +209,7 @@ def _least(q: Array, degrees: Array, support: str | Array) -> Array:
     if lowest.all() or support == "lowest":
         return np.where(lowest, q / q[lowest].min(), np.inf)
     if not degrees.min() > 0:
-        raise InputError(
-            "some outputs do not grow with the weights, so no scale of these makes all margins 1; use support='lowest'"
-        )
+        raise InputError("some outputs do not grow with weights, so no scale makes all margins 1; use support='lowest'")
     log_scale = (-np.log(q) / degrees).max()
     return np.asarray(np.exp(degrees * log_scale + np.log(q)))
 

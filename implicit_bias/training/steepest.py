@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import reduce
 from math import inf, log
 
 import numpy as np
@@ -222,10 +223,6 @@ class LayerMargins(ABC):
         """Return max_i N*(∇q_i)."""
 
     @abstractmethod
-    def effective(self, layers: Layers) -> Tensor:
-        """Return the effective weights with one row per unit: v_h u_h (H, M·d), or U (K, d)."""
-
-    @abstractmethod
     def correlation(self, shares: Tensor, *values: Tensor) -> Tensor:
         """Return the gradient of Σ_i λ_i q_i by the effective weights, one row per gate, from `evaluate`."""
 
@@ -251,7 +248,8 @@ class LayerMargins(ABC):
             each = U.view(-1, self.X.shape[1]) @ self.function.rotation.T
             U = (each + self.function.rest[0] * (self.root / size)).view(len(U), -1)
         N = max(float(norm.value(each)) for norm, each in zip(self.norms, (U, *layers[1:]), strict=True))
-        lengths = torch.linalg.vector_norm(self.effective(layers), dim=1)
+        # Effective weights have one row per unit: v_h u_h (H, M·d), or U (K, d).
+        lengths = torch.linalg.vector_norm(reduce(torch.mul, layers), dim=1)
         return {
             "norm": N * size / self.root,
             "normalised_margin": margin / N**L * self.scale,
@@ -310,9 +308,6 @@ class TwoLayerMargins(LayerMargins):
         of_input = self.norms[0].dual((layers[1][:, :, None] * gates).permute(2, 0, 1)) * self.lengths
         return float((of_input + self.norms[1].dual(units.T[:, :, None])).max())
 
-    def effective(self, layers: Layers) -> Tensor:
-        return layers[1] * layers[0]
-
     def correlation(self, shares: Tensor, *values: Tensor) -> Tensor:
         return (values[0] * (shares * self.y)).view(-1, len(shares)) @ self.X
 
@@ -341,9 +336,6 @@ class ClassMargins(LayerMargins):
 
     def largest_gradient(self, layers: Layers, *values: Tensor) -> float:
         return self.largest
-
-    def effective(self, layers: Layers) -> Tensor:
-        return layers[0]
 
     def correlation(self, shares: Tensor, *values: Tensor) -> Tensor:
         slopes = torch.zeros(len(self.y) * self.function.outputs, dtype=shares.dtype)
@@ -478,9 +470,8 @@ class ProjectedIteration(LayeredIteration):
     def _search(self, v: Layers, loss: float, g: Layers) -> tuple[Layers, Tensor]:
         """Return Π(v + a g) and its margins, `loss` = F_R(v), g = −∇F_R(v); adapt `length` a to the quadratic model."""
         while True:
-            new = tuple(
-                norm.nearest(each + self.length * own) for norm, each, own in zip(self.margins.norms, v, g, strict=True)
-            )
+            layers = zip(self.margins.norms, v, g, strict=True)
+            new = tuple(norm.nearest(each + self.length * own) for norm, each, own in layers)
             q = self.margins.evaluate(new)[0]
             change = _minus(new, v)
             model = loss - _dot(g, change) + _dot(change, change) / (2 * self.length)

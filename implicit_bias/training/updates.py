@@ -142,11 +142,8 @@ def updates_of(network: GatedNetwork, X: ArrayLike, y: ArrayLike, config: Optimi
     """Return the cheapest stepper of `network` on X (n, d); all make the same steps up to rounding."""
     X = as_floats(X, "X", 2)
     aims = as_aims(y, len(X), network.outputs, config.loss)
-    layer = network.one_layer()
-    explicit = (
-        config.plain_momentum() is not None and are_signs(aims) and not _reads_weights(config.loss, network, aims)
-    )
-    if layer is None or not explicit:
+    layer, explicit = network.one_layer(), config.plain_momentum() is not None and are_signs(aims)
+    if layer is None or not explicit or _reads_weights(config.loss, network, aims):
         return WeightUpdates(network, X, aims, config)
     if layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):
         return SpanUpdates(network, X, aims, config)
