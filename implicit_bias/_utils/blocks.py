@@ -27,10 +27,6 @@ def symmetric_blocks(
 
     `entries(rows, columns)` returns a block: `rows` is a slice of at most `size` rows, and `columns` is the same slice
     or slice(0, rows.start). If n ≤ `size`, the only block is returned as it is.
-
-    >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> symmetric_blocks(2, lambda rows, columns: A[rows] @ A[columns].T).tolist()
-    [[5.0, 11.0], [11.0, 25.0]]
     """
     if n <= size:
         return entries(slice(0, n), slice(0, n))

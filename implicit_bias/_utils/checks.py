@@ -105,7 +105,7 @@ def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> A
     classes = np.unique(listed if texts else y)
     if texts or not np.isin(classes, (-1.0, 1.0)).all():
         first = ", ".join(repr(str(c)) if texts else f"{c:g}" for c in classes[:5])
-        raise InputError(f"{name} must hold −1 and +1, not {first}; BinaryTask.from_arrays converts any two classes")
+        raise InputError(f"{name} must hold −1 and +1, but holds {first}; BinaryTask.from_arrays converts two classes")
     if both and len(classes) < 2:
         raise InputError(f"{name} holds one class only ({classes[0]:+g}); give samples of both")
     return y
@@ -279,11 +279,11 @@ def check_callable(value: Any, name: str) -> None:
         raise InputError(f"{name} must be a function, not {shown(value)}")
 
 
-def as_fraction(value: Any, name: str) -> float:
-    """Return a number from 0 to 1, both included, as a float; raise InputError for others."""
+def as_fraction(value: Any, name: str, below: bool = False) -> float:
+    """Return a number from 0 to 1, `below` 1 if that is True, as a float; raise InputError for others."""
     number = as_real(value)
-    if not 0 <= number <= 1:
-        raise InputError(f"{name} must be a number from 0 to 1, not {shown(value)}")
+    if not 0 <= number <= 1 or (below and number == 1):
+        raise InputError(f"{name} must be a number from 0 to {'below ' if below else ''}1, not {shown(value)}")
     return number
 
 

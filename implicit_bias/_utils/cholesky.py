@@ -19,9 +19,6 @@ class Cholesky:
 
     Only the lower triangle is read. A contiguous matrix is overwritten: the lower triangle of `factor` is L with
     LLᵀ = A, and the rest is undefined. LinAlgError is raised if the matrix is not positive definite.
-
-    >>> Cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])).solve(np.array([8.0, 12.0])).tolist()
-    [1.0, 2.0]
     """
 
     def __init__(self, matrix: Any) -> None:

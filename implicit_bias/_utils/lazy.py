@@ -1,10 +1,23 @@
-"""Lazy packages: their public names are listed in a stub, `__init__.pyi`, and loaded on first use."""
+"""Lazy packages: their public names are listed in a stub, `__init__.pyi`, and loaded on first use; and CVXPY."""
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import lazy_loader
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+else:
+
+    class _LazyCVXPY:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module("cvxpy"), name)
+
+    cp = _LazyCVXPY()
+
+__all__ = ["attach", "cp"]
 
 
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

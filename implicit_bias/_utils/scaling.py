@@ -11,7 +11,6 @@ from implicit_bias._utils.checks import Array, InputError, as_floats
 TINY = np.finfo(float).tiny
 #: Largest deviation from 1 of the length of a unit sample.
 UNIT_TOLERANCE = 1e-8
-
 #: Least ratio of the sizes of two inputs at which they count as out of scale.
 APART = 100
 

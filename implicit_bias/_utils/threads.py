@@ -42,13 +42,7 @@ def one_thread() -> Iterator[None]:
 
 
 def in_threads(function: Callable[[Any], None], items: Iterable[Any], most: float = math.inf) -> None:
-    """Call a function for all items, in as many threads as BLAS has, at most `most`; each has one thread of BLAS.
-
-    >>> found = []
-    >>> in_threads(found.append, range(3))
-    >>> sorted(found)
-    [0, 1, 2]
-    """
+    """Call a function for all items, in as many threads as BLAS has, at most `most`; each has one thread of BLAS."""
     count = int(min(thread_count(), most))
     with one_thread(), ThreadPoolExecutor(count) as pool:
         for _ in pool.map(function, items):
@@ -56,12 +50,7 @@ def in_threads(function: Callable[[Any], None], items: Iterable[Any], most: floa
 
 
 def thread_count() -> int:
-    """Return the number of threads of BLAS.
-
-    >>> with one_thread():
-    ...     thread_count()
-    1
-    """
+    """Return the number of threads of BLAS."""
     return max((library["num_threads"] for library in _blas().info()), default=1)
 
 

@@ -2,7 +2,6 @@
 
 import shutil
 from os import PathLike
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -79,7 +78,9 @@ def distorted_images(
         # Imported here because other data sets do not need it.
         from tqdm import tqdm
 
-        _require_space(place, n * pixels.shape[1])
+        free, size = shutil.disk_usage(require_writable(place)).free, n * pixels.shape[1]
+        if size > free:
+            raise InputError(f"{place} has {free / 2**30:.1f} GiB free, images need {size / 2**30:.1f}; use fewer")
         with replacing(path) as temporary:
             images = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(n, pixels.shape[1]))
             for first in tqdm(range(0, n, CHUNK), f"writing {path.name}", unit="chunk", delay=2, disable=None):
@@ -92,12 +93,6 @@ def distorted_images(
     if images.shape != (n, pixels.shape[1]) or images.dtype != np.uint8:
         raise InputError(f"{path} contains {images.dtype} {images.shape}, not these images; move it away")
     return DistortedImages(images, all_labels)
-
-
-def _require_space(folder: Path, size: int) -> None:
-    free = shutil.disk_usage(require_writable(folder)).free
-    if size > free:
-        raise InputError(f"{folder} has {free / 2**30:.1f} GiB free, images need {size / 2**30:.1f}; use fewer images")
 
 
 def _chunk(pixels: np.ndarray, first: int, count: int, seed: int) -> np.ndarray:

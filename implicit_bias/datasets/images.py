@@ -163,10 +163,6 @@ def load_classes(
 
     The components are whitened, x = Λ^{−½} Uᵀ(pixels − mean), with the covariance UΛUᵀ of the training part. The test
     part is the 10 000 test images, or a random quarter of the digits. Random parts are drawn by NumPy's PCG64.
-
-    >>> parts = load_classes("digits", components=10, held_out=200)
-    >>> parts.X_train.shape, parts.X_train.std(axis=0).round(4).tolist()[::5]
-    ((1148, 11), [1.0, 1.0, 0.0])
     """
     one_of(name, ["digits", *IMAGE_SETS], "data set")
     components = None if components is None else as_count(components, "components")

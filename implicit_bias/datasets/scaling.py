@@ -24,10 +24,6 @@ class Scaling:
 
     Operations are kept apart, as scikit-learn's scalers compute them. A product of factors would round differently, and
     a sample on the hyperplane of a gate would then change its side.
-
-    >>> scaling = Scaling([("subtract", [1.0, 0.0]), ("divide", [2.0, 5.0])])
-    >>> scaling(np.array([[3.0, 5.0]])).tolist(), scaling.undone(np.array([[1.0, 1.0]])).tolist()
-    ([[1.0, 1.0]], [[3.0, 5.0]])
     """
 
     def __init__(self, operations: Iterable[tuple[str, Any]]) -> None:

@@ -20,7 +20,6 @@ from implicit_bias.datasets.classes import labels_and_classes
 if TYPE_CHECKING:
     import pandas as pd
 
-
 #: Cells of numeric columns that count as missing.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "None", "?")
 #: Number of rows that decide whether the first row contains names.

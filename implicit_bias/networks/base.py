@@ -222,8 +222,7 @@ class GatedNetwork(nn.Module, ABC):
 
     def norm(self) -> float:
         """Return the norm ‖w‖₂ of all trainable parameters."""
-        squares = [float((p.detach().double() ** 2).sum()) for p in self.parameters() if p.requires_grad]
-        return math.sqrt(sum(squares))
+        return math.sqrt(sum(float((p.detach().double() ** 2).sum()) for p in self.parameters() if p.requires_grad))
 
 
 def views(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, check_size
+from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, check_size, dimensions
 from implicit_bias.gates import ConstantGate, Gates, ReLUGates
 from implicit_bias.networks.base import GatedNetwork, OneLayer, to_array
 
@@ -20,9 +20,7 @@ Tensors = Sequence[Tensor]
 
 def as_widths(units: Any) -> list[int]:
     """Return the numbers of units of the hidden layers as a list, given one or several; raise InputError if invalid."""
-    several = isinstance(units, Sequence) and not isinstance(units, str | bytes)
-    several = several or (isinstance(units, np.ndarray) and units.ndim > 0)
-    widths = [as_count(width, "units") for width in (units if several else [units])]
+    widths = [as_count(width, "units") for width in (units if dimensions(units) else [units])]
     if not widths:
         raise InputError("units is empty; give the number of units of each hidden layer")
     return widths

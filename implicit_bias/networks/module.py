@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -157,9 +156,7 @@ def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tup
         twin = copy.deepcopy(module).double()
         rng = np.random.default_rng(0)
         X = torch.as_tensor(rng.normal(size=(SAMPLES, int(np.prod(shape)))))
-        first = _values(twin, X, shape)
-        _check_outputs(first)
-        _check_samples(twin, X, shape, first)
+        first = _checked_outputs(twin, X, shape)
         weights = [p for p in twin.parameters() if p.requires_grad]
         start = [p.clone() for p in weights]
         spreads = [float(p.square().mean().sqrt()) or 1.0 for p in weights]
@@ -204,7 +201,8 @@ def _reasons(shape: tuple[int, ...]) -> Iterator[None]:
         ) from None
 
 
-def _check_outputs(outputs: Any) -> None:
+def _checked_outputs(module: nn.Module, X: Tensor, shape: tuple[int, ...]) -> Tensor:
+    outputs = _values(module, X, shape)
     if not isinstance(outputs, Tensor):
         raise InputError(f"the module returns {type(outputs).__name__}; return one tensor (n,) or (n, q)")
     if outputs.ndim not in (1, 2) or len(outputs) != SAMPLES or not outputs.numel():
@@ -214,17 +212,15 @@ def _check_outputs(outputs: Any) -> None:
         )
     if not bool(outputs.isfinite().all()):
         raise InputError("the module's outputs contain NaN or infinity; use smaller weights")
-
-
-def _check_samples(module: nn.Module, X: Tensor, shape: tuple[int, ...], first: Tensor) -> None:
-    if not torch.equal(_values(module, X, shape), first):
+    if not torch.equal(_values(module, X, shape), outputs):
         raise InputError("two calls on the same inputs give different outputs; remove dropout, or call module.eval()")
     half = SAMPLES // 2
-    if not torch.allclose(_values(module, X[:half], shape), first[:half]):
+    if not torch.allclose(_values(module, X[:half], shape), outputs[:half]):
         raise InputError(
             "the module's output depends on the other samples, as with batch normalisation; remove it, or call "
             "module.eval()"
         )
+    return outputs
 
 
 def _exponents(measured: dict[float, Array]) -> Array:

@@ -7,18 +7,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, nextafter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_floats, as_reals, shown
+from implicit_bias._utils.lazy import cp
 from implicit_bias._utils.rounding import UNIT
 from implicit_bias._utils.scaling import length, without_exponent
 from implicit_bias.features.base import Features
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 #: Largest number of matrix entries read by `Norm.entries`; reached at about 20 000 weights, after a few seconds.
 MAX_ENTRIES_READ = 10**9

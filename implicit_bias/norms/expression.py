@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_text
+from implicit_bias._utils.lazy import cp
 from implicit_bias.norms.base import Norm
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 #: Relative tolerances of the solver of dual norms, tried in this order.
 TOLERANCES = (1e-10, 1e-9, 1e-8)
@@ -72,14 +70,10 @@ class ExpressionNorm(Norm):
         self.name = as_text(name, "name")
 
     def value(self, W: Array) -> float:
-        import cvxpy as cp
-
         return float(self.expression(cp.Constant(np.asarray(W, dtype=np.float64))).value)
 
     def dual(self, V: Array) -> float:
         """Dual norm sup {⟨V, W⟩: ‖W‖ ≤ 1}, by the formula if it was given, else by CLARABEL; infinity if this fails."""
-        import cvxpy as cp
-
         if self.dual_function is not None:
             return self.dual_function(V)
         largest = float(np.abs(V).max(initial=0.0))
@@ -98,8 +92,6 @@ class ExpressionNorm(Norm):
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Result of the function for W; raise InputError unless it is a scalar CVXPY expression."""
-        import cvxpy as cp
-
         found = self.function(W)
         if not isinstance(found, cp.Expression) or found.size != 1:
             raise InputError(f"the function of {self!r} must return one scalar CVXPY expression, not {found!r:.60}")

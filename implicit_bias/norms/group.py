@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positives, check_range, without_torch
+from implicit_bias._utils.lazy import cp
 from implicit_bias._utils.scaling import length
 from implicit_bias.norms.base import GroupForm, Norm, diagonal
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 
 class EuclideanNorm(Norm):
@@ -30,14 +28,10 @@ class EuclideanNorm(Norm):
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Norm ‖LW‖_F as a CVXPY expression."""
-        import cvxpy as cp
-
         return cp.norm(cp.vec(self.mapped(W), order="C"), 2)
 
     def quadratic(self, W: cp.Expression) -> cp.Expression:
         """Square ‖LW‖²_F as a CVXPY expression."""
-        import cvxpy as cp
-
         return cp.sum_squares(self.mapped(W))
 
 
@@ -142,14 +136,10 @@ class GroupLasso(Norm):
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Norm Σ_h c_h ‖ζ_h‖₂ as one vectorised CVXPY norm."""
-        import cvxpy as cp
-
         return self.weights @ cp.norm(self.stacked(W), 2, axis=1)
 
     def stacked(self, W: cp.Expression) -> cp.Expression:
         """Return the ζ_h as the rows of a CVXPY expression; smaller groups are padded with zeros."""
-        import cvxpy as cp
-
         sizes = np.bincount(self.index)
         slot = np.concatenate([np.arange(size) for size in sizes])
         order = np.argsort(self.index, kind="stable")

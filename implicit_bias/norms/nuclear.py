@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.lazy import cp
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
 from implicit_bias.norms.base import Norm
 from implicit_bias.norms.group import GroupLasso
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 
 class NuclearNorm(Norm):
@@ -93,8 +91,6 @@ class NuclearNorm(Norm):
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Norm Σ_h ‖ζ_h‖_* as a CVXPY expression."""
-        import cvxpy as cp
-
         (H, R), columns = self.shape, self.contexts * W.shape[1]
         each = np.split(self.order, H)
         return cp.sum([cp.normNuc(cp.reshape(W[own], (R, columns), order="C")) for own in each])

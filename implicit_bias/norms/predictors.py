@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array, as_count
+from implicit_bias._utils.lazy import cp
 from implicit_bias._utils.scaling import length
 from implicit_bias.features import Features
 from implicit_bias.norms.base import GroupForm
 from implicit_bias.norms.group import EuclideanNorm
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 
 class PredictorL2(EuclideanNorm):

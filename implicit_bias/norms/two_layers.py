@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array, InputError, as_positives, one_of
+from implicit_bias._utils.lazy import cp
 from implicit_bias._utils.rounding import share
 from implicit_bias._utils.scaling import length
 from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm, SpectralForm, diagonal
 from implicit_bias.norms.group import GroupLasso
 from implicit_bias.norms.nuclear import singular_bounds
 from implicit_bias.norms.two_summing import dual_bound, rescaled, value_bound
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 #: Norms of the input layer U: the norm l_q of its rows, and the p with ‖U‖ = ‖(‖u_h‖_q)_h‖_p. Not for "spectral".
 INPUT_LAYERS = {"frobenius": (2, 2), "rows": (2, inf), "entries": (inf, inf), "l1": (1, 1), "spectral": (2, inf)}
@@ -182,14 +180,10 @@ class _RowForm:
         return self.dual(lengths[:, None] * (np.sqrt(d) if self.row == inf else 1.0))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        import cvxpy as cp
-
         rows = cp.norm(self.units.stacked(W), self.row if self.row < inf else "inf", axis=1)
         return cp.norm(cp.multiply(self.scales, rows), self.outer if self.outer < inf else "inf")
 
     def quadratic(self, W: cp.Expression) -> cp.Expression | None:
-        import cvxpy as cp
-
         return cp.sum_squares(sp.diags_array(self.scales[self.units.index]) @ W) if self.euclidean else None
 
     def group_form(self) -> GroupForm | None:
@@ -250,13 +244,9 @@ class _Operator:
         return float((self.units.group_norms(lengths[:, None]) / self.scales).sum())
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        import cvxpy as cp
-
         return cp.sigma_max(sp.diags_array(self.scales) @ self._stacked(W))
 
     def _stacked(self, W: cp.Expression) -> cp.Expression:
-        import cvxpy as cp
-
         H = len(self.scales)
         return cp.reshape(W[self.order], (H, W.size // H), order="C")
 

@@ -30,11 +30,7 @@ MARGIN_LOSSES = {
 
 
 def log_sum_exp(margins: Tensor) -> Tensor:
-    """Return log Σ_i exp(−q_i) of margins q (n,), without overflow.
-
-    >>> float(log_sum_exp(torch.tensor([1e6, 1e6 + 800.0])))
-    -1000000.0
-    """
+    """Return log Σ_i exp(−q_i) of margins q (n,), without overflow."""
     return torch.logsumexp(-margins, 0)
 
 

@@ -264,11 +264,9 @@ class WeightFunction(LayerFunction):
     their principal axes have a diagonal E[x xᵀ]. This preconditioner is ours.
     """
 
-    def __init__(
-        self, function: MarginFunction, preconditioned: bool = False, *, single_from: int = SINGLE_FROM
-    ) -> None:
+    def __init__(self, function: MarginFunction, preconditioned: bool = False, **options: int) -> None:
         self.preconditioned, self.directions = preconditioned, 0
-        super().__init__(function, single_from=single_from)
+        super().__init__(function, **options)
 
     def _prepare(self) -> None:
         self.tail = self.free.size + len(self.turn) * self.free.shape[1] * self.X.shape[1]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from implicit_bias._utils.checks import InputError, as_count, as_flag, as_positive, as_real, one_of, shown
+from implicit_bias._utils.checks import InputError, as_count, as_flag, as_fraction, as_positive, as_real, one_of, shown
 from implicit_bias.training.layer_norms import Entries, LayerNorm, Length, NewtonSchulz, Spectral
 from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES, CustomLoss, check_loss
 
@@ -19,8 +19,6 @@ from implicit_bias.training.losses import CLASS_LOSSES, MARGIN_LOSSES, CustomLos
 LOSSES = ("squared", *CLASS_LOSSES)
 #: Norms of vectors in `Muon`, by name.
 VECTORS = {"l2": Length(), "l_inf": Entries()}
-
-
 #: Applies one step to the weights, in place, from the gradient of each tensor of weights and a rate.
 Update = Callable[[Sequence[Tensor], float], None]
 
@@ -137,8 +135,7 @@ class SGD(Optimiser):
         as_count(self.batch_size, "batch_size")
         as_positive(self.lr, "lr")
         as_positive(self.lr_factor, "lr_factor")
-        if not 0 <= as_real(self.momentum) < 1:
-            raise InputError(f"momentum must be a number from 0 to below 1, not {shown(self.momentum)}")
+        as_fraction(self.momentum, "momentum", below=True)
         check_loss(self.loss, MARGIN_LOSSES)
         as_flag(self.loader, "loader")
 
@@ -367,8 +364,7 @@ def _check_normalised(config: Adam | SteepestSteps, losses: Collection[str], *mo
     as_positive(config.lr, "lr")
     check_loss(config.loss, losses)
     for name in momenta:
-        if not 0 <= as_real(getattr(config, name)) < 1:
-            raise InputError(f"{name} must be a number from 0 to below 1, not {shown(getattr(config, name))}")
+        as_fraction(getattr(config, name), name, below=True)
     if not as_real(config.lr_decay) >= 0:
         raise InputError(f"lr_decay must be at least 0, not {shown(config.lr_decay)}")
     if not 0 <= as_real(config.weight_decay) * config.lr <= 1:
@@ -414,7 +410,7 @@ class TorchOptimiser(Optimiser):
 
     def __post_init__(self) -> None:
         if not callable(self.make) or isinstance(self.make, torch.optim.Optimizer):
-            raise InputError(f"make must be a class of torch.optim or a function of parameters, not {shown(self.make)}")
+            raise InputError(f"make must be a class of torch.optim, or a function of weights, not {shown(self.make)}")
         as_count(self.steps, "steps", least=0)
         as_count(self.batch_size, "batch_size")
         check_loss(self.loss, MARGIN_LOSSES)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from implicit_bias._utils.checks import InputError, as_positive, as_real, shown
+from implicit_bias._utils.checks import InputError, as_fraction, as_positive, as_real, shown
 from implicit_bias.margin.formulations import layers_of
 from implicit_bias.norms.two_layers import TwoLayerNorm
 from implicit_bias.training.homogeneous import MarginFunction
@@ -126,9 +126,8 @@ class SteepestDescent(LayeredDescent):
                 f"decay must be at least 0, not {shown(self.decay)}: above the rate 1/√t no theorem holds for two "
                 "layers, and sign descent and Muon do not converge"
             )
-        for name in ("momentum", "second_momentum"):
-            if not 0 <= as_real(getattr(self, name)) < 1:
-                raise InputError(f"{name} must be a number from 0 to below 1, not {shown(getattr(self, name))}")
+        as_fraction(self.momentum, "momentum", below=True)
+        as_fraction(self.second_momentum, "second_momentum", below=True)
 
     def stepper(self, function: MarginFunction) -> SteepestIteration:
         """Return the iteration from the network's present weights."""
