@@ -80,7 +80,7 @@ def distorted_images(
 
         free, size = shutil.disk_usage(require_writable(place)).free, n * pixels.shape[1]
         if size > free:
-            raise InputError(f"{place} has {free / 2**30:.1f} GiB free, images need {size / 2**30:.1f}; use fewer")
+            raise InputError(f"{place} has {free / 2**30:.1f} GiB free of {size / 2**30:.1f} needed; use fewer images")
         with replacing(path) as temporary:
             images = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(n, pixels.shape[1]))
             for first in tqdm(range(0, n, CHUNK), f"writing {path.name}", unit="chunk", delay=2, disable=None):

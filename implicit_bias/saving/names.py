@@ -38,11 +38,8 @@ def class_names(package: ModuleType, base: type) -> list[str]:
     """Return the `class_name` of every concrete public subclass of `base` in a core package and all extensions."""
     homes = {"": package} | {f" of {extension}": _imported(extension) for extension in _extensions()}
     found = {name + suffix: getattr(home, name) for suffix, home in homes.items() for name in home.__all__}
-    return [
-        name
-        for name, kind in found.items()
-        if isinstance(kind, type) and issubclass(kind, base) and not isabstract(kind)
-    ]
+    classes = {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, base)}
+    return [name for name, kind in classes.items() if not isabstract(kind)]
 
 
 def _extensions() -> list[str]:

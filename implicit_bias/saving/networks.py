@@ -54,8 +54,7 @@ def _content(network: Any) -> dict[str, Any]:
 
 def network_parts(network: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return a network as a JSON dictionary and arrays; raise InputError if it cannot be saved."""
-    about = _content(network)
-    return about, {name: value.cpu().numpy() for name, value in network.state_dict().items()}
+    return _content(network), {name: value.cpu().numpy() for name, value in network.state_dict().items()}
 
 
 def network_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> GatedNetwork:

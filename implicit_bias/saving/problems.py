@@ -164,8 +164,8 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
     gates = None if about["gates"] is None else gates_of(about, arrays, features, outputs)
     made = norm(*(_unwrapped(arrays[f"norm.{name}"]) for name in norm.made_of))
     margin, weight = (_unwrapped(arrays[name]) for name in ("required_margin", "sample_weight"))
-    parts = features, arrays["y"], made, arrays["C"].item(), gates, about["name"], margin, weight, about["intercept"]
-    parts = *parts, constraints
+    first = features, arrays["y"], made, arrays["C"].item(), gates, about["name"], margin, weight, about["intercept"]
+    parts = *first, constraints
     return ClassMarginProblem(*parts, arrays["classes"]) if "classes" in arrays else MarginProblem(*parts)
 
 
