@@ -107,15 +107,13 @@ def balancing_shares(V: Array) -> Array:
         if q.max() <= values.sum() * (1 + TOL):
             break
         z = q.max() * 1.1 - q if z is None else z
-        mu = float(p @ z) / len(p)
         # The Hessian of the nuclear norm, times −2, is TTᵀ.
         sums = np.add.outer(values, values)
         mixed = np.sqrt(np.outer(values, values) / np.where(sums > 0, sums, 1.0))
         T = (U[:, :, None] * U[:, None] * mixed).reshape(len(p), -1) / p[:, None]
-        K = np.diag(z / p) + T @ T.T
-        target = CENTRING[0] * mu
+        target = CENTRING[0] * (float(p @ z) / len(p))
         try:
-            one, two = Cholesky(K).solve(np.column_stack([np.ones(len(p)), q + target / p])).T
+            one, two = Cholesky(np.diag(z / p) + T @ T.T).solve(np.column_stack([np.ones(len(p)), q + target / p])).T
         except np.linalg.LinAlgError:
             break
         dp = two - one * (two.sum() / one.sum())
