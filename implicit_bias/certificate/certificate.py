@@ -162,10 +162,7 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
 
 
 def _feasible_multiples(problem: MarginProblem, W: Array, b: float) -> list[tuple[Array, float]]:
-    """Return the multiple of W and b with the least objective under E vec(W) ≤ h; W and b if none is feasible.
-
-    They are also returned if the multiple is so close to 1 that its rounding may exceed what it gains.
-    """
+    """Return the best multiple of W and b with E vec(W) ≤ h; also W and b if it is close to 1, or none is feasible."""
     f, error = _margins(problem, W, b, precise=False)
     t = _best_multiple(problem, W, f - error)
     E, h, equal = problem.constraints.E, problem.constraints.h, problem.constraints.equal
@@ -177,12 +174,6 @@ def _feasible_multiples(problem: MarginProblem, W: Array, b: float) -> list[tupl
     t = float(np.clip(t, least, most)) if least <= most else 1.0
     given = [(W, b)] if abs(t - 1) <= NEAR_ONE or not np.isfinite(t * W).all() else []
     return given if t == 1 or not np.isfinite(t * W).all() else [*given, (t * W, t * b)]
-
-
-def _close_power_of_two(t: float) -> list[float]:
-    """Return [p] if t is close, but not equal, to a power of two p, by which products are exact; otherwise []."""
-    power = nearest_power_of_two(t)
-    return [power] if power != t and abs(t / power - 1) <= POWER_OF_TWO_TOL else []
 
 
 def _normal(scaled: Array, values: Array) -> bool:
@@ -212,11 +203,10 @@ class _Upper:
 
 
 def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = False) -> _Upper:
-    """Return the best multiple t ≥ 0 of W and b with bounds of its objective, including rounding errors.
+    """Return the best multiple t ≥ 0 of W and b with rigorous bounds of its objective, infinite if none is feasible.
 
-    `points` is [(W, b)] or, with linear constraints, [(W, b, D)], and the bounds are those of multiples of a feasible
-    point that is at most D from W. The objective is infinite, and t = 1, if W has no feasible multiple for a hard
-    margin. If a constraint has a right-hand side, the best of the `points`, of `into_polyhedron`, is returned.
+    `points` is [(W, b)] or, for multiples of a feasible point that is at most D from W, [(W, b, D)]. If a constraint
+    has a right-hand side, the best of the `points`, of `into_polyhedron`, is returned.
     """
     if problem.affine:
         each = (_bounded_objective(problem, W, b, *_margins(problem, W, b, precise), near) for W, b, *near in points)
@@ -232,15 +222,13 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
         most = _best_multiple(problem, W, f + error)
         least = _objective(problem, most * problem.norm.value(W), most * (f + error))
         return replace(found, optimistic=min(found.optimistic, least))
+    power = nearest_power_of_two(t)
+    # Products with a power of two are exact.
+    close = [power] if power != t and abs(t / power - 1) <= POWER_OF_TWO_TOL else []
+    multiples = [(s, s * W, s * b) for s in [t, *_without_slack(problem, t, f, error), *close]]
     tried = [
-        _bounded_objective(
-            problem,
-            factor * W,
-            factor * b,
-            *_margins(problem, factor * W, factor * b, precise),
-            _distances(factor, W, b, *D),
-        )
-        for factor in [t, *_without_slack(problem, t, f, error), *_close_power_of_two(t)]
+        _bounded_objective(problem, sW, sb, *_margins(problem, sW, sb, precise), _distances(s, W, b, *D))
+        for s, sW, sb in multiples
     ]
     return min(tried, key=lambda one: one.bound) if _differ([one.bound for one in tried]) else tried[0]
 
@@ -254,13 +242,10 @@ def _without_slack(problem: MarginProblem, t: float, f: Array, error: Array) -> 
 
 
 def _entrywise_bound(problem: MarginProblem, W: Array) -> float:
-    """Return an upper bound of ‖Δ‖ over all Δ with |Δ_jl| ≤ |W_jl|.
-
-    For the package's norms it is √k ‖W‖, because the nuclear norm of a group with r ≤ k rows is at most √r times its
-    Frobenius norm. For user-defined norms it is Σ_jl |W_jl| ‖±E_jl‖.
-    """
+    """Return an upper bound of ‖Δ‖ over all Δ with |Δ_jl| ≤ |W_jl|: √k ‖W‖, or Σ_jl |W_jl| ‖±E_jl‖ for users' norms."""
     norm = problem.norm
     if not norm.needs_check:
+        # The nuclear norm of a group with r ≤ k rows is at most √r times its Frobenius norm.
         return float(np.sqrt(len(W))) * norm.value_bound(W)
     sizes = np.abs(W)
     each = np.where(sizes > 0, norm.entries("value", W.shape), 0.0)
@@ -268,10 +253,7 @@ def _entrywise_bound(problem: MarginProblem, W: Array) -> float:
 
 
 def _distances(t: float, W: Array, b: float, D: Array | None = None) -> tuple[Any, float] | None:
-    """Return the distances of tW and tb, rounded, from t times a point that is at most D (k, d) from W; None without D.
-
-    Relative errors of a few roundings are left to `_bounded_objective`, which doubles the distances.
-    """
+    """Return distances of rounded tW and tb from t times a point that is at most D (k, d) from W; None without D."""
     if D is None:
         return None
     share = 0.0 if math.frexp(t)[0] == 0.5 and _normal(t * np.append(W, b), np.append(W, b)) else UNIT
@@ -279,13 +261,10 @@ def _distances(t: float, W: Array, b: float, D: Array | None = None) -> tuple[An
 
 
 def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, error: Array, rounding: Any) -> _Upper:
-    """Return W and b with bounds of the objective of a point near them; their margins are f (n,) up to `error` (n,).
-
-    `rounding` are the distances of the entries of W and of b from the point, which satisfies all constraints; if there
-    are none, it is None.
-    """
+    """Return W and b, of margins f ± `error`, with bounds of the objective of the point at distances `rounding`."""
     value = problem.norm.value_bound(W)
     if rounding is not None:
+        # Distances are doubled for their own rounding.
         D, distance = rounding
         value += 2 * _entrywise_bound(problem, D)
         error = error + 2 * (problem.features.magnitudes(D) + distance)
@@ -354,11 +333,7 @@ class _Lower:
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> _Lower:
-    """Return λ and μ, scaled to be feasible, with rigorous bounds of the dual objective Σ m_iλ_i − hᵀμ.
-
-    With a free intercept, λ is first changed by `_with_zero_sum`. Both bounds are 0 if ‖V‖_* is infinite, and if λ = 0
-    without right-hand sides h.
-    """
+    """Return λ of zero sum and μ, scaled to be feasible, with rigorous bounds of the dual objective Σ m_iλ_i − hᵀμ."""
     lam = _with_zero_sum(problem, lam)
     V, error = _correlation(problem, lam, mu, precise)
     size = problem.norm.dual_upper(V, error)
@@ -424,11 +399,7 @@ def _correlation(problem: MarginProblem, lam: Array, mu: Array, precise: bool) -
 
 
 def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
-    """Return λ with Σ y_iλ_i = 0 exactly, if the intercept is free; zeros if a class has no λ or its sum is infinite.
-
-    The class with the larger sum is scaled down, all λ are rounded down to a grid on which sums are exact, and the
-    excess of one class is subtracted from its largest λ.
-    """
+    """Return λ with Σ y_iλ_i = 0 exactly, if the intercept is free; zeros if a class has a sum of 0 or infinity."""
     if not problem.intercept:
         return lam
     positive = problem.y > 0
@@ -449,11 +420,8 @@ def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
 
 
 def _proof(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, Array] | None:
-    """Return λ and μ near the given ones that prove in rational arithmetic that no weights are feasible, or None.
-
-    Constraints that contradict each other have a proof with λ = 0. A soft margin has no other, because λ is bounded.
-    The result is also None if ‖V‖_F exceeds a share POSSIBLY_ZERO of the terms of V, with and without λ.
-    """
+    """Return λ and μ near the given ones that prove in rational arithmetic that no weights are feasible, or None."""
+    # Constraints that contradict each other have a proof with λ = 0. A soft margin has no other, because λ is bounded.
     candidates = [0 * lam] * problem.affine + [lam] * problem.hard
     if not min(_farkas_residual(problem, one, mu)[1] for one in candidates) <= POSSIBLY_ZERO:
         return None
@@ -463,8 +431,7 @@ def _proof(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, Array]
 def _farkas_residual(problem: MarginProblem, lam: Array, mu: Array, V: Array | None = None) -> tuple[float, float]:
     """Return ‖V‖_F over Σ_i λ_i ‖φ(x_i)‖, and over this sum plus Σ_j |μ_j| ‖E_j‖; inputs are divided by their `units`.
 
-    V is computed unless it is given. If Σ_i λ_i ‖φ(x_i)‖ is 0 or infinite, both are 0 if a sample with φ(x_i) = 0 has
-    λ_i > 0, and else infinity. If a constraint has a right-hand side, see `Certificate.farkas_residual`.
+    If Σ_i λ_i ‖φ(x_i)‖ is 0 or infinite, both are 0 if a sample with φ(x_i) = 0 has λ_i > 0, and else infinity.
     """
     units = problem.features.units()
     reach = float(lam @ problem.features.row_norms(units))

@@ -50,13 +50,12 @@ class Cone:
     def point_near(self, x: Array) -> list[Fraction] | None:
         """Return a point of the cone near x (N,), in exact fractions; None if none is found.
 
-        If x is in the cone, it is the point. Otherwise violated inequalities become equalities, and the entries that
-        equalities determine are computed from the others. If some inequalities are still violated after `ROUNDS`
-        rounds, x moves along a direction D until all hold: AD = 0 in the rows that hold with equality in the whole
-        cone, AD < 0 in all others. InputError is raised if there are too many equalities for exact elimination.
+        Violated inequalities become equalities, which determine some entries of x. If inequalities are still violated
+        after `ROUNDS` rounds, x moves along the direction of `_interior` until all hold.
         """
         exact = [Fraction(float(value)) for value in x]
-        if self._violated(exact, self.equal) is None and self._equations_hold(exact):
+        equations = [row for row, equal in zip(self.rows, self.equal, strict=True) if equal]
+        if self._violated(exact, self.equal) is None and all(_value(row, exact) == 0 for row in equations):
             return exact
         # Most small violations are of constraints that hold with equality at the optimum.
         kept = self.equal.copy()
@@ -79,19 +78,13 @@ class Cone:
         point, inward = (_substituted(one, pivots) for one in (exact, [Fraction(float(v)) for v in direction]))
         return self._moved(point, inward, tight)
 
-    def _equations_hold(self, x: list[Fraction]) -> bool:
-        return all(_value(row, x) == 0 for row, equal in zip(self.rows, self.equal, strict=True) if equal)
-
     def _violated(self, x: list[Fraction], known: np.ndarray) -> np.ndarray | None:
         """Return a mask of the violated inequalities that are not `known` to hold; None if there are none."""
         found = np.array([not k and _value(row, x) > 0 for row, k in zip(self.rows, known, strict=True)], dtype=bool)
         return found if found.any() else None
 
     def _moved(self, point: list[Fraction], inward: list[Fraction], tight: np.ndarray) -> list[Fraction] | None:
-        """Return the first point from `point` along `inward` at which all rows hold, the `tight` ones not tested.
-
-        The result is None if `inward` does not reduce a violation, or if such a step may violate another row.
-        """
+        """Return the first point along `inward` at which all rows but the `tight` ones hold; None if there is none."""
         step, outward = Fraction(0), False
         for row in (row for row, is_tight in zip(self.rows, tight, strict=True) if not is_tight):
             excess, gain = _value(row, point), -_value(row, inward)
@@ -130,8 +123,7 @@ class Cone:
         """Return {j: row} with x_j = Σ_l row[l] x_l for each entry j that the `chosen` equalities determine.
 
         All x_l are free. The method is Gauss–Jordan elimination, with the largest coefficient of each equality as its
-        pivot (`kept` only if there is no other). A row maps columns to nonzero coefficients. The result is None after
-        more than MAX_COEFFICIENTS of them.
+        pivot (`kept` only if there is no other). The result is None after more than MAX_COEFFICIENTS coefficients.
         """
         pivots: dict[int, Row] = {}
         # users[j] are the pivots whose combinations contain the free column j.
@@ -166,8 +158,6 @@ def into_cone(constraints: LinearConstraints, W: Array) -> tuple[Array, Array]:
 
     Both are zero if none are found (`Cone.point_near`).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> bounds = LinearConstraints.of(lambda W: [W >= 0, W[0, 0] == W[0, 1]], (1, 3))
     >>> into_cone(bounds, np.array([[0.5, 0.500001, -1e-9]]))[0].tolist()
@@ -181,13 +171,9 @@ def into_cone(constraints: LinearConstraints, W: Array) -> tuple[Array, Array]:
 def into_polyhedron(problem: MarginProblem, W: Array, b: float) -> tuple[Array, float, Array, float] | None:
     """Return weights (k, d) and b near W and b, and the distances of each entry, and of b, from a feasible point.
 
-    A feasible point satisfies all constraints exactly and, for a hard margin, y_i((ΦW)_i + b) ≥ m_i, which the given W
-    and b may violate by a share of MAX_SHORTFALL. The result is None if no point is found. Points are feasible if
-    (vec(W), b, 1) is in the cone of E vec(W) ≤ hτ, τ ≥ 0, and of the margins near m_i. Its points with τ > 0 are
-    divided by τ (`Cone.point_near`).
+    A feasible point satisfies all constraints exactly and, for a hard margin, y_i((ΦW)_i + b) ≥ m_i. It is found as a
+    point (vec(W), b, 1) of the cone of E vec(W) ≤ hτ, τ ≥ 0, and of the margins near m_i; the result may be None.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from implicit_bias import Frobenius, GatedFeatures, MarginProblem
     >>> problem = MarginProblem(GatedFeatures([[1.0, 0.0]]), [1], Frobenius(), constraints=lambda W: W[0, 1] <= 0.1)
@@ -225,10 +211,7 @@ def _homogenised(constraints: LinearConstraints, intercept: bool) -> Cone:
 
 
 def _short(problem: MarginProblem, W: Array, b: float, exact: list[Fraction], near: np.ndarray) -> np.ndarray | None:
-    """Return the indices, except `near`, of samples whose margins at the point `exact`, rounded to W and b, are < m_i.
-
-    The result is None if a margin is below m_i by more than a share of MAX_SHORTFALL, and empty for a soft margin.
-    """
+    """Return indices, not in `near`, of samples with margins < m_i at `exact`, near W and b; None if one is far off."""
     if not problem.hard:
         return near[:0]
     upper, lower, error = problem.features.apply_bounded(W, False)
@@ -272,7 +255,4 @@ def _value(row: Row, w: list[Fraction]) -> Fraction:
 
 def _substituted(exact: list[Fraction], pivots: dict[int, Row]) -> list[Fraction]:
     """Return a copy of x (N,) with x_j replaced by Σ_l row[l] x_l for each {j: row} of `pivots`."""
-    point = list(exact)
-    for pivot, row in pivots.items():
-        point[pivot] = _value(row, exact)
-    return point
+    return [_value(pivots[j], exact) if j in pivots else value for j, value in enumerate(exact)]

@@ -29,8 +29,6 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
     no solution on the support of λ and μ, or if the support is too large. A proof needs at most rank + 1 samples, and
     `MAX_OPERATIONS` allows about 70.
 
-    Examples
-    --------
     The third of three samples is minus the sum of the others, up to rounding:
 
     >>> import numpy as np
@@ -77,15 +75,12 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
 def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) -> Any:
     """Return Φᵀ(λ∘y) − Eᵀμ = 0 and Σ y_iλ_i = 0, if b is free, as an exact matrix; None if it is too large.
 
-    It is an object array of Fractions with one column for each λ_i of `samples`, then for each μ_j of `rows`. It has a
-    row for each weight whose column of Φ or E is not zero there, and one for Σ y_iλ_i.
+    It has a column for each λ_i of `samples`, then for each μ_j of `rows`; rows that are zero there are left out.
     """
-    size = len(samples) + len(rows)
     columns = _used_columns(problem.features.select(samples)) if len(samples) else np.zeros(0, dtype=int)
     if problem.constraints is not None:
-        named = problem.constraints.E[rows].indices
-        columns = np.union1d(columns, named)
-    if _operations(len(columns), size) > MAX_OPERATIONS:
+        columns = np.union1d(columns, problem.constraints.E[rows].indices)
+    if _operations(len(columns), len(samples) + len(rows)) > MAX_OPERATIONS:
         return None
     table = np.zeros((0, len(columns)), dtype=object)
     if len(samples):
@@ -122,16 +117,15 @@ def _operations(equations: int, unknowns: int) -> int:
 def _solution_near(equations: Any, given: list[Fraction]) -> list[Fraction] | None:
     """Return the solution of homogeneous `equations` (c, s) with free unknowns as `given` (s,); None if it is only 0.
 
-    All numbers are Fractions. The result is also None if numbers become too long: minors of r rows have about r times
-    as many bits as the entries. The method is fraction-free Gauss–Jordan elimination (Bareiss 1968).
+    The method is fraction-free Gauss–Jordan elimination (Bareiss 1968). The result is None if numbers become too long.
     """
     integers = [_as_integers(row) for row in equations]
     M = np.array([row for row in integers if any(row)], dtype=object).reshape(-1, len(given))
+    # Minors of r rows have about r times as many bits as the entries.
     bits = min(M.shape) * max((int(v).bit_length() for v in M.flat), default=0)
     if _operations(*M.shape) * max(1.0, bits / BITS) ** 1.6 > MAX_OPERATIONS:
         return None
-    pivots: list[int] = []
-    last = 1
+    pivots, last = list[int](), 1
     for j in range(M.shape[1]):
         found = next((i for i in range(len(pivots), len(M)) if M[i, j] != 0), None)
         if found is None:

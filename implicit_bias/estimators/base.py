@@ -228,7 +228,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         for name in ("fit_intercept", "free_intercept", "warm_start"):
             as_flag(getattr(self, name), name)
         check_processes(self.n_jobs)
-        check_cost(self.C)
+        if not isinstance(self.C, str):
+            as_positive(self.C, "C", infinite=True)
+        elif self.C != "scale":
+            raise InputError(f"C must be 'scale' or a positive number, not {shown(self.C)}")
         kind = one_of(self.multi_class, ("ovr", "joint", "shared"), "multi_class")
         X, y = validated(self, X, y, reset=True, sparse=True)
         rows, weight = self._sample_weights(X, y, sample_weight)
@@ -302,8 +305,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             return none
         earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
         native = self.solver in (None, "NATIVE") and all(solution.solver == "NATIVE" for solution in earlier)
-        native = native and len(earlier) == len(none)
-        return earlier if native and np.array_equal(self._codes, data.codes) else none
+        same = len(earlier) == len(none) and np.array_equal(self._codes, data.codes)
+        return earlier if native and same else none
 
     def _sample_weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array]:
         """Return the indices (m,) of the distinct samples with weight, and their c_i (m,), with class weights."""
@@ -343,7 +346,10 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:
         several, gates = len(solutions) > 1, [problem.gates for problem in problems]
-        self._model = _model_of(self, problems, solutions)
+        first, constant, columns = problems[0], bool(self.fit_intercept), columns_of(self)
+        # Problems with the gates of the first share its features, as files need.
+        shared = [one.replace(features=first.features) if one.gates is first.gates else one for one in problems]
+        self._model = MarginModel(shared, solutions, classes=self.classes_, constant=constant, columns=columns)
         self.status_ = self._model.status
         self.certificate_: Any = solutions if several else solutions[0]
         self.gates_: Any = gates if several else gates[0]
@@ -367,22 +373,12 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         diagram: str = super()._html_repr()
         if not self.__sklearn_is_fitted__():
             return diagram
-        several = isinstance(self.certificate_, list)
-        found: Any = self.certificate_ if several else [self.certificate_]
         gates = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
         groups: Any = getattr(gates, "groups", None)
         if self._joint:
-            return diagram + summary({"": found[0]}, np.tile(groups, len(self.classes_)))
-        positives = (self.classes_ if several else self.classes_[1:]).tolist()
-        return diagram + summary(dict(zip(positives, found, strict=True)), groups)
-
-
-def check_cost(C: Any) -> None:
-    """Raise InputError unless C is a positive number, infinity or 'scale'."""
-    if not isinstance(C, str):
-        as_positive(C, "C", infinite=True)
-    elif C != "scale":
-        raise InputError(f"C must be 'scale' or a positive number, not {shown(C)}")
+            return diagram + summary({"": self.certificate_}, np.tile(groups, len(self.classes_)))
+        found = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
+        return diagram + summary(dict(zip(self._model.positives, found, strict=True)), groups)
 
 
 def check_processes(n_jobs: Any) -> None:
@@ -394,9 +390,8 @@ def check_processes(n_jobs: Any) -> None:
 def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Array]:
     """Return the indices (m,) of the distinct samples with weight, and their weights (m,).
 
-    Equal samples of one class `codes` (n,) become one sample with the sum of their weights, so that a weight of 2 is
-    the same as two copies. If some samples are equal, or weights are not 1, the samples are sorted by their bytes, so
-    that the result does not depend on their order.
+    Equal samples of one class `codes` (n,) become one sample with the sum of their weights. If some are equal, or
+    weights are not 1, samples are sorted by their bytes, so that the result does not depend on their order.
 
     >>> rows, weights = _merged(np.array([[2.0], [1.0], [2.0]]), np.array([0, 1, 0]), np.ones(3))
     >>> rows.tolist(), weights.tolist()
@@ -428,11 +423,3 @@ def _checked_path(problem: MarginProblem, costs: Sequence[Any], name: str, **opt
             message = f"{name}: {solution.status.value} (lower bound {solution.lower_bound:.3g})"
             raise NotSeparableError(message, solution)
     return path
-
-
-def _model_of(classifier: Any, problems: Sequence[MarginProblem], solutions: Sequence[Solution]) -> MarginModel:
-    """Return the model of a fit; problems with the gates of the first share its features, as files need."""
-    first = problems[0]
-    shared = [one.replace(features=first.features) if one.gates is first.gates else one for one in problems]
-    constant, columns = bool(classifier.fit_intercept), columns_of(classifier)
-    return MarginModel(shared, solutions, classes=classifier.classes_, constant=constant, columns=columns)

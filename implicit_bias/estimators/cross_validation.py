@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -148,7 +147,14 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         self.Cs_, (self.scores_, self.gaps_) = costs, np.full((2, len(folds), len(costs)), np.nan)
         for scores, gaps, one in zip(self.scores_[:, ::-1], self.gaps_[:, ::-1], found, strict=True):
             scores[: one.shape[1]], gaps[: one.shape[1]] = one
-        _check_gaps(self.gaps_, estimator.tol)
+        inaccurate = int((self.gaps_ > estimator.tol).sum())
+        if inaccurate:
+            warnings.warn(
+                f"{inaccurate} of {self.gaps_.size} fits in the folds have a gap above tol={estimator.tol:g}, up to "
+                f"{np.nanmax(self.gaps_):.1e}; scale the inputs, or remove such values from Cs",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         count, last = _finished(found, len(costs)), limited(workers)
         if count < len(costs):
             warnings.warn(
@@ -192,16 +198,6 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             return float(scorer(self.estimator_, X, y, **weights))
 
 
-@contextmanager
-def _named(fold: str) -> Iterator[None]:
-    try:
-        yield
-    except NotSeparableError as error:
-        raise NotSeparableError(f"{fold}: {error}", error.certificate) from None
-    except InputError as error:
-        raise InputError(f"{fold}: {error}") from None
-
-
 def _finished(found: Sequence[Array], values: int) -> int:
     """Return how many of the `values` of C all folds so far have finished, or 0 if that is only one of several."""
     least = min((scores.shape[1] for scores in found), default=values)
@@ -228,7 +224,7 @@ def _scores_and_gaps(
     classes = np.unique(y[train] if weight is None else y[train][weight[train] > 0])
     if len(classes) == 1:
         raise InputError(f"{fold} is trained on one class only ({classes[0]}); shuffle or stratify the folds")
-    with _named(fold):
+    try:
         data = estimator._fit_data(X[train], y[train], None if weight is None else weight[train])
         for _, solutions in estimator._path(costs, data, deadline):
             if any(solution.status is Status.TIME_LIMIT for solution in solutions):
@@ -244,15 +240,8 @@ def _scores_and_gaps(
                     "stratify them"
                 )
             gaps.append(max(solution.gap for solution in solutions))
+    except NotSeparableError as error:
+        raise NotSeparableError(f"{fold}: {error}", error.certificate) from None
+    except InputError as error:
+        raise InputError(f"{fold}: {error}") from None
     return np.array([scores, gaps])
-
-
-def _check_gaps(gaps: Array, tol: float) -> None:
-    inaccurate = int((gaps > tol).sum())
-    if inaccurate:
-        warnings.warn(
-            f"{inaccurate} of {gaps.size} fits in the folds have a gap above tol={tol:g}, up to "
-            f"{np.nanmax(gaps):.1e}; scale the inputs, or remove such values from Cs",
-            ConvergenceWarning,
-            stacklevel=3,
-        )

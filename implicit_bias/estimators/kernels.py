@@ -100,7 +100,7 @@ class MultipleKernelClassifier(MarginClassifier):
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Any:
         """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates."""
-        features = FittedKernels.of(self.kernels, X, weight, as_flag(self.normalise, "normalise"), seed)
+        features = FittedKernels(self.kernels, X, weight, as_flag(self.normalise, "normalise"), seed)
         if features.narrow:
             warnings.warn(
                 "most samples have nearly zero kernel values with all others, so that nothing is learned about new "

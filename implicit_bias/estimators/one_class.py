@@ -183,9 +183,8 @@ def _fit_to_nu(
 ) -> tuple[float, Array]:
     """Fit at the C that belongs to ν: the root of v(C) − CνΣc, where v(C) is the optimum, a concave function.
 
-    Return C and certified bounds of its ν, shape (2,); the C of `problem` is ignored, and the fitted attributes are
-    those of the last fit. Newton's method starts below the root, because v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀; all later
-    iterates are above the root. InputError is raised if there is no root up to a large norm or C.
+    Return C and certified bounds of its ν, shape (2,). Newton's method starts below the root, because
+    v(C) ≥ v(C₀) = C₀Σc for C ≥ C₀. InputError is raised if there is no root up to a large norm or C.
     """
     total = float(problem.sample_weight.sum())
     first = zero_weights_up_to(problem) / nu

@@ -284,8 +284,7 @@ def as_mixing(T: Any, gates: int) -> Any:
 def pivoted_cholesky(K: Array, rtol: float) -> Array | None:
     """Return A (n, r) with AAᵀ = K up to `rtol` for a symmetric K (n, n), r its numerical rank, which may be 0.
 
-    Pivots of at most n ε max|K_ij| end the factorisation. None is returned if an entry of K − AAᵀ exceeds rtol
-    max|K_ij|, so that K is not positive semidefinite.
+    None is returned if an entry of K − AAᵀ exceeds rtol max|K_ij|, so that K is not positive semidefinite.
 
     >>> pivoted_cholesky(np.array([[4.0, 2.0], [2.0, 1.0]]), 1e-10).tolist()
     [[2.0], [1.0]]
@@ -464,11 +463,7 @@ class UnkeptFeatures(Features):
 
 
 def check_features(features: Features) -> None:
-    """Raise InputError if `shape` or `dense` is invalid, or other methods contradict `dense`.
-
-    The compared methods are `apply`, `adjoint`, `magnitudes`, `row_norms` and `closed`, with random weights, at no more
-    than CHECKED_SAMPLES evenly spaced samples.
-    """
+    """Raise InputError if `shape` or `dense` is invalid, or other methods contradict `dense` at a few samples."""
     sizes = features.shape
     integers = isinstance(sizes, tuple) and len(sizes) == 3 and all(isinstance(s, int | np.integer) for s in sizes)
     _claim(features, integers and min(sizes) > 0, f"shape must be positive integers (n, k, d), not {shown(sizes)}")

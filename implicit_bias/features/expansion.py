@@ -28,8 +28,6 @@ class ExpansionFeatures(Features):
     number or (k, n), are those of the values in `outputs`. Sums have `terms` roundings, by default one for each
     coefficient other than 0.
 
-    Examples
-    --------
     >>> X, a = np.array([[3.0], [-4.0]]), np.array([[1.0, 0.0]])
     >>> features = ExpansionFeatures(a, a @ X @ X.T, np.abs(X.T), 0.0)
     >>> features.apply([[2.0]]).round(9).tolist()

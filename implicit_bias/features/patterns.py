@@ -38,17 +38,10 @@ def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBloc
     share = np.count_nonzero(G) * X.shape[1] >= least
     columns_of = _blocks(G) if share else [slice(j, j + 1) for j in range(G.shape[1])]
     blocks = [_patterns(G[:, columns]) for columns in columns_of]
-    offset, rows, columns, index, scale = 0, [], 0, [], []
-    for patterns, of_sample, factor in blocks:
-        local = sp.coo_array(patterns)
-        rows.append((local.row + offset, local.col + columns, local.data))
-        index.append(of_sample + offset)
-        scale.append(factor)
-        offset += patterns.shape[0]
-        columns += patterns.shape[1]
-    row, column, value = (np.concatenate(part) for part in zip(*rows, strict=True))
-    S = sp.csr_array((value, (row, column)), shape=(offset, columns))
-    return PatternBlocks(S, _selector(X, np.stack(index, 1), np.stack(scale, 1), offset))
+    each, of_sample, factors = zip(*blocks, strict=True)
+    S = sp.csr_array(sp.block_diag([sp.coo_array(patterns) for patterns in each], format="csr"))
+    first = np.cumsum([0, *map(len, each)])[:-1]
+    return PatternBlocks(S, _selector(X, np.stack(of_sample, 1) + first, np.stack(factors, 1), S.shape[0]))
 
 
 def _blocks(G: Array) -> list[slice]:

@@ -29,9 +29,9 @@ SAMPLED = 500
 class FittedKernels(KernelFeatures):
     """Kernels k_m/s_m at given samples, whose factors are computed when they are first needed.
 
-    `diagonals` are the k_m(x, x). The class is here because values of kernels are those of `gates.expansions`.
+    `kernels` are as users give them, and s_m is the mean of k_m(x, x) if `normalise`, else 1.
 
-    >>> features = FittedKernels.of(["linear", ("rbf", {"gamma": 1.0})], np.array([[1.0], [2.0]]))
+    >>> features = FittedKernels(["linear", ("rbf", {"gamma": 1.0})], np.array([[1.0], [2.0]]))
     >>> features.shape[:2], features.scales.tolist(), features.stack[0].tolist()
     ((2, 2), [2.5, 1.0], [[0.4, 0.8], [0.8, 1.6]])
     """
@@ -52,28 +52,8 @@ class FittedKernels(KernelFeatures):
     narrow: bool
 
     def __init__(
-        self,
-        samples: Array,
-        kernels: list[Any],
-        scales: Array,
-        diagonals: Array,
-        entry_errors: Array,
-        stack: Array | None,
-        narrow: bool = False,
+        self, kernels: Any, samples: Array, weight: Array | None = None, normalise: bool = True, seed: int = 0
     ) -> None:
-        check_range(np.sqrt(np.abs(diagonals)).ravel(), "the kernels")
-        lengths = np.sqrt(np.maximum(diagonals, 0.0) / scales[:, None])
-        found = {"scales": scales, "lengths": lengths, "entry_errors": entry_errors, "stack": stack}
-        vars(self).update(samples=samples, kernels=kernels, narrow=narrow, **found)
-
-    @classmethod
-    def of(
-        cls, kernels: Any, samples: Array, weight: Array | None = None, normalise: bool = True, seed: int = 0
-    ) -> FittedKernels:
-        """Return the features of `kernels`, as users give them, where s_m is the mean of k_m(x, x) if `normalise`.
-
-        InputError is raised unless all matrices, or a random part of the only one, are positive semidefinite.
-        """
         kernels = _listed(kernels, samples, weight)
         changes, k, n = np.zeros(len(kernels)), len(kernels), len(samples)
         if k == 1:
@@ -95,7 +75,10 @@ class FittedKernels(KernelFeatures):
         if k > 1:
             values /= scales[:, None, None]
         errors = changes + [entry_error(kernel, samples) for kernel in kernels]
-        return cls(samples, kernels, scales, diagonals, errors, values if k > 1 else None, narrow)
+        check_range(np.sqrt(np.abs(diagonals)).ravel(), "the kernels")
+        lengths, stack = np.sqrt(np.maximum(diagonals, 0.0) / scales[:, None]), values if k > 1 else None
+        vars(self).update(samples=samples, kernels=kernels, scales=scales, lengths=lengths)
+        vars(self).update(entry_errors=errors, stack=stack, narrow=narrow)
 
     def values(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return k(x_i, x_j)/s of the first kernel for i in `rows` and j in `columns`, shape (rows, columns)."""

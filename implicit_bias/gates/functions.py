@@ -150,7 +150,7 @@ class HiddenActivations(ConstantGate):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         if not callable(getattr(self.network, "hidden", None)):
-            raise InputError(f"HiddenActivations needs a network with hidden(X), not {type(self.network).__name__}")
+            raise InputError(f"SVM-HL needs a network with hidden(X), not {type(self.network).__name__}")
         return super().fit(X, y, sample_weight)
 
     def __call__(self, X: Any) -> Any:

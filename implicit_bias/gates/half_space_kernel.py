@@ -71,7 +71,10 @@ def half_spaces(
     >>> half_spaces(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]), sets=[[0], [1]]).round(12).tolist()
     [[1.0, 1.0]]
     """
-    return _HalfSpaces(hyperplanes, linear, receptive_fields(X.shape[1], side, stride, sets), float).between(X, Z)
+    kernel = _HalfSpaces(hyperplanes, linear, receptive_fields(X.shape[1], side, stride, sets), float)
+    common, values = kernel.frequent(Z), np.empty((len(X), len(Z)))
+    kernel.visit_tiles(len(X), kernel.blocks(X, common), len(Z), kernel.blocks(Z, common), partial(_put, values))
+    return values
 
 
 def half_space_expansion(Z: Array, coefficients: Array, **parameters: Any) -> Callable[[Array], Array]:
@@ -154,20 +157,13 @@ def half_spaces_error(parameters: dict[str, Any], inputs: int, dtype: Any = floa
 class _HalfSpaces:
     """The kernel with b = `hyperplanes`, l = `linear` and the columns of its receptive `fields`, in a data type."""
 
-    def __init__(
-        self, hyperplanes: int = 1, linear: float = 1.0, fields: Sequence[Any] = (), dtype: Any = float
-    ) -> None:
+    def __init__(self, hyperplanes: int, linear: float, fields: Sequence[Any], dtype: Any) -> None:
         if not (hyperplanes >= 1 and hyperplanes % 1 == 0 and 0 <= linear <= 1):
             raise InputError(
                 f"hyperplanes must be a positive integer and linear between 0 and 1, not {hyperplanes} and {linear}"
             )
         self.b, self.fields, self.dtype = int(hyperplanes), fields, np.dtype(dtype)
         self.offset, self.arccos = (1 - linear) / 2.0**self.b, _arccos(self.dtype.itemsize).astype(self.dtype)
-
-    def between(self, X: Array, Z: Array) -> Array:
-        common, values = self.frequent(Z), np.empty((len(X), len(Z)))
-        self.visit_tiles(len(X), self.blocks(X, common), len(Z), self.blocks(Z, common), partial(_put, values))
-        return values
 
     def blocks(self, A: Array, frequent: list[tuple[int, Array, Array]]) -> _Blocks:
         def block(rows: slice) -> _Directions:
@@ -191,8 +187,7 @@ class _HalfSpaces:
     def visit_tiles(self, n: int, left: _Blocks, m: int, right: _Blocks, visit: Callable[..., None]) -> None:
         """Compute k (n, m) tile by tile; `left` and `right` return the directions of a block of its rows and columns.
 
-        `visit` is called with the numbers of the rows and columns of a tile, the tile, and sizes that multiply its rows
-        and columns. Different threads have tiles of different rows.
+        `visit` gets the rows and columns of a tile, the tile, and sizes that multiply them; threads differ in rows.
         """
         for rows in row_blocks(n):
             block = left(rows)
@@ -221,10 +216,7 @@ class _HalfSpaces:
         in_threads(visit_rows, left.tiles(TILE_ROWS))
 
     def add(self, total: Array, i: int, j: int, left: tuple[Array, ...], right: tuple[Array, ...], work: Array) -> None:
-        """Add ((1 − θ/π)ᵇ − `offset`) cos θ ‖u‖ ‖v‖ to the part of `total` that starts at (i, j).
-
-        `left` and `right` have the directions (n, d) and (m, d) of the u and v, which have angles θ, and the lengths.
-        """
+        """Add ((1 − θ/π)ᵇ − `offset`) cos θ ‖u‖ ‖v‖ to `total` from (i, j) on, given directions and lengths of u, v."""
         U, V = left[0], right[0]
         cosines, last = (_shaped(part, len(U), len(V)) for part in work[:2])
         step = SUMMED if self.dtype != float else U.shape[1]
@@ -253,11 +245,7 @@ def _add_gated(
     limit: Any,
     polynomial: Array,
 ) -> None:
-    """Do `_HalfSpaces.add` for `cosines` + `last` (n, m), where `last` has no rows if it is 0.
-
-    If |cos θ| > `limit`, where arccos loses half of the digits, the angle is computed from the distance of ±U_i and
-    V_j. `polynomial` is `_arccos`.
-    """
+    """Do `_HalfSpaces.add` for `cosines` + `last` (n, m), where `last` has no rows if it is 0."""
     (U, lengths), (V, other_lengths) = left, right
     kind, m = cosines.dtype.type, cosines.shape[1]
     zero, one = kind(0), kind(1)
@@ -289,6 +277,7 @@ def _add_gated(
             powers[j] = share
         if near:
             for j in range(m):
+                # Here arccos loses half of the digits, but not the distance of ±U_i and V_j.
                 if abs(row[j]) > limit:
                     sign, square = (one if row[j] > zero else -one), zero
                     for k in range(U.shape[1]):

@@ -98,8 +98,7 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
 def learned_gates(module: nn.Module, X: Any) -> Gates:
     """Return the gates of a module's hidden layer for inputs X (n, d), one direction (d,) per unit.
 
-    Biases b_h of the layer are weights of the constant input, the last column of X, whether the module takes this
-    column or not. InputError is raised for biases without the constant input, and as for `hidden_layer`.
+    Biases b_h of the layer are weights of the constant input, the last column of X, which the module may take or not.
     """
     X = as_floats(X, "X", 2)
     d, constant = X.shape[1], bool((X[:, -1] == 1).all())

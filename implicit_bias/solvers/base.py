@@ -68,11 +68,9 @@ def end_line() -> None:
 
 
 def as_tolerance(value: Any, name: str = "tol") -> float:
-    """Return a tolerance of the relative gap; raise InputError unless it is positive and below 1.
-
-    Any weights that separate have a gap of at most 1, because 0 is a lower bound.
-    """
+    """Return a tolerance of the relative gap; raise InputError unless it is positive and below 1."""
     tolerance = as_positive(value, name)
+    # Any weights that separate have a gap of at most 1, because 0 is a lower bound.
     if tolerance >= 1:
         raise InputError(f"{name} is a relative gap and must be below 1, not {shown(value)}")
     return tolerance

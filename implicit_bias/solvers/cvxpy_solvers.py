@@ -66,11 +66,7 @@ class CvxpySolver(Solver):
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
         """Solve `problem` to a relative gap of about `options.tol`, with inputs and margins scaled to about 1.
 
-        The answer is that of `problem` itself. Its weights or dual are zero if the solver returned none or was
-        interrupted; `stopped` is the reason of an early stop (interrupt, time or iterations), else None.
-
-        Right-hand sides of constraints forbid to scale weights up to a hard margin afterwards. There the required
-        margins are first larger by a tenth of the tolerance.
+        Weights or dual are zero if the solver returned none or was interrupted.
         """
         nothing, reason = np.zeros((problem.features.k, problem.features.d)), ""
         grace = 0.0 if self.time_option is None else GRACE
@@ -87,6 +83,7 @@ class CvxpySolver(Solver):
         return Answer(nothing, np.zeros(problem.features.n), -1, options.stop(), reason=reason)
 
     def _first_answer(self, problem: MarginProblem, options: Options) -> Answer:
+        # Right-hand sides of constraints forbid to scale weights up to a hard margin afterwards.
         if problem.hard and problem.affine:
             larger = problem.replace(required_margin=problem.required_margin * (1 + options.tol / 10))
             answer = self._answer(larger, options)

@@ -19,8 +19,6 @@ COMPUTED_DUAL_ACCURACY = 1e-8
 def diagnose(problem: MarginProblem, found: Solution) -> str:
     """Return a sentence on what keeps the gap above `tol`, for example margins lost in rounding or badly scaled inputs.
 
-    Examples
-    --------
     >>> from implicit_bias import ConstantGate, solve, svm_gln
     >>> from implicit_bias.solvers import Answer
     >>> problem = svm_gln([[1e6, 1.0], [-1e6, 2e-6]], [1, -1], ConstantGate())

@@ -79,10 +79,7 @@ def margin_path(problem: MarginProblem, C: Any, **options: Any) -> list[Solution
 
 
 def _recertified(earlier: Solution, before: MarginProblem, now: MarginProblem) -> Solution | None:
-    """Certify the earlier solution at the new C.
-
-    None if it is not OPTIMAL, a λ_i is near its old or new bound, or the new gap exceeds its `tol`.
-    """
+    """Certify an earlier solution at a new C; None unless it is OPTIMAL at both, with all λ_i below both bounds."""
     time = Deadline()
     bounds = FREE * np.minimum(before.upper_bounds, now.upper_bounds)
     if earlier.status is not Status.OPTIMAL or not (earlier.dual < bounds).all():
@@ -100,8 +97,6 @@ def zero_weights_up_to(problem: MarginProblem) -> float:
     Cλ is feasible for C ≤ C₀, and its dual objective C Σ m_iλ_i is the slack of zero weights if all m_i are equal.
     This bound is ours.
 
-    Examples
-    --------
     >>> from implicit_bias import ConstantGate, svm_gln
     >>> zero_weights_up_to(svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate()))
     0.25
@@ -118,8 +113,6 @@ def path_values(problems: Iterable[MarginProblem], count: int, ratio: float) -> 
 
     They begin above C₀, the least `zero_weights_up_to` of the problems, and end at `ratio` times C₀.
 
-    Examples
-    --------
     >>> from implicit_bias import ConstantGate, svm_gln
     >>> path_values([svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate())], 2, 1e4).tolist()
     [25.0, 2500.0]
@@ -137,8 +130,6 @@ def random_dual_norm(problem: MarginProblem) -> float:
     random, zero weights are optimal up to about C = 1/s; larger C begin to fit noise. 1/s does not depend on the labels
     and falls as 1/√n. 1 is returned if all features are zero. This scale is ours.
 
-    Examples
-    --------
     >>> from implicit_bias import ConstantGate, svm_gln
     >>> random_dual_norm(svm_gln([[3.0], [-4.0]], [1, -1], ConstantGate()))
     5.0

@@ -16,7 +16,7 @@ from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.memory import free_memory
 from implicit_bias._utils.scaling import TINY, length
 from implicit_bias.features import Features, GatedFeatures
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Certificate
 
 #: Largest residual of a candidate that counts as a proof; the certificate verifies it.
@@ -41,8 +41,7 @@ def evident_conflict(problem: MarginProblem) -> Array | None:
     """Return λ (n,) that proves a hard margin infeasible and needs no solver; None if there is no such λ.
 
     λ is 1 on its support: one sample with φ(x_i) = 0, whose margin is 0 for every W (with a free intercept, one such
-    sample of each class), or two samples with equal inputs and gates and opposite labels. For a soft margin there is
-    none.
+    sample of each class), or two samples with equal inputs and gates and opposite labels.
     """
     if not problem.hard:
         return None
@@ -60,14 +59,11 @@ def evident_conflict(problem: MarginProblem) -> Array | None:
 
 
 def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
-    """Return the indices (2,) of samples with equal inputs and gates and opposite labels, or None.
-
-    A projection sorts the samples, so that equal ones are neighbours. For features without gates and inputs the result
-    is None.
-    """
+    """Return the indices (2,) of samples with equal inputs and gates and opposite labels, or None."""
     features, y = problem.features, problem.y
     if not isinstance(features, GatedFeatures):
         return None
+    # A projection sorts the samples, so that equal ones are neighbours.
     with np.errstate(over="ignore", invalid="ignore"):
         place = features.X @ np.cos(np.arange(features.d)) * (1 + features.gate_values @ np.cos(np.arange(features.k)))
         order = np.argsort(place)
@@ -85,16 +81,13 @@ def farkas_candidate(
     """Return λ ≥ 0 (n,) and μ (m,) with a small ‖Φᵀ(λ∘y) − Eᵀμ‖, for `certify` to verify; None if none are found.
 
     `guess` (n,) is the dual of a solver. First it is refined on its own support, with μ = 0, returned as None. If that
-    gives no proof and Φ is small enough, non-negative least squares search for one. A free intercept counts as a
-    constant feature. No sample may have φ(x_i) = 0. The result is also None if the next step of the search may end
-    after the deadline. Constraints that contradict each other have a proof with λ = 0; a soft margin has no other.
+    gives no proof and Φ is small enough, non-negative least squares search for one. No sample may have φ(x_i) = 0.
+    Constraints that contradict each other have a proof with λ = 0; a soft margin has no other.
     """
     deadline = deadline or Deadline()
     problem = _in_own_units(problem)
-    if (
-        problem.affine
-        and len(problem.constraints.equal) * problem.features.k * problem.features.d <= MAX_SEARCH_ENTRIES
-    ):
+    columns = problem.features.k * problem.features.d
+    if problem.affine and len(problem.constraints.equal) * columns <= MAX_SEARCH_ENTRIES:
         found = _by_least_squares(problem, alone=True)
         if found is not None or not problem.hard:
             return found
@@ -106,10 +99,9 @@ def farkas_candidate(
         lam = _refined(problem, given, deadline) if given.any() else None
     if lam is not None and _residual(problem, lam) <= PROOF_RESIDUAL:
         return _sparse(problem, lam, deadline), None
-    features, constraints = problem.features, 0 if problem.constraints is None else len(problem.constraints.equal)
-    if (features.n + constraints) * features.k * min(features.n + constraints, features.d) > MAX_SEARCH_ENTRIES:
+    rows = problem.features.n + (0 if problem.constraints is None else len(problem.constraints.equal))
+    if rows * problem.features.k * min(rows, problem.features.d) > MAX_SEARCH_ENTRIES:
         return None if lam is None else (lam, None)
-    rows, columns = features.n + constraints, features.k * features.d
     if deadline.passed(LEAST_SQUARES_SECONDS * rows * min(rows, columns) ** 2):
         return None
     return _by_least_squares(problem)
@@ -132,10 +124,7 @@ def _in_own_units(problem: MarginProblem) -> MarginProblem:
 
 def _residual(problem: MarginProblem, lam: Array) -> float:
     """Return ‖Φᵀ(λ∘y)‖ / Σ_i λ_i ‖φ(x_i)‖; with a free intercept, λ is first scaled to Σ y_iλ_i = 0."""
-    if problem.intercept:
-        positive = problem.y > 0
-        sums = lam[positive].sum(), lam[~positive].sum()
-        lam = lam * (np.where(positive, sums[1], sums[0]) / (max(sums) or 1.0))
+    lam = balanced(lam, problem.y) if problem.intercept else lam
     reach = float(lam @ problem.features.row_norms())
     return float(length(problem.adjoint(lam))) / reach if 0 < reach < np.inf else np.inf
 
@@ -148,8 +137,7 @@ def _constant(problem: MarginProblem) -> float:
 def _refined(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array | None:
     """Return λ∘v (n,) with v ≥ 0 near 1 and the smallest ‖Φᵀ(λ∘v∘y)‖ found, often nearly 0; None if no v is found.
 
-    Each λ_i changes by a small part of itself, so that few become negative; these leave the support. Small supports
-    come first, because a positive λ_i that should be zero makes a proof impossible.
+    Small supports come first, because a positive λ_i that should be zero makes a proof impossible.
     """
     constant = _constant(problem)
     norms = np.hypot(problem.features.row_norms(), constant)
@@ -178,10 +166,8 @@ def _refined(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array | 
 def _sparse(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array:
     """Return a proof with at most rank + 1 samples, because rational arithmetic is feasible only for few.
 
-    A basic solution of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 has no more. `lam` itself is returned if its support has at most
-    one sample more than Φ has nonzero columns, for linear constraints, if Φ on the support is large, if the simplex
-    method finds no proof, or if the rank is so large that a basic solution may be too large. A free intercept counts as
-    a constant column.
+    A basic solution of Φᵀ(λ∘y) = 0, 1ᵀλ = 1, λ ≥ 0 has no more; the simplex method finds it. `lam` itself is returned
+    if it fails, for linear constraints, and if the support is small, Φ on it is large, or the rank is.
     """
     support, constant = np.flatnonzero(lam > 0), _constant(problem)
     rows = problem.features.select(support)
@@ -269,9 +255,8 @@ def _rows_and_gains(problem: MarginProblem, alone: bool) -> tuple[Array, Array, 
 def _by_least_squares(problem: MarginProblem, alone: bool = False) -> tuple[Array, Array | None] | None:
     """Return λ ≥ 0 (n,) and μ (None without constraints) that non-negative least squares find for Φᵀ(λ∘y) − Eᵀμ ≈ 0.
 
-    The method also aims at a multiple of the dual objective Σ m_iλ_i − hᵀμ, or without h of Σ λ_i. The result is None
-    if all rows are independent or not finite, or if the method does not converge. With `alone`, λ = 0, and the result
-    is also None if Eᵀμ ≠ 0 up to PROOF_RESIDUAL.
+    The method also aims at a multiple of the dual objective Σ m_iλ_i − hᵀμ, or without h of Σ λ_i. With `alone`,
+    λ = 0. The result is None if all rows are independent or not finite, or if the method fails.
     """
     rows, gains, scale, sizes = _rows_and_gains(problem, alone)
     constraints, n = problem.constraints, len(scale)

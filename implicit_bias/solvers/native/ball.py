@@ -46,10 +46,7 @@ def inputs_or_blocks(features: Any, y: Array) -> tuple[Any, Any]:
 
 
 class Units:
-    """diag(y)Φ for weights as matrices M (…, R, D) of `shape` (…, R) with A_i (R, D) for each: sorted by `order`.
-
-    Each of the R rows concatenates the weights of its gates. Groups h are the matrices; a single one need not be named.
-    """
+    """diag(y)Φ for weights as matrices M (…, R, D) of `shape` (…, R), whose rows are the gates' weights by `order`."""
 
     def __init__(self, features: Any, y: Array, order: np.ndarray, shape: tuple[int, ...]) -> None:
         (self.n, self.k, self.d), self.features, self.y = features.shape, features, y
@@ -158,10 +155,7 @@ class BallProgram(ABC):
 
 @dataclass(frozen=True)
 class MatrixIterate:
-    """An iterate or a direction: λ, the slack u of the rows, z = p − λ, the ξ of a soft margin, Q, b and γ.
-
-    z and ξ are empty for a hard margin.
-    """
+    """An iterate or a direction: λ, the slack u of the rows, z = p − λ and ξ (empty if hard), Q, b and γ."""
 
     lam: Array
     u: Array
@@ -215,18 +209,14 @@ class MatrixConditions(ABC):
         """Return the longest step ≤ 1 that leaves all variables with a sign positive, and Q, but perhaps not S."""
 
     def _room(self, change: Any) -> float:
-        """Return a step ≤ 1 that leaves S positive, too; 0 if none above SHORTEST_STEP does.
-
-        It is the longest one, unless S requires a shorter one, which is found by reductions of 20 %.
-        """
+        """Return a step ≤ 1 that leaves S positive, too, by reductions of 20 %; 0 if none above SHORTEST_STEP does."""
         room = self.longest(change)
         while room > SHORTEST_STEP:
             try:
                 np.linalg.cholesky(self.program.slack(self.at.plus(room, change)))
+                return room
             except np.linalg.LinAlgError:
                 room *= 0.8
-            else:
-                return room
         return 0.0
 
     def ahead(self, guess: Any) -> float:
@@ -234,13 +224,10 @@ class MatrixConditions(ABC):
         return float(self.program.products(self.at.plus(self._room(guess), guess))) / self.count
 
     def moved(self, direction: Any) -> Any:
-        """Return the next iterate, or None for a step that is too short.
-
-        If second-order terms, which are those of a whole step, leave little room, a centring direction without them is
-        taken.
-        """
+        """Return the next iterate, or None for a step that is too short."""
         step = TO_BOUNDARY * self._room(direction)
         if step < LITTLE_ROOM:
+            # Second-order terms are those of a whole step.
             other = self.direction(CENTRING * self.mu, None)
             room = TO_BOUNDARY * self._room(other)
             step, direction = (room, other) if room > step else (step, direction)
@@ -248,10 +235,7 @@ class MatrixConditions(ABC):
 
 
 class BallDescent:
-    """A solve over the programs of a problem, for `descend_from`; every iterate is offered to `incumbent`.
-
-    `program_of` takes the problem in units in which inputs and required margins are about 1.
-    """
+    """A solve over the programs of a problem, scaled to inputs and margins near 1; `incumbent` gets every iterate."""
 
     def __init__(
         self,

@@ -40,8 +40,7 @@ SETTINGS = Settings(max_iterations=200)
 class ArrowFactor(Factor):
     """The factor of M: each D_h = L_hL_hᵀ, and the Schur complement A − Σ_h R_hᵀR_h with R_h = L_h⁻¹B_h.
 
-    A (n, n) is the corner of M. `blocks` are (D (m, m), B (m, r), open (n,)) for each group, in the order of its rows,
-    where B has the columns of the r samples that are `open`. A and D are overwritten.
+    `blocks` are (D (m, m), B (m, r), open (n,)), B with columns of the r `open` samples. A and D are overwritten.
     """
 
     def __init__(self, A: Array, blocks: Iterable[tuple[Array, Array, np.ndarray]]) -> None:
@@ -76,8 +75,7 @@ class ArrowFactor(Factor):
 class ConeKernels(GroupKernels):
     """Kernels of n margins and, for each group, of the m constraints of its cone; samples x_i = 0 have no constraints.
 
-    X is (n, d), `on` (H, n) tells which samples are on in each pattern, and `outputs` (n, H) are y_i s_h. `late` is
-    called for every group of a factorisation.
+    `on` (H, n) tells which samples are on in each pattern, and `outputs` (n, H) are y_i s_h.
     """
 
     def __init__(self, X: Array, on: np.ndarray, outputs: Array, late: Callable[[], bool] = bool) -> None:
@@ -102,10 +100,7 @@ class ConeKernels(GroupKernels):
         return ArrowFactor(A, self._blocks(eta, np.split(diagonal[self.samples :], self.H)))
 
     def _blocks(self, eta: Array, own: list[Array]) -> Iterable[tuple[Array, Array, np.ndarray]]:
-        """Yield D_h with its diagonal, B_h and the mask of the samples that are on, for each group.
-
-        Raises ArithmeticError once it is `late()`, which ends the descent at its last iterate.
-        """
+        """Yield D_h with its diagonal, B_h and the mask of samples that are on; raise ArithmeticError if `late()`."""
         inside, across = self.gram[np.ix_(self.nonzero, self.nonzero)], self.gram[self.nonzero]
         for h, (c, g) in enumerate(zip(self.sides.T, self.margins.T, strict=True)):
             if self.late():
@@ -133,10 +128,7 @@ class ConeKernels(GroupKernels):
 
 @dataclass(frozen=True)
 class ConeProgram(Program):
-    """A program whose weights are evaluated as a ReLU network, whether or not its units are in their cones.
-
-    `outputs` (n, H) are y_i s_h.
-    """
+    """A program whose weights are evaluated as a ReLU network, with y_i s_h in `outputs` (n, H)."""
 
     outputs: Array = field(kw_only=True)
 

@@ -26,9 +26,8 @@ INDEPENDENT = 1e-13
 class ConicForm:
     """A margin problem as a program over x: u, b if it is free, and the slack of a soft margin.
 
-    Its units are those of `PreciseSet`: required margins are 1, and W, Σ m_iλ_i and the objective are multiplied by
-    `scale`. W is x[`place`] (k·d,). Margins were divided by `m` (n,), and constraints by `sizes`. `equal` are the
-    indices of equalities that are linearly independent.
+    W is x[`place`] (k·d,) over `scale`. Margins were divided by `m` (n,), and constraints by `sizes`. `equal` are the
+    indices of linearly independent equalities.
     """
 
     problem: MarginProblem
@@ -53,10 +52,7 @@ class ConicForm:
 
 
 def conic_form(problem: MarginProblem, signed: Callable[..., Any], exact: Callable[..., Any]) -> ConicForm:
-    """Return the form; `signed`(problem, rows) are y_iφ(x_i) (rows, k·d), `exact` converts arrays, to many digits.
-
-    TooLargeError is raised if an iteration would take too long, or if the norm has exponential or power cones.
-    """
+    """Return the form; `signed`(problem, rows) are y_iφ(x_i) (rows, k·d), `exact` converts arrays, to many digits."""
     n, constraints = problem.features.n, problem.constraints
     slack = 0 if problem.hard else n
     norm, place = _norm_program(problem, problem.intercept + slack, exact)

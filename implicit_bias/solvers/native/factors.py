@@ -122,10 +122,9 @@ class OneRowMore(LowRank):
 
 
 class LowRankFactor(Factor):
-    """BBᵀ + D for B (n, r) and a diagonal D, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
+    """BBᵀ + D for B (n, r) and a diagonal D ≥ 0, by Woodbury's identity: the Cholesky factor of 1 + BᵀD⁻¹B (r, r).
 
-    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a), refined once, as D may contain numbers that are nearly 0. D is raised to
-    LEAST_DIAGONAL times the mean diagonal of BBᵀ: rounding of BBᵀM⁻¹a over a smaller number would exceed the solution.
+    M⁻¹a = D⁻¹(a − B(1 + BᵀD⁻¹B)⁻¹BᵀD⁻¹a), refined once, as D may contain numbers that are nearly 0.
     """
 
     product: Product
@@ -155,11 +154,8 @@ class PartialFactor(Factor):
 
     With D^(−½)KD^(−½) = LLᵀ + a remainder, L (n, r), M⁻¹ ≈ D^(−½)(1 − L(1 + LᵀL)⁻¹Lᵀ)D^(−½), which conjugate gradients
     refine. The first column is `first`, with K − first firstᵀ positive semidefinite. Further pivots are drawn in
-    blocks, in proportion to the diagonal of the remainder, until its mean is `partial_remainder` or r reaches the share
-    `partial_rank` of n (randomly pivoted Cholesky).
-
-    `columns` returns the columns of K of given samples, shape (n, m), in single precision, and `product` (K + D)x for x
-    (n,); `diagonal` (n,) is that of K.
+    blocks, in proportion to the diagonal of the remainder (randomly pivoted Cholesky). `columns` returns the columns of
+    K of given samples, shape (n, m), in single precision.
     """
 
     product: Product

@@ -55,10 +55,7 @@ ORTHOGONAL, SWEEPS = 1e-50, 40
 
 @dataclass(frozen=True)
 class Element:
-    """A vector of the space of K: `lines` (l,) of half-lines, `cones` (H, 1 + r), each with its scalar first, `blocks`.
-
-    The blocks are symmetric matrices (d, d), semidefinite in K. A direction need not be in K.
-    """
+    """A vector of the space of K: `lines` (l,), `cones` (H, 1 + r), each with its scalar first, symmetric `blocks`."""
 
     lines: Any
     cones: Any
@@ -280,12 +277,9 @@ class EmbeddedProgram:
 
 
 def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any) -> EmbeddedProgram:
-    """Return the program of this module's docstring, of N rows.
+    """Return the program of this module's docstring for A (N, H, r), padded with zeros, and m, V⁰, p, ỹ (N, j) and e.
 
-    A (N, H, r) are the rows y_i φ_i in groups, padded with zeros, `rhs` (N,) is m > 0, and `box` (N,) p, None for a
-    hard margin. E (N, j) is ỹ; j = 0 without a free intercept. `offset` (H, r) is V⁰ = Σ_i λ_i A_i and e (j,) −ỹᵀλ over
-    the samples with a fixed λ. The unit of a row is arbitrary: A_i, m_i and ỹ_i may be multiplied by a number, and p_i
-    and λ_i divided by it.
+    `box` p is None for a hard margin, and j = 0 without a free intercept. The unit of a row is arbitrary.
     """
     rows, bounds = -A.transpose(1, 2, 0), rhs[:0] if box is None else box
     h = Element(np.concatenate([0 * rhs, bounds]), np.hstack([0 * offset[:, :1] + 1, offset]))
@@ -297,8 +291,7 @@ def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any) -> Emb
 class EmbeddedIterate:
     """An iterate, or a direction: x (N,), b (1,), or (0,) without an intercept, s and z in K, and the numbers τ and κ.
 
-    x, b, s and z are multiplied by τ: λ is x/τ, the intercept b/τ, and W_h is −`z.cones[h, 1:]`/τ. They satisfy the
-    equations of the embedding only in the limit.
+    x, b, s and z are multiplied by τ: λ is x/τ, the intercept b/τ, and W_h is −`z.cones[h, 1:]`/τ.
     """
 
     x: Any
@@ -327,8 +320,7 @@ class EmbeddedIterate:
 class EmbeddedConditions:
     """The equations of the embedding, s∘z = μ and τκ = μ, linearised at an iterate; `Linearised` of `mehrotra`.
 
-    `factorise` takes a symmetric matrix (N, N), which it may overwrite, and returns an object whose method `solve`
-    takes right-hand sides (N, j) and returns the solutions. ArithmeticError is raised by it, or if μ is not positive.
+    `factorise` takes a matrix, which it may overwrite, and returns an object with a method `solve` for (N, j).
     """
 
     def __init__(self, program: EmbeddedProgram, at: EmbeddedIterate, factorise: Callable[[Any], Any]) -> None:
@@ -363,10 +355,7 @@ class EmbeddedConditions:
         return x, b, self.scaling.inverse_square(self.program.image(x).plus(-1, r3))
 
     def direction(self, target: float, guess: EmbeddedIterate | None) -> EmbeddedIterate:
-        """Return the direction to products s∘z and τκ of `target`, with the second-order terms of `guess` if given.
-
-        Without a guess, `target` is 0. A whole step multiplies the residuals by `target`/μ.
-        """
+        """Return the direction to products of `target`, 0 without a `guess`; residuals become `target`/μ of them."""
         at, point, keep = self.at, self.scaling.point, 1 - target / self.mu
         ds, dk = point.product(point), at.kappa * at.tau
         if guess is not None:
@@ -397,27 +386,24 @@ class EmbeddedConditions:
         return self.at.moved(step, direction) if step > SHORTEST_STEP else None
 
 
+@dataclass(frozen=True)
 class ConeDescent:
-    """The program and the functions of `maximise`, in the form that `descend_from` takes."""
+    """The arguments of `maximise`, in the form that `descend_from` takes."""
 
-    def __init__(
-        self, program: EmbeddedProgram, factorise: Callable[[Any], Any], finished: Callable[[EmbeddedIterate], bool]
-    ) -> None:
-        self.program, self.factorise, self.finished = program, factorise, finished
+    program: EmbeddedProgram
+    factorise: Callable[[Any], Any]
+    finished: Callable[[EmbeddedIterate], bool]
 
     def linearised(self, at: EmbeddedIterate) -> EmbeddedConditions:
-        """Return the conditions at an iterate."""
         return EmbeddedConditions(self.program, at, self.factorise)
 
 
 def maximise(
     program: EmbeddedProgram, factorise: Callable[[Any], Any], finished: Callable[[EmbeddedIterate], bool]
 ) -> None:
-    """Iterate from the start until `finished(iterate)` is True, `factorise` fails, or there is no progress.
+    """Iterate until `finished(iterate)`, which sees every iterate, is True, `factorise` fails, or there is no progress.
 
-    Nothing is returned: `finished` sees every iterate, the start included, and keeps what it needs. `EmbeddedIterate`
-    states how λ, W and the intercept are read from it, and `EmbeddedConditions` what `factorise` returns. If samples
-    are inseparable, τ tends to 0, and the direction of x to a proof.
+    `EmbeddedConditions` states what `factorise` returns. For inseparable samples, τ tends to 0, and x/‖x‖ to a proof.
     """
     unit = program.h.unit()
     one = 1 + 0 * program.c[0]

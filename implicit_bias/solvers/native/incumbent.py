@@ -39,9 +39,8 @@ def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[f
 class Incumbent:
     """The best weights and the best λ that the phases of a solve have offered: only better ones replace them.
 
-    So a longer limit never gives a worse answer, provided that what a shorter one offers, a longer one offers, too.
-    Hence iterates between two checks are not offered when a limit ends a phase: the next iterate might be worse.
-    If the problem is a restriction of another one, `outer` is the incumbent of that, which gets every checked answer.
+    A longer limit never gives a worse answer if it offers whatever a shorter one offers. Hence iterates between two
+    checks are not offered when a limit ends a phase. `outer` is that of a problem which this one restricts.
     """
 
     def __init__(self, problem: MarginProblem, outer: Incumbent | None = None) -> None:
@@ -56,10 +55,7 @@ class Incumbent:
         return np.broadcast_to(self.problem.required_margin, self.problem.features.n)
 
     def offer(self, answer: Answer, bounds: Bounds | None = None, checked: bool = True) -> None:
-        """Keep the weights and λ of an answer that are better; `bounds` are those they give, computed by default.
-
-        Weights that do not separate a hard margin replace earlier ones that do not.
-        """
+        """Keep the weights and λ of an answer that are better; `bounds` are those they give, computed by default."""
         found = bounds or self._bounds(answer)
         if found.upper < self.bounds.upper or self.bounds.upper == np.inf:
             self.weights, self.intercept = answer.weights, answer.intercept

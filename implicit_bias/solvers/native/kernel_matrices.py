@@ -44,8 +44,7 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
     """Solve a margin problem with the group lasso over kernels K_h in `stack` (H, n, n) to a gap of `options.tol`.
 
     Return an answer and a λ (n,) with w_h = η_h Σ_i λ_i y_i φ_h(x_i) and b, up to one factor, for its `weights` η (H,).
-    Its `dual` is the λ of the best lower bound: the same, unless zero weights are best. The features of the problem
-    need not be computed. Only the dual of `options.start` is used.
+    Its `dual` is the λ of the best lower bound: the same, unless zero weights are best.
     """
     ours = KernelProblem(problem, stack, SETTINGS)
     start = None if options.start is None else np.asarray(options.start.dual)
@@ -89,10 +88,7 @@ class KernelMatrices(GroupKernels):
 
 
 class KernelProblem(ScaledProblem):
-    """A problem of kernel matrices K (H, n, n), one for each group.
-
-    The place of V = Φ̂ᵀλ is taken by the rows K̂_hλ and the row λ, shape (H + 1, n).
-    """
+    """A problem of kernel matrices K (H, n, n); V is not Φ̂ᵀλ, but the rows K̂_hλ and the row λ, shape (H + 1, n)."""
 
     def __init__(self, problem: MarginProblem, stack: Array, settings: Settings) -> None:
         form, diagonals = problem.group_form, stack.diagonal(axis1=1, axis2=2)

@@ -47,11 +47,8 @@ FEWER = "use fewer units or samples, or solver='CLARABEL'"
 
 
 def affordable_products(samples: int, columns: int, settings: Settings) -> int:
-    """Return how many products with K(η) and a partial factor take as long as a whole factor of K(η).
-
-    A factor of n `samples` takes about n³/3 operations; a product with `columns` features and a partial factor of rank
-    r takes 4n(columns + r), each slower by `product_cost`.
-    """
+    """Return how many products with K(η) and a partial factor take as long as a whole factor of K(η)."""
+    # n³/3 operations, and 4n(columns + rank) for a product, each slower by `product_cost`.
     rank = settings.partial_rank * samples
     return int(samples**2 / (12 * settings.product_cost * (columns + rank)))
 
@@ -78,11 +75,9 @@ class GroupKernels(ABC):
         return in_precision("float32", self.weighted(eta))
 
     def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> Factor:
-        """Return a factor of K(η) + diag(`diagonal`), by the features if `by_features`.
+        """Return a factor of K(η) + diag(`diagonal`), for many samples in single precision unless `exact`.
 
-        Unless `exact`, the kernels of many samples are factorised in single precision. The first column of a partial
-        factor, which only a subclass returns, is a multiple of K(η)λ, for λ (n,) in `lam`. Raises ArithmeticError if
-        the matrix is not positive definite in that precision, TooLargeError if doubles do not fit.
+        Raises ArithmeticError if the matrix is not positive definite in that precision, TooLargeError without memory.
         """
         if self.by_features:
             return LowRankFactor(self.roots(eta), diagonal)
@@ -150,8 +145,7 @@ class LinearKernels(GroupKernels):
     ) -> Tensor:
         """Return λ (n,) after exact maximisation of 1ᵀλ − ½ λᵀKλ over one λ_i ∈ [0, box_i] at a time; update V.
 
-        K is that of all samples, K(η) + `stiffness` ỹỹᵀ for the `column` ỹ of a free intercept; b is its multiplier. V
-        is Φᵀλ of all samples; groups with η_h = 0 may be left out.
+        V = Φᵀλ and K = K(η) + `stiffness` ỹỹᵀ are those of all samples; ỹ is the `column` of an intercept b.
         """
         kernel = self.weighted(eta) + stiffness * column[:, None] * column
         f = self.columns(V) @ eta + b * column
@@ -164,11 +158,7 @@ class LinearKernels(GroupKernels):
 
 
 def _maximised(kernel: np.ndarray, f: np.ndarray, lam: np.ndarray, box: np.ndarray, passes: int) -> np.ndarray:
-    """Return λ (m,) of a block after `passes` of exact maximisation over one λ_i ∈ [0, box_i] at a time.
-
-    `kernel` (m, m) and margins f (m,) are those of the block at `lam` (m,); f is overwritten. Passes after the first
-    visit only the λ between their bounds.
-    """
+    """Return λ (m,) of a block after `passes` over one λ_i ∈ [0, box_i] at a time; the margins f are overwritten."""
     new, upper, curvature = lam.tolist(), box.tolist(), np.maximum(kernel.diagonal(), TINY).tolist()
     turns = list(range(len(upper)))
     for _ in range(passes):
@@ -285,9 +275,8 @@ def _ascend(X, contexts, subsets, signs, V, units, eta, lam, box, column, b, sti
 class GatedKernels(LinearKernels):
     """K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ): columns g_j of gate values, shared by weights S.
 
-    X (n, d) are the inputs times the signs y, G (n, k) gate values or their contrasts, and `share` (k, H) is S ≥ 0, the
-    weight of column j in group h, sparse for many groups. If `by_features`, steps use the features instead of the
-    kernels; if `wide`, these are computed when they are needed, and never stored.
+    X (n, d) are the inputs times the signs y, G (n, k) gate values or their contrasts, and `share` (k, H) is S ≥ 0,
+    sparse for many groups. If `wide`, features are computed when they are needed, and never stored.
     """
 
     def __init__(
@@ -387,9 +376,8 @@ class GatedKernels(LinearKernels):
     def moment(self, weights: Tensor) -> Tensor:
         """Return Φᵀ diag(weights) Φ, in the order of gates; if `wide`, in blocks Xᵀ diag(g_i g_j weights) X.
 
-        The weights (n,) are not negative. A block is P − N, of the samples with g_i g_j > 0 and those with g_i g_j < 0.
-        If |g_i g_j| is the same for all, P + N is a multiple of Xᵀ diag(weights) X, and the one of fewer samples
-        suffices.
+        A block is P − N, of the samples with g_i g_j > 0 and < 0. If |g_i g_j| is the same for all, P + N is a multiple
+        of Xᵀ diag(weights) X, and the one of fewer samples suffices.
         """
         k, d = self.G.shape[1], self.X.shape[1]
         if not self.wide:
@@ -495,10 +483,7 @@ class BorderedKernels(GroupKernels):
 
 @dataclass(frozen=True)
 class Contrasts:
-    """Matrices L (k̂, k') in `turn` and S (k', H) in `share` that replace the columns g of G by the columns g' of GL.
-
-    For each group h, Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ. Large matrices are sparse.
-    """
+    """Matrices L in `turn` and S in `share`: for columns g' of GL, Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ."""
 
     turn: sp.csr_array | Array
     share: sp.csr_array | Array
@@ -536,10 +521,7 @@ def contrasts(parts: Callable[[], Iterable[Array]], index: np.ndarray, settings:
 
 
 def _turn(members: list[np.ndarray], constant: Array, settings: Settings) -> tuple[sp.csr_array | Array, np.ndarray]:
-    """Return L (k̂, k'), in which the constant column comes first if there is one, and the groups of all other columns.
-
-    `members` are the columns of each group, `constant` (H,) their sum if it is the same in every sample, else 0.
-    """
+    """Return L (k̂, k'), with a constant column first if a `constant` (H,) is not 0, and the groups of the others."""
     first = np.flatnonzero(constant)[:1]
     rows = [members[h] for h in first]
     columns = [0 * own for own in rows]

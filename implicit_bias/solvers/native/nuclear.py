@@ -58,10 +58,7 @@ class NuclearIterate(MatrixIterate):
 
 
 class NuclearProgram(BallProgram):
-    """The program of a margin problem with a nuclear norm, for the rows of `support`.
-
-    Its bounded samples are one more row, the last, of their mean features D (H, R, D) with the weights p.
-    """
+    """The program of a nuclear norm for the rows of `support`; its bounded samples are one more row, the last."""
 
     least_centring = 0.01
 
@@ -100,10 +97,7 @@ class NuclearProgram(BallProgram):
         return np.append(self.units.times(M), np.tensordot(self.joined, M, axes=3))
 
     def matrix(self, at: NuclearIterate, root: Any, inverse: Any) -> Array:
-        """Return the lower triangle of 2⟨A_i, QA_j⟩/t + ⟨B_i, NB_jN⟩, for Q = `root` rootᵀ and N = `inverse`ᵀ inverse.
-
-        The row and column of joined samples are 0.
-        """
+        """Return the lower triangle of 2⟨A_i, QA_j⟩/t + ⟨B_i, NB_jN⟩ for roots of Q and N; 0 for a joined row."""
         units, R, count = self.units, self.shape[1], self.units.n
         whole = np.zeros((len(self.m), len(self.m)))
         K, (i, j) = whole[:count, :count], np.triu_indices(R)

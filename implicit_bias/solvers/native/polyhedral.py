@@ -40,9 +40,8 @@ SHORTEST_STEP = 1e-8
 class PolyhedralIterate:
     """An iterate or a direction: pairs of arrays `x` ≥ 0 and `z` ≥ 0, and W, τ, b, γ and `scale`, which have no sign.
 
-    The products of a pair vanish at the solution. The first pair is the slack u of the rows and λ, the second one, of a
-    soft margin only, is ξ and p − λ, and the others are those of the ball. τ (H,) is t of a box or σ of a simplex.
-    `scale` is its counterpart: the multiplier of Σ_h c_h t_h = 1, or the bound of the sums of a simplex.
+    The pairs are u and λ, ξ and p − λ of a soft margin, and those of the ball. τ (H,) is t of a box or σ of a simplex,
+    and `scale` the multiplier of Σ_h c_h t_h = 1, or the bound of the sums of a simplex.
     """
 
     x: tuple[Array, ...]
@@ -132,10 +131,7 @@ class PolyhedralProgram(BallProgram):
         return found
 
     def start(self) -> PolyhedralIterate:
-        """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0.
-
-        λ is in proportion to 1/m, with Σ m_iλ_i = 1 for a hard margin and half the largest multiple for a soft one.
-        """
+        """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
         e, c, ones = self.factors, self.costs, np.ones(self.features.shape[1:])
 
         def dual_norm(V: Array) -> float:
@@ -226,10 +222,7 @@ class PolyhedralConditions:
         return x.reshape(right.shape)
 
     def direction(self, target: float, guess: PolyhedralIterate | None) -> PolyhedralIterate:
-        """Return the Newton direction to complementarity products x z equal to `target`.
-
-        The products dx dz of `guess`, if it is given, correct the direction to second order.
-        """
+        """Return the Newton direction to products x z of `target`, corrected by the dx dz of `guess`, if any."""
         program, at = self.program, self.at
         e, groups = program.factors, program.groups
         products = [target - x * z for x, z in zip(at.x, at.z, strict=True)]

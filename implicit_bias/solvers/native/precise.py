@@ -119,11 +119,7 @@ Watch = Callable[[], Status | None]
 
 
 def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
-    """Return weights and dual of a margin problem.
-
-    Their relative gap is at most half of `options.tol` before they are rounded to doubles, unless the answer states a
-    limit or a reason. For many samples, `options.start` determines the first working set.
-    """
+    """Return weights and dual of a margin problem, which have a gap of `options.tol`/2 before they become doubles."""
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
         if problem.group_form is None or problem.constraints is not None:
@@ -140,11 +136,8 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
 
 
 def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
-    """Return a λ (n,) from which `PreciseSet` chooses its first set: the dual of `options.start`; None without a start.
-
-    If C is too large for doubles and n > ALL_SAMPLES, NATIVE is run at a smaller C, and its λ times the ratio of the
-    two C is returned instead: from a certain C on, the same λ_i are at their upper bounds.
-    """
+    """Return a λ (n,) from which `PreciseSet` chooses its first set, or None."""
+    # If C is too large for doubles, NATIVE solves at a smaller C: from some C on, the same λ_i are at their bounds.
     share = 1.0 if problem.hard else SAFE_C / max(largest_bound(problem), SAFE_C)
     if share < 1 and problem.features.n > ALL_SAMPLES:
         safe = replace(options, tol=max(options.tol, SAFE_TOL), start=None, callback=None)
@@ -155,12 +148,10 @@ def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
 
 
 def _without_opposite(constraints: LinearConstraints | None, mu: Any) -> Any:
-    """Subtract from the μ (m,) of opposite rows what they share, unless that reduces the dual objective.
-
-    The μ of an interval with one point are not bounded, and only their difference is well-defined.
-    """
+    """Subtract from the μ (m,) of opposite rows what they share, unless that reduces the dual objective."""
     if constraints is None:
         return mu
+    # The μ of an interval with one point are not bounded, and only their difference is well-defined.
     E = constraints.E.toarray()
     for i, j in np.argwhere((E[:, None] == -E).all(axis=2)):
         if i < j and not constraints.equal[[i, j]].any() and constraints.h[i] + constraints.h[j] >= 0:
@@ -169,11 +160,7 @@ def _without_opposite(constraints: LinearConstraints | None, mu: Any) -> Any:
 
 
 class ExactFactor:
-    """LDLᵀ of a symmetric matrix (n, n) of numbers of many digits, without pivoting.
-
-    Only the lower triangle is read. It is overwritten: `L` is `matrix`, with L below the diagonal and D on it.
-    ArithmeticError is raised if a pivot is 0, or as soon as `stop` returns a status.
-    """
+    """LDLᵀ, without pivoting, of a symmetric matrix of many digits, whose lower triangle it overwrites by L and D."""
 
     def __init__(self, matrix: Any, stop: Watch) -> None:
         self.L, n = matrix, len(matrix)
@@ -199,9 +186,6 @@ class ExactFactor:
 
 class PreciseSet(GrowingSet, Support):
     """Working set of samples, in many digits: `rows` have a λ_i each, and `bounded` ones have λ_i = p_i.
-
-    The first set is all samples if they are at most `ALL_SAMPLES`. Otherwise it is the support of an earlier λ (n,) in
-    `dual`, or a seeded random draw.
 
     The coordinates differ from those of the problem. With W = TŴ/s, in groups of Ŵ that are padded with zeros,
 
@@ -239,10 +223,7 @@ class PreciseSet(GrowingSet, Support):
         self.failed, self.reason = False, ""
 
     def run(self) -> Answer:
-        """Repeat rounds; return the best weights and dual over all samples, also at a limit or with too many rows.
-
-        They are in the coordinates of the problem and in many digits, and zeros without a bound.
-        """
+        """Repeat rounds; return the best weights and dual, in many digits, also at a limit or with too many rows."""
         try:
             self.rows, self.bounded = self._first()
             self.grow()
@@ -256,10 +237,7 @@ class PreciseSet(GrowingSet, Support):
         return self.failed or self.stopped is not None or self.bounds.gap <= self.tol
 
     def _first(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return indices of the first `rows`, of both classes with an intercept, and of the first `bounded` samples.
-
-        TooLargeError is raised if the earlier λ has too many free support vectors.
-        """
+        """Return the first `rows` and `bounded`: all samples, the support of an earlier λ, or a seeded random draw."""
         every, y = np.arange(self.n), self.problem.y
         if self.n <= ALL_SAMPLES:
             return every, every[:0]
@@ -315,10 +293,7 @@ class PreciseSet(GrowingSet, Support):
         return _exact(self.T.toarray()) @ parts / self.scale
 
     def _margins(self, W: Any, b: Any) -> Any:
-        """Return f (n,) of all samples, given Ŵ (H, r) and b.
-
-        f_i is computed in doubles if their error is at most RESOLVED |1 − f_i|, and in many digits otherwise.
-        """
+        """Return f (n,) of all samples for Ŵ (H, r) and b, in doubles where their error is at most RESOLVED |1 − f|."""
         features, y, required = self.problem.features, self.problem.y, self.problem.required_margin
         near = self._original(W).astype(np.float64)
         upper, lower, error = features.apply_bounded(near, precise=True)
@@ -361,8 +336,7 @@ class PreciseSet(GrowingSet, Support):
 class SetProgram:
     """The program of a working set, in the coordinates of `PreciseSet`, and its best bounds.
 
-    Its rows are the samples `whole.rows`, and one row for the `bounded` samples of each class: the mean of their φ̂_i
-    with the weights p̂_i. The λ̂ of this row is fixed at Σ p̂_i.
+    The `bounded` samples of each class are one row, the mean of their φ̂_i with weights p̂_i, and a fixed λ̂ = Σ p̂_i.
     """
 
     def __init__(self, whole: PreciseSet) -> None:
@@ -401,10 +375,7 @@ class SetProgram:
         self.stopped = self.stopped or self.whole.watch()
 
     def finished(self, at: EmbeddedIterate) -> bool:
-        """Keep the bounds of an iterate that are better; return True if the method shall end, else count an iteration.
-
-        It ends at a gap of half the tolerance, at a hard margin below NO_MARGIN, or at a limit, which sets `stopped`.
-        """
+        """Keep better bounds; return True at the tolerance, at a hard margin below NO_MARGIN, or at a limit."""
         whole = self.whole
         self._keep_dual(np.concatenate([at.x / self.units, at.tau * self.totals]))
         self._keep_weights(-at.z.cones[:, 1:] / at.tau, at.b.sum() / at.tau)
@@ -445,10 +416,7 @@ class SetProgram:
 
 
 def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Answer:
-    """Return the solution of `conic_form` for all samples in many digits; `most` is the largest number of iterations.
-
-    Weights and multipliers are those of the last iterate, which need not be feasible at a limit.
-    """
+    """Return the last iterate for `conic_form` of all samples, in many digits, after at most `most` iterations."""
     (n, k, d), m = problem.features.shape, 0 if problem.constraints is None else len(problem.constraints.equal)
     W, b, lam, mu = (_exact(np.zeros(shape)) for shape in ((k, d), (), n, m))
     found = Answer(W, lam, -1, watch(), b, mu)
@@ -474,20 +442,18 @@ def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Answer:
 def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:
     """Round W (k, d) and b to doubles of nearly the same margins and norm; return the best of several roundings.
 
-    Unless constraints have right-hand sides, W and b are first replaced by their best multiple. If the nearest doubles
-    are not accurate enough, roundings follow that preserve the smallest margins and, more accurately than doubles, the
-    sums of constraints, so that the certificate moves W by less than a rounding. By PUSHES they increase tight margins,
-    and those of tight inequalities; none after the deadline. The result is 0 if W exceeds the largest double.
+    If the nearest doubles are not accurate enough, roundings follow that preserve the smallest margins and, more
+    accurately than doubles, the sums of constraints, so that the certificate moves W by less than a rounding. By PUSHES
+    they increase tight margins, and those of tight inequalities. The result is 0 if W exceeds the largest double.
     """
     if not np.isfinite(W.astype(np.float64)).all():
         return np.zeros(W.shape), 0.0
     near, constraints = _nearest(problem, W, b), problem.constraints
     m, many = np.broadcast_to(problem.required_margin, problem.features.n)[near], len(near)
-    forms, exact, h = _margin_forms(problem, near), np.append(W.ravel(), b), np.zeros(0)
-    value, box = (
-        problem.norm.value(W.astype(np.float64)),
-        None if problem.hard else _exact(problem.upper_bounds[near] * m),
-    )
+    # Forms y_i(φ(x_i), 1).
+    forms, exact, h = np.hstack([_signed(problem, near), problem.y[near, None]]), np.append(W.ravel(), b), np.zeros(0)
+    value = problem.norm.value(W.astype(np.float64))
+    box = None if problem.hard else _exact(problem.upper_bounds[near] * m)
     target, least = upper_bound(value, forms @ exact / m, box)
     if not problem.affine and 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
         exact = exact / least
@@ -522,21 +488,13 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
 
 
 def _allowed_errors(problem: MarginProblem, near: np.ndarray, spare: Array, target: float, tol: float) -> list[Array]:
-    """Return errors of the margins of the samples `near` that `_weights` allows; `target` is the objective.
-
-    In a soft margin, errors of margins first cost little slack. Then, as in a hard margin, those without slack may also
-    exceed the required margins a little.
-    """
+    """Return errors of the margins of the samples `near` that `_weights` allows in turn; `target` is the objective."""
     prices, m = problem.upper_bounds[near], np.broadcast_to(problem.required_margin, problem.features.n)[near]
     cheap = SUM_ERROR * tol * target / prices
     slack = np.isfinite(prices) & (prices * np.maximum(-spare, 0.0) > tol * target)
     small = np.where(slack, cheap, np.maximum(cheap, SUM_ERROR * tol * m))
+    # Errors first cost little slack. Then margins without slack may also miss the required ones a little.
     return [small] if problem.hard else [cheap, small]
-
-
-def _margin_forms(problem: MarginProblem, rows: np.ndarray) -> Any:
-    """Return y_i(φ(x_i), 1) of the samples `rows`, in many digits, shape (len(rows), k·d + 1)."""
-    return np.hstack([_signed(problem, rows), problem.y[rows, None]])
 
 
 def _free_changes(problem: MarginProblem, W: Any, b: Any, tol: float) -> Any:
@@ -557,9 +515,8 @@ def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
 def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array, float]:
     """Return the objective of W and b or, for a hard margin, of their best multiple, followed by the given W and b.
 
-    Margins are lowered by the bounds of their errors. The objective is infinite if W is not finite or, for a hard
-    margin, does not separate. With linear constraints, it is an estimate for the feasible point near W: the certificate
-    changes the entry of a violated constraint that has the largest coefficient.
+    Margins are lowered by the bounds of their errors. With linear constraints, it is an estimate for the feasible point
+    near W: the certificate changes the entry of a violated constraint that has the largest coefficient.
     """
     if not np.isfinite(W).all():
         return np.inf, W, b
@@ -582,9 +539,8 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
 def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadline) -> tuple[Array, Array]:
     """Round λ (n,) and μ (m,) to doubles with nearly the same Φᵀ(λ∘y) − Eᵀμ and, with an intercept, Σ y_iλ_i = 0.
 
-    λ and μ are first scaled, so that the larger of the dual norm and max_i λ_i/p_i is LENGTH. The rounding with the
-    best lower bound is returned. After the deadline, λ and μ are rounded to the nearest doubles without scaling. If
-    λ, μ or Φᵀ(λ∘y) exceeds the largest double, zeros are returned.
+    The rounding with the best lower bound is returned; after the deadline the nearest doubles; zeros if λ, μ or
+    Φᵀ(λ∘y) exceeds the largest double.
     """
     norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
     sizes = lam * _exact(problem.features.row_norms())
@@ -664,8 +620,7 @@ def _of_any_scale(
 ) -> tuple[Any, Any, Any, Any]:
     """Return these arguments of `rounded` for doubles x near any multiple t·exact, t within `change` of 1.
 
-    t is the coefficient of x along `exact`, for distances in units of `stay`. The sums are those of x − t·exact, and
-    its entries in units of `stay` are further sums.
+    The sums are those of x − t·exact, and its entries in units of `stay` are further sums.
     """
     share = exact / stay**2
     forms = np.vstack([forms / room[:, None], np.diag(1 / stay)])
@@ -687,14 +642,9 @@ def rounded(
     """Return doubles x (k,) near `exact` with forms @ x near forms @ exact + push ∘ room, and x_j within about stay_j.
 
     The `together` numbers with the largest terms are rounded together, so that these errors are small in units of
-    `room` and `stay`; all others are rounded one by one.
+    `room` (s,) and `stay` (k,); all others are rounded one by one. After the deadline, the result is less accurate.
+    `known` is an empty list, filled by the first of calls that differ only in `push`.
 
-    Arrays are in many digits: `exact` (k,), the coefficients `forms` (s, k) of the sums, and positive units `room` (s,)
-    and `stay` (k,) of the errors of sums and numbers. After the deadline, the result is less accurate. `known` is
-    an empty list, filled by the first of calls that differ only in `push`.
-
-    Examples
-    --------
     A sum that is 0 up to a millionth of the error of rounding its terms:
 
     >>> many = np.vectorize(gmpy2.mpfr, otypes=[object])
@@ -728,11 +678,7 @@ def rounded(
 
 
 def _reduced(basis: Any, deadline: Deadline) -> tuple[Any, list[Any]]:
-    """Return a basis of the same lattice with short, nearly orthogonal vectors, and its Gram–Schmidt vectors.
-
-    The basis vectors are the rows of an array (k, j), j ≥ k. The k Gram–Schmidt vectors are not normalised. After the
-    deadline, or REDUCTION_STEPS, the basis is less reduced.
-    """
+    """Return a basis (k, j) of the same lattice with short, nearly orthogonal rows, and its k Gram–Schmidt vectors."""
     basis, planes, k = basis.copy(), [basis[0]], 1
     for _ in range(REDUCTION_STEPS):
         if k == len(basis) or deadline.passed():

@@ -40,8 +40,7 @@ from implicit_bias.solvers.native.settings import Settings
 class ScaledProblem(ABC):
     """All n samples of a problem whose norm is Σ_h ‖Ŵ_h‖ with W = TŴ, on a device.
 
-    φ̂_i = y_i φ_i / (m_i s) for the required margins m_i; the scale s gives them mean square length 1 in an average
-    group. Hence Ŵ is W times s, and λ̂_i is λ_i times m_i s.
+    φ̂_i = y_i φ_i / (m_i s), where s makes their lengths about 1. Ŵ is W times s, and λ̂_i is λ_i times m_i s.
     """
 
     #: Number of columns of all factors A_h, K_h = A_hA_hᵀ, padded to one width.
@@ -197,10 +196,7 @@ class GatedProblem(ScaledProblem):
         self.X, self.G = self.to_device(features.X), self.to_device(self.contrasts.of(gates))
 
     def _prepare(self, input_scale: float, found: Contrasts) -> None:
-        """Set `contrasts`, `share`, `signs` y_i/(m_i `input_scale`), `inputs`, `columns` and `wide`.
-
-        `inputs` are the indices of inputs that are not zero in every sample; `columns` counts Φ's columns for these.
-        """
+        """Set the attributes of gates and inputs; `inputs` are those that are not zero in every sample."""
         self.contrasts, share = found, found.share
         signs = np.broadcast_to(self.problem.y / self.problem.required_margin, self.n)
         self.signs = self.to_device(signs / input_scale)
@@ -232,10 +228,7 @@ class GatedProblem(ScaledProblem):
         return own if more is None else BorderedKernels(own, self.adjoint(more)[:, self.inputs])
 
     def _kernel_numbers(self, samples: int) -> int:
-        """Count doubles of a step: a partial factor if `uses_partial`, else a whole one and XXᵀ if stored; and rows.
-
-        A whole factor and XXᵀ are in single precision from `single_from` samples. Rows are those of inputs and gates.
-        """
+        """Count doubles of a step: a partial factor, or a whole one and XXᵀ if stored, and rows of inputs and gates."""
         columns, d, settings = self.share.shape[0], self.problem.features.d, self.settings
         if self.uses_partial(samples):
             rank = settings.partial_rank
@@ -316,7 +309,7 @@ class BlockProblem(ScaledProblem):
         return StackedKernels(self.A[rows], self.settings)
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> StackedKernels:
-        A = self.A[rows]
+        A = self.linear(rows).A
         rows_and_one = A if more is None else library(A).concatenate([A, self.adjoint(more)[None]])
         return StackedKernels(rows_and_one, self.settings)
 
@@ -330,14 +323,14 @@ class BlockProblem(ScaledProblem):
         return library(V).tensordot(self.A, V * eta[:, None], 2)
 
 
-class SubsetProblem(ScaledProblem):
+class SubsetProblem(BlockProblem):
     """A problem of `SubsetFeatures` whose groups are the units, without a copy of the features; NumPy only."""
 
     sparse_groups = True
 
     def __init__(self, problem: MarginProblem, form: GroupForm, features: SubsetFeatures, settings: Settings) -> None:
         scale = float(length(features.row_norms() / problem.required_margin)) / np.sqrt(features.n * form.count) or 1.0
-        super().__init__(problem, form, "cpu", settings, scale)
+        ScaledProblem.__init__(self, problem, form, "cpu", settings, scale)
         self.features, self.columns = features, features.k * features.d
         self.signs = np.broadcast_to(problem.y / problem.required_margin, self.n) / scale
 
@@ -345,18 +338,11 @@ class SubsetProblem(ScaledProblem):
         """Return the kernels of samples `rows`; V has a row for each unit, shape (H, K·r)."""
         return SubsetKernels(self.features.select(rows), self.signs[rows], self.settings)
 
-    def kernels(self, rows: Tensor, more: Tensor | None = None) -> StackedKernels:
-        A = self.linear(rows).A
-        return StackedKernels(A if more is None else np.concatenate([A, self.adjoint(more)[None]]), self.settings)
-
     def adjoint(self, lam: Tensor) -> Tensor:
         return self.features.adjoint(lam * self.signs).reshape(self.H, -1)
 
     def _kernel_numbers(self, samples: int) -> int:
         return 2 * samples * self.columns + 2 * samples**2
-
-    def squares(self, V: Tensor) -> Tensor:
-        return (V * V).sum(axis=1)
 
     def _outputs(self, V: Tensor, eta: Tensor) -> Tensor:
         return self.features.apply((V * eta[:, None]).reshape(self.features.k, -1)) * self.signs

@@ -104,10 +104,7 @@ class NormalEquations:
 
 @dataclass(frozen=True)
 class LPIterate:
-    """Multipliers (λ, t) in `lam` (n + 1,), slacks (n + 1,) of the constraints, and x = (w, b, β).
-
-    `step` is the longer of the two steps that led here, and `before` is the pair (`lam`, `slack`) before these steps.
-    """
+    """Multipliers (λ, t), slacks (n + 1,), x = (w, b, β), the longer last step, and (`lam`, `slack`) before it."""
 
     lam: Tensor
     slack: Tensor
@@ -126,10 +123,7 @@ class LPConditions:
         self.missing[-1] -= rows.n
 
     def direction(self, target: float, guess: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
-        """Return the changes of `lam`, `slack` and `x`, towards products `lam`·`slack` of 0 without a `guess`.
-
-        With a `guess`, the products become `target`, and the second-order terms of `guess` are included.
-        """
+        """Return the changes of `lam`, `slack` and `x` to products `lam`·`slack` of `target`, 0 without a `guess`."""
         lam, slack = self.at.lam, self.at.slack
         products = -lam * slack if guess is None else target - lam * slack - guess[0] * guess[1]
         x = self.equations.solve(self.rows.adjoint(products / slack) - self.missing)
@@ -180,8 +174,7 @@ def inseparability_proof(
 ) -> Tensor | None:
     """Return λ ≥ 0 (n,) with Φᵀλ and ỹᵀλ zero up to rounding; None if some weights separate, or there is no progress.
 
-    The kernels' Φ includes the labels. `ends(step, λ)` is called after every step and returns True to end the search,
-    with None as the result. It is also None if the memory does not suffice.
+    `ends(step, λ)` is called after every step and returns True to end the search, with None as the result.
     """
     rows = LPRows(kernels, intercept_column)
     free = free_on_device(kernels.ones)
@@ -195,10 +188,7 @@ def inseparability_proof(
 
 
 def _projected(rows: LPRows, lam: Tensor) -> Tensor | None:
-    """Return λ (n,), each changed in proportion to itself so that Aᵀλ ≈ 0; entries that become negative are set to 0.
-
-    `lam` is (n + 1,); its last entry is set to 0 in place and left out. None is returned if a factorisation fails.
-    """
+    """Return λ ≥ 0 (n,), each changed in proportion to itself so that Aᵀλ ≈ 0; None if a factorisation fails."""
     xp = library(lam)
     lam[-1] = 0.0
     for _ in range(FACTORS):

@@ -28,11 +28,9 @@ def solve_native(
 ) -> Answer:
     """Return weights and dual of a margin problem to a relative gap of `options.tol`.
 
-    A soft margin with C c_i ‖φ(x_i)‖ above `large_bound` is first solved as a hard one: often both have one solution.
     Nuclear norms and norms with a polyhedral or a spectral form have their own methods. For the others, with W = TŴ the
     norm is Σ_h ‖Ŵ_h‖ over the groups of its group form, and the features have the gate values GT. At the optimum
-    Ŵ_h = η_h Φ_hᵀ(λ∘y). If there are many groups, most Ŵ_h are 0, and working sets of groups are solved. `outer` is
-    offered the answers, too.
+    Ŵ_h = η_h Φ_hᵀ(λ∘y). If there are many groups, most Ŵ_h are 0, and working sets of groups are solved.
     """
     incumbent, before, stopped = Incumbent(problem, outer), 0, options.stop()
     if options.limited:
@@ -99,10 +97,9 @@ def _solve_form(
     before: int,
     known: Bounds | None,
 ) -> tuple[Answer, Bounds]:
-    """Return the solution for the groups of `form` to a relative gap of `tol`; `start` (n,) is a known λ, if any.
+    """Return the solution for the groups of `form` to a relative gap of `tol`, from a λ (n,) in `start`, if any.
 
-    `before` is the number of iterations so far. `known` are the bounds over all groups so far, which are reported as
-    the progress; None if `form` has all groups. TooLargeError is raised only in the first round of the solve.
+    `before` iterations have led to the bounds `known` over all groups, None if `form` has them all.
     """
     problem, options, epochs = incumbent.problem, pace.options, Pace(pace.options, settings)
     ours = None if options.stop() else scaled(problem, form, str(options.device), settings)
@@ -124,11 +121,7 @@ def _solve_form(
         checked: Outcome | None,
         epochs: Pace | None = None,
     ) -> Status | None:
-        """Report an iterate; return a status after Ctrl-C, or if the next step is likely to exceed `max_seconds`.
-
-        `inside` and `whole` are the iterations and the bounds of the working set's earlier rounds; `iteration`, `inner`
-        and `size` are the iteration, the bounds and the number of samples of the present one; `epochs` of a screening.
-        """
+        """Report an iterate; return a status after Ctrl-C, or near `max_seconds`. See `WatchAll`; `epochs` screens."""
         if checked is not None and options.limited:
             # Bounds of some of the groups are no bounds for all of them.
             lower, upper = checked.bounds.lower / ours.scale, checked.bounds.upper / ours.scale

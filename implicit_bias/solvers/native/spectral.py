@@ -153,10 +153,6 @@ class SpectralConditions(MatrixConditions):
         return self.inverse.T @ (self.inverse @ M)
 
     def direction(self, target: float, guess: SpectralIterate | None) -> SpectralIterate:
-        """Return the Newton direction to complementarity products equal to `target`.
-
-        The products of the changes in `guess`, if it is given, correct the direction to second order.
-        """
         program, at = self.program, self.at
         rows, B, H = program.rows, program.B, len(at.Q)
         c_u, c_z, right = self.required(target, guess)

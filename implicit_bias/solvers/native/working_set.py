@@ -105,8 +105,7 @@ class Support:
     def renew(self, new: np.ndarray, lam: Any, f: Any, p: Any, drops: bool) -> None:
         """Move rows at their bound p to `bounded`, drop inactive ones if `drops`, and make the samples `new` rows.
 
-        `lam` and `p` (None for a hard margin) belong to the rows, f (n,) to all samples. A row is inactive if λ, and at
-        its bound if p − λ, is small compared with the distance of its margin from 1. One row of each class stays.
+        A row is inactive if λ, and at its bound if p − λ, is small compared with the distance of its margin f from 1.
         """
         away = lam.mean() * (f[self.rows] - 1)
         inactive, at_bound = ((lam < away) & drops).astype(bool), self.rows < 0
@@ -132,8 +131,6 @@ class SampleSet(GrowingSet, Support):
 
     If `known`, the result of the screening, has weights, these determine the first set. Otherwise it is the support of
     an earlier λ (n,) in `dual`; without one, all samples if they or the features are few, else a seeded random draw.
-    With a free intercept, the set has samples of both classes.
-
     If the solve is `limited`, iterates are checked over all samples from time to time, and a round that the limit ends
     leaves the weights of its last check: those of the last iterate might be worse.
     """
@@ -169,10 +166,7 @@ class SampleSet(GrowingSet, Support):
         return self.failed or best.stopped is not None or bool(best.reason) or best.bounds.gap <= self.tol
 
     def run(self, strict: bool) -> Outcome:
-        """Repeat rounds; return the best bounds and weights over all samples, also at a limit or without memory.
-
-        If `strict`, TooLargeError is raised before the first round.
-        """
+        """Repeat rounds; return the best result, also without memory, unless this is the first round and `strict`."""
         try:
             self.grow()
         except TooLargeError as error:
@@ -198,10 +192,7 @@ class SampleSet(GrowingSet, Support):
     def _screened(self) -> tuple[Tensor, Tensor]:
         """Return the first `rows`, with free λ or near the margin, and `bounded` samples, below the margin.
 
-        If the weights are nearly zero, far more samples may be near the margin than have free λ; then only the nearest
-        become rows, and the others stay at their bound. If few samples are at their bound, `bounded` is empty, and all
-        samples with λ > 0 or violated margins become rows. In a soft margin rows are at most `known_support_up_to`;
-        if there would be more, the other samples below the margin are `bounded` in any case.
+        If few samples are at their bound, `bounded` is empty, unless rows would exceed `known_support_up_to`.
         """
         scaled, settings, known = self.scaled, self.settings, self.best
         lam, eta, b = known.weights
@@ -214,6 +205,7 @@ class SampleSet(GrowingSet, Support):
         # A step with few samples takes no less time if those at their bound are one row.
         many = many and int(((lam > 0) | low).sum()) > settings.least_samples
         if many:
+            # If weights are nearly zero, far more samples may be near the margin than have free λ.
             near, at_bound = abs(away) <= known.bounds.gap, lam == scaled.box
             between = (lam > 0) & ~(at_bound & (near | low))
             low = xp.where(near, at_bound, low)
@@ -283,10 +275,9 @@ class SampleSet(GrowingSet, Support):
         return self.scattered(lam, self.scaled.box, self.scaled.n)
 
     def violated(self) -> Tensor:
-        """Return samples outside the set with margins below `least` and `bounded` ones above it, worst first.
+        """Return samples that violate `least`, worst first, then, if there are any, samples that nearly do.
 
-        If there are any, samples that are nearly violated follow. The share `growth` of the set limits their number,
-        and `more` is True if violated samples are left.
+        The share `growth` of the set limits their number, and `more` is True if violated samples are left.
         """
         beyond, settings = self.beyond(self.f, self.least), self.settings
         most = max(settings.least_samples - len(self.rows), int(settings.growth * len(self.rows)))
@@ -297,10 +288,9 @@ class SampleSet(GrowingSet, Support):
         return new[:most]
 
     def _classified(self, program: Program) -> tuple[Tensor, Tensor]:
-        """Return masks of the inactive rows and of the rows at their bound.
+        """Return masks of inactive rows and of rows at their bound, as in `Support.renew`, for margins of `least`.
 
-        A row is inactive if λ, and at its bound if bound − λ, is small compared with the distance of its margin from
-        `least`. The masks never cover a whole class, and are empty if the weights do not separate the working set.
+        They never cover a whole class, and are empty if the weights do not separate the working set.
         """
         if self.least <= 0:
             return self.rows < 0, self.rows < 0
@@ -363,13 +353,10 @@ class SampleSet(GrowingSet, Support):
 
 
 def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
-    """Return a feasible iterate of `program` with this λ and u, and the η of `near`, an iterate for other samples.
-
-    λ and ρ are scaled alike, so that the distance of λ from its upper bounds is kept.
-    """
-    own = program.normalised(lam)
+    """Return a feasible iterate of `program` with this λ and u, and the η of `near`, an iterate for other samples."""
+    own, xp = program.normalised(lam), library(lam)
     q, P = program.kernels.sweep(own)
-    xp = library(own)
+    # λ and ρ are scaled alike, so that the distance of λ from its upper bounds is kept.
     rho = xp.maximum(near.rho * (own / lam).max(), (1.01 * q.max()) ** 0.5)
     if program.box is not None:
         u = xp.where(xp.isnan(u), near.complementarity() / (program.box * rho - own), u)
@@ -384,9 +371,8 @@ Solve = Callable[[GroupForm, Array | None, float, int, Bounds], tuple[Answer, Bo
 class GroupSet(GrowingSet):
     """Working set of groups, chosen by the dual norms ‖Φ̂_hᵀ(λ∘y)‖, Φ̂ the features of the gate values GT.
 
-    Weights of its members give an upper bound, with 0 for all others; a lower bound needs the dual norms of all. If the
-    chosen groups do not separate the samples, the λ that proves this has positive dual norms for groups that help to
-    separate them.
+    Weights of its members give an upper bound; a lower bound needs the dual norms of all. If the members do not
+    separate the samples, the λ that proves this has positive dual norms for groups that help to separate them.
     """
 
     def __init__(
@@ -420,11 +406,7 @@ class GroupSet(GrowingSet):
         return self.incumbent.answer(self.iterations, self.answer.stopped, self.answer.reason)
 
     def solve(self) -> None:
-        """Solve for the chosen groups; offer the result, and set `allowed`, above which a dual norm is violated.
-
-        Of a round that a limit ended only the upper bound is offered: it only improves with the iterations, but the λ
-        of the next iterate might be worse for the other groups.
-        """
+        """Solve for the chosen groups; offer the result, and set `allowed`, above which a dual norm is violated."""
         self.last = self.aim <= self.tol / 2
         aim, columns = max(self.aim, self.tol / 2), np.flatnonzero(self.chosen[self.index])
         form = GroupForm(self.whole.expand[:, columns], self.whole.groups[columns])
@@ -432,6 +414,7 @@ class GroupSet(GrowingSet):
         self.separated, self.answer = bounds.upper < np.inf, answer
         self.iterations, self.rounds = self.iterations + answer.iterations, self.rounds + 1
         if answer.stopped not in (None, Status.INTERRUPTED):
+            # The upper bound only improves with the iterations; the next λ might be worse for the other groups.
             self.incumbent.offer(answer, Bounds(0.0, bounds.upper), checked=False)
             self.stopped = True
             return
