@@ -3,9 +3,7 @@
 Every model gets standardised inputs. 70 % of a table's samples train, at most 40 000, the rest tests. Models of others
 choose their one parameter of the search by three-fold cross-validation on at most 3000 training samples (trees have
 none); ours have their defaults, the kernel two hyperplanes. Then one fit and one prediction of the test samples are
-timed, in CPU seconds of one thread, and the process's peak of memory is taken. Settled for InteractionClassifier: on
-average at most a point below the best of the others, and at least SVC on ten tables. Finished cells are kept in
---store: the same command goes on.
+timed, in CPU seconds of one thread, and the process's peak of memory is taken. --store keeps finished cells.
 """
 
 import argparse

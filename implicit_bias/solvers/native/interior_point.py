@@ -89,11 +89,11 @@ class Point:
         Members whose product is 0 are ignored.
         """
         m = self.shape[2]
-        change = direction.values[: 2 * m + 1]
+        ratios = direction.values[: 2 * m + 1] / self.values[: 2 * m + 1]
         if self.unpaired is not None:
-            change = 1 * change
-            change[: 2 * m].reshape(2, m)[:, self.unpaired] = 0.0
-        return longest_step([self.values[: 2 * m + 1]], [change])
+            # Members may be 0, so that their ratios are not numbers.
+            ratios[: 2 * m].reshape(2, m)[:, self.unpaired] = 0.0
+        return longest_step([filled(ratios, len(ratios), 1.0)], [ratios])
 
     @cached_property
     def products(self) -> Tensor:
