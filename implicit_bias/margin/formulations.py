@@ -144,6 +144,9 @@ def svm_hl(X: Any, y: Any, network: Any, C: float = np.inf) -> MarginProblem:
     >>> svm_hl(task.X_train, task.y_train, ReLUNetwork(65, 5, seed=1)).features.d
     5
     """
+    # Before the gates are cloned, which not everything can be.
+    if not callable(getattr(network, "hidden", None)):
+        raise InputError(f"SVM-HL needs a network with hidden(X), not {type(network).__name__}")
     return _build(X, y, HiddenActivations(network), Frobenius(), C, "SVM-HL")
 
 
