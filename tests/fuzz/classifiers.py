@@ -73,7 +73,7 @@ def _fitted(draw: Draw, kind: Any, X: Any, y: Any, weights: Any, may: bool, warn
     return draw.call(fit, X, y, weights, may=may, warns=warns, **parameters)
 
 
-def _classifier(kind: Any, **fixed: Any) -> None:
+def _classifier(kind: Any, but: tuple[str, ...] = (), **fixed: Any) -> None:
     @entry(kind, share=3)
     def _fit(draw: Draw) -> None:
         X, y = problems.clean_task(draw)
@@ -89,7 +89,7 @@ def _classifier(kind: Any, **fixed: Any) -> None:
         given = _inputs(draw, X)
         target = _targets(draw, labels, *BAD_LABELS, labels[:-1], np.full(n, classes[0]))
         weight = _weights(draw, n, [*[None] * 4, np.exp(draw.normal(n)), np.r_[0.0, np.ones(n - 1)]])
-        options = arguments(kind, draw, but=[], known=ARGUMENTS | PARAMETERS)
+        options = arguments(kind, draw, but=list(but), known=ARGUMENTS | PARAMETERS)
         # Some parameters are not looked at before others are, and numbers of every size may be none of these. Not every
         # classifier, nor every norm, has a problem of several classes at once.
         ordinary = ordinary and getattr(options.get("multi_class"), "value", "ovr") == "ovr"
@@ -113,7 +113,7 @@ def _check_model(draw: Draw, model: Any, X: Array, labels: Array) -> None:
 
 _classifier(ib.GLNClassifier, units=3)
 _classifier(ib.GatedReLUClassifier, units=4)
-_classifier(ib.InteractionClassifier, columns=2, rounds=1, candidates=9)
+_classifier(ib.InteractionClassifier, ("fit_intercept", "multi_class"), columns=2, rounds=1, candidates=9)
 _classifier(ib.HiddenLayerClassifier, units=4, training=SGD(steps=3))
 _classifier(ib.MultipleKernelClassifier)
 
