@@ -147,22 +147,8 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         self.Cs_, (self.scores_, self.gaps_) = costs, np.full((2, len(folds), len(costs)), np.nan)
         for scores, gaps, one in zip(self.scores_[:, ::-1], self.gaps_[:, ::-1], found, strict=True):
             scores[: one.shape[1]], gaps[: one.shape[1]] = one
-        inaccurate = int((self.gaps_ > estimator.tol).sum())
-        if inaccurate:
-            warnings.warn(
-                f"{inaccurate} of {self.gaps_.size} fits in the folds have a gap above tol={estimator.tol:g}, up to "
-                f"{np.nanmax(self.gaps_):.1e}; scale the inputs, or remove such values from Cs",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
         count, last = _finished(found, len(costs)), limited(workers)
-        if count < len(costs):
-            warnings.warn(
-                f"max_seconds ended the search: all folds finished {count} of {len(costs)} values of C, and C is "
-                f"{'the best of these' if count else 'that of the classifier'}; allow more time, or give fewer values",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        _warn(self.gaps_, estimator.tol, count)
         if count:
             means = self.scores_[:, -count:].mean(axis=0)
             best = costs[-count:][means >= means.max() - SCORE_TOL * np.abs(means).max()][0]
@@ -196,6 +182,25 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             scorer = check_scoring(self, self.scoring)
             self.as_model()
             return float(scorer(self.estimator_, X, y, **weights))
+
+
+def _warn(gaps: Array, tol: float, count: int) -> None:
+    """Warn of `gaps` (folds, values of C) above `tol`, and if all folds finished only `count` values."""
+    inaccurate = int((gaps > tol).sum())
+    if inaccurate:
+        warnings.warn(
+            f"{inaccurate} of {gaps.size} fits in the folds have a gap above tol={tol:g}, up to "
+            f"{np.nanmax(gaps):.1e}; scale the inputs, or remove such values from Cs",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    if count < gaps.shape[1]:
+        warnings.warn(
+            f"max_seconds ended the search: all folds finished {count} of {gaps.shape[1]} values of C, and C is "
+            f"{'the best of these' if count else 'that of the classifier'}; allow more time, or give fewer values",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 def _finished(found: Sequence[Array], values: int) -> int:

@@ -177,7 +177,9 @@ def _grown(
     for h in np.flatnonzero(kept):
         strength[subsets[h]] = strength.get(subsets[h], 0.0) + float(sizes[h])
     varied = sorted({column for columns in subsets for column in columns})
-    drawn = [_drawn(strength, varied, most, random) for _ in range(candidates)]
+    parents = sorted(strength, key=lambda columns: -strength[columns])[:PARENTS]
+    shares = np.array([strength[columns] for columns in parents])
+    drawn = [_drawn(parents, shares / shares.sum(), varied, most, random) for _ in range(candidates)]
     rows, weight = _some(X, FITTED), np.broadcast_to(problem.sample_weight, len(X))
     new = SubsetGates(len(drawn), gates.contexts, drawn, int(random.integers(2**31)))
     new.fit(X[rows], sample_weight=unequal(weight[rows]))
@@ -192,16 +194,14 @@ def _grown(
 
 
 def _drawn(
-    strength: dict[tuple[int, ...], float], varied: list[int], most: int, random: np.random.Generator
+    parents: list[tuple[int, ...]], shares: Array, varied: list[int], most: int, random: np.random.Generator
 ) -> list[int]:
-    """Return a candidate: at most `most` of the `varied` columns, often from subsets of large `strength`."""
+    """Return a candidate: at most `most` of the `varied` columns, often from `parents`, drawn by their `shares`."""
     kind = random.random()
     if kind > RENEWED + JOINED:
         size = random.integers(1, min(most, len(varied)) + 1)
         return sorted(random.choice(varied, size, replace=False).tolist())
-    parents = sorted(strength, key=lambda columns: -strength[columns])[:PARENTS]
-    shares = np.array([strength[columns] for columns in parents])
-    one, other = (parents[j] for j in random.choice(len(parents), 2, p=shares / shares.sum()))
+    one, other = (parents[j] for j in random.choice(len(parents), 2, p=shares))
     if kind <= RENEWED:
         return list(one)
     rest = other if random.random() < 0.5 else (int(random.choice(varied)),)

@@ -10,7 +10,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite
+from implicit_bias._utils.checks import (
+    CONVERSION_ERRORS,
+    Array,
+    InputError,
+    as_count,
+    as_floats,
+    as_numbers,
+    as_rows,
+    check_range,
+    finite,
+)
 from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.scaling import largest_entries, length, without_exponent
 from implicit_bias.features.base import Features, KernelFeatures, as_factor, as_mixing
@@ -61,16 +71,16 @@ class SubsetFeatures(Features):
     verified = True
 
     def __post_init__(self) -> None:
-        X, count = as_floats(self.X, "X", 2), int(self.count)
-        contexts, subsets = np.asarray(self.contexts), np.asarray(self.subsets)
+        X, count = as_floats(self.X, "X", 2), as_count(self.count, "count", most=2**16)
+        contexts, subsets = _as_array(self.contexts), _as_array(self.subsets)
         for name, values, most in (("contexts", contexts, count), ("subsets", subsets, X.shape[1])):
             whole = values.ndim == 2 and values.size > 0 and np.issubdtype(values.dtype, np.integer)
             if not (whole and values.min() >= 0 and values.max() < most):
                 raise InputError(f"{name} must be whole numbers from 0 to {most - 1}, with two dimensions")
-        if len(contexts) != len(X) or contexts.shape[1] != len(subsets) or not 1 <= count <= 2**16:
+        if len(contexts) != len(X) or contexts.shape[1] != len(subsets):
             raise InputError(
                 f"X {X.shape}, contexts {contexts.shape} and subsets {subsets.shape} must be (n, d), (n, units) and "
-                f"(units, r), and count at most {2**16}, not {count}"
+                "(units, r)"
             )
         check_range(largest_entries(X), "the inputs X")
         self._set(X, contexts.astype(np.min_scalar_type(count - 1)), subsets.astype(np.int64), count)
@@ -131,11 +141,11 @@ class SubsetFeatures(Features):
     def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
         if not precise:
             return super().apply_bounded(W)
-        W = as_numbers(W, (self.k, self.d), "weights")
-        units = np.flatnonzero(self._of_contexts(W).any(axis=(1, 2)))
-        own, features = self._of_contexts(W)[units].reshape(-1, self.d), self.of_units(units)
+        W = self._of_contexts(as_numbers(W, (self.k, self.d), "weights"))
+        units = np.flatnonzero(W.any(axis=(1, 2)))
         if len(units) == 0:
-            return super().apply_bounded(W)
+            return np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
+        own, features = W[units].reshape(-1, self.d), self.of_units(units)
         blocks = (features.select(rows) for rows in row_blocks(self.n, DENSE_ROWS))
         parts = [KernelFeatures(block._blocks()).apply_bounded(own, precise=True) for block in blocks]
         upper, lower, error = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -189,6 +199,14 @@ class SubsetFeatures(Features):
     def dense(self) -> Array:
         """Matrix Φ (n, k·r), with columns ordered by unit and context."""
         return self._sparse().toarray()
+
+
+def _as_array(values: Any) -> np.ndarray:
+    """Return an array, empty if the values are none."""
+    try:
+        return np.asarray(values)
+    except CONVERSION_ERRORS:
+        return np.empty(0)
 
 
 @compiled

@@ -39,7 +39,7 @@ from implicit_bias.solvers.native.arrays import (
 )
 from implicit_bias.solvers.native.factors import BorderedFactor
 from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
-from implicit_bias.solvers.native.mehrotra import descend_from, longest_step
+from implicit_bias.solvers.native.mehrotra import descend_from
 from implicit_bias.solvers.native.separability_lp import inseparability_proof
 
 #: Numbers up to which sorting all is the fastest way to a quantile.
@@ -93,7 +93,9 @@ class Point:
         if self.unpaired is not None:
             # Members may be 0, so that their ratios are not numbers.
             ratios[: 2 * m].reshape(2, m)[:, self.unpaired] = 0.0
-        return longest_step([filled(ratios, len(ratios), 1.0)], [ratios])
+        fall = -float(ratios.min())
+        # NaN stays NaN.
+        return 1.0 if fall <= 1 else 1 / fall
 
     @cached_property
     def products(self) -> Tensor:
@@ -357,7 +359,7 @@ class NewtonSystem:
         self.weights, self.diagonal = at.eta / at.rho, diagonal
 
     def _prepare(self, exact: bool = False) -> None:
-        """Set `factor`, that of the system.
+        """Set `factor`, that of the bordered system.
 
         M is factorised in doubles if `exact` or if a cheaper factor fails. If doubles fail as well, M is shifted;
         ArithmeticError is raised if this fails, too.

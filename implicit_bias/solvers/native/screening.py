@@ -43,7 +43,7 @@ class Ascent:
     def _pass_over_block(self, rows: Tensor, block: LinearKernels, power: float) -> None:
         """Maximise over λ of the samples `rows`, whose kernels are `block`; update V and b, then η once.
 
-        η_h is multiplied by ‖V_h‖^`power`, with ‖V_h‖ clipped to `eta_factor` and its inverse.
+        η_h is multiplied by ‖V_h‖^`power`, with ‖V_h‖ clipped to `factor` and its inverse.
         """
         lam, stiffness, column, b = self.lam[rows], self.eta.sum(), 0 * self.lam[rows], 0.0
         if self.column is not None:
