@@ -123,7 +123,8 @@ class SubsetFeatures(Features):
         """Return ΦW (n,) for weights W (k, r); units with zero weights are skipped."""
         W = self._of_contexts(as_numbers(W, (self.k, self.d), "weights"))
         units = np.flatnonzero(W.any(axis=(1, 2)))
-        return np.asarray(unit_outputs(self.X, self.contexts, self.subsets, W, units).sum(axis=1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(unit_outputs(self.X, self.contexts, self.subsets, W, units).sum(axis=1))
 
     def magnitudes(self, W: Any) -> Array:
         return self._with(X=np.abs(self.X)).apply(np.abs(as_numbers(W, (self.k, self.d), "weights")))
