@@ -146,7 +146,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
         # Files of earlier versions do not contain the name of the class.
         named = [kind for kind in saved if kind.__name__ == about.get("features", kind.__name__)]
         made = next(kind for kind in named if set(kind.made_of) <= set(arrays))
-        features = made(*(arrays[name] for name in made.made_of))
+        features = made(*(_unwrapped(arrays[name]) for name in made.made_of))
     else:
         *sizes, gated = about["unkept"]
         n, k, d = (as_count(size, "a size") for size in sizes)
