@@ -28,6 +28,8 @@ from implicit_bias.features.patterns import PatternBlocks
 
 #: Samples of a dense block: with 400 units of four contexts and four inputs it takes 50 MB.
 DENSE_ROWS = 1024
+#: Samples of a block whose lengths are computed at once.
+LENGTHS = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,7 +126,7 @@ class SubsetFeatures(Features):
         W = self._of_contexts(as_numbers(W, (self.k, self.d), "weights"))
         units = np.flatnonzero(W.any(axis=(1, 2)))
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(unit_outputs(self.X, self.contexts, self.subsets, W, units).sum(axis=1))
+            return np.asarray(outputs(self.X, self.contexts, self.subsets, W, units))
 
     def magnitudes(self, W: Any) -> Array:
         return self._with(X=np.abs(self.X)).apply(np.abs(as_numbers(W, (self.k, self.d), "weights")))
@@ -159,7 +161,9 @@ class SubsetFeatures(Features):
     @cached_property
     def _unit_lengths(self) -> Array:
         """Length of the inputs of each unit, shape (n, H)."""
-        return np.stack([length(self.X[:, columns], axis=1) for columns in self.subsets], axis=1)
+        inputs, chosen = np.ascontiguousarray(self.X.T), self.subsets.T
+        parts = (length(inputs[:, rows][chosen], axis=0) for rows in row_blocks(self.n, LENGTHS))
+        return np.ascontiguousarray(np.concatenate(list(parts), axis=1).T)
 
     def block_lengths(self) -> Array:
         found = np.zeros((self.n, len(self.subsets), self.count))
@@ -211,16 +215,14 @@ def _as_array(values: Any) -> np.ndarray:
 
 
 @compiled
-def unit_outputs(X, contexts, subsets, W, units):  # type: ignore[no-untyped-def]
-    """Return the outputs (n, m) of m `units` for W (H, K, r)."""
-    found = np.empty((len(X), len(units)))
+def outputs(X, contexts, subsets, W, units):  # type: ignore[no-untyped-def]
+    """Return ΦW (n,) for W (H, K, r) of which only `units` are not zero."""
+    found = np.zeros(len(X))
     for i in range(len(X)):
-        for j in range(len(units)):
-            h, total = units[j], 0.0
-            w = W[h, contexts[i, h]]
-            for r in range(len(w)):
-                total += w[r] * X[i, subsets[h, r]]
-            found[i, j] = total
+        for h in units:
+            context = contexts[i, h]
+            for r in range(subsets.shape[1]):
+                found[i] += W[h, context, r] * X[i, subsets[h, r]]
     return found
 
 

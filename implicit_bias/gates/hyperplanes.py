@@ -133,25 +133,27 @@ class ThresholdGates(Gates):
         if cutoff == "median" and weight is None:
             return np.asarray(np.median(projections, axis=0) + 1e-12 * size)
         low, high = (0.5, 0.5) if cutoff == "median" else cast(tuple[float, float], cutoff)
-        shares = zip(projections.T, low + (high - low) * ndtr(levels), strict=True)
-        return np.array([quantile(p, share, weight) for p, share in shares]) + 1e-12 * size
+        return quantiles(projections, low + (high - low) * ndtr(levels), weight) + 1e-12 * size
 
 
-def quantile(values: Array, share: float, weight: Array | None = None) -> float:
-    """Return the quantile of values (n,) at the level `share`; a weight of 2 counts as two copies.
+def quantiles(values: Array, shares: Array, weight: Array | None = None) -> Array:
+    """Return a quantile of each column of values (n, p) at the levels `shares` (p,); a weight of 2 is two copies.
 
     If the distribution function equals the level between two values, the result is their mean. Level ½ is the median.
 
-    >>> quantile(np.array([1.0, 2.0, 4.0]), 0.5, np.array([1.0, 1.0, 2.0])), quantile(np.array([1.0, 1.0, 4.0]), 0.5)
-    (3.0, 1.0)
+    >>> quantiles(np.array([[1.0], [2.0], [4.0]]), np.array([0.5]), np.array([1.0, 1.0, 2.0])).tolist()
+    [3.0]
     """
+    rows = np.ascontiguousarray(values.T)
     if weight is None:
-        return float(np.quantile(values, share, method="averaged_inverted_cdf"))
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weight[order])
-    aim, slack = share * reached[-1], 1e-12 * reached[-1]
-    first, last = np.searchsorted(reached, [aim - slack, aim + slack])
-    return float(values[order[[first, min(last, len(order) - 1)]]].mean())
+        rows, reached = np.sort(rows), np.arange(1.0, len(values) + 1)[None]
+    else:
+        order = np.argsort(rows, kind="stable")
+        rows, reached = np.take_along_axis(rows, order, 1), np.cumsum(weight[order], axis=1)
+    aims, slack = shares[:, None] * reached[:, -1:], 1e-12 * reached[:, -1:]
+    first, last = ((reached < aim).sum(axis=1).clip(max=len(values) - 1) for aim in (aims - slack, aims + slack))
+    columns = np.arange(len(rows))
+    return np.asarray((rows[columns, first] + rows[columns, last]) / 2)
 
 
 def check_cutoff(cutoff: Any) -> None:

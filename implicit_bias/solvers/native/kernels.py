@@ -185,7 +185,16 @@ class StackedKernels(LinearKernels):
         self.narrow = A.shape[2] <= settings.narrow_up_to
 
     def roots(self, eta: Tensor) -> LowRank:
-        return ColumnBlocks((self.A * (eta**0.5)[:, None]).reshape(self.n, -1))
+        return ColumnBlocks(self._root(eta))
+
+    def _root(self, eta: Tensor) -> Tensor:
+        """Return A√η (n, ·) without the columns `used` leaves out."""
+        return (self.A * (eta**0.5)[:, None])[:, self.used]
+
+    @cached_property
+    def used(self) -> Tensor:
+        """Mask (H, r) of the columns that are not zero in every sample: groups may be narrower than others."""
+        return (self.A != 0).any(0)
 
     @cached_property
     def stack(self) -> Tensor:
@@ -197,7 +206,7 @@ class StackedKernels(LinearKernels):
 
     def weighted(self, eta: Tensor) -> Tensor:
         if self.narrow:
-            return gram((self.A * (eta**0.5)[:, None]).reshape(self.n, -1))
+            return gram(self._root(eta))
         return library(eta).tensordot(eta, self.stack, 1)
 
     def adjoint(self, lam: Tensor) -> Tensor:

@@ -1,6 +1,9 @@
 """A margin problem in the coordinates of the interior-point method: all its samples, and the programs of some."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
+from copy import copy
 
 import numpy as np
 import scipy.sparse as sp
@@ -136,6 +139,10 @@ class ScaledProblem(ABC):
     @abstractmethod
     def _outputs(self, V: Tensor, eta: Tensor) -> Tensor:
         """Return the margins (n,) of all samples at the weights η_h V_h, without the intercept."""
+
+    def of_groups(self, groups: np.ndarray) -> ScaledProblem:
+        """Return the problem of some groups, in the same scale, if `sparse_groups`."""
+        raise NotImplementedError
 
     def margins(self, V: Tensor, eta: Tensor, b: Tensor) -> Tensor:
         """Return the margins (n,) of all samples at the weights η_h V_h and the intercept b (0 or 1,)."""
@@ -333,6 +340,12 @@ class SubsetProblem(BlockProblem):
         ScaledProblem.__init__(self, problem, form, "cpu", settings, scale)
         self.features, self.columns = features, features.k * features.d
         self.signs = np.broadcast_to(problem.y / problem.required_margin, self.n) / scale
+
+    def of_groups(self, groups: np.ndarray) -> SubsetProblem:
+        part = copy(self)
+        part.features, part.H = self.features.of_units(groups), len(groups)
+        part.columns = part.features.k * part.features.d
+        return part
 
     def linear(self, rows: Tensor) -> SubsetKernels:
         """Return the kernels of samples `rows`; V has a row for each unit, shape (H, K·r)."""

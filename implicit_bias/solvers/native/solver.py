@@ -127,7 +127,7 @@ def _solve_form(
             lower, upper = checked.bounds.lower / ours.scale, checked.bounds.upper / ours.scale
             incumbent.offer(answer(checked), Bounds(lower, upper) if known is None else None)
         if options.callback is not None or options.verbose:
-            lower = max(inner.lower, whole.lower) / ours.scale
+            lower = whole.lower / ours.scale
             upper = (inner.upper if size == ours.n else whole.upper) / ours.scale
             lower, upper = (lower, upper) if known is None else (known.lower, min(known.upper, upper))
             seconds = options.deadline.seconds
@@ -135,14 +135,15 @@ def _solve_form(
         return pace.stop(iteration, ours.step_work(size)) if epochs is None else epochs.stop(iteration, 1.0)
 
     def screened(epoch: int, best: Outcome) -> Status | None:
-        return watch(0, ours.n, Bounds(), epoch, best.bounds, best if best.iterations == epoch else None, epochs)
+        return watch(0, ours.n, best.bounds, epoch, best.bounds, best if best.iterations == epoch else None, epochs)
 
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before
     found = ours.nothing_known()
     # An earlier solution is a faster start than screening, unless many of its λ are at their bound.
     share = None if start is None else ours.to_device(start / problem.upper_bounds)
     warm = share is not None and not many_bounded(share, share.max() + 0 * share, settings)
-    if not warm and not ours.few and (ours.box is not None or not ours.few_features):
+    pays = ours.sparse_groups or not ours.few
+    if not warm and pays and (ours.box is not None or not ours.few_features):
         with one_thread():
             found = screen(ours, tol, limit, screened, options.deadline.passed)
     if found.stopped is None:

@@ -131,6 +131,8 @@ class SampleSet(GrowingSet, Support):
 
     If `known`, the result of the screening, has weights, these determine the first set. Otherwise it is the support of
     an earlier λ (n,) in `dual`; without one, all samples if they or the features are few, else a seeded random draw.
+    After the screening of `sparse_groups` with a soft margin, rounds solve for the `groups` with weights, in `part`;
+    others join if their dual norms are violated.
     If the solve is `limited`, iterates are checked over all samples from time to time, and a round that the limit ends
     leaves the weights of its last check: those of the last iterate might be worse.
     """
@@ -149,7 +151,10 @@ class SampleSet(GrowingSet, Support):
         self.tol, self.most, self.watch, self.limited = tol, most, watch, limited
         self.screened = bool(known.weights[0].any()) and not known.rough
         self.rows, self.bounded = self._screened() if self.screened else self._first(dual)
-        self.left = scaled.positive & False
+        self.left, self.part, self.groups = scaled.positive & False, scaled, np.arange(scaled.H)
+        self.missing = self.groups[:0]
+        if self.screened and scaled.sparse_groups and scaled.box is not None:
+            self._restrict(np.flatnonzero(known.weights[1]))
         self.stage, self.failed = int(len(self.rows) == scaled.n), False
         self.program: Program | None = None
         self.start: Point | None = None
@@ -174,6 +179,9 @@ class SampleSet(GrowingSet, Support):
                 raise
             return replace(self.best, reason=str(error))
         return self.best
+
+    def _restrict(self, groups: np.ndarray) -> None:
+        self.groups, self.part = groups, self.scaled.of_groups(groups)
 
     def _first(self, dual: Array | None) -> tuple[Tensor, Tensor]:
         scaled, settings, n = self.scaled, self.settings, self.scaled.n
@@ -228,13 +236,13 @@ class SampleSet(GrowingSet, Support):
     def solve(self) -> None:
         scaled, settings, gaps = self.scaled, self.settings, self.settings.round_gaps
         size = len(self.rows)
-        scaled.check_room(size)
+        self.part.check_room(size)
         whole = (scaled.few or scaled.few_features) and size == scaled.n
         self.last = whole or self.stage == len(gaps)
         self.aim = self.tol if whole else self.tol / 2 if self.last else max(gaps[self.stage], self.tol / 2)
         with one_thread() if size < settings.threads_from else nullcontext():
             if self.program is None:
-                self.program = scaled.program(self.rows, self.bounded)
+                self.program = self.part.program(self.rows, self.bounded)
                 if self.screened and self.best.bounds.gap < 1 and len(self.bounded) == 0:
                     self.start = self._warm_start(self.program)
             most, self.checked = self.most - self.best.iterations, self.best
@@ -242,7 +250,8 @@ class SampleSet(GrowingSet, Support):
             ended, whole = self.outcome.stopped in (None, Status.INTERRUPTED), size == scaled.n
             found = self._evaluated(self.outcome) if ended or whole or not self.limited else self.checked
         iterations = self.best.iterations + self.outcome.iterations
-        bounds = Bounds(self.outcome.bounds.lower, found.bounds.upper)
+        bounds = Bounds(self._lower(self.outcome), found.bounds.upper)
+        self.last = self.last and len(self.missing) == 0
         best = self.checked.better(self._scattered(self.outcome.lam), found.weights, bounds, iterations)
         self.best = replace(best, stopped=self.outcome.stopped, reason=self.outcome.reason)
         self.failed = self.outcome.bounds.upper == float("inf")
@@ -250,26 +259,40 @@ class SampleSet(GrowingSet, Support):
     def _seen(self, iteration: int, inner: Outcome) -> Status | None:
         """Call `watch`; if steps have taken longer than a check, first check the best weights over all samples."""
         size, checked = len(self.rows), None
-        self.work += self.scaled.step_work(size)
+        self.work += self.part.step_work(size)
         if self.limited and self.work >= self.scaled.check_work:
             checked, self.work = self._evaluated(inner), 0.0
             self.checked = self.checked.better(checked.lam, checked.weights, checked.bounds, iteration)
-        return self.watch(self.best.iterations, size, self.checked.bounds, iteration, inner.bounds, checked)
+        known, inside = self.checked.bounds, inner.bounds.lower if self.part is self.scaled else 0.0
+        known = replace(known, lower=max(known.lower, inside))
+        return self.watch(self.best.iterations, size, known, iteration, inner.bounds, checked)
+
+    def _lower(self, outcome: Outcome) -> float:
+        """Return the lower bound of λ for all groups, and set `missing`, those whose dual norms it violates."""
+        if self.part is self.scaled:
+            return outcome.bounds.lower
+        lam = self._scattered(outcome.lam)
+        lam = lam if self.scaled.intercept_column is None else balanced(lam, self.scaled.intercept_column)
+        sizes = self.scaled.squares(self.scaled.adjoint(lam)) ** 0.5
+        allowed = max(float(sizes[self.groups].max()), float((lam / self.scaled.box).max()))
+        self.missing = np.setdiff1d(np.flatnonzero(sizes > allowed), self.groups)
+        return float(lam.sum()) / max(float(sizes.max()), allowed)
 
     def _evaluated(self, outcome: Outcome) -> Outcome:
         """Return a result of the round for all samples, and set their margins `f` (n,) and the set's `least`."""
         assert self.program is not None
         (lam, eta, b), scaled, program = outcome.weights, self.scaled, self.program
         q, P = program.kernels.sweep(lam)
-        value, every = float(eta @ q**0.5), self._scattered(lam)
+        value, every, whole_eta = float(eta @ q**0.5), self._scattered(lam), filled(eta, scaled.H, 0.0)
+        whole_eta[self.groups] = eta
         own = program.with_intercept(P @ eta, b)
         whole = len(self.rows) == scaled.n
-        self.f = self._scattered(own) if whole else scaled.margins(scaled.adjoint(every), eta, b)
+        self.f = self._scattered(own) if whole else scaled.margins(scaled.adjoint(every), whole_eta, b)
         upper = upper_bound(value, self.f, scaled.box)[0]
         # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
         self.least = upper_bound(value, own, program.box)[1]
-        bounds = Bounds(outcome.bounds.lower, upper)
-        return replace(outcome, lam=self._scattered(outcome.lam), weights=(every, eta, b), bounds=bounds)
+        bounds = Bounds(self._lower(outcome), upper)
+        return replace(outcome, lam=self._scattered(outcome.lam), weights=(every, whole_eta, b), bounds=bounds)
 
     def _scattered(self, lam: Tensor) -> Tensor:
         return self.scattered(lam, self.scaled.box, self.scaled.n)
@@ -332,10 +355,14 @@ class SampleSet(GrowingSet, Support):
             every[old], every[kept] = u[:m], u[-1]
             joined = [every[bounded] @ box[bounded] / box[bounded].sum()] if len(bounded) else []
             u = xp.hstack([every[rows], *joined])
-        self.rows, self.bounded, self.program = rows, bounded, scaled.program(rows, bounded)
+        eta = filled(near.eta, scaled.H, settings.entering_eta * float(near.eta.max()))
+        eta[self.groups] = near.eta
+        if len(self.missing):
+            self._restrict(np.union1d(self.groups, self.missing))
+        self.rows, self.bounded, self.program = rows, bounded, self.part.program(rows, bounded)
         # Partial factors are small far from the boundary: a cold start takes no longer, and is safer.
         cold = scaled.uses_partial(len(rows)) and len(bounded) == 0
-        self.start = None if cold else _restart(self.program, near, own, u)
+        self.start = None if cold else _restart(self.program, near, eta[self.groups], own, u)
 
     def _warm_start(self, program: Program) -> Point:
         """Return a feasible iterate near the best weights, with every λ at some distance from 0."""
@@ -348,19 +375,19 @@ class SampleSet(GrowingSet, Support):
             rho = xp.maximum(rho, 1.1 * (lam / program.box).max())
             u = self.best.bounds.gap * rho / (len(lam) * (program.box * rho - lam))
         # A screening may have skipped groups.
-        eta = xp.clip(eta, self.settings.least_eta * eta.max(), None)
+        eta = xp.clip(eta[self.groups], self.settings.least_eta * eta.max(), None)
         return program.feasible(lam, eta, q, P, rho, u, b / (own.sum() * rho))
 
 
-def _restart(program: Program, near: Point, lam: Tensor, u: Tensor) -> Point:
-    """Return a feasible iterate of `program` with this λ and u, and the η of `near`, an iterate for other samples."""
+def _restart(program: Program, near: Point, eta: Tensor, lam: Tensor, u: Tensor) -> Point:
+    """Return a feasible iterate of `program` with these η, λ and u, close to `near`, one for other samples."""
     own, xp = program.normalised(lam), library(lam)
     q, P = program.kernels.sweep(own)
     # λ and ρ are scaled alike, so that the distance of λ from its upper bounds is kept.
     rho = xp.maximum(near.rho * (own / lam).max(), (1.01 * q.max()) ** 0.5)
     if program.box is not None:
         u = xp.where(xp.isnan(u), near.complementarity() / (program.box * rho - own), u)
-    return program.feasible(own, near.eta, q, P, rho, u, near.nu[1:])
+    return program.feasible(own, eta, q, P, rho, u, near.nu[1:])
 
 
 #: Solves for some groups; the bounds hold for these alone.
