@@ -28,8 +28,6 @@ from implicit_bias.features.patterns import PatternBlocks
 
 #: Samples of a dense block: with 400 units of four contexts and four inputs it takes 50 MB.
 DENSE_ROWS = 1024
-#: Samples of a block whose lengths are computed at once.
-LENGTHS = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,9 +159,7 @@ class SubsetFeatures(Features):
     @cached_property
     def _unit_lengths(self) -> Array:
         """Length of the inputs of each unit, shape (n, H)."""
-        inputs, chosen = np.ascontiguousarray(self.X.T), self.subsets.T
-        parts = (length(inputs[:, rows][chosen], axis=0) for rows in row_blocks(self.n, LENGTHS))
-        return np.ascontiguousarray(np.concatenate(list(parts), axis=1).T)
+        return np.asarray(lengths(self.X, self.subsets))
 
     def block_lengths(self) -> Array:
         found = np.zeros((self.n, len(self.subsets), self.count))
@@ -212,6 +208,25 @@ def _as_array(values: Any) -> np.ndarray:
         return np.asarray(values)
     except CONVERSION_ERRORS:
         return np.empty(0)
+
+
+@compiled
+def lengths(X, subsets):  # type: ignore[no-untyped-def]
+    """Return √(Σ_{l ∈ S_h} x_il²), shape (n, H), without overflow or underflow."""
+    found = np.zeros((len(X), len(subsets)))
+    for i in range(len(X)):
+        for h in range(len(subsets)):
+            most, total = 0.0, 0.0
+            for r in range(subsets.shape[1]):
+                x = abs(X[i, subsets[h, r]])
+                most, total = max(most, x), total + x * x
+            if 1e-250 < total < 1e250:
+                found[i, h] = np.sqrt(total)
+            elif most > 0:
+                for r in range(subsets.shape[1]):
+                    found[i, h] += (X[i, subsets[h, r]] / most) ** 2
+                found[i, h] = most * np.sqrt(found[i, h])
+    return found
 
 
 @compiled
