@@ -88,17 +88,6 @@ def execute(options: Namespace) -> int:
     return code
 
 
-def say_header(path: str, header: bool | None) -> None:
-    """Print what the first row of a CSV file is, unless `header` is None.
-
-    >>> say_header("samples.csv", True)
-    the first row of samples.csv has the names of its columns
-    """
-    if header is not None:
-        row = "has the names of its columns" if header else "is a sample (--header if it has names)"
-        print(f"the first row of {path} {row}")
-
-
 def counted(number: int, thing: str) -> str:
     """Return number and noun, in the plural unless the number is 1.
 
@@ -113,7 +102,7 @@ def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
 
     InputError is raised if the path is a folder or an input, or its folder cannot be written to.
     """
-    path = Path(out or Path(inputs[-1]).stem + ending)
+    path = Path(out or Path(inputs[-1]).stem.removesuffix(".csv") + ending)
     if path.is_dir() or path.resolve() in [Path(one).resolve() for one in inputs]:
         raise InputError(f"--out {path} is an input or a folder; name another file")
     require_writable(path.parent)

@@ -27,14 +27,19 @@ SHARED: dict[str, dict[str, Any]] = {
     "--redraw": {"metavar": "FOLDER", "help": "compute nothing: figures and findings from an earlier run's folder"},
     "--header": {
         "action": argparse.BooleanOptionalAction,
-        "help": "whether the first row of a CSV file contains column names; by default, its cells are examined",
+        "help": "whether the first row of a table contains column names; by default, its cells are examined",
     },
+    "--separator": {"help": "separator of the columns (tab for tabs); by default the one that the first rows share"},
+    "--decimal": {"help": "decimal point or comma; by default as the first rows have it"},
+    "--encoding": {"help": "encoding of the text, such as latin-1; by default UTF-8, or UTF-16 by its mark"},
     "--json": {
         "action": "store_true",
         "help": "print one JSON document, with null for inf and nan, and all else on standard error",
     },
 }
 ENGINE = ("--engine", "--jobs", "--scheduler")
+#: Options of how a table is written, in the order of TableFormat's fields.
+TABLE = ("--header", "--separator", "--decimal", "--encoding")
 
 
 class UsageError(Exception):

@@ -14,9 +14,9 @@ import numpy as np
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_numbers
 from implicit_bias._utils.files import write_atomically
-from implicit_bias.cli.execution import Output, counted, place_of, say_header
-from implicit_bias.cli.parsers import SHORT_CODES, Parser
-from implicit_bias.datasets.tables import read_inputs
+from implicit_bias.cli.execution import Output, counted, place_of
+from implicit_bias.cli.parsers import SHORT_CODES, TABLE, Parser
+from implicit_bias.datasets.tables import TableFormat, read_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 TEXT = """\
 Score new samples by a model that `implicit-bias solve` or `save_model` saved, and write a table of them.
 
-CSV: the columns that the model was fitted to, by name; others are ignored. NPZ: an array X, and gates if the model was
-fitted to gate values. The table has one row per sample: the predicted class, the score (one per class if there are more
-than two) and, if the file has labels, label and margin. A margin is at most 0 if the prediction is wrong: it is y f(x)
-for two classes, otherwise the score of the label minus the largest other score. Empty labels, and labels of other
-classes, have no margin. A model of outliers predicts -1 for outliers and 1 for other samples. The table of a regression
-has the predicted targets."""
+Tables: the columns that the model was fitted to, by name; others are ignored. NPZ: an array X, and gates if the model
+was fitted to gate values. The result has one row per sample: the number of its row in the file, from 1, the predicted
+class, the score (one per class if there are more than two) and, if the file has labels, label and margin. A margin is
+at most 0 if the prediction is wrong: it is y f(x) for two classes, otherwise the score of the label minus the largest
+other score. Empty labels, and labels of other classes, have no margin. A model of outliers predicts -1 for outliers and
+1 for other samples. The table of a regression has the predicted targets."""
 
 
 def declare(parser: Parser, command: str) -> None:
@@ -43,8 +43,9 @@ def declare(parser: Parser, command: str) -> None:
         SHORT_CODES,
     )
     parser.add_argument("model", metavar="MODEL", help="a model (npz) that solve, or save_model, wrote")
-    parser.add_argument("file", metavar="SAMPLES", help="the samples, .csv or .npz")
-    parser.add_shared("--header")
+    parser.add_argument("file", metavar="SAMPLES", help="the samples, .csv, .npz or another that solve reads")
+    parser.add_argument("--keep", nargs="+", default=(), metavar="COLUMN", help="columns to repeat, such as an id")
+    parser.add_shared(*TABLE)
     parser.add_argument("--ignore-label", action="store_true", help="do not compare with labels, if the file has some")
     parser.add_argument("--out", metavar="FILE", help="the table (csv); else NAME-predictions.csv in this folder")
     parser.set_defaults(run=predict, loads=("saving.models",))
@@ -56,8 +57,10 @@ def predict(options: Namespace) -> Output:
     model = core.load_model(options.model)
     is_margin = isinstance(model, core.MarginModel)
     gated = is_margin and model.problems[0].gates is None
-    samples = read_inputs(options.file, model.columns, model.n_features_in, options.header, gated)
-    say_header(options.file, samples.header)
+    missing = model.scaling is not None and model.scaling.fills
+    own = {"gated": gated, "missing": missing, "keep": options.keep}
+    samples = read_inputs(options.file, model.columns, model.n_features_in, table_format(options), **own)
+    print(*samples.notes, sep="\n", end="\n" if samples.notes else "")
     more = [samples.gate_values] if is_margin else []
     if is_margin:
         for positive, solution in zip(model.positives, model.solutions, strict=False):
@@ -67,17 +70,22 @@ def predict(options: Namespace) -> Output:
     scores = model.decision_function(samples.X, *more)
     labels = None if options.ignore_label else samples.labels
     table, document = (_targets if model.classes is None else _classes)(model, scores, labels)
+    table = samples.kept.assign(**table)
     files = [write_atomically(out, table.to_csv(index=False, lineterminator="\n").encode())]
     wrong = "inspect the misclassified samples, whose margins are at most 0"
     then = wrong if document.get("wrong") else "read its predictions"
     return Output(0, {"model": repr(model), "samples": len(table), "far_outside": far} | document, then, files)
 
 
+def table_format(options: Namespace) -> TableFormat:
+    return TableFormat(*(getattr(options, name.removeprefix("--")) for name in TABLE))
+
+
 def _warn_of_far(model: Any, X: Array) -> int:
     far = model.far_outside(X)
     rows, columns = far.any(axis=1).sum(), np.flatnonzero(far.any(axis=0))
     if rows:
-        names = range(X.shape[1]) if model.columns is None else model.columns.inputs
+        names = range(X.shape[1]) if model.columns is None else model.columns.encoded
         warnings.warn(
             f"{rows} of {counted(len(X), 'sample')} are outside the range of the fit by more than its width, in "
             f"{len(columns)} of {counted(X.shape[1], 'column')}, such as {names[columns[0]]!r}; check their units and "

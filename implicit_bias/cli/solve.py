@@ -17,9 +17,9 @@ import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, context_bits, one_of
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import out_of_scale
-from implicit_bias.cli.execution import Output, counted, place_of, say_header
-from implicit_bias.cli.parsers import EXIT_CODES, Parser
-from implicit_bias.cli.predict import matched
+from implicit_bias.cli.execution import Output, counted, place_of
+from implicit_bias.cli.parsers import EXIT_CODES, TABLE, Parser
+from implicit_bias.cli.predict import matched, table_format
 from implicit_bias.datasets.labels import ranges_of
 from implicit_bias.datasets.scaling import Scaling
 from implicit_bias.datasets.tables import LabelledSamples, read_inputs, read_samples
@@ -33,7 +33,8 @@ FORMULATIONS |= {"svm-rc": ("units",), "svm-shallow": ("contexts",), "linear": (
 TEXT = """\
 Solve a margin problem on your own samples and save the certified model, for `implicit-bias predict`.
 
-CSV: the label column (the last, unless --label names it), gate values (--gates), and all others as inputs.
+Tables (CSV, perhaps compressed, Parquet, xlsx): the label column (the last, unless --label names it), gate values
+(--gates), and all others as inputs.
 NPZ: arrays X (n, p) and y (n,), optionally gates (n, k), groups (k,), sample_weight (n,) and required_margin (n,).
 Labels are numbers or texts. More than two classes are one problem per class, this class against the rest."""
 
@@ -71,15 +72,18 @@ ENDS = {
 def declare(parser: Parser, command: str) -> None:
     parser.explain(TEXT, EXAMPLES, ENDS)
     add = parser.add_argument
-    add("file", metavar="FILE", help="the samples, .csv or .npz")
-    add("--label", metavar="COLUMN", help="the label's column of a CSV file")
-    add("--weights", metavar="COLUMN", help="a CSV file's column of sample weights c_i, which multiply C")
-    add("--margins", metavar="COLUMN", help="a CSV file's column of required margins; by default all are 1")
-    text = "a CSV file's columns of gate values, by default those named gate_…; --gates alone: none"
+    add("file", metavar="FILE", help="the samples, .csv, .tsv, .txt, .csv.gz …, .parquet, .xlsx or .npz")
+    add("--label", metavar="COLUMN", help="the label's column of a table")
+    add("--weights", metavar="COLUMN", help="a table's column of sample weights c_i, which multiply C")
+    add("--margins", metavar="COLUMN", help="a table's column of required margins; by default all are 1")
+    text = "a table's columns of gate values, by default those named gate_…; --gates alone: none"
     add("--gates", nargs="*", metavar="COLUMN", help=text)
-    add("--columns", nargs="+", metavar="COLUMN", help="a CSV file's columns of inputs, by default all others")
-    add("--drop", nargs="+", metavar="COLUMN", help="a CSV file's columns that are left out")
-    parser.add_shared("--header")
+    add("--columns", nargs="+", metavar="COLUMN", help="a table's columns of inputs, by default all others")
+    add("--drop", nargs="+", metavar="COLUMN", help="a table's columns that are left out")
+    add("--encode", action="store_true", help="encode columns of texts, as one input per text; also in the model")
+    text = "fill empty cells of a column of numbers by this of its fitted samples; also in the model"
+    add("--impute", choices=("mean", "median", "most_frequent"), help=text)
+    parser.add_shared(*TABLE)
     text = "scale inputs to mean 0 and deviation 1, also in the model; by default if their sizes differ by 100 or more"
     add("--standardise", action=BooleanOptionalAction, help=text)
     text = "more samples, or the share of the samples (0 to 1) that the model is not fitted to: estimate its error"
@@ -117,8 +121,9 @@ def solve(options: Namespace) -> Output:
     out = place_of(options.out, "-model.npz", [options.file])
     _check(options)
     own = {name: getattr(options, name) for name in ("label", "weights", "margins", "gates", "columns", "drop")}
-    samples = read_samples(options.file, header=options.header, **own)
-    say_header(options.file, samples.header)
+    own |= {"encode": options.encode, "keep_missing": options.impute is not None}
+    samples = read_samples(options.file, **own, **table_format(options)._asdict())
+    print(*samples.notes, sep="\n", end="\n" if samples.notes else "")
     _set_gates(samples, options)
     samples, held_out = _parts(samples, options)
     starts = {} if options.start is None else _starts(samples, options)
@@ -191,12 +196,17 @@ def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSample
         return samples.select(~held_out), samples.select(held_out)
     if options.validate is None:
         return samples, None
-    new = read_inputs(options.validate, samples.columns, samples.X.shape[1], options.header)
+    form, missing = table_format(options), options.impute is not None
+    new = read_inputs(options.validate, samples.columns, samples.X.shape[1], form, missing=missing)
     found, known = ([], np.empty(0, dtype=int)) if new.labels is None else matched(samples.classes, new.labels)
     if not len(known) or len(found) != len(new.X):
         raise InputError(f"--validate {options.validate} must hold a label for each sample, to count the errors")
     labels = np.array([found[i] for i in known])
     gates = None if new.gate_values is None else new.gate_values[known]
+    fitted = {row.tobytes() for row in samples.X}
+    if copies := sum(row.tobytes() in fitted for row in new.X):
+        text = f"{copies} of {counted(len(new.X), 'sample')} of {options.validate} are also in {options.file}"
+        warnings.warn(f"{text}: they are not held out, and the error may be too small", stacklevel=2)
     return samples, LabelledSamples(new.X[known], labels, samples.classes, gates)
 
 
@@ -211,11 +221,12 @@ def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
-    if option is not None or (apart := out_of_scale(samples.X)) is None:
+    X = np.nan_to_num(samples.X) if np.isnan(samples.X).any() else samples.X
+    if option is not None or (apart := out_of_scale(X)) is None:
         return bool(option)
     most, least = apart
-    sizes = np.abs(samples.X[:, apart]).max(axis=0)
-    names = range(samples.X.shape[1]) if samples.columns is None else samples.columns.inputs
+    sizes = np.abs(X[:, apart]).max(axis=0)
+    names = range(X.shape[1]) if samples.columns is None else samples.columns.encoded
     print(
         f"input {names[most]!r} is {sizes[0] / sizes[1]:.0e} times as large as input {names[least]!r}: all are "
         "standardised, in the model too (--no-standardise leaves them)"
@@ -347,9 +358,23 @@ def _model(
         classes=samples.classes,
         constant=not options.no_constant,
         columns=samples.columns,
-        scaling=Scaling.standard(samples.X) if options.standardise else None,
+        scaling=_scaling(samples.X, options),
         ranges=ranges_of(samples.X),
     )
+
+
+def _scaling(X: Array, options: Namespace) -> Scaling | None:
+    """Return the scaling that fills missing inputs X (n, p), then standardises; None without these options."""
+    operations = list[tuple[str, Any]]()
+    if options.impute is not None:
+        from sklearn.impute import SimpleImputer
+
+        imputer = SimpleImputer(strategy=options.impute, keep_empty_features=True).fit(X)
+        operations, X = [("fill", imputer.statistics_)], imputer.transform(X)
+    if options.standardise:
+        standard = Scaling.standard(X)
+        operations += zip(standard.names, standard.values, strict=True)
+    return Scaling(operations) if operations else None
 
 
 def _positives(samples: LabelledSamples) -> tuple[Any, ...]:
@@ -357,7 +382,8 @@ def _positives(samples: LabelledSamples) -> tuple[Any, ...]:
 
 
 def _problems(samples: LabelledSamples, options: Namespace, C: float) -> dict[Any, core.MarginProblem]:
-    X = Scaling.standard(samples.X)(samples.X) if options.standardise else samples.X
+    scaling = _scaling(samples.X, options)
+    X = samples.X if scaling is None else scaling(samples.X)
     X = X if options.no_constant else with_constant(X)
     own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
     positives = _positives(samples)

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_flag, as_floats, as_text, shown, without_torch
+from implicit_bias._utils.checks import (
+    Array,
+    InputError,
+    as_flag,
+    as_floats,
+    as_numbers,
+    as_text,
+    dimensions,
+    shown,
+    without_torch,
+)
 from implicit_bias.datasets.scaling import Scaling
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
@@ -75,14 +85,15 @@ class Labelled(ABC):
     def inputs(self, X: Any) -> Array:
         """Return X (n, p) as the inputs (n, d) of gates: scaled, with the constant input.
 
-        InputError is raised if X is not finite or has another number of columns.
+        InputError is raised if X is not finite (NaN that the scaling fills aside) or has another number of columns.
         """
-        inputs = as_floats(X, "X", 2)
+        fills = self.scaling is not None and self.scaling.fills and dimensions(X) == 2
+        inputs = as_numbers(X, np.shape(X), "X") if fills else as_floats(X, "X", 2)
         if inputs.shape[1] != self.n_features_in:
             raise InputError(f"X has {inputs.shape[1]} columns, but the model needs {self.n_features_in}")
         if self.scaling is not None:
             single = np.asarray(without_torch(X)).dtype == np.float32
-            inputs = self.scaling(inputs.astype(np.float32) if single else inputs).astype(np.float64, copy=False)
+            inputs = as_floats(self.scaling(inputs.astype(np.float32) if single else inputs), "X", 2)
         return with_constant(inputs) if self.constant else inputs
 
     def far_outside(self, X: Array) -> np.ndarray:
@@ -135,20 +146,22 @@ def columns_of(fitted: Any) -> Columns | None:
 
 
 def ranges_of(X: Array) -> Array:
-    """Return the smallest and the largest value of each column of X (n, p), shape (2, p).
+    """Return the smallest and the largest value of each column of X (n, p), NaN aside, shape (2, p).
 
     >>> ranges_of(np.array([[1.0, 5.0], [3.0, 4.0]])).tolist()
     [[1.0, 4.0], [3.0, 5.0]]
     """
-    return np.stack([X.min(axis=0), X.max(axis=0)])
+    return np.stack([np.nanmin(X, axis=0), np.nanmax(X, axis=0)])
 
 
 def as_columns(value: Any) -> Columns:
     """Return Columns of plain strings; raise InputError unless all names are texts."""
     if not isinstance(value, Columns) or not all(isinstance(names, list | tuple) for names in value[:2]):
         raise InputError(f"columns must be Columns(inputs, gates, label), not {shown(value)}")
-    inputs, gates = ([as_text(name, "the name of a column") for name in names] for names in value[:2])
-    return Columns(inputs, gates, as_text(value.label, "the name of the label"))
+    each = (*value[:2], value.categories, *value.categories.values())
+    inputs, gates, named, *texts = ([as_text(name, "the name of a column") for name in names] for names in each)
+    categories = dict(zip(named, texts, strict=True))
+    return Columns(inputs, gates, as_text(value.label, "the name of the label"), categories)
 
 
 def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:

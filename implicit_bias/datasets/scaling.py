@@ -7,7 +7,13 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, one_of
 
-#: Operations on columns with one number per column, and their inverses; limits have none.
+
+def _filled(X: Array, values: Array, out: Array) -> Array:
+    np.copyto(out, values, where=np.isnan(X))
+    return out
+
+
+#: Operations on columns with one number per column, and their inverses; limits have none. "fill" replaces NaN.
 OPERATIONS: dict[str, tuple[Callable[..., Array], Callable[..., Array] | None]] = {
     "subtract": (np.subtract, np.add),
     "divide": (np.divide, np.multiply),
@@ -15,6 +21,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Array], Callable[..., Array] | None]] 
     "add": (np.add, np.subtract),
     "maximum": (np.maximum, None),
     "minimum": (np.minimum, None),
+    "fill": (_filled, None),
 }
 _FACTORS = ("divide", "multiply")
 
@@ -33,6 +40,11 @@ class Scaling:
         factors = [values for name, values in zip(self.names, self.values, strict=True) if name in _FACTORS]
         if not all((values > 0).all() for values in factors):
             raise InputError("the factors and divisors of a scaling must be positive")
+
+    @property
+    def fills(self) -> bool:
+        """True if missing inputs (NaN) are filled before all else."""
+        return self.names[:1] == ("fill",)
 
     @classmethod
     def standard(cls, X: Array) -> Self:

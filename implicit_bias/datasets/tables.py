@@ -1,7 +1,8 @@
-"""Reading of samples from CSV and NPZ files."""
+"""Reading of samples from files of text, spreadsheets, Parquet files and NPZ files."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import warnings
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_file, as_floats, shown
+from implicit_bias._utils.checks import Array, InputError, as_file, as_flag, as_floats, as_numbers, as_text, shown
 from implicit_bias._utils.files import open_arrays
 from implicit_bias.datasets.classes import labels_and_classes
 
@@ -22,16 +23,52 @@ if TYPE_CHECKING:
 
 #: Cells of numeric columns that count as missing.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "None", "?")
-#: Number of rows that decide whether the first row contains names.
+#: Number of rows that decide how a table is written, and whether its first row contains names.
 HEAD_ROWS = 200
+#: Suffixes of tables of text, in front of one of a compression, if any.
+TEXTS = (".csv", ".tsv", ".txt")
+COMPRESSIONS = (".gz", ".zip", ".bz2", ".xz")
+#: Suffixes of other tables: their reader in pandas, and a package that it needs.
+BINARIES = {".parquet": ("read_parquet", "pyarrow"), ".xlsx": ("read_excel", "openpyxl")}
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+#: A number with a decimal comma, one with a decimal point, and one whose comma may separate thousands.
+COMMA = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
+POINT = r"^\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*$"
+THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
+#: Names of columns that number the samples, if their values are different whole numbers.
+IDENTIFIERS = r"(?i)(?:.*[ _.-])?(?:id|index|idx|key|row|nr|number)"
+#: Fewest samples for which a column that agrees with the labels is no coincidence.
+FEWEST = 10
 
 
 class Columns(NamedTuple):
-    """Names of a CSV file's columns, or their numbers from 0 if the file has no names."""
+    """Names of a table's columns, or their numbers from 0 if it has no names.
+
+    Inputs in `categories` are texts, and each of their categories is an input of the model, 1 for this text and else 0.
+    """
 
     inputs: list[str]
     gates: list[str]
     label: str
+    categories: dict[str, list[str]] = {}  # noqa: RUF012
+
+    @property
+    def encoded(self) -> list[str]:
+        """Names of the model's inputs."""
+        each = {name: [f"{name}={text}" for text in texts] for name, texts in self.categories.items()}
+        return [one for name in self.inputs for one in each.get(name, [name])]
+
+
+class TableFormat(NamedTuple):
+    """How a table is written; None if the file decides.
+
+    `header` is True if the first row contains the names of the columns, and `encoding` is a name of Python's.
+    """
+
+    header: bool | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +86,11 @@ class LabelledSamples:
         The unit of each gate.
     sample_weight, required_margin : array, shape (n,), optional
     columns : Columns, optional
-        The column names of a CSV file.
+        The column names of a table.
     header : bool, optional
-        True if the first row of the CSV file contains names, False if it is a sample.
+        True if the first row of the table contains names, False if it is a sample.
+    notes : tuple of str
+        How the table was read, where other readings are possible.
     """
 
     X: Array = field(repr=False)
@@ -63,6 +102,7 @@ class LabelledSamples:
     required_margin: Array | None = field(default=None, repr=False)
     columns: Columns | None = field(default=None, repr=False)
     header: bool | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     def signs(self, positive: Any) -> Array:
         """Labels (n,): +1 for samples of the class `positive`, −1 for others; raise InputError for another class."""
@@ -85,12 +125,16 @@ class LabelledSamples:
 
 
 class NewSamples(NamedTuple):
-    """Samples of a file for a model, with None for what the file lacks; `labels` of a CSV file are strings."""
+    """Samples of a file for a model, with None for what the file lacks; `labels` of a table are strings.
+
+    `kept` has the numbers of the samples' rows, from 1, and the columns of the table that were to be kept.
+    """
 
     X: Array
     gate_values: Array | None
     labels: np.ndarray | None
-    header: bool | None
+    kept: pd.DataFrame
+    notes: Sequence[str] = ()
 
 
 def read_samples(
@@ -103,18 +147,23 @@ def read_samples(
     gates: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
+    encode: bool = False,
+    keep_missing: bool = False,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
 ) -> LabelledSamples:
-    """Read samples from a CSV or NPZ file.
+    """Read samples from a table (.csv, .tsv or .txt, perhaps compressed; .parquet; .xlsx) or an NPZ file.
 
-    A CSV file has one sample per row. All columns without another meaning are inputs. Labels are numbers if all of them
-    are, and float64 or integers of 64 bits represent them exactly; otherwise they are texts, among them NA and None. An
-    NPZ file has arrays `X` (n, p) and `y` (n,), and optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and
-    `required_margin` (n,).
+    A table has one sample per row. All columns without another meaning are inputs, except a first column without a name
+    that numbers the rows. Labels are numbers if all of them are, and float64 or integers of 64 bits represent them
+    exactly; otherwise they are texts, among them NA and None. An NPZ file has arrays `X` (n, p) and `y` (n,), and
+    optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and `required_margin` (n,).
 
     Parameters
     ----------
     path : path
-        A file with the suffix .csv or .npz.
+        Parquet files and spreadsheets need pyarrow and openpyxl.
     label : str, optional
         Column of the labels; by default the last column without another meaning.
     weights, margins : str, optional
@@ -124,18 +173,26 @@ def read_samples(
         `gate_`.
     columns, drop : list of str, optional, keyword-only
         Columns of the inputs, by default all without another meaning; columns that are left out.
+    encode : bool, keyword-only
+        Encode columns of texts: one input per text, which is 1 in its rows and else 0. Empty cells are a text, too.
+    keep_missing : bool, keyword-only
+        Keep empty cells of inputs as NaN, for scikit-learn's SimpleImputer, instead of refusing them.
     header : bool, optional
-        True if the first row of a CSV file contains the names of the columns, False if it is a sample and columns are
+        True if the first row of a table contains the names of the columns, False if it is a sample and columns are
         numbered from 0. By default it contains names if none of its cells is a number, if it has a text above a column
         of numbers, if it contains all of the names given here, or if its label is no label of another row and its
         numbers increase.
+    separator, decimal, encoding : str, optional, keyword-only
+        Separator of columns (commas, semicolons, tabs or bars, which all of the first rows have alike), decimal point
+        or comma (by the numbers of these rows), and encoding (UTF-16 if its mark begins the file, otherwise UTF-8).
 
     Raises
     ------
     InputError
         If the file is missing or unreadable, a column or array is missing, two columns have one name, or a value is
-        not a number. Also if the first row could be names or a sample, labels are missing or equal up to notation (1
-        and 01), or labels are of one class only or of more classes than half the samples.
+        not a number. Also if the first row could be names or a sample, numbers could have decimals or thousands, labels
+        are missing or equal up to notation (1 and 01), or labels are of one class only or of more classes than half
+        the samples.
 
     Examples
     --------
@@ -153,99 +210,259 @@ def read_samples(
     for listed in names.values():
         if not isinstance(listed, list | tuple | None) or not all(isinstance(name, str) for name in listed or ()):
             raise InputError("label, weights and margins are names of columns; gates, columns and drop lists of them")
-    if not isinstance(header, bool | None):
-        raise InputError(f"header must be True (names), False (a sample) or None, not {shown(header)}")
-    file = _table_file(path, header)
-    return _read_csv(file, names, header) if file.suffix.lower() == ".csv" else _read_npz(file, names)
+    file = as_file(path)
+    table = _opened(file, TableFormat(header, separator, decimal, encoding))
+    encode, keep_missing = as_flag(encode, "encode"), as_flag(keep_missing, "keep_missing")
+    return _read_npz(file, names) if table is None else _read_table(table, names, encode, keep_missing)
 
 
 def read_inputs(
-    path: str | os.PathLike[str], columns: Columns | None, inputs: int, header: bool | None = None, gated: bool = True
+    path: str | os.PathLike[str],
+    columns: Columns | None,
+    inputs: int,
+    form: TableFormat = TableFormat(),  # noqa: B008
+    *,
+    gated: bool = True,
+    missing: bool = False,
+    keep: Sequence[str] = (),
 ) -> NewSamples:
-    """Read new samples for a model from a CSV or NPZ file.
+    """Read new samples for a model from a table or an NPZ file, with NaN for empty cells if `missing`.
 
-    In a CSV file, `columns` selects the columns by name, and the label may be missing. If it is None, columns named
-    `gate_…` are gate values if `gated`, the first `inputs` others are the inputs, and one more is the label.
+    In a table, `columns` selects the columns by name, and the label may be missing. If it is None, columns named
+    `gate_…` are gate values if `gated`, the first `inputs` others are the inputs, and one more is the label. The
+    columns `keep` are returned, too.
     """
-    file = _table_file(path, header)
-    if file.suffix.lower() == ".npz":
+    import pandas as pd
+
+    file = as_file(path)
+    table = _opened(file, form)
+    if table is None:
         arrays = _arrays(file, ("X", "y", "gates"), ("X",))
         gates = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
-        return NewSamples(as_floats(arrays["X"], "X", 2), gates, arrays.get("y"), None)
+        X = as_floats(arrays["X"], "X", 2)
+        return NewSamples(X, gates, arrays.get("y"), pd.DataFrame({"row": range(1, len(X) + 1)}))
     wanted, label = ([], "") if columns is None else (columns.inputs + columns.gates, columns.label)
-    names, header = _names(file, wanted, label, header, columns is not None)
+    table.name_columns(wanted, label)
     if columns is None:
-        gates_of = _named_gates(names) if gated else []
-        rest = [name for name in names if name not in gates_of]
+        gates_of = _named_gates(table.names) if gated else []
+        rest = [name for name in table.names if name and name not in gates_of]
         if len(rest) not in (inputs, inputs + 1):
             raise InputError(f"{file} has {len(rest)} columns of inputs, but the model needs {inputs}")
         columns = Columns(rest[:inputs], gates_of, rest[inputs] if len(rest) > inputs else "")
     of_labels = columns.label or None
-    table = _table(file, names, header, of_labels)
-    _require(file, names, columns.inputs + columns.gates)
-    values = _numbers(file, table, columns.gates, "the gate columns") if columns.gates else None
-    labels = table[of_labels].to_numpy() if of_labels in names else None
-    return NewSamples(_numbers(file, table, columns.inputs, "the input columns"), values, labels, header)
+    cells = table.read(of_labels, [*columns.categories, *keep])
+    table.require(columns.inputs + columns.gates + list(keep))
+    values = table.numbers(cells, columns.gates, "the gate columns") if columns.gates else None
+    labels = cells[of_labels].to_numpy() if of_labels in table.names else None
+    kept = cells[list(keep)].reset_index(names="row")
+    kept["row"] += 1
+    return NewSamples(table.inputs(cells, columns, missing), values, labels, kept, table.notes)
 
 
-def _table_file(path: str | os.PathLike[str], header: bool | None) -> Path:
-    file = as_file(path)
-    if file.suffix.lower() not in (".csv", ".npz"):
-        raise InputError(f"{file} is neither .csv nor .npz; convert it to one of them")
-    if file.suffix.lower() == ".npz" and header is not None:
-        raise InputError("an NPZ file has no first row of names; leave header out")
-    return file
+def _opened(file: Path, form: TableFormat) -> _Table | None:
+    """Return the table of a file, None for an NPZ file; raise InputError for others, and options without effect."""
+    suffixes = [suffix.lower() for suffix in file.suffixes[-2:]]
+    kind = suffixes[-2] if suffixes[-1:] and suffixes[-1] in COMPRESSIONS and len(suffixes) > 1 else file.suffix.lower()
+    if kind not in (*TEXTS, *BINARIES, ".npz"):
+        raise InputError(f"{file} is neither {', '.join((*TEXTS, *BINARIES))} nor .npz; convert it to one of them")
+    if not isinstance(form.header, bool | None):
+        raise InputError(f"header must be True (names), False (a sample) or None, not {shown(form.header)}")
+    for name, value in form._asdict().items():
+        if value is not None and (kind == ".npz" or (kind in BINARIES and name != "header")):
+            raise InputError(f"{file} is not a text file; leave {name} out")
+    return None if kind == ".npz" else _Table(file, kind, form)
 
 
-def _parsed(file: Path, **options: Any) -> pd.DataFrame:
+class _Table:
+    """A table: how pandas reads it, the names of its columns, and notes on what the file left open.
+
+    After `name_columns`, `header` is True if the first row contains the names.
+    """
+
+    def __init__(self, file: Path, kind: str, form: TableFormat) -> None:
+        self.file, self.notes, self.names = file, list[str](), list[str]()
+        self.header, self.content, self.options = form.header, None, dict[str, Any]()
+        if kind in BINARIES:
+            self.content = _as_csv(file, kind)
+            return
+        with file.open("rb") as opened:
+            wide = opened.read(2) in (b"\xff\xfe", b"\xfe\xff")
+        self.options["encoding"] = as_text(form.encoding or ("utf-16" if wide else "utf-8"), "encoding")
+        self.options["sep"] = self._separator() if form.separator is None else _character(form.separator, "separator")
+        self.options["decimal"] = self._decimal() if form.decimal is None else _character(form.decimal, "decimal")
+        found = {"sep": SEPARATORS.get(self.options["sep"], ""), "decimal": "decimal commas"}
+        told = [found["sep"]] if form.separator is None and self.options["sep"] != "," else []
+        told += [found["decimal"]] if form.decimal is None and self.options["decimal"] == "," else []
+        if told:
+            self.notes.append(f"{file} is read with {' and '.join(told)} (--separator and --decimal choose others)")
+
+    def parse(self, **options: Any) -> pd.DataFrame:
+        import pandas as pd
+
+        given: dict[str, Any] = {"index_col": False, "skipinitialspace": True, "keep_default_na": False}
+        content = self.file if self.content is None else io.BytesIO(self.content)
+        try:
+            with warnings.catch_warnings():
+                # For rows longer than the first, pandas would drop their end with only a warning.
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                found: pd.DataFrame = pd.read_csv(content, **(given | self.options | options))
+                return found
+        except pd.errors.ParserWarning:
+            reason = "a row is longer than the first"
+        except UnicodeError:
+            name = self.options["encoding"]
+            raise InputError(f"{self.file} is not in {name}; name its encoding (--encoding latin-1 …)") from None
+        except (LookupError, ValueError, OSError, EOFError, pd.errors.ParserError) as error:
+            reason = str(error).strip().splitlines()[0].removeprefix("Error tokenizing data. C error: ")
+        raise InputError(f"{self.file} cannot be read as a table ({reason}); save it as text in UTF-8 with commas")
+
+    def _separator(self) -> str:
+        """Return the separator that all of the first rows have alike, outside quotes and numbers."""
+        rows = self.parse(sep="\x01", header=None, nrows=HEAD_ROWS, dtype=str, quoting=3)[0].fillna("")
+        rows = rows.str.replace(r'"[^"]*"|(?<=\d),(?=\d)', "", regex=True)
+        counts = {separator: rows.str.count(re.escape(separator)) for separator in SEPARATORS}
+        most = max(SEPARATORS, key=lambda separator: counts[separator].iloc[0])
+        if most != "," and counts[most].nunique() > 1:
+            raise InputError(f"{self.file} seems to separate columns by {SEPARATORS[most]}; say so (--separator)")
+        return most
+
+    def _decimal(self) -> str:
+        cells = self.parse(header=None, nrows=HEAD_ROWS, dtype=str).fillna("").stack()
+        numbers = cells[cells.str.match(COMMA)]
+        if not len(numbers) or cells.str.match(POINT).any():
+            return "."
+        if numbers.str.match(THOUSANDS).all():
+            example = shown(numbers.iloc[0].strip())
+            raise InputError(
+                f"{example} in {self.file} may have decimals or thousands; write it without the comma, or say that it "
+                "has decimals (--decimal ,)"
+            )
+        return ","
+
+    def name_columns(self, wanted: list[str], label: str | None) -> None:
+        """Set the names of all columns: those in the first row, if it contains names, else numbers '0', '1', ….
+
+        If `header` is None, the first row contains names if all in `wanted` are in it. Otherwise its cells decide, with
+        those of the column `label` (None for the last).
+        """
+        head = self.parse(header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
+        if self.options.get("decimal") == ",":
+            head = head.replace(COMMA, r"\1.\2", regex=True)
+        first, numbers = head.iloc[0].tolist(), [str(place) for place in range(head.shape[1])]
+        if self.header is None:
+            known = set(wanted) - set(numbers)
+            place = len(first) - 1 if label is None else numbers.index(label) if label in numbers else None
+            self.header = (bool(known) and known <= set(first)) or _first_row_is_names(self.file, head, place)
+        self.names = first if self.header else numbers
+        row = "has the names of its columns" if self.header else "is a sample (--header if it has names)"
+        self.notes.append(f"the first row of {self.file} {row}")
+        for name in self.names:
+            if self.names.count(name) > 1:
+                places = " and ".join(str(place) for place, other in enumerate(self.names, 1) if other == name)
+                raise InputError(f"columns {places} of {self.file} have the name {name!r}; rename or drop one")
+
+    def require(self, names: list[str]) -> None:
+        missing = next((name for name in names if name not in self.names), None)
+        if missing is not None:
+            listed = [*self.names[:20], *(["…"] if len(self.names) > 20 else [])]
+            raise InputError(f"{self.file} has no column {missing!r}; its columns are {', '.join(listed)}")
+
+    def read(self, label: str | None, texts: Sequence[str] = ()) -> pd.DataFrame:
+        """Return all rows that are not empty; texts of `label` are stripped, other MISSING cells NaN."""
+        missing = {name: list(MISSING) for name in self.names if name != label}
+        kinds = {name: str for name in (label, *texts) if name in self.names}
+        cells = self.parse(header=0 if self.header else None, names=self.names, dtype=kinds, na_values=missing)
+        empty = cells[list(missing)].isna().all(axis=1)
+        if label in kinds:
+            cells[label] = cells[label].fillna("").str.strip()
+            empty &= cells[label] == ""
+        if empty.all():
+            raise InputError(f"{self.file} contains no samples; give at least one row")
+        return cells[~empty] if empty.any() else cells
+
+    def inputs(self, cells: pd.DataFrame, columns: Columns, missing: bool = False) -> Array:
+        """Return the inputs of a model (n, p): encoded texts, and numbers, with NaN for empty cells if `missing`."""
+        if not columns.categories:
+            return self.numbers(cells, columns.inputs, "the input columns", missing)
+        parts = []
+        for name in columns.inputs:
+            if name not in columns.categories:
+                parts.append(self.numbers(cells, [name], "the input columns", missing))
+                continue
+            texts, known = cells[name].fillna("").str.strip(), columns.categories[name]
+            other = ~texts.isin(known)
+            if other.any():
+                example = shown(texts[other].iloc[0])
+                warnings.warn(
+                    f"column {name!r} of {self.file} has {other.sum()} texts that the fit had not, such as {example}; "
+                    "they count as none of its texts",
+                    stacklevel=2,
+                )
+            parts.append((texts.to_numpy(dtype=object)[:, None] == np.array(known, dtype=object)).astype(float))
+        return np.hstack(parts)
+
+    def numbers(self, cells: pd.DataFrame, names: list[str], what: str, missing: bool = False) -> Array:
+        import pandas as pd
+
+        columns = []
+        for name in names:
+            column, where = cells[name], f"column {name!r} of {self.file}"
+            empty = column.isna()
+            if empty.any() and (not missing or empty.all()):
+                raise InputError(f"{where} has empty cells or NaN (first for sample {_first(empty)}); {FILL}")
+            # Numbers of more than 20 digits are read as texts.
+            numbers = pd.to_numeric(column, errors="coerce")
+            if (numbers.isna() & ~empty).any():
+                example = shown(column[numbers.isna() & ~empty].iloc[0])
+                raise InputError(f"{where} contains values that are not numbers, such as {example}; {ENCODE}")
+            infinite = np.isinf(numbers)
+            if infinite.any():
+                raise InputError(f"{where} contains infinity (first for sample {_first(infinite)}); drop it")
+            columns.append(numbers)
+        found = np.column_stack(columns)
+        return as_numbers(found, found.shape, what) if missing else as_floats(found, what, 2)
+
+    def categories(self, cells: pd.DataFrame, names: list[str]) -> dict[str, list[str]]:
+        """Return the texts of each of these columns that contains some, sorted."""
+        import pandas as pd
+
+        found = {}
+        for name in names:
+            if not pd.api.types.is_numeric_dtype(cells[name]) and not cells[name].isna().all():
+                found[name] = sorted(set(cells[name].fillna("").str.strip()))
+                if len(found[name]) > max(2, len(cells) / 2):
+                    raise InputError(
+                        f"column {name!r} of {self.file} has {len(found[name])} texts in {len(cells)} samples, too "
+                        "many to encode; fit without it (--drop, drop=…)"
+                    )
+        return found
+
+
+FILL = "fill or drop them, or --impute median (keep_missing=True and scikit-learn's SimpleImputer)"
+ENCODE = "encode it (--encode, encode=True), or fit without it (--drop, drop=…)"
+
+
+def _character(value: Any, name: str) -> str:
+    """Return one character; `tab` and the two characters \\t are a tab."""
+    found = {"tab": "\t", "\\t": "\t"}.get(value, value) if isinstance(value, str) else value
+    if not isinstance(found, str) or len(found) != 1:
+        raise InputError(f"{name} must be one character, or tab, not {shown(value)}")
+    return found
+
+
+def _as_csv(file: Path, kind: str) -> bytes:
+    """Return a table that pandas reads from a binary file as text, so that all tables are read alike."""
     import pandas as pd
 
+    reader, package = BINARIES[kind]
     try:
-        with warnings.catch_warnings():
-            # For rows longer than the first, pandas would drop their end with only a warning.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(file, index_col=False, skipinitialspace=True, keep_default_na=False, **options)
-    except pd.errors.ParserWarning:
-        reason = "a row is longer than the first"
-    except (ValueError, OSError, pd.errors.ParserError) as error:
-        reason = str(error).strip().splitlines()[0].removeprefix("Error tokenizing data. C error: ")
-    raise InputError(f"{file} cannot be read as CSV ({reason}); save it as text in UTF-8 with commas")
-
-
-def _check_separator(file: Path) -> None:
-    with file.open(encoding="utf-8-sig", errors="replace") as lines:
-        # Without quoted cells and decimal commas.
-        line = re.sub(r'"[^"]*"|(?<=\d),(?=\d)', "", lines.readline())
-    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
-        if line.count(separator) > line.count(","):
-            raise InputError(f"{file} separates its columns by {name}; save it with commas, and with decimal points")
-
-
-def _names(
-    file: Path, wanted: list[str], label: str | None, header: bool | None, unnamed: bool
-) -> tuple[list[str], bool]:
-    """Return the names of all columns, and True if the first row contains them; else numbers '0', '1', …, and False.
-
-    If `header` is None, the first row contains names if all in `wanted` are in it. Otherwise its cells decide, with
-    those of the column `label` (None for the last). Empty names are an error unless `unnamed`.
-    """
-    _check_separator(file)
-    head = _parsed(file, header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
-    first, numbers = head.iloc[0].tolist(), [str(place) for place in range(head.shape[1])]
-    if header is None:
-        known = set(wanted) - set(numbers)
-        place = len(first) - 1 if label is None else numbers.index(label) if label in numbers else None
-        header = (bool(known) and known <= set(first)) or _first_row_is_names(file, head, place)
-    if not header:
-        return numbers, False
-    if "" in first and not unnamed:
-        place = first.index("") + 1
-        raise InputError(f"column {place} of {file} has no name; name it, write the file without it, or --drop ''")
-    for name in first:
-        if first.count(name) > 1:
-            places = [str(place) for place, other in enumerate(first, 1) if other == name]
-            raise InputError(f"columns {' and '.join(places)} of {file} have the name {name!r}; rename or drop one")
-    return first, True
+        table = getattr(pd, reader)(file, **({} if kind == ".parquet" else {"header": None}))
+    except ImportError:
+        raise InputError(f"{file} needs {package} (pip install {package}); or save it as .csv") from None
+    except Exception as error:
+        raise InputError(f"{file} cannot be read ({type(error).__name__}); save it as .csv") from None
+    named = table.index.name is not None
+    return str(table.to_csv(index=named, header=kind == ".parquet")).encode()
 
 
 def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bool:
@@ -284,53 +501,80 @@ def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bo
     return False
 
 
-def _table(file: Path, names: list[str], header: bool, label: str | None) -> pd.DataFrame:
-    """Return a CSV file as a table without empty rows; texts of `label` are stripped, other MISSING cells NaN."""
-    missing = {name: list(MISSING) for name in names if name != label}
-    kinds = {label: str} if label in names else {}
-    table = _parsed(file, header=0 if header else None, names=names, dtype=kinds, na_values=missing)
-    empty = table[list(missing)].isna().all(axis=1)
-    if kinds:
-        table[label] = table[label].fillna("").str.strip()
-        empty &= table[label] == ""
-    if empty.all():
-        raise InputError(f"{file} contains no samples; give at least one row")
-    return table[~empty]
-
-
-def _read_csv(file: Path, given: dict[str, Any], header: bool | None) -> LabelledSamples:
-    """Return the samples of a CSV file; `given` has the columns of each role, None for the default."""
-    named = [name for names in given.values() for name in names or ()]
+def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: bool) -> LabelledSamples:
+    """Return the samples of a table; `given` has the columns of each role, None for the default."""
+    file, named = table.file, [name for names in given.values() for name in names or ()]
     label = next(iter(given["label"] or ()), None)
-    columns, header = _names(file, named, label, header, "" in named or given["columns"] is not None)
-    _require(file, columns, named)
+    table.name_columns(named, label)
+    table.require(named)
     if label is None:
-        label = next((name for name in reversed(columns) if name not in named), columns[-1])
+        label = next((name for name in reversed(table.names) if name not in named), table.names[-1])
         given, named = given | {"label": [label]}, [label, *named]
     for name in named:
         if named.count(name) > 1:
             first, *_, last = (role for role, names in given.items() for one in names or () if one == name)
             raise InputError(f"column {name!r} of {file} cannot be both {first} and {last}; name two columns")
-    table = _table(file, columns, header, label)
-    others = [name for name in columns if name not in set(named)]
+    cells = table.read(label)
+    others = [name for name in table.names if name not in set(named)]
     inputs, gates = given["columns"], given["gates"]
+    if "" in others and inputs is None:
+        place = table.names.index("")
+        if place or not _counts(cells[""].to_numpy()):
+            raise InputError(f"column {place + 1} of {file} has no name; name it, or --drop ''")
+        others.remove("")
+        table.notes.append("its first column, without a name, numbers the rows and is left out")
     if gates is None:
         gates = [] if inputs else _named_gates(others)
     inputs = inputs or [name for name in others if name not in gates]
     if not inputs:
         raise InputError(f"{file} has no input columns, only the label {shown(label)}; separate columns by commas")
     try:
-        labels, classes = _classes(_labels(table[label]))
+        labels, classes = _classes(_labels(cells[label]))
     except InputError as error:
         raise InputError(f"column {label!r} of {file}: {error}") from None
-    values = _numbers(file, table, gates, "the gate columns") if gates else None
-    own = {
-        kind: _numbers(file, table, names, f"column {names[0]!r}")[:, 0]
+    values = table.numbers(cells, gates, "the gate columns") if gates else None
+    own: dict[str, Any] = {
+        kind: table.numbers(cells, names, f"column {names[0]!r}")[:, 0]
         for kind, role in (("sample_weight", "weights"), ("required_margin", "margins"))
         if (names := given[role])
     }
-    X = _numbers(file, table, inputs, "the input columns")
-    return LabelledSamples(X, labels, classes, values, columns=Columns(inputs, gates, label), header=header, **own)
+    columns = Columns(inputs, gates, label, table.categories(cells, inputs) if encode else {})
+    X = table.inputs(cells, columns, missing)
+    _warn_of_columns(X, labels, classes, columns.encoded)
+    own |= {"columns": columns, "header": table.header, "notes": tuple(table.notes)}
+    return LabelledSamples(X, labels, classes, values, **own)
+
+
+def _counts(values: np.ndarray) -> bool:
+    """True if the values are consecutive whole numbers in any order, from 0 or 1."""
+    return (
+        values.dtype.kind in "if"
+        and bool((np.sort(values) - np.arange(len(values)) == values.min()).all())
+        and (values.min() in (0, 1))
+    )
+
+
+def _warn_of_columns(X: Array, labels: np.ndarray, classes: tuple[Any, ...], names: list[str]) -> None:
+    """Warn of inputs that may number the samples or copy the label, and of labels that differ only in case."""
+    advice = "if so, leave it out (--drop, drop=…)"
+    codes = np.unique(labels, return_inverse=True)[1]
+    for column, name in zip(X.T, names, strict=True):
+        few = len(set(column[:HEAD_ROWS].tolist())) <= len(classes)
+        if few and len(column) >= FEWEST:
+            pairs = np.unique(np.column_stack([column, codes]), axis=0)
+            if len(pairs) == len(classes) == len(np.unique(column)):
+                warnings.warn(
+                    f"column {name!r} has one value for each label and may be a copy of it; {advice}", stacklevel=2
+                )
+        elif (_counts(column) and len(column) >= FEWEST) or (
+            re.fullmatch(IDENTIFIERS, name) and not (column % 1).any() and len(np.unique(column)) == len(column)
+        ):
+            warnings.warn(f"column {name!r} may only number the samples; {advice}", stacklevel=2)
+    folded: dict[str, Any] = {}
+    for one in classes:
+        other = folded.setdefault(str(one).casefold(), one)
+        if other != one:
+            warnings.warn(f"labels {other!r} and {one!r} differ only in case and are two classes", stacklevel=2)
 
 
 def _labels(texts: pd.Series) -> np.ndarray:
@@ -359,33 +603,6 @@ def _first(flags: pd.Series) -> int:
 
 def _named_gates(names: list[str]) -> list[str]:
     return [name for name in names if name.startswith("gate_")]
-
-
-def _require(file: Path, columns: list[str], names: list[str]) -> None:
-    missing = next((name for name in names if name not in columns), None)
-    if missing is not None:
-        listed = [*columns[:20], *(["…"] if len(columns) > 20 else [])]
-        raise InputError(f"{file} has no column {missing!r}; its columns are {', '.join(listed)}")
-
-
-def _numbers(file: Path, table: pd.DataFrame, names: list[str], what: str) -> Array:
-    import pandas as pd
-
-    columns = []
-    for name in names:
-        column, where = table[name], f"column {name!r} of {file}"
-        if column.isna().any():
-            first = _first(column.isna())
-            raise InputError(f"{where} has empty cells or NaN (first for sample {first}); fill or drop them")
-        # Numbers of more than 20 digits are read as texts.
-        numbers = pd.to_numeric(column, errors="coerce")
-        if numbers.isna().any():
-            example, remedy = shown(column[numbers.isna()].iloc[0]), "encode it, or fit without it (--drop, drop=…)"
-            raise InputError(f"{where} contains values that are not numbers, such as {example}; {remedy}")
-        if not np.isfinite(numbers).all():
-            raise InputError(f"{where} contains infinity (first for sample {_first(~np.isfinite(numbers))}); drop it")
-        columns.append(numbers)
-    return as_floats(np.column_stack(columns), what, 2)
 
 
 def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
@@ -421,7 +638,7 @@ def _read_npz(file: Path, names: dict[str, Any]) -> LabelledSamples:
     for role, given in names.items():
         if given is not None:
             array = own.get(role, "X")
-            raise InputError(f"an NPZ file has the array {array}, and only CSV files have columns; leave out {role}")
+            raise InputError(f"an NPZ file has the array {array}, and only tables have columns; leave out {role}")
     arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"), ("X", "y"))
     labels, classes = _classes(arrays["y"])
     values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None

@@ -29,6 +29,7 @@ SCALERS: dict[str, Callable[[Any], list[tuple[str, Any]]]] = {
         ("subtract", s.mean_ if s.with_mean else None),
         ("divide", s.scale_ if s.with_std else None),
     ],
+    "SimpleImputer": lambda s: [("fill", s.statistics_)],
     "RobustScaler": lambda s: [
         ("subtract", s.center_ if s.with_centering else None),
         ("divide", s.scale_ if s.with_scaling else None),
