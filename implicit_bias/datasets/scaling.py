@@ -43,8 +43,8 @@ class Scaling:
 
     @property
     def fills(self) -> bool:
-        """True if missing inputs (NaN) are filled before all else."""
-        return self.names[:1] == ("fill",)
+        """True if missing inputs (NaN) are filled."""
+        return "fill" in self.names
 
     @classmethod
     def standard(cls, X: Array) -> Self:

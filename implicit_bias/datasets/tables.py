@@ -261,8 +261,7 @@ def read_inputs(
 
 def _opened(file: Path, form: TableFormat) -> _Table | None:
     """Return the table of a file, None for an NPZ file; raise InputError for others, and options without effect."""
-    suffixes = [suffix.lower() for suffix in file.suffixes[-2:]]
-    kind = suffixes[-2] if suffixes[-1:] and suffixes[-1] in COMPRESSIONS and len(suffixes) > 1 else file.suffix.lower()
+    kind = (file.with_suffix("") if file.suffix.lower() in COMPRESSIONS else file).suffix.lower()
     if kind not in (*TEXTS, *BINARIES, ".npz"):
         raise InputError(f"{file} is neither {', '.join((*TEXTS, *BINARIES))} nor .npz; convert it to one of them")
     if not isinstance(form.header, bool | None):
@@ -288,13 +287,15 @@ class _Table:
         with file.open("rb") as opened:
             wide = opened.read(2) in (b"\xff\xfe", b"\xfe\xff")
         self.options["encoding"] = as_text(form.encoding or ("utf-16" if wide else "utf-8"), "encoding")
-        self.options["sep"] = self._separator() if form.separator is None else _character(form.separator, "separator")
-        self.options["decimal"] = self._decimal() if form.decimal is None else _character(form.decimal, "decimal")
-        found = {"sep": SEPARATORS.get(self.options["sep"], ""), "decimal": "decimal commas"}
-        told = [found["sep"]] if form.separator is None and self.options["sep"] != "," else []
-        told += [found["decimal"]] if form.decimal is None and self.options["decimal"] == "," else []
-        if told:
-            self.notes.append(f"{file} is read with {' and '.join(told)} (--separator and --decimal choose others)")
+        given = [{"tab": "\t", "\\t": "\t"}.get(one, one) for one in (form.separator or "", form.decimal or "")]
+        if not all(isinstance(one, str) and len(one) <= 1 for one in given):
+            raise InputError("separator and decimal must be one character each, or tab")
+        self.options["sep"] = given[0] or self._separator()
+        self.options["decimal"] = given[1] or self._decimal()
+        if (self.options["sep"], self.options["decimal"]) != (given[0] or ",", given[1] or "."):
+            name = SEPARATORS.get(self.options["sep"], "this separator")
+            comma = " and decimal commas" if self.options["decimal"] == "," else ""
+            self.notes.append(f"{file} is read with {name}{comma} (--separator and --decimal choose others)")
 
     def parse(self, **options: Any) -> pd.DataFrame:
         import pandas as pd
@@ -389,16 +390,12 @@ class _Table:
             if name not in columns.categories:
                 parts.append(self.numbers(cells, [name], "the input columns", missing))
                 continue
-            texts, known = cells[name].fillna("").str.strip(), columns.categories[name]
-            other = ~texts.isin(known)
+            texts = cells[name].fillna("").str.strip().to_numpy(dtype=object)
+            parts.append((texts[:, None] == np.array(columns.categories[name], dtype=object)).astype(float))
+            other = ~parts[-1].any(axis=1)
             if other.any():
-                example = shown(texts[other].iloc[0])
-                warnings.warn(
-                    f"column {name!r} of {self.file} has {other.sum()} texts that the fit had not, such as {example}; "
-                    "they count as none of its texts",
-                    stacklevel=2,
-                )
-            parts.append((texts.to_numpy(dtype=object)[:, None] == np.array(known, dtype=object)).astype(float))
+                text = f"{other.sum()} texts that the fit had not, such as {shown(texts[other][0])}"
+                warnings.warn(f"column {name!r} of {self.file} has {text}; they count as no text", stacklevel=2)
         return np.hstack(parts)
 
     def numbers(self, cells: pd.DataFrame, names: list[str], what: str, missing: bool = False) -> Array:
@@ -408,7 +405,7 @@ class _Table:
         for name in names:
             column, where = cells[name], f"column {name!r} of {self.file}"
             empty = column.isna()
-            if empty.any() and (not missing or empty.all()):
+            if empty.any() and not missing:
                 raise InputError(f"{where} has empty cells or NaN (first for sample {_first(empty)}); {FILL}")
             # Numbers of more than 20 digits are read as texts.
             numbers = pd.to_numeric(column, errors="coerce")
@@ -424,30 +421,16 @@ class _Table:
 
     def categories(self, cells: pd.DataFrame, names: list[str]) -> dict[str, list[str]]:
         """Return the texts of each of these columns that contains some, sorted."""
-        import pandas as pd
-
-        found = {}
-        for name in names:
-            if not pd.api.types.is_numeric_dtype(cells[name]) and not cells[name].isna().all():
-                found[name] = sorted(set(cells[name].fillna("").str.strip()))
-                if len(found[name]) > max(2, len(cells) / 2):
-                    raise InputError(
-                        f"column {name!r} of {self.file} has {len(found[name])} texts in {len(cells)} samples, too "
-                        "many to encode; fit without it (--drop, drop=…)"
-                    )
-        return found
+        found = {name: cells[name].fillna("").str.strip() for name in names if cells[name].dtype == "str"}
+        for name, texts in found.items():
+            if texts.nunique() > max(2, len(cells) / 2):
+                text = f"column {name!r} of {self.file} has {texts.nunique()} texts in {len(cells)} samples"
+                raise InputError(f"{text}, too many to encode; fit without it (--drop, drop=…)")
+        return {name: sorted(texts.unique().tolist()) for name, texts in found.items()}
 
 
 FILL = "fill or drop them, or --impute median (keep_missing=True and scikit-learn's SimpleImputer)"
 ENCODE = "encode it (--encode, encode=True), or fit without it (--drop, drop=…)"
-
-
-def _character(value: Any, name: str) -> str:
-    """Return one character; `tab` and the two characters \\t are a tab."""
-    found = {"tab": "\t", "\\t": "\t"}.get(value, value) if isinstance(value, str) else value
-    if not isinstance(found, str) or len(found) != 1:
-        raise InputError(f"{name} must be one character, or tab, not {shown(value)}")
-    return found
 
 
 def _as_csv(file: Path, kind: str) -> bytes:
@@ -519,7 +502,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
     inputs, gates = given["columns"], given["gates"]
     if "" in others and inputs is None:
         place = table.names.index("")
-        if place or not _counts(cells[""].to_numpy()):
+        if place or not _consecutive(cells[""].to_numpy()) or cells[""].min() not in (0, 1):
             raise InputError(f"column {place + 1} of {file} has no name; name it, or --drop ''")
         others.remove("")
         table.notes.append("its first column, without a name, numbers the rows and is left out")
@@ -540,18 +523,17 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
     }
     columns = Columns(inputs, gates, label, table.categories(cells, inputs) if encode else {})
     X = table.inputs(cells, columns, missing)
+    if np.isnan(X).all(axis=0).any():
+        name = columns.encoded[int(np.isnan(X).all(axis=0).argmax())]
+        raise InputError(f"column {name!r} of {file} is empty; fit without it (--drop, drop=…)")
     _warn_of_columns(X, labels, classes, columns.encoded)
     own |= {"columns": columns, "header": table.header, "notes": tuple(table.notes)}
     return LabelledSamples(X, labels, classes, values, **own)
 
 
-def _counts(values: np.ndarray) -> bool:
-    """True if the values are consecutive whole numbers in any order, from 0 or 1."""
-    return (
-        values.dtype.kind in "if"
-        and bool((np.sort(values) - np.arange(len(values)) == values.min()).all())
-        and (values.min() in (0, 1))
-    )
+def _consecutive(values: np.ndarray) -> bool:
+    """True if the values are consecutive whole numbers in any order."""
+    return values.dtype.kind in "if" and not values.min() % 1 and np.ptp(np.sort(values) - np.arange(len(values))) == 0
 
 
 def _warn_of_columns(X: Array, labels: np.ndarray, classes: tuple[Any, ...], names: list[str]) -> None:
@@ -566,7 +548,7 @@ def _warn_of_columns(X: Array, labels: np.ndarray, classes: tuple[Any, ...], nam
                 warnings.warn(
                     f"column {name!r} has one value for each label and may be a copy of it; {advice}", stacklevel=2
                 )
-        elif (_counts(column) and len(column) >= FEWEST) or (
+        elif (_consecutive(column) and len(column) >= FEWEST) or (
             re.fullmatch(IDENTIFIERS, name) and not (column % 1).any() and len(np.unique(column)) == len(column)
         ):
             warnings.warn(f"column {name!r} may only number the samples; {advice}", stacklevel=2)

@@ -29,7 +29,7 @@ SCALERS: dict[str, Callable[[Any], list[tuple[str, Any]]]] = {
         ("subtract", s.mean_ if s.with_mean else None),
         ("divide", s.scale_ if s.with_std else None),
     ],
-    "SimpleImputer": lambda s: [("fill", s.statistics_)],
+    "SimpleImputer": lambda s: [("fill", s.statistics_ if np.isnan(s.missing_values) else [np.nan])],
     "RobustScaler": lambda s: [
         ("subtract", s.center_ if s.with_centering else None),
         ("divide", s.scale_ if s.with_scaling else None),
@@ -62,8 +62,8 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
     Parameters
     ----------
     model : MarginModel, LeastSquaresModel, estimator with `as_model()`, or pipeline
-        Fitted. The steps of a pipeline before the estimator are StandardScaler, MinMaxScaler, RobustScaler or
-        MaxAbsScaler.
+        Fitted. The steps of a pipeline before the estimator are StandardScaler, MinMaxScaler, RobustScaler,
+        MaxAbsScaler, or SimpleImputer for NaN.
     path : path
         Of the file, which is also returned.
     samples : bool
@@ -136,9 +136,9 @@ def _steps_of(fitted: Any) -> Iterator[Any]:
 
 
 def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
-    # Without this module there is no scaler, and importing it takes a second.
-    known = sys.modules.get("sklearn.preprocessing")
-    name = None if known is None else class_name(type(scaler), known)
+    # Without its module there is no scaler, and importing it takes a second.
+    known = [sys.modules.get(f"sklearn.{name}") for name in ("preprocessing", "impute")]
+    name = next((name for module in known if module and (name := class_name(type(scaler), module))), None)
     if name not in SCALERS:
         raise InputError(
             f"{type(scaler).__name__} cannot be saved in front of a model: apply it to the inputs yourself and save "

@@ -3,6 +3,7 @@
 import shutil
 import sys
 import urllib.error
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -252,6 +253,66 @@ def test_named_columns(tmp_path, options, inputs, gates, label):
     assert samples.gate_values is None if not gates else samples.gate_values.tolist() == table[gates].values.tolist()
 
 
+TABLE = pd.DataFrame({"höhe": [0.5, 1.25, 2.5, 3.5], "b": [1.0, -2.5, 3.0, 4.0], "y": list("uvuv")})
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "given", "note"),
+    [
+        ("s.csv", {"sep": ";", "decimal": ","}, {}, "semicolons and decimal commas"),
+        ("s.csv", {"sep": ";", "decimal": ","}, {"separator": ";", "decimal": ","}, ""),
+        ("s.csv", {"sep": ",", "decimal": ","}, {}, "commas and decimal commas"),
+        ("s.tsv", {"sep": "\t", "header": False}, {}, "tabs"),
+        ("s.txt", {"sep": "\t"}, {"separator": "tab"}, ""),
+        ("s.txt", {"sep": " "}, {"separator": " "}, ""),
+        ("s.csv", {"index": True}, {}, "numbers the rows"),
+        ("s.csv", {"encoding": "utf-16"}, {}, ""),
+        ("s.csv", {"encoding": "latin-1"}, {"encoding": "latin-1"}, ""),
+        ("s.csv.gz", {}, {}, ""),
+        ("s.CSV.zip", {}, {}, ""),
+    ],
+)
+def test_tables_are_read_as_they_are_written(tmp_path, name, written, given, note):
+    TABLE.to_csv(tmp_path / name, **({"index": False} | written))
+    samples = read_samples(tmp_path / name, **given)
+    assert samples.X.tolist() == TABLE[["höhe", "b"]].to_numpy().tolist()
+    assert samples.columns.inputs == (["höhe", "b"] if samples.header else ["0", "1"])
+    assert note in " ".join(samples.notes)
+    assert len(samples.notes) == 1 + bool(note)
+
+
+def test_tables_of_other_kinds_are_read_as_text(tmp_path, monkeypatch):
+    (tmp_path / "s.parquet").touch()
+    monkeypatch.setattr(pd, "read_parquet", lambda _: TABLE.assign(b=[0.1, 1 / 3, 1e22, -0.0]))
+    assert read_samples(tmp_path / "s.parquet").X[:, 1].tolist() == [0.1, 1 / 3, 1e22, -0.0]
+    with pytest.raises(InputError, match="leave decimal out"):
+        read_samples(tmp_path / "s.parquet", decimal=",")
+    TABLE.to_csv(tmp_path / "s.csv", encoding="latin-1")
+    with pytest.raises(InputError, match="not in utf-8; name its encoding"):
+        read_samples(tmp_path / "s.csv")
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("no", range(5, 17), "'no' may only number the samples"),
+        ("patient_id", [3, 9, 4, 21, 33, 2, 7, 8, 91, 11, 15, 12], "'patient_id' may only number"),
+        ("copy", [2, 7] * 6, "'copy' has one value for each label"),
+        ("y", ["Ja", "ja"] * 6, "'Ja' and 'ja' differ only in case"),
+        ("id", [1.5, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], None),
+        ("age", [3, 9, 4, 21, 33, 2, 7, 8, 91, 11, 15, 12], None),
+        ("copy", [2, 7] * 5 + [2, 2], None),
+    ],
+)
+def test_suspicious_columns_are_warned_of(tmp_path, column, values, words):
+    table = pd.DataFrame({"a": np.linspace(0, 1, 12) ** 2, "y": ["u", "v"] * 6})
+    table.assign(**{column: values}).to_csv(tmp_path / "s.csv", index=False)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        read_samples(tmp_path / "s.csv", "y")
+    assert [words in str(one.message) for one in found] == ([True] if words else [])
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -324,14 +385,11 @@ def test_npz(tmp_path):
         ("a.csv", "a,y\n1,01\n2,1\n3,x\n", None, "'01' and '1' are the same number; write them alike"),
         ("a.csv", "a,y\n1,0001\n2,1\n3,2\n", None, "'0001' and '1' are the same number; write them alike"),
         ("a.csv", "a,y\n1,1E2\n2,2E2\n3,100\n", None, "'1E2' and '100' are the same number; write them alike"),
-        (
-            "a.csv",
-            "date,y\n2024-05-01,u\n2024-05-02,v\n",
-            None,
-            "not numbers, such as '2024-05-01'; encode it .*, or fit without it",
-        ),
+        ("a.csv", "date,y\n2024-05-01,u\n2024-05-02,v\n", None, "not numbers, such as '2024-05-01'; encode it .*, or"),
         ("a.csv", "a,y\n1,u\ninf,v\n", None, r"column 'a' .* infinity \(first for sample 2\)"),
         ("a.npz", "junk", None, "cannot be read"),
+        ("a.csv.gz", "a,y\n1,u\n", None, "cannot be read"),
+        ("a.parquet", "junk", None, "needs pyarrow .pip install pyarrow.|cannot be read"),
         ("a.doc", "1", None, "neither .csv, .* nor .npz"),
     ],
 )

@@ -429,7 +429,7 @@ def test_labels_that_are_empty_or_of_no_class(tmp_path, monkeypatch):
     assert [text == "" for text in found.margin] == [False, True, False, True]
     Path("new.csv").write_text("a,kind\n1,\n-1,\n")
     assert run("predict", "train-model.npz", "new.csv").returncode == 0
-    assert list(pd.read_csv("new-predictions.csv")) == ["prediction", "score"]
+    assert list(pd.read_csv("new-predictions.csv")) == ["row", "prediction", "score"]
 
 
 def test_labels_next_to_an_integer_class_are_of_no_class():
@@ -456,7 +456,7 @@ def test_a_model_without_names_takes_columns_by_their_place(tmp_path, monkeypatc
     assert run("solve", "train.npz").returncode == 0
     columns = ib.load_model("train-model.npz").columns
     pd.DataFrame([[5.0, 0.0, 1.0]], columns=["u", "v", "gate_w"]).to_csv("new.csv", index=False)
-    inputs, gates, labels, _ = read_inputs("new.csv", columns, 2)
+    inputs, gates, labels, *_ = read_inputs("new.csv", columns, 2)
     assert (inputs.tolist(), gates.tolist(), labels) == ([[5.0, 0.0]], [[1.0]], None)
     assert run("predict", "train-model.npz", "new.csv").returncode == 0
     assert pd.read_csv("new-predictions.csv").prediction.tolist() == [0]
@@ -478,7 +478,7 @@ def test_outliers_are_told_by_a_saved_model(table, estimator):
     table[["species", "d", "c", "b", "a"]].to_csv("all.csv", index=False)
     done = run("predict", "setosa.npz", "all.csv", "--json")
     found, document = pd.read_csv("all-predictions.csv"), json.loads(done.stdout)
-    assert list(found) == ["prediction", "score"]
+    assert list(found) == ["row", "prediction", "score"]
     assert (found.prediction == model.predict(flowers)).all()
     np.testing.assert_allclose(found.score, model.decision_function(flowers), atol=1e-12)
     assert document["predictions"] == {"-1": (found.prediction < 0).sum(), "1": (found.prediction > 0).sum()}
@@ -490,7 +490,7 @@ def test_targets_are_predicted_by_a_saved_model(table, targets):
     fitted = GaLURegressor(3, random_state=1).fit(flowers, y)
     ib.save_model(fitted, "m.npz")
     done = run("predict", "m.npz", "iris.csv")
-    found = pd.read_csv("iris-predictions.csv").to_numpy()
+    found = pd.read_csv("iris-predictions.csv", index_col="row").to_numpy()
     np.testing.assert_allclose(found, fitted.predict(flowers).reshape(len(X), -1), atol=1e-12)
     assert (done.returncode, "149 samples" in done.stdout) == (0, True)
     np.savez("with.npz", X=flowers.to_numpy(), y=y)

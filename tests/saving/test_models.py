@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -26,6 +27,7 @@ SCALERS = {
     "robust": RobustScaler(),
     "robust, not centred": RobustScaler(with_centering=False),
     "max-abs": MaxAbsScaler(),
+    "imputer": SimpleImputer(),
     "a chain": make_pipeline(RobustScaler(), "passthrough", MinMaxScaler(clip=True), StandardScaler()),
 }
 ESTIMATORS = {
