@@ -73,7 +73,8 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
-        raise InputError(f"{name} must hold real numbers in a regular {ndim}-dimensional array; convert it") from None
+        remedy = "convert the sparse matrix by its toarray()" if hasattr(values, "toarray") else "convert it"
+        raise InputError(f"{name} must hold real numbers in a regular {ndim}-dimensional array; {remedy}") from None
     if array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s), but its shape is {array.shape}; reshape it")
     if array.size == 0:

@@ -108,6 +108,17 @@ class ModelMixin:
             raise UnfittedError(f"this {type(self).__name__} is not fitted; call fit first")
         return self._model
 
+    def __getstate__(self) -> Any:
+        """Return the state without the times of the solves, so that equal fits have equal hashes and pickles."""
+        state = super().__getstate__()
+        for name, value in state.items():
+            if name == "certificate_":
+                several = isinstance(value, list)
+                state[name] = [replace(one, seconds=0.0) for one in value] if several else replace(value, seconds=0.0)
+            elif name == "_model":
+                state[name] = replace(value, solutions=[replace(one, seconds=0.0) for one in value.solutions])
+        return state
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = True

@@ -163,7 +163,7 @@ class Solution(Certificate):
     iterations : int
         Number of iterations of the solver; −1 if it does not report them.
     seconds : float
-        Wall-clock time of the whole solve, including translation and certificate.
+        Wall-clock time of the whole solve, including translation and certificate; 0 in a loaded solution.
     solver : str
         Name of the solver whose answer has the smallest gap.
     tol : float

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import cvxpy as cp
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -163,6 +164,26 @@ def test_samples_are_not_kept(wine):
     X, y = wine
     stored = pickle.dumps(ib.GLNClassifier(2, C=0.1, random_state=2).fit(np.repeat(X, 20, axis=1), y))
     assert len(stored) < X.nbytes * 20 / 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ib.GLNClassifier(2, C=0.1, random_state=1),
+        ib.MultipleKernelClassifier(["rbf"], C=0.1),
+        ib.MarginClassifierCV(ib.GLNClassifier(2, random_state=1), Cs=[0.01, 0.1], cv=2),
+        ib.OneClassMargin(),
+        ib.InteractionClassifier(C=0.1, random_state=1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_equal_fits_have_equal_hashes_and_files(wine, model, tmp_path):
+    one, other = (clone(model).fit(*wine) for _ in range(2))
+    assert joblib.hash(one) == joblib.hash(other)
+    contents = [ib.save_model(fitted, tmp_path / "m.npz").read_bytes() for fitted in (one, other)]
+    assert contents[0] == contents[1]
+    copy = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(copy.decision_function(wine[0]), one.decision_function(wine[0]))
 
 
 def test_overlapping_classes_are_refused_with_proof(cancer):
