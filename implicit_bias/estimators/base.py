@@ -110,7 +110,7 @@ class ModelMixin:
 
     def __getstate__(self) -> Any:
         """Return the state without the times of the solves, so that equal fits have equal hashes and pickles."""
-        state = super().__getstate__()
+        state: Any = super().__getstate__()
         for name, value in state.items():
             if name == "certificate_":
                 several = isinstance(value, list)

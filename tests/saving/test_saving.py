@@ -5,7 +5,6 @@ import io
 import json
 import tracemalloc
 import zipfile
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -154,7 +153,7 @@ def test_endings_are_all_statuses():
 def test_every_ending_loads_equal(tmp_path, make, options, status):
     case = make()
     # Files have no times.
-    found = replace(ib.solve(case, **options), seconds=0.0)
+    found = dataclasses.replace(ib.solve(case, **options), seconds=0.0)
     assert found.status.name == status
     path = ib.save_model(ib.MarginModel([case], [found]), tmp_path / "model.npz", samples=True)
     model = ib.load_model(path)
