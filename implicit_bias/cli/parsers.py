@@ -38,8 +38,6 @@ SHARED: dict[str, dict[str, Any]] = {
     },
 }
 ENGINE = ("--engine", "--jobs", "--scheduler")
-#: Options of how a table is written, in the order of TableFormat's fields.
-TABLE = ("--header", "--separator", "--decimal", "--encoding")
 
 
 class UsageError(Exception):

@@ -15,7 +15,7 @@ import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_numbers
 from implicit_bias._utils.files import write_atomically
 from implicit_bias.cli.execution import Output, counted, place_of
-from implicit_bias.cli.parsers import SHORT_CODES, TABLE, Parser
+from implicit_bias.cli.parsers import SHORT_CODES, Parser
 from implicit_bias.datasets.tables import TableFormat, read_inputs
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def declare(parser: Parser, command: str) -> None:
     parser.add_argument("model", metavar="MODEL", help="a model (npz) that solve, or save_model, wrote")
     parser.add_argument("file", metavar="SAMPLES", help="the samples, .csv, .npz or another that solve reads")
     parser.add_argument("--keep", nargs="+", default=(), metavar="COLUMN", help="columns to repeat, such as an id")
-    parser.add_shared(*TABLE)
+    parser.add_shared(*(f"--{name}" for name in TableFormat._fields))
     parser.add_argument("--ignore-label", action="store_true", help="do not compare with labels, if the file has some")
     parser.add_argument("--out", metavar="FILE", help="the table (csv); else NAME-predictions.csv in this folder")
     parser.set_defaults(run=predict, loads=("saving.models",))
@@ -57,10 +57,9 @@ def predict(options: Namespace) -> Output:
     model = core.load_model(options.model)
     is_margin = isinstance(model, core.MarginModel)
     gated = is_margin and model.problems[0].gates is None
-    missing = model.scaling is not None and model.scaling.fills
-    own = {"gated": gated, "missing": missing, "keep": options.keep}
-    samples = read_inputs(options.file, model.columns, model.n_features_in, table_format(options), **own)
-    print(*samples.notes, sep="\n", end="\n" if samples.notes else "")
+    own = {"gated": gated, "missing": model.scaling is not None and model.scaling.fills, "keep": options.keep}
+    samples = read_inputs(options.file, model.columns, model.n_features_in, TableFormat.of(options), **own)
+    print("".join(f"{note}\n" for note in samples.notes), end="")
     more = [samples.gate_values] if is_margin else []
     if is_margin:
         for positive, solution in zip(model.positives, model.solutions, strict=False):
@@ -75,10 +74,6 @@ def predict(options: Namespace) -> Output:
     wrong = "inspect the misclassified samples, whose margins are at most 0"
     then = wrong if document.get("wrong") else "read its predictions"
     return Output(0, {"model": repr(model), "samples": len(table), "far_outside": far} | document, then, files)
-
-
-def table_format(options: Namespace) -> TableFormat:
-    return TableFormat(*(getattr(options, name.removeprefix("--")) for name in TABLE))
 
 
 def _warn_of_far(model: Any, X: Array) -> int:

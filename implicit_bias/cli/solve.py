@@ -18,11 +18,11 @@ from implicit_bias._utils.checks import Array, InputError, as_count, as_positive
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.scaling import out_of_scale
 from implicit_bias.cli.execution import Output, counted, place_of
-from implicit_bias.cli.parsers import EXIT_CODES, TABLE, Parser
-from implicit_bias.cli.predict import matched, table_format
+from implicit_bias.cli.parsers import EXIT_CODES, Parser
+from implicit_bias.cli.predict import matched
 from implicit_bias.datasets.labels import ranges_of
 from implicit_bias.datasets.scaling import Scaling
-from implicit_bias.datasets.tables import LabelledSamples, read_inputs, read_samples
+from implicit_bias.datasets.tables import LabelledSamples, TableFormat, read_inputs, read_samples
 from implicit_bias.datasets.task import with_constant
 
 #: Options of drawn gates, with their defaults and meaning.
@@ -83,7 +83,7 @@ def declare(parser: Parser, command: str) -> None:
     add("--encode", action="store_true", help="encode columns of texts, as one input per text; also in the model")
     text = "fill empty cells of a column of numbers by this of its fitted samples; also in the model"
     add("--impute", choices=("mean", "median", "most_frequent"), help=text)
-    parser.add_shared(*TABLE)
+    parser.add_shared(*(f"--{name}" for name in TableFormat._fields))
     text = "scale inputs to mean 0 and deviation 1, also in the model; by default if their sizes differ by 100 or more"
     add("--standardise", action=BooleanOptionalAction, help=text)
     text = "more samples, or the share of the samples (0 to 1) that the model is not fitted to: estimate its error"
@@ -120,10 +120,10 @@ def solve(options: Namespace) -> Output:
     """
     out = place_of(options.out, "-model.npz", [options.file])
     _check(options)
-    own = {name: getattr(options, name) for name in ("label", "weights", "margins", "gates", "columns", "drop")}
-    own |= {"encode": options.encode, "keep_missing": options.impute is not None}
-    samples = read_samples(options.file, **own, **table_format(options)._asdict())
-    print(*samples.notes, sep="\n", end="\n" if samples.notes else "")
+    names = ("label", "weights", "margins", "gates", "columns", "drop", "encode", *TableFormat._fields)
+    own = {name: getattr(options, name) for name in names}
+    samples = read_samples(options.file, keep_missing=options.impute is not None, **own)
+    print("".join(f"{note}\n" for note in samples.notes), end="")
     _set_gates(samples, options)
     samples, held_out = _parts(samples, options)
     starts = {} if options.start is None else _starts(samples, options)
@@ -196,7 +196,7 @@ def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSample
         return samples.select(~held_out), samples.select(held_out)
     if options.validate is None:
         return samples, None
-    form, missing = table_format(options), options.impute is not None
+    form, missing = TableFormat.of(options), options.impute is not None
     new = read_inputs(options.validate, samples.columns, samples.X.shape[1], form, missing=missing)
     found, known = ([], np.empty(0, dtype=int)) if new.labels is None else matched(samples.classes, new.labels)
     if not len(known) or len(found) != len(new.X):
@@ -365,16 +365,13 @@ def _model(
 
 def _scaling(X: Array, options: Namespace) -> Scaling | None:
     """Return the scaling that fills missing inputs X (n, p), then standardises; None without these options."""
-    operations = list[tuple[str, Any]]()
-    if options.impute is not None:
-        from sklearn.impute import SimpleImputer
+    if options.impute is None:
+        return Scaling.standard(X) if options.standardise else None
+    from sklearn.impute import SimpleImputer
 
-        imputer = SimpleImputer(strategy=options.impute, keep_empty_features=True).fit(X)
-        operations, X = [("fill", imputer.statistics_)], imputer.transform(X)
-    if options.standardise:
-        standard = Scaling.standard(X)
-        operations += zip(standard.names, standard.values, strict=True)
-    return Scaling(operations) if operations else None
+    imputer = SimpleImputer(strategy=options.impute, keep_empty_features=True).fit(X)
+    standard = Scaling.standard(imputer.transform(X)) if options.standardise else None
+    return Scaling([("fill", imputer.statistics_), *(standard.operations if standard else ())])
 
 
 def _positives(samples: LabelledSamples) -> tuple[Any, ...]:

@@ -42,6 +42,10 @@ class Scaling:
             raise InputError("the factors and divisors of a scaling must be positive")
 
     @property
+    def operations(self) -> list[tuple[str, Array]]:
+        return list(zip(self.names, self.values, strict=True))
+
+    @property
     def fills(self) -> bool:
         """True if missing inputs (NaN) are filled."""
         return "fill" in self.names

@@ -70,6 +70,11 @@ class TableFormat(NamedTuple):
     decimal: str | None = None
     encoding: str | None = None
 
+    @classmethod
+    def of(cls, options: Any) -> TableFormat:
+        """Return the format of parsed options of these names."""
+        return cls(*(getattr(options, name) for name in cls._fields))
+
 
 @dataclass(frozen=True, eq=False)
 class LabelledSamples:
