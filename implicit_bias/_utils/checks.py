@@ -68,8 +68,9 @@ def dimensions(values: Any) -> int:
         return 0
 
 
-def as_floats(values: Any, name: str, ndim: int) -> Array:
-    """Return a non-empty float64 array of finite numbers with `ndim` dimensions, C-contiguous and writable."""
+def as_floats(values: Any, name: str, ndim: int, missing: bool = False) -> Array:
+    """Return a non-empty float64 array of finite numbers, or NaN if `missing`, with `ndim` dimensions, C-contiguous and
+    writable."""
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
@@ -79,8 +80,9 @@ def as_floats(values: Any, name: str, ndim: int) -> Array:
         raise InputError(f"{name} must have {ndim} dimension(s), but its shape is {array.shape}; reshape it")
     if array.size == 0:
         raise InputError(f"{name} is empty (shape {array.shape}); give at least one sample and one column")
-    if not np.isfinite(array).all():
-        bad = np.argwhere(~np.isfinite(array))[0]
+    wrong = np.isinf(array) if missing else ~np.isfinite(array)
+    if wrong.any():
+        bad = np.argwhere(wrong)[0]
         raise InputError(f"{name} holds NaN or infinity (first at index {tuple(map(int, bad))}); clean it first")
     # Torch does not support read-only arrays or negative strides, which a contiguous array of one row may have.
     if not (array.flags.c_contiguous and array.flags.writeable):

@@ -44,7 +44,7 @@ def info(options: Namespace) -> Output:
         "networks": with_torch.pop("networks"),
         "engines": installed_engines(),
         "formats": {
-            "samples": "CSV or NPZ",
+            "samples": "CSV, Parquet, xlsx or NPZ",
             "problem": f"implicit_bias {problems.KIND} (NPZ)",
             "solution": f"implicit_bias {solutions.KIND} (NPZ)",
             "model": f"implicit_bias {models.KIND} (NPZ)",

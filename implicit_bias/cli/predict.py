@@ -16,7 +16,7 @@ from implicit_bias._utils.checks import Array, InputError, as_numbers
 from implicit_bias._utils.files import write_atomically
 from implicit_bias.cli.execution import Output, counted, place_of
 from implicit_bias.cli.parsers import SHORT_CODES, Parser
-from implicit_bias.datasets.tables import TableFormat, read_inputs
+from implicit_bias.datasets.tables import FORMAT, read_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ def declare(parser: Parser, command: str) -> None:
     parser.add_argument("model", metavar="MODEL", help="a model (npz) that solve, or save_model, wrote")
     parser.add_argument("file", metavar="SAMPLES", help="the samples, .csv, .npz or another that solve reads")
     parser.add_argument("--keep", nargs="+", default=(), metavar="COLUMN", help="columns to repeat, such as an id")
-    parser.add_shared(*(f"--{name}" for name in TableFormat._fields))
+    parser.add_shared(*(f"--{name}" for name in FORMAT))
     parser.add_argument("--ignore-label", action="store_true", help="do not compare with labels, if the file has some")
     parser.add_argument("--out", metavar="FILE", help="the table (csv); else NAME-predictions.csv in this folder")
     parser.set_defaults(run=predict, loads=("saving.models",))
@@ -57,8 +57,9 @@ def predict(options: Namespace) -> Output:
     model = core.load_model(options.model)
     is_margin = isinstance(model, core.MarginModel)
     gated = is_margin and model.problems[0].gates is None
-    own = {"gated": gated, "missing": model.scaling is not None and model.scaling.fills, "keep": options.keep}
-    samples = read_inputs(options.file, model.columns, model.n_features_in, TableFormat.of(options), **own)
+    own = {name: getattr(options, name) for name in ("keep", *FORMAT)}
+    own |= {"gated": gated, "missing": model.scaling is not None and model.scaling.fills}
+    samples = read_inputs(options.file, model.columns, model.n_features_in, **own)
     print("".join(f"{note}\n" for note in samples.notes), end="")
     more = [samples.gate_values] if is_margin else []
     if is_margin:

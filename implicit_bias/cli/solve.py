@@ -22,7 +22,7 @@ from implicit_bias.cli.parsers import EXIT_CODES, Parser
 from implicit_bias.cli.predict import matched
 from implicit_bias.datasets.labels import ranges_of
 from implicit_bias.datasets.scaling import Scaling
-from implicit_bias.datasets.tables import LabelledSamples, TableFormat, read_inputs, read_samples
+from implicit_bias.datasets.tables import FORMAT, LabelledSamples, read_inputs, read_samples
 from implicit_bias.datasets.task import with_constant
 
 #: Options of drawn gates, with their defaults and meaning.
@@ -83,7 +83,7 @@ def declare(parser: Parser, command: str) -> None:
     add("--encode", action="store_true", help="encode columns of texts, as one input per text; also in the model")
     text = "fill empty cells of a column of numbers by this of its fitted samples; also in the model"
     add("--impute", choices=("mean", "median", "most_frequent"), help=text)
-    parser.add_shared(*(f"--{name}" for name in TableFormat._fields))
+    parser.add_shared(*(f"--{name}" for name in FORMAT))
     text = "scale inputs to mean 0 and deviation 1, also in the model; by default if their sizes differ by 100 or more"
     add("--standardise", action=BooleanOptionalAction, help=text)
     text = "more samples, or the share of the samples (0 to 1) that the model is not fitted to: estimate its error"
@@ -120,7 +120,7 @@ def solve(options: Namespace) -> Output:
     """
     out = place_of(options.out, "-model.npz", [options.file])
     _check(options)
-    names = ("label", "weights", "margins", "gates", "columns", "drop", "encode", *TableFormat._fields)
+    names = ("label", "weights", "margins", "gates", "columns", "drop", "encode", *FORMAT)
     own = {name: getattr(options, name) for name in names}
     samples = read_samples(options.file, keep_missing=options.impute is not None, **own)
     print("".join(f"{note}\n" for note in samples.notes), end="")
@@ -196,8 +196,8 @@ def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSample
         return samples.select(~held_out), samples.select(held_out)
     if options.validate is None:
         return samples, None
-    form, missing = TableFormat.of(options), options.impute is not None
-    new = read_inputs(options.validate, samples.columns, samples.X.shape[1], form, missing=missing)
+    own = {"missing": options.impute is not None} | {name: getattr(options, name) for name in FORMAT}
+    new = read_inputs(options.validate, samples.columns, samples.X.shape[1], **own)
     found, known = ([], np.empty(0, dtype=int)) if new.labels is None else matched(samples.classes, new.labels)
     if not len(known) or len(found) != len(new.X):
         raise InputError(f"--validate {options.validate} must hold a label for each sample, to count the errors")
@@ -427,7 +427,12 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
         print(f"held-out error {text}, {100 * CONFIDENCE:g} % interval {interval}")
     constant = bool((chosen == chosen[0]).all())
     if constant and model.status is core.Status.OPTIMAL:
-        _warn_of_constant(model, chosen.tolist()[0])
+        from implicit_bias.solvers.path import zero_weights_up_to
+
+        C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
+        reason = f"all weights are zero up to C = {least:.2g}" if least >= C else f"C = {C:g} may be too small"
+        label = chosen.tolist()[0]
+        warnings.warn(f"the model predicts {label!r} for every sample: {reason}; use --C auto", stacklevel=2)
     return found | {"constant": constant}
 
 
@@ -435,14 +440,6 @@ def _counted_errors(predicted: np.ndarray, labels: np.ndarray) -> tuple[dict[str
     wrong, samples = int((predicted != labels).sum()), len(labels)
     text = f"{100 * wrong / samples:.2f} % ({wrong} of {samples} wrong)"
     return {"samples": samples, "wrong": wrong, "error": wrong / samples}, text
-
-
-def _warn_of_constant(model: core.MarginModel, label: Any) -> None:
-    from implicit_bias.solvers.path import zero_weights_up_to
-
-    C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
-    reason = f"all weights are zero up to C = {least:.2g}" if least >= C else f"C = {C:g} may be too small"
-    warnings.warn(f"the model predicts {label!r} for every sample: {reason}; use --C auto", stacklevel=2)
 
 
 def _described(model: core.MarginModel, weighted: bool) -> dict[str, Any]:

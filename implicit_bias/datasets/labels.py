@@ -7,17 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_flag,
-    as_floats,
-    as_numbers,
-    as_text,
-    dimensions,
-    shown,
-    without_torch,
-)
+from implicit_bias._utils.checks import Array, InputError, as_flag, as_floats, as_text, shown, without_torch
 from implicit_bias.datasets.scaling import Scaling
 from implicit_bias.datasets.tables import Columns
 from implicit_bias.datasets.task import with_constant
@@ -87,8 +77,7 @@ class Labelled(ABC):
 
         InputError is raised if X is not finite (NaN that the scaling fills aside) or has another number of columns.
         """
-        fills = self.scaling is not None and self.scaling.fills and dimensions(X) == 2
-        inputs = as_numbers(X, np.shape(X), "X") if fills else as_floats(X, "X", 2)
+        inputs = as_floats(X, "X", 2, self.scaling is not None and self.scaling.fills)
         if inputs.shape[1] != self.n_features_in:
             raise InputError(f"X has {inputs.shape[1]} columns, but the model needs {self.n_features_in}")
         if self.scaling is not None:

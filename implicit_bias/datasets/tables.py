@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_file, as_flag, as_floats, as_numbers, as_text, shown
+from implicit_bias._utils.checks import Array, InputError, as_file, as_flag, as_floats, as_text, shown
 from implicit_bias._utils.files import open_arrays
 from implicit_bias.datasets.classes import labels_and_classes
 
@@ -37,6 +37,8 @@ POINT = r"^\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*$"
 THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
 #: Names of columns that number the samples, if their values are different whole numbers.
 IDENTIFIERS = r"(?i)(?:.*[ _.-])?(?:id|index|idx|key|row|nr|number)"
+#: Parameters that say how a table is written; None if the file decides.
+FORMAT = ("header", "separator", "decimal", "encoding")
 #: Fewest samples for which a column that agrees with the labels is no coincidence.
 FEWEST = 10
 
@@ -59,23 +61,6 @@ class Columns(NamedTuple):
         return [one for name in self.inputs for one in each.get(name, [name])]
 
 
-class TableFormat(NamedTuple):
-    """How a table is written; None if the file decides.
-
-    `header` is True if the first row contains the names of the columns, and `encoding` is a name of Python's.
-    """
-
-    header: bool | None = None
-    separator: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-
-    @classmethod
-    def of(cls, options: Any) -> TableFormat:
-        """Return the format of parsed options of these names."""
-        return cls(*(getattr(options, name) for name in cls._fields))
-
-
 @dataclass(frozen=True, eq=False)
 class LabelledSamples:
     """Samples of a file.
@@ -84,8 +69,9 @@ class LabelledSamples:
     ----------
     X : array, shape (n, p)
     labels : array, shape (n,)
+        Of new samples, texts in a table, or None.
     classes : tuple
-        The distinct labels, sorted.
+        The distinct labels, sorted; () of new samples.
     gate_values : array, shape (n, k), optional
     groups : array, shape (k,), optional
         The unit of each gate.
@@ -96,18 +82,21 @@ class LabelledSamples:
         True if the first row of the table contains names, False if it is a sample.
     notes : tuple of str
         How the table was read, where other readings are possible.
+    kept : data frame, optional
+        Of new samples, the numbers of their rows, from 1, and the columns to keep.
     """
 
     X: Array = field(repr=False)
-    labels: np.ndarray = field(repr=False)
-    classes: tuple[Any, ...]
+    labels: Any = field(repr=False)
+    classes: tuple[Any, ...] = ()
     gate_values: Array | None = field(default=None, repr=False)
     groups: np.ndarray | None = field(default=None, repr=False)
     sample_weight: Array | None = field(default=None, repr=False)
     required_margin: Array | None = field(default=None, repr=False)
     columns: Columns | None = field(default=None, repr=False)
     header: bool | None = field(default=None, repr=False)
-    notes: tuple[str, ...] = field(default=(), repr=False)
+    notes: Sequence[str] = field(default=(), repr=False)
+    kept: Any = field(default=None, repr=False)
 
     def signs(self, positive: Any) -> Array:
         """Labels (n,): +1 for samples of the class `positive`, −1 for others; raise InputError for another class."""
@@ -127,19 +116,6 @@ class LabelledSamples:
         if len(self.classes) > 2:
             raise InputError(f"there are {len(self.classes)} classes; use signs(one), for this class against the rest")
         return self.signs(self.classes[1])
-
-
-class NewSamples(NamedTuple):
-    """Samples of a file for a model, with None for what the file lacks; `labels` of a table are strings.
-
-    `kept` has the numbers of the samples' rows, from 1, and the columns of the table that were to be kept.
-    """
-
-    X: Array
-    gate_values: Array | None
-    labels: np.ndarray | None
-    kept: pd.DataFrame
-    notes: Sequence[str] = ()
 
 
 def read_samples(
@@ -216,7 +192,7 @@ def read_samples(
         if not isinstance(listed, list | tuple | None) or not all(isinstance(name, str) for name in listed or ()):
             raise InputError("label, weights and margins are names of columns; gates, columns and drop lists of them")
     file = as_file(path)
-    table = _opened(file, TableFormat(header, separator, decimal, encoding))
+    table = _opened(file, header, separator, decimal, encoding)
     encode, keep_missing = as_flag(encode, "encode"), as_flag(keep_missing, "keep_missing")
     return _read_npz(file, names) if table is None else _read_table(table, names, encode, keep_missing)
 
@@ -225,27 +201,28 @@ def read_inputs(
     path: str | os.PathLike[str],
     columns: Columns | None,
     inputs: int,
-    form: TableFormat = TableFormat(),  # noqa: B008
     *,
     gated: bool = True,
     missing: bool = False,
     keep: Sequence[str] = (),
-) -> NewSamples:
-    """Read new samples for a model from a table or an NPZ file, with NaN for empty cells if `missing`.
+    **form: Any,
+) -> LabelledSamples:
+    """Read new samples for a model from a table, written as `form` says (`FORMAT`), or an NPZ file.
 
     In a table, `columns` selects the columns by name, and the label may be missing. If it is None, columns named
     `gate_…` are gate values if `gated`, the first `inputs` others are the inputs, and one more is the label. The
-    columns `keep` are returned, too.
+    columns `keep` are returned, too. Empty cells of inputs are NaN if `missing`.
     """
     import pandas as pd
 
     file = as_file(path)
-    table = _opened(file, form)
+    table = _opened(file, **form)
     if table is None:
         arrays = _arrays(file, ("X", "y", "gates"), ("X",))
         gates = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
-        X = as_floats(arrays["X"], "X", 2)
-        return NewSamples(X, gates, arrays.get("y"), pd.DataFrame({"row": range(1, len(X) + 1)}))
+        X = as_floats(arrays["X"], "X", 2, missing)
+        kept = pd.DataFrame({"row": range(1, len(X) + 1)})
+        return LabelledSamples(X, arrays.get("y"), gate_values=gates, kept=kept)
     wanted, label = ([], "") if columns is None else (columns.inputs + columns.gates, columns.label)
     table.name_columns(wanted, label)
     if columns is None:
@@ -261,20 +238,23 @@ def read_inputs(
     labels = cells[of_labels].to_numpy() if of_labels in table.names else None
     kept = cells[list(keep)].reset_index(names="row")
     kept["row"] += 1
-    return NewSamples(table.inputs(cells, columns, missing), values, labels, kept, table.notes)
+    X = table.inputs(cells, columns, missing)
+    return LabelledSamples(X, labels, gate_values=values, notes=table.notes, kept=kept)
 
 
-def _opened(file: Path, form: TableFormat) -> _Table | None:
+def _opened(
+    file: Path, header: Any = None, separator: Any = None, decimal: Any = None, encoding: Any = None
+) -> _Table | None:
     """Return the table of a file, None for an NPZ file; raise InputError for others, and options without effect."""
     kind = (file.with_suffix("") if file.suffix.lower() in COMPRESSIONS else file).suffix.lower()
     if kind not in (*TEXTS, *BINARIES, ".npz"):
         raise InputError(f"{file} is neither {', '.join((*TEXTS, *BINARIES))} nor .npz; convert it to one of them")
-    if not isinstance(form.header, bool | None):
-        raise InputError(f"header must be True (names), False (a sample) or None, not {shown(form.header)}")
-    for name, value in form._asdict().items():
+    if not isinstance(header, bool | None):
+        raise InputError(f"header must be True (names), False (a sample) or None, not {shown(header)}")
+    for name, value in zip(FORMAT, (header, separator, decimal, encoding), strict=True):
         if value is not None and (kind == ".npz" or (kind in BINARIES and name != "header")):
             raise InputError(f"{file} is not a text file; leave {name} out")
-    return None if kind == ".npz" else _Table(file, kind, form)
+    return None if kind == ".npz" else _Table(file, kind, header, separator or "", decimal or "", encoding)
 
 
 class _Table:
@@ -283,16 +263,16 @@ class _Table:
     After `name_columns`, `header` is True if the first row contains the names.
     """
 
-    def __init__(self, file: Path, kind: str, form: TableFormat) -> None:
+    def __init__(self, file: Path, kind: str, header: bool | None, separator: Any, decimal: Any, encoding: Any) -> None:
         self.file, self.notes, self.names = file, list[str](), list[str]()
-        self.header, self.content, self.options = form.header, None, dict[str, Any]()
+        self.header, self.content, self.options = header, None, dict[str, Any]()
         if kind in BINARIES:
             self.content = _as_csv(file, kind)
             return
         with file.open("rb") as opened:
             wide = opened.read(2) in (b"\xff\xfe", b"\xfe\xff")
-        self.options["encoding"] = as_text(form.encoding or ("utf-16" if wide else "utf-8"), "encoding")
-        given = [{"tab": "\t", "\\t": "\t"}.get(one, one) for one in (form.separator or "", form.decimal or "")]
+        self.options["encoding"] = as_text(encoding or ("utf-16" if wide else "utf-8"), "encoding")
+        given = ["\t" if one in ("tab", "\\t") else one for one in (separator, decimal)]
         if not all(isinstance(one, str) and len(one) <= 1 for one in given):
             raise InputError("separator and decimal must be one character each, or tab")
         self.options["sep"] = given[0] or self._separator()
@@ -388,8 +368,6 @@ class _Table:
 
     def inputs(self, cells: pd.DataFrame, columns: Columns, missing: bool = False) -> Array:
         """Return the inputs of a model (n, p): encoded texts, and numbers, with NaN for empty cells if `missing`."""
-        if not columns.categories:
-            return self.numbers(cells, columns.inputs, "the input columns", missing)
         parts = []
         for name in columns.inputs:
             if name not in columns.categories:
@@ -421,8 +399,7 @@ class _Table:
             if infinite.any():
                 raise InputError(f"{where} contains infinity (first for sample {_first(infinite)}); drop it")
             columns.append(numbers)
-        found = np.column_stack(columns)
-        return as_numbers(found, found.shape, what) if missing else as_floats(found, what, 2)
+        return as_floats(np.column_stack(columns), what, 2, missing)
 
     def categories(self, cells: pd.DataFrame, names: list[str]) -> dict[str, list[str]]:
         """Return the texts of each of these columns that contains some, sorted."""
@@ -532,7 +509,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
         name = columns.encoded[int(np.isnan(X).all(axis=0).argmax())]
         raise InputError(f"column {name!r} of {file} is empty; fit without it (--drop, drop=…)")
     _warn_of_columns(X, labels, classes, columns.encoded)
-    own |= {"columns": columns, "header": table.header, "notes": tuple(table.notes)}
+    own |= {"columns": columns, "header": table.header, "notes": table.notes}
     return LabelledSamples(X, labels, classes, values, **own)
 
 

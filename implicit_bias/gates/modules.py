@@ -77,7 +77,7 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     if len(found) != 1:
         raise InputError(
             f"the module calls relu or leaky_relu {len(found)} times, but only a single hidden layer has a margin "
-            "problem of its gates; use stationarity(network, X, y) for other networks"
+            "problem of its gates; use svm_of_optimiser with FunctionGates for frozen gates, stationarity for others"
         )
     values, results, slope = found[0]
     outputs = outputs.reshape(len(X), -1)

@@ -203,17 +203,6 @@ def test_first_row_that_counts_the_columns(tmp_path):
     assert read_samples(tmp_path / "s.csv").X.tolist() == [[0.5, 1.5], [2.5, 3.5]]
 
 
-def test_csv_with_and_without_names(tmp_path):
-    named, bare = tmp_path / "named.csv", tmp_path / "bare.csv"
-    named.write_text("kind,a,gate_1,b\nx,1,0,2\ny,3,1,4\n")
-    samples = read_samples(named, label="kind")
-    assert samples.X.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert samples.gate_values.tolist() == [[0.0], [1.0]]
-    bare.write_text("1.5,1.5,0\n3,4,1\n5,6,1\n")
-    assert read_samples(bare).X.tolist() == [[1.5, 1.5], [3.0, 4.0], [5.0, 6.0]]
-    assert read_samples(bare).y.tolist() == [-1.0, 1.0, 1.0]
-
-
 @pytest.mark.parametrize(
     ("content", "given", "header", "classes"),
     [

@@ -456,8 +456,8 @@ def test_a_model_without_names_takes_columns_by_their_place(tmp_path, monkeypatc
     assert run("solve", "train.npz").returncode == 0
     columns = ib.load_model("train-model.npz").columns
     pd.DataFrame([[5.0, 0.0, 1.0]], columns=["u", "v", "gate_w"]).to_csv("new.csv", index=False)
-    inputs, gates, labels, *_ = read_inputs("new.csv", columns, 2)
-    assert (inputs.tolist(), gates.tolist(), labels) == ([[5.0, 0.0]], [[1.0]], None)
+    new = read_inputs("new.csv", columns, 2)
+    assert (new.X.tolist(), new.gate_values.tolist(), new.labels) == ([[5.0, 0.0]], [[1.0]], None)
     assert run("predict", "train-model.npz", "new.csv").returncode == 0
     assert pd.read_csv("new-predictions.csv").prediction.tolist() == [0]
     pd.DataFrame(np.ones((1, 3)), columns=["u", "v", "w"]).to_csv("wide.csv", index=False)
