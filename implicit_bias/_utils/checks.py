@@ -162,10 +162,8 @@ def check_range(sizes: Array, what: str, least: float = SMALLEST, most: float = 
     """Raise InputError unless every nonzero size is from `least` to `most`, so that results cannot overflow."""
     used = sizes[sizes != 0]
     if used.size and not (used.min() >= least and used.max() <= most):
-        raise InputError(
-            f"{what} have sizes from {used.min():.1e} to {used.max():.1e}; "
-            f"rescale them to lie between {least:g} and {most:g}"
-        )
+        text = f"{what} have sizes from {used.min():.1e} to {used.max():.1e}"
+        raise InputError(f"{text}; rescale them to lie between {least:g} and {most:g}")
 
 
 def as_positives(values: Any, count: int, name: str, instead: str) -> float | Array:

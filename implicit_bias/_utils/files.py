@@ -140,13 +140,11 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
         raise InputError(f"{path} is damaged or not a saved {kind} ({reason})") from None
 
 
-def write_archive(
-    path: str | os.PathLike[str], kind: str, about: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> Path:
+def write_archive(path: str | os.PathLike[str], kind: str, about: dict[str, Any], arrays: dict[str, Any]) -> Path:
     """Write arrays, and a JSON text of `about`, the format `kind` ("problem 1") and the version, to an npz file."""
     text = json.dumps({"format": f"implicit_bias {kind}", "implicit_bias": __version__} | about, allow_nan=False)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, about=np.array(text), **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(buffer, about=np.array(text), **arrays)
     return write_atomically(path, buffer.getvalue())
 
 

@@ -75,10 +75,8 @@ def unit_samples(X: Any, normalise: bool = False, name: str = "X") -> Array:
     wrong = np.abs(lengths - 1) > UNIT_TOLERANCE
     if wrong.any():
         first = int(np.argmax(wrong))
-        raise InputError(
-            f"row {first} of {name} has length {lengths[first]:.6g}, and the theorem is about samples of length 1; "
-            "pass normalise=True, or divide each row by its length"
-        )
+        text = f"row {first} of {name} has length {lengths[first]:.6g}, and the theorem is about samples of length 1"
+        raise InputError(f"{text}; pass normalise=True, or divide each row by its length")
     return rows
 
 

@@ -95,10 +95,8 @@ def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> Binary
     """Return the task of inputs X (N, d) and labels y (N,), with the split of `load_binary`."""
     total, validation = len(y), len(y) // 5
     if train_size > total - validation:
-        raise InputError(
-            f"train_size must be at most {total - validation} for {name}, not {train_size}: "
-            f"{validation} of its {total} samples are for validation"
-        )
+        text = f"train_size must be at most {total - validation} for {name}"
+        raise InputError(f"{text}, not {train_size}: {validation} of its {total} samples are for validation")
     order = TorchStream(seed).permutation(total)
     train, held = order[:train_size], order[total - validation :]
     return BinaryTask(name, X[train], y[train], X[held], y[held], X)

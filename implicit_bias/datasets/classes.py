@@ -29,14 +29,12 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
         if len(found) != 2:
             listed = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
             count = "is 1" if len(found) == 1 else f"are {len(found)}"
-            raise InputError(
-                f"labels must be of two classes, but there {count}: {listed}; positive=… names those of +1"
-            )
+            raise InputError(f"labels must be of two classes, but there {count}: {listed}; positive=… names that of +1")
         classes = (found[0], found[1])
     unknown = [value for value in found if value not in classes]
     if unknown:
         raise InputError(
-            f"label {unknown[0]!r} is neither of the training classes {classes[0]!r} and {classes[1]!r}; leave it out"
+            f"label {unknown[0]!r} is neither training class, {classes[0]!r} or {classes[1]!r}; leave it out"
         )
     return np.where(values == classes[1], 1.0, -1.0), classes
 
@@ -59,8 +57,6 @@ def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
         raise InputError("labels mix types that cannot be sorted; use numbers or strings only") from None
     fraction = next((one for one in classes if isinstance(one, float) and one % 1), None)
     if fraction is not None:
-        raise InputError(
-            f"labels contain fractions such as {fraction}, which are quantities, not classes; convert them to classes "
-            "(numpy.digitize), or name the column of classes"
-        )
+        text = f"labels contain fractions such as {fraction}, which are quantities, not classes"
+        raise InputError(f"{text}; convert them to classes (numpy.digitize), or name the column of classes")
     return values, classes

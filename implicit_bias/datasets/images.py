@@ -69,10 +69,8 @@ def raw_images(name: str, root: str | PathLike[str] | None, train: bool = True) 
     if len(missing) == len(sums):
         _download(folder, top, list(sums))
     elif missing:
-        raise InputError(
-            f"{raw / missing[0]} is missing, but other files of {folder} exist; put it back, "
-            f"or move {raw} away to download all of them again"
-        )
+        text = f"{raw / missing[0]} is missing, but other files of {folder} exist"
+        raise InputError(f"{text}; put it back, or move {raw} away to download all of them again")
     part = "train" if train else "t10k"
     pixels, labels = (_verified(_stored(raw, file), sums[file]) for file in sums if file.startswith(part))
     # Image files begin with a header of 16 bytes, label files with one of 8.
@@ -92,10 +90,8 @@ def _verified(file: Path, expected: str) -> np.ndarray:
         raise InputError(f"{file} cannot be read ({error.strerror}); check its permissions") from None
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
-        raise InputError(
-            f"{file} is damaged: its MD5 sum is {found}, not {expected}; replace it, "
-            f"or move {file.parent} away to download all files again"
-        )
+        text = f"{file} is damaged: its MD5 sum is {found}, not {expected}"
+        raise InputError(f"{text}; replace it, or move {file.parent} away to download all files again")
     return np.frombuffer(content, np.uint8)
 
 

@@ -242,10 +242,8 @@ def read_inputs(
     return LabelledSamples(X, labels, gate_values=values, notes=table.notes, kept=kept)
 
 
-def _opened(
-    file: Path, header: Any = None, separator: Any = None, decimal: Any = None, encoding: Any = None
-) -> _Table | None:
-    """Return the table of a file, None for an NPZ file; raise InputError for others, and options without effect."""
+def _opened(file: Path, header: Any = None, separator: Any = None, decimal: Any = None, encoding: Any = None) -> Any:
+    """Return the _Table of a file, None for an NPZ file; raise InputError for others, and options without effect."""
     kind = (file.with_suffix("") if file.suffix.lower() in COMPRESSIONS else file).suffix.lower()
     if kind not in (*TEXTS, *BINARIES, ".npz"):
         raise InputError(f"{file} is neither {', '.join((*TEXTS, *BINARIES))} nor .npz; convert it to one of them")
@@ -319,10 +317,8 @@ class _Table:
             return "."
         if numbers.str.match(THOUSANDS).all():
             example = shown(numbers.iloc[0].strip())
-            raise InputError(
-                f"{example} in {self.file} may have decimals or thousands; write it without the comma, or say that it "
-                "has decimals (--decimal ,)"
-            )
+            text = f"{example} in {self.file} may have decimals or thousands"
+            raise InputError(f"{text}; write it without the comma, or say that it has decimals (--decimal ,)")
         return ","
 
     def name_columns(self, wanted: list[str], label: str | None) -> None:
@@ -446,10 +442,8 @@ def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bo
     ask = "say whether it is one (--header or --no-header, header=True or False)"
     counted = [cell == str(number) for number, cell in enumerate(first)]
     if sum(counted) > 1 and sum(counted) == (~np.isnan(values)).sum():
-        raise InputError(
-            f"the first row of {file} counts its columns (0, 1, …), and may be pandas' names or a sample; {ask}, name "
-            "the columns, or write the file with header=False"
-        )
+        text = f"the first row of {file} counts its columns (0, 1, …), and may be pandas' names or a sample"
+        raise InputError(f"{text}; {ask}, name the columns, or write the file with header=False")
     # The name of the column of labels is no label itself, and labels usually have more than one sample.
     suspects = texts or ([] if place is None else [place])
     counts = [below[column].value_counts() for column in suspects]
@@ -527,9 +521,7 @@ def _warn_of_columns(X: Array, labels: np.ndarray, classes: tuple[Any, ...], nam
         if few and len(column) >= FEWEST:
             pairs = np.unique(np.column_stack([column, codes]), axis=0)
             if len(pairs) == len(classes) == len(np.unique(column)):
-                warnings.warn(
-                    f"column {name!r} has one value for each label and may be a copy of it; {advice}", stacklevel=2
-                )
+                warnings.warn(f"column {name!r} has one value for each label and may copy it; {advice}", stacklevel=2)
         elif (_consecutive(column) and len(column) >= FEWEST) or (
             re.fullmatch(IDENTIFIERS, name) and not (column % 1).any() and len(np.unique(column)) == len(column)
         ):
@@ -586,10 +578,8 @@ def _arrays(file: Path, wanted: tuple[str, ...], required: tuple[str, ...]) -> d
     except InputError as error:
         raise InputError(f"{file} cannot be read: {error}") from None
     except Exception as error:
-        raise InputError(
-            f"{file} cannot be read as NPZ ({type(error).__name__}); save arrays of numbers or texts, not of Python "
-            "objects, with numpy.savez"
-        ) from None
+        text = f"{file} cannot be read as NPZ ({type(error).__name__})"
+        raise InputError(f"{text}; save arrays of numbers or texts, not of Python objects, with numpy.savez") from None
     for name in required:
         if name not in arrays:
             listed = ", ".join(names) or "no arrays"

@@ -240,10 +240,8 @@ def _scores_and_gaps(
             except AttributeError as error:
                 raise InputError(f"these classifiers do not support this scoring: {error}; choose another") from None
             if not np.isfinite(scores[-1]):
-                raise InputError(
-                    "scoring returned NaN or infinity; choose a score that is defined on all folds, or shuffle or "
-                    "stratify them"
-                )
+                text = "scoring returned NaN or infinity"
+                raise InputError(f"{text}; choose a score that is defined on all folds, or shuffle or stratify them")
             gaps.append(max(solution.gap for solution in solutions))
     except NotSeparableError as error:
         raise NotSeparableError(f"{fold}: {error}", error.certificate) from None

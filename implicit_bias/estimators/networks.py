@@ -37,9 +37,7 @@ class _GatedClassifier(MarginClassifier):
         if self.constraints is None:
             return problem
         if not callable(self.constraints):
-            raise InputError(
-                f"constraints must be a function of the predictor f or None, not {shown(self.constraints)}"
-            )
+            raise InputError(f"constraints must be a function of the predictor f, not {shown(self.constraints)}")
         if isinstance(problem, ClassMarginProblem):
             raise InputError("constraints need one problem per class: use multi_class='ovr'")
         # Imported here because CVXPY takes a second to load, and only constraints need it.
@@ -52,13 +50,10 @@ class _GatedClassifier(MarginClassifier):
 
         found = replace(problem, constraints=lambda W: self.constraints(lambda Z: features(Z) @ cp.vec(W, order="C")))
         # The same constraints on the predictor f = b.
-        intercept = LinearConstraints.of(
-            lambda b: self.constraints(lambda Z: np.ones(len(features(Z))) * b[0, 0]), (1, 1)
-        )
+        constant = lambda b: self.constraints(lambda Z: np.ones(len(features(Z))) * b[0, 0])  # noqa: E731
+        intercept = LinearConstraints.of(constant, (1, 1))
         if problem.intercept and np.abs(intercept.E).max() > CANCELLED:
-            raise InputError(
-                "the intercept must cancel in constraints, as in differences of scores; set free_intercept=False"
-            )
+            raise InputError("the intercept must cancel in constraints, as in differences; set free_intercept=False")
         return found
 
 

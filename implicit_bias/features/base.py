@@ -413,9 +413,8 @@ class KernelFeatures(Features):
         cross = as_floats(kernels, "kernels", 3)
         if cross.shape[::2] != (self.k, self.n):
             raise InputError(f"kernels must have shape ({self.k}, m, {self.n}), not {cross.shape}")
-        return KernelFeatures(
-            np.stack([block @ np.linalg.pinv(self.factors[:, j]).T for j, block in enumerate(cross)], axis=1)
-        )
+        blocks = [block @ np.linalg.pinv(self.factors[:, j]).T for j, block in enumerate(cross)]
+        return KernelFeatures(np.stack(blocks, axis=1))
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -92,9 +92,7 @@ class ChunkedInputs:
     ) -> None:
         self.lazy = "dask.array" in sys.modules and isinstance(source, sys.modules["dask.array"].Array)
         if not (self.lazy or isinstance(source, np.ndarray)) or np.ma.isMaskedArray(source):
-            raise InputError(
-                f"the source must be a NumPy array, np.load(…, mmap_mode='r') or a Dask array, not {shown(source)}"
-            )
+            raise InputError(f"the source must be a NumPy array, np.load(…, 'r') or a Dask array, not {shown(source)}")
         if source.ndim != 2 or source.dtype.kind not in "biuf" or np.isnan(source.shape).any():
             raise InputError(f"the source must hold real numbers in a known shape (n, p), not {shown(source)}")
         if 0 in source.shape:

@@ -62,9 +62,7 @@ class GatedFeatures(Features):
         gate_values = np.ones((len(X), 1)) if self.gate_values is None else self.gate_values
         gate_values = as_floats(gate_values, "gate_values", 2)
         if len(X) != len(gate_values):
-            raise InputError(
-                f"X has {len(X)} rows and gate_values has {len(gate_values)}; give one row of each per sample"
-            )
+            raise InputError(f"X has {len(X)} rows, gate_values has {len(gate_values)}; give one row each per sample")
         sizes = largest_entries(X), largest_entries(gate_values)
         open_ = (sizes[0] > 0) & (sizes[1] > 0)
         with np.errstate(over="ignore"):
@@ -87,9 +85,8 @@ class GatedFeatures(Features):
         chosen: Any = slice(None) if used.all() else used
         W = W[chosen]
         with np.errstate(over="ignore", invalid="ignore"):
-            parts = [
-                np.einsum("nk,nk->n", self.X[rows] @ W.T, self.gate_values[rows, chosen]) for rows in row_blocks(self.n)
-            ]
+            blocks = row_blocks(self.n)
+            parts = [np.einsum("nk,nk->n", self.X[rows] @ W.T, self.gate_values[rows, chosen]) for rows in blocks]
         return np.concatenate(parts)
 
     def magnitudes(self, W: Any) -> Array:

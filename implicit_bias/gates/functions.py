@@ -63,9 +63,7 @@ class FunctionGates(Gates):
         k = _evaluated(self.function, X, "gates").shape[1]
         groups = np.arange(k) if self.grouping is None else as_floats(self.grouping, "grouping", 1)
         if len(groups) != k or (groups % 1).any():
-            raise InputError(
-                f"grouping must contain {k} integers, one per gate of the function, not {shown(self.grouping)}"
-            )
+            raise InputError(f"grouping must contain {k} integers, one per gate, not {shown(self.grouping)}")
         self.k_, self.groups = k, groups.astype(np.int64)
         return self
 

@@ -103,14 +103,10 @@ class GatedNetwork(nn.Module, ABC):
         if not isinstance(X, Tensor):
             raise InputError(f"a network takes a torch tensor, not {shown(X)}; decision_function takes any array")
         if X.ndim != 2 or X.shape[1] != self.inputs:
-            raise InputError(
-                f"a network with {self.inputs} inputs takes a tensor of shape (n, {self.inputs}), "
-                f"not {tuple(X.shape)}; reshape it"
-            )
+            text = f"a network with {self.inputs} inputs takes a tensor of shape (n, {self.inputs})"
+            raise InputError(f"{text}, not {tuple(X.shape)}; reshape it")
         if contexts is not None and (contexts.ndim != 2 or len(contexts) != len(X)):
-            raise InputError(
-                f"contexts must have a row for each of the {len(X)} inputs, but their shape is {tuple(contexts.shape)}"
-            )
+            raise InputError(f"contexts must have {len(X)} rows, one per input, not the shape {tuple(contexts.shape)}")
         outputs: Tensor = super().__call__(X, contexts)
         return outputs
 
@@ -199,10 +195,8 @@ class GatedNetwork(nn.Module, ABC):
     def require_one_layer(self, layers: int) -> None:
         """Raise InputError if `layers`, the number of gated layers of this network, exceeds 1."""
         if layers > 1:
-            raise InputError(
-                f"a network with {layers} gated layers has no separate weights for each gate; "
-                "use a network with one gated layer"
-            )
+            text = f"a network with {layers} gated layers has no separate weights for each gate"
+            raise InputError(f"{text}; use a network with one gated layer")
 
     def input_layers(self) -> list[Any]:
         """Return a list of weights for each of `parts`, the first multiplying the inputs; [] if no input may rotate."""

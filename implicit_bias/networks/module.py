@@ -120,10 +120,8 @@ class TorchNetwork(GatedNetwork):
     def _hidden_layer(self) -> HiddenLayer:
         layer = hidden_layer(self, self.inputs)
         if layer.biases.any():
-            raise InputError(
-                "the hidden layer has biases, which are weights of the constant input; pass the module to svm_lc, with "
-                "a column of ones in X"
-            )
+            text = "the hidden layer has biases, which are weights of the constant input"
+            raise InputError(f"{text}; pass the module to svm_lc, with a column of ones in X")
         return layer
 
 
@@ -142,10 +140,8 @@ def _check_parameters(module: nn.Module) -> None:
         raise InputError(f"the module is on {', '.join(places)}; call module.cpu(), train(…, device=…) moves it itself")
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in parameters})
     if dtypes not in (["float32"], ["float64"]):
-        raise InputError(
-            f"the module's parameters are in {', '.join(dtypes)}; call module.float() first, because small steps "
-            "need single precision"
-        )
+        text = f"the module's parameters are in {', '.join(dtypes)}"
+        raise InputError(f"{text}; call module.float() first, because small steps need single precision")
     if not all(bool(p.isfinite().all()) for p in parameters):
         raise InputError("the module's parameters contain NaN or infinity; initialise them again")
 
@@ -175,10 +171,8 @@ def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tup
         raise InputError("the module's outputs are all 0; initialise its weights")
     lowest = float(every.min())
     if given is None and np.ptp(every) > DEVIATION:
-        raise InputError(
-            f"the module's outputs have degrees from {lowest:.6g} to {every.max():.6g} in its trainable parameters; "
-            "give the lowest as degree"
-        )
+        text = f"the module's outputs have degrees from {lowest:.6g} to {every.max():.6g} in its trainable parameters"
+        raise InputError(f"{text}; give the lowest as degree")
     degree = round(lowest) if given is None else given
     if degree < 1 or abs(lowest - degree) > DEVIATION:
         wanted = "not a whole number of at least 1" if given is None else f"not {given}"
@@ -195,10 +189,8 @@ def _reasons(shape: tuple[int, ...]) -> Iterator[None]:
         raise
     except Exception as error:
         reason = (str(error) or type(error).__name__).strip().splitlines()[0]
-        raise InputError(
-            f"the module fails on float64 inputs of shape (n, {', '.join(map(str, shape))}): {reason}; "
-            "change inputs, or the module"
-        ) from None
+        text = f"the module fails on float64 inputs of shape (n, {', '.join(map(str, shape))}): {reason}"
+        raise InputError(f"{text}; change inputs, or the module") from None
 
 
 def _checked_outputs(module: nn.Module, X: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -206,20 +198,16 @@ def _checked_outputs(module: nn.Module, X: Tensor, shape: tuple[int, ...]) -> Te
     if not isinstance(outputs, Tensor):
         raise InputError(f"the module returns {type(outputs).__name__}; return one tensor (n,) or (n, q)")
     if outputs.ndim not in (1, 2) or len(outputs) != SAMPLES or not outputs.numel():
-        raise InputError(
-            f"the module's outputs for {SAMPLES} inputs have shape {tuple(outputs.shape)}; return ({SAMPLES},) or "
-            f"({SAMPLES}, q)"
-        )
+        text = f"the module's outputs for {SAMPLES} inputs have shape {tuple(outputs.shape)}"
+        raise InputError(f"{text}; return ({SAMPLES},) or ({SAMPLES}, q)")
     if not bool(outputs.isfinite().all()):
         raise InputError("the module's outputs contain NaN or infinity; use smaller weights")
     if not torch.equal(_values(module, X, shape), outputs):
         raise InputError("two calls on the same inputs give different outputs; remove dropout, or call module.eval()")
     half = SAMPLES // 2
     if not torch.allclose(_values(module, X[:half], shape), outputs[:half]):
-        raise InputError(
-            "the module's output depends on the other samples, as with batch normalisation; remove it, or call "
-            "module.eval()"
-        )
+        text = "the module's output depends on the other samples, as with batch normalisation"
+        raise InputError(f"{text}; remove it, or call module.eval()")
     return outputs
 
 

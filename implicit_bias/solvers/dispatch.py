@@ -237,10 +237,8 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
     """Run fallback solvers until one is conclusive; append their solutions to `attempts`; return the merged bounds."""
     best, entries = attempts[0], problem.features.n * problem.features.k * problem.features.d
     for name, most in FALLBACK_SOLVERS.items():
-        inconclusive = best.status is Status.INACCURATE or (
-            best.status is Status.NOT_SEPARABLE_BELOW and not is_final(best)
-        )
-        if not inconclusive:
+        below = best.status is Status.NOT_SEPARABLE_BELOW and not is_final(best)
+        if not (below or best.status is Status.INACCURATE):
             break
         stopped = options.stop()
         if stopped:
