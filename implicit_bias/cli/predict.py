@@ -82,12 +82,9 @@ def _warn_of_far(model: Any, X: Array) -> int:
     rows, columns = far.any(axis=1).sum(), np.flatnonzero(far.any(axis=0))
     if rows:
         names = range(X.shape[1]) if model.columns is None else model.columns.encoded
-        warnings.warn(
-            f"{rows} of {counted(len(X), 'sample')} are outside the range of the fit by more than its width, in "
-            f"{len(columns)} of {counted(X.shape[1], 'column')}, such as {names[columns[0]]!r}; check their units and "
-            "scale before you trust these predictions",
-            stacklevel=2,
-        )
+        where = f"{len(columns)} of {counted(X.shape[1], 'column')}, such as {names[columns[0]]!r}; check their units"
+        text = f"{rows} of {counted(len(X), 'sample')} are outside the range of the fit by more than its width"
+        warnings.warn(f"{text}, in {where} and scale before you trust these predictions", stacklevel=2)
     return int(rows)
 
 
@@ -151,9 +148,7 @@ def matched(classes: Sequence[Any], labels: np.ndarray) -> tuple[list[Any], np.n
     unknown = [str(label) for label, one in zip(listed, found, strict=True) if one is None]
     named = [label for label in unknown if label]
     if named:
-        warnings.warn(
-            f"labels such as {named[0]!r}, {len(named)} in all, are not classes of the model and have no margin",
-            stacklevel=2,
-        )
+        text = f"labels such as {named[0]!r}, {len(named)} in all, are not classes of the model"
+        warnings.warn(f"{text} and have no margin", stacklevel=2)
     known = np.array([i for i, one in enumerate(found) if one is not None], dtype=int)
     return [label if one is None else one for label, one in zip(listed, found, strict=True)], known

@@ -188,19 +188,14 @@ def _warn(gaps: Array, tol: float, count: int) -> None:
     """Warn of `gaps` (folds, values of C) above `tol`, and if all folds finished only `count` values."""
     inaccurate = int((gaps > tol).sum())
     if inaccurate:
-        warnings.warn(
-            f"{inaccurate} of {gaps.size} fits in the folds have a gap above tol={tol:g}, up to "
-            f"{np.nanmax(gaps):.1e}; scale the inputs, or remove such values from Cs",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        text = f"{inaccurate} of {gaps.size} fits in the folds have a gap above tol={tol:g}"
+        remedy = "scale the inputs, or remove such values from Cs"
+        warnings.warn(f"{text}, up to {np.nanmax(gaps):.1e}; {remedy}", ConvergenceWarning, stacklevel=3)
     if count < gaps.shape[1]:
-        warnings.warn(
-            f"max_seconds ended the search: all folds finished {count} of {gaps.shape[1]} values of C, and C is "
-            f"{'the best of these' if count else 'that of the classifier'}; allow more time, or give fewer values",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        text = f"max_seconds ended the search: all folds finished {count} of {gaps.shape[1]} values of C"
+        chosen = "the best of these" if count else "that of the classifier"
+        remedy = "allow more time, or give fewer values"
+        warnings.warn(f"{text}, and C is {chosen}; {remedy}", ConvergenceWarning, stacklevel=3)
 
 
 def _finished(found: Sequence[Array], values: int) -> int:

@@ -102,12 +102,9 @@ class MultipleKernelClassifier(MarginClassifier):
         """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates."""
         features = FittedKernels(self.kernels, X, weight, as_flag(self.normalise, "normalise"), seed)
         if features.narrow:
-            warnings.warn(
-                "most samples have nearly zero kernel values with all others, so that nothing is learned about new "
-                "inputs; standardise the inputs, or use a wider kernel (a smaller gamma)",
-                UserWarning,
-                stacklevel=4,
-            )
+            text = "most samples have nearly zero kernel values with all others, so that nothing is learned about new"
+            remedy = "standardise the inputs, or use a wider kernel (a smaller gamma)"
+            warnings.warn(f"{text} inputs; {remedy}", UserWarning, stacklevel=4)
         return features
 
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:

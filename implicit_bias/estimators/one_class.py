@@ -125,21 +125,15 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
         self.estimator_, self.certificate_, self.status_ = estimator, estimator.certificate_, estimator.status_
         scores = estimator.as_model().decision_function(samples[data.rows])
         if _constant(estimator, samples, scores):
-            warnings.warn(
-                "all inputs have the same score, because a constant alone attains the margin; use a Gaussian kernel "
-                "(the default) on standardised inputs, or fit_intercept=False",
-                UserWarning,
-                stacklevel=2,
-            )
+            text = "all inputs have the same score, because a constant alone attains the margin"
+            remedy = "use a Gaussian kernel (the default) on standardised inputs, or fit_intercept=False"
+            warnings.warn(f"{text}; {remedy}", UserWarning, stacklevel=2)
         self.offset_ = min(1.0, _quantile(scores, problem.sample_weight, nu)) - ROUNDING
         self._model = replace(estimator.as_model(), offset=self.offset_)
         if not _reached(self.nu_, nu, estimator.tol):
-            warnings.warn(
-                f"the nu of this solution is only known to be between {self.nu_[0]:.7g} and {self.nu_[1]:.7g}, and not "
-                f"proved to be {nu:g}: {self.status_.value}",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            text = f"the nu of this solution is only known to be between {self.nu_[0]:.7g} and {self.nu_[1]:.7g}"
+            reason = f"not proved to be {nu:g}: {self.status_.value}"
+            warnings.warn(f"{text}, and {reason}", ConvergenceWarning, stacklevel=2)
         return self
 
     def score_samples(self, X: Any) -> Array:
@@ -199,11 +193,10 @@ def _fit_to_nu(
         proved = solution.lower_bound - C * nu * total
         hopeless = solution.status is Status.INACCURATE and proved > MAX_NORM * nu * first * total
         if hopeless or following > MAX_RATIO * first:
-            raise InputError(
-                f"no weights of a norm up to {proved:.2g} have a mean slack below nu={nu:g}, which is proved: the "
-                "samples surround the origin, and no linear function of their features separates them from it; use "
-                "a Gaussian kernel (the default), gates that close, or a larger nu"
-            )
+            text = f"no weights of a norm up to {proved:.2g} have a mean slack below nu={nu:g}, which is proved"
+            cause = "the samples surround the origin, and no linear function of their features separates them from it"
+            remedy = "use a Gaussian kernel (the default), gates that close, or a larger nu"
+            raise InputError(f"{text}: {cause}; {remedy}")
         if _reached(bounds, nu, estimator.tol) or solution.status is not Status.OPTIMAL or following == C:
             break
         C = following

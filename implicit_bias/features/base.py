@@ -310,10 +310,9 @@ def _factor(K: Array, name: str) -> Array:
         return factor
     values, vectors = scipy.linalg.eigh(K)
     if values[0] < -rtol * values[-1]:
-        raise InputError(
-            f"{name} is not positive semidefinite (eigenvalues from {values[0]:.1e} to {values[-1]:.1e}); compute it "
-            "from centred and scaled inputs if that is rounding, or add to its diagonal"
-        )
+        text = f"{name} is not positive semidefinite (eigenvalues from {values[0]:.1e} to {values[-1]:.1e})"
+        remedy = "compute it from centred and scaled inputs if that is rounding, or add to its diagonal"
+        raise InputError(f"{text}; {remedy}")
     used = values > len(K) * np.finfo(float).eps * values[-1]
     return np.asarray(vectors[:, used] * np.sqrt(values[used]))
 

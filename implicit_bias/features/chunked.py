@@ -107,10 +107,8 @@ class ChunkedInputs:
         least, most = (np.array(found) for found in zip(*self._each_raw(_extremes), strict=True))
         largest = np.abs(self.scaling(np.stack([least.min(axis=0), most.max(axis=0)]))).max(axis=0)
         if not np.isfinite(largest).all():
-            raise InputError(
-                f"column {int(np.argmin(np.isfinite(largest)))} of the source contains NaN or infinity, or overflows "
-                "when scaled; clean it first"
-            )
+            column = int(np.argmin(np.isfinite(largest)))
+            raise InputError(f"column {column} of the source has NaN or infinity, perhaps when scaled; clean it first")
         self.largest: Array = largest
 
     def __len__(self) -> int:

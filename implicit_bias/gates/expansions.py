@@ -66,10 +66,8 @@ class KernelExpansions(Gates):
         given = [item for _, parameters in named for item in parameters.items()]
         wrong = [name for name, value in given if name == "n_jobs" or not isinstance(value, int | float | None)]
         if len(named) < len(self.kernels) or wrong:
-            raise InputError(
-                "a kernel that is a function or a matrix, or has parameters other than numbers, cannot be saved; "
-                "save the classifier with cloudpickle"
-            )
+            text = "a kernel that is a function or a matrix, or has parameters other than numbers, cannot be saved"
+            raise InputError(f"{text}; save the classifier with cloudpickle")
 
     def transform(self, X: Any) -> Array:
         X = self._fitted_inputs(X)

@@ -21,10 +21,8 @@ def _evaluated(function: Any, X: Array, what: str, columns: int | None = None) -
     if len(values) != len(X):
         raise InputError(f"the {what}' function gave {len(values)} rows for {len(X)} inputs; give one per sample")
     if values.shape[1] != (columns or values.shape[1]):
-        raise InputError(
-            f"the {what}' function returned {columns} columns in fit, but now returns {values.shape[1]}; "
-            "return as many for all X"
-        )
+        text = f"the {what}' function returned {columns} columns in fit, but now returns {values.shape[1]}"
+        raise InputError(f"{text}; return as many for all X")
     return values
 
 

@@ -75,10 +75,9 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     X = torch.as_tensor(np.vstack([np.zeros(inputs), np.eye(inputs), rng.normal(size=(8, inputs))]))
     outputs, found = activations_of(module, X)
     if len(found) != 1:
-        raise InputError(
-            f"the module calls relu or leaky_relu {len(found)} times, but only a single hidden layer has a margin "
-            "problem of its gates; use svm_of_optimiser with FunctionGates for frozen gates, stationarity for others"
-        )
+        text = f"the module calls relu or leaky_relu {len(found)} times"
+        remedy = "use svm_of_optimiser with FunctionGates for frozen gates, stationarity for others"
+        raise InputError(f"{text}, but only a single hidden layer has a margin problem of its gates; {remedy}")
     values, results, slope = found[0]
     outputs = outputs.reshape(len(X), -1)
     weights = (values[1 : inputs + 1] - values[0]).T if values.ndim == 2 else torch.empty(0, inputs)
@@ -114,10 +113,8 @@ def learned_gates(module: nn.Module, X: Any) -> Gates:
         raise InputError(f"the module has {len(layer.readout)} outputs; SVM-LC needs one")
     biased = bool(layer.biases.any())
     if biased and not constant:
-        raise InputError(
-            "the module's layer has biases, which are weights of the constant input; append a column of ones to X, as "
-            "BinaryTask.from_arrays does"
-        )
+        text = "the module's layer has biases, which are weights of the constant input"
+        raise InputError(f"{text}; append a column of ones to X, as BinaryTask.from_arrays does")
     if width < d and not biased:
         raise InputError(f"the module takes {width} inputs and has no biases; leave out the last column of X, the ones")
     if width < d:

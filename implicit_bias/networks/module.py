@@ -223,9 +223,7 @@ def _exponents(measured: dict[float, Array]) -> Array:
     if wrong.any():
         worst = int(np.argmax(np.where(np.isfinite(degrees), np.max(deviations, axis=0), np.inf)))
         factors = ", ".join(f"{ratios[c][worst]:.8g} at c = {c:g}" for c in FACTORS)
-        raise InputError(
-            f"the module is not homogeneous in its trainable parameters: with parameters c·w an output is multiplied "
-            f"by {factors}, which is no power of c; use relu or leaky relu, no biases after the first layer, and no "
-            "normalisation"
-        )
+        text = "the module is not homogeneous in its trainable parameters w: with c·w an output is multiplied by"
+        remedy = "use relu or leaky relu, no biases after the first layer, and no normalisation"
+        raise InputError(f"{text} {factors}, which is no power of c; {remedy}")
     return np.asarray(degrees)

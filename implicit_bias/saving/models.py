@@ -140,10 +140,9 @@ def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
     known = [sys.modules.get(f"sklearn.{name}") for name in ("preprocessing", "impute")]
     name = next((name for module in known if module and (name := class_name(type(scaler), module))), None)
     if name not in SCALERS:
-        raise InputError(
-            f"{type(scaler).__name__} cannot be saved in front of a model: apply it to the inputs yourself and save "
-            f"the rest of the pipeline, or use {', '.join(SCALERS)}"
-        )
+        remedy = "apply it to the inputs yourself and save the rest of the pipeline"
+        text = f"{type(scaler).__name__} cannot be saved in front of a model"
+        raise InputError(f"{text}: {remedy}, or use {', '.join(SCALERS)}")
     return [(name, values) for name, values in SCALERS[name](scaler) if values is not None]
 
 

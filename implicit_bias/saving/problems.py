@@ -58,15 +58,12 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
     features, norm, gates = problem.features, problem.norm, problem.gates
     samples = samples and features.kept
     if samples and not _known(all_features, features):
-        raise InputError(
-            f"{type(features).__name__} are user-defined or read from elsewhere and cannot be saved: "
-            "use features of this package, or add the class to implicit_bias.features with its `made_of`"
-        )
+        text = f"{type(features).__name__} are user-defined or read from elsewhere and cannot be saved"
+        remedy = "use features of this package, or add the class to implicit_bias.features with its `made_of`"
+        raise InputError(f"{text}: {remedy}")
     if not _known(all_norms, norm):
-        raise InputError(
-            f"{norm!r} is user-defined and cannot be saved: use a norm of this package, "
-            "or add the class to implicit_bias.norms with its `made_of`"
-        )
+        text = f"{norm!r} is user-defined and cannot be saved: use a norm of this package"
+        raise InputError(f"{text}, or add the class to implicit_bias.norms with its `made_of`")
     arrays = _parts(features, features.made_of) if samples else {}
     arrays |= {f"norm.{name}": values for name, values in _parts(norm, norm.made_of).items()}
     arrays |= _parts(problem, ("y", "C", "required_margin", "sample_weight"))
@@ -89,10 +86,9 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
 def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return fitted gates as a JSON dictionary and arrays; raise InputError for gates that cannot be saved."""
     if not _known(all_gates, gates):
-        raise InputError(
-            f"{type(gates).__name__} cannot be saved; pickle the estimator that has them, or save "
-            "dataclasses.replace(problem, gates=None), which has the same solution but cannot score new inputs"
-        )
+        text = f"{type(gates).__name__} cannot be saved; pickle the estimator that has them"
+        other = "dataclasses.replace(problem, gates=None), which has the same solution but cannot score new inputs"
+        raise InputError(f"{text}, or save {other}")
     if isinstance(gates, all_gates.KernelExpansions):
         gates.require_named()
     arrays = {f"gates.{name}": values for name, values in _parts(gates, gates.learned).items()}

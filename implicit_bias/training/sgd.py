@@ -121,10 +121,8 @@ def train(
             for one in each:
                 one.to("cpu")
         if not all(bool(weights.isfinite().all()) for one in each for weights in one.parameters()):
-            raise InputError(
-                f"training led to weights beyond {torch.finfo(dtype).max:.1e}, the network's largest number; scale X "
-                f"down, use {config.slower()}, or network.double()"
-            )
+            text = f"training led to weights beyond {torch.finfo(dtype).max:.1e}, the network's largest number"
+            raise InputError(f"{text}; scale X down, use {config.slower()}, or network.double()")
         return TrainingResult(pd.DataFrame(rows), config, end, deadline.seconds, seed, tuple(each))
 
 
