@@ -27,7 +27,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--redraw": {"metavar": "FOLDER", "help": "compute nothing: figures and findings from an earlier run's folder"},
     "--header": {
         "action": argparse.BooleanOptionalAction,
-        "help": "whether the first row of a table contains column names; by default, its cells are examined",
+        "help": "whether row 1 has names; by default, cells decide",
     },
     "--separator": {"help": "separator of the columns (tab for tabs); by default the one that the first rows share"},
     "--decimal": {"help": "decimal point or comma; by default as the first rows have it"},

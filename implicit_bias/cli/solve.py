@@ -130,7 +130,12 @@ def solve(options: Namespace) -> Output:
     options.standardise, deadline = _is_standardised(samples, options.standardise), Deadline(options.max_seconds)
     C = options.C if options.C != "auto" else _chosen_cost(samples, options, deadline)
     problems = _problems(samples, options, C)
-    _describe_samples(samples, next(iter(problems.values())))
+    first, classes = next(iter(problems.values())), samples.classes
+    sizes = zip(first.features.shape, ("sample", "gate", "input"), strict=True)
+    n, k, d = (counted(number, name) for number, name in sizes)
+    each = f"class −1 is {classes[0]!r}, class +1 is {classes[1]!r}"
+    several = f"{len(classes)} classes, each against the rest: {', '.join(map(repr, classes))}"
+    print(f"{n}, {d}, {k}, {first.norm!r}\n{each if len(classes) == 2 else several}")
     model = _model(samples, problems, _solutions(problems, starts, deadline, options), options)
     document = _described(model, samples.sample_weight is not None)
     if any(one.status.inseparable for one in model.solutions):
@@ -308,16 +313,6 @@ def _chosen_cost(samples: LabelledSamples, options: Namespace, deadline: Deadlin
         f"of {len(errors)} values from {costs[len(errors) - 1]:g} to {costs[0]:g}"
     )
     return float(costs[best])
-
-
-def _describe_samples(samples: LabelledSamples, problem: core.MarginProblem) -> None:
-    features, classes = problem.features, samples.classes
-    sizes = [counted(features.n, "sample"), counted(features.d, "input"), counted(features.k, "gate")]
-    print(", ".join([*sizes, repr(problem.norm)]))
-    if len(classes) == 2:
-        print(f"class −1 is {classes[0]!r}, class +1 is {classes[1]!r}")
-    else:
-        print(f"{len(classes)} classes, each against the rest: {', '.join(map(repr, classes))}")
 
 
 def _solutions(

@@ -34,7 +34,7 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
     unknown = [value for value in found if value not in classes]
     if unknown:
         raise InputError(
-            f"label {unknown[0]!r} is neither training class, {classes[0]!r} or {classes[1]!r}; leave it out"
+            f"label {unknown[0]!r} is neither of the training classes {classes}; leave it out"
         )
     return np.where(values == classes[1], 1.0, -1.0), classes
 

@@ -231,7 +231,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         deadline = Deadline(self.max_seconds)
         data = self._fit_data(X, y, sample_weight)
         for problems, solutions in self._path([self.C], data, deadline):
-            self._warn(data.names, problems, solutions, two_classes=len(data.classes) == 2)
+            self._warn(data.names, problems, solutions, binary=len(data.classes) == 2)
         return self
 
     def _fit_data(self, X: Any, y: Any, sample_weight: Any) -> FitData:
@@ -330,9 +330,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _inputs(self, X: Array) -> Array:
         return with_constant(X) if self.fit_intercept else X
 
-    def _warn(
-        self, names: list[str], problems: list[MarginProblem], solutions: list[Solution], two_classes: bool
-    ) -> None:
+    def _warn(self, names: list[str], problems: list[MarginProblem], solutions: list[Solution], binary: bool) -> None:
         """Warn once of each kind: of the class with the largest gap, or the first, with the number of the others."""
         found: dict[str, list[tuple[float, str, str]]] = {}
         for name, problem, solution in zip(names, problems, solutions, strict=True):
@@ -341,12 +339,12 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
                 text = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
             elif np.abs(scores - solution.intercept).max() <= max(NEGLIGIBLE_SCORE, self.tol):
                 kind = f"all weights are (nearly) zero at C={problem.C:g}"
-            elif two_classes and len(set(scores > 0)) == 1:
+            elif binary and len(set(scores > 0)) == 1:
                 kind = f"all samples are assigned to one class at C={problem.C:g}"
             else:
                 continue
             found.setdefault(kind, []).append((solution.gap if text else 0.0, name, text))
-        uneven = two_classes and self.class_weight is None and abs(problems[0].y.mean()) > UNEVEN
+        uneven = binary and self.class_weight is None and abs(problems[0].y.mean()) > UNEVEN
         remedy = "set class_weight='balanced', or increase C" if uneven else "increase C or scale the inputs up"
         apart = "if that changes nothing, these features do not tell the classes apart"
         for kind, each in found.items():

@@ -146,7 +146,7 @@ class MultipleKernelClassifier(MarginClassifier):
         self.dual_coef_ = coefficients[..., used] if len(gates) > 1 else coefficients[0][:, used]
         self.support_vectors_ = samples[used]
         self.kernels_ = [function_of(kernel) for kernel in kernels]
-        self._model = _model_of_expansions(self._model, kernels, samples, coefficients)
+        self._model = _expansion_model(self._model, kernels, samples, coefficients)
 
     def decision_function(self, X: Any) -> Array:
         """Return scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes.
@@ -211,9 +211,7 @@ class PrecomputedKernel:
         return found
 
 
-def _model_of_expansions(
-    model: MarginModel, kernels: Sequence[Any], samples: Array, coefficients: Array
-) -> MarginModel:
+def _expansion_model(model: MarginModel, kernels: Sequence[Any], samples: Array, coefficients: Array) -> MarginModel:
     """Return the model whose features are the parts Σ_i a_mi k_m(x, x_i) of f, scaled to norm 1, with weights ‖w_m‖."""
     problems, solutions = [], []
     for problem, solution, a in zip(model.problems, model.solutions, coefficients, strict=True):

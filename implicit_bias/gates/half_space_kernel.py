@@ -104,9 +104,7 @@ def half_space_expansion(Z: Array, coefficients: Array, **parameters: Any) -> Ca
     return values
 
 
-def half_spaces_of_samples(
-    X: Array, parameters: dict[str, Any], dtype: Any = float
-) -> Callable[[np.ndarray, np.ndarray], Array]:
+def half_spaces_of_samples(X: Array, parameters: dict[str, Any], dtype: Any = float) -> Callable[..., Array]:
     """Return `half_spaces` as a function of row numbers of X, i (n,) and j (m,), whose values (n, m) have a data type.
 
     The directions of X are stored. The errors of single precision are those of `half_space_expansion`.
