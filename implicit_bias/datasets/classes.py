@@ -33,9 +33,7 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
         classes = (found[0], found[1])
     unknown = [value for value in found if value not in classes]
     if unknown:
-        raise InputError(
-            f"label {unknown[0]!r} is neither of the training classes {classes}; leave it out"
-        )
+        raise InputError(f"label {unknown[0]!r} is neither of the training classes {classes}; leave it out")
     return np.where(values == classes[1], 1.0, -1.0), classes
 
 

@@ -454,10 +454,8 @@ class UnkeptFeatures(Features):
         return self.products
 
     def dense(self) -> Array:
-        raise InputError(
-            f"the {self.n} samples were not saved with the model: replace the features of its problem, or save it with "
-            "samples=True"
-        )
+        text = f"the {self.n} samples were not saved with the model: replace the features of its problem"
+        raise InputError(f"{text}, or save it with samples=True")
 
 
 def check_features(features: Features) -> None:

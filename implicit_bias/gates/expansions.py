@@ -45,10 +45,8 @@ class KernelExpansions(Gates):
         self.samples = as_floats(samples, "samples", 2)
         self.coefficients = as_floats(coefficients, "coefficients", 2)
         if self.coefficients.shape != (len(self.kernels), len(self.samples)):
-            raise InputError(
-                f"coefficients must have shape {(len(self.kernels), len(self.samples))}, a row per kernel and a column "
-                f"per sample, not {self.coefficients.shape}"
-            )
+            text = f"coefficients must have shape {(len(self.kernels), len(self.samples))}, a row per kernel"
+            raise InputError(f"{text} and a column per sample, not {self.coefficients.shape}")
         self.n_features_in_ = self.samples.shape[1]
         self.groups = np.arange(len(self.kernels))
 

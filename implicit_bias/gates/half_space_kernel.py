@@ -419,9 +419,8 @@ def receptive_fields(
         return [slice(None)]
     width = math.isqrt(inputs)
     if width**2 != inputs or not 1 <= side <= width or stride < 1 or int(side) != side or int(stride) != stride:
-        raise InputError(
-            f"side={side} and stride={stride} must be whole numbers that fit square images, but there are {inputs} "
-            "columns; keep fit_intercept=False, or give sets of columns"
-        )
+        text = f"side={side} and stride={stride} must be whole numbers that fit square images"
+        remedy = "keep fit_intercept=False, or give sets of columns"
+        raise InputError(f"{text}, but there are {inputs} columns; {remedy}")
     image, corners = np.arange(inputs).reshape(width, width), range(0, width - int(side) + 1, int(stride))
     return [image[i : i + int(side), j : j + int(side)].ravel() for i in corners for j in corners]

@@ -84,10 +84,9 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     readout = torch.stack([_slopes(one, results) for one in outputs[-1]]).reshape(len(outputs[0]), -1)
     shared = not (_is_parameter(module, weights) and _is_parameter(module, readout))
     if shared or not torch.allclose(X @ weights.T + values[0], values):
-        raise InputError(
-            "the module's hidden layer is not W x + b with one row of W and one readout weight per unit, as in "
-            "Linear, ReLU, Linear; its limit has another norm; use stationarity(network, X, y) instead"
-        )
+        text = "the module's hidden layer is not W x + b with one row of W and one readout weight per unit"
+        remedy = "use stationarity(network, X, y) instead"
+        raise InputError(f"{text}, as in Linear, ReLU, Linear; its limit has another norm; {remedy}")
     linear = results.detach() @ readout.T
     if not torch.allclose(linear - linear[0], (outputs - outputs[0]).detach()):
         raise InputError("the module's outputs are not linear in its ReLU units; use a Linear layer after them")

@@ -93,10 +93,8 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
     found = _model_of(model)
     name = class_name(type(found), core_models)
     if name is None or not issubclass(type(found), Labelled):
-        raise InputError(
-            "model must be a MarginModel, a fitted estimator of this package, or a pipeline of scalers and such an "
-            f"estimator (of a search, its best_estimator_), not {shown(model)}"
-        )
+        text = "model must be a MarginModel, a fitted estimator of this package, or a pipeline of scalers and such an"
+        raise InputError(f"{text} estimator (of a search, its best_estimator_), not {shown(model)}")
     samples = as_flag(samples, "samples")
     if isinstance(found, MarginModel):
         about, arrays = _margin_parts(found, samples)

@@ -176,10 +176,9 @@ def certified(problem: MarginProblem, name: str, answer: Answer, options: Option
     """
     counted = isinstance(answer, Answer) and isinstance(answer.iterations, int | np.integer)
     if not counted or answer.iterations < -1 or answer.stopped not in STOPPED:
-        raise InputError(
-            f"the solver {name} must return an Answer(weights, dual, iterations) with an integer number of iterations, "
-            f"-1 if unknown, and `stopped` None or the status of a limit, not {shown(answer)}"
-        )
+        text = f"the solver {name} must return an Answer(weights, dual, iterations) with an integer number of"
+        kind = "iterations, -1 if unknown, and `stopped` None or the status of a limit"
+        raise InputError(f"{text} {kind}, not {shown(answer)}")
     bounds = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     stopped = options.stop() or answer.stopped
     may_be_infeasible = (problem.hard or problem.affine) and problem.features.unresolved == 0

@@ -273,10 +273,8 @@ def objective_of(function: MarginFunction, preconditioned: bool) -> Objective:
     layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]
     one_layer = len(layers) == len(each) and len({layer.parts for layer in layers}) == 1
     if preconditioned and (function.has_kinks or not one_layer):
-        raise InputError(
-            "preconditioned=True takes networks with one hidden layer, a readout, fixed gates and at most 16 contexts "
-            "per unit; use False"
-        )
+        kind = "one hidden layer, a readout, fixed gates and at most 16 contexts per unit"
+        raise InputError(f"preconditioned=True takes networks with {kind}; use False")
     if not one_layer:
         return function
     n, d = function.inputs.shape

@@ -90,10 +90,8 @@ def descend_to_limit(
     """
     config = LossScaled() if config is None else config
     if not isinstance(network, GatedNetwork) or not isinstance(config, Descent):
-        raise InputError(
-            "descend_to_limit takes a GatedNetwork such as TorchNetwork(module, inputs), and LossScaled(…), "
-            "ProjectedDescent(…), SteepestDescent(…) or PlainDescent(…) as its config"
-        )
+        configs = "LossScaled(…), ProjectedDescent(…), SteepestDescent(…) or PlainDescent(…) as its config"
+        raise InputError(f"descend_to_limit takes a GatedNetwork such as TorchNetwork(module, inputs), and {configs}")
     check_callable(measure, "measure")
     check_callable(progress, "progress")
     X = as_floats(X, "X", 2)

@@ -75,10 +75,8 @@ def _custom_mean(loss: CustomLoss, outputs: Tensor, targets: Tensor) -> Tensor:
         values = loss(outputs, targets)
     except (TypeError, RuntimeError, ValueError, IndexError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise InputError(
-            f"the loss fails on outputs {tuple(outputs.shape)} and targets {tuple(targets.shape)}, {targets.dtype} "
-            f"({reason}); it takes (outputs, targets)"
-        ) from None
+        text = f"the loss fails on outputs {tuple(outputs.shape)} and targets {tuple(targets.shape)}, {targets.dtype}"
+        raise InputError(f"{text} ({reason}); it takes (outputs, targets)") from None
     shapes = ((), (len(outputs),), outputs.shape)
     if not isinstance(values, Tensor) or values.shape not in shapes or not values.dtype.is_floating_point:
         found = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__

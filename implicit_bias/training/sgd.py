@@ -99,10 +99,9 @@ def train(
     config = SGD() if config is None else config
     each: list[Any] = list(networks) if isinstance(networks, list | tuple) else [networks]
     if not (each and all(isinstance(one, GatedNetwork) for one in each) and isinstance(config, Optimiser)):
-        raise InputError(
-            "train takes a GatedNetwork such as ReLUNetwork(…) or TorchNetwork(module, inputs), or a list of networks, "
-            "and SGD(…), Adam(…), Muon(…) or TorchOptimiser(torch.optim.NAdam) as its config"
-        )
+        text = "train takes a GatedNetwork such as ReLUNetwork(…) or TorchNetwork(module, inputs), or a list of these"
+        configs = "SGD(…), Adam(…), Muon(…) or TorchOptimiser(torch.optim.NAdam) as its config"
+        raise InputError(f"{text}, and {configs}")
     bar = -np.inf if target is None else as_positive(target, "target")
     check_callable(progress, "progress")
     generator = torch.Generator().manual_seed(as_seed(seed))

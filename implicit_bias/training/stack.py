@@ -27,10 +27,8 @@ class Stack(Stepper):
         layered = [network for network in networks if isinstance(network, LayeredNetwork)]
         kinds = {(type(n), *(n.config() | {"units": len(n.units)}).values()) for n in layered}
         if len(kinds) != 1 or len(layered) < len(networks):
-            raise InputError(
-                "networks that train together must be layered ones of one class, such as ReLUNetwork(…), "
-                "with equal inputs, depth, outputs and sharpness"
-            )
+            kind = "layered ones of one class, such as ReLUNetwork(…), with equal inputs, depth, outputs and sharpness"
+            raise InputError(f"networks that train together must be {kind}")
         if not config.stacks:
             raise InputError(f"{type(config).__name__} trains one network at a time; call train once for each")
         self.networks, self.first, self.loss = layered, layered[0], config.loss

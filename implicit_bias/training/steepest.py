@@ -268,11 +268,9 @@ class TwoLayerMargins(LayerMargins):
         super().__init__(function)
         layer = function.network.one_layer()
         if layer is None or not layer.has_formulas or len(function.parameters) != 2 or function.outputs > 1:
-            raise InputError(
-                f"{type(config).__name__} takes networks with one hidden layer, which their one_layer() returns, and a "
-                "readout, both trained, one output and at most 16 contexts per unit, or linear ones with several "
-                "outputs; use LossScaled for others"
-            )
+            text = f"{type(config).__name__} takes networks with one hidden layer, which their one_layer() returns"
+            kind = "one output and at most 16 contexts per unit, or linear ones with several outputs"
+            raise InputError(f"{text}, and a readout, both trained, {kind}; use LossScaled for others")
         hidden, readout = function.start.split([p.numel() for p in function.parameters])
         self.units, self.gates_per_unit = len(readout), layer.parts
         self.start = hidden.view(self.units, -1) * self.root, readout[:, None] * self.root
