@@ -158,7 +158,7 @@ class _HalfSpaces:
     def __init__(self, hyperplanes: int, linear: float, fields: Sequence[Any], dtype: Any) -> None:
         if not (hyperplanes >= 1 and hyperplanes % 1 == 0 and 0 <= linear <= 1):
             raise InputError(
-                f"hyperplanes must be a positive integer, linear from 0 to 1, not {hyperplanes} and {linear}"
+                f"hyperplanes must be a positive integer, linear in [0, 1], not {hyperplanes} and {linear}"
             )
         self.b, self.fields, self.dtype = int(hyperplanes), fields, np.dtype(dtype)
         self.offset, self.arccos = (1 - linear) / 2.0**self.b, _arccos(self.dtype.itemsize).astype(self.dtype)

@@ -8,14 +8,4 @@ from implicit_bias.solvers.dispatch import SOLVERS as SOLVERS
 from implicit_bias.solvers.dispatch import solve, solver_names
 from implicit_bias.solvers.path import margin_path
 
-__all__ = [
-    "Answer",
-    "Certificate",
-    "Progress",
-    "Solution",
-    "Status",
-    "certify",
-    "margin_path",
-    "solve",
-    "solver_names",
-]
+__all__ = ["Answer", "Certificate", "Progress", "Solution", "Status", "certify", "margin_path", "solve", "solver_names"]

@@ -29,14 +29,7 @@ import numpy as np
 from implicit_bias._utils.memory import TooLargeError
 from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.native.arrays import (
-    Tensor,
-    add_to_diagonal_,
-    all_finite,
-    as_numpy,
-    filled,
-    library,
-)
+from implicit_bias.solvers.native.arrays import Tensor, add_to_diagonal_, all_finite, as_numpy, filled, library
 from implicit_bias.solvers.native.factors import BorderedFactor
 from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
 from implicit_bias.solvers.native.mehrotra import descend_from

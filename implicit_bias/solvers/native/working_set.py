@@ -403,13 +403,7 @@ class GroupSet(GrowingSet):
     """
 
     def __init__(
-        self,
-        incumbent: Incumbent,
-        form: GroupForm,
-        tol: float,
-        start: Array | None,
-        solve: Solve,
-        settings: Settings,
+        self, incumbent: Incumbent, form: GroupForm, tol: float, start: Array | None, solve: Solve, settings: Settings
     ) -> None:
         self.incumbent, self.problem, self.tol = incumbent, incumbent.problem, tol
         # A start may be of a problem without an intercept, whose λ proves no bound here.
