@@ -17,8 +17,7 @@ FOLDERS = ("data_root", "extend", "redraw", "out")
 
 def declare(parser: Parser, command: str) -> None:
     parser.explain(
-        "Print a script that completes commands, options and their values in your shell. Write it again after an "
-        "update.",
+        "Print a script that completes commands, options and values in your shell. Write it again after an update.",
         [
             ("bash > ~/.local/share/bash-completion/completions/implicit-bias", "read by new shells"),
             ("zsh > ~/.zfunc/_implicit-bias", "with ~/.zfunc in fpath, before compinit"),

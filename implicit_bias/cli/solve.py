@@ -131,8 +131,7 @@ def solve(options: Namespace) -> Output:
     C = options.C if options.C != "auto" else _chosen_cost(samples, options, deadline)
     problems = _problems(samples, options, C)
     first, classes = next(iter(problems.values())), samples.classes
-    sizes = zip(first.features.shape, ("sample", "gate", "input"), strict=True)
-    n, k, d = (counted(number, name) for number, name in sizes)
+    n, k, d = map(counted, first.features.shape, ("sample", "gate", "input"))
     each = f"class −1 is {classes[0]!r}, class +1 is {classes[1]!r}"
     several = f"{len(classes)} classes, each against the rest: {', '.join(map(repr, classes))}"
     print(f"{n}, {d}, {k}, {first.norm!r}\n{each if len(classes) == 2 else several}")
@@ -232,10 +231,8 @@ def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
     most, least = apart
     sizes = np.abs(X[:, apart]).max(axis=0)
     names = range(X.shape[1]) if samples.columns is None else samples.columns.encoded
-    print(
-        f"input {names[most]!r} is {sizes[0] / sizes[1]:.0e} times as large as input {names[least]!r}: all are "
-        "standardised, in the model too (--no-standardise leaves them)"
-    )
+    text = f"input {names[most]!r} is {sizes[0] / sizes[1]:.0e} times as large as input {names[least]!r}"
+    print(f"{text}: all are standardised, in the model too (--no-standardise leaves them)")
     return True
 
 
@@ -308,10 +305,8 @@ def _chosen_cost(samples: LabelledSamples, options: Namespace, deadline: Deadlin
         return C
     errors /= weight.sum()
     best = int(np.flatnonzero(errors <= errors.min() * (1 + ROUNDING))[-1])
-    print(
-        f"C = {costs[best]:g} has the least error in {len(folds)}-fold cross-validation, {100 * errors[best]:.2f} %, "
-        f"of {len(errors)} values from {costs[len(errors) - 1]:g} to {costs[0]:g}"
-    )
+    text = f"C = {costs[best]:g} has the least error in {len(folds)}-fold cross-validation, {100 * errors[best]:.2f} %"
+    print(f"{text}, of {len(errors)} values from {costs[len(errors) - 1]:g} to {costs[0]:g}")
     return float(costs[best])
 
 
@@ -426,8 +421,8 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
 
         C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
         reason = f"all weights are zero up to C = {least:.2g}" if least >= C else f"C = {C:g} may be too small"
-        label = chosen.tolist()[0]
-        warnings.warn(f"the model predicts {label!r} for every sample: {reason}; use --C auto", stacklevel=2)
+        text = f"the model predicts {chosen.tolist()[0]!r} for every sample: {reason}; use --C auto"
+        warnings.warn(text, stacklevel=2)
     return found | {"constant": constant}
 
 
