@@ -69,8 +69,7 @@ def dimensions(values: Any) -> int:
 
 
 def as_floats(values: Any, name: str, ndim: int, missing: bool = False) -> Array:
-    """Return a non-empty float64 array of finite numbers, or NaN if `missing`, with `ndim` dimensions, C-contiguous and
-    writable."""
+    """Return a non-empty, contiguous, writable float64 array of `ndim` dimensions; finite, or NaN too if `missing`."""
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:

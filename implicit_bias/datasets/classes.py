@@ -29,7 +29,7 @@ def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> 
         if len(found) != 2:
             listed = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
             count = "is 1" if len(found) == 1 else f"are {len(found)}"
-            raise InputError(f"labels must be of two classes, but there {count}: {listed}; positive=… names that of +1")
+            raise InputError(f"labels must be two classes, but there {count}: {listed}; positive=… names those of +1")
         classes = (found[0], found[1])
     unknown = [value for value in found if value not in classes]
     if unknown:

@@ -46,7 +46,8 @@ class Labelled(ABC):
         listed = given if isinstance(given, list) and all(isinstance(one, str | int | float) for one in given) else []
         numbers = [label for label in listed if isinstance(label, float)]
         if len(set(listed)) < max(2, len(listed)) or not np.isfinite(numbers).all():
-            raise InputError(f"classes must be two or more different strings or finite numbers, not {shown(given)}")
+            text = "classes must be a list of two or more different strings or finite numbers"
+            raise InputError(f"{text}, not {shown(given)}")
         object.__setattr__(self, "classes", tuple(listed))
 
     @property

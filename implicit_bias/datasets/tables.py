@@ -194,7 +194,9 @@ def read_samples(
     file = as_file(path)
     table = _opened(file, header, separator, decimal, encoding)
     encode, keep_missing = as_flag(encode, "encode"), as_flag(keep_missing, "keep_missing")
-    return _read_npz(file, names) if table is None else _read_table(table, names, encode, keep_missing)
+    if table is None:
+        return _read_npz(file, names, keep_missing)
+    return _read_table(table, names, encode, keep_missing)
 
 
 def read_inputs(
@@ -218,11 +220,8 @@ def read_inputs(
     file = as_file(path)
     table = _opened(file, **form)
     if table is None:
-        arrays = _arrays(file, ("X", "y", "gates"), ("X",))
-        gates = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
-        X = as_floats(arrays["X"], "X", 2, missing)
-        kept = pd.DataFrame({"row": range(1, len(X) + 1)})
-        return LabelledSamples(X, arrays.get("y"), gate_values=gates, kept=kept)
+        found = _read_npz(file, {}, missing, ("X",))
+        return replace(found, kept=pd.DataFrame({"row": range(1, len(found.X) + 1)}))
     wanted, label = ([], "") if columns is None else (columns.inputs + columns.gates, columns.label)
     table.name_columns(wanted, label)
     if columns is None:
@@ -447,10 +446,8 @@ def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bo
     # The name of the column of labels is no label itself, and labels usually have more than one sample.
     suspects = texts or ([] if place is None else [place])
     counts = [below[column].value_counts() for column in suspects]
-    if not suspects or not all(
-        len(count) and first[column] not in count and count.min() > 1
-        for column, count in zip(suspects, counts, strict=True)
-    ):
+    alone = (len(c) and first[column] not in c and c.min() > 1 for column, c in zip(suspects, counts, strict=True))
+    if not suspects or not all(alone):
         return False
     listed = values[~np.isnan(values)]
     if texts and len(listed) > 1 and (np.diff(listed) > 0).all():
@@ -518,13 +515,12 @@ def _warn_of_columns(X: Array, labels: np.ndarray, classes: tuple[Any, ...], nam
     codes = np.unique(labels, return_inverse=True)[1]
     for column, name in zip(X.T, names, strict=True):
         few = len(set(column[:HEAD_ROWS].tolist())) <= len(classes)
+        numbered = re.fullmatch(IDENTIFIERS, name) and not (column % 1).any() and len(set(column)) == len(column)
         if few and len(column) >= FEWEST:
             pairs = np.unique(np.column_stack([column, codes]), axis=0)
             if len(pairs) == len(classes) == len(np.unique(column)):
                 warnings.warn(f"column {name!r} has one value for each label and may copy it; {advice}", stacklevel=2)
-        elif (_consecutive(column) and len(column) >= FEWEST) or (
-            re.fullmatch(IDENTIFIERS, name) and not (column % 1).any() and len(np.unique(column)) == len(column)
-        ):
+        elif numbered or (_consecutive(column) and len(column) >= FEWEST):
             warnings.warn(f"column {name!r} may only number the samples; {advice}", stacklevel=2)
     folded: dict[str, Any] = {}
     for one in classes:
@@ -587,15 +583,17 @@ def _arrays(file: Path, wanted: tuple[str, ...], required: tuple[str, ...]) -> d
     return arrays
 
 
-def _read_npz(file: Path, names: dict[str, Any]) -> LabelledSamples:
+def _read_npz(
+    file: Path, names: dict[str, Any], missing: bool, required: tuple[str, ...] = ("X", "y")
+) -> LabelledSamples:
     own = {"label": "y", "weights": "sample_weight", "margins": "required_margin", "gates": "gates"}
     for role, given in names.items():
         if given is not None:
             array = own.get(role, "X")
             raise InputError(f"an NPZ file has the array {array}, and only tables have columns; leave out {role}")
-    arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"), ("X", "y"))
-    labels, classes = _classes(arrays["y"])
+    arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"), required)
+    labels, classes = _classes(arrays["y"]) if "y" in required else (arrays.get("y"), ())
     values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
     weight, margin = (as_floats(arrays[n], n, 1) if n in arrays else None for n in ("sample_weight", "required_margin"))
-    X = as_floats(arrays["X"], "X", 2)
+    X = as_floats(arrays["X"], "X", 2, missing)
     return LabelledSamples(X, labels, classes, values, arrays.get("groups"), weight, margin)

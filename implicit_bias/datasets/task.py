@@ -261,7 +261,7 @@ def _pair(item: Any, index: int, name: str) -> tuple[np.ndarray, Any]:
         raise InputError(f"item {index} of {name} must be a pair (input, label), not {shown(item)}")
     values = np.asarray(without_torch(item[0]))
     if values.dtype.kind not in "biuf":
-        raise InputError(f"input {index} of {name} must be an image or numbers, not {type(item[0]).__name__}")
+        raise InputError(f"input {index} of {name} must be an image or array of numbers, not {type(item[0]).__name__}")
     label = np.asarray(without_torch(item[1]))
     if label.ndim:
         raise InputError(f"label {index} of {name} must be one number or text, not {shown(item[1])}")

@@ -78,10 +78,8 @@ class SubsetFeatures(Features):
             if not (whole and values.min() >= 0 and values.max() < most):
                 raise InputError(f"{name} must be whole numbers from 0 to {most - 1}, with two dimensions")
         if len(contexts) != len(X) or contexts.shape[1] != len(subsets):
-            raise InputError(
-                f"X {X.shape}, contexts {contexts.shape} and subsets {subsets.shape} must be (n, d), (n, units) and "
-                "(units, r)"
-            )
+            text = f"X {X.shape}, contexts {contexts.shape} and subsets {subsets.shape}"
+            raise InputError(f"{text} must be (n, d), (n, units) and (units, r)")
         check_range(largest_entries(X), "the inputs X")
         self._set(X, contexts.astype(np.min_scalar_type(count - 1)), subsets.astype(np.int64), count)
 

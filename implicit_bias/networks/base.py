@@ -167,10 +167,8 @@ class GatedNetwork(nn.Module, ABC):
             raise InputError(f"X has {X.shape[1]} columns, but the network takes {self.inputs}")
         like = self.first_parameter()
         contexts = self.contexts(X)
-        return (
-            torch.as_tensor(X, dtype=like.dtype, device=like.device),
-            None if contexts is None else contexts.to(like.device),
-        )
+        inputs = torch.as_tensor(X, dtype=like.dtype, device=like.device)
+        return inputs, None if contexts is None else contexts.to(like.device)
 
     def first_parameter(self) -> nn.Parameter:
         """Return the first parameter, whose dtype and device the inputs get; raise InputError if there is none."""

@@ -47,10 +47,8 @@ class Progress:
     samples: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.iteration:3d}  {self.lower_bound:.8g} … {self.objective:.8g}  gap {self.gap:.1e}  "
-            f"{self.working_set} of {self.samples} samples  {self.seconds:.1f} s"
-        )
+        bounds = f"{self.iteration:3d}  {self.lower_bound:.8g} … {self.objective:.8g}  gap {self.gap:.1e}"
+        return f"{bounds}  {self.working_set} of {self.samples} samples  {self.seconds:.1f} s"
 
 
 def print_line(progress: Progress) -> None:

@@ -34,10 +34,9 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
     errors = UNIT * (features.magnitudes(W) + abs(found.intercept)) / problem.required_margin
     if found.objective < np.inf and problem.hard and errors.max() > found.tol / 10:
         i = int(errors.argmax())
-        return (
-            f"the margin of sample {i} is {UNIT / errors[i]:.0e} times the sum of its terms' sizes, so that double "
-            f"precision resolves it to {errors[i]:.0e}: samples of both classes nearly coincide, or inputs need scaling"
-        )
+        text = f"the margin of sample {i} is {UNIT / errors[i]:.0e} times the sum of its terms' sizes"
+        reason = "samples of both classes nearly coincide, or inputs need scaling"
+        return f"{text}, so that double precision resolves it to {errors[i]:.0e}: {reason}"
     reasons = _ratios(problem)
     # Of equal ones, the first is the cause of the others.
     power, reason = max(reasons[1:] + reasons[:1], key=lambda one: one[0])
@@ -50,19 +49,13 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
         least = f"; margins are at most {1 / reach:.0e} of the features' lengths" if reach > 1 / LARGEST else ""
         return f"no separating weights were found{least}"
     if not norm.has_formula and found.gap <= 10 * COMPUTED_DUAL_ACCURACY:
-        return (
-            f"the dual norm of {norm!r} is computed numerically, with a relative accuracy of only "
-            f"{COMPUTED_DUAL_ACCURACY:.0e}: give its formula as dual="
-        )
+        text = f"the dual norm of {norm!r} is computed numerically, with a relative accuracy of only"
+        return f"{text} {COMPUTED_DUAL_ACCURACY:.0e}: give its formula as dual="
+    stuck = f"the solver made no progress below a gap of {found.gap:.0e}"
     if constrained:
-        return (
-            f"the feasible set of the constraints is thin: the solver made no progress below a gap of {found.gap:.0e}; "
-            "remove near duplicates, write near equalities as equalities, or loosen tol"
-        )
-    return (
-        f"the samples' features are nearly dependent: the solver made no progress below a gap of {found.gap:.0e}; "
-        "bring the inputs to one scale, or loosen tol"
-    )
+        remedy = "remove near duplicates, write near equalities as equalities, or loosen tol"
+        return f"the feasible set of the constraints is thin: {stuck}; {remedy}"
+    return f"the samples' features are nearly dependent: {stuck}; bring the inputs to one scale, or loosen tol"
 
 
 def _ratios(problem: MarginProblem) -> list[tuple[float, str]]:

@@ -180,13 +180,9 @@ def _sparse(problem: MarginProblem, lam: Array, deadline: Deadline) -> Array:
         return lam
     from scipy.optimize import linprog
 
-    found = linprog(
-        np.zeros(rows.n),
-        A_eq=np.vstack([A.T, np.ones(rows.n)]),
-        b_eq=np.append(np.zeros(A.shape[1]), 1.0),
-        method="highs-ds",
-        options={"time_limit": deadline.left()},
-    )
+    left, right = np.vstack([A.T, np.ones(rows.n)]), np.append(np.zeros(A.shape[1]), 1.0)
+    limits = {"time_limit": deadline.left()}
+    found = linprog(np.zeros(rows.n), A_eq=left, b_eq=right, method="highs-ds", options=limits)
     if found.status != 0:
         return lam
     basic = np.zeros_like(lam)

@@ -122,10 +122,8 @@ class SteepestDescent(LayeredDescent):
         super().__post_init__()
         as_positive(self.step, "step")
         if not as_real(self.decay) >= 0:
-            raise InputError(
-                f"decay must be at least 0, not {shown(self.decay)}: above the rate 1/√t no theorem holds for two "
-                "layers, and sign descent and Muon do not converge"
-            )
+            text = f"decay must be at least 0, not {shown(self.decay)}: above the rate 1/√t no theorem holds for two"
+            raise InputError(f"{text} layers, and sign descent and Muon do not converge")
         as_fraction(self.momentum, "momentum", below=True)
         as_fraction(self.second_momentum, "second_momentum", below=True)
 
