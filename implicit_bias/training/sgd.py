@@ -99,7 +99,7 @@ def train(
     config = SGD() if config is None else config
     each: list[Any] = list(networks) if isinstance(networks, list | tuple) else [networks]
     if not (each and all(isinstance(one, GatedNetwork) for one in each) and isinstance(config, Optimiser)):
-        text = "train takes a GatedNetwork such as ReLUNetwork(…) or TorchNetwork(module, inputs), or a list of these"
+        text = "train takes a GatedNetwork such as ReLUNetwork(…), TorchNetwork(module, inputs) or a list of networks"
         configs = "SGD(…), Adam(…), Muon(…) or TorchOptimiser(torch.optim.NAdam) as its config"
         raise InputError(f"{text}, and {configs}")
     bar = -np.inf if target is None else as_positive(target, "target")
