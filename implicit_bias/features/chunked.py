@@ -108,7 +108,8 @@ class ChunkedInputs:
         largest = np.abs(self.scaling(np.stack([least.min(axis=0), most.max(axis=0)]))).max(axis=0)
         if not np.isfinite(largest).all():
             column = int(np.argmin(np.isfinite(largest)))
-            raise InputError(f"column {column} of the source has NaN or infinity, perhaps when scaled; clean it first")
+            text = f"column {column} of the source contains NaN or infinity, or overflows when scaled"
+            raise InputError(f"{text}; clean it first")
         self.largest: Array = largest
 
     def __len__(self) -> int:

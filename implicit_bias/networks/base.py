@@ -106,7 +106,7 @@ class GatedNetwork(nn.Module, ABC):
             text = f"a network with {self.inputs} inputs takes a tensor of shape (n, {self.inputs})"
             raise InputError(f"{text}, not {tuple(X.shape)}; reshape it")
         if contexts is not None and (contexts.ndim != 2 or len(contexts) != len(X)):
-            raise InputError(f"contexts must have {len(X)} rows, one per input, not the shape {tuple(contexts.shape)}")
+            raise InputError(f"contexts must have a row for each of the {len(X)} inputs, not {tuple(contexts.shape)}")
         outputs: Tensor = super().__call__(X, contexts)
         return outputs
 

@@ -80,7 +80,8 @@ def _custom_mean(loss: CustomLoss, outputs: Tensor, targets: Tensor) -> Tensor:
     shapes = ((), (len(outputs),), outputs.shape)
     if not isinstance(values, Tensor) or values.shape not in shapes or not values.dtype.is_floating_point:
         found = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
-        raise InputError(f"the loss must return a tensor of 1 or {len(outputs)} numbers, one a sample, not {found}")
+        text = f"the loss must return a tensor, one number or one for each of the {len(outputs)} samples"
+        raise InputError(f"{text}, not {found}")
     if outputs.requires_grad and not values.requires_grad:
         raise InputError("the loss has no gradient; compute it from the outputs with torch functions")
     return values.mean()

@@ -134,7 +134,7 @@ def stationarity(
     with one_thread():
         q = signs * _outputs(unit, X).detach().numpy()
         if not q.min() > 0:
-            raise InputError(f"the network misclassifies samples (normalised margin {q.min():.2g}); train it further")
+            raise InputError(f"the network does not separate the samples (normalised margin {q.min():.2g}); train more")
         degrees = _degrees(unit, X, q, parameters)
         chosen = np.flatnonzero(_least(q, degrees, support) <= 1 + tolerance)
         A = _gradients(unit, X[chosen], signs[chosen], parameters)
