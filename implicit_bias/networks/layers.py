@@ -39,12 +39,9 @@ class LayeredNetwork(GatedNetwork):
         super().__init__(inputs, outputs)
         self.units = as_widths(units)
         generator = torch.Generator().manual_seed(as_seed(seed))
-        sizes = [self.inputs, *self.units, self.outputs]
-        check_size(sum(a * b for a, b in itertools.pairwise(sizes)), "the network's weights")
-        drawn = [
-            nn.init.kaiming_normal_(torch.empty(out, into), generator=generator)
-            for into, out in itertools.pairwise(sizes)
-        ]
+        sizes = list(itertools.pairwise([self.inputs, *self.units, self.outputs]))
+        check_size(sum(into * out for into, out in sizes), "the network's weights")
+        drawn = [nn.init.kaiming_normal_(torch.empty(out, into), generator=generator) for into, out in sizes]
         self.layers = nn.ParameterList(drawn if self.hidden_is_trained else drawn[-1:])
         filters = self._draw_filters(generator) if self.hidden_is_trained else drawn[:-1]
         for index, values in enumerate(filters):

@@ -212,10 +212,8 @@ class Solver(ABC):
         if missing:
             return f"{self.name} does not support max_seconds; leave it out, or choose one of the package's solvers"
         if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
-            return (
-                f"start is a solution for {len(options.start.dual)} samples, but the problem has {problem.features.n}; "
-                "leave it out"
-            )
+            counts = f"{len(options.start.dual)} samples, but the problem has {problem.features.n}"
+            return f"start is a solution for {counts}; leave it out"
         return self.refuses_structure(problem, self.needs)
 
     def refuses_structure(self, problem: MarginProblem, structure: str) -> str | None:
