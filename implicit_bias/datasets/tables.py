@@ -255,7 +255,7 @@ def _opened(file: Path, header: Any = None, separator: Any = None, decimal: Any 
 
 
 class _Table:
-    """A table: how pandas reads it, the names of its columns, if its first row is a `header`, and notes for the user."""
+    """A table: how pandas reads it, names of its columns, True if the first row is a `header`, and notes for users."""
 
     def __init__(self, file: Path, kind: str, header: bool | None, separator: Any, decimal: Any, encoding: Any) -> None:
         self.file, self.notes, self.names = file, list[str](), list[str]()
