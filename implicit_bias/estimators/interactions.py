@@ -47,8 +47,8 @@ class InteractionClassifier(MarginClassifier):
     is boosting with all weights fitted again: the first units are all columns and pairs; after each solve, candidates
     are drawn, among them new hyperplanes of the subsets with weights and unions of these, and those with the largest
     dual norm ‖Φ_hᵀ(λ∘y)‖₂ > 1 enter. The last problem is solved to `tol`, and its certificate is that of all its units.
-    Scale the columns, for example by `StandardScaler`, or by `QuantileTransformer` if they have heavy tails. This model
-    is ours.
+    Cutoffs are quantiles of 1000 samples, and columns that are constant in these are left out. Scale the columns, for
+    example by `StandardScaler`, or by `QuantileTransformer` if they have heavy tails. This model is ours.
 
     Parameters
     ----------
@@ -103,12 +103,13 @@ class InteractionClassifier(MarginClassifier):
         as_count(self.rounds, "rounds", least=0)
         if not self.fit_intercept or self.multi_class != "ovr":
             raise InputError("InteractionClassifier takes fit_intercept=True and multi_class='ovr' only")
-        varied = np.flatnonzero(np.ptp(X, axis=0) > 0).tolist() or [0]
+        rows = _some(X, FITTED)
+        varied = np.flatnonzero(np.ptp(X[rows], axis=0) > 0).tolist() or [0]
         pairs = list(combinations(varied, 2)) if self.columns > 1 else []
         random, room = np.random.default_rng(seed), max(FIRST - len(varied), 0)
         drawn = random.permutation(len(pairs))[:room].tolist()
         subsets = [[column] for column in varied] + [list(pairs[j]) for j in sorted(drawn)]
-        copies, rows = -(-min(FIRST_AT_LEAST, self.candidates) // len(subsets)), _some(X, FITTED)
+        copies = -(-min(FIRST_AT_LEAST, self.candidates) // len(subsets))
         gates = SubsetGates(copies * len(subsets), self.contexts, subsets, seed)
         return gates.fit(X[rows], sample_weight=None if weight is None else weight[rows])
 
