@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from implicit_bias._utils.checks import LARGEST, Array, InputError, as_numbers
 from implicit_bias._utils.rounding import UNIT, pair_sum, two_product
 from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
-from implicit_bias.certificate.cone import into_cone, into_polyhedron
+from implicit_bias.certificate.feasible import bounded_margins, feasible_point
 from implicit_bias.certificate.rational import null_vector
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Certificate
@@ -45,8 +45,9 @@ def certify(
     """Compute rigorous bounds of the optimum from any weights and dual.
 
     The bounds include their rounding errors. If these are a large part of the gap, margins and Φᵀ(λ∘y) are computed
-    again by error-free summation. Weights that violate linear constraints are moved into the feasible set in rational
-    arithmetic; if a constraint has a right-hand side, this includes a hard margin, because multiples may be infeasible.
+    again by error-free summation. Weights that violate linear constraints are moved to a feasible point, or, for many
+    equations, to within a proved distance of one, for which the bounds account. If a constraint has a right-hand side,
+    this includes a hard margin, because multiples may be infeasible.
     Rational arithmetic also decides whether a dual with Φᵀ(λ∘y) ≈ Eᵀμ proves that no weights are feasible.
 
     Parameters
@@ -87,13 +88,14 @@ def certify(
     if not problem.affine:
         W, b = _normalised(W, b)
         if problem.constraints is not None:
-            given = np.stack(into_cone(problem.constraints, W))
+            found = feasible_point(problem.constraints, W)
+            given = np.zeros((2, *W.shape)) if found is None else np.stack(found[::2])
             (W, D), b = _normalised(given, b)
             rounding = [D if _normal(np.stack([W, D]), given) else D + TINY]
     points: list[Any] = [(W, b, *rounding)]
     if problem.affine:
-        multiples = _feasible_multiples(problem, W, b)
-        points = [moved for one in multiples if (moved := into_polyhedron(problem, *one)) is not None]
+        multiples = (feasible_point(problem.constraints, *one, problem) for one in _feasible_multiples(problem, W, b))
+        points = [moved for moved in multiples if moved is not None]
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
     upper = _upper_bound(problem, points) if points else _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
     lower = _lower_bound(problem, lam, mu)
@@ -163,7 +165,7 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
 
 def _feasible_multiples(problem: MarginProblem, W: Array, b: float) -> list[tuple[Array, float]]:
     """Return the best multiple of W and b with E vec(W) ≤ h; also W and b if it is close to 1, or none is feasible."""
-    f, error = _margins(problem, W, b, precise=False)
+    f, error = bounded_margins(problem, W, b, precise=False)
     t = _best_multiple(problem, W, f - error)
     E, h, equal = problem.constraints.E, problem.constraints.h, problem.constraints.equal
     e = E @ W.ravel()
@@ -206,13 +208,15 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
     """Return the best multiple t ≥ 0 of W and b with rigorous bounds of its objective, infinite if none is feasible.
 
     `points` is [(W, b)] or, for multiples of a feasible point that is at most D from W, [(W, b, D)]. If a constraint
-    has a right-hand side, the best of the `points`, of `into_polyhedron`, is returned.
+    has a right-hand side, the best of the `points`, of `feasible_point`, is returned.
     """
     if problem.affine:
-        each = (_bounded_objective(problem, W, b, *_margins(problem, W, b, precise), near) for W, b, *near in points)
+        each = (
+            _bounded_objective(problem, W, b, *bounded_margins(problem, W, b, precise), near) for W, b, *near in points
+        )
         return min(each, key=lambda one: one.bound)
     W, b, *D = points[0]
-    f, error = _margins(problem, W, b, precise)
+    f, error = bounded_margins(problem, W, b, precise)
     t = _best_multiple(problem, W, f - error)
     if not precise and (t == 0 or _normal(t * W, W)):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
@@ -227,7 +231,7 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
     close = [power] if power != t and abs(t / power - 1) <= POWER_OF_TWO_TOL else []
     multiples = [(s, s * W, s * b) for s in [t, *_without_slack(problem, t, f, error), *close]]
     tried = [
-        _bounded_objective(problem, sW, sb, *_margins(problem, sW, sb, precise), _distances(s, W, b, *D))
+        _bounded_objective(problem, sW, sb, *bounded_margins(problem, sW, sb, precise), _distances(s, W, b, *D))
         for s, sW, sb in multiples
     ]
     return min(tried, key=lambda one: one.bound) if _differ([one.bound for one in tried]) else tried[0]
@@ -269,17 +273,6 @@ def _bounded_objective(problem: MarginProblem, W: Array, b: float, f: Array, err
         value += 2 * _entrywise_bound(problem, D)
         error = error + 2 * (problem.features.magnitudes(D) + distance)
     return _Upper(W, b, f, _objective(problem, value, f - error), _objective(problem, value, f + error))
-
-
-def _margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
-    """Return the margins y_i ((ΦW)_i + b) and bounds of their errors and of rounding f ± error; (n,) each."""
-    upper, lower, error = problem.features.apply_bounded(W, precise)
-    if b != 0:
-        b_, zero = np.full_like(upper, b), np.zeros_like(upper)
-        upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
-        error = error + more
-    f = upper + lower
-    return problem.y * f, error + 2 * UNIT * np.abs(f)
 
 
 def _objective(problem: MarginProblem, value: float, f: Array) -> float:

@@ -345,7 +345,8 @@ class KernelFeatures(Features):
     Parameters
     ----------
     factors : array, shape (n, k, r)
-        The blocks φ_j(x_i); shorter blocks are padded with zeros. `from_kernels` computes them from kernels.
+        The blocks φ_j(x_i); shorter blocks are padded with zeros. `from_kernels` computes them from kernels. General
+        matrices A_i (k, r), as in matrix sensing, are such blocks, too: (ΦW)_i = ⟨W, A_i⟩.
 
     Raises
     ------

@@ -99,6 +99,7 @@ class MarginProblem:
             check_features(self.features)
         if not isinstance(self.norm, Norm):
             raise InputError(f"norm must be a Norm such as GroupLasso(groups), not {shown(self.norm)}")
+        object.__setattr__(self, "norm", self.norm.for_gates(self.features.k))
         if self.norm.gates not in (None, self.features.k):
             raise InputError(
                 f"{self.norm!r} is for {self.norm.gates} gates, but the features have {self.features.k}; "

@@ -186,6 +186,10 @@ class Norm(ABC):
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Norm ‖W‖ of a CVXPY expression W (k, r), as a CVXPY expression."""
 
+    def for_gates(self, k: int) -> Norm:
+        """Return the norm of k gates: the norm itself, unless it was defined without their number."""
+        return self
+
     def of_gates(self, W: Any) -> Array:
         """Return weights (k, d) as an array; raise InputError unless they match the norm's number of gates."""
         W = as_floats(W, "weights", 2)

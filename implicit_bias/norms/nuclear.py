@@ -27,9 +27,9 @@ class NuclearNorm(Norm):
 
     Parameters
     ----------
-    groups, rows : sequences of int, shape (k,)
+    groups, rows : sequences of int, shape (k,), optional
         The group and the row of each gate: any integers. All groups have the same rows, and all rows the same number of
-        gates, in the same order.
+        gates, in the same order. Without both, W is one matrix, of any number of gates.
 
     Raises
     ------
@@ -44,6 +44,8 @@ class NuclearNorm(Norm):
     >>> W = np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 1.0], [1.0, 1.0]])
     >>> round(norm.value(W), 9), round(norm.dual(W), 9)
     (9.0, 4.0)
+    >>> round(NuclearNorm().value(W[:2]), 9)
+    7.0
     """
 
     made_of = ("groups", "rows")
@@ -51,9 +53,10 @@ class NuclearNorm(Norm):
     verified = True
     semidefinite = True
     has_atoms = True
-    gates: int
 
-    def __init__(self, groups: Any, rows: Any) -> None:
+    def __init__(self, groups: Any = None, rows: Any = None) -> None:
+        if groups is None and rows is None:
+            return
         lasso, lines = GroupLasso(groups), GroupLasso(rows)
         self.groups, self.rows, self.gates = lasso.groups, lines.groups, len(lasso.groups)
         if len(lines.groups) != self.gates:
@@ -66,8 +69,14 @@ class NuclearNorm(Norm):
         self.order = np.lexsort((np.arange(self.gates), lines.index, lasso.index))
         self.contexts = int(counts[0])
 
+    def for_gates(self, k: int) -> NuclearNorm:
+        """Return the norm for k gates, with W as one matrix if there are no groups."""
+        return self if self.gates else NuclearNorm(np.zeros(k, dtype=np.int64), np.arange(k))
+
     def matrices(self, W: Array) -> Array:
         """Matrices ζ_h of weights (k, d); shape (H, R, contexts·d)."""
+        if not self.gates:
+            return self.of_gates(W)[None]
         return self.of_gates(W)[self.order].reshape(*self.shape, -1)
 
     def value(self, W: Array) -> float:
@@ -79,23 +88,27 @@ class NuclearNorm(Norm):
         return float(np.linalg.svd(self.matrices(V), compute_uv=False)[:, 0].max())
 
     def _value_within(self, W: Array) -> float:
-        return float(singular_bounds(self.matrices(W))[1].sum()) * (1 + share(self.shape[0] + 2))
+        totals = singular_bounds(self.matrices(W))[1]
+        return float(totals.sum()) * (1 + share(len(totals) + 2))
 
     def dual_bound(self, lengths: Array) -> float:
         """Upper bound of the dual norm for these row lengths: the largest Frobenius norm of a group."""
-        return GroupLasso(self.groups).dual_bound(lengths)
+        return GroupLasso(self.for_gates(len(lengths)).groups).dual_bound(lengths)
 
     def _dual_within(self, V: Array, error: Array) -> float:
         largest = float(singular_bounds(self.matrices(V))[0].max())
-        return largest + self.dual_bound(error) * (1 + share(len(self.groups) + 8))
+        return largest + self.dual_bound(error) * (1 + share(len(V) + 8))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Norm Σ_h ‖ζ_h‖_* as a CVXPY expression."""
-        (H, R), columns = self.shape, self.contexts * W.shape[1]
-        each = np.split(self.order, H)
+        norm = self.for_gates(W.shape[0])
+        (H, R), columns = norm.shape, norm.contexts * W.shape[1]
+        each = np.split(norm.order, H)
         return cp.sum([cp.normNuc(cp.reshape(W[own], (R, columns), order="C")) for own in each])
 
     def __repr__(self) -> str:
+        if not self.gates:
+            return "NuclearNorm()"
         return f"NuclearNorm({self.shape[0]} groups of {self.shape[1]} rows, {self.gates} gates)"
 
 

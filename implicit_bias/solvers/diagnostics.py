@@ -42,7 +42,7 @@ def diagnose(problem: MarginProblem, found: Solution) -> str:
     power, reason = max(reasons[1:] + reasons[:1], key=lambda one: one[0])
     if power >= np.log10(REPORTED_RATIO):
         return reason
-    if problem.affine and not found.objective < np.inf:
+    if constrained and not found.objective < np.inf:
         return "no weights that satisfy the constraints were found; loosen the tightest ones, or a hard margin"
     if not found.objective < np.inf:
         reach = found.lower_bound * float(length(features.row_norms())) / np.sqrt(features.n)

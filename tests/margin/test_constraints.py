@@ -1,6 +1,7 @@
 """Linear constraints on the weights: certified, measured in margins, and refused where they cannot be."""
 
 import dataclasses
+from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
@@ -22,6 +23,7 @@ from implicit_bias import (
     solve,
     svm_gln,
 )
+from implicit_bias.certificate.feasible import feasible_point
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.margin.constraints import LinearConstraints
 from tests.cases import inputs, problem
@@ -342,3 +344,38 @@ def test_a_hard_margin_with_right_hand_sides_and_many_support_vectors():
     assert abs(np.sum(difference * solution.weights)) <= 0.5 + 1e-11
     assert solution.margins.min() >= 1 - 1e-11
     assert solution.objective > 2 * solve(plain).objective
+
+
+def test_many_equations_are_certified():
+    """Exact elimination of so many dense equations would take long, and the last one is the sum of two others."""
+    rng = np.random.default_rng(0)
+    X, t = rng.integers(-99, 100, (150, 300)) / 64, rng.integers(-99, 100, 150) / 64
+    X[-1], t[-1] = X[0] + X[1], t[0] + t[1]
+    best = np.linalg.lstsq(X, t)[0]
+    dual = np.linalg.lstsq(X.T, best)[0]
+    case = MarginProblem(GatedFeatures(X[:1]), np.sign(t[:1]), Frobenius(), constraints=lambda W: X @ W[0] == t)
+    case = dataclasses.replace(case, required_margin=abs(t[0]) / 2)
+    weights = best[None] * (1 + 1e-9 * rng.normal(size=300))
+    found = certify(case, weights, [0.0], multipliers=-dual)
+    assert found.gap <= 1e-9
+    assert found.objective == pytest.approx(np.linalg.norm(best), rel=1e-9)
+    # One that contradicts the others leaves no feasible point.
+    wrong = dataclasses.replace(case, constraints=lambda W: X @ W[0] == t + np.eye(150)[-1])
+    assert certify(wrong, weights, [0.0], multipliers=-dual).objective == np.inf
+
+
+def test_distances_from_a_solution_hold_in_rational_arithmetic():
+    """The correction of least length in units of the distances is at most 1 of them, entry by entry."""
+    rng = np.random.default_rng(1)
+    A = rng.normal(size=(12, 40)) * 10.0 ** rng.integers(-3, 4, (12, 1))
+    W, _, D, _ = feasible_point(LinearConstraints.of(lambda W: A @ W[0] == 1, (1, 40)), rng.normal(size=(1, 40)))
+    exact, x, units = (np.vectorize(Fraction, otypes=[object])(part) for part in (A, W[0], D[0]))
+    system = np.column_stack([(exact * units**2) @ exact.T, exact @ x - 1])
+    for j in range(12):
+        system[j] = system[j] / system[j, j]
+        others = np.arange(12) != j
+        system[others] -= system[others, j, None] * system[j]
+    correction = units**2 * (system[:, -1] @ exact)
+    assert (exact @ (x - correction) == 1).all()
+    assert (abs(correction) <= units).all()
+    assert D.max() <= 1e-12 * abs(W).max()
