@@ -30,6 +30,7 @@ from .gates import SoftGates as SoftGates
 from .gates import SubsetGates as SubsetGates
 from .margin.classes import ClassMarginProblem as ClassMarginProblem
 from .margin.classes import svm_classes as svm_classes
+from .margin.formulations import interpolation as interpolation
 from .margin.formulations import svm_gln as svm_gln
 from .margin.formulations import svm_hl as svm_hl
 from .margin.formulations import svm_l2 as svm_l2

@@ -37,8 +37,6 @@ RIGHT = -1
 Condition = tuple[Array, float]
 #: Rounds that move a point into violated inequalities.
 ROUNDS = 5
-#: Newton steps of a round.
-STEPS = 2
 #: Largest number of bits of coefficients that exact elimination may process: a tenth of a second.
 MAX_BITS = 2**21
 #: Largest number of coefficients of equations to be eliminated exactly.
@@ -80,7 +78,7 @@ class Equations:
         units = np.maximum(length(rows, axis=1), TINY)
         A, h = np.vstack([self.A.toarray(), rows / units[:, None]]), np.append(self.h, targets / units)
         X, kept, _ = _right_inverse(A)
-        for _ in range(STEPS):
+        for _ in range(2):
             x = x - X @ (A @ x - h)[kept]
         return x
 
@@ -102,8 +100,9 @@ class Equations:
         theta = rest.max(initial=0.0)
         if not (proved and theta < 0.5):
             return None
-        for _ in range(STEPS):
-            x = x - X @ _residual(A, h, x)[0]
+        # The second of two steps removes the rounding of the first.
+        for missing in (A @ x - h, None):
+            x = x - X @ (_residual(A, h, x)[0] if missing is None else missing)
         # Twice each bound is more than its own rounding.
         z = 2 * np.sum(np.abs(_residual(A, h, x)), axis=0)
         z += 2 * rest * z.max(initial=0.0) / (1 - theta)
@@ -128,8 +127,12 @@ def _residual(A: Array, h: Array, x: Array) -> tuple[Array, Array]:
 
 def _right_inverse(A: Array) -> tuple[Array, np.ndarray, list[tuple[int, Array]]]:
     """Return X with A[kept] X ≈ I, the indices `kept`, and (i, c) with A_i ≈ cᵀA[kept] for all other rows."""
-    Q, R, order = qr(A.T, mode="economic", pivoting=True, check_finite=False)
+    (Q, R), order = qr(A.T, mode="economic", check_finite=False), np.arange(len(A))
     sizes = np.abs(np.diag(R))
+    if len(sizes) < len(A) or sizes.min() <= DEPENDENT * sizes.max():
+        # Pivots, which take twice as long, find the dependent rows.
+        Q, R, order = qr(A.T, mode="economic", pivoting=True, check_finite=False)
+        sizes = np.abs(np.diag(R))
     rank = int((sizes > DEPENDENT * sizes.max()).sum())
     corner = R[:rank, :rank]
     others = solve_triangular(corner, R[:rank, rank:]).T if 0 < rank < len(A) else np.zeros((len(A) - rank, rank))

@@ -6,9 +6,12 @@ import sys
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from implicit_bias._utils.checks import InputError, as_signs, one_of, shown
+from implicit_bias._utils.checks import InputError, as_floats, as_signs, one_of, shown
+from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.gates import ContextGates, Gates, HiddenActivations
+from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import Frobenius, GroupLasso, Norm, PredictorL2, TwoLayerNorm
 from implicit_bias.norms.two_layers import INPUT_LAYERS, OUTPUT_LAYERS
@@ -164,6 +167,62 @@ def svm_shallow(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProble
     8
     """
     return _build(X, y, gates, Frobenius(), C, "SVM-shallow")
+
+
+def interpolation(features: Any, targets: Any, norm: Norm | None = None, tolerance: Any = 0.0) -> MarginProblem:
+    """Least-norm interpolation: minimise ‖W‖ subject to |(ΦW)_i − t_i| ≤ ε_i.
+
+    Gradient descent from 0 on the squared loss of a linear model converges to the solution for the Frobenius norm. The
+    conditions are linear constraints, of the rows Φ_i w = t_i, or, for ε_i > 0, Φ_i w ≤ t_i + ε_i and −Φ_i w ≤ ε_i −
+    t_i. They imply the margins of the problem, whose λ are 0: ‖Eᵀμ‖_* ≤ 1 for the `multipliers` μ of the solution.
+
+    Parameters
+    ----------
+    features : Features, or array, shape (n, d)
+        Features Φ, or inputs of a linear model.
+    targets : array, shape (n,) or (n, c)
+        t_i; for several outputs of a linear model, W is (c, d), and the conditions are those of all outputs of x_1, x_2
+        and so on.
+    norm : Norm, optional
+        Norm of W; `Frobenius` by default.
+    tolerance : float or array, shape (n,)
+        ε_i ≥ 0; of all outputs of x_i.
+
+    Raises
+    ------
+    InputError
+        If arrays are invalid, or W = 0 meets all conditions.
+
+    Examples
+    --------
+    >>> from implicit_bias import interpolation, solve
+    >>> solution = solve(interpolation([[1.0, 0.0, 1.0], [0.0, 2.0, 0.0]], [2.0, -2.0]))
+    >>> solution.status.name, solution.weights.round(6).tolist(), round(solution.objective**2, 6)
+    ('OPTIMAL', [[1.0, -1.0, 1.0]], 3.0)
+    """
+    t = as_floats(targets, "targets", 2 if np.ndim(targets) == 2 else 1)
+    n, outputs = len(t), t[0].size
+    if not isinstance(features, Features):
+        X = as_floats(features, "X", 2)
+        features = GatedFeatures(np.repeat(X, outputs, axis=0), np.tile(np.eye(outputs), (len(X), 1)))
+    tolerances = as_floats(np.full(n, tolerance) if np.ndim(tolerance) == 0 else tolerance, "tolerance", 1)
+    if features.n != t.size or len(tolerances) != n or not (tolerances >= 0).all():
+        raise InputError(f"there must be {features.n} targets, with a tolerance ≥ 0 for each or for all")
+    t, room = t.ravel(), np.repeat(tolerances, outputs)
+    spare = np.abs(t) - room
+    if not (spare > 0).any():
+        raise InputError("W = 0 meets all conditions; give a target beyond its tolerance")
+    # Rows of samples with a margin are first.
+    order = np.argsort(spare <= 0, kind="stable")
+    rows, t, room = sp.csr_array(features.dense()[order]), t[order], room[order]
+    wide = room > 0
+    E, h = sp.vstack([rows, -rows[wide]]), np.append(t + room, (room - t)[wide])
+    constraints = LinearConstraints(sp.csr_array(E), ~np.append(wide, wide[wide]), (features.k, features.d), h)
+    used = order[: np.count_nonzero(spare > 0)]
+    least, signs = spare[used] / 2, np.where(t[: len(used)] > 0, 1.0, -1.0)
+    return MarginProblem(
+        features.select(used), signs, norm or Frobenius(), np.inf, None, "interpolation", least, constraints=constraints
+    )
 
 
 def layers_of(optimiser: str | tuple[str, str]) -> tuple[str, str]:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from implicit_bias.gates import Gates
     from implicit_bias.margin.program import MarginProgram
 
+#: Largest number of groups times the square of the number of equations of an interpolation by the native solver.
+MAX_INTERPOLATED = 10**8
+
 
 @dataclass(frozen=True, eq=False)
 class MarginProblem:
@@ -183,6 +186,22 @@ class MarginProblem:
         return self.constraints is not None and not self.constraints.homogeneous
 
     @property
+    def interpolates(self) -> bool:
+        """True if the constraints are equations of values (ΦW)_i that imply all margins, like `interpolation`'s."""
+        n, constraints = self.features.n, self.constraints
+        if (
+            constraints is None
+            or not self.hard
+            or self.intercept
+            or not constraints.equal.all()
+            or len(constraints.h) < n
+        ):
+            return False
+        W = np.random.default_rng(0).normal(size=constraints.shape)
+        known = np.allclose((constraints.E @ W.ravel())[:n], self.features.apply(W))
+        return known and bool((self.y * constraints.h[:n] >= self.required_margin).all())
+
+    @property
     def upper_bounds(self) -> Array:
         """Upper bounds C c_i of the dual λ_i, infinite for a hard margin; shape (n,)."""
         return np.full(self.features.n, self.C * self.sample_weight)
@@ -233,7 +252,8 @@ class MarginProblem:
         structure : str
             'cone': all problems. 'second-order': no nuclear norm. 'quadratic': a hard margin, and a norm whose square
             is a quadratic form. 'groups': a sum of group norms (`group_form`). 'native': a sum of group norms, a
-            nuclear norm, or a norm with a `polyhedral_form` or `spectral_form`, without linear constraints.
+            nuclear norm, or a norm with a `polyhedral_form` or `spectral_form`, without linear constraints; or a sum of
+            group norms with the constraints of `interpolation`.
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is not a quadratic program; use CLARABEL, ECOS or SCS"
@@ -244,9 +264,11 @@ class MarginProblem:
                 return f"the square of {self.norm!r} is not a quadratic form; use CLARABEL, ECOS or SCS"
         if structure == "second-order" and self.norm.semidefinite:
             return "it has no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
-        if structure == "native" and self.constraints is not None:
-            return "it does not support linear constraints; use CLARABEL or SCS"
         norm, k = self.norm, self.features.k
+        if structure == "native" and self.constraints is not None:
+            groups = self.group_form.count if self.group_form is not None and self.interpolates else np.inf
+            few = groups * len(self.constraints.equal) ** 2 <= MAX_INTERPOLATED
+            return None if few else "it does not support these linear constraints; use CLARABEL or SCS"
         known = norm.has_atoms or norm.polyhedral_form(k) or norm.spectral_form(k)
         if structure == "groups" or (structure == "native" and not known):
             form = self.group_form

@@ -67,7 +67,8 @@ def solve(
     solver : str or function, optional
         One of `solver_names()`, or a custom solver: a function of the problem and the options that returns an
         `Answer`. The default is NATIVE, the package's interior-point methods, if the norm is a sum of group norms, a
-        nuclear norm or polyhedral, and there are no linear constraints; else CLARABEL. If its answer is inconclusive,
+        nuclear norm or polyhedral, and there are no linear constraints other than those of `interpolation`, for sums of
+        group norms; else CLARABEL. If its answer is inconclusive,
         PRECISE and, if Φ has at most 3,000,000 entries, CLARABEL and ECOS run in turn until one is conclusive; for
         linear constraints and at most 30,000 entries also SCS. `reason` then lists the attempts. OSQP solves only hard
         margins with a quadratic norm.

@@ -1,9 +1,22 @@
 """Builders of margin problems; those of the papers are tested with their networks."""
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
-from implicit_bias import HyperplaneGates, InputError, Status, load_problem, save_problem, solve, svm_gln
+from implicit_bias import (
+    GatedFeatures,
+    GroupLasso,
+    HyperplaneGates,
+    InputError,
+    NuclearNorm,
+    Status,
+    interpolation,
+    load_problem,
+    save_problem,
+    solve,
+    svm_gln,
+)
 from implicit_bias import svm_of_optimiser as problem_of
 from implicit_bias.margin.formulations import OPTIMISERS
 from tests.cases import inputs
@@ -41,3 +54,51 @@ def test_gradient_descent_solves_svm_gln():
 def test_other_optimisers_are_refused(optimiser, match):
     with pytest.raises(InputError, match=match):
         problem_of(X, Y, GATES, optimiser)
+
+
+NORMS = {
+    "frobenius": (None, lambda W: cp.norm(W, "fro")),
+    "group lasso": (GroupLasso([0, 1, 0], [2.0, 1.0]), lambda W: 2 * cp.norm(W[::2], "fro") + cp.norm(W[1])),
+    "nuclear": (NuclearNorm(), cp.normNuc),
+}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("tolerance", [0.0, 0.1, np.where(np.arange(8) % 2, 0.3, 0.0)])
+def test_interpolation_of_several_targets(norm, tolerance):
+    rng = np.random.default_rng(0)
+    A, targets, W = rng.normal(size=(8, 12)), rng.normal(size=(8, 3)), cp.Variable((3, 12))
+    targets[0] = 0.0
+    known, expression = NORMS[norm]
+    case = interpolation(A, targets, known, tolerance)
+    found = solve(case)
+    assert found.status is Status.OPTIMAL
+    if norm != "nuclear" and not np.any(tolerance):
+        assert found.solver == "NATIVE"
+    room = np.broadcast_to(np.reshape(tolerance, (-1, 1)), targets.shape)
+    oracle = cp.Problem(cp.Minimize(expression(W)), [cp.abs(A @ W.T - targets) <= room])
+    assert found.objective == pytest.approx(oracle.solve(solver="CLARABEL"), rel=1e-5)
+    assert (abs(A @ found.weights.T - targets) <= room + 1e-12).all()
+    # The multipliers prove the lower bound; λ is 0 but for the accuracy of the solver.
+    V = case.adjoint(found.dual) - (case.constraints.E.T @ found.multipliers).reshape(3, 12)
+    assert case.norm.dual(V) <= 1 + 1e-12
+    assert -case.constraints.h @ found.multipliers == pytest.approx(found.lower_bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [(60, 200), (300, 400)])
+def test_interpolation_of_many_targets(size):
+    rng = np.random.default_rng(1)
+    A, t = rng.normal(size=size), rng.normal(size=size[0])
+    A[-1], t[-1] = 2 * A[0], 2 * t[0]
+    found = solve(interpolation(GatedFeatures(A), t))
+    assert (found.status, found.solver) == (Status.OPTIMAL, "NATIVE")
+    assert found.objective == pytest.approx(np.linalg.norm(np.linalg.lstsq(A, t)[0]), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("targets", "tolerance", "match"),
+    [([1.0], 0.0, "must be 2 targets"), ([1.0, 1.0], -1.0, "tolerance ≥ 0"), ([1.0, -1.0], 1.0, "W = 0 meets")],
+)
+def test_interpolation_without_a_problem(targets, tolerance, match):
+    with pytest.raises(InputError, match=match):
+        interpolation([[1.0, 0.0], [0.0, 1.0]], targets, tolerance=tolerance)

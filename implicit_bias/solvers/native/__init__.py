@@ -23,8 +23,11 @@ class NativeSolver(Solver):
         import implicit_bias.solvers.native.solver  # noqa: F401
 
     def __call__(self, problem: MarginProblem, options: Options) -> Answer:
+        from implicit_bias.solvers.native.interpolation import interpolate
         from implicit_bias.solvers.native.solver import solve_native
 
+        if problem.constraints is not None:
+            return interpolate(problem, options)
         return solve_native(problem, options, self.settings)
 
     def refuses(self, problem: MarginProblem, options: Options) -> str | None:
@@ -32,8 +35,9 @@ class NativeSolver(Solver):
         if reason:
             return reason
         k, norm = problem.features.k, problem.norm
-        if "device" in options.special and (norm.has_atoms or norm.polyhedral_form(k) or norm.spectral_form(k)):
-            return f"for {problem.norm!r} NATIVE computes on 'cpu' only; leave device out"
+        forms = problem.constraints, norm.polyhedral_form(k), norm.spectral_form(k)
+        if "device" in options.special and (norm.has_atoms or forms != (None, None, None)):
+            return f"for {problem!r} NATIVE computes on 'cpu' only; leave device out"
         return _no_device(options.device) if "device" in options.special else None
 
 

@@ -1,0 +1,70 @@
+"""Least-norm interpolation for sums of group norms: minimise ‖W‖ subject to E vec(W) = h, without margins.
+
+The dual is to maximise hᵀx subject to ‖A_gᵀx‖ ≤ 1 for the rows of E in the coordinates of each group g, a program of
+`homogeneous` in doubles. The multipliers of its cones are the weights of the groups.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from implicit_bias._utils.checks import Array
+from implicit_bias._utils.cholesky import Cholesky
+from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.solvers.base import Answer, Options, Progress
+from implicit_bias.solvers.native.homogeneous import Element, EmbeddedIterate, EmbeddedProgram, maximise
+
+#: Iterations after which the method ends; it needs about 15.
+ITERATIONS = 100
+#: Share of the mean diagonal that is added to the matrix of a step, for dependent equations.
+SHIFT = 1e-14
+
+
+def interpolate(problem: MarginProblem, options: Options) -> Answer:
+    """Return weights and multipliers to a gap of `options.tol`; λ = 0."""
+    form, constraints, (_, k, d) = problem.group_form, problem.constraints, problem.features.shape
+    assert form is not None
+    E, h, order = constraints.E.toarray(), constraints.h, np.argsort(form.index, kind="stable")
+    sizes = np.maximum(np.linalg.norm(E, axis=1), np.finfo(float).tiny)
+    unit = float(np.abs(h / sizes).max())
+    A = np.einsum("mkd,kj->mjd", (E / sizes[:, None]).reshape(-1, k, d), form.expand.toarray())
+    counts = np.bincount(form.index)
+    # Rows of smaller groups are padded with zeros.
+    slots = form.index[order] * counts.max() + np.concatenate([np.arange(count) for count in counts])
+    cones = np.zeros((len(h), form.count * counts.max(), d))
+    cones[:, slots] = -A[:, order]
+    G = cones.reshape(len(h), form.count, -1).transpose(1, 2, 0)
+    G = np.concatenate([0 * G[:, :1], G], axis=1)
+    ball = np.zeros(G.shape[:2])
+    ball[:, 0] = 1.0
+    none = np.zeros(0)
+    single = np.zeros(0, dtype=int), none
+    program = EmbeddedProgram(-h / sizes / unit, np.zeros((len(h), 0)), none, Element(none, ball), single, G[0, :0], G)
+    best = Answer(np.zeros((k, d)), np.zeros(problem.features.n), 0, multipliers=np.zeros(len(h)))
+    gap, count = np.inf, -1
+
+    def finished(at: EmbeddedIterate) -> bool:
+        nonlocal best, gap, count
+        count += 1
+        x, rows = at.x / at.tau, np.zeros((len(order), d))
+        rows[order] = -(at.z.cones[:, 1:] / at.tau).reshape(-1, d)[slots]
+        W, mu = unit * (form.expand @ rows), -x / sizes
+        missing = constraints.E @ W.ravel() - h
+        size = problem.norm.dual((constraints.E.T @ mu).reshape(k, d))
+        lower, upper = float(-h @ mu) / max(size, 1.0), problem.norm.value(W)
+        # Missing shares of the targets change the norm by about their product with the multipliers.
+        now = abs(1 - lower / upper) + float(np.abs(missing) @ np.abs(mu)) / upper if upper > 0 else np.inf
+        if now < gap:
+            gap, best = now, Answer(W, best.dual, count, multipliers=mu / max(size, 1.0))
+        options.report(Progress(count, options.deadline.seconds, lower, upper, now, len(h), len(h)))
+        return gap <= options.tol / 4 or count >= ITERATIONS or options.stop() is not None
+
+    maximise(program, _factorised, finished)
+    return Answer(best.weights, best.dual, count, options.stop(), multipliers=best.multipliers)
+
+
+def _factorised(M: Array) -> Any:
+    M[np.diag_indices_from(M)] += SHIFT * M.trace() / len(M)
+    return Cholesky(M)
