@@ -54,7 +54,9 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_gallery",
     "backreferences_dir": "api/examples",
     "doc_module": ("implicit_bias",),
-    "subsection_order": [f"gallery/{folder}" for folder in ("problems", "networks", "classifiers", "extensions")],
+    "subsection_order": [
+        f"gallery/{folder}" for folder in ("problems", "atlas", "networks", "classifiers", "extensions")
+    ],
     "within_subsection_order": "FileNameSortKey",
     "thumbnail_size": (480, 336),
     "reset_modules": ("matplotlib", "gallery_style.reset"),

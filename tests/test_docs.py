@@ -6,6 +6,7 @@ import re
 import runpy
 import shlex
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from implicit_bias.cli.main import whole_parser
 from tests import ROOT
 from tests.cli.commands import run
 from tests.cli.test_help import SCRIPTS
+from tests.public import MODULES
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README, flags=re.S)
@@ -63,6 +65,15 @@ def test_links_lead_to_files_and_headings(page):
         headings = re.findall(r"^#+ (.+)$", target.read_text(), flags=re.M) if place else []
         slugs = [re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings]
         assert not place or place in slugs, link
+
+
+def test_gallery_scripts_import_public_names():
+    names = {(module, name) for module in MODULES for name in import_module(f"implicit_bias{module}").__all__}
+    for path in (ROOT / "docs" / "gallery").glob("*/plot_*.py"):
+        text = path.read_text()
+        for module, imported in re.findall(r"^from implicit_bias(\S*) import (\([^)]*\)|.*)$", text, flags=re.M):
+            assert {(module, name) for name in re.findall(r"\w+", imported)} <= names, path.name
+        assert path.parent.name != "atlas" or len(text.splitlines()) <= 70, path.name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
