@@ -254,7 +254,7 @@ def _search(
 
     What is violated becomes an equation if `tight`, with margins only in rational arithmetic; else it gets room.
     """
-    h, equal = constraints.h, constraints.equal | _opposite(constraints)
+    h, equal = constraints.h, constraints.equal.copy()
     equations, active, more = Equations(E[equal], h[equal]), dict[int, Condition](), list[Row]()
     for _ in range(ROUNDS):
         moved = equations.moved(x, [*active.values()]) if active else x
@@ -277,14 +277,6 @@ def _search(
             if more and equations.exact is None:
                 return None
     return None
-
-
-def _opposite(constraints: LinearConstraints) -> np.ndarray:
-    """Return a mask (m,) of the inequalities ⟨a, w⟩ ≤ h for which ⟨−a, w⟩ ≤ −h is a constraint, too: equations."""
-    E, h = constraints.E, constraints.h
-    rows = [(E.indices[a:b].tobytes(), E.data[a:b] + 0.0, at) for (a, b), at in zip(pairwise(E.indptr), h, strict=True)]
-    known = {(columns, values.tobytes(), at) for columns, values, at in rows}
-    return np.array([(columns, (0.0 - values).tobytes(), -at) in known for columns, values, at in rows], dtype=bool)
 
 
 def _violated(E: sp.csr_array, h: Array, at: Point, among: np.ndarray) -> dict[int, Condition]:

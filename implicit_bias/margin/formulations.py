@@ -170,7 +170,7 @@ def svm_shallow(X: Any, y: Any, gates: Gates, C: float = np.inf) -> MarginProble
 
 
 def interpolation(features: Any, targets: Any, norm: Norm | None = None, tolerance: Any = 0.0) -> MarginProblem:
-    """Least-norm interpolation: minimise ‖W‖ subject to |(ΦW)_i − t_i| ≤ ε_i.
+    """Least-norm interpolation: minimise ‖W‖ subject to ``|(ΦW)_i − t_i| ≤ ε_i``.
 
     Gradient descent from 0 on the squared loss of a linear model converges to the solution for the Frobenius norm. The
     conditions are linear constraints, of the rows Φ_i w = t_i, or, for ε_i > 0, Φ_i w ≤ t_i + ε_i and −Φ_i w ≤ ε_i −
