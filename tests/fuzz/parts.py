@@ -254,6 +254,21 @@ def _classes(draw: Draw) -> str:
     return "correct"
 
 
+@entry(ib.interpolation)
+def _interpolation(draw: Draw) -> str:
+    """Targets of one or two outputs, met to their tolerances by certified weights."""
+    n, outputs, tolerance = draw.whole(1, 6), draw.whole(1, 2), draw.pick([0.0, 0.1])
+    X, t = draw.normal(n, 8), draw.normal(n, outputs)
+    parts = {"norm": draw.either(draw.pick([None, ib.Frobenius(), ib.GroupLasso(range(outputs))]), ["l2", 3])}
+    problem = draw.call(
+        ib.interpolation, draw.array(X, rounded=False), draw.array(t, rounded=False), tolerance=tolerance, **parts
+    )
+    found = ib.solve(problem)
+    expect(found.status.name == "OPTIMAL", found.status.name)
+    expect(np.abs(X @ found.weights.T - t).max() <= tolerance + 1e-9, "targets missed")
+    return "correct"
+
+
 @entry(ib.ClassMarginProblem, share=1)
 def _class_problem(draw: Draw) -> None:
     """One made by hand: classes that do not belong to its weights are refused."""
