@@ -37,8 +37,9 @@ RIGHT = -1
 Condition = tuple[Array, float]
 #: Rounds that move a point into violated inequalities.
 ROUNDS = 5
-#: Largest number of bits of coefficients that exact elimination may process: a tenth of a second.
-MAX_BITS = 2**21
+#: Largest number of bits of coefficients that exact elimination may process, first and if nothing else is proved: a
+#: tenth of a second, and some ten seconds.
+FEW_BITS, MANY_BITS = 2**21, 2**28
 #: Largest number of coefficients of equations to be eliminated exactly.
 MAX_FRACTIONS = 200_000
 #: Pivot, relative to the largest, below which an equation counts as a combination of others, if this can be proved.
@@ -65,7 +66,7 @@ class Equations:
 
     def __init__(self, A: sp.csr_array, h: Array, more: Any = ()) -> None:
         """Take the equations, and `more` rows that are only solved exactly."""
-        self.exact = _eliminated(A, h, more) if A.nnz <= MAX_FRACTIONS else None
+        self.exact = _eliminated(A, h, more, FEW_BITS)
         # Products with powers of two are exact.
         units = nearest_powers_of_two(np.sqrt(np.asarray((A**2).sum(axis=1))))
         self.A, self.h = sp.csr_array(sp.diags_array(1 / units) @ A), h / units
@@ -99,7 +100,8 @@ class Equations:
         rest = np.abs(np.eye(m) - A @ X).sum(axis=1) * (1 + share(2 * m)) + share(2 * N + 16) * sizes
         theta = rest.max(initial=0.0)
         if not (proved and theta < 0.5):
-            return None
+            self.exact = _eliminated(self.A, self.h, (), MANY_BITS)
+            return None if self.exact is None else self.solved(x)
         # The second of two steps removes the rounding of the first.
         for missing in (A @ x - h, None):
             x = x - X @ (_residual(A, h, x)[0] if missing is None else missing)
@@ -151,12 +153,14 @@ def _is_combination(A: Array, h: Array, kept: np.ndarray, i: int, c: Array) -> b
     return not any(total.values())
 
 
-def _eliminated(A: sp.csr_array, h: Array, more: Any) -> dict[int, Row] | None:
+def _eliminated(A: sp.csr_array, h: Array, more: Any, bits: int) -> dict[int, Row] | None:
     """Return {j: row} with x_j = Σ_l row[l] x_l + row[RIGHT] for each entry j that Ax = h and `more` rows determine.
 
     All x_l are free. The method is Gauss–Jordan elimination, with the largest coefficient of each equation as its
-    pivot. The result is None if equations contradict each other, or after coefficients of more than `MAX_BITS` bits.
+    pivot. The result is None if equations contradict each other, or after coefficients of more than `bits` bits.
     """
+    if A.nnz > MAX_FRACTIONS:
+        return None
     pivots: dict[int, Row] = {}
     # users[j] are the pivots whose combinations contain the free column j.
     users: dict[int, set[int]] = {}
@@ -183,7 +187,7 @@ def _eliminated(A: sp.csr_array, h: Array, more: Any) -> dict[int, Row] | None:
                 pivots[other][j] = pivots[other].get(j, Fraction(0)) + factor * v
                 users.setdefault(j, set()).add(other)
             work += _bits(pivots[other])
-        if work > MAX_BITS:
+        if work > bits:
             return None
     return pivots
 

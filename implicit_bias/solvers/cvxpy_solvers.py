@@ -74,22 +74,13 @@ class CvxpySolver(Solver):
             call_apart(load, *MODULES, deadline=options.deadline)
             # Gates are not needed, and may be large networks.
             given = problem.replace(gates=None), options
-            answer = call_apart(self._first_answer, *given, deadline=options.deadline, grace=grace)
+            answer = call_apart(self._answer, *given, deadline=options.deadline, grace=grace)
             if answer is not None:
                 return answer
         except ChildProcessError as error:
             # CLARABEL panics if an eigenvalue computation fails.
             reason = f"{self.name} returned no answer: {error}; try another solver"
         return Answer(nothing, np.zeros(problem.features.n), -1, options.stop(), reason=reason)
-
-    def _first_answer(self, problem: MarginProblem, options: Options) -> Answer:
-        # Right-hand sides of constraints forbid to scale weights up to a hard margin afterwards.
-        if problem.hard and problem.affine:
-            larger = problem.replace(required_margin=problem.required_margin * (1 + options.tol / 10))
-            answer = self._answer(larger, options)
-            if answer.weights.any() or answer.stopped is not None:
-                return answer
-        return self._answer(problem, options)
 
     def _answer(self, problem: MarginProblem, options: Options) -> Answer:
         import cvxpy as cp
