@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from implicit_bias.margin.program import MarginProgram
 
 #: Largest number of groups times the square of the number of equations of an interpolation by the native solver.
-MAX_INTERPOLATED = 10**8
+MAX_INTERPOLATED = 5 * 10**7
 
 
 @dataclass(frozen=True, eq=False)

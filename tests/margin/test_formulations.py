@@ -9,6 +9,7 @@ from implicit_bias import (
     GroupLasso,
     HyperplaneGates,
     InputError,
+    KernelFeatures,
     NuclearNorm,
     Status,
     interpolation,
@@ -93,6 +94,8 @@ def test_interpolation_of_many_targets(size):
     found = solve(interpolation(GatedFeatures(A), t))
     assert (found.status, found.solver) == (Status.OPTIMAL, "NATIVE")
     assert found.objective == pytest.approx(np.linalg.norm(np.linalg.lstsq(A, t)[0]), rel=1e-8)
+    groups = interpolation(KernelFeatures(A.reshape(size[0], -1, 10)), t, GroupLasso(range(size[1] // 10)))
+    assert [solve(groups, max_iterations=most).status.name for most in (1, 30)] == ["ITERATION_LIMIT", "OPTIMAL"]
 
 
 @pytest.mark.parametrize(

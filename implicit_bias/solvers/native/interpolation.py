@@ -13,10 +13,11 @@ import numpy as np
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Progress
 from implicit_bias.solvers.native.homogeneous import Element, EmbeddedIterate, EmbeddedProgram, maximise
 
-#: Iterations after which the method ends; it needs about 15.
+#: Iterations after which the method ends if `solve` has no limit; it needs about 10.
 ITERATIONS = 100
 #: Share of the mean diagonal that is added to the matrix of a step, for dependent equations.
 SHIFT = 1e-14
@@ -43,7 +44,7 @@ def interpolate(problem: MarginProblem, options: Options) -> Answer:
     single = np.zeros(0, dtype=int), none
     program = EmbeddedProgram(-h / sizes / unit, np.zeros((len(h), 0)), none, Element(none, ball), single, G[0, :0], G)
     best = Answer(np.zeros((k, d)), np.zeros(problem.features.n), 0, multipliers=np.zeros(len(h)))
-    gap, count = np.inf, -1
+    gap, count, limit = np.inf, -1, options.max_iterations or ITERATIONS
 
     def finished(at: EmbeddedIterate) -> bool:
         nonlocal best, gap, count
@@ -59,10 +60,11 @@ def interpolate(problem: MarginProblem, options: Options) -> Answer:
         if now < gap:
             gap, best = now, Answer(W, best.dual, count, multipliers=mu / max(size, 1.0))
         options.report(Progress(count, options.deadline.seconds, lower, upper, now, len(h), len(h)))
-        return gap <= options.tol / 4 or count >= ITERATIONS or options.stop() is not None
+        return gap <= options.tol / 4 or count >= limit or options.stop() is not None
 
     maximise(program, _factorised, finished)
-    return Answer(best.weights, best.dual, count, options.stop(), multipliers=best.multipliers)
+    stopped = Status.ITERATION_LIMIT if count >= limit and gap > options.tol / 4 else None
+    return Answer(best.weights, best.dual, count, options.stop() or stopped, multipliers=best.multipliers)
 
 
 def _factorised(M: Array) -> Any:
