@@ -158,7 +158,7 @@ class SGD(Optimiser):
             torch.empty((), dtype=torch.int64).random_(generator=generator)
         return super().shuffled(n, generator, device)
 
-    def plain_momentum(self) -> float:
+    def plain_momentum(self) -> float | None:
         return self.momentum
 
     def update(self, weights: Sequence[Tensor]) -> Update:

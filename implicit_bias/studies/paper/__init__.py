@@ -11,7 +11,10 @@ VERSIONS = ("corrected", "published")
 #: Figures by their value of --figure: the paper's own by number, ours by name.
 FIGURES = ("2", "3", "4", "5", "gln-widths", "relu-widths", "shallow", "spreads")
 #: Every published fault, by the name that the setting `faults` and the functions of `published` take.
-FAULTS = ("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw", "training")
+FAULTS = (
+    *("column-major groups", "equation 23", "lost cutoffs", "always-on gate", "one draw", "training"),
+    "zero outputs",
+)
 #: Title of each comparison, by the value of the setting `study`.
 TITLES = {
     "compare_gln": "Gated linear networks: gradient descent and the margin problems",

@@ -134,6 +134,8 @@ CONTRASTS: tuple[Contrast, ...] = (
     Contrast("gln.inconsistent", ((1, disagreement(GLN, "SVM-GLN")),)),
     less("gln.chance", disagreement(GLN, "SVM-GLN"), by_chance(GLN, "SVM-GLN")),
     less("gln.nearer", disagreement(GLN, "SVM-GLN"), disagreement(GLN, "SVM-L2")),
+    less("gln.sparse", Quantity(GLN, "SVM-GLN", "kept"), Quantity(GLN, "SVM-L2", "kept")),
+    less("gln.similar", Quantity(GLN, "SVM-GLN", "apart"), Quantity(GLN, "SVM-L2", "apart")),
     less("gln.shallow", best(GLN, "SVM-L2"), best(SHALLOW, "SVM-shallow")),
     less("gln.best", best(GLN, "SVM-GLN"), best(GLN, "SVM-L2")),
     less("gln.median", GD, Quantity(RANDOM, "GD-GLN")),

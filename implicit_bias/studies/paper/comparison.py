@@ -12,7 +12,7 @@ from implicit_bias.datasets import BinaryTask, dataset_names
 from implicit_bias.gates import Gates, HyperplaneGates
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
-from implicit_bias.metrics import error, expected_inconsistency, inconsistency, normalised_margin
+from implicit_bias.metrics import expected_inconsistency, normalised_margin
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.solvers import solve, solver_names
 from implicit_bias.solvers.base import as_tolerance
@@ -20,7 +20,7 @@ from implicit_bias.studies.collection import settled
 from implicit_bias.studies.paper import COMPARISONS, SOURCE
 from implicit_bias.studies.paper.claims import CLAIMS
 from implicit_bias.studies.paper.figures import comparison_figures
-from implicit_bias.studies.paper.published import published_training
+from implicit_bias.studies.paper.published import published_predictions, published_training
 from implicit_bias.studies.paper.summary import readable
 from implicit_bias.studies.paper.verdicts import verdicts
 from implicit_bias.studies.runner.cells import binary_task
@@ -37,12 +37,12 @@ CLAIM = (
     "Trained networks agree with the margin problem of their bias, and its norm generalises better than the true L2 "
     "norm."
 )
-REVISION = 2
+REVISION = 3
 COLUMNS = (
     *("study", "dataset", "train_size", "units", "contexts", "seed", "split", "cutoff"),
     *("momentum", "version", "model", "status"),
     *("train_error", "closed", "error", "inconsistency", "expected_inconsistency", "objective", "gap"),
-    *("farkas_residual", "normalised_margin", "iterations", "seconds", "solver"),
+    *("farkas_residual", "normalised_margin", "iterations", "seconds", "solver", "kept", "apart"),
 )
 COORDINATES = ("study", "train_size", "units", "contexts", "cutoff", "split", "seed")
 data = binary_task
@@ -109,7 +109,7 @@ def trained(
         raise KeyboardInterrupt
     last, scores = result.table.iloc[-1], network.decision_function(task.X_val)
     row = {"model": model, "momentum": momentum, "status": "TRAINED", "train_error": float(last.error)}
-    row |= {"error": error(scores, task.y_val), "iterations": int(last.step), "seconds": result.seconds}
+    row |= {"iterations": int(last.step), "seconds": result.seconds}
     return Scored(scores, row | {"solver": "SGD"})
 
 
@@ -126,7 +126,6 @@ def solved(problem: MarginProblem, task: BinaryTask, settings: Settings) -> Solv
     measured = ("objective", "gap", "farkas_residual", "iterations", "seconds", "solver")
     row = {"model": problem.name, "status": solution.status.name} | {name: getattr(solution, name) for name in measured}
     row |= {"closed": int(problem.features.closed().sum()), "normalised_margin": 1 / solution.objective}
-    row |= {"error": np.nan if scores is None else error(scores, task.y_val)}
     return Solved(scores, row, problem, solution)
 
 
@@ -135,28 +134,37 @@ def comparison_rows(
     weights: Array,
     solutions: Sequence[Scored],
     reference: Solved,
-    *,
+    task: BinaryTask,
+    settings: Settings,
     version: str = "corrected",
+    *,
     compared: Array | None = None,
 ) -> Rows:
     """Return the row of a trained network, and a row for each of the solutions that it is compared with.
 
     The network's objective is ‖W‖ / min margin of its effective `weights`, in the norm of `reference`, the problem that
-    its implicit bias predicts. Its gap is relative to the certified lower bound of `reference`. The
-    inconsistencies of the solutions are those with the scores `compared`, by default the network's own.
+    its implicit bias predicts. Its gap is relative to the certified lower bound of `reference`. Errors are those of the
+    version's predictions. The inconsistencies of the solutions are those with the scores `compared`, by default the
+    network's own.
     """
-    compared = one.scores if compared is None else compared
+    faults = faults_of(settings, version)
+    labels = published_predictions(one.scores, faults)
+    own = float(np.mean(labels != task.y_val))
+    if compared is not None:
+        labels = published_predictions(compared, faults)
     margin = normalised_margin(reference.problem, weights)
     objective = 1 / margin if margin > 0 else np.inf
     lower = reference.solution.lower_bound
     gap = 1 - lower / objective if margin > 0 and lower < np.inf else np.inf
-    rows = [one.row | {"objective": objective, "gap": gap, "normalised_margin": margin}]
+    rows = [one.row | {"error": own, "objective": objective, "gap": gap, "normalised_margin": margin}]
     for other in solutions:
-        disagreement = dict.fromkeys(("inconsistency", "expected_inconsistency"), np.nan)
+        found = dict.fromkeys(("error", "inconsistency", "expected_inconsistency"), np.nan)
         if other.scores is not None:
-            disagreement["inconsistency"] = inconsistency(compared, other.scores)
-            disagreement["expected_inconsistency"] = expected_inconsistency(one.row["error"], other.row["error"])
-        rows.append({"momentum": one.row["momentum"]} | other.row | disagreement)
+            predicted = published_predictions(other.scores, faults)
+            found["error"] = float(np.mean(predicted != task.y_val))
+            found["inconsistency"] = float(np.mean(predicted != labels))
+            found["expected_inconsistency"] = expected_inconsistency(own, found["error"])
+        rows.append({"momentum": one.row["momentum"]} | other.row | found)
     return [row | {"version": version} for row in rows]
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.checks import Array
 from implicit_bias.datasets import BinaryTask
+from implicit_bias.gates import HyperplaneGates
 from implicit_bias.margin.formulations import svm_shallow
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.metrics import error
 from implicit_bias.networks import GatedLinearNetwork
 from implicit_bias.studies.paper import TITLES, comparison
 from implicit_bias.studies.paper.comparison import Scored
@@ -22,6 +23,8 @@ from implicit_bias.studies.settings import Settings
 TITLE = TITLES["compare_gln"]
 SHARED = comparison
 gates = comparison.hyperplanes
+#: Size of a unit, relative to the largest, up to which it counts as zero.
+KEPT = 1e-3
 
 
 def grid(quick: bool, **options: Any) -> list[Settings]:
@@ -40,15 +43,30 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         solutions = [chosen or comparison.solved(l2, task, settings), group_lasso]
         if version == "corrected":
             solutions.append(comparison.solved(replace(svm_shallow(X, y, gates), name="SVM-Fro"), task, settings))
+        for one in solutions:
+            if isinstance(one, comparison.Solved) and one.scores is not None:
+                one.row |= of_units(one.solution.weights, gates)
         for momentum in settings["momentum"]:
             network = copy.deepcopy(initial)
-            one = comparison.trained("GD-GLN", network, task, settings, momentum, version)
+            trained = comparison.trained("GD-GLN", network, task, settings, momentum, version)
             compared = published_scores(network, gates, task.X_val, faults)
             weights = network.effective_weights()
             table += comparison.comparison_rows(
-                one, weights, solutions, group_lasso, version=version, compared=compared
+                trained, weights, solutions, group_lasso, task, settings, version, compared=compared
             )
     return comparison.with_cutoff(table, settings)
+
+
+def of_units(weights: Array, gates: HyperplaneGates) -> dict[str, float]:
+    """Return the share of units h that are `kept`, and how far predictors of neighbouring regions are `apart`.
+
+    A unit is kept if ‖ζ_h‖ > `KEPT` max ‖ζ_h‖. Neighbours differ in the context of one unit: apart is
+    Σ_h Σ_c ‖ζ_hc − ζ̄_h‖ / ‖Σ_h ζ̄_h‖, with means ζ̄_h over contexts. With two contexts the sum over c is ‖ζ_h1 − ζ_h2‖.
+    """
+    parts = weights.reshape(gates.units, gates.contexts, -1)
+    sizes, means = np.linalg.norm(parts, axis=(1, 2)), parts.mean(axis=1, keepdims=True)
+    apart = np.linalg.norm(parts - means, axis=2).sum() / np.linalg.norm(means.sum(axis=0))
+    return {"kept": float(np.mean(sizes > KEPT * sizes.max())), "apart": float(apart)}
 
 
 def _chosen(problem: MarginProblem, norm: Equation23, separable: comparison.Solved, task: BinaryTask) -> Scored:
@@ -57,15 +75,14 @@ def _chosen(problem: MarginProblem, norm: Equation23, separable: comparison.Solv
     status = separable.solution.status
     row = {"model": "SVM-L2", "status": status.name, "closed": separable.row["closed"], "solver": "OSQP"}
     if status.inseparable:
-        return Scored(None, row | {"objective": np.inf, "error": np.nan})
+        return Scored(None, row | {"objective": np.inf})
     start = time.perf_counter()
     choice = osqp_choice(problem)
     row |= {"status": "UNCERTIFIED", "iterations": choice.iterations, "seconds": time.perf_counter() - start}
     margin = float((problem.y * problem.features.apply(choice.weights)).min())
     size = float(np.linalg.norm(norm.published @ choice.weights))
-    scores = problem.decision_function(choice.weights, task.X_val)
-    row |= {"objective": size / margin if margin > 0 else np.inf, "error": error(scores, task.y_val)}
-    return Scored(scores, row)
+    row |= {"objective": size / margin if margin > 0 else np.inf}
+    return Scored(problem.decision_function(choice.weights, task.X_val), row)
 
 
 def cost(settings: Settings) -> float:

@@ -16,6 +16,7 @@ from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import Cutoff, draw_hyperplanes
 from implicit_bias.margin.formulations import svm_gln, svm_l2
 from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.metrics import predictions
 from implicit_bias.networks import GatedNetwork
 from implicit_bias.norms import GroupForm, GroupLasso, Norm
 from implicit_bias.studies.paper import FAULTS
@@ -124,18 +125,37 @@ def published_training(steps: int, seed: int, momentum: float, faults: Collectio
     """Return the published training of the network of this seed, and the seed of its batches.
 
     With the fault "training", all networks see the same batches, those of torch's DataLoader with seed 1, and the loss
-    is the binary cross-entropy of σ(f) in the network's float32. Above f ≈ 17, σ(f) is 1, and there is no gradient.
+    is the binary cross-entropy of σ(f) in the network's float32, by autograd. Above f ≈ 17, σ(f) is 1, and there is no
+    gradient.
 
     >>> published_training(3200, seed=3, momentum=0.9)[1]
     1
     """
     if "training" not in faults:
         return SGD(steps, momentum=momentum), seed
-    return SGD(steps, momentum=momentum, loss=_saturating_loss, loader=True), 1
+    return _Autograd(steps, momentum=momentum, loss=_saturating_loss, loader=True), 1
+
+
+class _Autograd(SGD):
+    """SGD by autograd, as published: with momentum, changes of one rounding in 1e7 lead to other ReLU networks."""
+
+    def plain_momentum(self) -> None:
+        return None
 
 
 def _saturating_loss(outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.binary_cross_entropy(torch.sigmoid(outputs), (y + 1) / 2)
+
+
+def published_predictions(scores: Any, faults: Collection[str] = FAULTS) -> Array:
+    """Return the predicted labels of scores (n,).
+
+    With the fault "zero outputs", a score of 0 predicts 0: it is wrong, and agrees only with another 0.
+
+    >>> published_predictions(np.array([0.3, -2.0, 0.0])).tolist(), published_predictions(np.zeros(1), ()).tolist()
+    ([1.0, -1.0, 0.0], [-1.0])
+    """
+    return np.sign(scores) if "zero outputs" in faults else predictions(scores)
 
 
 def published_scores(network: GatedNetwork, gates: HyperplaneGates, X: Any, faults: Collection[str] = FAULTS) -> Array:

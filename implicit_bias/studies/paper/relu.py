@@ -46,7 +46,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         one = comparison.trained("GD-ReLU", network, task, settings, momentum, version)
         learned, hidden = (comparison.solved(build(X, y, network), task, settings) for build in (svm_lc, svm_hl))
         solutions = [random[draws[version, momentum]], learned, hidden]
-        table += comparison.comparison_rows(one, network.effective_weights(), solutions, learned, version=version)
+        weights = network.effective_weights()
+        table += comparison.comparison_rows(one, weights, solutions, learned, task, settings, version)
     return comparison.with_cutoff(table, settings)
 
 

@@ -35,7 +35,9 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         one = comparison.trained("GD-shallow", network, task, settings, momentum, version)
         weights = network.effective_weights()[regions.occupied_]
         compared = published_scores(network, gates, task.X_val, faults)
-        table += comparison.comparison_rows(one, weights, [solution], solution, version=version, compared=compared)
+        table += comparison.comparison_rows(
+            one, weights, [solution], solution, task, settings, version, compared=compared
+        )
     return comparison.with_cutoff(table, settings)
 
 

@@ -20,7 +20,6 @@ from implicit_bias.datasets import BinaryTask
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.margin.formulations import svm_hl, svm_l2, svm_rc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.metrics import error
 from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.studies.limit.limit import REACHED
 from implicit_bias.studies.limit.networks import begun, driven
@@ -188,8 +187,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     solutions = [reference or certified()]
     solutions += [_timed(partial(solved, problem, task, settings)) for problem in _others(network, task, settings)]
     bounds = [one.solution.lower_bound for one in (solutions[0], *solutions)]
-    pairs = zip(comparison_rows(one, network.effective_weights(), solutions, solutions[0]), bounds, strict=True)
-    return [row | {"ratio": row["objective"] / bound} for row, bound in pairs]
+    found = comparison_rows(one, network.effective_weights(), solutions, solutions[0], task, settings)
+    return [row | {"ratio": row["objective"] / bound} for row, bound in zip(found, bounds, strict=True)]
 
 
 def _timed(call: Callable[[], Timed]) -> Timed:
@@ -214,10 +213,10 @@ def _descended(
     descent = driven(network, task.X_train, task.y_train, config, row["model"])
     if descent.end == "interrupted":
         raise KeyboardInterrupt
-    scores, last = network.decision_function(task.X_val), descent.table.iloc[-1]
+    last = descent.table.iloc[-1]
     train_error = float((task.y_train * network.decision_function(task.X_train) <= 0).mean())
-    row = row | {"train_error": train_error, "error": error(scores, task.y_val), "end": descent.end}
-    return Scored(scores, row | {"iterations": row["iterations"] + int(last.step)})
+    row = row | {"train_error": train_error, "end": descent.end, "iterations": row["iterations"] + int(last.step)}
+    return Scored(network.decision_function(task.X_val), row)
 
 
 def _others(network: GatedNetwork, task: BinaryTask, settings: Settings) -> Iterable[MarginProblem]:
