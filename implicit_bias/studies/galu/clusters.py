@@ -16,18 +16,8 @@ from matplotlib.figure import Figure
 from implicit_bias.extensions.galu import Clusters, noisy_clusters
 from implicit_bias.metrics import error
 from implicit_bias.studies.galu.common import NETWORKS, curves, fits, means, runs, trained_by
-from implicit_bias.studies.runner import (
-    COLOURS,
-    Rows,
-    Settings,
-    Verdict,
-    claims,
-    finished,
-    named,
-    panels,
-    product,
-    span,
-)
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, named, product, span
+from implicit_bias.studies.runner.drawing import COLOURS, finished, panels
 
 TITLE = "Noisy labels of clusters"
 SOURCE = "first version, figure 3"

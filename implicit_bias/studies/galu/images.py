@@ -17,22 +17,10 @@ from implicit_bias.extensions.galu import GaLU0Network
 from implicit_bias.networks import LinearNetwork, ReadoutNetwork, ReLUNetwork
 from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.studies.galu.common import image_rows, means, runs
-from implicit_bias.studies.runner import (
-    COLOURS,
-    Rows,
-    Settings,
-    Verdict,
-    band,
-    claims,
-    finished,
-    named,
-    panels,
-    product,
-    span,
-)
+from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, named, product, span
 from implicit_bias.studies.runner.cells import image_classes
 from implicit_bias.studies.runner.claims import Claim
-from implicit_bias.studies.runner.drawing import DATASETS
+from implicit_bias.studies.runner.drawing import COLOURS, DATASETS, band, finished, panels
 from implicit_bias.studies.runner.mean_test import student_interval
 
 TITLE = "Networks of two hidden layers on images"

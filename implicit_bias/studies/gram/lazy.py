@@ -9,17 +9,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.studies.gram import speed
 from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, ordered, style
-from implicit_bias.studies.runner import (
-    COLOURS,
-    Settings,
-    Verdict,
-    decide,
-    log_ticks,
-    over_seeds,
-    panels,
-    seeded,
-    where,
-)
+from implicit_bias.studies.runner import Settings, Verdict, decide, over_seeds, seeded, where
+from implicit_bias.studies.runner.drawing import COLOURS, log_ticks, panels
 
 TITLE = "Training speed against width"
 SOURCE = "abstract, on slow training"

@@ -22,18 +22,8 @@ from implicit_bias.extensions.gated_flow import gradient_flow
 from implicit_bias.extensions.infinite import Activation, activation, gram_matrix, mean_square
 from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.gram.sphere import JUMP, SMOOTH, ordered, style, unit_points
-from implicit_bias.studies.runner import (
-    COLOURS,
-    Rows,
-    Settings,
-    Verdict,
-    decide,
-    finished,
-    over_seeds,
-    panels,
-    seeded,
-    where,
-)
+from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, over_seeds, seeded, where
+from implicit_bias.studies.runner.drawing import COLOURS, finished, panels
 
 TITLE = "Training two-layer networks with different activations"
 SOURCE = "abstract, on slow training"

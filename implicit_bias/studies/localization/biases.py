@@ -10,18 +10,8 @@ from matplotlib.figure import Figure
 from implicit_bias.studies.localization.drawing import NAMES, sinusoid, whiskers
 from implicit_bias.studies.localization.drift import RULE, decide_local, sides
 from implicit_bias.studies.localization.networks import ONE, SATURATING, one_row, seconds, stayed
-from implicit_bias.studies.runner import (
-    COLOURS,
-    Settings,
-    Verdict,
-    beside,
-    over_seeds,
-    panels,
-    product,
-    seeded,
-    span,
-    where,
-)
+from implicit_bias.studies.runner import Settings, Verdict, over_seeds, product, seeded, span, where
+from implicit_bias.studies.runner.drawing import COLOURS, beside, panels
 
 TITLE = "With and without biases"
 SOURCE = "nonlinear Gaussian process"

@@ -20,18 +20,8 @@ from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.localization.drawing import LOCAL, curve
 from implicit_bias.studies.localization.flips import placed
 from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
-from implicit_bias.studies.runner import (
-    COLOURS,
-    Rows,
-    Settings,
-    Verdict,
-    beside,
-    decide,
-    over_seeds,
-    panels,
-    seeded,
-    where,
-)
+from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, over_seeds, seeded, where
+from implicit_bias.studies.runner.drawing import COLOURS, beside, panels
 
 TITLE = "Gated linear networks with the gates of a ReLU network"
 SOURCE = "gated linear networks"

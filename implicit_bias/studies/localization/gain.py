@@ -10,17 +10,8 @@ from matplotlib.figure import Figure
 from implicit_bias.studies.localization.drawing import NAMES, STYLES, curve, sinusoid, slashed
 from implicit_bias.studies.localization.drift import RULE, decide_local
 from implicit_bias.studies.localization.networks import ONE, PROCESSES, SATURATING, one_row, seconds, stayed
-from implicit_bias.studies.runner import (
-    Settings,
-    Verdict,
-    decide,
-    log_ticks,
-    over_seeds,
-    panels,
-    product,
-    seeded,
-    where,
-)
+from implicit_bias.studies.runner import Settings, Verdict, decide, over_seeds, product, seeded, where
+from implicit_bias.studies.runner.drawing import log_ticks, panels
 
 TITLE = "How local fields become, against the gain"
 SOURCE = "nonlinear Gaussian process"

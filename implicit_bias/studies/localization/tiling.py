@@ -22,19 +22,8 @@ from implicit_bias.extensions.galu.filters import search_gates
 from implicit_bias.extensions.gated_flow import Moments, OrbitMoments, RingProcess
 from implicit_bias.features import GatedFeatures
 from implicit_bias.studies.localization.networks import COMMON, process_of
-from implicit_bias.studies.runner import (
-    COLOURS,
-    Rows,
-    Settings,
-    Verdict,
-    decide,
-    over_seeds,
-    panels,
-    product,
-    seeded,
-    where,
-)
-from implicit_bias.studies.runner.drawing import beside, log_ticks
+from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, over_seeds, product, seeded, where
+from implicit_bias.studies.runner.drawing import COLOURS, beside, log_ticks, panels
 
 TITLE = "Gates that tile against gates that overlap"
 SOURCE = "after equation (16), and (18)"
