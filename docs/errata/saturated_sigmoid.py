@@ -5,7 +5,7 @@ Columns: f, derivatives of the published loss and of log(1 + exp(−yf)) for the
 
 import torch
 
-for f in (-120.0, -10.0, 10.0, 16.0, 18.0, 120.0):
+for f in (-120.0, -60.0, -40.0, -30.0, -28.0, -10.0, 10.0, 16.0, 18.0, 120.0):
     found = []
     for label in (1.0, 0.0):
         for loss in (

@@ -13,7 +13,7 @@ from implicit_bias.gates import Gates, HyperplaneGates
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.metrics import expected_inconsistency, normalised_margin
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.solvers import solve, solver_names
 from implicit_bias.solvers.base import as_tolerance
 from implicit_bias.studies.collection import settled
@@ -103,7 +103,8 @@ def trained(
 
     Raises KeyboardInterrupt after Ctrl-C.
     """
-    sgd, seed = published_training(settings["steps"], settings["seed"], momentum, faults_of(settings, version))
+    steps, seed, learned = settings["steps"], settings["seed"], isinstance(network, ReLUNetwork)
+    sgd, seed = published_training(steps, seed, momentum, faults_of(settings, version), autograd=learned)
     result = train(network, task.X_train, task.y_train, sgd, seed=seed, every=sgd.steps)
     if result.interrupted:
         raise KeyboardInterrupt

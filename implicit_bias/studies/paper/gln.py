@@ -60,12 +60,12 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def of_units(weights: Array, gates: HyperplaneGates) -> dict[str, float]:
     """Return the share of units h that are `kept`, and how far predictors of neighbouring regions are `apart`.
 
-    A unit is kept if ‖ζ_h‖ > `KEPT` max ‖ζ_h‖. Neighbours differ in the context of one unit: apart is
-    Σ_h Σ_c ‖ζ_hc − ζ̄_h‖ / ‖Σ_h ζ̄_h‖, with means ζ̄_h over contexts. With two contexts the sum over c is ‖ζ_h1 − ζ_h2‖.
+    A unit is kept if ‖ζ_h‖ > `KEPT` max ‖ζ_h‖. Neighbours differ in the context of one unit. Apart is the mean over
+    units of Σ_c ‖ζ_hc − ζ̄_h‖, divided by ‖Σ_h ζ̄_h‖, with means ζ̄_h over contexts; two contexts have Σ_c = ‖ζ_h1 − ζ_h2‖.
     """
     parts = weights.reshape(gates.units, gates.contexts, -1)
     sizes, means = np.linalg.norm(parts, axis=(1, 2)), parts.mean(axis=1, keepdims=True)
-    apart = np.linalg.norm(parts - means, axis=2).sum() / np.linalg.norm(means.sum(axis=0))
+    apart = np.linalg.norm(parts - means, axis=2).sum(axis=1).mean() / np.linalg.norm(means.sum(axis=0))
     return {"kept": float(np.mean(sizes > KEPT * sizes.max())), "apart": float(apart)}
 
 
