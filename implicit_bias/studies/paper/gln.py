@@ -45,7 +45,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             solutions.append(comparison.solved(replace(svm_shallow(X, y, gates), name="SVM-Fro"), task, settings))
         for one in solutions:
             if isinstance(one, comparison.Solved) and one.scores is not None:
-                one.row |= of_units(one.solution.weights, gates)
+                one.row.update(of_units(one.solution.weights, gates))
         for momentum in settings["momentum"]:
             network = copy.deepcopy(initial)
             trained = comparison.trained("GD-GLN", network, task, settings, momentum, version)
@@ -61,7 +61,7 @@ def of_units(weights: Array, gates: HyperplaneGates) -> dict[str, float]:
     """Return the share of units h that are `kept`, and how far predictors of neighbouring regions are `apart`.
 
     A unit is kept if ‖ζ_h‖ > `KEPT` max ‖ζ_h‖. Neighbours differ in the context of one unit. Apart is the mean over
-    units of Σ_c ‖ζ_hc − ζ̄_h‖, divided by ‖Σ_h ζ̄_h‖, with means ζ̄_h over contexts; two contexts have Σ_c = ‖ζ_h1 − ζ_h2‖.
+    units of Σ_c ‖ζ_hc − ζ̄_h‖ over ‖Σ_h ζ̄_h‖, with means ζ̄_h over contexts; two contexts have Σ_c = ‖ζ_h1 − ζ_h2‖.
     """
     parts = weights.reshape(gates.units, gates.contexts, -1)
     sizes, means = np.linalg.norm(parts, axis=(1, 2)), parts.mean(axis=1, keepdims=True)
