@@ -257,13 +257,13 @@ def svm_of_optimiser(
     ===========  ===========  ======  =================================================================================
     "gd"         frobenius    l2      Lyu & Li (2020), gradient flow; Lippl, Abbott & Chung, Proposition B.8
     "sign"       entries      l_inf   Tsilivis, Vardi & Kempe (arXiv 2410.22069), steepest flow
-    "adam"       entries      l_inf   Gronich & Vardi (arXiv 2602.16340), smooth networks, full batches
+    "adam"       entries      l_inf   Gronich & Vardi (arXiv 2602.16340), smooth networks, full batches, ε = 0
     "muon"       spectral     l2      Gronich & Vardi, as above, one norm for each layer; v with normalised gradients
     "muon-sign"  spectral     l_inf   Gronich & Vardi, as above; v with the signs of its gradient, or with Adam
     ===========  ===========  ======  =================================================================================
 
-    Gradient flow is steepest in (‖v‖² + ‖U‖²)^½, which induces the same norm of ζ.
-    A network with fixed gates is smooth in its weights. No theorem covers minibatches, or gates that are learned.
+    Gradient flow is steepest in (‖v‖² + ‖U‖²)^½, with the same norm of ζ. Rates fall to 0. With ε > 0, Adam ends as
+    gradient descent. Fixed gates are smooth in the weights; no theorem covers minibatches, or gates that are learned.
 
     Parameters
     ----------
