@@ -195,11 +195,11 @@ def test_definition_b10_of_the_logistic_and_the_exponential_loss():
 
 def test_published_loss_has_no_gradient_at_a_saturated_sigmoid(capsys):
     runpy.run_path(str(ROOT / "docs" / "errata" / "saturated_sigmoid.py"))
-    rows = [[float(value) for value in line.split(":")[1].split(",")] for line in capsys.readouterr().out.splitlines()]
-    low, *middle, _, high = rows
-    assert low[:2] == [0, -1]
-    assert high[2:] == [0, 1]
-    assert all(published == pytest.approx(exact, rel=1e-3) for row in middle for published, exact in (row[:2], row[2:]))
+    lines = (line.split(":") for line in capsys.readouterr().out.splitlines())
+    rows = {float(output): [float(value) for value in values.split(",")] for output, values in lines}
+    assert (rows[-120][:2], rows[120][2:]) == ([0, -1], [0, 1])
+    assert [-rows[output][0] for output in (-30, -40)] == pytest.approx([0.094, 4e-6], rel=0.1)
+    assert all(rows[output][i] == pytest.approx(rows[output][i + 1], rel=1e-3) for output in (-10, 10) for i in (0, 2))
 
 
 def test_gates_alone_do_not_separate(capsys, monkeypatch):
@@ -238,6 +238,9 @@ def test_numbers_of_errata_on_mnist(erratum, mnist_root):
     assert f"{low} to {high} % of the training samples" in page
     (a, u), (b, v), (c, w) = erratum("readout_bias", "mnist")
     assert f"the bias is {a:.3f}, {b:.3f} and {c:.3f} after training. Without it {u:.2f}, {v:.2f} and {w:.2f} %" in page
+    found = erratum("zero_outputs")
+    assert all(simulated == published for _, simulated, published in found)
+    assert all(f"{found[i][2]:.5f} as published instead of {found[i][0]:.5f}" in page for i in (1, 4))
     orthonormal, gaussian = erratum("random_contexts")[-2:]
     assert round(orthonormal[-1], 1) == round(gaussian[-1], 1)
     apart = max(abs(one - other) for one, other in zip(orthonormal, gaussian, strict=True))

@@ -1,7 +1,7 @@
 """Claims of a paper with the thresholds they are tested by, read from a study's `claims.toml`.
 
-A threshold that was set after the data says so in its verdict. A record contains the digest of every claim, so that a
-threshold that was changed later is noticed.
+A threshold that was set after the data is called post hoc in its verdict. A record contains the digest of every claim,
+so that a threshold that was changed later is noticed.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from typing import Any
 from implicit_bias.studies.runner.verdicts import Verdict
 
 #: Added to a threshold that was set when a table was already known.
-LATE = "set after the data"
+LATE = "post hoc"
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Claim:
     >>> about.limits["about"], about.is_late
     (1.25, True)
     >>> about.verdict("1.5 m/d", False).threshold
-    'at most 1.25 m/d at every m ≥ 8 d; set after the data'
+    'at most 1.25 m/d at every m ≥ 8 d; post hoc'
     """
 
     place: str
