@@ -405,7 +405,7 @@ def _claims_figure(shown: Sequence[Tested], title: str) -> Figure:
         ax.plot(mean, place, "o", markersize=5, color=colour, markerfacecolor=face)
     ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.set_xscale("symlog", linthresh=1)
-    ticks = [-5, -2, -1, 0, 1, 2, 5, 10, 20]
+    ticks = [tick for tick in (-5, -2, -1, 0, 1, 2, 5, 10, 20, 50, 100, 200) if tick <= max(20, ax.get_xlim()[1])]
     ax.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
     ax.minorticks_off()
     ax.set_yticks(range(len(shown)), labels, fontsize=9)

@@ -23,6 +23,10 @@ PUBLISHED = (
     ("compare_gln", "SVM-GLN", 2000, 50, 2, 2, "agreement", 0.8905),
     ("compare_gln", "SVM-GLN", 1000, 20, 4, 3, "agreement", 0.844),
     ("compare_relu", "SVM-RC", 500, 20, 2, 1, "accuracy", 0.84633),
+    ("compare_relu", "GD-ReLU", 2000, 10, 2, 3, "accuracy", 0.92017),
+    ("compare_shallow_gln", "SVM-shallow", 500, 1, 256, 1, "accuracy", 0.54225),
+    ("compare_shallow_gln", "SVM-shallow", 500, 1, 256, 1, "agreement", 0.44417),
+    ("compare_shallow_gln", "SVM-shallow", 500, 1, 8, 1, "agreement", 0.73967),
 )
 #: Tolerances of the difference from published numbers.
 NEAR = {"accuracy": 0.001, "agreement": 0.005}
@@ -45,7 +49,7 @@ class Tested:
             inner = test.verdict(adjusted, 1)
             numbers, _, draws = inner.found.rpartition("; ")
             count, p = test.ranks
-            found, holds = f"{numbers}; {count} of {draws}", inner.holds
+            found, holds = f"{numbers}; {count}/{draws}", inner.holds
             found += "" if np.isnan(p) else f", rank p = {p:.3f}"
         return replace(self, verdict=replace(claim.verdict(found, holds, **self.contrast.names), claim=test.claim))
 
