@@ -228,7 +228,7 @@ def test_figures_of_claims_have_an_interval_for_each():
 
 def test_figures_of_claims_have_at_most_twelve_rows(ours):
     assert {part: len(shown) <= 12 for part, shown in intervals(ours).items()} == dict.fromkeys(
-        ("gln", "relu", "momentum", "ours"), True
+        ("gln", "relu", "appendix", "ours"), True
     )
 
 
@@ -388,11 +388,9 @@ def test_every_cell_of_our_run_is_certified(ours):
 
 def test_the_published_numbers_are_met_by_our_run(ours):
     found = [verdict for verdict in verdicts(ours) if verdict.claim.startswith("the simulation has")]
-    assert [verdict.holds for verdict in found] == [True] * 10
-    assert {verdict.claim.split()[5]: verdict.threshold for verdict in found} == {
-        "accuracy": "within 0.001",
-        "agreement": "within 0.005",
-    }
+    assert [verdict.holds for verdict in found] == [True] * 9
+    limits = {verdict.claim.split()[5]: verdict.threshold for verdict in found}
+    assert limits == {"accuracy": "within 0.001", "agreement": "within 0.005"}
 
 
 def test_the_papers_panels_are_those_of_its_captions(ours):
@@ -422,6 +420,9 @@ def fields(ours):
     said = {verdict.claim: verdict.found for verdict in verdicts(ours)}
     (failed,) = (found for claim, found in said.items() if claim.startswith("every GD-ReLU"))
     much = next(found for claim, found in said.items() if "faults, SVM-L2 has a much" in claim)
+    twenty = ours[(ours.study == "compare_relu") & (ours.version == "corrected") & (ours.split == "published")]
+    twenty = twenty[(twenty.momentum == 0.9) & (twenty.units == 20)].pivot(index=CELL, columns="model", values="error")
+    learned = (twenty["SVM-RC"] - twenty["SVM-LC"]).dropna()
     frozen = ends(load(LIMIT, ROOT / "data" / "limit" / "one_layer")[0].table)
     frozen = frozen[(frozen.network == "relu") & (frozen.descent == "loss-scaled") & frozen.ratio.notna()]
     wide = ours[(ours.study == "compare_gln") & (ours.version == "corrected") & (ours.split == "published")]
@@ -440,7 +441,9 @@ def fields(ours):
     paper = [one.verdict.outcome for one in claim_tests(ours) if one.contrast.part != "ours" and one.verdict]
     return {
         **{name: mean(f"gln.{name}") for name in ("better", "norm", "shallow", "inconsistent", "median", "median-svm")},
-        **{name: mean(f"relu.{name}") for name in ("hidden", "random", "different")},
+        **{name: mean(f"relu.{name}") for name in ("hidden", "random", "different", "learned-nearer")},
+        **{key: mean(f"gln.{key}") for key in ("nearer", "sparse", "similar")},
+        "twenty": f"{(learned > 0).sum()} of {len(learned)}",
         **{"tests": len(paper)} | {name: paper.count(name) for name in ("yes", "no", "undecided")},
         "weak": f"{np.tanh(tests['gln.weak'][0].test.values.mean()):.2f}",
         "learned": mean("relu.learned"),
@@ -468,6 +471,10 @@ PHRASES = (
     "by {median} and {median-svm} points",
     "random ones | by {learned} points",
     "r = {weak}",
+    "SVM-L2 keeps all units, SVM-GLN {sparse} % fewer",
+    "by {similar} % of the mean predictor",
+    "3 points would reverse {nearer} and {learned-nearer}",
+    "lower error than SVM-RC in {twenty} cells",
     "{hidden} points better",
     "{random} %, {different} %",
     "{random-deep} points better",

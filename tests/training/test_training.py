@@ -9,19 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias import (
-    SGD,
-    Adam,
-    GatedLinearNetwork,
-    HyperplaneGates,
-    InputError,
-    ReLUNetwork,
-    descend_to_limit,
-    train,
-)
+from implicit_bias import SGD, Adam, GatedLinearNetwork, HyperplaneGates, InputError, descend_to_limit, train
 from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squares
 from implicit_bias.gates import FunctionContexts
-from implicit_bias.networks import GatedNetwork
+from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.training import TorchOptimiser
 from implicit_bias.training.losses import MARGIN_LOSSES
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates

@@ -45,7 +45,7 @@ BEST: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
 #: Colour of each outcome of a claim.
 OUTCOMES = {"yes": COLOURS["blue"], "no": COLOURS["orange"], "undecided": "0.55"}
 #: Subject of each figure of claims.
-PARTS = {"gln": "GLNs", "relu": "ReLU networks", "momentum": "momentum", "ours": "ours"}
+PARTS = {"gln": "GLNs", "relu": "ReLU networks", "appendix": "cutoffs and momentum", "ours": "ours"}
 #: Marker of means that leave out seeds.
 HOLLOW: dict[str, Any] = {"marker": "o", "markersize": 4, "markerfacecolor": "white", "color": "0.4"}
 
@@ -388,7 +388,7 @@ def intervals(table: pd.DataFrame) -> dict[str, list[Tested]]:
     for one in claim_tests(table):
         is_shown = not re.search(r"\w=\d+$", one.test.claim) and not one.contrast.correlated and one.contrast.limit == 0
         if is_shown and np.isfinite(one.test.p):
-            part = "momentum" if one.contrast.claim.place.startswith("C.2") else one.contrast.part
+            part = "appendix" if one.contrast.claim.place.startswith("C.") else one.contrast.part
             parts.setdefault(part, []).append(one)
     return parts
 

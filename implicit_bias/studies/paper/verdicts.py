@@ -25,7 +25,6 @@ PUBLISHED = (
     ("compare_relu", "SVM-RC", 500, 20, 2, 1, "accuracy", 0.84633),
     ("compare_relu", "GD-ReLU", 2000, 10, 2, 3, "accuracy", 0.92017),
     ("compare_shallow_gln", "SVM-shallow", 500, 1, 256, 1, "accuracy", 0.54225),
-    ("compare_shallow_gln", "SVM-shallow", 500, 1, 256, 1, "agreement", 0.44417),
     ("compare_shallow_gln", "SVM-shallow", 500, 1, 8, 1, "agreement", 0.73967),
 )
 #: Tolerances of the difference from published numbers.
@@ -147,6 +146,8 @@ def _trainings(table: pd.DataFrame) -> Iterator[Verdict]:
 def _values(table: pd.DataFrame, quantity: Quantity) -> pd.Series:
     """Return a quantity in percent, by the columns of `CELL` that its `rows` leave free; if `best`, by n and seed."""
     fixed = {name for name, value in quantity.rows.items() if not isinstance(value, tuple)}
+    # Tables of earlier revisions lack columns.
+    table = table.assign(**{quantity.column: table.get(quantity.column, np.nan)})
     cells = where(table, model=quantity.model, **quantity.rows)
     if quantity.best:
         return 100 * cells.groupby(["train_size", "seed"])[quantity.column].min()

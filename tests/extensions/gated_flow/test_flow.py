@@ -12,15 +12,7 @@ from implicit_bias.extensions.galu import least_squares
 from implicit_bias.extensions.gated_flow import Moments, gradient_flow
 from implicit_bias.extensions.gated_flow.gate_blocks import phi
 from tests.cases import FEW
-from tests.extensions.gated_flow.flows import (
-    CASES,
-    STRUCTURE,
-    TIMES,
-    exclusive,
-    general,
-    integrated,
-    made,
-)
+from tests.extensions.gated_flow.flows import CASES, STRUCTURE, TIMES, exclusive, general, integrated, made
 
 # The flow
 
