@@ -137,7 +137,7 @@ def test_a_verdict_follows_the_numbers(l2, holds):
     found = verdict_of(table, CLAIM)
     assert found.holds is holds
     difference = "3.00 [3.00, 3.00]" if holds else "−2.00 [−2.00, −2.00]"
-    assert found.found == f"{100 * l2 + 0.2:.2f} − 10.20 = {difference} %; {3 * holds} of 3 seeds of one split"
+    assert found.found == f"{100 * l2 + 0.2:.2f} − 10.20 = {difference} %; {3 * holds}/3 seeds of one split"
     assert verdict_of(table[table.seed == 1], CLAIM).holds is None
 
 
