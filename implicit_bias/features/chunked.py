@@ -104,7 +104,8 @@ class ChunkedInputs:
         rows = max(1, CHUNK_SIZE // self.shape[1]) if chunk is None else as_count(chunk, "chunk")
         ends = np.cumsum(self.source.chunks[0]).tolist() if self.lazy else [*range(rows, n, rows), n]
         self.chunks = [slice(first, last) for first, last in zip([0, *ends[:-1]], ends, strict=True)]
-        least, most = (np.array(found) for found in zip(*self._each_raw(_extremes), strict=True))
+        extremes = self._each_raw(lambda raw, *_: (raw.min(axis=0), raw.max(axis=0)))
+        least, most = (np.array(found) for found in zip(*extremes, strict=True))
         largest = np.abs(self.scaling(np.stack([least.min(axis=0), most.max(axis=0)]))).max(axis=0)
         if not np.isfinite(largest).all():
             column = int(np.argmin(np.isfinite(largest)))
@@ -132,7 +133,7 @@ class ChunkedInputs:
 
     def __matmul__(self, M: Array) -> Array:
         """Return XM (n, q) for M (d, q)."""
-        return np.concatenate(list(self.each(_times, shared=(M,))))
+        return np.concatenate(list(self.each(lambda X, _, shared: X @ shared[0], shared=(M,))))
 
     def in_units(self, units: Array) -> ChunkedInputs:
         """Return the inputs divided by `units` (d,)."""
@@ -180,17 +181,9 @@ def _each_column(values: Any, columns: int, name: str) -> Array:
     return array
 
 
-def _extremes(raw: np.ndarray, split: tuple[()], shared: tuple[()]) -> tuple[np.ndarray, np.ndarray]:
-    return raw.min(axis=0), raw.max(axis=0)
-
-
 def _with_inputs(raw: np.ndarray, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> Any:
     scaling, function, common = shared
     return function(scaling(raw), split, common)
-
-
-def _times(X: Array, split: tuple[()], shared: tuple[Array]) -> Array:
-    return X @ shared[0]
 
 
 class ChunkedFeatures(Features):
@@ -236,7 +229,7 @@ class ChunkedFeatures(Features):
         self.X, self.gate_values = X, values
         #: T (k, k̂) of mixed gate values GT, or None.
         self.mixing: Any = None
-        for _ in X.each(_checked, (values,)):
+        for _ in X.each(lambda X, split, _: GatedFeatures(X, *split), (values,)):
             pass
 
     @property
@@ -315,7 +308,7 @@ class ChunkedFeatures(Features):
         return np.outer(gates, self.X.largest)
 
     def scale(self) -> float:
-        lengths = np.concatenate(list(self.X.each(_lengths)))
+        lengths = np.concatenate(list(self.X.each(lambda X, *_: length(X, axis=1))))
         return float(length(lengths)) / float(np.sqrt(self.n)) or 1.0
 
     def mixed(self, T: Any) -> ChunkedFeatures:
@@ -385,11 +378,3 @@ def _called(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) ->
 def _norms_and_closed(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> tuple[Array, np.ndarray]:
     part = GatedFeatures.of_computed(X, _mixed(split[0], shared[0]))
     return part.row_norms(), part.closed()
-
-
-def _checked(X: Array, split: tuple[np.ndarray, ...], shared: tuple[()]) -> None:
-    GatedFeatures(X, split[0])
-
-
-def _lengths(X: Array, split: tuple[()], shared: tuple[()]) -> Array:
-    return np.asarray(length(X, axis=1))

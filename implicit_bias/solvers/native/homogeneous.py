@@ -386,18 +386,6 @@ class EmbeddedConditions:
         return self.at.moved(step, direction) if step > SHORTEST_STEP else None
 
 
-@dataclass(frozen=True)
-class ConeDescent:
-    """The arguments of `maximise`, in the form that `descend_from` takes."""
-
-    program: EmbeddedProgram
-    factorise: Callable[[Any], Any]
-    finished: Callable[[EmbeddedIterate], bool]
-
-    def linearised(self, at: EmbeddedIterate) -> EmbeddedConditions:
-        return EmbeddedConditions(self.program, at, self.factorise)
-
-
 def maximise(
     program: EmbeddedProgram, factorise: Callable[[Any], Any], finished: Callable[[EmbeddedIterate], bool]
 ) -> None:
@@ -408,4 +396,4 @@ def maximise(
     unit = program.h.unit()
     one = 1 + 0 * program.c[0]
     start = EmbeddedIterate(0 * program.c, 0 * program.e, unit, unit, one, one)
-    descend_from(start, ConeDescent(program, factorise, finished), LEAST_CENTRING)
+    descend_from(start, finished, lambda at: EmbeddedConditions(program, at, factorise), LEAST_CENTRING)

@@ -512,9 +512,9 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
     """
     descent = MarginDescent(program, tol, max_iterations, start, watch)
     try:
-        descend_from(descent.start, descent, program.kernels.settings.least_centring)
+        descend_from(descent.start, descent.finished, descent.linearised, program.kernels.settings.least_centring)
         if descent.restart:
-            descend_from(program.start(), descent, program.kernels.settings.least_centring)
+            descend_from(program.start(), descent.finished, descent.linearised, program.kernels.settings.least_centring)
     except TooLargeError as error:
         return replace(descent.best, reason=str(error))
     return descent.best

@@ -1,6 +1,6 @@
 """Mehrotra's predictor-corrector loop, for any problem that supplies its linearised optimality conditions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,36 +25,30 @@ class Linearised(Protocol):
         """Return the next iterate, or None if there is no progress."""
 
 
-class DescentState(Protocol):
-    """A problem and its state, which `descend_from` advances."""
+def descend_from(
+    at: Any,
+    finished: Callable[[Any], bool],
+    linearised: Callable[[Any], Linearised],
+    centring: float,
+    predicts: bool = True,
+) -> None:
+    """Iterate from `at` until `finished(iterate)` is True, there is no progress, or the linear algebra breaks down.
 
-    def finished(self, at: Any) -> bool:
-        """Evaluate an iterate, and return True if it is the last."""
-
-    def linearised(self, at: Any) -> Linearised:
-        """Return the conditions at an iterate, or raise ArithmeticError or LinAlgError."""
-
-
-def descend_from(at: Any, problem: DescentState, centring: float, predicts: bool = True) -> None:
-    """Iterate from `at` until `problem` is finished, makes no progress, or its linear algebra breaks down.
-
-    Nothing is returned: `problem.finished` sees every iterate and keeps the results.
+    Nothing is returned: `finished` sees every iterate and keeps the results. `linearised` returns the conditions at an
+    iterate, or raises ArithmeticError or LinAlgError.
 
     The first direction of an iteration aims at products of zero. The second one aims at σμ, with σ = (μ'/μ)³ for the
     mean product μ' that the first one would reach, and corrects its second-order terms. `centring` is the least σ; if
     the loop does not predict, it is σ, and there is no first direction.
     """
-    while at is not None and not problem.finished(at):
+    while at is not None and not finished(at):
         try:
-            at = _advanced(problem.linearised(at), centring, predicts)
+            system = linearised(at)
+            guess = system.direction(0.0, None) if predicts else None
+            sigma = min(1.0, max(centring, (system.ahead(guess) / system.mu) ** 3)) if predicts else centring
+            at = system.moved(system.direction(system.mu * sigma, guess))
         except (ArithmeticError, np.linalg.LinAlgError):
             return
-
-
-def _advanced(system: Linearised, centring: float, predicts: bool) -> Any:
-    guess = system.direction(0.0, None) if predicts else None
-    sigma = min(1.0, max(centring, (system.ahead(guess) / system.mu) ** 3)) if predicts else centring
-    return system.moved(system.direction(system.mu * sigma, guess))
 
 
 def longest_step(values: Sequence[Any], changes: Sequence[Any]) -> float:

@@ -144,31 +144,6 @@ class LPConditions:
         return LPIterate(lam, slack, x, max(first, second), (at.lam, at.slack))
 
 
-class SeparabilityDescent:
-    """State of `inseparability_proof` for `descend_from`; `proof` is λ (n,) at the end, or None."""
-
-    def __init__(self, rows: LPRows, ends: Callable[[int, Tensor], bool]) -> None:
-        self.rows, self.ends, self.count = rows, ends, -1
-        self.proof: Tensor | None = None
-
-    def linearised(self, at: LPIterate) -> LPConditions:
-        return LPConditions(self.rows, at)
-
-    def finished(self, at: LPIterate) -> bool:
-        """Return True at a limit, if the margin β is positive, if steps vanish, or if t does, which sets `proof`."""
-        self.count += 1
-        if at.before is None:
-            return False
-        if self.ends(self.count, at.lam[:-1]) or at.x[-1] > 0 or at.step < NEARLY_ZERO:
-            return True
-        if at.lam[-1] <= NEARLY_ZERO:
-            # λ_i is kept if its slack shrank more (Tapia's indicators), because the two have different units.
-            kept = at.lam / at.before[0] > at.slack / at.before[1]
-            self.proof = _projected(self.rows, library(at.lam).where(kept, at.lam, 0 * at.lam))
-            return True
-        return self.count >= self.rows.kernels.settings.separability_iterations
-
-
 def inseparability_proof(
     kernels: LinearKernels, intercept_column: Tensor | None, ends: Callable[[int, Tensor], bool]
 ) -> Tensor | None:
@@ -182,9 +157,25 @@ def inseparability_proof(
         return None
     ones, x = filled(rows.total, rows.n + 1, 1.0), 0.0 * rows.total
     x[-1] = -1.0
-    descent = SeparabilityDescent(rows, ends)
-    descend_from(LPIterate(ones, ones, x), descent, 0.0)
-    return descent.proof
+    count, proof = -1, None
+
+    def finished(at: LPIterate) -> bool:
+        """Return True at a limit, if the margin β is positive, if steps vanish, or if t does, which sets `proof`."""
+        nonlocal count, proof
+        count += 1
+        if at.before is None:
+            return False
+        if ends(count, at.lam[:-1]) or at.x[-1] > 0 or at.step < NEARLY_ZERO:
+            return True
+        if at.lam[-1] <= NEARLY_ZERO:
+            # λ_i is kept if its slack shrank more (Tapia's indicators), because the two have different units.
+            kept = at.lam / at.before[0] > at.slack / at.before[1]
+            proof = _projected(rows, library(at.lam).where(kept, at.lam, 0 * at.lam))
+            return True
+        return count >= kernels.settings.separability_iterations
+
+    descend_from(LPIterate(ones, ones, x), finished, lambda at: LPConditions(rows, at), 0.0)
+    return proof
 
 
 def _projected(rows: LPRows, lam: Tensor) -> Tensor | None:

@@ -1,5 +1,4 @@
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,8 +35,7 @@ def test_a_metric_that_is_singular_in_double_precision_proves_nothing_and_ends_t
     at = dataclasses.replace(program.start(), Q=np.ones((3, 3)))
     assert program.sizes(at, np.ones((6, 4)), np.ones((6, 4)))[1] == np.inf
     seen = []
-    descent = SimpleNamespace(finished=seen.append, linearised=program.linearised)
-    descend_from(at, descent, 0.05)
+    descend_from(at, seen.append, program.linearised, 0.05)
     assert seen == [at]
 
 

@@ -39,7 +39,8 @@ def solve_relaxation(Q: Array, accuracy: float, late: Callable[[], bool] = bool)
     size = float(np.abs(Q).sum(axis=1).max(initial=0.0)) + TINY
     Q = Q / size
     descent = _RelaxedDescent(Q, accuracy, late)
-    descend_from((1.1 * np.abs(Q).sum(axis=1) + 1e-3, np.eye(len(Q))), descent, CENTRING, predicts=False)
+    start = 1.1 * np.abs(Q).sum(axis=1) + 1e-3, np.eye(len(Q))
+    descend_from(start, descent.finished, descent.linearised, CENTRING, predicts=False)
     d, X = descent.at
     return d * size, X
 
@@ -77,7 +78,6 @@ class _RelaxedConditions:
         return step, (change + change.T) / 2
 
     def ahead(self, guess: None) -> float:
-        """Raise NotImplementedError: `descend_from` must not predict here."""
         raise NotImplementedError("this problem predicts no direction; call descend_from with predicts=False")
 
     def moved(self, direction: tuple[Array, Array]) -> tuple[Array, Array]:
