@@ -76,7 +76,10 @@ def require_writable(folder: str | os.PathLike[str]) -> Path:
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """Arrays of an open npz file, without pickle; sizes are compared with the file's before memory is allocated."""
+    """Arrays of an open npz file, without pickle; sizes are compared with the file's before memory is allocated.
+
+    A damaged file raises exceptions of many types.
+    """
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self.archive = archive
@@ -108,13 +111,6 @@ def finite_numbers(values: Any, name: str) -> np.ndarray:
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
         raise InputError(f"{name} must hold finite numbers")
     return array
-
-
-@contextmanager
-def open_arrays(file: Path) -> Iterator[Arrays]:
-    """Yield the arrays of an npz file; a damaged file raises exceptions of many types, also inside the block."""
-    with zipfile.ZipFile(file) as archive:
-        yield Arrays(archive)
 
 
 @contextmanager
@@ -152,7 +148,8 @@ def write_archive(path: str | os.PathLike[str], kind: str, about: dict[str, Any]
 def open_archive(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[dict[str, Any], Arrays]]:
     """Open an archive of this `kind`; yield `about` and arrays, read on access. Every exception becomes InputError."""
     file, name = as_file(path), kind.split()[0]
-    with reading(path, name), open_arrays(file) as arrays:
+    with reading(path, name), zipfile.ZipFile(file) as archive:
+        arrays = Arrays(archive)
         about = json.loads(str(arrays["about"]))
         found = str(about["format"])
         if found != f"implicit_bias {kind}":

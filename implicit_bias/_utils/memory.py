@@ -1,6 +1,7 @@
 """Free memory, and a check of it before large allocations."""
 
 import math
+from contextlib import suppress
 from pathlib import Path
 
 from implicit_bias._utils.checks import InputError
@@ -16,27 +17,16 @@ class TooLargeError(InputError):
 
 
 def free_memory() -> float:
-    """Return the free memory in bytes; infinity if it is unknown."""
-    return min(_system(), _container())
-
-
-def _system() -> float:
-    """Return the memory in bytes that Linux reports as available; infinity elsewhere."""
-    try:
-        return 1024.0 * int(SYSTEM.read_text().partition("MemAvailable:")[2].split(maxsplit=1)[0])
-    except (OSError, ValueError, IndexError):
-        return math.inf
-
-
-def _container() -> float:
-    """Return the bytes left below the memory limit of the container; infinity without one."""
-    try:
+    """Return the free memory in bytes, below the limit of a container if there is one; infinity if it is unknown."""
+    free = [math.inf]
+    with suppress(OSError, ValueError, IndexError):
+        free.append(1024.0 * int(SYSTEM.read_text().partition("MemAvailable:")[2].split(maxsplit=1)[0]))
+    with suppress(OSError, ValueError):
         most, used = (int((CONTAINER / f"memory.{name}").read_text()) for name in ("max", "current"))
         rows = dict(line.split() for line in (CONTAINER / "memory.stat").read_text().splitlines())
         # `current` includes the file cache, which can be freed.
-        return float(max(0, most - used + int(rows.get("inactive_file", 0))))
-    except (OSError, ValueError):
-        return math.inf
+        free.append(float(max(0, most - used + int(rows.get("inactive_file", 0)))))
+    return min(free)
 
 
 def check_memory(need: float, what: str, remedy: str, free: float | None = None) -> None:

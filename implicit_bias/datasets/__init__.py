@@ -3,7 +3,6 @@
 import operator
 from collections.abc import Iterable
 from os import PathLike
-from typing import Any
 
 import numpy as np
 
@@ -85,7 +84,16 @@ def load_signs(
 ) -> tuple[Array, Array]:
     """Return all inputs (N, d) and labels −1 and +1 (N,) of a data set in its order; parameters as in `load_binary`."""
     one_of(name, dataset_names(), "data set")
-    plus, minus = _label_sets(positive, negative)
+    try:
+        plus = sorted({operator.index(label) for label in positive})
+        minus = sorted(set(range(10)) - set(plus) if negative is None else {operator.index(n) for n in negative})
+    except TypeError:
+        raise InputError("positive and negative must be collections of labels from 0 to 9") from None
+    both = set(plus) & set(minus)
+    if both:
+        raise InputError(f"labels {sorted(both)} are in both classes; give each label to one")
+    if not plus or not minus or not set(plus) | set(minus) <= set(range(10)):
+        raise InputError(f"each class needs labels from 0 to 9; got positive={plus}, negative={minus}")
     images, labels = load_digits() if name == "digits" else load_images(name, root)
     kept = np.isin(labels, [*plus, *minus])
     return with_constant(images[kept]), np.where(np.isin(labels[kept], plus), 1.0, -1.0)
@@ -100,17 +108,3 @@ def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> Binary
     order = TorchStream(seed).permutation(total)
     train, held = order[:train_size], order[total - validation :]
     return BinaryTask(name, X[train], y[train], X[held], y[held], X)
-
-
-def _label_sets(positive: Any, negative: Any) -> tuple[list[int], list[int]]:
-    try:
-        plus = sorted({operator.index(label) for label in positive})
-        minus = sorted(set(range(10)) - set(plus) if negative is None else {operator.index(n) for n in negative})
-    except TypeError:
-        raise InputError("positive and negative must be collections of labels from 0 to 9") from None
-    both = set(plus) & set(minus)
-    if both:
-        raise InputError(f"labels {sorted(both)} are in both classes; give each label to one")
-    if not plus or not minus or not set(plus) | set(minus) <= set(range(10)):
-        raise InputError(f"each class needs labels from 0 to 9; got positive={plus}, negative={minus}")
-    return plus, minus

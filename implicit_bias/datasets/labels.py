@@ -38,7 +38,13 @@ class Labelled(ABC):
     def __post_init__(self) -> None:
         as_flag(self.constant, "constant")
         if self.columns is not None:
-            object.__setattr__(self, "columns", as_columns(self.columns))
+            value: Any = self.columns
+            if not isinstance(value, Columns) or not all(isinstance(names, list | tuple) for names in value[:2]):
+                raise InputError(f"columns must be Columns(inputs, gates, label), not {shown(value)}")
+            each = (*value[:2], value.categories, *value.categories.values())
+            inputs, gates, named, *texts = ([as_text(name, "the name of a column") for name in names] for names in each)
+            label = as_text(value.label, "the name of the label")
+            object.__setattr__(self, "columns", Columns(inputs, gates, label, dict(zip(named, texts, strict=True))))
         given, dtype = as_labels(self.classes, self.dtype)
         object.__setattr__(self, "dtype", dtype)
         if given is None:
@@ -140,16 +146,6 @@ def ranges_of(X: Array) -> Array:
     [[1.0, 4.0], [3.0, 5.0]]
     """
     return np.stack([np.nanmin(X, axis=0), np.nanmax(X, axis=0)])
-
-
-def as_columns(value: Any) -> Columns:
-    """Return Columns of plain strings; raise InputError unless all names are texts."""
-    if not isinstance(value, Columns) or not all(isinstance(names, list | tuple) for names in value[:2]):
-        raise InputError(f"columns must be Columns(inputs, gates, label), not {shown(value)}")
-    each = (*value[:2], value.categories, *value.categories.values())
-    inputs, gates, named, *texts = ([as_text(name, "the name of a column") for name in names] for names in each)
-    categories = dict(zip(named, texts, strict=True))
-    return Columns(inputs, gates, as_text(value.label, "the name of the label"), categories)
 
 
 def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import warnings
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_file, as_flag, as_floats, as_text, shown
-from implicit_bias._utils.files import open_arrays
+from implicit_bias._utils.files import Arrays
 from implicit_bias.datasets.classes import labels_and_classes
 
 if TYPE_CHECKING:
@@ -563,23 +564,6 @@ def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
     return labels, tuple(classes)
 
 
-def _arrays(file: Path, wanted: tuple[str, ...], required: tuple[str, ...]) -> dict[str, np.ndarray]:
-    try:
-        with open_arrays(file) as held:
-            names = list(held)
-            arrays = {name: held[name] for name in wanted if name in held}
-    except InputError as error:
-        raise InputError(f"{file} cannot be read: {error}") from None
-    except Exception as error:
-        text = f"{file} cannot be read as NPZ ({type(error).__name__})"
-        raise InputError(f"{text}; save arrays of numbers or texts, not of Python objects, with numpy.savez") from None
-    for name in required:
-        if name not in arrays:
-            listed = ", ".join(names) or "no arrays"
-            raise InputError(f"{file} has no array {name!r}, which is required; it contains {listed}")
-    return arrays
-
-
 def _read_npz(
     file: Path, names: dict[str, Any], missing: bool, required: tuple[str, ...] = ("X", "y")
 ) -> LabelledSamples:
@@ -588,7 +572,20 @@ def _read_npz(
         if given is not None:
             array = own.get(role, "X")
             raise InputError(f"an NPZ file has the array {array}, and only tables have columns; leave out {role}")
-    arrays = _arrays(file, ("X", "y", "gates", "groups", "sample_weight", "required_margin"), required)
+    wanted = ("X", "y", "gates", "groups", "sample_weight", "required_margin")
+    try:
+        with zipfile.ZipFile(file) as archive:
+            held = Arrays(archive)
+            listed = ", ".join(held) or "no arrays"
+            arrays = {name: held[name] for name in wanted if name in held}
+    except InputError as error:
+        raise InputError(f"{file} cannot be read: {error}") from None
+    except Exception as error:
+        text = f"{file} cannot be read as NPZ ({type(error).__name__})"
+        raise InputError(f"{text}; save arrays of numbers or texts, not of Python objects, with numpy.savez") from None
+    for name in required:
+        if name not in arrays:
+            raise InputError(f"{file} has no array {name!r}, which is required; it contains {listed}")
     labels, classes = _classes(arrays["y"]) if "y" in required else (arrays.get("y"), ())
     values = as_floats(arrays["gates"], "gates", 2) if "gates" in arrays else None
     weight, margin = (as_floats(arrays[n], n, 1) if n in arrays else None for n in ("sample_weight", "required_margin"))

@@ -19,7 +19,6 @@ from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import KernelExpansions
 from implicit_bias.gates.expansions import expansion, function_of
 from implicit_bias.gates.fitted_kernels import FittedKernels
-from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
@@ -146,7 +145,17 @@ class MultipleKernelClassifier(MarginClassifier):
         self.dual_coef_ = coefficients[..., used] if len(gates) > 1 else coefficients[0][:, used]
         self.support_vectors_ = samples[used]
         self.kernels_ = [function_of(kernel) for kernel in kernels]
-        self._model = _expansion_model(self._model, kernels, samples, coefficients)
+        # The features of the model are the parts Σ_i a_mi k_m(x, x_i) of f, scaled to norm 1, and its weights ‖w_m‖.
+        model, problems, parts = self._model, list[MarginProblem](), list[Solution]()
+        for problem, solution, a in zip(model.problems, model.solutions, coefficients, strict=True):
+            own, norms = a.any(axis=0), length(solution.weights, axis=1)[:, None]
+            # Kernel expansions need at least one sample, even if its coefficients are zero.
+            own[0] |= not own.any()
+            units = np.divide(a, norms, out=np.zeros_like(a), where=norms > 0)[:, own]
+            features = UnkeptFeatures((problem.features.n, len(kernels), 1), products=False)
+            problems.append(problem.replace(features=features, gates=KernelExpansions(kernels, samples[own], units)))
+            parts.append(replace(solution, weights=norms))
+        self._model = replace(model, problems=problems, solutions=parts)
 
     def decision_function(self, X: Any) -> Array:
         """Return scores of X (n, p), as for `GLNClassifier`; each kernel is computed once for all classes.
@@ -209,19 +218,3 @@ class PrecomputedKernel:
         for part in row_blocks(len(i), TAKEN):
             found[part] = self.K[i[part]][:, j]
         return found
-
-
-def _expansion_model(model: MarginModel, kernels: Sequence[Any], samples: Array, coefficients: Array) -> MarginModel:
-    """Return the model whose features are the parts Σ_i a_mi k_m(x, x_i) of f, scaled to norm 1, with weights ‖w_m‖."""
-    problems, solutions = [], []
-    for problem, solution, a in zip(model.problems, model.solutions, coefficients, strict=True):
-        sizes = length(solution.weights, axis=1)[:, None]
-        used = a.any(axis=0)
-        # Kernel expansions need at least one sample, even if its coefficients are zero.
-        used[0] |= not used.any()
-        units = np.divide(a, sizes, out=np.zeros_like(a), where=sizes > 0)[:, used]
-        features = UnkeptFeatures((problem.features.n, len(kernels), 1), products=False)
-        gates = KernelExpansions(kernels, samples[used], units)
-        problems.append(problem.replace(features=features, gates=gates))
-        solutions.append(replace(solution, weights=sizes))
-    return replace(model, problems=problems, solutions=solutions)

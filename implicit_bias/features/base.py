@@ -302,7 +302,10 @@ def pivoted_cholesky(K: Array, rtol: float) -> Array | None:
 
 def _factor(K: Array, name: str) -> Array:
     """Return A (n, r) with AAᵀ = K up to rounding; raise InputError if K is not symmetric positive semidefinite."""
-    rtol = SEMIDEFINITE_RTOL_SINGLE if _single_precision(K) else SEMIDEFINITE_RTOL
+    with np.errstate(over="ignore"):
+        # Kernels in single precision have fractions, and float32 represents all entries.
+        single = bool((K.astype(np.float32) == K).all() and (K % 1).any())
+    rtol = SEMIDEFINITE_RTOL_SINGLE if single else SEMIDEFINITE_RTOL
     if np.abs(K - K.T).max() > rtol * np.abs(K).max():
         raise InputError(f"{name} is not symmetric; give (K + K.T) / 2 if that is rounding")
     factor = pivoted_cholesky(K, SEMIDEFINITE_RTOL)
@@ -327,12 +330,6 @@ def semidefinite(K: Array, name: str) -> Array:
             Cholesky(work)
             return K
     return np.asarray(gram(_factor(K, name)))
-
-
-def _single_precision(K: Array) -> bool:
-    """True if K appears to be computed in single precision: it has fractions, and float32 represents all entries."""
-    with np.errstate(over="ignore"):
-        return bool((K.astype(np.float32) == K).all() and (K % 1).any())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

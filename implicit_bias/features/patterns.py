@@ -41,7 +41,16 @@ def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBloc
     each, of_sample, factors = zip(*blocks, strict=True)
     S = sp.csr_array(sp.block_diag([sp.coo_array(patterns) for patterns in each], format="csr"))
     first = np.cumsum([0, *map(len, each)])[:-1]
-    return PatternBlocks(S, _selector(X, np.stack(of_sample, 1) + first, np.stack(factors, 1), S.shape[0]))
+    index, scale, (n, d) = np.stack(of_sample, 1) + first, np.stack(factors, 1), X.shape
+    # Row i of M contains scale_ib · x_i in the columns of pattern index_ib.
+    sample, block = np.nonzero(scale)
+    data = (scale[sample, block, None] * X[sample]).ravel()
+    columns = (index[sample, block, None].astype(np.int64) * d + np.arange(d)).ravel()
+    ends = np.concatenate([[0], np.cumsum(np.count_nonzero(scale, axis=1) * d)])
+    size = S.shape[0] * d
+    if size < 2**31 and ends[-1] < 2**31:
+        columns, ends = columns.astype(np.int32), ends.astype(np.int32)
+    return PatternBlocks(S, sp.csr_array((data, columns, ends), shape=(n, size)))
 
 
 def _blocks(G: Array) -> list[slice]:
@@ -70,15 +79,3 @@ def _patterns(G: Array) -> tuple[Array, np.ndarray, Array]:
     if closed.all():
         return np.ones((1, G.shape[1])), np.zeros(len(G), dtype=np.int64), np.zeros(len(G))
     return patterns[~closed], position[of_sample], 1.0 - closed[of_sample]
-
-
-def _selector(X: Array, index: np.ndarray, scale: Array, patterns: int) -> sp.csr_array:
-    """Return the sparse M (n, patterns·d): row i contains scale_ib · x_i in the columns of pattern index_ib."""
-    n, d = X.shape
-    sample, block = np.nonzero(scale)
-    data = (scale[sample, block, None] * X[sample]).ravel()
-    columns = (index[sample, block, None].astype(np.int64) * d + np.arange(d)).ravel()
-    ends = np.concatenate([[0], np.cumsum(np.count_nonzero(scale, axis=1) * d)])
-    if patterns * d < 2**31 and ends[-1] < 2**31:
-        columns, ends = columns.astype(np.int32), ends.astype(np.int32)
-    return sp.csr_array((data, columns, ends), shape=(n, patterns * d))

@@ -67,16 +67,6 @@ def _default_linear_(weight: Tensor, generator: torch.Generator) -> None:
     weight.uniform_(-bound, bound, generator=generator)
 
 
-def _after_hyperplanes(inputs: int, count: int, seed: int) -> torch.Generator:
-    """Return torch's generator as it is after the published code drew `count` hyperplanes with this seed."""
-    generator = torch.Generator().manual_seed(as_seed(seed))
-    directions, cutoffs = torch.empty(count, inputs), torch.empty(count)
-    _default_linear_(directions, generator)
-    directions.normal_(0, DIRECTION_STD, generator=generator)
-    cutoffs.normal_(0, CUTOFF_STD, generator=generator)
-    return generator
-
-
 class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
     """A GLN: each hidden unit h of a layer multiplies its inputs with the weights of its context c_h(x).
 
@@ -150,7 +140,12 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
     def _initialise(self, first: ContextGates, seed: int | None) -> None:
         """Draw default weights in the published order, then replace them by orthogonal ones, except the bias."""
         if seed is None and isinstance(first, HyperplaneGates):
-            generator = _after_hyperplanes(self.inputs, len(first.directions_), first.seed)
+            generator = torch.Generator().manual_seed(as_seed(first.seed))
+            # The published code draws the hyperplanes first.
+            directions, cutoffs = torch.empty(first.directions_.shape), torch.empty(first.cutoffs_.shape)
+            _default_linear_(directions, generator)
+            directions.normal_(0, DIRECTION_STD, generator=generator)
+            cutoffs.normal_(0, CUTOFF_STD, generator=generator)
         else:
             generator = torch.Generator().manual_seed(as_seed(1 if seed is None else seed))
         matrices: list[Tensor] = list(self.hidden_weights)

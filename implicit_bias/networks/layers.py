@@ -18,14 +18,6 @@ from implicit_bias.networks.base import GatedNetwork, OneLayer, to_array
 Tensors = Sequence[Tensor]
 
 
-def as_widths(units: Any) -> list[int]:
-    """Return the numbers of units of the hidden layers as a list, given one or several; raise InputError if invalid."""
-    widths = [as_count(width, "units") for width in (units if dimensions(units) else [units])]
-    if not widths:
-        raise InputError("units is empty; give the number of units of each hidden layer")
-    return widths
-
-
 class LayeredNetwork(GatedNetwork):
     """Bias-free layers d → k_1 → … → k_L → q; subclasses define the hidden layers.
 
@@ -37,7 +29,10 @@ class LayeredNetwork(GatedNetwork):
 
     def __init__(self, inputs: int, units: int | Sequence[int], *, outputs: int = 1, seed: int = 1) -> None:
         super().__init__(inputs, outputs)
-        self.units = as_widths(units)
+        listed: Any = units if dimensions(units) else [units]
+        self.units = [as_count(width, "units") for width in listed]
+        if not self.units:
+            raise InputError("units is empty; give the number of units of each hidden layer")
         generator = torch.Generator().manual_seed(as_seed(seed))
         sizes = list(itertools.pairwise([self.inputs, *self.units, self.outputs]))
         check_size(sum(into * out for into, out in sizes), "the network's weights")

@@ -41,8 +41,7 @@ SCALERS: dict[str, Callable[[Any], list[tuple[str, Any]]]] = {
     ],
     "MaxAbsScaler": lambda s: [
         ("divide", s.scale_),
-        # Older versions of scikit-learn have no `clip`.
-        *(_limits(s.n_features_in_, -1.0, 1.0) if getattr(s, "clip", False) else ()),
+        *(_limits(s.n_features_in_, -1.0, 1.0) if s.clip else ()),
     ],
 }
 

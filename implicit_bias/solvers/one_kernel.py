@@ -226,11 +226,6 @@ class _Dual:
         if self.gap < self.best[0]:
             self.best = self.gap, self.s.copy(), self.outputs, self.mu
 
-    def restore_best(self) -> None:
-        """Set s, the outputs and μ to those of the least gap so far."""
-        if self.best[0] < self.gap:
-            self.gap, self.s, self.outputs, self.mu = self.best
-
     def violations(self, pool: np.ndarray) -> tuple[Array, Array, float]:
         """Return r = y − Ks/μ (n,), with −∞ where s_i may not rise; r, with ∞ where it may not fall; and the violation.
 
@@ -471,13 +466,6 @@ def _newton(
     return new, h_new, q + float((new - s) @ (h + h_new)), mu if step == 1.0 else usual
 
 
-def _reason_to_end(gaps: list[float], patience: int) -> str:
-    """Return why the rounds end, or '', given the sums of the gaps after each of them."""
-    if len(gaps) > patience and gaps[-1] >= min(gaps[:-patience]):
-        return "the gap has stopped falling"
-    return "the number of rounds has reached its limit" if len(gaps) >= ROUNDS else ""
-
-
 def solve_one_kernel(
     kernel: Kernel,
     problems: list[MarginProblem],
@@ -515,8 +503,12 @@ def solve_one_kernel(
     while (unsolved := [dual for dual in duals if dual.gap > options.tol / 2]) and not options.stop():
         gaps.append(sum(min(dual.gap, 1e3) for dual in duals))
         # Until hard margins separate, their gap is infinite.
-        reason = _reason_to_end(gaps, PATIENCE if np.isfinite([dual.gap for dual in duals]).all() else 5 * PATIENCE)
-        if reason:
+        patience = PATIENCE if np.isfinite([dual.gap for dual in duals]).all() else 5 * PATIENCE
+        if len(gaps) > patience and gaps[-1] >= min(gaps[:-patience]):
+            reason = "the gap has stopped falling"
+            break
+        if len(gaps) >= ROUNDS:
+            reason = "the number of rounds has reached its limit"
             break
         number += 1
         while not pool.all() and max(dual.violations(pool)[2] for dual in unsolved) <= POOL_VIOLATION:
@@ -534,7 +526,8 @@ def solve_one_kernel(
             print(f"round {number}: gap {gap:.1e}, {cache.count} rows, {deadline.seconds:.1f} s", file=sys.stderr)
     stopped, answers = options.stop() if unsolved else None, []
     for dual in duals:
-        dual.restore_best()
+        if dual.best[0] < dual.gap:
+            dual.gap, dual.s, dual.outputs, dual.mu = dual.best
         a = dual.s / dual.mu
         answers.append(Answer(a[None], np.abs(a), number, stopped, dual.intercept, reason=reason))
     return answers, cache.products(np.stack([answer.weights[0] for answer in answers], axis=1))

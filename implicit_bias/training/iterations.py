@@ -123,8 +123,22 @@ class LossScaled(Descent):
         as_positive(self.margin, "margin", zero=True)
 
     def stepper(self, function: MarginFunction) -> "ScaledIteration":
-        """Return the iteration on the function in its cheapest form."""
-        return ScaledIteration(objective_of(function, self.preconditioned), self)
+        """Return the iteration on the function in its cheapest form; raise InputError if it cannot be preconditioned.
+
+        `SpanFunction` and `WeightFunction` need one hidden layer with a readout and equally many parts per unit.
+        """
+        each = function.network.parts
+        layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]
+        one_layer = len(layers) == len(each) and len({layer.parts for layer in layers}) == 1
+        if self.preconditioned and (function.has_kinks or not one_layer):
+            kind = "one hidden layer, a readout, fixed gates and at most 16 contexts per unit"
+            raise InputError(f"preconditioned=True takes networks with {kind}; use False")
+        objective: Objective = function
+        if one_layer:
+            (n, d), preconditioned = function.inputs.shape, self.preconditioned
+            on_weights = preconditioned or n > 2 * d
+            objective = WeightFunction(function, preconditioned) if on_weights else SpanFunction(function)
+        return ScaledIteration(objective, self)
 
 
 @dataclass(frozen=True)
@@ -251,31 +265,14 @@ class PlainIteration(Iteration):
 
     def step(self) -> bool:
         """Make a step of gradient descent; return False, as nothing tests convergence. InputError if it diverges."""
-        value, gradient, margins = self.function.gradient(self.weights, 1.0, self._mean_logistic)
+        n = len(self.function.y)
+        # The loss is the mean over samples of log(1 + Σ_c e^{−q_ic}).
+        value, gradient, margins = self.function.gradient(
+            self.weights, 1.0, lambda q: softplus(torch.logsumexp(-q.view(n, -1), 1)).mean()
+        )
         self.weights = self.weights - self.lr * gradient
         # With larger weights, outputs overflow when the network is evaluated.
         small = float(self.weights.abs().max()) < 1e100
         if not (small and np.isfinite(value) and bool(margins.isfinite().all())):
             raise InputError(f"plain descent diverged; use a smaller lr than {self.lr:g}")
         return False
-
-    def _mean_logistic(self, margins: Tensor) -> Tensor:
-        """Return the mean over samples of log(1 + Σ_c e^{−q_ic})."""
-        return softplus(torch.logsumexp(-margins.view(len(self.function.y), -1), 1)).mean()
-
-
-def objective_of(function: MarginFunction, preconditioned: bool) -> Objective:
-    """Return the cheapest form of the objective; raise InputError if it cannot be `preconditioned`.
-
-    `SpanFunction` and `WeightFunction` need one hidden layer with a readout and equally many parts per unit, few ones.
-    """
-    each = function.network.parts
-    layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]
-    one_layer = len(layers) == len(each) and len({layer.parts for layer in layers}) == 1
-    if preconditioned and (function.has_kinks or not one_layer):
-        kind = "one hidden layer, a readout, fixed gates and at most 16 contexts per unit"
-        raise InputError(f"preconditioned=True takes networks with {kind}; use False")
-    if not one_layer:
-        return function
-    n, d = function.inputs.shape
-    return WeightFunction(function, preconditioned) if preconditioned or n > 2 * d else SpanFunction(function)

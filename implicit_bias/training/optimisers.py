@@ -75,12 +75,6 @@ class Optimiser(ABC):
         """Return the remedy for divergence in error messages, such as 'a smaller lr than 0.04'."""
         return "a smaller lr" if math.isnan(self.lr) else f"a smaller lr than {self.lr:g}"
 
-    def refuse_rates_beyond(self, dtype: torch.dtype) -> None:
-        """Raise InputError if a dtype cannot represent the learning rate."""
-        largest = torch.finfo(dtype).max
-        if max(self.rates(2)) > largest:
-            raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {self.lr:g}")
-
 
 @dataclass(frozen=True)
 class SGD(Optimiser):

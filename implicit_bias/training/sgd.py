@@ -107,8 +107,9 @@ def train(
     generator = torch.Generator().manual_seed(as_seed(seed))
     place = _device(device)
     alone = each[0] is networks
-    dtype = each[0].first_parameter().dtype if alone else torch.float32
-    config.refuse_rates_beyond(dtype)
+    largest = torch.finfo(each[0].first_parameter().dtype if alone else torch.float32).max
+    if max(config.rates(2)) > largest:
+        raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {config.lr:g}")
     with deadline:
         try:
             for one in each:
@@ -120,7 +121,7 @@ def train(
             for one in each:
                 one.to("cpu")
         if not all(bool(weights.isfinite().all()) for one in each for weights in one.parameters()):
-            text = f"training led to weights beyond {torch.finfo(dtype).max:.1e}, the network's largest number"
+            text = f"training led to weights beyond {largest:.1e}, the network's largest number"
             raise InputError(f"{text}; scale X down, use {config.slower()}, or network.double()")
         return TrainingResult(pd.DataFrame(rows), config, end, deadline.seconds, seed, tuple(each))
 

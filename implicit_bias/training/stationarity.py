@@ -139,10 +139,14 @@ def stationarity(
         chosen = np.flatnonzero(_least(q, degrees, support) <= 1 + tolerance)
         A = _gradients(unit, X[chosen], signs[chosen], parameters)
         u = torch.cat([p.detach().flatten() for p in parameters]).numpy()
-        weights, residual = _nonnegative(A, u)
+        lengths = length(A, axis=1)
+        lengths[lengths == 0] = 1.0
+        # Only the triangle of [Aᵀ u] = QR matters for ‖u − Aᵀλ‖.
+        R = torch.linalg.qr(torch.as_tensor(np.column_stack([(A / lengths[:, None]).T, u])), mode="r")[1].numpy()
+        weights, residual = scipy.optimize.nnls(R[:, :-1], R[:, -1], maxiter=100 * len(A))
     dual = np.zeros(len(X))
-    dual[chosen] = weights
-    return Stationarity(residual, dual, len(chosen), float(q.min()), float(degrees.min()), degrees)
+    dual[chosen] = weights / lengths
+    return Stationarity(float(residual), dual, len(chosen), float(q.min()), float(degrees.min()), degrees)
 
 
 def _outputs(network: nn.Module, X: Array) -> Tensor:
@@ -174,23 +178,21 @@ def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Para
 
 def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Parameter]) -> Array:
     """Return the ν_i (n,) with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w, given y_i f_w(x_i) > 0."""
-    twice, fourfold = (_scaled(network, X, parameters, factor) for factor in (2, 4))
+    sizes = []
+    # Powers of 2, so that the weights are restored exactly.
+    for factor in (2, 4):
+        for parameter in parameters:
+            parameter.data = factor * parameter.data
+        sizes.append(np.abs(_outputs(network, X).detach().numpy()))
+        for parameter in parameters:
+            parameter.data = parameter.data / factor
+    twice, fourfold = sizes
     with np.errstate(all="ignore"):
         degrees = np.log2(twice / margins)
         same = np.abs(fourfold - 4**degrees * margins) <= DEVIATION * fourfold
     if not same.all():
         raise InputError("the network is not homogeneous in its weights; take out its biases (a GLN's must be 0)")
     return degrees
-
-
-def _scaled(network: nn.Module, X: Array, parameters: list[Parameter], factor: float) -> Array:
-    """Return |f_{cw}(X)| for a power of 2 c, so that the weights are restored exactly."""
-    for parameter in parameters:
-        parameter.data = factor * parameter.data
-    outputs = np.abs(_outputs(network, X).detach().numpy())
-    for parameter in parameters:
-        parameter.data = parameter.data / factor
-    return outputs
 
 
 def _least(q: Array, degrees: Array, support: str | Array) -> Array:
@@ -210,13 +212,3 @@ def _least(q: Array, degrees: Array, support: str | Array) -> Array:
         raise InputError("some outputs do not grow with weights, so no scale makes all margins 1; use support='lowest'")
     log_scale = (-np.log(q) / degrees).max()
     return np.asarray(np.exp(degrees * log_scale + np.log(q)))
-
-
-def _nonnegative(A: Array, u: Array) -> tuple[Array, float]:
-    """Return the λ ≥ 0 (s,) that minimises ‖u − Aᵀλ‖ for A (s, p) and u (p,), and the minimum; by QR of [Aᵀ u]."""
-    lengths = length(A, axis=1)
-    lengths[lengths == 0] = 1.0
-    columns = np.column_stack([(A / lengths[:, None]).T, u])
-    R = torch.linalg.qr(torch.as_tensor(columns), mode="r")[1].numpy()
-    weights, residual = scipy.optimize.nnls(R[:, :-1], R[:, -1], maxiter=100 * len(A))
-    return weights / lengths, float(residual)

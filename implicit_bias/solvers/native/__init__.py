@@ -35,10 +35,25 @@ class NativeSolver(Solver):
         if reason:
             return reason
         k, norm = problem.features.k, problem.norm
+        if "device" not in options.special:
+            return None
         forms = problem.constraints, norm.polyhedral_form(k), norm.spectral_form(k)
-        if "device" in options.special and (norm.has_atoms or forms != (None, None, None)):
+        if norm.has_atoms or forms != (None, None, None):
             return f"for {problem!r} NATIVE computes on 'cpu' only; leave device out"
-        return _no_device(options.device) if "device" in options.special else None
+        name = options.device
+        try:
+            import torch
+
+            device = torch.device(name)
+        except ImportError as error:
+            return f"a device other than 'cpu' needs torch ({error}); use 'cpu', or pip install torch"
+        except (RuntimeError, TypeError, ValueError, OverflowError):
+            return f"{shown(name)} is no device; use 'cpu' or 'cuda'"
+        if device.type not in ("cpu", "cuda"):
+            return f"NATIVE computes in float64 on 'cpu' or 'cuda', not on {name!r}"
+        if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+            return f"torch sees no device {name!r} here; use 'cpu'"
+        return None
 
 
 class PreciseSolver(Solver):
@@ -68,20 +83,3 @@ class PreciseSolver(Solver):
         # A nuclear norm as a semidefinite program has too many variables.
         reason = super().refuses(problem, options)
         return reason or (self.refuses_structure(problem, "groups") if problem.norm.has_atoms else None)
-
-
-def _no_device(name: str) -> str | None:
-    """Return why torch cannot compute on a device of this name; None if it can."""
-    try:
-        import torch
-
-        device = torch.device(name)
-    except ImportError as error:
-        return f"a device other than 'cpu' needs torch ({error}); use 'cpu', or pip install torch"
-    except (RuntimeError, TypeError, ValueError, OverflowError):
-        return f"{shown(name)} is no device; use 'cpu' or 'cuda'"
-    if device.type not in ("cpu", "cuda"):
-        return f"NATIVE computes in float64 on 'cpu' or 'cuda', not on {name!r}"
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        return f"torch sees no device {name!r} here; use 'cpu'"
-    return None

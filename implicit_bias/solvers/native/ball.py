@@ -108,7 +108,7 @@ class BallProgram(ABC):
 
     @abstractmethod
     def start(self) -> Any:
-        """Return an iterate in the interior of the ball, at which all variables with a sign are positive."""
+        """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
 
     @abstractmethod
     def linearised(self, at: Any) -> Linearised:
@@ -170,14 +170,13 @@ class MatrixIterate:
         return type(self)(*(getattr(self, name) + step * getattr(change, name) for name in vars(self)))
 
 
-class MatrixConditions(ABC):
+class MatrixConditions(Linearised):
     """The optimality conditions of a program over a ball of matrices, linearised at the iterate `at`."""
 
     program: Any
     at: Any
-    #: Number of complementarity products, and their mean.
+    #: Number of complementarity products.
     count: int
-    mu: float
 
     def factorise(self, K: Array, f: Array) -> None:
         """Set the `factor` of the matrix of λ with the `diagonal` of the slacks, and the residuals `missing` of f."""
@@ -201,10 +200,6 @@ class MatrixConditions(ABC):
         return (c_u - at.u * lam) / at.lam, (-lam if len(at.z) else at.z), (c_z + at.xi * lam[: len(at.z)]) / at.z
 
     @abstractmethod
-    def direction(self, target: float, guess: Any) -> Any:
-        """Return the direction to products of `target`, including the second-order terms of `guess`, if it is given."""
-
-    @abstractmethod
     def longest(self, change: Any) -> float:
         """Return the longest step ≤ 1 that leaves all variables with a sign positive, and Q, but perhaps not S."""
 
@@ -220,11 +215,9 @@ class MatrixConditions(ABC):
         return 0.0
 
     def ahead(self, guess: Any) -> float:
-        """Return the mean product after the longest step along `guess`."""
         return float(self.program.products(self.at.plus(self._room(guess), guess))) / self.count
 
     def moved(self, direction: Any) -> Any:
-        """Return the next iterate, or None for a step that is too short."""
         step = TO_BOUNDARY * self._room(direction)
         if step < LITTLE_ROOM:
             # Second-order terms are those of a whole step.

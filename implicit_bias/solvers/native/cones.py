@@ -85,11 +85,6 @@ class ConeKernels(GroupKernels):
         self.margins, self.sides = outputs * on.T, np.where(on.T, 1.0, -1.0)[self.nonzero]
         self.gram = gram(X)
 
-    def bytes_needed(self) -> int:
-        """Return the bytes of a step: the arrow's factor, and several copies of the columns."""
-        n, m = self.samples, len(self.nonzero)
-        return 8 * (2 * n**2 + m * (m * self.H + int((self.margins != 0).sum())) + 6 * self.n * (self.H + 3))
-
     def weighted(self, eta: Array) -> Array:
         """Return the corner A of K(η), that of the margins, shape (n, n)."""
         return (self.margins * eta) @ self.margins.T * self.gram
@@ -161,7 +156,10 @@ def solve_in_cones(
     n, H = len(X), len(patterns)
     unit, outputs = float(length(X)) / n**0.5 or 1.0, y[:, None] * signs
     kernels = ConeKernels(X / unit, patterns > 0, outputs, late)
-    check_memory(kernels.bytes_needed(), f"a step of {n} samples in {H} cones", "use fewer samples")
+    m, on = len(kernels.nonzero), int((kernels.margins != 0).sum())
+    # The arrow's factor, and several copies of the columns.
+    numbers = 2 * n**2 + m * (m * H + on) + 6 * kernels.n * (H + 3)
+    check_memory(8 * numbers, f"a step of {n} samples in {H} cones", "use fewer samples")
     rhs = np.append(np.ones(n), np.zeros(kernels.n - n))
     box = None if np.inf == C else C * unit * rhs
     program = ConeProgram(kernels, box, margin_rhs=rhs, outputs=outputs)

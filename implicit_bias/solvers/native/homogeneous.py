@@ -179,8 +179,14 @@ class NesterovTodd:
         gamma = ((1 + (first * second).sum(axis=1)) / 2) ** 0.5
         mirrored = np.hstack([second[:, :1], -second[:, 1:]])
         self.w = (first + mirrored) / (2 * gamma)[:, None]
-        pairs = [_congruence(*parts) for parts in zip(s.blocks, z.blocks, strict=True)]
-        self.R, self.inverses = [R for R, _ in pairs], [inverse for _, inverse in pairs]
+        self.R, self.inverses = list[Any](), list[Any]()
+        for block, other in zip(s.blocks, z.blocks, strict=True):
+            L, M = _lower(block), _lower(other)
+            V = _with_orthogonal_columns(M.T @ L)
+            values = ((M.T @ L @ V) ** 2).sum(axis=0) ** 0.5
+            R = L @ V / values**0.5
+            self.R.append(R)
+            self.inverses.append((R.T @ other) / values[:, None])
         self.point = self.times(z)
         for block in self.point.blocks:
             block *= np.eye(len(block), dtype=int)
@@ -208,15 +214,6 @@ class NesterovTodd:
     def inverse_square(self, u: Element) -> Element:
         """Return D⁻¹D⁻ᵀu."""
         return self._turned(self.inverse(u), -1, [inverse.T for inverse in self.inverses])
-
-
-def _congruence(S: Any, Z: Any) -> tuple[Any, Any]:
-    """Return R and R⁻¹ with a diagonal RᵀZR = R⁻¹SR⁻ᵀ."""
-    L, M = _lower(S), _lower(Z)
-    V = _with_orthogonal_columns(M.T @ L)
-    values = ((M.T @ L @ V) ** 2).sum(axis=0) ** 0.5
-    R = L @ V / values**0.5
-    return R, (R.T @ Z) / values[:, None]
 
 
 @dataclass(frozen=True)
@@ -377,11 +374,9 @@ class EmbeddedConditions:
         return EmbeddedIterate(x, b, s, z, tau, -(dk + at.kappa * tau) / at.tau)
 
     def ahead(self, guess: EmbeddedIterate) -> float:
-        """Return μ after the longest step, at most 1, along `guess`."""
         return float(self.at.moved(self.at.room(guess), guess).product() / self.degree)
 
     def moved(self, direction: EmbeddedIterate) -> EmbeddedIterate | None:
-        """Return the iterate after most of the longest step; None if the step is too short."""
         step = TO_BOUNDARY * self.at.room(direction)
         return self.at.moved(step, direction) if step > SHORTEST_STEP else None
 

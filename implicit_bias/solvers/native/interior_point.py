@@ -35,10 +35,6 @@ from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
 from implicit_bias.solvers.native.mehrotra import descend_from
 from implicit_bias.solvers.native.separability_lp import inseparability_proof
 
-#: Numbers up to which sorting all is the fastest way to a quantile.
-FEW = 200
-#: Largest number of times that numbers are halved at their mean before the rest is sorted.
-HALVINGS = 20
 #: Attempts to factorise M: True for doubles (False: single precision for many samples, or a partial factor), and the
 #: number added to the diagonal, as a share of Σ_h η_h/ρ, if rounding leaves M not positive definite.
 ATTEMPTS = (False, 0.0), (True, 0.0), (True, 1e-14)
@@ -96,11 +92,6 @@ class Point:
         return self.first * self.second
 
     @cached_property
-    def quotients(self) -> Tensor:
-        """z/λ, s/η and u/w, shape (m,)."""
-        return self.second / self.first
-
-    @cached_property
     def unpaired(self) -> Tensor | None:
         """Mask (m,) of the products that are 0; None if there are none."""
         # A product of 0 is not a pair: a multiplier without an upper bound has no w.
@@ -154,32 +145,14 @@ def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[floa
     if not all_finite(f):
         return float("inf"), float("inf")
     # Samples with f_i ≤ 0 always have slack, and p_i f_i ≤ 0.
-    least = _quantile(f, p * f, value)
+    order = np.argsort(f)
+    place = int(np.searchsorted(np.cumsum((p * f)[order]), value, "right"))
+    least = f[order[place]] if place < len(f) else float("inf")
     # In the arithmetic of f: a bound may be so large that the rounding of t to a double costs much slack.
     t = 1 / f.dtype.type(least)
     if t == float("inf"):
         return float("inf"), 0.0
     return float(t * value) + float(p @ np.maximum(1.0 - t * f, 0.0)), least
-
-
-def _quantile(f: np.ndarray, weights: np.ndarray, total: float) -> Any:
-    """Return the least f_i for which the weights of all f_j ≤ f_i exceed `total` together; infinity if none do."""
-    if not weights.sum() > total:
-        return float("inf")
-    for _ in range(HALVINGS):
-        if len(f) <= FEW:
-            break
-        below = f <= f.mean()
-        own = weights[below]
-        if not 0 < len(own) < len(f):
-            break
-        if own.sum() > total:
-            f, weights = f[below], own
-        else:
-            f, weights, total = f[~below], weights[~below], total - float(own.sum())
-    order = np.argsort(f)
-    place = int(np.searchsorted(np.cumsum(weights[order]), total, "right"))
-    return f[order[min(place, len(f) - 1)]]
 
 
 @dataclass(frozen=True)
@@ -333,23 +306,20 @@ class NewtonSystem:
             raise ArithmeticError("no complementarity is left")
         self.q, self.P, f, self.partial = q / at.rho**2, P / at.rho, f / at.rho, at.partial and self.kernels.partial
         self.residual = program.residual(at, self.q, f)
-        self._eliminate(f)
-        self._prepare()
-
-    def _eliminate(self, f: Tensor) -> None:
-        """Set `columns` and `corner` of the bordered system, and the arguments of `kernels.factor`; f is K(η)λ/ρ."""
-        at, q, P, box, H = self.at, self.q, self.P, self.program.box, len(self.q)
-        diagonal, own, more = at.split(at.quotients)
+        q, P, box, H = self.q, self.P, program.box, len(q)
+        diagonal, own, more = at.split(at.second / at.first)
         c, corner = f / at.rho, at.eta @ q / at.rho
         if box is not None:
             diagonal, c, corner = diagonal + more, c + more * box, corner + more @ box**2
         xp = library(P)
-        self.columns = xp.concatenate([P, -c[:, None], self.program.equalities], 1)
+        #: Columns and corner of the bordered system, and the arguments of `kernels.factor`.
+        self.columns = xp.concatenate([P, -c[:, None], program.equalities], 1)
         self.corner = filled(P, 2 * (self.columns.shape[1],), 0.0)
         add_to_diagonal_(self.corner[:H, :H], -own)
         self.corner[H, :H] = self.corner[:H, H] = -(q + 1) / 2
         self.corner[H, H] = corner
         self.weights, self.diagonal = at.eta / at.rho, diagonal
+        self._prepare()
 
     def _prepare(self, exact: bool = False) -> None:
         """Set `factor`, that of the bordered system.
@@ -411,20 +381,16 @@ class NewtonSystem:
         return longer if better else step
 
     def ahead(self, guess: Direction) -> float:
-        """Return μ after the longest step along `guess`."""
         return self.at.ahead(guess.longest, guess)
 
     def _left(self, direction: Direction) -> float:
-        return self.at.ahead(self._length(direction), direction)
-
-    def _length(self, direction: Direction) -> float:
-        return self.kernels.settings.to_boundary * direction.longest
+        return self.at.ahead(self.kernels.settings.to_boundary * direction.longest, direction)
 
     def moved(self, direction: Direction) -> Point | None:
         """Return the iterate after most of the longest step; None if this step is too short or not finite."""
-        length = self._length(direction)
-        short = not length > self.kernels.settings.shortest_step
-        if short or not all_finite(direction.values):
+        settings = self.kernels.settings
+        length = settings.to_boundary * direction.longest
+        if not length > settings.shortest_step or not all_finite(direction.values):
             return None
         found = self.at.moved(length, direction)
         found.partial = self.partial
@@ -531,6 +497,11 @@ class MarginDescent:
         self.history: list[Bounds] = []
         #: Iterations of the separability linear program.
         self.others = 0
+        plain = program.box is None and program.margin_rhs is None
+        #: True for a hard margin without linear constraints, of many samples with few features.
+        self.few_features = (
+            plain and program.kernels.by_features and program.kernels.n > self.settings.separability_from
+        )
 
     def finished(self, at: Point) -> bool:
         """Evaluate an iterate and keep the best bounds; return True if the descent ends or must restart.
@@ -548,7 +519,7 @@ class MarginDescent:
         self.best.path.append((now.gap, at))
         stop = self.watch(count, self.best)
         doubtful = iteration == settings.separability_after < self.most and self.best.bounds.upper == float("inf")
-        if doubtful and self._few_features and not stop:
+        if doubtful and self.few_features and not stop:
             if self._inseparable():
                 return True
             self.others = self.best.iterations - iteration
@@ -571,13 +542,6 @@ class MarginDescent:
     def linearised(self, at: Point) -> NewtonSystem:
         """Return the Newton system of the iterate that was evaluated last."""
         return NewtonSystem(self.program, at, *self.swept)
-
-    @property
-    def _few_features(self) -> bool:
-        """True for a hard margin without linear constraints, of many samples with few features."""
-        program, kernels = self.program, self.program.kernels
-        plain = program.box is None and program.margin_rhs is None
-        return plain and kernels.by_features and kernels.n > self.settings.separability_from
 
     def _inseparable(self) -> bool:
         """Solve the separability linear program; keep in `best` the λ of the best lower bound, and a limit if reached.

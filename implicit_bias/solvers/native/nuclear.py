@@ -164,7 +164,6 @@ class NuclearProgram(BallProgram):
         return float(at.lam @ at.u + at.z @ at.xi + np.sum(at.Q * self.slack(at)))
 
     def start(self) -> NuclearIterate:
-        """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
         lam, V, size = self.first(self.adjoint, lambda V: float(np.linalg.norm(V, 2, axis=(1, 2)).max()))
         t = 2 * size if self.hard else 1.0
         q = (1.0 if self.hard else float(self.m @ lam)) / (np.prod(self.shape) + float(np.sum(V**2)) / t**2)

@@ -118,7 +118,6 @@ class PolyhedralProgram(BallProgram):
         return np.asarray(np.bincount(self.groups, columns.sum(axis=1), len(self.costs)), dtype=np.float64)
 
     def solution(self, at: PolyhedralIterate) -> tuple[Array, float, Array]:
-        """Return the weights and the intercept of an iterate."""
         return at.W, at.b, at.lam
 
     def linearised(self, at: PolyhedralIterate) -> PolyhedralConditions:
@@ -131,7 +130,6 @@ class PolyhedralProgram(BallProgram):
         return found
 
     def start(self) -> PolyhedralIterate:
-        """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
         e, c, ones = self.factors, self.costs, np.ones(self.features.shape[1:])
 
         def dual_norm(V: Array) -> float:

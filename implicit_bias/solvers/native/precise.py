@@ -261,23 +261,19 @@ class PreciseSet(GrowingSet, Support):
         if samples > MOST_ROWS or self.H * samples**2 > MOST_NUMBERS:
             raise TooLargeError(f"{samples} samples in {self.H} groups are too many for arithmetic of 60 digits")
 
-    def _grouped(self, blocks: Any) -> Any:
-        """Return φT for features φ (m, k, d), shape (m, H, r): each group's entries in a row, padded with zeros."""
+    def samples(self, rows: np.ndarray) -> Any:
+        """Return φ̂_i of the m samples with indices `rows`, shape (m, H, r): rows of groups, padded with zeros."""
+        A = np.full((len(rows), self.H, self.width), gmpy2.mpfr(0))
+        if not len(rows):
+            return A
+        blocks = _blocks(self.problem.features.select(rows))
         own, values = self.T.indices, self.T.data[:, None]
         columns = [slice(*pair) for pair in pairwise(self.T.indptr)]
         mixed = np.stack([(blocks[:, own[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
-        A = np.full((len(blocks), self.H, self.width), gmpy2.mpfr(0))
         for h in range(self.H):
             group = mixed[:, self.index == h].reshape(len(blocks), -1)
             A[:, h, : group.shape[1]] = group
-        return A
-
-    def samples(self, rows: np.ndarray) -> Any:
-        """Return φ̂_i of the m samples with indices `rows`, shape (m, H, r)."""
-        if not len(rows):
-            return np.full((0, self.H, self.width), gmpy2.mpfr(0))
-        factors = self.problem.y[rows] / self.m[rows] / self.scale
-        return self._grouped(_blocks(self.problem.features.select(rows))) * factors[:, None, None]
+        return A * (self.problem.y[rows] / self.m[rows] / self.scale)[:, None, None]
 
     def mean(self, rows: np.ndarray, shares: Any) -> Any:
         """Return Σ_i shares_i φ̂_i over samples `rows` with `shares` of the same length, shape (H, r)."""

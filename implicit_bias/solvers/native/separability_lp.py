@@ -49,10 +49,6 @@ class LPRows:
         self.total = library(V).hstack([V.reshape(-1), sums])
         self.size = len(self.total)
 
-    def bytes_needed(self) -> int:
-        """Return the bytes of a step: the matrix and a copy, the features, and copies of inputs or gate values."""
-        return 8 * (2 * self.size**2 + self.n * (self.size + 3 * max(self.shape)))
-
     def times(self, x: Tensor) -> Tensor:
         """Return Ax (n + 1,)."""
         few = self.more.shape[1]
@@ -131,7 +127,6 @@ class LPConditions:
         return (products - lam * change) / slack, change, x
 
     def ahead(self, guess: tuple[Tensor, ...]) -> float:
-        """Return the mean product after the longest steps along `guess`."""
         pairs = zip((self.at.lam, self.at.slack), guess[:2], strict=True)
         lam, slack = (values + longest_step([values], [change]) * change for values, change in pairs)
         return float((lam * slack).mean())
@@ -153,7 +148,9 @@ def inseparability_proof(
     """
     rows = LPRows(kernels, intercept_column)
     free = free_on_device(kernels.ones)
-    if rows.bytes_needed() > (free_memory() if free is None else free):
+    # A step takes the matrix and a copy, the features, and copies of inputs or gate values.
+    need = 8 * (2 * rows.size**2 + rows.n * (rows.size + 3 * max(rows.shape)))
+    if need > (free_memory() if free is None else free):
         return None
     ones, x = filled(rows.total, rows.n + 1, 1.0), 0.0 * rows.total
     x[-1] = -1.0

@@ -55,7 +55,6 @@ class SpectralProgram(BallProgram):
         self.B = form.bounds
 
     def solution(self, at: SpectralIterate) -> tuple[Array, float, Array]:
-        """Return the weights (k, d) and the intercept of an iterate."""
         return self.rows.weights(at.T * at.W), at.b, at.lam
 
     def sizes(self, at: SpectralIterate, W: Array, V: Array) -> tuple[float, float]:
@@ -69,7 +68,6 @@ class SpectralProgram(BallProgram):
         return float(value), float(np.sqrt(square * (self.B.T @ np.diag(at.Q)).max()))
 
     def start(self) -> SpectralIterate:
-        """Return an interior point that satisfies all equations, except that Σ y_iλ_i may differ from 0."""
         B, J = self.B, self.B.shape[1]
         sigma, shares = np.ones(J) / J, np.linalg.lstsq(B.T, np.ones(J))[0]
         # The largest singular value of diag(Bσ)^−½ diag(q)⁻¹ V for ν = 1.
