@@ -1,7 +1,5 @@
 """Cholesky factors in tiles, and without the GIL, so that several threads compute them at the same time."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from functools import cache

@@ -1,7 +1,5 @@
 """Decorator that compiles loops with Numba at their first call, because importing Numba takes .3 s."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """When a computation must stop, and why: time limits and Ctrl-C."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal
@@ -77,7 +75,7 @@ class Deadline:
         """'interrupted' after Ctrl-C, 'max_seconds' if only the time is up, or '' if the computation may go on."""
         return "interrupted" if self._is_interrupted() else "max_seconds" if self.passed() else ""
 
-    def part(self, share: float) -> Deadline:
+    def part(self, share: float) -> "Deadline":
         """Return a deadline, without a block, that has `share` of the time left from now on; Ctrl-C here ends both."""
         part = Deadline(self.left(share))
         part._parent = self

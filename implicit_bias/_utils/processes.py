@@ -5,8 +5,6 @@ server, an interpreter with a single thread, is started once and forks itself fo
 ends when its socket is closed: with the process that started it, however that ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

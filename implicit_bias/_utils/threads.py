@@ -1,7 +1,5 @@
 """Threads: linear algebra in one of them, for small tasks and forked processes, and functions in several."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

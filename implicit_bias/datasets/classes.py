@@ -1,7 +1,5 @@
 """Conversion of labels to signs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -246,27 +246,23 @@ def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
     rows: list[np.ndarray] = []
     labels: list[Any] = []
     for index in range(count):
-        row, label = _pair(dataset[index], index, name)
+        item = dataset[index]
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise InputError(f"item {index} of {name} must be a pair (input, label), not {shown(item)}")
+        row, label = (np.asarray(without_torch(part)) for part in item)
+        if row.dtype.kind not in "biuf":
+            kind = type(item[0]).__name__
+            raise InputError(f"input {index} of {name} must be an image or array of numbers, not {kind}")
+        if label.ndim:
+            raise InputError(f"label {index} of {name} must be one number or text, not {shown(item[1])}")
+        if row.dtype == np.uint8:
+            # Images are (h, w, 3), tensors (3, h, w).
+            is_image = row.ndim == 3 and not hasattr(item[0], "detach")
+            row = (np.moveaxis(row, -1, 0) if is_image else row) / 127.5 - 1
         if rows and row.shape != rows[0].shape:
             raise InputError(f"input {index} of {name} has shape {row.shape}, but the first {rows[0].shape}; resize it")
         if not rows:
             check_size(count * row.size, "the data set")
         rows.append(row)
-        labels.append(label)
+        labels.append(label.item())
     return np.stack(rows).reshape(count, -1).astype(np.float64, copy=False), np.array(labels)
-
-
-def _pair(item: Any, index: int, name: str) -> tuple[np.ndarray, Any]:
-    if not isinstance(item, tuple | list) or len(item) != 2:
-        raise InputError(f"item {index} of {name} must be a pair (input, label), not {shown(item)}")
-    values = np.asarray(without_torch(item[0]))
-    if values.dtype.kind not in "biuf":
-        raise InputError(f"input {index} of {name} must be an image or array of numbers, not {type(item[0]).__name__}")
-    label = np.asarray(without_torch(item[1]))
-    if label.ndim:
-        raise InputError(f"label {index} of {name} must be one number or text, not {shown(item[1])}")
-    if values.dtype == np.uint8:
-        # Images are (h, w, 3), tensors (3, h, w).
-        is_image = values.ndim == 3 and not hasattr(item[0], "detach")
-        values = (np.moveaxis(values, -1, 0) if is_image else values) / 127.5 - 1
-    return values, label.item()

@@ -1,7 +1,5 @@
 """Base class of the classifiers, which implements everything except the margin problem."""
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence

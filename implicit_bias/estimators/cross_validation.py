@@ -1,7 +1,5 @@
 """Choice of C by cross-validation, for any of the classifiers."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field

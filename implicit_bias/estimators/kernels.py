@@ -1,7 +1,5 @@
 """Max-margin classifier with several kernels."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Outlier detection: samples of one class are separated from the origin of the features."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, Self

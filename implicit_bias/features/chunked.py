@@ -1,13 +1,11 @@
 """Gated linear features of inputs that do not fit in memory: chunks are read from a file or a cluster."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -135,7 +133,7 @@ class ChunkedInputs:
         """Return XM (n, q) for M (d, q)."""
         return np.concatenate(list(self.each(lambda X, _, shared: X @ shared[0], shared=(M,))))
 
-    def in_units(self, units: Array) -> ChunkedInputs:
+    def in_units(self, units: Array) -> Self:
         """Return the inputs divided by `units` (d,)."""
         inputs = copy.copy(self)
         inputs.scaling = replace(self.scaling, units=self.scaling.units * np.asarray(units))
@@ -245,7 +243,7 @@ class ChunkedFeatures(Features):
         """Yield `method`(*parts, *shared) of the GatedFeatures of each chunk; `parts` are its rows of `split`."""
         return self.X.each(_called, (self.gate_values, *split), (self.mixing, method, *shared))
 
-    def _with(self, **parts: Any) -> ChunkedFeatures:
+    def _with(self, **parts: Any) -> Self:
         features = copy.copy(self)
         features.__dict__.pop("_sizes", None)
         features.__dict__.update(parts)
@@ -295,7 +293,7 @@ class ChunkedFeatures(Features):
     def units(self) -> Array:
         return nearest_powers_of_two(self.X.largest)
 
-    def in_units(self, units: Array) -> ChunkedFeatures:
+    def in_units(self, units: Array) -> Self:
         return self._with(X=self.X.in_units(units))
 
     def largest(self) -> Array:
@@ -308,7 +306,7 @@ class ChunkedFeatures(Features):
         lengths = np.concatenate(list(self.X.each(lambda X, *_: length(X, axis=1))))
         return float(length(lengths)) / float(np.sqrt(self.n)) or 1.0
 
-    def mixed(self, T: Any) -> ChunkedFeatures:
+    def mixed(self, T: Any) -> Self:
         T = as_mixing(T, self.k)
         return self._with(mixing=T if self.mixing is None else self.mixing @ T)
 

@@ -1,7 +1,5 @@
 """Features of kernels along the directions of kernel expansions, for certificates without factors of the kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gates that are the kernel expansions of a fitted classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Kernels at the samples of a fit, as features of margin problems."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Gates defined by a function, a network, weights, or products of other gates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Self
 

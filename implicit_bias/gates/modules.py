@@ -1,7 +1,5 @@
 """Gates of the ReLU units of a torch module, found by recording its calls of relu."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any, NamedTuple
 

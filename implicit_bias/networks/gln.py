@@ -1,10 +1,8 @@
 """Gated linear networks, in which fixed contexts of the input choose the weights, and networks with fixed gates."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -234,5 +232,5 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
         return super().config() | {"readout": self.readout is not None, "outputs": self.outputs}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> GatedLinearNetwork:
+    def from_config(cls, config: dict[str, Any]) -> Self:
         return cls(blank_gates(config), readout=config["readout"], outputs=config.get("outputs", 1), seed=0)

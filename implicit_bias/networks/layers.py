@@ -1,7 +1,5 @@
 """Networks of bias-free layers: ReLU networks with learned or frozen gates, linear networks, and trained readouts."""
 
-from __future__ import annotations
-
 import itertools
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -139,7 +137,7 @@ class ReLUNetwork(LayeredNetwork, gated_linear=True):
     def layer_gates(self, X: Array) -> list[Array] | None:
         return self.freeze().layer_gates(X)
 
-    def freeze(self) -> FrozenReLUNetwork:
+    def freeze(self) -> "FrozenReLUNetwork":
         """Return a network with the same weights whose gates are fixed at their current values."""
         frozen = FrozenReLUNetwork(self.inputs, self.units, outputs=self.outputs)
         frozen.to(self.layers[0].device, self.layers[0].dtype)

@@ -1,7 +1,5 @@
 """Parallel networks, each with its own output."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """The function `solve`: run a solver on a margin problem and certify its answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -151,12 +149,18 @@ def _solved(problem: MarginProblem, name: str, run: Run, options: Options, sever
     best = attempts[0]
     if several:
         best = _with_fallbacks(problem, options, attempts)
+    # Gaps of the inconclusive attempts, if there are several, and the cause if INACCURATE.
+    inaccurate = best.status is Status.INACCURATE
+    inconclusive = attempts if inaccurate else attempts[:-1]
+    reasons = [f"{one.solver} ended at a gap of {one.gap:.1e}" for one in inconclusive if len(attempts) > 1]
+    if inaccurate:
+        reasons.append(attempts[-1].reason or diagnose(problem, best))
     return replace(
         best,
         iterations=attempts[0].iterations + sum(max(attempt.iterations, 0) for attempt in attempts[1:]),
         seconds=options.deadline.seconds,
         solver=min(reversed(attempts), key=lambda attempt: attempt.gap).solver,
-        reason=_reason(problem, best, attempts),
+        reason="; ".join(reasons),
     )
 
 
@@ -269,11 +273,3 @@ def merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Solutio
     # A proof stays a proof if a limit ends the next solver.
     proved = best.status.inseparable and not found.status.inseparable and np.isinf(found.objective)
     return replace(found, status=best.status) if proved else found
-
-
-def _reason(problem: MarginProblem, best: Solution, attempts: list[Solution]) -> str:
-    """Return a text: gaps of the inconclusive attempts, if there are several, and the cause if INACCURATE; or ''."""
-    inaccurate = best.status is Status.INACCURATE
-    several = attempts if inaccurate else attempts[:-1]
-    parts = [f"{one.solver} ended at a gap of {one.gap:.1e}" for one in several if len(attempts) > 1]
-    return "; ".join([*parts, attempts[-1].reason or diagnose(problem, best)] if inaccurate else parts)

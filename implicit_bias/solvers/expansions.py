@@ -1,7 +1,5 @@
 """Margin problems of kernels at given samples, solved and certified as the kernel expansions that predict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain

@@ -12,8 +12,6 @@ one or two s by the largest gain (Fan, Chen & Lin 2005), find the s at a bound. 
 classes share the rows of K, which may be in single precision.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

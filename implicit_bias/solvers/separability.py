@@ -85,7 +85,12 @@ def farkas_candidate(
     Constraints that contradict each other have a proof with λ = 0; a soft margin has no other.
     """
     deadline = deadline or Deadline()
-    problem = _in_own_units(problem)
+    features, constraints, units = problem.features, problem.constraints, problem.features.units()
+    if constraints is not None:
+        E = constraints.E @ sp.diags_array(np.tile(1 / units, features.k))
+        constraints = replace(constraints, E=sp.csr_array(E))
+    # Every input is scaled to size 1, as in the certificate; the same λ and μ are proofs.
+    problem = problem.replace(features=features.in_units(units), constraints=constraints)
     columns = problem.features.k * problem.features.d
     if problem.affine and len(problem.constraints.equal) * columns <= MAX_SEARCH_ENTRIES:
         found = _by_least_squares(problem, alone=True)
@@ -110,16 +115,6 @@ def farkas_candidate(
 def is_final(proof: Certificate) -> bool:
     """True if no solver can improve the proof: Φᵀ(λ∘y) ≈ 0 with too many samples for rational arithmetic."""
     return proof.farkas_residual <= PROOF_RESIDUAL and int((proof.dual > 0).sum()) > TOO_MANY_INDEPENDENT
-
-
-def _in_own_units(problem: MarginProblem) -> MarginProblem:
-    """Return the problem with every input scaled to size 1, as in the certificate; the same λ and μ are proofs."""
-    features, constraints = problem.features, problem.constraints
-    units = features.units()
-    if constraints is not None:
-        E = constraints.E @ sp.diags_array(np.tile(1 / units, features.k))
-        constraints = replace(constraints, E=sp.csr_array(E))
-    return problem.replace(features=features.in_units(units), constraints=constraints)
 
 
 def _residual(problem: MarginProblem, lam: Array) -> float:

@@ -1,7 +1,5 @@
 """Margins of networks with one hidden layer, and their gradients, for descent to the limit."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

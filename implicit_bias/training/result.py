@@ -1,7 +1,5 @@
 """Loop and result of all training functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any

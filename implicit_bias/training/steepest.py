@@ -4,8 +4,6 @@ A network f(x) = Σ_h v_h ⟨u_h, φ_h(x)⟩ has the norm N(θ) = max(‖v‖, �
 A linear model of K classes, f(x) = U x, has the norm N(U) = ‖U‖. L, 2 or 1, is the number of layers.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import reduce
@@ -127,7 +125,7 @@ class SteepestDescent(LayeredDescent):
         as_fraction(self.momentum, "momentum", below=True)
         as_fraction(self.second_momentum, "second_momentum", below=True)
 
-    def stepper(self, function: MarginFunction) -> SteepestIteration:
+    def stepper(self, function: MarginFunction) -> "SteepestIteration":
         """Return the iteration from the network's present weights."""
         return SteepestIteration(layer_margins(function, self), self)
 
@@ -181,7 +179,7 @@ class ProjectedDescent(LayeredDescent):
     max_steps: int = 1_000_000
     max_seconds: float = 600.0
 
-    def stepper(self, function: MarginFunction) -> ProjectedIteration:
+    def stepper(self, function: MarginFunction) -> "ProjectedIteration":
         """Return the iteration from the direction of each layer's present weights."""
         return ProjectedIteration(layer_margins(function, self), self)
 

@@ -1,7 +1,5 @@
 """Labels and targets in the form that losses take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

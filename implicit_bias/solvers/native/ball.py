@@ -3,8 +3,6 @@
 A ball of matrices has a slack S ⪰ 0, whose multiplier is a metric Q ⪰ 0.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -122,7 +120,7 @@ class BallProgram(ABC):
         """Return True if a program of more samples shall follow; f (n,) are margins as shares of m."""
         return False
 
-    def grown(self) -> BallProgram:
+    def grown(self) -> "BallProgram":
         """Return that program, or raise TooLargeError."""
         raise NotImplementedError
 

@@ -13,8 +13,6 @@ Constraints are rows whose margin right-hand side is 0, with multipliers μ_h of
 which is factorised group by group: n³ multiplications for each, where (1 + H)³n³/3 would be needed for a dense M.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Factors of positive definite matrices, in double or single precision, dense or of low rank."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias

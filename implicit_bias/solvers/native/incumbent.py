@@ -1,7 +1,5 @@
 """The state of a solve over all of its phases: its best answer, and the pace of its iterations."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from implicit_bias._utils.checks import Array
@@ -43,7 +41,7 @@ class Incumbent:
     checks are not offered when a limit ends a phase. `outer` is that of a problem which this one restricts.
     """
 
-    def __init__(self, problem: MarginProblem, outer: Incumbent | None = None) -> None:
+    def __init__(self, problem: MarginProblem, outer: "Incumbent | None" = None) -> None:
         features = problem.features
         self.problem, self.outer = problem, outer
         #: Bounds by `weights` and `intercept`, and by `dual`.

@@ -1,7 +1,5 @@
 """Margin problems of given kernel matrices, one for each group, without factors of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

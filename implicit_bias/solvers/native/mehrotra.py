@@ -47,6 +47,8 @@ def descend_from(
             guess = system.direction(0.0, None) if predicts else None
             sigma = min(1.0, max(centring, (system.ahead(guess) / system.mu) ** 3)) if predicts else centring
             at = system.moved(system.direction(system.mu * sigma, guess))
+            # The next system needs the memory of this one.
+            del system
         except (ArithmeticError, np.linalg.LinAlgError):
             return
 

@@ -18,8 +18,6 @@ GNGᵀ ∘ VNVᵀ + GNVᵀ ∘ (GNVᵀ)ᵀ with rows g_i and v_i, summed over th
 Many samples are solved for by working sets.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, cast
@@ -134,7 +132,7 @@ class NuclearProgram(BallProgram):
         whole = len(self.support.rows) == len(f)
         return not whole and inner <= INNER_GAP * min(best.gap, 1.0) and bool(len(self.support.outside(f, len(f))))
 
-    def grown(self) -> NuclearProgram:
+    def grown(self) -> "NuclearProgram":
         (lam, f, best), support = self.last, self.support
         lam, p, n = lam[: len(support.rows)], None if self.p is None else self.p[: len(support.rows)], len(f)
         most, new = max(self.settings.first_samples, len(support.rows)), support.outside(f, n)
@@ -171,7 +169,7 @@ class NuclearProgram(BallProgram):
         u, z, xi, gamma = self.slacks(lam, self.times(2 / t * (Q @ V)), q * t)
         return NuclearIterate(lam, u, z, xi, Q, 0.0, gamma, V, t)
 
-    def linearised(self, at: NuclearIterate) -> NuclearConditions:
+    def linearised(self, at: NuclearIterate) -> "NuclearConditions":
         return NuclearConditions(self, at)
 
 

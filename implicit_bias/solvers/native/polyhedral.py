@@ -15,8 +15,6 @@ where Θ (k, d) and δ (H,) are quotients of variables and slacks, and the H col
 never formed: the first term is a sum over gates of X diag(Θ_j) Xᵀ on the samples whose gate j is open.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -120,7 +118,7 @@ class PolyhedralProgram(BallProgram):
     def solution(self, at: PolyhedralIterate) -> tuple[Array, float, Array]:
         return at.W, at.b, at.lam
 
-    def linearised(self, at: PolyhedralIterate) -> PolyhedralConditions:
+    def linearised(self, at: PolyhedralIterate) -> "PolyhedralConditions":
         return PolyhedralConditions(self, at)
 
     def largest(self, columns: Array) -> Array:

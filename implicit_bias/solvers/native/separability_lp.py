@@ -11,8 +11,6 @@ tends to 0, and λ to the centre of all proofs of inseparability, where λ_i is 
 a free intercept, there are no b and ỹ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

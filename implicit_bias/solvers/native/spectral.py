@@ -18,8 +18,6 @@ leaves an n × n matrix for λ,
 with the kernel K_Q(x, x′) = ⟨x, x′⟩ g(x)ᵀQ⁻¹g(x′), and a border for σ, b, γ and ν, or for σ, T and b.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +88,7 @@ class SpectralProgram(BallProgram):
         """Return the sum of all complementarity products, λᵀu + zᵀξ + Tθ + ⟨Q, S⟩."""
         return float(at.lam @ at.u + at.z @ at.xi + at.T * at.theta + np.sum(at.Q * self.slack(at)))
 
-    def linearised(self, at: SpectralIterate) -> SpectralConditions:
+    def linearised(self, at: SpectralIterate) -> "SpectralConditions":
         return SpectralConditions(self, at)
 
 
