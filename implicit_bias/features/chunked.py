@@ -250,6 +250,7 @@ class ChunkedFeatures(Features):
         return features
 
     def apply(self, W: Any) -> Array:
+        W = as_numbers(W, (self.k, self.d), "weights")
         return np.concatenate(list(self._each("apply", shared=(W,))))
 
     def adjoint(self, a: Any) -> Array:
@@ -257,9 +258,11 @@ class ChunkedFeatures(Features):
         return np.asarray(upper + lower)
 
     def magnitudes(self, W: Any) -> Array:
+        W = as_numbers(W, (self.k, self.d), "weights")
         return np.concatenate(list(self._each("magnitudes", shared=(W,))))
 
     def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
+        W = as_numbers(W, (self.k, self.d), "weights")
         upper, lower, error = zip(*self._each("apply_bounded", shared=(W, precise)), strict=True)
         return np.concatenate(upper), np.concatenate(lower), np.concatenate(error)
 
