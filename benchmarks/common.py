@@ -23,12 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from implicit_bias import Frobenius, GatedFeatures, GroupLasso, MarginProblem, load_binary, load_problem
 from implicit_bias._utils.checks import Array, InputError
-from implicit_bias._utils.files import write_atomically
 from implicit_bias._utils.version import installed_version
 from implicit_bias.cli.execution import guarded
 from implicit_bias.datasets.images import load_digits, load_images
@@ -301,18 +299,6 @@ def run(
         return 0
 
     raise SystemExit(guarded(work))
-
-
-def publish(out: Path, name: str, parts: list[str], record: dict[str, Any], runs: str, table: pd.DataFrame) -> int:
-    """Print a report; write it, table and record as NAME.md, .csv and .json; return 130 if interrupted, else 0."""
-    text = "\n\n".join(parts) + "\n"
-    print(text)
-    record = record | {runs: json.loads(table.to_json(orient="records", double_precision=15))}
-    contents = {"md": text.encode(), "csv": table.to_csv(index=False).encode()}
-    contents |= {"json": json.dumps(record, indent=2, default=str).encode()}
-    for kind, content in contents.items():
-        print(f"wrote {write_atomically(out / f'{name}.{kind}', content)}")
-    return 130 if record["interrupted"] else 0
 
 
 def surroundings_line(about: dict[str, Any], threads: str) -> str:

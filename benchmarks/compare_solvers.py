@@ -1,14 +1,15 @@
 """Measure the native solver against ECOS, OSQP, Clarabel and SCS, primal and reduced dual, side by side; see --help.
 
 Every run has a process of its own, and the solvers take turns. The time is what a user waits for: translation, solving
-and certificate. Solvers return weights and a dual; one certificate evaluates them all, outside the time.
+and certificate. Solvers return weights and a dual; one certificate evaluates them all, outside the time. Finished runs
+are kept in --store: the same command goes on where it was stopped.
 """
 
 import argparse
 import contextlib
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -27,8 +28,6 @@ from tqdm import tqdm
 import implicit_bias as ib
 from implicit_bias import Certificate, GatedFeatures, GroupLasso, MarginProblem, certify
 from implicit_bias._utils.checks import Array, InputError
-from implicit_bias._utils.files import require_writable
-from implicit_bias.cli.execution import guarded
 from implicit_bias.solvers import Options
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 
@@ -92,8 +91,10 @@ NOTE = (
     "Medians over the runs; the worst gap. MiB: the peak of memory above what the process held before. "
     "As in `solve`, Clarabel and ECOS are asked for 1e-8 or better, SCS and OSQP for a tenth of the tolerance."
 )
+#: Options that all runs of a table have in common.
+SHARED = ("dataset", "train_size", "units", "contexts", "seed", "threads")
 KEYS = ["problem", "solver", "tol"]
-COLUMNS = [*KEYS, "repeat", "outcome", "seconds", "gap", "objective", "lower_bound", "memory_mib", "load"]
+COLUMNS = [*KEYS, "repeat", "outcome", "seconds", "gap", "objective", "memory_mib"]
 
 
 def runs(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -118,28 +119,24 @@ def solve_once(problem: MarginProblem, begun: Callable[[], None], solver: str, t
     return timed | {name: getattr(certified, name) for name in ("gap", "objective", "lower_bound")}
 
 
-def measure(options: argparse.Namespace) -> tuple[pd.DataFrame, bool]:
-    """Return a table with a row for every run, and True if Ctrl-C ended it; solvers that failed are not run again."""
-    rows: list[dict[str, Any]] = []
-    failed: dict[tuple[str, str], float] = {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
+def measure(options: argparse.Namespace, store: common.Store, shared: dict[str, Any]) -> None:
+    """Store a row for every run that is missing, with the `shared` entries; solvers that failed are not run again."""
+    failed: set[tuple[str, str]] = set()
+    with tempfile.TemporaryDirectory() as folder:
         X, y, pool = common.load_samples(options.dataset, options.train_size, options.data_root)
         gates = ib.HyperplaneGates(options.units, options.contexts, options.seed).fit(pool)
         for problem, (build, _) in SECTIONS.items():
             ib.save_problem(replace(build(X, y, gates), gates=None), Path(folder, f"{problem}.npz"))
         for run in (bar := tqdm(runs(options), unit="run", desc="compare_solvers")):
-            name = (run["problem"], run["solver"])
-            if run["tol"] <= failed.get(name, 0.0):
+            if (run["problem"], run["solver"]) in failed or store.find(shared | run | {"outcome": "ok"}):
                 continue
             bar.set_postfix_str(f"{run['problem']} {run['solver']} {run['tol']:.0e}")
             settings, load = {"solver": run["solver"], "tol": run["tol"]}, common.load_average()
-            path = Path(folder, f"{name[0]}.npz")
+            path = Path(folder, f"{run['problem']}.npz")
             result = common.in_process(solve_once, path, settings, options.time_limit, options.threads)
-            rows.append(run | {"load": load} | result)
+            store.add(shared | run | {"load": load} | result)
             if result["outcome"] != "ok":
-                failed[name] = run["tol"]
-        return pd.DataFrame(rows, columns=COLUMNS), False
-    return pd.DataFrame(rows, columns=COLUMNS), True
+                failed.add((run["problem"], run["solver"]))
 
 
 def medians(table: pd.DataFrame) -> pd.DataFrame:
@@ -174,25 +171,25 @@ def readable(summary: pd.DataFrame, problem: str) -> str:
     return markdown(rows)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Measure, print the tables, and write table and record."""
-    out, about = require_writable(options.out), common.surroundings()
-    table, interrupted = measure(options)
-    if table.empty:
-        raise KeyboardInterrupt
-    summary = medians(table)
-    title = f"{options.dataset}, n = {options.train_size}, H = {options.units}, K = {options.contexts}"
-    title += f", seed {options.seed}"
-    parts = [f"# Solvers on {title}", common.surroundings_line(about, f"{options.threads} thread(s) each")]
-    parts += [f"## {problem}\n\n{readable(summary, problem)}" for problem in dict.fromkeys(summary.problem)]
-    parts += [NOTE, "Interrupted: not every run was made."][: 1 + interrupted]
-    record = {"config": vars(options), **about, "interrupted": interrupted}
-    return common.publish(out, "compare_solvers", parts, record, "runs", table)
+def report(options: argparse.Namespace) -> Iterator[str]:
+    """Measure what is missing, and yield the tables of all stored runs with the options."""
+    store, shared = common.Store(options.store), {name: getattr(options, name) for name in SHARED}
+    try:
+        measure(options, store, shared)
+    except KeyboardInterrupt:
+        yield "Interrupted: run the same command again to go on."
+    table = pd.DataFrame([row for row in store.rows if shared.items() <= row.items()], columns=COLUMNS)
+    summary = medians(table.drop_duplicates([*KEYS, "repeat"], keep="last"))
+    yield f"# Solvers: {', '.join(f'{name} {value}' for name, value in shared.items())}"
+    yield from (f"## {problem}\n\n{readable(summary, problem)}" for problem in dict.fromkeys(summary.problem))
+    yield NOTE
 
 
 if __name__ == "__main__":
-    parsed = common.parsed(
+    common.run(
         __doc__,
+        report,
+        "threads as listed",
         dataset=("mnist", "digits, mnist or fashion-mnist"),
         train_size=(500, "training samples n"),
         units=(10, "hidden units H"),
@@ -203,6 +200,5 @@ if __name__ == "__main__":
         solvers=(list(SOLVERS), "solvers", SOLVERS),
         time_limit=(600.0, "seconds after which a run is killed"),
         threads=(1, "threads of every process"),
-        out=("results/benchmarks", "folder for the results"),
+        store=("results/solvers.jsonl", "finished runs"),
     )
-    raise SystemExit(guarded(lambda: run(parsed)))

@@ -8,7 +8,7 @@ a round needs once (XXᵀ, the margins of all samples) and the sorting of the sa
 import argparse
 import itertools
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,8 +22,6 @@ from tqdm import tqdm
 
 import implicit_bias as ib
 from implicit_bias import MarginProblem, solve
-from implicit_bias._utils.files import require_writable
-from implicit_bias.cli.execution import guarded
 from implicit_bias.solvers import Progress
 
 LARGE: dict[str, list[Any]] = {"units": [100], "contexts": [2], "seeds": [1], "tol": [1e-6], "problems": ["SVM-GLN"]}
@@ -154,22 +152,18 @@ def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def measure(options: argparse.Namespace, store: common.Store) -> bool:
-    """Run the cells without a stored result of outcome "ok", and store each; return True if Ctrl-C ended the run."""
-    try:
-        for cell in (bar := tqdm(cells(options), unit="cell", desc="scaling")):
-            if store.find(asdict(cell) | {"outcome": "ok"}):
-                continue
-            bar.set_postfix_str(str(cell))
-            load = common.load_average()
-            with tempfile.TemporaryDirectory() as folder:
-                path = ib.save_problem(replace(build(cell, options.data_root), gates=None), Path(folder, "problem.npz"))
-                settings, limit = {"tol": cell.tol, "repeats": options.repeats}, options.time_limit * options.repeats
-                result = common.in_process(solve_repeatedly, path, settings, limit, cell.threads)
-            store.add(asdict(cell) | with_floor(cell, result) | {"load": load})
-    except KeyboardInterrupt:
-        return True
-    return False
+def measure(options: argparse.Namespace, store: common.Store) -> None:
+    """Run the cells without a stored result of outcome "ok", and store each."""
+    for cell in (bar := tqdm(cells(options), unit="cell", desc="scaling")):
+        if store.find(asdict(cell) | {"outcome": "ok"}):
+            continue
+        bar.set_postfix_str(str(cell))
+        load = common.load_average()
+        with tempfile.TemporaryDirectory() as folder:
+            path = ib.save_problem(replace(build(cell, options.data_root), gates=None), Path(folder, "problem.npz"))
+            settings, limit = {"tol": cell.tol, "repeats": options.repeats}, options.time_limit * options.repeats
+            result = common.in_process(solve_repeatedly, path, settings, limit, cell.threads)
+        store.add(asdict(cell) | with_floor(cell, result) | {"load": load})
 
 
 def section_text(name: str, table: pd.DataFrame) -> str:
@@ -219,19 +213,15 @@ def _row(runs: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def run(options: argparse.Namespace) -> int:
-    """Measure what is missing, print the tables of all that is there, and write table and record."""
-    out, about = require_writable(options.out), common.surroundings()
-    store = common.Store(out / "scaling.jsonl")
-    interrupted = measure(options, store)
+def report(options: argparse.Namespace) -> Iterator[str]:
+    """Measure what is missing, and yield the section texts of all that is stored."""
+    store = common.Store(options.store)
+    try:
+        measure(options, store)
+    except KeyboardInterrupt:
+        yield "Interrupted: run the same command again to go on."
     table = pd.DataFrame(store.rows, columns=[*KEYS, *RESULTS]).drop_duplicates(KEYS, keep="last")
-    if table.empty:
-        raise KeyboardInterrupt
-    parts = ["# The native solver's scaling", common.surroundings_line(about, "threads as listed")]
-    parts += [section_text(name, table[table.section == name]) for name in SECTIONS if (table.section == name).any()]
-    parts += ["Interrupted: run the same command again to go on."] * interrupted
-    record = {"config": vars(options), **about, "interrupted": interrupted}
-    return common.publish(out, "scaling", parts, record, "cells", table)
+    yield from (section_text(name, table[table.section == name]) for name in SECTIONS if name in set(table.section))
 
 
 def several(kind: type, text: str) -> dict[str, Any]:
@@ -240,8 +230,10 @@ def several(kind: type, text: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parsed = common.parsed(
+    common.run(
         __doc__,
+        report,
+        "threads as listed",
         only=(list(SECTIONS), "the sections to run", SECTIONS),
         dataset=("mnist", "digits, mnist or fashion-mnist"),
         sizes=several(int, "training samples n; 60000 is every image"),
@@ -252,6 +244,5 @@ if __name__ == "__main__":
         tol=several(float, "relative gaps asked for"),
         repeats=(1, "solves of a cell; their median counts"),
         time_limit=(3600.0, "seconds per solve after which a cell is killed"),
-        out=("results/benchmarks", "folder for the results, and of the cells already finished"),
+        store=("results/scaling.jsonl", "finished cells"),
     )
-    raise SystemExit(guarded(lambda: run(parsed)))
