@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+from sklearn.preprocessing import StandardScaler
 
 import implicit_bias as ib
 from implicit_bias.features import Features
@@ -330,13 +331,14 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def refusals(*refused: tuple[Callable[[], Any], str]) -> Callable[[Callable[[], Any], str], None]:
-    """Return a test that each call raises InputError with one sentence, which its pattern matches."""
+def refusals(*rows: tuple[Any, ...], call: Callable[..., Any] = lambda refused: refused()) -> Callable[[Any], None]:
+    """Return a test that `call` of each row's first entries raises InputError with one sentence like its last entry."""
 
-    @pytest.mark.parametrize(("call", "words"), refused)
-    def test(call: Callable[[], Any], words: str) -> None:
+    @pytest.mark.parametrize("row", rows, ids=[row[-1] for row in rows])
+    def test(row: tuple[Any, ...]) -> None:
+        *arguments, words = row
         with pytest.raises(ib.InputError, match=words) as refusal:
-            call()
+            call(*arguments)
         assert "\n" not in str(refusal.value)
 
     return test
@@ -357,6 +359,12 @@ def assert_farkas(case: ib.MarginProblem, found: ib.Solution) -> None:
 
 #: A property test of few draws, the same ones in every run.
 FEW = settings(max_examples=30, deadline=None, derandomize=True)
+
+
+def scaled(load: Callable[..., Any], n: int | None = None, names: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first n samples of a data set of scikit-learn, standardised, and their targets or class names."""
+    X, y = load(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:n], (np.array(names)[y] if names else y)[:n]
 
 
 def unit(m: int, d: int, seed: int = 0) -> np.ndarray:

@@ -16,6 +16,7 @@ from torchvision.datasets import MNIST
 from implicit_bias import BinaryTask, Frobenius, GatedFeatures, InputError, MarginProblem, load_binary, read_samples
 from implicit_bias.datasets import images
 from implicit_bias.extensions.galu import noisy_clusters, separable
+from tests.cases import refusals
 
 
 def test_digits():
@@ -48,25 +49,20 @@ def test_any_grouping_of_the_labels():
     assert len(pair.X_pool) == np.isin(labels, [3, 5]).sum()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"name": "cifar"}, "known: digits, mnist, fashion-mnist"),
-        ({"name": None}, "unknown data set"),
-        ({"train_size": 0}, "train_size"),
-        ({"train_size": 1500}, "at most 1438"),
-        ({"train_size": "many"}, "train_size"),
-        ({"seed": -3}, "seed"),
-        ({"positive": [1], "negative": [1, 2]}, "both classes"),
-        ({"positive": []}, "each class"),
-        ({"positive": range(10)}, "each class"),
-        ({"positive": [11]}, "each class"),
-        ({"positive": 3}, "collections"),
-    ],
+test_bad_options = refusals(
+    ({"name": "cifar"}, "known: digits, mnist, fashion-mnist"),
+    ({"name": None}, "unknown data set"),
+    ({"train_size": 0}, "train_size"),
+    ({"train_size": 1500}, "at most 1438"),
+    ({"train_size": "many"}, "train_size"),
+    ({"seed": -3}, "seed"),
+    ({"positive": [1], "negative": [1, 2]}, "both classes"),
+    ({"positive": []}, "each class"),
+    ({"positive": range(10)}, "each class"),
+    ({"positive": [11]}, "each class"),
+    ({"positive": 3}, "collections"),
+    call=lambda options: load_binary(**options),
 )
-def test_bad_options(options, words):
-    with pytest.raises(InputError, match=words):
-        load_binary(**options)
 
 
 def test_own_arrays():
@@ -77,26 +73,21 @@ def test_own_arrays():
     assert BinaryTask.from_arrays([[0.0], [1.0]], [3, 7], constant=False).X_train.shape == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (([[1.0], [2.0]], [1, 1]), "two classes, but there is 1"),
-        (([[1.0], [2.0], [3.0]], ["a", "b", "c"]), "two classes, but there are 3"),
-        (([[1.0], [2.0]], [1.0, np.nan]), "NaN"),
-        (([[1.0], [2.0]], [1.0, 2.5]), "fractions such as 2.5"),
-        (([[1.0], [2.0]], [1, 2, 1]), "3 labels for 2"),
-        (([[1.0], [2.0]], [1, "a", None]), "labels"),
-        (([], []), "X_train"),
-        (([[np.inf], [2.0]], [1, 2]), "infinity"),
-        (([[1.0], [2.0]], [1, 2], [[1.0]]), "together"),
-        (([[1.0], [2.0]], [1, 2], [[1.0]], [3]), "neither of the training classes"),
-        (([[1.0], [2.0]], [1, 2], [[1.0, 2.0]], [1]), "same number of columns"),
-        (([[1.0], [2.0]], [[1], [2]]), "one-dimensional"),
-    ],
+test_bad_own_arrays = refusals(
+    (([[1.0], [2.0]], [1, 1]), "two classes, but there is 1"),
+    (([[1.0], [2.0], [3.0]], ["a", "b", "c"]), "two classes, but there are 3"),
+    (([[1.0], [2.0]], [1.0, np.nan]), "NaN"),
+    (([[1.0], [2.0]], [1.0, 2.5]), "fractions such as 2.5"),
+    (([[1.0], [2.0]], [1, 2, 1]), "3 labels for 2"),
+    (([[1.0], [2.0]], [1, "a", None]), "labels"),
+    (([], []), "X_train"),
+    (([[np.inf], [2.0]], [1, 2]), "infinity"),
+    (([[1.0], [2.0]], [1, 2], [[1.0]]), "together"),
+    (([[1.0], [2.0]], [1, 2], [[1.0]], [3]), "neither of the training classes"),
+    (([[1.0], [2.0]], [1, 2], [[1.0, 2.0]], [1]), "same number of columns"),
+    (([[1.0], [2.0]], [[1], [2]]), "one-dimensional"),
+    call=lambda arguments: BinaryTask.from_arrays(*arguments),
 )
-def test_bad_own_arrays(arguments, words):
-    with pytest.raises(InputError, match=words):
-        BinaryTask.from_arrays(*arguments)
 
 
 @pytest.mark.mnist
@@ -435,16 +426,11 @@ def test_separable_samples(margin):
     assert stats.kstest(y * along, tail).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("y", "words"),
-    [
-        (["cat", "dog"], "holds 'cat', 'dog'"),
-        (np.array(["cat", "dog"]), "holds 'cat', 'dog'"),
-        (np.array("cat"), "holds 'cat'"),
-        (np.array(1.0), "must have 1 dimension"),
-        ([], "y is empty"),
-    ],
+test_labels_that_are_no_signs = refusals(
+    (["cat", "dog"], "holds 'cat', 'dog'"),
+    (np.array(["cat", "dog"]), "holds 'cat', 'dog'"),
+    (np.array("cat"), "holds 'cat'"),
+    (np.array(1.0), "must have 1 dimension"),
+    ([], "y is empty"),
+    call=lambda y: MarginProblem(GatedFeatures([[1.0], [-1.0]]), y, Frobenius()),
 )
-def test_labels_that_are_no_signs(y, words):
-    with pytest.raises(InputError, match=words):
-        MarginProblem(GatedFeatures([[1.0], [-1.0]]), y, Frobenius())

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from implicit_bias import InputError
 from implicit_bias.datasets.scaling import Scaling
+from tests.cases import refusals
 
 
 def test_the_standard_scaling():
@@ -27,16 +27,11 @@ def test_limits_are_not_undone():
     assert scaling.undone(np.array([[4.5]])).tolist() == [[0.5]]
 
 
-@pytest.mark.parametrize(
-    ("operations", "words"),
-    [
-        ([("divide", [1.0, 0.0])], "must be positive"),
-        ([("multiply", [-1.0])], "must be positive"),
-        ([("exp", [1.0])], "unknown operation"),
-        ([("add", [1.0]), ("add", [1.0, 2.0])], "regular 2-dimensional array"),
-        ([], "the numbers of a scaling"),
-    ],
+test_invalid_scalings_are_refused = refusals(
+    ([("divide", [1.0, 0.0])], "must be positive"),
+    ([("multiply", [-1.0])], "must be positive"),
+    ([("exp", [1.0])], "unknown operation"),
+    ([("add", [1.0]), ("add", [1.0, 2.0])], "regular 2-dimensional array"),
+    ([], "the numbers of a scaling"),
+    call=Scaling,
 )
-def test_invalid_scalings_are_refused(operations, words):
-    with pytest.raises(InputError, match=words):
-        Scaling(operations)

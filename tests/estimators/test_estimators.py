@@ -26,15 +26,16 @@ from implicit_bias._utils.blocks import ROWS
 from implicit_bias.estimators.base import COST_SCALE
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from implicit_bias.solvers import Answer
+from tests.cases import random, refusals, scaled
 
 #: The classifiers' default.
 CUTOFF = (0.1, 0.9)
+NAMES = ("malignant", "benign")
 
 
 @pytest.fixture(scope="module")
 def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return StandardScaler().fit_transform(X)[:200], np.array(["malignant", "benign"])[y][:200]
+    return scaled(load_breast_cancer, 200, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +93,8 @@ def test_support_vectors_carry_the_solution(cancer):
 
 
 @pytest.mark.parametrize("kind", [ib.GLNClassifier, ib.GatedReLUClassifier, ib.HiddenLayerClassifier])
-def test_classes_against_the_rest(kind):
-    X, y = load_wine(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
+def test_classes_against_the_rest(kind, wine):
+    X, y = wine
     options = {} if kind is not ib.HiddenLayerClassifier else {"training": ib.SGD(steps=300)}
     model = kind(5, random_state=2, **options).fit(X, y)
     assert len(model.certificate_) == 3
@@ -110,8 +110,7 @@ def test_classes_against_the_rest(kind):
 
 def test_constant_gate_is_linear_svc():
     """At our weights, the objective of LinearSVC with the bound C‖w‖ equals that of LinearSVC's own solution."""
-    X, y = load_breast_cancer(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
+    X, y = scaled(load_breast_cancer)
     model = ib.GatedReLUClassifier(gates=ib.ConstantGate(), C=0.02, tol=1e-9, free_intercept=False).fit(X, y)
     inputs, price = np.c_[X, np.ones(len(X))], 0.02 * np.linalg.norm(model.weights_)
     oracle = LinearSVC(C=price, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6).fit(inputs, y)
@@ -124,8 +123,7 @@ def test_constant_gate_is_linear_svc():
 
 @pytest.fixture(scope="module")
 def wine():
-    X, y = load_wine(return_X_y=True)
-    return StandardScaler().fit_transform(X), y
+    return scaled(load_wine)
 
 
 def test_a_warm_start_leads_from_price_to_price(cancer):
@@ -397,66 +395,56 @@ def test_constraints_on_scores_themselves(cancer):
         clone(first).set_params(constraints=lambda f: [f(X[:1]) >= 1, f(X[:1]) <= 0.5]).fit(X, y)
 
 
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        (ib.GatedReLUClassifier(gates=ib.ConstantGate(), cutoff="1"), "cutoff must be"),
-        (ib.GLNClassifier(units=0), "units"),
-        (ib.GLNClassifier(contexts=3), "power of two"),
-        (ib.GLNClassifier(C=-1), "C must be"),
-        (ib.GLNClassifier(norm="l1"), "known: group-lasso"),
-        (ib.GLNClassifier(solver="GUROBI"), "known: NATIVE"),
-        (ib.GLNClassifier(tol=0), "tol"),
-        (ib.GLNClassifier(random_state=-1), "seed"),
-        (ib.GLNClassifier(random_state="a"), "random"),
-        (ib.GLNClassifier(class_weight="even"), "class_weight must be"),
-        (ib.GLNClassifier(class_weight=[]), "class_weight must be"),
-        (ib.GLNClassifier(class_weight=np.ones(2)), "class_weight must be"),
-        (ib.GLNClassifier(class_weight={"benign": 0, "malignant": 1}), "positive"),
-        (ib.GLNClassifier(class_weight={"benign": -1, "malignant": 1}), "positive"),
-        (ib.GLNClassifier(fit_intercept="no"), "fit_intercept"),
-        (ib.GLNClassifier(free_intercept=1), "free_intercept"),
-        (ib.GLNClassifier(warm_start=1), "warm_start"),
-        (ib.GLNClassifier(n_jobs=0), "n_jobs"),
-        (ib.GLNClassifier(device="tpu"), "no device"),
-        (ib.GLNClassifier(device="cuda:99"), "sees no device"),
-        (ib.GatedReLUClassifier(gates="own"), "known: random, learned"),
-        (ib.GLNClassifier(C="auto"), "C must be 'scale' or a positive number, not 'auto'"),
-        (ib.GatedReLUClassifier(gates="learned", training="long"), "SGD"),
-        (ib.HiddenLayerClassifier(units=2.5), "units"),
-        (ib.GLNClassifier(constraints="f >= 0"), "constraints must be a function of the predictor f"),
-        (ib.GLNClassifier(constraints=lambda f: f(np.zeros((1, 30))) >= 0), "the intercept must cancel in constraints"),
-        (ib.GLNClassifier(constraints=lambda f: cp.square(f(np.zeros((1, 30)))) <= 0), "constraint 0 is not linear"),
-    ],
+test_bad_parameters = refusals(
+    (ib.GatedReLUClassifier(gates=ib.ConstantGate(), cutoff="1"), "cutoff must be"),
+    (ib.GLNClassifier(units=0), "units"),
+    (ib.GLNClassifier(contexts=3), "power of two"),
+    (ib.GLNClassifier(C=-1), "C must be"),
+    (ib.GLNClassifier(norm="l1"), "known: group-lasso"),
+    (ib.GLNClassifier(solver="GUROBI"), "known: NATIVE"),
+    (ib.GLNClassifier(tol=0), "tol"),
+    (ib.GLNClassifier(random_state=-1), "seed"),
+    (ib.GLNClassifier(random_state="a"), "random"),
+    (ib.GLNClassifier(class_weight="even"), "class_weight must be"),
+    (ib.GLNClassifier(class_weight=[]), "class_weight must be"),
+    (ib.GLNClassifier(class_weight=np.ones(2)), "class_weight must be"),
+    (ib.GLNClassifier(class_weight={"benign": 0, "malignant": 1}), "positive"),
+    (ib.GLNClassifier(class_weight={"benign": -1, "malignant": 1}), "positive"),
+    (ib.GLNClassifier(fit_intercept="no"), "fit_intercept"),
+    (ib.GLNClassifier(free_intercept=1), "free_intercept"),
+    (ib.GLNClassifier(warm_start=1), "warm_start"),
+    (ib.GLNClassifier(n_jobs=0), "n_jobs"),
+    (ib.GLNClassifier(device="tpu"), "no device"),
+    (ib.GLNClassifier(device="cuda:99"), "sees no device"),
+    (ib.GatedReLUClassifier(gates="own"), "known: random, learned"),
+    (ib.GLNClassifier(C="auto"), "C must be 'scale' or a positive number, not 'auto'"),
+    (ib.GatedReLUClassifier(gates="learned", training="long"), "SGD"),
+    (ib.HiddenLayerClassifier(units=2.5), "units"),
+    (ib.GLNClassifier(constraints="f >= 0"), "constraints must be a function of the predictor f"),
+    (ib.GLNClassifier(constraints=lambda f: f(np.zeros((1, 30))) >= 0), "the intercept must cancel in constraints"),
+    (ib.GLNClassifier(constraints=lambda f: cp.square(f(np.zeros((1, 30)))) <= 0), "constraint 0 is not linear"),
+    call=lambda model: model.fit(*scaled(load_breast_cancer, 200, NAMES)),
 )
-def test_bad_parameters(cancer, model, words):
-    with pytest.raises(ib.InputError, match=words):
-        model.fit(*cancer)
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "weight", "words"),
-    [
-        ([[1.0], [np.nan]], [0, 1], None, "NaN"),
-        ([[1.0], [2.0]], [1, 1], None, "one class"),
-        ([[1.0], [2.0]], [0.1, 0.7], None, "continuous"),
-        ([[1.0], [2.0]], [0, 1], [1, -1], "[Nn]egative"),
-        ([[1.0], [2.0]], [0, 1], [0, 0], "zero"),
-        ([[1.0], [2.0]], [0, 1], [0, 1], "one class"),
-        ([["a"], ["b"]], [0, 1], None, "could not convert"),
-        (np.ma.masked_greater([[1.0], [2.0]], 1.5), [0, 1], None, "masked"),
-    ],
+test_bad_samples = refusals(
+    ([[1.0], [np.nan]], [0, 1], None, "NaN"),
+    ([[1.0], [2.0]], [1, 1], None, "one class"),
+    ([[1.0], [2.0]], [0.1, 0.7], None, "continuous"),
+    ([[1.0], [2.0]], [0, 1], [1, -1], "[Nn]egative"),
+    ([[1.0], [2.0]], [0, 1], [0, 0], "zero"),
+    ([[1.0], [2.0]], [0, 1], [0, 1], "one class"),
+    ([["a"], ["b"]], [0, 1], None, "could not convert"),
+    (np.ma.masked_greater([[1.0], [2.0]], 1.5), [0, 1], None, "masked"),
+    call=lambda X, y, weight: ib.GLNClassifier(2).fit(X, y, sample_weight=weight),
 )
-def test_bad_samples(X, y, weight, words):
-    with pytest.raises(ib.InputError, match=words):
-        ib.GLNClassifier(2).fit(X, y, sample_weight=weight)
 
 
 @pytest.fixture(scope="module")
 def three():
-    X, y = load_wine(return_X_y=True)
+    X, y = scaled(load_wine, names=("red", "rose", "white"))
     order = np.random.default_rng(1).permutation(len(X))[:90]
-    return StandardScaler().fit_transform(X)[order], np.array(["red", "rose", "white"])[y][order]
+    return X[order], y[order]
 
 
 @pytest.mark.parametrize(
@@ -526,41 +514,32 @@ def test_weights_of_joint_classes(three):
     assert pair.certificate_.objective == usual.certificate_.objective
 
 
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        (ib.GLNClassifier(multi_class="all"), "unknown multi_class 'all'"),
-        (ib.GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
-        (ib.GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso', not 'frobenius'$"),
-        (ib.GLNClassifier(multi_class="joint", norm=ib.Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
-        (ib.GLNClassifier(multi_class="joint", constraints=lambda f: []), "use multi_class='ovr'"),
-        (
-            ib.HiddenLayerClassifier(multi_class="joint"),
-            "HiddenLayerClassifier has no joint problem of several classes",
-        ),
-        (
-            ib.MultipleKernelClassifier(multi_class="joint"),
-            "MultipleKernelClassifier has no joint problem of several classes",
-        ),
-    ],
+test_joint_problems_that_do_not_exist = refusals(
+    (ib.GLNClassifier(multi_class="all"), "unknown multi_class 'all'"),
+    (ib.GLNClassifier(multi_class="joint", norm="predictor-l2"), "takes norm='group-lasso' or 'frobenius'"),
+    (ib.GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso', not 'frobenius'$"),
+    (ib.GLNClassifier(multi_class="joint", norm=ib.Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
+    (ib.GLNClassifier(multi_class="joint", constraints=lambda f: []), "use multi_class='ovr'"),
+    (
+        ib.HiddenLayerClassifier(multi_class="joint"),
+        "HiddenLayerClassifier has no joint problem of several classes",
+    ),
+    (
+        ib.MultipleKernelClassifier(multi_class="joint"),
+        "MultipleKernelClassifier has no joint problem of several classes",
+    ),
+    call=lambda model: model.fit(*scaled(load_wine)),
 )
-def test_joint_problems_that_do_not_exist(three, model, words):
-    with pytest.raises(ib.InputError, match=words):
-        model.fit(*three)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"cv": KFold(2)}, r"fold 1 of 2 is trained on one class only \(1\); shuffle or stratify the folds"),
-        ({"cv": 3, "Cs": [np.inf]}, "fold 1 of 3: class 1: no weights separate"),
-        ({"cv": 3, "scoring": lambda *_: np.nan}, "fold 1 of 3: scoring returned NaN or infinity"),
-    ],
+test_messages_name_the_fold = refusals(
+    ({"cv": KFold(2)}, r"fold 1 of 2 is trained on one class only \(1\); shuffle or stratify the folds"),
+    ({"cv": 3, "Cs": [np.inf]}, "fold 1 of 3: class 1: no weights separate"),
+    ({"cv": 3, "scoring": lambda *_: np.nan}, "fold 1 of 3: scoring returned NaN or infinity"),
+    call=lambda options: ib.MarginClassifierCV(ib.GLNClassifier(1, 1), **{"Cs": [0.1]} | options).fit(
+        random(40, 2), np.repeat([0, 1], 20)
+    ),
 )
-def test_messages_name_the_fold(options, words):
-    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.repeat([0, 1], 20)
-    with pytest.raises(ib.InputError, match=words):
-        ib.MarginClassifierCV(ib.GLNClassifier(1, 1), **{"Cs": [0.1]} | options).fit(X, y)
 
 
 @pytest.mark.parametrize(

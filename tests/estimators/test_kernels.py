@@ -20,6 +20,7 @@ from implicit_bias.gates import half_space_kernel
 from implicit_bias.gates.expansions import diagonal_of, entry_error, evaluated
 from implicit_bias.gates.half_space_kernel import half_spaces, half_spaces_error, receptive_fields
 from implicit_bias.solvers import expansions
+from tests.cases import scaled
 from tests.fuzz.kernels import exact_kernel, judged
 
 KERNELS = ["linear", ("rbf", {"gamma": 0.05}), ("poly", {"degree": 2})]
@@ -27,8 +28,7 @@ KERNELS = ["linear", ("rbf", {"gamma": 0.05}), ("poly", {"degree": 2})]
 
 @pytest.fixture(scope="module")
 def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return StandardScaler().fit_transform(X)[:160], y[:160]
+    return scaled(load_breast_cancer, 160)
 
 
 @pytest.mark.parametrize(("C", "free"), [(0.1, True), (np.inf, False)])

@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
 import implicit_bias as ib
+from tests.cases import refusals
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,8 @@ KINDS = {
     "kernels": ib.MultipleKernelClassifier(),
     "a kernel": None,
 }
+LINEAR = ib.GatedReLUClassifier(gates=ib.ConstantGate(), fit_intercept=False, tol=1e-9)
+SYMMETRIC = [[1.0], [-1.0], [2.0], [-2.0]]
 
 
 @pytest.mark.parametrize(("nu", "weighted"), [(0.004, True), (0.1, False), (0.5, True), (0.95, False)])
@@ -49,8 +52,7 @@ def test_one_class_svm_of_a_kernel(cells, nu, weighted):
 
 
 def test_linear_one_class_svm(zeros):
-    linear = ib.GatedReLUClassifier(gates=ib.ConstantGate(), fit_intercept=False, tol=1e-9)
-    ours = ib.OneClassMargin(linear, nu=0.2).fit(zeros)
+    ours = ib.OneClassMargin(LINEAR, nu=0.2).fit(zeros)
     theirs = OneClassSVM(kernel="linear", nu=0.2, tol=1e-10).fit(zeros)
     np.testing.assert_allclose(ours.score_samples(zeros), theirs.score_samples(zeros) / theirs.offset_, rtol=1e-4)
     np.testing.assert_allclose(ours.certificate_.weights, theirs.coef_ / theirs.offset_, atol=1e-3)
@@ -109,22 +111,16 @@ def test_scaling_the_inputs_changes_nothing(zeros):
     np.testing.assert_allclose(*scores, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("model", "X", "words"),
-    [
-        (ib.OneClassMargin(nu=0), None, "nu must be a number strictly between 0 and 1"),
-        (ib.OneClassMargin(nu=1), None, "strictly between 0 and 1"),
-        (ib.OneClassMargin("gln"), None, "max-margin classifier"),
-        (ib.OneClassMargin(ib.HiddenLayerClassifier()), None, "no labels"),
-        (ib.OneClassMargin(ib.GatedReLUClassifier(gates="learned")), None, "no labels"),
-        (ib.OneClassMargin(), [[1.0, 2.0]] * 5, "all equal"),
-        (ib.OneClassMargin(ib.GatedReLUClassifier(gates=ib.ConstantGate(), fit_intercept=False), nu=0.3),
-         [[1.0], [-1.0], [2.0], [-2.0]], "mean slack below nu=0.3, which is proved"),
-    ],
-)  # fmt: skip
-def test_bad_one_class(zeros, model, X, words):
-    with pytest.raises(ib.InputError, match=words):
-        model.fit(zeros if X is None else X)
+test_bad_one_class = refusals(
+    (ib.OneClassMargin(nu=0), SYMMETRIC, "nu must be a number strictly between 0 and 1"),
+    (ib.OneClassMargin(nu=1), SYMMETRIC, "strictly between 0 and 1"),
+    (ib.OneClassMargin("gln"), SYMMETRIC, "max-margin classifier"),
+    (ib.OneClassMargin(ib.HiddenLayerClassifier()), SYMMETRIC, "no labels"),
+    (ib.OneClassMargin(ib.GatedReLUClassifier(gates="learned")), SYMMETRIC, "no labels"),
+    (ib.OneClassMargin(), [[1.0, 2.0]] * 5, "all equal"),
+    (ib.OneClassMargin(LINEAR, nu=0.3), SYMMETRIC, "mean slack below nu=0.3, which is proved"),
+    call=lambda model, X: model.fit(X),
+)
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.5])
@@ -132,7 +128,7 @@ def test_linear_boundary_around_the_origin(nu):
     """If no weights of some norm have a mean slack of ν, InputError says so; CVXPY confirms it."""
     X = np.random.default_rng(1).normal(size=(300, 5))
     with pytest.raises(ib.InputError, match=r"no weights of a norm up to .* which is proved") as refusal:
-        ib.OneClassMargin(ib.GatedReLUClassifier(gates=ib.ConstantGate(), fit_intercept=False), nu=nu).fit(X)
+        ib.OneClassMargin(LINEAR, nu=nu).fit(X)
     weights = cp.Variable(5)
     bound = float(re.findall(r"up to (\S+) have", str(refusal.value))[0])
     slack = cp.Problem(cp.Minimize(cp.sum(cp.pos(1 - X @ weights)) / 300), [cp.norm(weights) <= bound])

@@ -8,6 +8,7 @@ import pytest
 import implicit_bias as ib
 from implicit_bias._utils import memory
 from implicit_bias.datasets import distorted, distorted_images
+from tests.cases import refusals
 
 SCALED = {"scale": 2 / 255, "offset": -1.0, "constant": True}
 BUILDS = {
@@ -160,23 +161,18 @@ def test_model_of_given_gate_values(images, y):
         model.predict(X)
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "words"),
-    [
-        ([[1, 2]], {}, "NumPy array"),
-        (np.ma.masked_equal([[1, 2]], 2), {}, "NumPy array"),
-        (np.array([["a"]]), {}, "real numbers"),
-        (np.zeros(3), {}, r"shape \(n, p\)"),
-        (np.zeros((0, 3)), {}, "empty"),
-        (np.array([[1.0, np.nan]]), {}, "column 1 of the source contains NaN"),
-        (np.ones((2, 2)), {"scale": [1.0, 2.0, 3.0]}, "one number or 2"),
-        (np.ones((2, 2)), {"offset": np.inf}, "offset holds NaN or infinity"),
-        (np.ones((2, 2)), {"chunk": 0}, "chunk"),
-    ],
+test_bad_sources_are_refused = refusals(
+    ([[1, 2]], {}, "NumPy array"),
+    (np.ma.masked_equal([[1, 2]], 2), {}, "NumPy array"),
+    (np.array([["a"]]), {}, "real numbers"),
+    (np.zeros(3), {}, r"shape \(n, p\)"),
+    (np.zeros((0, 3)), {}, "empty"),
+    (np.array([[1.0, np.nan]]), {}, "column 1 of the source contains NaN"),
+    (np.ones((2, 2)), {"scale": [1.0, 2.0, 3.0]}, "one number or 2"),
+    (np.ones((2, 2)), {"offset": np.inf}, "offset holds NaN or infinity"),
+    (np.ones((2, 2)), {"chunk": 0}, "chunk"),
+    call=lambda source, options: ib.ChunkedInputs(source, **options),
 )
-def test_bad_sources_are_refused(source, options, words):
-    with pytest.raises(ib.InputError, match=words):
-        ib.ChunkedInputs(source, **options)
 
 
 def test_bad_gate_values_and_uses_are_refused(images, y, tmp_path):

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from implicit_bias import Frobenius, GatedFeatures, InputError, MarginProblem
 from implicit_bias.features.base import CHUNK_SIZE
 from implicit_bias.features.patterns import share_patterns
-from tests.cases import GATES, OwnFeatures, inputs
+from tests.cases import GATES, OwnFeatures, inputs, refusals
 
 
 @pytest.fixture(params=GATES)
@@ -49,22 +49,17 @@ def test_patterns_with_closed_gates_and_real_values():
     np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("X", "G", "words"),
-    [
-        ([[np.nan]], [[1]], "X holds NaN or infinity"),
-        ([[1.0]], [[np.inf]], "gate_values holds NaN"),
-        ([[1.0], [2.0]], [[1]], "2 rows"),
-        (np.zeros((0, 3)), np.zeros((0, 2)), "empty"),
-        ([1.0, 2.0], [[1]], "2 dimension"),
-        ([["a"]], [[1]], "real numbers"),
-        ([[1.0], [1.0, 2.0]], [[1]], "real numbers"),
-        ([[1 + 2j]], [[1]], "real numbers"),
-    ],
+test_bad_input = refusals(
+    ([[np.nan]], [[1]], "X holds NaN or infinity"),
+    ([[1.0]], [[np.inf]], "gate_values holds NaN"),
+    ([[1.0], [2.0]], [[1]], "2 rows"),
+    (np.zeros((0, 3)), np.zeros((0, 2)), "empty"),
+    ([1.0, 2.0], [[1]], "2 dimension"),
+    ([["a"]], [[1]], "real numbers"),
+    ([[1.0], [1.0, 2.0]], [[1]], "real numbers"),
+    ([[1 + 2j]], [[1]], "real numbers"),
+    call=GatedFeatures,
 )
-def test_bad_input(X, G, words):
-    with pytest.raises(InputError, match=words):
-        GatedFeatures(X, G)
 
 
 #: Ways in which features of one's own may be wrong, and a word of the refusal.

@@ -193,35 +193,30 @@ class Output(nn.Module):
         return self.function(self.layer(X))
 
 
-@pytest.mark.parametrize(
-    ("module", "words"),
-    [
-        (nn.Sequential(nn.Linear(12, 4), nn.Tanh(), nn.Linear(4, 1)), r"multiplied by .* at c = 0\.5, .* at c = 4"),
-        (nn.Sequential(nn.Linear(12, 4, bias=False), nn.LayerNorm(4), nn.Linear(4, 1)), "not homogeneous"),
-        (Output(lambda f: f + 1e-5 * f * f.abs()), r"4\.000\d+ at c = 4"),
-        (nn.LazyLinear(1), "uninitialized parameter"),
-        (nn.Sequential(nn.Linear(12, 4), nn.Dropout(), nn.Linear(4, 1)), "remove dropout"),
-        (nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), "batch normalisation"),
-        (nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).eval(), "not homogeneous"),
-        (Gated(), "degrees from 1 to 2 .*give the lowest as degree"),
-        (Output(lambda f: f.abs().sqrt()), "degree 0.5 .*not a whole number"),
-        (Output(lambda f: f / f.detach().norm() * 3), "other samples|not a whole number"),
-        (Output(lambda f: 0 * f), "all 0"),
-        (Output(lambda f: f.reshape(-1, 1, 1)), r"shape \(16, 1, 1\)"),
-        (Output(lambda f: (f, f)), "returns tuple"),
-        (Output(lambda f: f.float() * torch.nan), "NaN"),
-        (nn.Linear(11, 1), r"fails on float64 inputs of shape \(n, 12\): .*mat1"),
-        (nn.Linear(12, 1).half(), "float16; call module.float"),
-        (nn.Sequential(nn.Linear(12, 1), nn.Linear(1, 1).double()), "float32, float64"),
-        (nn.Linear(12, 1, device="meta"), "on meta; call module.cpu"),
-        (nn.Flatten(0), "no trainable parameters"),
-        (nn.Linear(12, 1).requires_grad_(False), "no trainable parameters"),
-        ("module", "torch.nn.Module"),
-    ],
-)  # fmt: skip
-def test_modules_that_are_refused(module, words):
-    with pytest.raises(ib.InputError, match=words):
-        TorchNetwork(module, 12)
+test_modules_that_are_refused = refusals(
+    (nn.Sequential(nn.Linear(12, 4), nn.Tanh(), nn.Linear(4, 1)), r"multiplied by .* at c = 0\.5, .* at c = 4"),
+    (nn.Sequential(nn.Linear(12, 4, bias=False), nn.LayerNorm(4), nn.Linear(4, 1)), "not homogeneous"),
+    (Output(lambda f: f + 1e-5 * f * f.abs()), r"4\.000\d+ at c = 4"),
+    (nn.LazyLinear(1), "uninitialized parameter"),
+    (nn.Sequential(nn.Linear(12, 4), nn.Dropout(), nn.Linear(4, 1)), "remove dropout"),
+    (nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), "batch normalisation"),
+    (nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).eval(), "not homogeneous"),
+    (Gated(), "degrees from 1 to 2 .*give the lowest as degree"),
+    (Output(lambda f: f.abs().sqrt()), "degree 0.5 .*not a whole number"),
+    (Output(lambda f: f / f.detach().norm() * 3), "other samples|not a whole number"),
+    (Output(lambda f: 0 * f), "all 0"),
+    (Output(lambda f: f.reshape(-1, 1, 1)), r"shape \(16, 1, 1\)"),
+    (Output(lambda f: (f, f)), "returns tuple"),
+    (Output(lambda f: f.float() * torch.nan), "NaN"),
+    (nn.Linear(11, 1), r"fails on float64 inputs of shape \(n, 12\): .*mat1"),
+    (nn.Linear(12, 1).half(), "float16; call module.float"),
+    (nn.Sequential(nn.Linear(12, 1), nn.Linear(1, 1).double()), "float32, float64"),
+    (nn.Linear(12, 1, device="meta"), "on meta; call module.cpu"),
+    (nn.Flatten(0), "no trainable parameters"),
+    (nn.Linear(12, 1).requires_grad_(False), "no trainable parameters"),
+    ("module", "torch.nn.Module"),
+    call=lambda module: TorchNetwork(module, 12),
+)
 
 
 test_bad_input = refusals(

@@ -18,20 +18,20 @@ from implicit_bias.estimators import kernels
 from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.solvers import path
 from implicit_bias.solvers.path import random_dual_norm, zero_weights_up_to
+from tests.cases import scaled
 
 CS = [0.1, 0.3, 1.0]
 
 
 @pytest.fixture(scope="module")
 def wine():
-    X, y = load_wine(return_X_y=True)
-    return StandardScaler().fit_transform(X)[::2], np.array(["a", "b", "c"])[y][::2]
+    X, y = scaled(load_wine, names=("a", "b", "c"))
+    return X[::2], y[::2]
 
 
 @pytest.fixture(scope="module")
 def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return StandardScaler().fit_transform(X)[:90], y[:90]
+    return scaled(load_breast_cancer, 90)
 
 
 def posed(name, X, y, **parts):

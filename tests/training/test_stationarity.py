@@ -7,6 +7,7 @@ import torch
 
 from implicit_bias import InputError, solve, svm_gln, train
 from implicit_bias.training.stationarity import stationarity
+from tests.cases import refusals
 from tests.training.reference import X, Y, gln
 
 
@@ -149,19 +150,13 @@ def test_one_degree_has_one_support():
     np.testing.assert_array_equal(tight.dual, lowest.dual)
 
 
-@pytest.mark.parametrize(
-    ("support", "message"),
-    [
-        ("all", "unknown support 'all'"),
-        ([1, 2], "2 contexts for 8 samples"),
-        ([0] * 8, "context 0 have several degrees"),
-        ([float("nan")] * 8, "support, the contexts,"),
-    ],
+test_supports_that_are_refused = refusals(
+    ("all", "unknown support 'all'"),
+    ([1, 2], "2 contexts for 8 samples"),
+    ([0] * 8, "context 0 have several degrees"),
+    ([float("nan")] * 8, "support, the contexts,"),
+    call=lambda support: stationarity(*depths(0), support=support),
 )
-def test_supports_that_are_refused(support, message):
-    network, X, y = depths(0)
-    with pytest.raises(InputError, match=message):
-        stationarity(network, X, y, support=support)
 
 
 def test_outputs_that_no_scale_moves_have_no_tight_constraints():

@@ -12,6 +12,7 @@ from implicit_bias.extensions.gated_flow import (
     gradient_flow,
     nonlinear_gaussian_process,
 )
+from tests.cases import refusals
 from tests.extensions.gated_flow.flows import general, made
 
 TIMES = np.array([0.0, 0.3, 1.0, 2.5, 4.0])
@@ -173,26 +174,21 @@ def test_pieces_after_the_last_time_do_not_matter():
     np.testing.assert_array_equal(found.weights, gradient_flow(moments, np.ones((2, 3)), TIMES).weights())
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda m: changing_flow([], [[0.0]], [0.0]), "gates must be a list of"),
-        (lambda m: changing_flow([(0.0, 3)], [[0.0]], [0.0]), "must be Moments or OrbitMoments, not 3"),
-        (lambda m: changing_flow([(1.0, m)], [[0.0]], [0.0]), "must begin with 0 and rise"),
-        (lambda m: changing_flow([(0.0, m), (0.0, m)], [[0.0]], [0.0]), "must begin with 0 and rise"),
-        (lambda m: changing_flow([(0.0, m)], [[0.0, 1.0]], [0.0]), "w0 must have shape"),
-        (lambda m: changing_flow([(0.0, m)], [[0.0]], [-1.0]), "times must start at 0"),
-        (lambda m: changing_flow([(0.0, m), (1.0, at_time(0.0))], [[0.0]], [0.0]), "are of 2 gates and 3 inputs"),
-        (lambda m: changing_flow([(0.0, m)], [[np.nan]], [0.0, 1.0]), "w0 holds NaN"),
-        (lambda m: changing_flow([(0.0, m)], [[1e300]], [0.0, 1.0]), "the weights w0 have sizes"),
-        (lambda m: changing_flow(lambda t: m, [[0.0]], [0.0, 1.0], tolerance=0.0), "tolerance must be a positive"),
-        (lambda m: of_ring(None), "the gate must be a function of samples"),
-        (lambda m: of_ring(lambda X: X), "the gate's values must have 1 dimension"),
-        (lambda m: of_ring(lambda X: X[:, 0] * np.nan), "the gate's values holds NaN"),
-        (lambda m: of_ring(lambda X: X[:, 0] * 1e200), "the gate's values have sizes"),
-        (lambda m: of_ring(lambda X: ["open"] * len(X)), "the gate's values must hold real numbers"),
-    ],
+test_bad_input_is_refused = refusals(
+    (lambda m: changing_flow([], [[0.0]], [0.0]), "gates must be a list of"),
+    (lambda m: changing_flow([(0.0, 3)], [[0.0]], [0.0]), "must be Moments or OrbitMoments, not 3"),
+    (lambda m: changing_flow([(1.0, m)], [[0.0]], [0.0]), "must begin with 0 and rise"),
+    (lambda m: changing_flow([(0.0, m), (0.0, m)], [[0.0]], [0.0]), "must begin with 0 and rise"),
+    (lambda m: changing_flow([(0.0, m)], [[0.0, 1.0]], [0.0]), "w0 must have shape"),
+    (lambda m: changing_flow([(0.0, m)], [[0.0]], [-1.0]), "times must start at 0"),
+    (lambda m: changing_flow([(0.0, m), (1.0, at_time(0.0))], [[0.0]], [0.0]), "are of 2 gates and 3 inputs"),
+    (lambda m: changing_flow([(0.0, m)], [[np.nan]], [0.0, 1.0]), "w0 holds NaN"),
+    (lambda m: changing_flow([(0.0, m)], [[1e300]], [0.0, 1.0]), "the weights w0 have sizes"),
+    (lambda m: changing_flow(lambda t: m, [[0.0]], [0.0, 1.0], tolerance=0.0), "tolerance must be a positive"),
+    (lambda m: of_ring(None), "the gate must be a function of samples"),
+    (lambda m: of_ring(lambda X: X), "the gate's values must have 1 dimension"),
+    (lambda m: of_ring(lambda X: X[:, 0] * np.nan), "the gate's values holds NaN"),
+    (lambda m: of_ring(lambda X: X[:, 0] * 1e200), "the gate's values have sizes"),
+    (lambda m: of_ring(lambda X: ["open"] * len(X)), "the gate's values must hold real numbers"),
+    call=lambda call: call(Moments.from_arrays([[1.0]], [[1.0]], power=1.0)),
 )
-def test_bad_input_is_refused(call, words):
-    with pytest.raises(InputError, match=words):
-        call(Moments.from_arrays([[1.0]], [[1.0]], power=1.0))
