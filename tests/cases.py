@@ -344,6 +344,16 @@ def refusals(*rows: tuple[Any, ...], call: Callable[..., Any] = lambda refused: 
     return test
 
 
+def interrupt(when: Callable[..., bool] = lambda *told: True) -> Callable[..., None]:
+    """Return a callback that raises KeyboardInterrupt if `when` is true of its arguments, by default at once."""
+
+    def interrupted(*told: Any) -> None:
+        if when(*told):
+            raise KeyboardInterrupt
+
+    return interrupted
+
+
 def assert_farkas(case: ib.MarginProblem, found: ib.Solution) -> None:
     """Assert that `found` proves inseparability: λ ≥ 0, Σλ = 1 and Φᵀ(λ∘y) = 0 in dense arithmetic."""
     assert found.status is ib.Status.NOT_SEPARABLE

@@ -10,6 +10,7 @@ import pytest
 
 from implicit_bias import __version__
 from implicit_bias.studies.paper.summary import readable
+from tests.cases import interrupt
 from tests.cli.commands import answer, run
 
 REQUIRED = {
@@ -72,32 +73,6 @@ def test_table_of_one_and_two_processes(tmp_path):
     np.testing.assert_allclose(*(t.objective for t in tables), rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("command", "options", "words"),
-    [
-        ("compare gln", ["--solver", "GUROBI"], "unknown solver"),
-        ("compare gln", ["--contexts", "3"], "power of two"),
-        ("compare gln", ["--units", "0"], "units"),
-        ("compare gln", ["--seeds", "1", "1"], "twice"),
-        ("compare gln", ["--momentum", "2"], "momentum"),
-        ("compare gln", ["--train-size", "100000"], "at most 1438"),
-        ("compare gln", ["--cutoff", "mean"], "median"),
-        ("compare gln", ["--jobs", "0"], "jobs"),
-        ("compare gln", ["--tol", "-1"], "tol"),
-        ("compare gln", ["--solver", "OSQP"], "CLARABEL, ECOS or SCS"),
-        ("compare gln", ["--dataset", "mnist", "--data-root", "/proc/none"], "by hand"),
-        ("compare relu", ["--contexts", "4"], "contexts at 2"),
-        ("compare shallow-gln", ["--units", "5"], "one unit"),
-    ],
-)
-def test_bad_comparison(command, options, words, tmp_path):
-    done = run(*SMALL, *options, "--out", tmp_path / "out", command=command)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list(tmp_path.rglob("comparison*"))
-
-
 def test_unwritable_output(tmp_path):
     (tmp_path / "file").write_text("mine")
     done = run(*SMALL, "--out", tmp_path / "file", command="compare gln")
@@ -143,10 +118,7 @@ def test_proof_without_certified_row():
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_ctrl_c_during_the_work(tmp_path, monkeypatch, options):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("implicit_bias.studies.runner.engines.compute", interrupted)
+    monkeypatch.setattr("implicit_bias.studies.runner.engines.compute", interrupt())
     done = run("compare", "gln", "--jobs", 1, "--out", tmp_path, *options)
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1] == "interrupted: nothing was finished"

@@ -36,6 +36,19 @@ posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or 
         (["compare", "gln", "--units", "ten"], "not a list of int values"),
         (["compare", "gln", "--dataset", "cifar"], "unknown data set 'cifar'"),
         (["compare", "gcn"], "invalid choice: 'gcn'"),
+        (["compare", "gln", "--solver", "GUROBI"], "unknown solver"),
+        (["compare", "gln", "--contexts", "3"], "power of two"),
+        (["compare", "gln", "--units", "0"], "units"),
+        (["compare", "gln", "--seeds", "1", "1"], "twice"),
+        (["compare", "gln", "--momentum", "2"], "momentum"),
+        (["compare", "gln", "--train-size", "100000"], "at most 1438"),
+        (["compare", "gln", "--cutoff", "mean"], "median"),
+        (["compare", "gln", "--jobs", "0"], "jobs"),
+        (["compare", "gln", "--tol", "-1"], "tol"),
+        (["compare", "gln", "--solver", "OSQP"], "CLARABEL, ECOS or SCS"),
+        (["compare", "gln", "--dataset", "mnist", "--data-root", "/proc/none"], "by hand"),
+        (["compare", "relu", "--contexts", "4"], "contexts at 2"),
+        (["compare", "shallow-gln", "--units", "5"], "one unit"),
         (["compare"], "WHICH"),
         (["reproduce", "paper", "--figure", "3", "7"], "unknown figure '7'"),
         (["reproduce", "limit", "--network", "gln,gnl"], "unknown network 'gnl'"),
@@ -55,6 +68,7 @@ def test_bad_input(samples, arguments, words):
     code, out, err = run(*arguments)
     assert code == 2
     assert words in err.splitlines()[-1]
+    assert "Traceback" not in err
     assert [path for path in sorted(samples.rglob("*")) if path.is_file()] == [p for p in before if p.is_file()]
 
 

@@ -8,7 +8,7 @@ import pytest
 import implicit_bias as ib
 from implicit_bias._utils import memory
 from implicit_bias.datasets import distorted, distorted_images
-from tests.cases import refusals
+from tests.cases import interrupt, refusals
 
 SCALED = {"scale": 2 / 255, "offset": -1.0, "constant": True}
 BUILDS = {
@@ -119,11 +119,7 @@ def test_limits_callbacks_and_interruptions(images, y, tiny_sets):
     assert early.status is ib.Status.ITERATION_LIMIT
     assert seen[-1].samples == len(images)
     assert ib.solve(problem, tiny_sets, max_seconds=1e-9).status is ib.Status.TIME_LIMIT
-
-    def stop(progress):
-        if progress.iteration == 6:
-            raise KeyboardInterrupt
-
+    stop = interrupt(lambda progress: progress.iteration == 6)
     assert ib.solve(problem, tiny_sets, callback=stop).status is ib.Status.INTERRUPTED
 
 
@@ -222,11 +218,7 @@ def test_a_picture_goes_where_it_is_sent():
 
 def test_images_are_written_whole_or_not_at_all(few_images, tmp_path, monkeypatch):
     moved = distorted._distorted
-
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(distorted, "_distorted", interrupted)
+    monkeypatch.setattr(distorted, "_distorted", interrupt())
     with pytest.raises(KeyboardInterrupt):
         distorted_images("mnist", 40, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -8,12 +8,6 @@ from implicit_bias.features.patterns import share_patterns
 from tests.cases import GATES, OwnFeatures, inputs, refusals
 
 
-@pytest.fixture(params=GATES)
-def features(request):
-    X = inputs(n=40)
-    return GATES[request.param](X)(X)
-
-
 def weights(features, seed=1):
     return np.random.default_rng(seed).normal(size=(features.k, features.d))
 

@@ -13,7 +13,7 @@ import pytest
 import implicit_bias as ib
 from implicit_bias._utils import memory
 from implicit_bias.solvers import Answer
-from tests.cases import inputs, problem
+from tests.cases import inputs, interrupt, problem
 from tests.cli.commands import run
 
 
@@ -110,10 +110,6 @@ def stated(slack=np.inf, scale=1.0, conflict=False, **parts):
     return ib.MarginProblem(gates(X), y, ib.Frobenius(), slack, gates, **parts)
 
 
-def interrupt(progress):
-    raise KeyboardInterrupt
-
-
 TIGHT, EMPTY = (lambda W: [W[0, 0] >= 100]), (lambda W: [W[0, 0] >= 1, W[0, 0] <= -1])
 #: The answer if only the constraint is active.
 MULTIPLIER = Answer([[100.0, 0.0, 0.0]], np.zeros(12), -1, multipliers=np.ones(1))
@@ -141,7 +137,7 @@ ENDINGS = {
     "one iteration": (stated, {"max_iterations": 1}, "ITERATION_LIMIT"),
     "no time": (stated, {"max_seconds": 1e-9}, "TIME_LIMIT"),
     "no time for weights": (partial(stated, conflict=True), {"max_seconds": 1e-9}, "TIME_LIMIT"),
-    "interrupted": (stated, {"callback": interrupt}, "INTERRUPTED"),
+    "interrupted": (stated, {"callback": interrupt()}, "INTERRUPTED"),
 }
 
 

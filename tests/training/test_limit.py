@@ -1,6 +1,7 @@
 """Descent to the limit: its objective, its certified end, and how it ends."""
 
 import math
+from dataclasses import replace
 from itertools import cycle
 
 import numpy as np
@@ -19,7 +20,8 @@ from implicit_bias.training.losses import log_sum_exp
 from implicit_bias.training.one_layer import SpanFunction, WeightFunction, values_at
 from implicit_bias.training.result import TrainingResult
 from implicit_bias.training.stationarity import stationarity
-from tests.cases import refusals
+from implicit_bias.training.steepest import ProjectedDescent, SteepestDescent
+from tests.cases import interrupt, refusals
 from tests.training.reference import X, Y, gln, torch_training
 
 
@@ -450,30 +452,34 @@ def test_reproducible_bit_for_bit_whatever_the_threads(config):
     np.testing.assert_array_equal(*results)
 
 
-def test_ends_early_and_keeps_what_it_has():
-    def stop(step, seconds):
-        if step >= 100:
-            raise KeyboardInterrupt
+every_way = pytest.mark.parametrize(
+    "config", [LossScaled(1e-9), SteepestDescent("sign", tolerance=1e-12), ProjectedDescent("muon", 1e-12)]
+)
 
-    network = gln()
-    descent = descend_to_limit(network, X, Y, LossScaled(tolerance=1e-9), progress=stop)
+
+@every_way
+def test_ends_early_and_keeps_what_it_has(config):
+    network, stop = gln(), interrupt(lambda step, seconds: step >= 100)
+    descent = descend_to_limit(network, X, Y, config, progress=stop)
     assert isinstance(descent, TrainingResult)
     assert descent.end == "interrupted"
     assert descent.table.step.iloc[-1] == 100
     assert descent.table.margin.iloc[-1] == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)
     assert descent.table.margin.iloc[-1] > descent.table.margin.iloc[0]
-    brief = descend_to_limit(gln(), X, Y, LossScaled(tolerance=1e-9, max_seconds=1e-9))
+    brief = descend_to_limit(gln(), X, Y, replace(config, max_seconds=1e-9))
     assert brief.end == "max_seconds"
     assert brief.table.step.tolist() == [0, 1]
 
 
-def test_samples_that_cannot_be_separated_do_not_break_it():
-    labels = np.where(np.arange(60) % 2, 1.0, -1.0)
-    doubled = np.vstack([X[:30], X[:30]])
-    descent = descend_to_limit(linear(), doubled, labels * np.repeat([1, -1], 30), LossScaled(max_steps=300))
+@every_way
+def test_samples_that_cannot_be_separated_do_not_break_it(config):
+    labels, doubled = np.repeat([1.0, -1.0], 30), np.vstack([X[:30], X[:30]])
+    descent = descend_to_limit(gln(), doubled, labels, replace(config, max_steps=300))
     assert descent.end == "max_steps"
     assert (descent.table.margin <= 1e-9).all()
-    assert np.isfinite(descent.table.drop(columns="step")).all(axis=None)
+    # Bounds of the optimum and of the smoothing's cost need a positive margin.
+    assert np.isinf(descent.table[[name for name in descent.table if name in ("ratio", "smoothing")]]).all(axis=None)
+    assert np.isfinite(descent.table.drop(columns=["ratio", "smoothing"], errors="ignore")).all(axis=None)
 
 
 def zeroed():

@@ -102,11 +102,7 @@ def test_training_ends_at_the_target_and_at_ctrl_c():
     assert training.end == "converged"
     assert looks[-1] == training.table.step.max() < 20_000
     assert (training.table.step % 50 == 0).all()
-
-    def stop(step, steps):
-        if step:
-            raise KeyboardInterrupt
-
+    stop = cases.interrupt(lambda step, steps: step > 0)
     for trained, steps in ((networks, [0, 0, 10, 10]), (networks[0], [0, 10])):
         training = train(trained, X, Y, Adam(steps=100), every=10, progress=stop)
         assert training.interrupted

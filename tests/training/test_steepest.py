@@ -171,28 +171,6 @@ def test_units_that_are_closed_for_all_samples_stay_where_they_are():
         ib.descend_to_limit(network.freeze(), abs(X), Y, ProjectedDescent("muon"))
 
 
-@pytest.mark.parametrize("config", [SteepestDescent("sign", tolerance=1e-12), ProjectedDescent("muon", 1e-12)])
-def test_ends_early_and_keeps_what_it_has(config):
-    def stop(step, seconds):
-        if step >= 100:
-            raise KeyboardInterrupt
-
-    network = gln()
-    descent = ib.descend_to_limit(network, X, Y, config, progress=stop)
-    assert (descent.end, descent.table.step.iloc[-1]) == ("interrupted", 100)
-    assert descent.table.margin.iloc[-1] == pytest.approx((Y * network.decision_function(X)).min(), rel=1e-9)
-    limited = type(config)(config.optimiser, tolerance=1e-12, max_seconds=1e-9)
-    assert ib.descend_to_limit(gln(), X, Y, limited).end == "max_seconds"
-
-
-def test_samples_that_cannot_be_separated_do_not_break_it():
-    doubled, labels = np.vstack([X[:30], X[:30]]), np.repeat([1.0, -1.0], 30)
-    for config in (SteepestDescent("sign", max_steps=300), ProjectedDescent("sign", max_steps=300)):
-        table = ib.descend_to_limit(gln(), doubled, labels, config).table
-        assert (table.margin <= 1e-9).all()
-        assert np.isinf(table.ratio).all()
-
-
 test_bad_input = refusals(
     (lambda: SteepestDescent("lion"), "unknown optimiser"),
     (lambda: SteepestDescent(("l1", "l2")), "not convex"),

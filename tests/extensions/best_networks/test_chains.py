@@ -13,6 +13,7 @@ from implicit_bias.extensions.best_networks import ChainNetwork, best_chains
 from implicit_bias.extensions.best_networks.chains import search
 from implicit_bias.extensions.best_networks.chains.cost import Box, ChainCost
 from implicit_bias.gates import FunctionContexts
+from tests.cases import interrupt
 
 UNITS = np.array([0, 0, 0, 1, 1, 2])
 DEPTHS = [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (5, 4)]
@@ -207,12 +208,7 @@ def test_what_no_chains_separate_is_proved():
 
 def test_an_interrupted_search_keeps_the_best_so_far(digits):
     X, y, gates = digits
-
-    def interrupt(row):
-        if row["solve"] == 4:
-            raise KeyboardInterrupt
-
-    found = best_chains(X, y, gates, 3, progress=interrupt)
+    found = best_chains(X, y, gates, 3, progress=interrupt(lambda row: row["solve"] == 4))
     assert (found.end, len(found.table)) == ("interrupted", 4)
     assert found.objective == found.table.best.min()
     assert found.lower_bound == found.convex_bound

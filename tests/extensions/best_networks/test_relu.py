@@ -17,7 +17,7 @@ from implicit_bias.extensions.best_networks.relu.network import basic_solution, 
 from implicit_bias.extensions.best_networks.relu.problem import cone_problem
 from implicit_bias.extensions.best_networks.relu.relaxation import SignBound, solve_relaxation
 from implicit_bias.solvers.native.cones import ConeKernels, solve_in_cones
-from tests.cases import refusals
+from tests.cases import interrupt, refusals
 
 
 def task(n, d, seed=1):
@@ -376,12 +376,7 @@ def test_a_search_goes_on_from_a_network_and_stops_when_told(capsys):
     assert len(again.table) <= len(best.table)
     assert again.objective == pytest.approx(best.objective, rel=2e-6)
     assert best_network(X, y, max_rounds=1).end == "max_rounds"
-
-    def stop(row):
-        if row["round"] == 2:
-            raise KeyboardInterrupt
-
-    stopped = best_network(X, y, progress=stop)
+    stopped = best_network(X, y, progress=interrupt(lambda row: row["round"] == 2))
     assert stopped.end == "interrupted"
     assert stopped.lower_bound <= best.objective <= stopped.objective
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from implicit_bias import ConstantGate, HyperplaneGates, InputError, ReLUGates, SoftGates, load_network, save_network
 from implicit_bias.extensions.galu import GaLUClassifier, GaLUFeatures, GaLURegressor, GaLURegressorCV, improve_filters
-from tests.cases import refusals, scaled
+from tests.cases import interrupt, refusals, scaled
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +153,7 @@ def test_a_failed_fit_leaves_the_earlier_one(table):
 
 
 def test_ctrl_c_ends_a_fit(table, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("implicit_bias.extensions.galu.filters._LeastValue.replace", interrupt)
+    monkeypatch.setattr("implicit_bias.extensions.galu.filters._LeastValue.replace", interrupt())
     with pytest.raises(KeyboardInterrupt):
         GaLURegressor(3, steps=5).fit(*table)
 

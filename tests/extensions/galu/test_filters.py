@@ -6,7 +6,7 @@ import pytest
 from implicit_bias import InputError, ReLUGates, SoftGates
 from implicit_bias.extensions.galu import alternate_convex_search, improve_filters, least_squares
 from implicit_bias.extensions.galu.filters import RECOMPUTE_AFTER
-from tests.cases import drawn
+from tests.cases import drawn, interrupt
 
 
 def solved_anew(X, y, units, steps, seed, ridge, sharpness=None):
@@ -117,11 +117,7 @@ def test_algorithm_1_goes_on_from_given_filters_and_stops_when_asked():
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(60, 6)), rng.normal(size=60)
     first = improve_filters(X, y, 4, steps=50)
-
-    def stop(step, steps):
-        if step == 10:
-            raise KeyboardInterrupt
-
+    stop = interrupt(lambda step, steps: step == 10)
     later = improve_filters(X, y, directions=first.directions, steps=50, seed=2, progress=stop)
     assert later.interrupted
     assert len(later.history) == 11
@@ -156,11 +152,8 @@ def test_alternation_with_one_output_is_least_squares(size):
 
 
 def test_alternation_stops_at_ctrl_c():
-    def stop(step, loss):
-        raise KeyboardInterrupt
-
     features, y = drawn(60, 5, 3, 0)
-    found = alternate_convex_search(features, np.stack([y, y[::-1]], axis=1), progress=stop)
+    found = alternate_convex_search(features, np.stack([y, y[::-1]], axis=1), progress=interrupt())
     assert not found.converged
     assert len(found.history) == 3
 

@@ -190,17 +190,6 @@ def test_erratum_the_mean_readout_has_a_second_factor():
     assert losses[0] > losses[1] + 0.02
 
 
-def test_erratum_an_exclusive_gate_of_a_mean_readout_ends_at_k_times_least_squares():
-    """After (26): the flow of the mean readout (3) ends at K A₁₁⁻¹b₁, K times least squares on the gate's samples."""
-    features, y, dense, w0 = made(exclusive)
-    n, (K, d) = features.n, w0.shape
-    A, b = dense.T @ dense / n, dense.T @ y / n
-    late = 60 * K * K / np.linalg.eigvalsh(A[:d, :d]).min()
-    end = integrated(A / K, b, w0.ravel(), [0.0, late], K)[-1, :d]
-    opened = features.gate_values[:, 0] > 0
-    np.testing.assert_allclose(end, K * np.linalg.lstsq(features.X[opened], y[opened])[0], atol=1e-8)
-
-
 @pytest.mark.parametrize("case", [general, exclusive], ids=lambda case: case.__name__)
 def test_printed_solutions_hold_with_eigenvectors_of_suitable_signs(case):
     """(9)–(11), (21)–(25): A⁻¹(P e^{−Λt/Kτ + C}1 + b) for P with q = Pᵀ(Aw₀ − b) > 0, C = log q; no C gives q_j = 0."""
@@ -266,16 +255,18 @@ def test_erratum_redundant_gates_always_make_a_singular():
 
 
 def test_erratum_the_limit_of_an_exclusive_gate_has_no_transient():
-    """(26): w₁(∞) = A₁₁⁻¹b₁ without the term P e^{−tΛ/Kτ+C}1, by integration and in closed form."""
+    """(26): w₁(∞) = A₁₁⁻¹b₁ without the term P e^{−tΛ/Kτ+C}1, and K times as much for the mean readout (3)."""
     features, y, dense, w0 = made(exclusive)
-    n, d = features.X.shape
+    n, (K, d) = features.n, w0.shape
     A, b = dense.T @ dense / n, dense.T @ y / n
     A11, b1 = A[:d, :d], b[:d]
     assert not A[:d, d:].any()
-    late = 30 * features.k / np.linalg.eigvalsh(A11).min()
-    end = integrated(A, b, w0.ravel(), [0.0, late], features.k)[-1, :d]
-    limit = np.linalg.solve(A11, b1)
-    np.testing.assert_allclose(end, limit, atol=1e-8)
+    opened = features.gate_values[:, 0] > 0
+    limit = np.linalg.lstsq(features.X[opened], y[opened])[0]
+    for share in (1, K):
+        late = 60 * share * K / np.linalg.eigvalsh(A11).min()
+        end = integrated(A / share, b, w0.ravel(), [0.0, late], K)[-1, :d]
+        np.testing.assert_allclose(end, share * limit, atol=1e-8)
     np.testing.assert_allclose(gradient_flow(features, w0, [0.0], y=y).limit[0], limit, atol=1e-12)
     values, P = np.linalg.eigh(A11)
     q = P.T @ (A11 @ w0[0] - b1)

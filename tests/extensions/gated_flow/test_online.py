@@ -12,7 +12,7 @@ from implicit_bias.extensions.gated_flow import (
     nonlinear_gaussian_process,
     train_online,
 )
-from tests.cases import refusals
+from tests.cases import interrupt, refusals
 
 PROCESS = nonlinear_gaussian_process(n=12, length_scales=(1.5, 0.5), gain=3.0, labels=(1.0, 0.0))
 TORCH = {"relu": torch.relu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "erf": lambda a: torch.erf(a / 2**0.5)}
@@ -139,19 +139,11 @@ def test_an_output_bias_alone_learns_the_mean():
     np.testing.assert_allclose(found.output_biases[:, 0], y.mean() * (1 - 0.9**found.steps), rtol=1e-12)
 
 
-def interrupt(*, at=0):
-    def progress(step, loss):
-        if step >= at:
-            raise KeyboardInterrupt
-
-    return progress
-
-
 def test_an_interruption_keeps_what_was_recorded():
     options = {"biases": True, "record": 10} | SMALL
     whole = train_online(PROCESS, **options)
     assert not whole.interrupted
-    cut = train_online(PROCESS, progress=interrupt(at=10), **options)
+    cut = train_online(PROCESS, progress=interrupt(lambda step, loss: step >= 10), **options)
     assert cut.interrupted
     count = int(np.argmax(whole.steps >= 10)) + 1
     assert 2 < count < len(whole.steps)

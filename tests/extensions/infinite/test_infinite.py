@@ -20,7 +20,7 @@ from implicit_bias.extensions.infinite import (
     smallest_eigenvalue,
 )
 from implicit_bias.extensions.infinite.activations import ACTIVATIONS
-from tests.cases import refusals
+from tests.cases import interrupt, refusals
 from tests.extensions.infinite.test_gram import by_quadrature
 
 NAMES = list(ACTIVATIONS)
@@ -374,11 +374,7 @@ def test_work_on_many_points_says_how_far_it_is_and_can_be_interrupted():
         assert told[-1] == (total, total)
         assert len(told) > 3
         assert {row[1] for row in told} == {total}
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        gram_matrix(X, progress=stop)
+        gram_matrix(X, progress=interrupt())
     with pytest.raises(ib.InputError, match="progress must be a function"):
         network.kernels(X, progress=3)

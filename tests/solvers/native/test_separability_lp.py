@@ -11,7 +11,7 @@ from implicit_bias import GatedFeatures, HyperplaneGates, MarginProblem, Status,
 from implicit_bias.solvers.native import separability_lp
 from implicit_bias.solvers.native.separability_lp import LPRows, inseparability_proof
 from implicit_bias.solvers.native.settings import Settings
-from tests.cases import FEATURES, PAIRS, problem
+from tests.cases import FEATURES, PAIRS, interrupt, problem
 from tests.solvers.native.shapes import in_our_coordinates, native
 
 #: Samples of which some labels are such that they can be separated, with the gates of `cases.py`, and some not.
@@ -157,13 +157,8 @@ def test_many_inseparable_samples_are_proved_so():
 @pytest.mark.parametrize("last", [8, 11])
 def test_a_limit_or_an_interruption_ends_it(last):
     """A limit of iterations or Ctrl-C ends a solve at the start of the linear program and during it."""
-
-    def interrupt(progress):
-        if progress.iteration == last:
-            raise KeyboardInterrupt
-
     assert solve(inseparable(), "NATIVE", max_iterations=last).iterations == last
-    broken = solve(inseparable(), "NATIVE", callback=interrupt)
+    broken = solve(inseparable(), "NATIVE", callback=interrupt(lambda progress: progress.iteration == last))
     assert broken.status is Status.INTERRUPTED
     assert broken.iterations in (last - 1, last)
     assert 0 < broken.lower_bound < np.inf

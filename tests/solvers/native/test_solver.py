@@ -14,7 +14,7 @@ import implicit_bias as ib
 from implicit_bias._utils import deadline, memory
 from implicit_bias.solvers import separability as farkas
 from implicit_bias.solvers.native.interior_point import NewtonSystem
-from tests.cases import problem
+from tests.cases import interrupt, problem
 from tests.solvers.native.shapes import in_our_coordinates
 
 
@@ -107,11 +107,7 @@ def test_errors_of_a_callback_are_raised(gln):
 
 
 def test_an_interruption_gives_a_certified_answer(gln):
-    def stop(progress):
-        if progress.gap < 0.1:
-            raise KeyboardInterrupt
-
-    found = ib.solve(gln, "NATIVE", tol=1e-9, callback=stop)
+    found = ib.solve(gln, "NATIVE", tol=1e-9, callback=interrupt(lambda progress: progress.gap < 0.1))
     assert found.status is ib.Status.INTERRUPTED
     assert 0 < found.gap < 0.1
     judged = ib.certify(gln, found.weights, found.dual)
