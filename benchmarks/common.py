@@ -217,25 +217,20 @@ def load_average() -> float:
     return round(os.getloadavg()[0], 2)
 
 
-def surroundings() -> dict[str, Any]:
-    """Return versions (of packages), machine (with its load) and date, as plain JSON."""
-    names = {"model name": platform.processor() or "unknown"}
+def surroundings(threads: str) -> str:
+    """Return a line of text with the machine, `threads`, the load, the date and versions of packages."""
+    cpu = platform.processor() or "unknown"
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             name, _, value = line.partition(":")
-            names[name.strip()] = value.strip()
+            cpu = value.strip() if name.strip() == "model name" else cpu
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {
-        "versions": {"python": platform.python_version()} | {name: installed_version(name) for name in PACKAGES},
-        "machine": {
-            "cpu": names["model name"],
-            "cores": os.cpu_count(),
-            "memory_gib": round(memory, 1),
-            "system": f"{platform.system()} {platform.machine()}",
-            "load": load_average(),
-        },
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
+    versions = {"python": platform.python_version()} | {name: installed_version(name) for name in PACKAGES}
+    return (
+        f"{cpu}, {os.cpu_count()} cores, {round(memory, 1):g} GiB, {threads}; load {load_average():g} before; "
+        f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}. "
+        f"{', '.join(f'{name} {number}' for name, number in versions.items())}."
+    )
 
 
 class Store:
@@ -288,27 +283,17 @@ def run(
 
     If `threads` is a number, linear algebra is limited to it. A text describes the threads and is only printed.
     """
-    values, about = parsed(doc, **options), surroundings()
+    values = parsed(doc, **options)
+    about = surroundings(f"{threads} thread{'s'[: threads - 1]}" if isinstance(threads, int) else threads)
 
     def work() -> int:
         with threadpool_limits(threads if isinstance(threads, int) else None):
             for part in report(values):
                 print(part if isinstance(part, str) else markdown(list(part)), end="\n\n", flush=True)
-        text = f"{threads} thread{'s'[: threads - 1]}" if isinstance(threads, int) else threads
-        print(f"Command: `python {shlex.join(sys.argv)}`. {surroundings_line(about, text)}")
+        print(f"Command: `python {shlex.join(sys.argv)}`. {about}")
         return 0
 
     raise SystemExit(guarded(work))
-
-
-def surroundings_line(about: dict[str, Any], threads: str) -> str:
-    """Return a line of text with the machine, `threads`, load, date and versions of `surroundings`."""
-    machine = about["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    return (
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, {threads}; "
-        f"load {machine['load']:g} before; {about['date']}. {versions}."
-    )
 
 
 def markdown(rows: Sequence[dict[str, str]]) -> str:

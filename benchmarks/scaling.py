@@ -9,7 +9,7 @@ import argparse
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,25 +39,9 @@ TITLES = {"grid": "Grid of n, H and K", "large": "Large", "threads": "Threads", 
 SUPPORT = 1e-5
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One measurement: a problem, its tolerance, and the number of threads."""
-
-    section: str
-    dataset: str
-    problem: str
-    n: int
-    units: int
-    contexts: int
-    seed: int
-    tol: float
-    threads: int
-
-    def __str__(self) -> str:
-        return f"{self.section}: {self.problem} n={self.n} H={self.units} K={self.contexts} seed {self.seed}"
-
-
-KEYS = [field.name for field in fields(Cell)]
+#: What a cell says: a problem, its tolerance, and the number of threads.
+KEYS = ("section", "dataset", "problem", "n", "units", "contexts", "seed", "tol", "threads")
+Cell = dict[str, Any]
 RESULTS = [
     *("outcome", "status", "gap", "objective", "iterations", "seconds", "fastest", "slowest", "repeats"),
     *("working_set", "support_vectors", "memory_mib", "inputs", "gemm_gflops", "floor_gflop", "floor_seconds", "load"),
@@ -73,7 +57,7 @@ def cells(options: argparse.Namespace) -> list[Cell]:
     given = {key: getattr(options, key) for key in order if getattr(options, key, None)}
     sections = {name: {"threads": [1]} | SECTIONS[name] | given for name in options.only}
     return [
-        Cell(name, options.dataset, *each)
+        dict(zip(KEYS, (name, options.dataset, *each), strict=True))
         for name, of in sections.items()
         for each in itertools.product(*(of[key] for key in order))
     ]
@@ -81,12 +65,13 @@ def cells(options: argparse.Namespace) -> list[Cell]:
 
 def build(cell: Cell, root: str | None) -> MarginProblem:
     """Return the margin problem of a cell."""
-    X, y, pool = common.load_samples(cell.dataset, cell.n, root)
-    if cell.problem in ("SVM-LC", "SVM-HL"):
-        network = _trained(cell.dataset, cell.n, cell.units, cell.seed, root)
-        return (ib.svm_lc if cell.problem == "SVM-LC" else ib.svm_hl)(X, y, network)
-    gates = ib.HyperplaneGates(cell.units, cell.contexts, cell.seed).fit(pool)
-    return (ib.svm_gln if cell.problem == "SVM-GLN" else ib.svm_l2)(X, y, gates)
+    dataset, problem, n, units, contexts, seed = (cell[key] for key in KEYS[1:7])
+    X, y, pool = common.load_samples(dataset, n, root)
+    if problem in ("SVM-LC", "SVM-HL"):
+        network = _trained(dataset, n, units, seed, root)
+        return (ib.svm_lc if problem == "SVM-LC" else ib.svm_hl)(X, y, network)
+    gates = ib.HyperplaneGates(units, contexts, seed).fit(pool)
+    return (ib.svm_gln if problem == "SVM-GLN" else ib.svm_l2)(X, y, gates)
 
 
 @lru_cache
@@ -145,8 +130,8 @@ def step_flops(m: int, d: int, units: int, contexts: int) -> float:
 def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
     """Return the result without `steps`, for SVM-GLN with the Gflop and seconds that its steps take at least."""
     sizes = result.pop("steps", [])
-    if cell.problem == "SVM-GLN" and sizes:
-        flops = sum(step_flops(m, result["inputs"], cell.units, cell.contexts) for m in sizes)
+    if cell["problem"] == "SVM-GLN" and sizes:
+        flops = sum(step_flops(m, result["inputs"], cell["units"], cell["contexts"]) for m in sizes)
         result["floor_gflop"] = flops / 1e9
         result["floor_seconds"] = result["floor_gflop"] / result["gemm_gflops"]
     return result
@@ -155,15 +140,15 @@ def with_floor(cell: Cell, result: dict[str, Any]) -> dict[str, Any]:
 def measure(options: argparse.Namespace, store: common.Store) -> None:
     """Run the cells without a stored result of outcome "ok", and store each."""
     for cell in (bar := tqdm(cells(options), unit="cell", desc="scaling")):
-        if store.find(asdict(cell) | {"outcome": "ok"}):
+        if store.find(cell | {"outcome": "ok"}):
             continue
-        bar.set_postfix_str(str(cell))
+        bar.set_postfix(cell)
         load = common.load_average()
         with tempfile.TemporaryDirectory() as folder:
             path = ib.save_problem(replace(build(cell, options.data_root), gates=None), Path(folder, "problem.npz"))
-            settings, limit = {"tol": cell.tol, "repeats": options.repeats}, options.time_limit * options.repeats
-            result = common.in_process(solve_repeatedly, path, settings, limit, cell.threads)
-        store.add(asdict(cell) | with_floor(cell, result) | {"load": load})
+            settings, limit = {"tol": cell["tol"], "repeats": options.repeats}, options.time_limit * options.repeats
+            result = common.in_process(solve_repeatedly, path, settings, limit, cell["threads"])
+        store.add(cell | with_floor(cell, result) | {"load": load})
 
 
 def section_text(name: str, table: pd.DataFrame) -> str:

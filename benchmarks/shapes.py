@@ -130,8 +130,9 @@ def races() -> Iterator[tuple[str, Callable[[], MarginProblem]]]:
             yield f"nuclear, n = {n}, W {d} × {d}, C = {C:g}", partial(attention, n, d, C)
 
 
-def solvers(problem: MarginProblem) -> dict[str, Run]:
+def solvers(build: Callable[[], MarginProblem]) -> dict[str, Run]:
     """Return the runs by solver: NATIVE, and for linear problems and nuclear norms also peers, if they end in time."""
+    problem = build()
     runs: dict[str, Run] = {"NATIVE": partial(solved, problem, "NATIVE")}
     if problem.features.k == 1:
         model = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-4)
@@ -164,13 +165,10 @@ def by_a_hair() -> Iterator[tuple[str, Callable[[], dict[str, Run]]]]:
 def report(options: argparse.Namespace) -> Iterator[Any]:
     """Run all solvers in turn, print each row at once, and yield the table."""
     rows = []
-    made: list[tuple[str, Callable[[], dict[str, Run]]]] = [
-        (title, partial(lambda build: solvers(build()), build)) for title, build in races()
-    ]
-    for title, build in [*made, *by_a_hair()]:
+    for title, runs_of in [*((title, partial(solvers, build)) for title, build in races()), *by_a_hair()]:
         if options.only not in title:
             continue
-        runs = build()
+        runs = runs_of()
         times, answers = raced(runs, options.rounds, time.perf_counter)
         first = statistics.median(times["NATIVE"])
         for name, seconds in times.items():

@@ -21,6 +21,7 @@ from implicit_bias import (
     solvers,
     svm_gln,
 )
+from implicit_bias.metrics import normalised_margin, optimality_ratio
 from implicit_bias.solvers.base import Options
 from tests import cases
 
@@ -141,6 +142,9 @@ def test_permuting_units_permutes_the_answer(gate, norm, kind):
 def test_no_weights_beat_the_solution(gate, norm, kind, soft):
     C = cases.solved(gate, norm).dual.max() / 2 if soft else np.inf
     case, best = cases.case_of(gate, norm, kind, C), cases.solved(gate, norm, kind, C)
+    if not soft:
+        assert optimality_ratio(case, 5 * best.weights, best.objective) == pytest.approx(1, rel=1e-9)
+        assert optimality_ratio(case, -best.weights, best.objective) == np.inf
     for noise in (0.01, 0.1, 1.0):
         W = best.weights + noise * cases.random(*best.weights.shape)
         found = certify(case, W, best.dual + noise * cases.random(case.features.n))
@@ -149,6 +153,8 @@ def test_no_weights_beat_the_solution(gate, norm, kind, soft):
         assert case.norm.dual(case.adjoint(found.dual)) <= 1 + 1e-9
         assert found.lower_bound == pytest.approx(found.dual.sum(), rel=1e-9)
         assert found.objective >= best.lower_bound * (1 - 1e-9)
+        assert soft or normalised_margin(case, W) <= 1 / best.lower_bound * (1 + 1e-9)
+        assert soft or optimality_ratio(case, W, best.lower_bound) >= 1 - 1e-9
         assert found.lower_bound <= best.objective * (1 + 1e-9)
 
 

@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from common import START_LIMIT, Child, markdown, surroundings, surroundings_line  # noqa: E402
+from common import START_LIMIT, Child, markdown, surroundings  # noqa: E402
 
 from tests.fuzz import audit  # noqa: E402
 from tests.fuzz.draw import MARKER, Draw, Refused, Wrong  # noqa: E402
@@ -180,7 +180,7 @@ def run_cases(seed: int, numbers: Iterable[int], jobs: int, work: Any = _work) -
 # -------------------------------------------------------------------------------------------------------------- report
 
 
-def report(results: list[Result], command: str, about: dict[str, Any]) -> str:
+def report(results: list[Result], command: str, about: str) -> str:
     """Return the text of `docs/reliability.md`."""
     bad, slowest = [r for r in results if r.ending not in WELL], max(results, key=lambda r: r.seconds)
     rows = []
@@ -196,7 +196,7 @@ def report(results: list[Result], command: str, about: dict[str, Any]) -> str:
         f"({slowest.entry}); the limit is {LIMIT:g} s."
     )
     page = ["# Reliability", question, found, INTRODUCTION, markdown(rows), CASES, f"    {command}"]
-    page += [surroundings_line(about, "1 thread per process"), ANSWERS, markdown(answers)]
+    page += [about, ANSWERS, markdown(answers)]
     if bad:
         lines = [f"- {r.number} ({r.entry}, {r.ending}): {_last_line(r)}" for r in bad[:50]]
         page += ["Cases that did not end well:", "\n".join(lines)]
@@ -230,7 +230,7 @@ def main(arguments: list[str] | None = None) -> int:
         return audit.told(options.seed, options.audit_case)
     entries = wheel()
     numbers = [i for i in range(options.cases) if entries[i % len(entries)].name.startswith(options.entry or "")]
-    about, begin = surroundings(), time.perf_counter()
+    about, begin = surroundings("1 thread per process"), time.perf_counter()
     results = []
     for result in run_cases(options.seed, numbers, options.jobs):
         results.append(result)

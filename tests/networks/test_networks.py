@@ -1,3 +1,4 @@
+import io
 import zipfile
 
 import numpy as np
@@ -297,22 +298,33 @@ def test_announced_networks_are_not_built(tmp_path, monkeypatch, seed):
         ib.load_network(path)
 
 
-def test_compressed_network_files_are_refused(tmp_path):
-    path = ib.save_network(gln(), tmp_path / "network.pt")
-    with zipfile.ZipFile(path) as source:
-        content = {info.filename: source.read(info) for info in source.infolist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
-        for name, data in content.items():
-            target.writestr(name, data)
-    with pytest.raises(ib.InputError, match="damaged"):
-        ib.load_network(path)
+def damaged(path):
+    """Yield the bytes of a network's file cut short, with a flipped bit, compressed, and with other content."""
+    whole, content = path.read_bytes(), torch.load(path, weights_only=True)
+    yield from (whole[:size] for size in (0, 100, len(whole) // 2))
+    weights = content["state"]["hidden_weights.0"]
+    place = whole.index(weights.numpy().tobytes())
+    yield whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+    compressed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as source, zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+    yield compressed.getvalue()
+    states = [
+        {"hidden_weights.0": weights.to(torch.complex64)},
+        {"_extra_state": {"directions": [torch.zeros(1, 12)], "cutoffs": [torch.zeros(1)]}},
+        {"_extra_state": {"directions": [torch.full((5, 12), torch.nan)], "cutoffs": [torch.zeros(5)]}},
+    ]
+    for change in ({"config": torch.zeros(2)}, *({"state": content["state"] | state} for state in states)):
+        changed = io.BytesIO()
+        torch.save(content | change, changed)
+        yield changed.getvalue()
 
 
 def test_damaged_network_files_are_refused(tmp_path):
     path = ib.save_network(gln(), tmp_path / "network.pt")
-    whole = path.read_bytes()
-    for size in (0, 100, len(whole) // 2):
-        path.write_bytes(whole[:size])
+    for content in damaged(path):
+        path.write_bytes(content)
         with pytest.raises(ib.InputError, match="damaged"):
             ib.load_network(path)
     torch.save({"other": 1}, path)
