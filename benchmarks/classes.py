@@ -25,7 +25,6 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.datasets.images import load_digits, load_images
 from implicit_bias.extensions.galu import GaLUClassifier
 
-Parts = tuple[Array, np.ndarray, Array, np.ndarray]
 #: Digits that train; the rest of the 1797 are the test part.
 DIGITS = 1347
 SKLEARN = {"SVC, rbf, C = 5": lambda: SVC(C=5), "LinearSVC": lambda: LinearSVC(max_iter=20_000)}
@@ -74,7 +73,7 @@ ROWS = {
 
 
 @lru_cache(1)
-def parts(data: str, root: str | None) -> Parts:
+def parts(data: str, root: str | None) -> tuple[Array, np.ndarray, Array, np.ndarray]:
     """Return training images (n, d) and labels, then test images and labels."""
     if data == "digits":
         X, y = load_digits()

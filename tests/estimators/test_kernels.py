@@ -11,7 +11,6 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_predict
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import implicit_bias as ib
@@ -141,8 +140,7 @@ def test_precomputed_kernels_names_and_functions(cancer):
 
 
 def test_several_classes_have_kernels_of_their_own():
-    X, y = load_wine(return_X_y=True)
-    X, names = StandardScaler().fit_transform(X), np.array(["a", "b", "c"])[y]
+    X, names = scaled(load_wine, names=("a", "b", "c"))
     model = ib.MultipleKernelClassifier(C=1.0).fit(X[::2], names[::2])
     assert model.kernel_weights_.shape == (3, 6)
     np.testing.assert_allclose(model.kernel_weights_.sum(axis=1), 1)
@@ -388,8 +386,7 @@ def test_kernels_by_rows_and_by_factors(cancer, kernels, C, free):
 
 
 def test_one_kernel_of_several_classes_is_saved_and_continued(tmp_path):
-    X, y = load_wine(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
+    X, y = scaled(load_wine)
     model = ib.MultipleKernelClassifier(("half-spaces", {"hyperplanes": 2}), fit_intercept=True, warm_start=True)
     model.fit(X, y)
     assert [c.gap < 1e-6 for c in model.certificate_] == [True] * 3

@@ -144,11 +144,6 @@ def test_relu_initialisation():
     assert torch.equal(network.layers[1], second)
 
 
-def test_seeds_of_the_weights_alone():
-    assert torch.equal(gln(seed=5).hidden_weights[0], gln(seed=5).hidden_weights[0])
-    assert not torch.equal(gln(seed=5).hidden_weights[0], gln(seed=6).hidden_weights[0])
-
-
 def test_deep_gln_by_hand():
     network = deep().double()
     first, second = network._gates[0].contexts_of(X), network._gates[1].contexts_of(X)

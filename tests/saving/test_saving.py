@@ -49,17 +49,14 @@ def announcing(data, shape):
 
 def test_the_format_is_open_and_carries_its_version(tmp_path):
     path = ib.save_problem(problem("contexts 2", "group lasso"), tmp_path / "problem.npz")
+    other = tmp_path / "other.npz"
     with np.load(path, allow_pickle=False) as content:
         about = json.loads(str(content["about"]), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
         assert content["C"] == np.inf
         assert {"X", "gate_values", "y", "norm.groups"} <= set(content.files)
+        np.savez(other, **{name: values for name, values in content.items() if name != "y"})
     assert about["format"] == "implicit_bias problem 1"
     assert about["implicit_bias"]
-    other = tmp_path / "other.npz"
-    with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w") as target:
-        for name in source.namelist():
-            if name != "y.npy":
-                target.writestr(name, source.read(name))
     with pytest.raises(ib.InputError, match="damaged"):
         ib.load_problem(other)
     whole = path.read_bytes()

@@ -439,19 +439,6 @@ def test_plain_descent_says_that_it_diverged_before_it_is_measured():
         descend_to_limit(gln(), X, Y, PlainDescent(lr=1e9), measure=measure)
 
 
-@pytest.mark.parametrize("config", [LossScaled(max_steps=300), PlainDescent(max_steps=300)])
-def test_reproducible_bit_for_bit_whatever_the_threads(config):
-    results, before = [], torch.get_num_threads()
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        network = gln()
-        descend_to_limit(network, X, Y, config)
-        assert torch.get_num_threads() == threads
-        results.append(network.effective_weights())
-    torch.set_num_threads(before)
-    np.testing.assert_array_equal(*results)
-
-
 every_way = pytest.mark.parametrize(
     "config", [LossScaled(1e-9), SteepestDescent("sign", tolerance=1e-12), ProjectedDescent("muon", 1e-12)]
 )

@@ -14,6 +14,7 @@ from implicit_bias.extensions.galu import GaLU0Network, GaLUNetwork, least_squar
 from implicit_bias.gates import FunctionContexts
 from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.training import TorchOptimiser
+from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.losses import MARGIN_LOSSES
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates
 from implicit_bias.training.updates import SpanUpdates, WeightUpdates, updates_of
@@ -34,12 +35,24 @@ def test_training_is_the_published_loop(loss, options):
         torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("make", [gln, lambda: [GaLU0Network(12, units, sharpness=2.0) for units in ([6, 6], [5, 3])]])
-def test_same_seed_same_weights_bit_for_bit_whatever_the_threads(make):
+def several():
+    return [GaLU0Network(12, units, sharpness=2.0) for units in ([6, 6], [5, 3])]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda seed: train(gln(), X, Y, SGD(steps=50), seed=seed),
+        lambda seed: train(several(), X, Y, SGD(steps=50), seed=seed),
+        lambda seed: descend_to_limit(gln(seed=seed), X, Y, LossScaled(max_steps=300)),
+        lambda seed: descend_to_limit(gln(seed=seed), X, Y, PlainDescent(max_steps=300)),
+    ],
+)
+def test_same_seed_same_weights_bit_for_bit_whatever_the_threads(run):
     results, before = [], torch.get_num_threads()
     for threads, seed in ((1, 1), (2, 1), (1, 2)):
         torch.set_num_threads(threads)
-        networks = train(make(), X, Y, SGD(steps=50), seed=seed).networks
+        networks = run(seed).networks
         results.append([network.decision_function(X) for network in networks])
         assert torch.get_num_threads() == threads
     torch.set_num_threads(before)

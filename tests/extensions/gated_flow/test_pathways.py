@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from implicit_bias import InputError
 from implicit_bias.extensions.gated_flow import Pathways
 from tests.cases import refusals
 
@@ -148,16 +147,13 @@ test_bad_input_is_refused = refusals(
 )
 
 
-def test_bad_starts_are_refused():
-    paths, _ = general(None)
-    with pytest.raises(InputError, match="first must have shape"):
-        paths.race(np.ones((2, 2)), np.ones((3, 2)), [0.0])
-    with pytest.raises(InputError, match="second holds NaN"):
-        paths.race(np.ones((3, 2)), np.full((3, 2), np.nan), [0.0])
-    with pytest.raises(InputError, match="seed must be"):
-        paths.start(np.ones((3, 2)), np.ones((3, 2)), width=2, seed=-1)
-    with pytest.raises(InputError, match="width must be at least the number of modes"):
-        paths.start(np.ones((3, 2)), np.ones((3, 2)), width=1)
+test_bad_starts_are_refused = refusals(
+    (lambda paths: paths.race(np.ones((2, 2)), np.ones((3, 2)), [0.0]), "first must have shape"),
+    (lambda paths: paths.race(np.ones((3, 2)), np.full((3, 2), np.nan), [0.0]), "second holds NaN"),
+    (lambda paths: paths.start(np.ones((3, 2)), np.ones((3, 2)), width=2, seed=-1), "seed must be"),
+    (lambda paths: paths.start(np.ones((3, 2)), np.ones((3, 2)), width=1), "at least the number of modes"),
+    call=lambda start: start(general(None)[0]),
+)
 
 
 def test_times_may_repeat():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import MarginProblem, NuclearNorm, Status, TwoLayerNorm, solve
-from tests.cases import assert_farkas
+from tests.cases import assert_farkas, interrupt
 from tests.solvers.native.shapes import SumNorm, native, teacher
 
 NORMS = {
@@ -48,13 +48,8 @@ def test_limits_return_certified_bounds(norm):
     assert (few.status, few.iterations) == (Status.ITERATION_LIMIT, 4)
     short = solve(case, "NATIVE", max_seconds=1e-6)
     assert short.status is Status.TIME_LIMIT
-
-    def interrupt(progress):
-        steps.append(progress)
-        if progress.iteration == 5:
-            raise KeyboardInterrupt
-
-    stopped = solve(case, "NATIVE", callback=interrupt)
+    stop = interrupt(lambda progress: steps.append(progress) or progress.iteration == 5)
+    stopped = solve(case, "NATIVE", callback=stop)
     assert (stopped.status, len(steps)) == (Status.INTERRUPTED, 6)
     for found in (few, short, stopped):
         assert found.lower_bound <= best * (1 + 1e-6)

@@ -27,14 +27,9 @@ def agree_with_others(case, settings, others):
 
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
-def test_features_and_kernels_agree(gate, norm):
+def test_features_agree_with_kernels_and_sets_of_groups_with_all_groups(gate, norm):
     for case in variants(gate, norm):
         agree_with_others(case, FEATURES_ONLY, KERNELS_ONLY)
-
-
-@pytest.mark.parametrize(("gate", "norm"), PAIRS)
-def test_sets_of_groups_agree_with_all_groups(gate, norm):
-    for case in variants(gate, norm):
         agree_with_others(case, BY_GROUPS, {"all_groups_up_to": 10**9})
 
 
