@@ -46,6 +46,10 @@ class Factor(ABC):
     def solve(self, right: Tensor) -> Tensor:
         """Return M⁻¹ right for right (n, r)."""
 
+    def roughly(self, right: Tensor) -> Tensor:
+        """Return M⁻¹ right without refinement, for the border of a system whose solutions are refined."""
+        return self.solve(right)
+
 
 class DenseFactor(Cholesky, Factor):
     """The Cholesky factor of a matrix (n, n), which it overwrites; LinAlgError unless it is positive definite."""
@@ -135,13 +139,13 @@ class LowRankFactor(Factor):
         self.inner = DenseFactor(inner)
 
     def solve(self, right: Tensor) -> Tensor:
-        x = self._once(right)
+        x = self.roughly(right)
         missing = right - self.D * x
         missing -= self.B.times(self.B.adjoint(x))
-        x += self._once(missing)
+        x += self.roughly(missing)
         return x
 
-    def _once(self, right: Tensor) -> Tensor:
+    def roughly(self, right: Tensor) -> Tensor:
         found = right - self.B.times(self.inner.solve(self.B.adjoint(right / self.D)))
         found /= self.D
         return found
@@ -215,7 +219,7 @@ class BorderedFactor:
 
     def __init__(self, factor: Factor, columns: Tensor, corner: Tensor) -> None:
         self.factor, self.coarse, self.columns, self.corner = factor, factor.coarse, columns, corner
-        self.solved = factor.solve(columns)
+        self.solved = factor.roughly(columns)
         self.border = lu_factor(corner - columns.T @ self.solved)
         if self.border is None:
             raise ArithmeticError("the bordered system is singular")

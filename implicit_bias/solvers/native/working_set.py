@@ -150,11 +150,11 @@ class SampleSet(GrowingSet, Support):
         self.scaled, self.settings, self.best = scaled, scaled.settings, known
         self.tol, self.most, self.watch, self.limited = tol, most, watch, limited
         self.screened = bool(known.weights[0].any()) and not known.rough
-        self.rows, self.bounded = self._screened() if self.screened else self._first(dual)
         self.left, self.part, self.groups = scaled.positive & False, scaled, np.arange(scaled.H)
         self.missing = self.groups[:0]
         if self.screened and scaled.sparse_groups and scaled.box is not None:
             self._restrict(np.flatnonzero(known.weights[1]))
+        self.rows, self.bounded = self._screened() if self.screened else self._first(dual)
         self.stage, self.failed = int(len(self.rows) == scaled.n), False
         self.program: Program | None = None
         self.start: Point | None = None
@@ -223,7 +223,8 @@ class SampleSet(GrowingSet, Support):
         else:
             between = (lam > 0) | low
             between[away.argsort()[: settings.least_samples]] = True
-        most = scaled.n if scaled.box is None else settings.known_support_up_to
+        narrow = scaled.sparse_groups and self.part.by_features(int(between.sum()))
+        most = scaled.n if scaled.box is None or narrow else settings.known_support_up_to
         beyond = xp.where(between, abs(away), np.inf).argsort()[most:]
         joined = many or bool(between[beyond].any())
         between[beyond] = False
