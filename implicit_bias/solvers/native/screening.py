@@ -155,7 +155,9 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
         if stop or best.bounds.gap <= max(enough, tol):
             return replace(best, stopped=stop, iterations=epoch)
         if evaluates:
-            rows = at.unsettled(f)
+            unsettled = at.unsettled(f)
+            # If all samples are settled, only η may still change.
+            rows = unsettled if len(unsettled) else np.arange(scaled.n)
             if not bounded:
                 at.rescale()
     return replace(best, rough=scaled.few_features and best.bounds.gap > settings.rough_gap)

@@ -142,7 +142,7 @@ def _solve_form(
     # An earlier solution is a faster start than screening, unless many of its λ are at their bound.
     share = None if start is None else ours.to_device(start / problem.upper_bounds)
     warm = share is not None and not many_bounded(share, share.max() + 0 * share, settings)
-    pays = ours.sparse_groups or not ours.few
+    pays = not ours.few or (ours.sparse_groups and start is None)
     if not warm and pays and (ours.box is not None or not ours.few_features):
         with one_thread():
             found = screen(ours, tol, limit, screened, options.deadline.passed)

@@ -131,7 +131,7 @@ FEATURES = GatedFeatures([[1.0], [2.0]])
 
 test_what_has_no_answer_is_refused = refusals(
     (lambda: Moments.from_samples(FEATURES, [1.0]), "1 targets for 2 samples"),
-    (lambda: GatedFeatures([[1.0], [2.0]], [[1.0]]), "X has 2 rows and gate_values has 1"),
+    (lambda: GatedFeatures([[1.0], [2.0]], [[1.0]]), "X has 2 rows, gate_values has 1"),
     (lambda: Moments.from_samples(FEATURES, [[1.0, 2.0], [3.0, 4.0]]), "one target per sample"),
     (lambda: Moments.from_samples(GatedFeatures([[1e90]]), [1.0]), "rescale them"),
     (lambda: Moments.from_samples(GatedFeatures([[1e-59]], [[1e-59]]), [1.0]), "the features have sizes"),
