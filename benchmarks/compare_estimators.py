@@ -161,7 +161,7 @@ def report(options: argparse.Namespace) -> Iterator[Any]:
         cells = 100 * frame.pivot(index="data", columns="setting", values="accuracy")[list(SETTINGS)]
         gains = cells.sub(cells["defaults"], axis=0).mean().to_frame("mean gain").T
         seconds = frame.groupby("setting").seconds.sum().to_frame("CPU seconds of all tables").T
-        yield pd.concat([cells, gains, seconds]).round(1).reset_index(names="").to_dict("records")
+        yield pd.concat([cells, gains, seconds]).round(1).astype(str).reset_index(names="").to_dict("records")
         return
     for name, model in tqdm(list(product(names, options.models))):
         for split in range(splits[name]):
