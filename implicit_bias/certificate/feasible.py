@@ -26,7 +26,7 @@ from scipy.linalg import qr, solve_triangular
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.rounding import UNIT, pair_sum, precise_product, share, two_sum
 from implicit_bias._utils.scaling import TINY, length, nearest_powers_of_two
-from implicit_bias.certificate.rational import exact_rows
+from implicit_bias.certificate.rational import signed_rows
 from implicit_bias.margin.constraints import MAX_PRECISE_ENTRIES, LinearConstraints
 from implicit_bias.margin.problem import MarginProblem
 
@@ -103,8 +103,8 @@ class Equations:
             self.exact = _eliminated(self.A, self.h, (), MANY_BITS)
             return None if self.exact is None else self.solved(x)
         # The second of two steps removes the rounding of the first.
-        for missing in (A @ x - h, None):
-            x = x - X @ (_residual(A, h, x)[0] if missing is None else missing)
+        for _ in range(2):
+            x = x - X @ _residual(A, h, x)[0]
         # Twice each bound is more than its own rounding.
         z = 2 * np.sum(np.abs(_residual(A, h, x)), axis=0)
         z += 2 * rest * z.max(initial=0.0) / (1 - theta)
@@ -115,7 +115,7 @@ class Equations:
         """An approximate right inverse X of A without combinations of other rows, this A and h; False if not proved."""
         A = self.A.toarray()
         X, kept, others = _right_inverse(A)
-        proved = all(_is_combination(A, self.h, kept, i, c) for i, c in others)
+        proved = all(_is_combination(self.A, self.h, kept, i, c) for i, c in others)
         return X, A[kept], self.h[kept], proved
 
 
@@ -142,14 +142,13 @@ def _right_inverse(A: Array) -> tuple[Array, np.ndarray, list[tuple[int, Array]]
     return X, order[:rank], list(zip(order[rank:].tolist(), others, strict=True))
 
 
-def _is_combination(A: Array, h: Array, kept: np.ndarray, i: int, c: Array) -> bool:
+def _is_combination(A: sp.csr_array, h: Array, kept: np.ndarray, i: int, c: Array) -> bool:
     """Return True if (A_i, h_i) = Σ_l c_l (A_l, h_l) over `kept` exactly, with c rounded to small denominators."""
-    total = dict[int, Fraction]()
-    exact = [Fraction(float(factor)).limit_denominator(MAX_DENOMINATOR) for factor in c]
-    for row, factor in zip([*kept, i], [*exact, Fraction(-1)], strict=True):
-        values = np.append(A[row], h[row])
-        for j in np.flatnonzero(values).tolist() if factor else []:
-            total[j] = total.get(j, Fraction(0)) + factor * Fraction(float(values[j]))
+    factors = np.array([*(Fraction(float(v)).limit_denominator(MAX_DENOMINATOR) for v in c), Fraction(-1)])
+    rows, total = np.append(kept, i)[factors != 0], Row()
+    for row, factor in zip(_exact_rows(A[rows], h[rows]), factors[factors != 0], strict=True):
+        for j, v in row.items():
+            total[j] = total.get(j, Fraction(0)) + factor * v
     return not any(total.values())
 
 
@@ -276,7 +275,7 @@ def _search(
             return None
         else:
             equal[[*violated]] = True
-            more += [] if problem is None else _margin_rows(problem, [*margins])
+            more += [] if problem is None else _margin_rows(problem, np.array([*margins], dtype=int))
             equations = Equations(E[equal], h[equal], more)
             if more and equations.exact is None:
                 return None
@@ -315,14 +314,10 @@ def _violated_margins(problem: MarginProblem, at: Point) -> dict[int, Condition]
     return {int(i): (a, -m[i] - ROOM * error[i]) for i, a in zip(short, rows, strict=True)}
 
 
-def _margin_rows(problem: MarginProblem, samples: Any) -> list[Row]:
+def _margin_rows(problem: MarginProblem, samples: np.ndarray) -> list[Row]:
     """Return y_i(⟨w, φ(x_i)⟩ + b) − m_i for these samples."""
-    if not len(samples):
-        return []
-    features, y = problem.features.select(samples), problem.y[samples].astype(int)
-    m, width = np.broadcast_to(problem.required_margin, problem.features.n)[samples], features.k * features.d
-    table = exact_rows(features, np.arange(width)) * y[:, None]
-    table = np.hstack([table, np.full((len(y), int(problem.intercept)), 1) * y[:, None]])
+    m, size = np.broadcast_to(problem.required_margin, problem.features.n)[samples], problem.features.shape[1:]
+    table = signed_rows(problem, samples, np.arange(np.prod(size)))
     return [
         {j: Fraction(row[j]) for j in np.flatnonzero(row).tolist()} | {RIGHT: -Fraction(at)}
         for row, at in zip(table, m.tolist(), strict=True)

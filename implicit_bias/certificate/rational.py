@@ -40,35 +40,31 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
     >>> bool(np.abs(lam - 1 / 3).max() < 1e-15)
     True
     """
-    samples, rows = np.flatnonzero(lam > 0), np.flatnonzero(mu)
+    constraints, n = problem.constraints, len(lam)
+    # Without constraints μ is empty.
+    equal, h = (mu > 0, mu) if constraints is None else (constraints.equal, constraints.h)
+    # These have one entry for each λ_i, then one for each μ_j.
+    given, gains = np.append(lam, mu), np.append(np.broadcast_to(problem.required_margin, n), -h)
+    signed = np.append(np.ones(n, dtype=bool), ~equal)
     # The order is descending, so that elimination solves for the largest λ, and the smallest keep their values.
+    samples = np.flatnonzero(lam > 0)
     samples = samples[np.argsort(-lam[samples] * problem.features.row_norms()[samples], kind="stable")]
-    signed = np.zeros(len(mu), dtype=bool) if problem.constraints is None else ~problem.constraints.equal
-    required = np.broadcast_to(problem.required_margin, len(lam))
-    h = np.zeros(len(mu)) if problem.constraints is None else problem.constraints.h
+    used = np.append(samples, n + np.flatnonzero(mu))
     for _ in range(ROUNDS):
         # With homogeneous constraints only samples have a positive dual objective.
-        if not len(samples) and not h[rows].any():
+        if not gains[used].any():
             return None
-        equations = _equations(problem, samples, rows)
-        if equations is None:
-            return None
-        given = [Fraction(float(v)) for v in [*lam[samples], *mu[rows]]]
-        values = _solution_near(equations, given)
+        equations = _equations(problem, used[used < n], used[used >= n] - n)
+        values = None if equations is None else _solution_near(equations, to_fractions(given[used]))
         if values is None:
             return None
-        weights, multipliers = values[: len(samples)], values[len(samples) :]
-        wrong = [v < 0 and signed[j] for v, j in zip(multipliers, rows, strict=True)]
-        gains = [Fraction(float(g)) for g in [*required[samples], *-h[rows]]]
-        gain = sum((g * v for g, v in zip(gains, values, strict=True)), Fraction(0))
-        if not any(wrong) and all(v >= 0 for v in weights) and gain > 0:
-            total = sum(weights) or sum(map(abs, multipliers))
-            proof, proof_mu = np.zeros_like(lam), np.zeros_like(mu)
-            proof[samples] = [float(v / total) for v in weights]
-            proof_mu[rows] = [float(v / total) for v in multipliers]
-            return proof, proof_mu
-        samples = samples[np.array([v > 0 for v in weights], dtype=bool)]
-        rows = rows[~np.array(wrong, dtype=bool)]
+        wrong = signed[used] & (values < 0)
+        if not wrong.any() and to_fractions(gains[used]) @ values > 0:
+            total = values[used < n].sum() or np.abs(values).sum()
+            proof = np.zeros(len(given))
+            proof[used] = values / total
+            return proof[:n], proof[n:]
+        used = used[~wrong & ((values != 0) | (used >= n))]
     return None
 
 
@@ -82,17 +78,19 @@ def _equations(problem: MarginProblem, samples: np.ndarray, rows: np.ndarray) ->
         columns = np.union1d(columns, problem.constraints.E[rows].indices)
     if _operations(len(columns), len(samples) + len(rows)) > MAX_OPERATIONS:
         return None
-    table = np.zeros((0, len(columns)), dtype=object)
-    if len(samples):
-        table = exact_rows(problem.features.select(samples), columns)
-    if problem.intercept:
-        table = np.hstack([table, np.full((len(samples), 1), Fraction(1), dtype=object)])
-    table = table * to_fractions(problem.y[samples])[:, None]
+    table = signed_rows(problem, samples, columns)
     if problem.constraints is not None:
         E = -problem.constraints.E[rows].toarray()[:, columns]
-        constraint_rows = to_fractions(np.hstack([E, np.zeros((len(rows), int(problem.intercept)))]))
-        table = np.vstack([table, constraint_rows]) if len(rows) else table
+        table = np.vstack([table, to_fractions(np.hstack([E, np.zeros((len(rows), int(problem.intercept)))]))])
     return table.T
+
+
+def signed_rows(problem: MarginProblem, samples: np.ndarray, columns: np.ndarray) -> Any:
+    """Return y_i φ(x_i) in some columns, then y_i if b is free, as exact numbers, for each i of `samples`."""
+    table, ones = np.zeros((0, len(columns))), np.ones((len(samples), int(problem.intercept)), dtype=object)
+    if len(samples):
+        table = exact_rows(problem.features.select(samples), columns)
+    return np.hstack([table, ones]) * problem.y[samples, None].astype(int)
 
 
 def _used_columns(features: Features) -> np.ndarray:
@@ -114,8 +112,8 @@ def _operations(equations: int, unknowns: int) -> int:
     return equations * unknowns * min(equations + 1, unknowns)
 
 
-def _solution_near(equations: Any, given: list[Fraction]) -> list[Fraction] | None:
-    """Return the solution of homogeneous `equations` (c, s) with free unknowns as `given` (s,); None if it is only 0.
+def _solution_near(equations: Any, given: Any) -> Any:
+    """Return the solution (s,) of `equations` (c, s) = 0 with free unknowns as `given` (s,); None if it is only 0.
 
     The method is fraction-free Gauss–Jordan elimination (Bareiss 1968). The result is None if numbers become too long.
     """
@@ -139,9 +137,8 @@ def _solution_near(equations: Any, given: list[Fraction]) -> list[Fraction] | No
     free = [j for j in range(M.shape[1]) if j not in set(pivots)]
     if not free:
         return None
-    values = list(given)
-    for i, j in enumerate(pivots):
-        values[j] = -sum((M[i, f] * given[f] for f in free), Fraction(0)) / last
+    values = given.copy()
+    values[pivots] = -(M[: len(pivots), free] @ given[free]) / last
     return values
 
 
