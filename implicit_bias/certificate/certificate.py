@@ -84,18 +84,17 @@ def certify(
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
-    rounding: list[Any] = []
-    if not problem.affine:
+    if problem.affine:
+        multiples = (feasible_point(problem.constraints, *one, problem) for one in _feasible_multiples(problem, W, b))
+        points: list[Any] = [moved for moved in multiples if moved is not None]
+    else:
         W, b = _normalised(W, b)
+        points = [(W, b)]
         if problem.constraints is not None:
             found = feasible_point(problem.constraints, W)
             given = np.zeros((2, *W.shape)) if found is None else np.stack(found[::2])
             (W, D), b = _normalised(given, b)
-            rounding = [D if _normal(np.stack([W, D]), given) else D + TINY]
-    points: list[Any] = [(W, b, *rounding)]
-    if problem.affine:
-        multiples = (feasible_point(problem.constraints, *one, problem) for one in _feasible_multiples(problem, W, b))
-        points = [moved for moved in multiples if moved is not None]
+            points = [(W, b, D if _normal(np.stack([W, D]), given) else D + TINY)]
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
     upper = _upper_bound(problem, points) if points else _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
     lower = _lower_bound(problem, lam, mu)

@@ -64,6 +64,13 @@ def diagonal(entries: Array) -> sp.csr_array:
     return sp.csr_array((entries, np.arange(k), np.arange(k + 1)), shape=(k, k))
 
 
+def padding(index: np.ndarray) -> sp.csr_array:
+    """Return the matrix (H·R, k) that sorts rows by their group `index` (k,) and adds zeros up to R rows per group."""
+    sizes, order = np.bincount(index), np.argsort(index, kind="stable")
+    places = index[order] * sizes.max() + np.concatenate([np.arange(size) for size in sizes])
+    return sp.csr_array((np.ones(len(index)), (places, order)), shape=(len(sizes) * sizes.max(), len(index)))
+
+
 @dataclass(frozen=True, eq=False)
 class PolyhedralForm:
     """A norm whose unit ball is a polyhedron, with groups h of gates, factors a_j > 0 and costs c_h > 0.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positives, check_range, without_torch
 from implicit_bias._utils.lazy import cp
 from implicit_bias._utils.scaling import length
-from implicit_bias.norms.base import GroupForm, Norm, diagonal
+from implicit_bias.norms.base import GroupForm, Norm, diagonal, padding
 
 
 class EuclideanNorm(Norm):
@@ -140,13 +139,8 @@ class GroupLasso(Norm):
 
     def stacked(self, W: cp.Expression) -> cp.Expression:
         """Return the ζ_h as the rows of a CVXPY expression; smaller groups are padded with zeros."""
-        sizes = np.bincount(self.index)
-        slot = np.concatenate([np.arange(size) for size in sizes])
-        order = np.argsort(self.index, kind="stable")
-        rows = np.repeat(np.arange(len(sizes)) * sizes.max(), sizes) + slot
-        shape = (len(sizes) * sizes.max(), len(order))
-        pad = sp.csr_array((np.ones(len(order)), (rows, order)), shape=shape)
-        return cp.reshape(pad @ W, (len(sizes), int(sizes.max()) * W.shape[1]), order="C")
+        pad, H = padding(self.index), len(self.labels)
+        return cp.reshape(pad @ W, (H, pad.shape[0] // H * W.shape[1]), order="C")
 
     def group_form(self, k: int) -> GroupForm:
         """Return the group form with Ŵ_h = c_h ζ_h, so that T is diagonal with entries 1/c_h."""

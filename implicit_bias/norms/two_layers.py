@@ -114,10 +114,10 @@ class TwoLayerNorm(Norm):
         return self._form.dual(self.of_gates(V))
 
     def _value_within(self, W: Array) -> float:
-        return self._form.value_bound(self.of_gates(W)) * (1 + 2 * self.rounding(*W.shape))
+        return self._form._value_within(self.of_gates(W)) * (1 + 2 * self.rounding(*W.shape))
 
     def _dual_within(self, V: Array, error: Array) -> float:
-        return self._form.dual_bound(self.of_gates(V)) + self._form.dual_of_lengths(error, V.shape[1])
+        return self._form._dual_within(self.of_gates(V), error)
 
     def dual_bound(self, lengths: Array) -> float | None:
         """Upper bound of the dual norm for these row lengths; None if it grows with the number of inputs."""
@@ -133,22 +133,22 @@ class TwoLayerNorm(Norm):
 
     def group_form(self, k: int) -> GroupForm | None:
         """Return the group form of the norms Σ_h r_h and (Σ_h r_h²/m_h)^½ with r_h = ‖ζ_h‖₂; None for the others."""
-        return self._form.group_form()
+        return self._form.group_form(k)
 
     def polyhedral_form(self, k: int) -> PolyhedralForm | None:
         """Return the polyhedral form of "entries" with "l_inf" or "l1", and of "l1"; None for the others."""
-        return self._form.polyhedral_form()
+        return self._form.polyhedral_form(k)
 
     def spectral_form(self, k: int) -> SpectralForm | None:
         """Return the spectral form of "spectral"; None for the others."""
-        return self._form.spectral_form()
+        return self._form.spectral_form(k)
 
     def __repr__(self) -> str:
         size = f"{len(self.multiplicities)} units, {self.gates} gates"
         return f"TwoLayerNorm({self.input_layer}, {self.output_layer}, {size})"
 
 
-class _RowForm:
+class _RowForm(Norm):
     """Norm ‖(c_h ‖ζ_h‖_q)_h‖_s, q = `row`, s = `outer`, c = `scales`; dual: ‖(‖V_h‖_q'/c_h)_h‖_s', 1/q + 1/q' = 1."""
 
     def __init__(self, units: GroupLasso, row: float, outer: float, scales: Array) -> None:
@@ -162,7 +162,11 @@ class _RowForm:
     def dual(self, V: Array) -> float:
         return _size(self._sizes(V, CONJUGATE[self.row]) / self.scales, CONJUGATE[self.outer])
 
-    value_bound, dual_bound = value, dual
+    def _value_within(self, W: Array) -> float:
+        return self.value(W)
+
+    def _dual_within(self, V: Array, error: Array) -> float:
+        return self.dual(V) + self.dual_of_lengths(error, V.shape[1])
 
     def _sizes(self, W: Array, q: float) -> Array:
         """Return ‖ζ_h‖_q of all units, shape (H,)."""
@@ -186,14 +190,14 @@ class _RowForm:
     def quadratic(self, W: cp.Expression) -> cp.Expression | None:
         return cp.sum_squares(sp.diags_array(self.scales[self.units.index]) @ W) if self.euclidean else None
 
-    def group_form(self) -> GroupForm | None:
+    def group_form(self, k: int) -> GroupForm | None:
         if self.row != 2 or self.outer == inf:
             return None
         index = self.units.index
         groups = np.zeros_like(index) if self.euclidean else index
         return GroupForm(diagonal(1 / self.scales[index]), groups)
 
-    def polyhedral_form(self) -> PolyhedralForm | None:
+    def polyhedral_form(self, k: int) -> PolyhedralForm | None:
         if 2 in (self.row, self.outer):
             return None
         index = self.units.index
@@ -203,15 +207,12 @@ class _RowForm:
         costs = self.scales if self.outer == 1 else 1 / self.scales
         return PolyhedralForm(self.row == 1, index, np.ones(len(index)), costs)
 
-    def spectral_form(self) -> None:
-        return None
-
 
 def _size(values: Array, s: float) -> float:
     return float(length(values) if s == 2 else values.sum() if s == 1 else values.max())
 
 
-class _Operator:
+class _Operator(Norm):
     """Norm ‖diag(c)W‖_op, c = `scales`, dual ‖diag(c)⁻¹V‖_*; row h of W as (H, D) has all weights of unit h."""
 
     def __init__(self, units: GroupLasso, scales: Array) -> None:
@@ -233,35 +234,26 @@ class _Operator:
     def dual(self, V: Array) -> float:
         return float(np.linalg.norm(self.matrix(V, 1 / self.scales), "nuc"))
 
-    def value_bound(self, W: Array) -> float:
+    def _value_within(self, W: Array) -> float:
         return float(singular_bounds(self.matrix(W, self.scales)[None])[0][0]) * self._rounded
 
-    def dual_bound(self, V: Array) -> float:
-        return float(singular_bounds(self.matrix(V, 1 / self.scales)[None])[1][0]) * self._rounded
+    def _dual_within(self, V: Array, error: Array) -> float:
+        size = float(singular_bounds(self.matrix(V, 1 / self.scales)[None])[1][0]) * self._rounded
+        return size + self.dual_of_lengths(error, V.shape[1])
 
     def dual_of_lengths(self, lengths: Array, d: int) -> float:
         """Upper bound of the dual norm of any V with these row lengths: the sum of the lengths of its rows."""
         return float((self.units.group_norms(lengths[:, None]) / self.scales).sum())
 
     def expression(self, W: cp.Expression) -> cp.Expression:
-        return cp.sigma_max(sp.diags_array(self.scales) @ self._stacked(W))
+        return cp.sigma_max(sp.diags_array(self.scales) @ self.units.stacked(W))
 
-    def _stacked(self, W: cp.Expression) -> cp.Expression:
-        H = len(self.scales)
-        return cp.reshape(W[self.order], (H, W.size // H), order="C")
-
-    def quadratic(self, W: cp.Expression) -> None:
-        return None
-
-    def group_form(self) -> GroupForm | None:
-        bounds, k = self.spectral_form().bounds, len(self.order)
+    def group_form(self, k: int) -> GroupForm | None:
+        bounds = self.spectral_form(k).bounds
         # The norm of one row is a multiple of its length.
         return GroupForm(diagonal(np.full(k, bounds[0, 0] ** 0.5)), np.zeros(k, int)) if len(bounds) == 1 else None
 
-    def polyhedral_form(self) -> None:
-        return None
-
-    def spectral_form(self) -> SpectralForm:
+    def spectral_form(self, k: int) -> SpectralForm:
         return SpectralForm(self.order, 1 / self.scales[:, None] ** 2)
 
 
@@ -274,20 +266,20 @@ class _TwoSumming(_Operator):
     def dual(self, V: Array) -> float:
         return rescaled(dual_bound, self.matrix(V))
 
-    def value_bound(self, W: Array) -> float:
+    def _value_within(self, W: Array) -> float:
         return value_bound(self.matrix(W))
 
-    def dual_bound(self, V: Array) -> float:
-        return dual_bound(self.matrix(V))
+    def _dual_within(self, V: Array, error: Array) -> float:
+        return dual_bound(self.matrix(V)) + self.dual_of_lengths(error, V.shape[1])
 
     def dual_of_lengths(self, lengths: Array, d: int) -> float:
         """Upper bound of the dual norm of any V with these row lengths: ‖V‖_F, because ρ(W) ≥ ‖W‖_F."""
         return float(length(lengths))
 
-    def spectral_form(self) -> SpectralForm:
+    def spectral_form(self, k: int) -> SpectralForm:
         return SpectralForm(self.order, np.eye(len(self.scales)))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         from implicit_bias.norms.two_summing_atom import TwoSummingAtom
 
-        return TwoSummingAtom(self._stacked(W))
+        return TwoSummingAtom(self.units.stacked(W))

@@ -72,10 +72,6 @@ class Element:
         """Return this element plus `step` times another one."""
         return self.each(lambda u, v: u + step * v, other)
 
-    def times(self, factor: Any) -> Element:
-        """Return this element times a number."""
-        return self.each(lambda u: factor * u)
-
     def unit(self) -> Element:
         """Return the identity of the Jordan product."""
         found = self.each(lambda u: 0 * u)
@@ -245,6 +241,10 @@ class EmbeddedProgram:
             square += A.T @ A
         return found
 
+    def value(self, x: Any, b: Any, z: Element) -> Any:
+        """Return cᵀx + eᵀb + hᵀz."""
+        return self.c @ x + self.e @ b + self.h.dot(z)
+
     def image(self, x: Any) -> Element:
         """Return Gx."""
         places, values = self.single
@@ -273,14 +273,15 @@ class EmbeddedProgram:
         return M
 
 
-def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any) -> EmbeddedProgram:
+def dual_program(A: Any, rhs: Any, offset: Any, box: Any, E: Any, e: Any, free: bool = False) -> EmbeddedProgram:
     """Return the program of this module's docstring for A (N, H, r), padded with zeros, and m, V⁰, p, ỹ (N, j) and e.
 
-    `box` p is None for a hard margin, and j = 0 without a free intercept. The unit of a row is arbitrary.
+    `box` p is None for a hard margin, and j = 0 without a free intercept. The unit of a row is arbitrary. λ ≥ 0 is
+    not required if it is `free`.
     """
-    rows, bounds = -A.transpose(1, 2, 0), rhs[:0] if box is None else box
-    h = Element(np.concatenate([0 * rhs, bounds]), np.hstack([0 * offset[:, :1] + 1, offset]))
-    single = np.arange(len(h.lines)) % len(rhs), np.concatenate([0 * rhs - 1, 0 * bounds + 1])
+    rows, least, bounds = -A.transpose(1, 2, 0), rhs[:0] if free else 0 * rhs, rhs[:0] if box is None else box
+    h = Element(np.concatenate([least, bounds]), np.hstack([0 * offset[:, :1] + 1, offset]))
+    single = np.arange(len(h.lines)) % len(rhs), np.concatenate([least - 1, 0 * bounds + 1])
     return EmbeddedProgram(-rhs, E, e, h, single, rows[0, :0], np.concatenate([0 * rows[:, :1], rows], axis=1))
 
 
@@ -327,27 +328,24 @@ class EmbeddedConditions:
         self.mu = float(at.product() / self.degree)
         if not self.mu > 0:
             raise ArithmeticError("no complementarity is left")
-        self.scaling, h = NesterovTodd(at.s, at.z), program.h
-        self.c, self.E, self.e = program.c, program.E, program.e
-        E, e = self.E, self.e
+        self.scaling, E, e = NesterovTodd(at.s, at.z), program.E, program.e
         self.factor = factorise(program.normal(self.scaling))
         self.solved = self.factor.solve(E)
         self.inner = factorise(E.T @ self.solved) if len(e) else None
         #: Change of x, b and z for a unit change of τ.
-        self.first = self._reduced(-self.c, e, h)
+        self.first = self._reduced(-program.c, e, program.h)
         #: Residuals Eb + Gᵀz + cτ, eτ − Eᵀx, s + Gx − hτ and κ + cᵀx + eᵀb + hᵀz.
-        self.R1 = E @ at.b + program.adjoint(at.z) + self.c * at.tau
+        self.R1 = E @ at.b + program.adjoint(at.z) + program.c * at.tau
         self.R2 = -(E.T @ at.x) + e * at.tau
-        self.R3 = at.s.plus(1, program.image(at.x)).plus(-at.tau, h)
-        self.R4 = at.kappa + self.c @ at.x + e @ at.b + h.dot(at.z)
+        self.R3 = at.s.plus(1, program.image(at.x)).plus(-at.tau, program.h)
+        self.R4 = at.kappa + program.value(at.x, at.b, at.z)
 
     def _reduced(self, r1: Any, r2: Any, r3: Element) -> tuple[Any, Any, Element]:
         """Return x, b, z with Eb + Gᵀz = r1 (N,), Eᵀx = r2 (j,), Gx − D²z = r3."""
         right = r1 + self.program.adjoint(self.scaling.inverse_square(r3))
-        x = self.factor.solve(right[:, None])[:, 0]
-        b = r2
+        x, b = self.factor.solve(right[:, None])[:, 0], r2
         if self.inner is not None:
-            b = self.inner.solve((self.E.T @ x - r2)[:, None])[:, 0]
+            b = self.inner.solve((self.program.E.T @ x - r2)[:, None])[:, 0]
             x = x - self.solved @ b
         return x, b, self.scaling.inverse_square(self.program.image(x).plus(-1, r3))
 
@@ -362,15 +360,10 @@ class EmbeddedConditions:
         outer = self.scaling.transposed(quotient)
         x, b, z = self._reduced(-keep * self.R1, keep * self.R2, outer.plus(-keep, self.R3))
         x1, b1, z1 = self.first
-        h = self.program.h
-
-        def value(x: Any, b: Any, z: Element) -> Any:
-            """Return cᵀx + eᵀb + hᵀz."""
-            return self.c @ x + self.e @ b + h.dot(z)
-
+        value = self.program.value
         tau = (dk / at.tau - keep * self.R4 - value(x, b, z)) / (value(x1, b1, z1) - at.kappa / at.tau)
         x, b, z = x + tau * x1, b + tau * b1, z.plus(tau, z1)
-        s = self.scaling.transposed(quotient.plus(1, self.scaling.times(z))).times(-1)
+        s = self.scaling.transposed(quotient.plus(1, self.scaling.times(z))).each(np.negative)
         return EmbeddedIterate(x, b, s, z, tau, -(dk + at.kappa * tau) / at.tau)
 
     def ahead(self, guess: EmbeddedIterate) -> float:

@@ -14,8 +14,9 @@ from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
+from implicit_bias.norms.base import padding
 from implicit_bias.solvers.base import Answer, Options, Progress
-from implicit_bias.solvers.native.homogeneous import Element, EmbeddedIterate, EmbeddedProgram, maximise
+from implicit_bias.solvers.native.homogeneous import EmbeddedIterate, dual_program, maximise
 
 #: Iterations after which the method ends if `solve` has no limit; it needs about 10.
 ITERATIONS = 100
@@ -27,31 +28,21 @@ def interpolate(problem: MarginProblem, options: Options) -> Answer:
     """Return weights and multipliers to a gap of `options.tol`; λ = 0."""
     form, constraints, (_, k, d) = problem.group_form, problem.constraints, problem.features.shape
     assert form is not None
-    E, h, order = constraints.E.toarray(), constraints.h, np.argsort(form.index, kind="stable")
+    E, h = constraints.E.toarray(), constraints.h
     sizes = np.maximum(np.linalg.norm(E, axis=1), np.finfo(float).tiny)
     unit = float(np.abs(h / sizes).max())
-    A = np.einsum("mkd,kj->mjd", (E / sizes[:, None]).reshape(-1, k, d), form.expand.toarray())
-    counts = np.bincount(form.index)
-    # Rows of smaller groups are padded with zeros.
-    slots = form.index[order] * counts.max() + np.concatenate([np.arange(count) for count in counts])
-    cones = np.zeros((len(h), form.count * counts.max(), d))
-    cones[:, slots] = -A[:, order]
-    G = cones.reshape(len(h), form.count, -1).transpose(1, 2, 0)
-    G = np.concatenate([0 * G[:, :1], G], axis=1)
-    ball = np.zeros(G.shape[:2])
-    ball[:, 0] = 1.0
-    none = np.zeros(0)
-    single = np.zeros(0, dtype=int), none
-    program = EmbeddedProgram(-h / sizes / unit, np.zeros((len(h), 0)), none, Element(none, ball), single, G[0, :0], G)
+    # W is `expand` times the rows of all groups.
+    expand = form.expand @ padding(form.index).T
+    rows = expand.T @ (E / sizes[:, None]).reshape(-1, k, d).transpose(1, 2, 0).reshape(k, -1)
+    A = rows.reshape(form.count, -1, len(h)).transpose(2, 0, 1)
+    program = dual_program(A, h / sizes / unit, 0 * A[0], None, A[:, 0, :0], h[:0], free=True)
     best = Answer(np.zeros((k, d)), np.zeros(problem.features.n), 0, multipliers=np.zeros(len(h)))
     gap, count, limit = np.inf, -1, options.max_iterations or ITERATIONS
 
     def finished(at: EmbeddedIterate) -> bool:
         nonlocal best, gap, count
         count += 1
-        x, rows = at.x / at.tau, np.zeros((len(order), d))
-        rows[order] = -(at.z.cones[:, 1:] / at.tau).reshape(-1, d)[slots]
-        W, mu = unit * (form.expand @ rows), -x / sizes
+        W, mu = -unit * (expand @ (at.z.cones[:, 1:] / at.tau).reshape(-1, d)), -at.x / at.tau / sizes
         missing = constraints.E @ W.ravel() - h
         size = problem.norm.dual((constraints.E.T @ mu).reshape(k, d))
         lower, upper = float(-h @ mu) / max(size, 1.0), problem.norm.value(W)

@@ -118,7 +118,7 @@ def test_the_scaling_takes_both_elements_to_one_point():
     np.testing.assert_allclose(back.cones, s.cones)
     change = Element(-s.lines, np.zeros((2, 4)))
     assert s.room(change) == 1.0
-    assert s.room(change.times(4)) == pytest.approx(0.25)
+    assert s.room(change.plus(3, change)) == pytest.approx(0.25)
     outwards = Element(np.zeros(3), np.hstack([np.zeros((2, 1)), 10 * s.cones[:, 1:]]))
     step = s.room(outwards)
     reach = s.cones + step * outwards.cones
