@@ -235,10 +235,9 @@ def feasible_point(
     ([[1.0, 0.1]], 0.0)
     """
     free = problem is not None and problem.intercept
-    E = sp.csr_array(sp.hstack([constraints.E, sp.csr_array((len(constraints.equal), int(free)))]))
     hard = problem if problem is not None and problem.hard else None
     for tight in (True, False):
-        found = _search(E, constraints, np.append(W.ravel(), [b] * free), hard, tight)
+        found = _search(constraints, np.append(W.ravel(), [b] * free), hard, tight)
         if found is not None:
             return *_split(found.x, W.shape), *_split(found.D, W.shape)
     return None
@@ -250,14 +249,13 @@ def _split(x: Array, shape: tuple[int, ...]) -> tuple[Array, float]:
     return x[:size].reshape(shape), float(x[size:].sum())
 
 
-def _search(
-    E: sp.csr_array, constraints: LinearConstraints, x: Array, problem: MarginProblem | None, tight: bool
-) -> Point | None:
+def _search(constraints: LinearConstraints, x: Array, problem: MarginProblem | None, tight: bool) -> Point | None:
     """Return a point near x (N,) that is proved to be near a feasible one; None if none is found in `ROUNDS` rounds.
 
     What is violated becomes an equation if `tight`, with margins only in rational arithmetic; else it gets room.
     """
-    h, equal = constraints.h, constraints.equal.copy()
+    E, h, equal = constraints.E, constraints.h, constraints.equal.copy()
+    E = sp.csr_array(sp.hstack([E, sp.csr_array((len(h), len(x) - E.shape[1]))]))
     equations, active, more = Equations(E[equal], h[equal]), dict[int, Condition](), list[Row]()
     for _ in range(ROUNDS):
         moved = equations.moved(x, [*active.values()]) if active else x

@@ -119,18 +119,18 @@ class LinearConstraints:
             # CVXPY refuses the built-in abs and chains such as -1 <= W <= 1 in several lines.
             text = " ".join(str(error).split())
             raise InputError(f"{EXPECTED}; the function raised {type(error).__name__}: {text:.200}") from error
-        parts, equal = [], []
+        parts = []
         for number, constraint in enumerate(given if isinstance(given, list | tuple) else [given]):
             sides = _sides(constraint)
             variables = {variable.id for side in sides for variable in side.variables()}
             if variables != {W.id} or not all(side.is_affine() and not side.is_complex() for side in sides):
                 raise InputError(f"{EXPECTED}; constraint {number} is not linear and real")
             for side in sides:
-                parts.append(_coefficients(side, W))
-                equal.append(np.full(side.size, isinstance(constraint, cp.constraints.Equality)))
+                equality = np.full(side.size, isinstance(constraint, cp.constraints.Equality))
+                parts.append((*_coefficients(side, W), equality))
         if not parts:
             raise InputError(f"{EXPECTED}; the function returned no constraints")
-        rows, right = zip(*parts, strict=True)
+        rows, right, equal = zip(*parts, strict=True)
         return cls(sp.csr_array(sp.vstack(rows)), np.concatenate(equal), shape, np.concatenate(right))
 
     def scaled(self, factor: float) -> LinearConstraints:

@@ -189,13 +189,9 @@ class MarginProblem:
     def interpolates(self) -> bool:
         """True if the constraints are equations of values (ΦW)_i that imply all margins, like `interpolation`'s."""
         n, constraints = self.features.n, self.constraints
-        if (
-            constraints is None
-            or not self.hard
-            or self.intercept
-            or not constraints.equal.all()
-            or len(constraints.h) < n
-        ):
+        if constraints is None or not self.hard or self.intercept:
+            return False
+        if not constraints.equal.all() or len(constraints.h) < n:
             return False
         W = np.random.default_rng(0).normal(size=constraints.shape)
         known = np.allclose((constraints.E @ W.ravel())[:n], self.features.apply(W))

@@ -7,36 +7,21 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 from cvxpy.atoms import PSD_ATOMS
-from cvxpy.atoms.atom import Atom
+from cvxpy.atoms.norm_nuc import normNuc
 from cvxpy.reductions.dcp2cone.canonicalizers import CANON_METHODS
 
 from implicit_bias.norms.two_summing import rescaled, value_bound
 
 
-class TwoSummingAtom(Atom):
-    """ρ(W) of an expression W (H, D): min (Σ_h s_h + t)/2 subject to WWᵀ ⪯ t diag(s), a semidefinite program."""
+class TwoSummingAtom(normNuc):
+    """ρ(W) of an expression W (H, D): min (Σ_h s_h + t)/2 subject to WWᵀ ⪯ t diag(s), a semidefinite program.
 
-    @Atom.numpy_numeric
+    Shape, sign, convexity and monotonicity are those of the nuclear norm.
+    """
+
+    @normNuc.numpy_numeric
     def numeric(self, values: list[Any]) -> float:
         return rescaled(value_bound, np.asarray(values[0]))
-
-    def shape_from_args(self) -> tuple[int, ...]:
-        return ()
-
-    def sign_from_args(self) -> tuple[bool, bool]:
-        return True, False
-
-    def is_atom_convex(self) -> bool:
-        return True
-
-    def is_atom_concave(self) -> bool:
-        return False
-
-    def is_incr(self, idx: int) -> bool:
-        return False
-
-    def is_decr(self, idx: int) -> bool:
-        return False
 
     def _grad(self, values: list[Any]) -> list[None]:
         return [None]
