@@ -37,6 +37,7 @@ from implicit_bias.features import Features
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
+from implicit_bias.norms.base import padding
 from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.native.conic import conic_form
 from implicit_bias.solvers.native.homogeneous import EmbeddedIterate, dual_program, maximise
@@ -204,9 +205,8 @@ class PreciseSet(GrowingSet, Support):
         assert form is not None
         self.problem, self.known, self.tol, self.most, self.watch = problem, dual, tol, most, watch
         self.n = features.n
-        #: W = TŴ/s for Ŵ as rows of length d; row j belongs to the group `index`[j], 0 … H − 1, of at most r numbers.
-        self.T, self.index, self.H = form.expand.tocsc(), form.index, form.count
-        self.width = int(np.bincount(self.index).max()) * features.d
+        #: W = TŴ/s for Ŵ as rows of length d, sorted by their groups 0 … H − 1, which are padded to the same size.
+        self.T, self.H = (form.expand @ padding(form.index).T).tocsc(), form.count
         self.m = _exact(np.broadcast_to(problem.required_margin, self.n))
         size = float(length(features.row_norms() / problem.required_margin)) / self.n**0.5
         #: s, a power of two with which φ̂_i have a mean square length near 1; p̂, None for a hard margin; and ỹ.
@@ -216,7 +216,8 @@ class PreciseSet(GrowingSet, Support):
         super().__init__(np.zeros(0, dtype=int), np.zeros(0, dtype=int), problem.y)
         zero = gmpy2.mpfr(0)
         #: Ŵ (H, r) and b of the best upper bound, margins f (n,) of the last round, and λ̂ of the best lower bound.
-        self.W, self.b, self.f = np.full((self.H, self.width), zero), zero, np.full(self.n, zero)
+        self.W = np.full((self.T.shape[1], features.d), zero).reshape(self.H, -1)
+        self.b, self.f = zero, np.full(self.n, zero)
         self.lam, self.bounds, self.iterations = np.full(self.n, zero), Bounds(), 0
         self.stopped: Status | None = None
         #: True if the last set has no finite upper bound: its samples are not separated.
@@ -263,17 +264,13 @@ class PreciseSet(GrowingSet, Support):
 
     def samples(self, rows: np.ndarray) -> Any:
         """Return φ̂_i of the m samples with indices `rows`, shape (m, H, r): rows of groups, padded with zeros."""
-        A = np.full((len(rows), self.H, self.width), gmpy2.mpfr(0))
         if not len(rows):
-            return A
+            return self.W[None][:0]
         blocks = _blocks(self.problem.features.select(rows))
         own, values = self.T.indices, self.T.data[:, None]
         columns = [slice(*pair) for pair in pairwise(self.T.indptr)]
         mixed = np.stack([(blocks[:, own[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
-        for h in range(self.H):
-            group = mixed[:, self.index == h].reshape(len(blocks), -1)
-            A[:, h, : group.shape[1]] = group
-        return A * (self.problem.y[rows] / self.m[rows] / self.scale)[:, None, None]
+        return mixed.reshape(len(rows), self.H, -1) * (self.problem.y[rows] / self.m[rows] / self.scale)[:, None, None]
 
     def mean(self, rows: np.ndarray, shares: Any) -> Any:
         """Return Σ_i shares_i φ̂_i over samples `rows` with `shares` of the same length, shape (H, r)."""
@@ -281,12 +278,7 @@ class PreciseSet(GrowingSet, Support):
         return sum(np.tensordot(shares[part], self.samples(rows[part]), axes=1) for part in parts)
 
     def _original(self, W: Any) -> Any:
-        d = self.problem.features.d
-        parts = np.full((self.T.shape[1], d), gmpy2.mpfr(0))
-        for h in range(self.H):
-            own = self.index == h
-            parts[own] = W[h, : own.sum() * d].reshape(-1, d)
-        return _exact(self.T.toarray()) @ parts / self.scale
+        return _exact(self.T.toarray()) @ W.reshape(-1, self.problem.features.d) / self.scale
 
     def _margins(self, W: Any, b: Any) -> Any:
         """Return f (n,) of all samples for Ŵ (H, r) and b, in doubles where their error is at most RESOLVED |1 − f|."""
