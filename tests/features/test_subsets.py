@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import implicit_bias as ib
+from implicit_bias.estimators.interactions import FITTED, _some
 from implicit_bias.solvers.native.kernels import StackedKernels, SubsetKernels
 from implicit_bias.solvers.native.settings import Settings
 from tests.cases import inputs, refusals
@@ -106,3 +107,12 @@ def test_interactions_are_found():
     # Units that entered lower the objective at the same C.
     problem = found._model.problems[0]
     assert found.certificate_.objective / problem.C < first.certificate_.objective / first.C_
+
+
+def test_columns_without_cutoffs_are_left_out():
+    """Cutoffs are quantiles of 1000 samples, in which a rare column may be constant."""
+    X = np.random.default_rng(2).normal(size=(1200, 2))
+    rare, y = np.hstack([X, np.zeros((1200, 1)), np.ones((1200, 1))]), X[:, 0] * X[:, 1] > 0
+    rare[np.setdiff1d(np.arange(1200), _some(rare, FITTED)), 2] = 1e-30
+    found = ib.InteractionClassifier(rounds=1, candidates=50, tol=1e-2, random_state=0).fit(rare[:, :3], y)
+    assert {column for columns, _ in found.interactions_ for column in columns} == {0, 1}

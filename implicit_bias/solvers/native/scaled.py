@@ -142,7 +142,7 @@ class ScaledProblem(ABC):
 
     def of_groups(self, groups: np.ndarray) -> ScaledProblem:
         """Return the problem of some groups, in the same scale, if `sparse_groups`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define of_groups(groups), or keep sparse_groups False")
 
     def margins(self, V: Tensor, eta: Tensor, b: Tensor) -> Tensor:
         """Return the margins (n,) of all samples at the weights η_h V_h and the intercept b (0 or 1,)."""
